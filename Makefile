@@ -1,0 +1,76 @@
+# `make` alone lists the targets. Nothing but python3 and make is needed; the rest goes into .venv.
+
+PYTHON ?= python3
+BIN := .venv/bin
+FILE ?= tests/parity/classic.jsonl.gz
+FILES ?= examples/demo/*.yaml
+ARGS ?=
+
+# Byte code is written whatever the caller's environment says: the second run starts faster.
+export PYTHONDONTWRITEBYTECODE=
+export PIP_DISABLE_PIP_VERSION_CHECK=1
+
+.DEFAULT_GOAL := help
+.PHONY: help venv fmt lint types arch test machine parity facts bench demo simulate rewrite check pins clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+venv: .venv/.stamp ## create .venv from requirements/dev.txt; done again only when that file or pyproject.toml changes
+
+.venv/.stamp: requirements/dev.txt pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+fmt: .venv/.stamp ## format the code and apply the safe fixes
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lint: .venv/.stamp ## ruff: rules, then formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/.stamp ## mypy --strict on src
+	$(BIN)/mypy
+
+arch: .venv/.stamp ## import-linter: imports point down, and the pure packages stay pure
+	$(BIN)/lint-imports
+
+test: .venv/.stamp ## all tests, two at a time (more options in ARGS=)
+	$(BIN)/python -m pytest -q -n 2 tests $(ARGS)
+
+machine: .venv/.stamp ## the Hypothesis state machines, at length
+	PYKUEUE_HYPOTHESIS=long $(BIN)/python -m pytest -q tests/machine $(ARGS)
+
+parity: .venv/.stamp ## replay recorded decisions of the real Kueue (FILE=x.jsonl.gz for another recording)
+	$(BIN)/python -m tests.parity.replay $(FILE)
+
+facts: .venv/.stamp ## show the facts of the specification, each with the story that holds it
+	$(BIN)/python -m tests.facts
+
+bench: .venv/.stamp ## time the engine against its ranges
+	$(BIN)/python -m bench
+
+demo: .venv/.stamp ## simulate the example cluster
+	$(BIN)/python -m pykueue simulate examples/demo/*.yaml
+
+simulate: .venv/.stamp ## simulate a cluster of yours (FILES="a.yaml b.yaml", more options in ARGS=)
+	$(BIN)/python -m pykueue simulate $(FILES) $(ARGS)
+
+rewrite: .venv/.stamp ## accept what the engine now says in the stories; read the diff before you commit it
+	$(BIN)/python -m pytest -q tests/scenarios --rewrite $(ARGS)
+
+check: lint types arch test ## everything that must pass before a push
+
+pins: ## resolve requirements/dev.in into dev.txt anew
+	$(PYTHON) -m venv build/pins
+	build/pins/bin/python -m pip install --quiet uv==0.13.7
+	build/pins/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-emit-find-links --custom-compile-command 'make pins' \
+		requirements/dev.in --output-file requirements/dev.txt
+
+clean: ## remove what was built, .venv included
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,215 @@
+"""Does the tree have the shape of the struct? Strict decoding that goes on after a mistake, to list them all."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from functools import cache
+from typing import Final, TypeAlias, TypeVar
+
+import msgspec
+from msgspec import UNSET, inspect
+
+from pykueue.api.configtext import KEY_MAX, Json, Misread, below, entries_of, printable
+from pykueue.api.durations import EXAMPLE, DurationError, Micros, parse_duration
+from pykueue.api.fields import FieldError, invalid, not_supported, required
+from pykueue.base.units import Quantity, QuantityError, parse_quantity
+
+Mistake: TypeAlias = FieldError | Misread
+T = TypeVar("T", bound=msgspec.Struct)
+
+SUGGESTIONS_MAX: Final = 50
+"""Mistakes after which no nearest name is looked for any more: the file is of some other kind, and looking is slow."""
+
+
+def decode(tree: Json, struct: type[T], mistakes: list[Mistake], *, also: Iterable[str] = ()) -> T:
+    """The struct that the tree describes, with defaults where it is silent or wrong.
+
+    `also` names further keys to offer to someone who mistyped one.
+    """
+    value = decoded_struct(tree, type_of(struct), "", mistakes, also=also)
+    return value if isinstance(value, struct) else struct()
+
+
+@cache
+def type_of(struct: type[msgspec.Struct]) -> inspect.StructType:
+    """The fields of a struct, with their types."""
+    kind = inspect.type_info(struct)
+    assert isinstance(kind, inspect.StructType), f"{struct} is no struct"
+    return kind
+
+
+def decoded(value: Json, kind: inspect.Type, path: str, mistakes: list[Mistake]) -> object:
+    """The value as this type has it; UNSET, and a mistake more, where it is something else."""
+    match kind:
+        case inspect.Metadata():
+            return decoded_annotated(value, kind, path, mistakes)
+        case inspect.UnionType():
+            present = next(one for one in kind.types if not isinstance(one, inspect.NoneType))
+            return decoded(value, present, path, mistakes)
+        case inspect.StructType():
+            if kind.cls is Quantity:
+                return decoded_quantity(value, path, mistakes)
+            return decoded_struct(value, kind, path, mistakes)
+        case inspect.VarTupleType():
+            return decoded_list(value, kind, path, mistakes)
+        case inspect.DictType():
+            return decoded_map(value, kind, path, mistakes)
+        case _:
+            return decoded_scalar(value, kind, path, mistakes)
+
+
+def decoded_annotated(value: Json, kind: inspect.Metadata, path: str, mistakes: list[Mistake]) -> object:
+    """A value whose type says in a note how the file writes it, or that an empty one means the default."""
+    note = kind.extra or {}
+    match note.get("reads"):
+        case "duration":
+            found = decoded_duration(value, path, mistakes)
+        case "nanoseconds":
+            number = decoded(value, inspect.IntType(ge=-(2**63), le=2**63 - 1), path, mistakes)
+            found = Micros(-(-number // 1_000)) if isinstance(number, int) else UNSET
+        case _:
+            found = decoded(value, kind.type, path, mistakes)
+    return UNSET if note.get("blank") == "default" and not found else found
+
+
+def decoded_struct(
+    value: Json, kind: inspect.StructType, path: str, mistakes: list[Mistake], *, also: Iterable[str] = ()
+) -> object:
+    """A struct of the entries of a mapping; a null entry is an absent one."""
+    if not isinstance(value, dict):
+        return wrong(value, path, "a mapping", mistakes)
+    fields = {field.encode_name: field for field in kind.fields}
+    for key in value:
+        if key not in fields:
+            mistakes.append(Misread(below(path, key), unknown_field(key, (*fields, *also), len(mistakes))))
+    found: dict[str, object] = {}
+    for name, field in fields.items():
+        entry = value.get(name)
+        if entry is None:
+            if field.required:
+                mistakes.append(required(below(path, name)))
+            continue
+        result = decoded(entry, field.type, below(path, name), mistakes)
+        if result is not UNSET:
+            found[field.name] = result
+    missing = any(field.required and field.name not in found for field in kind.fields)
+    return UNSET if missing else kind.cls(**found)
+
+
+def decoded_list(value: Json, kind: inspect.VarTupleType, path: str, mistakes: list[Mistake]) -> object:
+    """The items that are well formed, in their order."""
+    if not isinstance(value, list):
+        return wrong(value, path, "a list", mistakes)
+    items = [decoded(item, kind.item_type, f"{path}[{index}]", mistakes) for index, item in enumerate(value)]
+    return tuple(item for item in items if item is not UNSET)
+
+
+def decoded_map(value: Json, kind: inspect.DictType, path: str, mistakes: list[Mistake]) -> object:
+    """The entries that are well formed; the keys are the user's own."""
+    if not isinstance(value, dict):
+        return wrong(value, path, "a mapping", mistakes)
+    found: dict[str, object] = {}
+    for key, entry in value.items():
+        place = f"{path}[{printable(key[:KEY_MAX])}]"
+        if not encodable(key):
+            mistakes.append(Misread(place, "the key is not valid Unicode; write it without surrogate escapes"))
+            continue
+        result = decoded(entry, kind.value_type, place, mistakes)
+        if result is not UNSET:
+            found[key] = result
+    return found
+
+
+def decoded_duration(value: Json, path: str, mistakes: list[Mistake]) -> object:
+    """The length of time that a text names."""
+    if not isinstance(value, str):
+        return wrong(value, path, f"a duration in quotes or with a unit; {EXAMPLE}", mistakes)
+    try:
+        return parse_duration(value)
+    except DurationError as error:
+        mistakes.append(invalid(path, brief(value), printable(str(error))))
+        return UNSET
+
+
+def decoded_quantity(value: Json, path: str, mistakes: list[Mistake]) -> object:
+    """The amount that a text or a bare number names."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return wrong(value, path, "a quantity, as in 500m, 2 or 1.5Gi", mistakes)
+    try:
+        return parse_quantity(str(value))
+    except QuantityError as error:
+        mistakes.append(invalid(path, brief(value), printable(str(error))))
+        return UNSET
+
+
+def decoded_scalar(value: Json, kind: inspect.Type, path: str, mistakes: list[Mistake]) -> object:
+    """A text, number, truth value, or one word of a few."""
+    match kind:
+        case inspect.StrType() if isinstance(value, str):
+            return value if encodable(value) else wrong(value, path, "valid Unicode, without surrogates", mistakes)
+        case inspect.StrType():
+            quoted = isinstance(value, bool | int | float)
+            return wrong(value, path, "text; put it in quotes" if quoted else "text", mistakes)
+        case inspect.BoolType():
+            return value if isinstance(value, bool) else wrong(value, path, "true or false", mistakes)
+        case inspect.LiteralType():
+            if isinstance(value, str) and value in kind.values:
+                return value
+            mistakes.append(not_supported(path, brief(value), map(str, kind.values)))
+            return UNSET
+        case inspect.IntType():
+            if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
+                return wrong(value, path, "a whole number", mistakes)
+            return in_range(int(value), kind, path, mistakes)
+        case inspect.FloatType():
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                return wrong(value, path, "a number", mistakes)
+            return in_range(float(value), kind, path, mistakes)
+        case _:
+            raise AssertionError(f"{path}: no way to read a {type(kind).__name__}; add one here")
+
+
+def in_range(number: float, kind: inspect.IntType | inspect.FloatType, path: str, mistakes: list[Mistake]) -> object:
+    """The number, where it is within what its type holds."""
+    low, high = kind.ge, kind.le
+    if (low is not None and number < low) or (high is not None and number > high):
+        mistakes.append(invalid(path, number, f"must be between {low} and {high}"))
+        return UNSET
+    return number
+
+
+def wrong(value: Json, path: str, wanted: str, mistakes: list[Mistake]) -> object:
+    """UNSET, once the mistake of another type is noted."""
+    mistakes.append(FieldError(path, "TypeInvalid", brief(value), f"must be {wanted}"))
+    return UNSET
+
+
+def brief(value: Json) -> str | int | float | bool:
+    """The value as a message may show it."""
+    if isinstance(value, str):
+        return printable(value if len(value) <= KEY_MAX else f"{value[:KEY_MAX]}...")
+    if isinstance(value, dict | list):
+        return "a mapping" if isinstance(value, dict) else "a list"
+    return "null" if value is None else value
+
+
+def encodable(text: str) -> bool:
+    """Whether the text can be written as UTF-8."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def unknown_field(key: str, known: Iterable[str], mistakes_so_far: int) -> str:
+    """What to tell someone who wrote a key that is none, with the nearest that is one."""
+    names = sorted(set(known))
+    if mistakes_so_far < SUGGESTIONS_MAX and len(key) <= KEY_MAX:
+        folded = {name.lower(): name for name in names}
+        if near := get_close_matches(key.lower(), folded, n=1):
+            return f"unknown field; did you mean {folded[near[0]]}?"
+        return f"unknown field; here are known: {', '.join(names)}"
+    return "unknown field"
+
+
+def member(tree: Json, *keys: str) -> Json:
+    """What stands at this path of keys; null where there is nothing."""
+    for key in keys:
+        tree = entries_of(tree).get(key)
+    return tree

@@ -1,0 +1,221 @@
+"""How is an object of one version written in the other? v1beta1 and v1beta2 trees, into each other.
+
+Only fields that differ between the versions are touched, so fields we do not know survive. What one version cannot
+express is dropped without a word, as Kueue drops it; each function says what that is. A part of the wrong shape is
+left as it is, for the schema to complain about.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
+
+import msgspec
+
+from pykueue.api.core import Tree
+from pykueue.api.topology import AssignmentError, Domain, pack, unpack
+from pykueue.api.workload import TopologyAssignment
+
+GROUP: Final = "kueue.x-k8s.io"
+V1BETA1: Final = f"{GROUP}/v1beta1"
+V1BETA2: Final = f"{GROUP}/v1beta2"
+
+Change: TypeAlias = Callable[[Tree], None]
+"""Alters an object in place. It is given a copy, of which the parts are not to be altered."""
+
+SOURCES: Final = {
+    "kueue.x-k8s.io/workloadpriorityclass": ("kueue.x-k8s.io", "WorkloadPriorityClass"),
+    "scheduling.k8s.io/priorityclass": ("scheduling.k8s.io", "PriorityClass"),
+}
+SOURCE_OF: Final = {pair: source for source, pair in SOURCES.items()}
+
+
+def to_v1beta2(tree: Tree) -> Tree:
+    """The object in v1beta2; one that is of no older version of Kueue's group comes back as it is."""
+    return converted(tree, V1BETA1, V1BETA2, UPWARD)
+
+
+def to_v1beta1(tree: Tree) -> Tree:
+    """The object in v1beta1; one that is of no newer version of Kueue's group comes back as it is."""
+    return converted(tree, V1BETA2, V1BETA1, DOWNWARD)
+
+
+def converted(tree: Tree, source: str, target: str, changes: Mapping[str, Mapping[str, Change]]) -> Tree:
+    """The tree with its version replaced, and the changes of its kind made at their paths."""
+    if tree.get("apiVersion") != source:
+        return tree
+    result: Tree = {**tree, "apiVersion": target}
+    kind = tree.get("kind")
+    for path, change in changes.get(kind, {}).items() if isinstance(kind, str) else ():
+        result = at(result, path.split("."), change)
+    return result
+
+
+def at(tree: Tree, path: list[str], change: Change) -> Tree:
+    """A copy of the tree, changed at this path, if there is such an object; `x[]` means each item of x."""
+    copy = dict(tree)
+    if not path:
+        change(copy)
+        return copy
+    name, rest = path[0].removesuffix("[]"), path[1:]
+    inner = copy.get(name)
+    if path[0].endswith("[]"):
+        if isinstance(inner, list):
+            copy[name] = [at(item, rest, change) if isinstance(item, dict) else item for item in inner]
+    elif isinstance(inner, dict):
+        copy[name] = at(inner, rest, change)
+    return copy
+
+
+def rename(old: str, new: str) -> Change:
+    """Moves a field to another name; an empty text counts as absent."""
+
+    def change(node: Tree) -> None:
+        value = node.pop(old, None)
+        if value is not None and value != "":
+            node[new] = value
+
+    return change
+
+
+def drop(*names: str) -> Change:
+    """Drops fields that the other version does not have."""
+
+    def change(node: Tree) -> None:
+        for name in names:
+            node.pop(name, None)
+
+    return change
+
+
+def both(first: Change, second: Change) -> Change:
+    """One change after the other."""
+
+    def change(node: Tree) -> None:
+        first(node)
+        second(node)
+
+    return change
+
+
+def gather_checks(spec: Tree) -> None:
+    """Names under `admissionChecks` replace the strategy, as checks for all flavors."""
+    names = spec.pop("admissionChecks", None)
+    if isinstance(names, list) and names:
+        spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": name} for name in names]}
+
+
+def modernize_fungibility(node: Tree) -> None:
+    """The old names of `MayStopSearch`; there is no way back to them."""
+    for name, old in (("whenCanBorrow", "Borrow"), ("whenCanPreempt", "Preempt")):
+        if node.get(name) == old:
+            node[name] = "MayStopSearch"
+
+
+def refer_to_class(spec: Tree) -> None:
+    """A class by reference. Without a source there is no telling which kind is meant, and the name is lost."""
+    name, source = spec.pop("priorityClassName", None), spec.pop("priorityClassSource", None)
+    if not isinstance(source, str) or source not in SOURCES:
+        return
+    group, kind = SOURCES[source]
+    ref: Tree = {"group": group, "kind": kind}
+    if name:
+        ref["name"] = name
+    spec["priorityClassRef"] = ref
+
+
+def name_class(spec: Tree) -> None:
+    """A class by name and source. A reference to anything but the two kinds of class is lost."""
+    ref = spec.pop("priorityClassRef", None)
+    if not isinstance(ref, dict):
+        return
+    group, kind, name = ref.get("group"), ref.get("kind"), ref.get("name")
+    source = SOURCE_OF.get((group, kind)) if isinstance(group, str) and isinstance(kind, str) else None
+    if source is None:
+        return
+    spec["priorityClassSource"] = source
+    if name:
+        spec["priorityClassName"] = name
+
+
+def pack_domains(assignment: Tree) -> None:
+    """Domains as slices."""
+    try:
+        levels = msgspec.convert(assignment.get("levels"), tuple[str, ...])
+        domains = msgspec.convert(assignment.get("domains"), tuple[Domain, ...])
+        packed = pack(levels, domains)
+    except (msgspec.ValidationError, AssignmentError):
+        return
+    del assignment["domains"]
+    assignment["slices"] = msgspec.json.decode(msgspec.json.encode(packed.slices))
+
+
+def unpack_slices(assignment: Tree) -> None:
+    """Slices as domains; how they were cut is lost."""
+    try:
+        domains = unpack(msgspec.convert(assignment, TopologyAssignment))
+    except (msgspec.ValidationError, AssignmentError):
+        return
+    del assignment["slices"]
+    assignment["domains"] = [{"values": list(domain.values), "count": domain.count} for domain in domains]
+
+
+def gather_source(spec: Tree) -> None:
+    """Ways to reach a cluster under `clusterSource`; a kubeconfig without a location is none."""
+    if "kubeConfig" not in spec and "clusterProfileRef" not in spec:
+        return
+    kept = spec.get("clusterSource")
+    source: Tree = dict(kept) if isinstance(kept, dict) else {}
+    config, profile = spec.pop("kubeConfig", None), spec.pop("clusterProfileRef", None)
+    if config is not None and (not isinstance(config, dict) or config.get("location", "") != ""):
+        source["kubeConfig"] = config
+    if profile is not None:
+        source["clusterProfileRef"] = profile
+    spec["clusterSource"] = source
+
+
+def scatter_source(spec: Tree) -> None:
+    """Ways to reach a cluster under `spec`, where a kubeconfig must stand, empty if need be."""
+    source = spec.get("clusterSource")
+    if not isinstance(source, dict):
+        return
+    left = dict(source)
+    spec["kubeConfig"] = left.pop("kubeConfig", None) or {"location": ""}
+    profile = left.pop("clusterProfileRef", None)
+    if profile is not None:
+        spec["clusterProfileRef"] = profile
+    if left:
+        spec["clusterSource"] = left
+    else:
+        del spec["clusterSource"]
+
+
+ASSIGNMENT: Final = "status.admission.podSetAssignments[].topologyAssignment"
+PAST_SECONDS: Final = ("accumulatedPastExexcutionTimeSeconds", "accumulatedPastExecutionTimeSeconds")
+"""The first is the spelling of v1beta1."""
+
+UPWARD: Final[Mapping[str, Mapping[str, Change]]] = {
+    "ClusterQueue": {
+        "spec": both(rename("cohort", "cohortName"), gather_checks),
+        "spec.flavorFungibility": modernize_fungibility,
+        "status": drop("pendingWorkloadsStatus"),
+        "status.fairSharing": drop("admissionFairSharingStatus"),
+    },
+    "Cohort": {"status.fairSharing": drop("admissionFairSharingStatus")},
+    "LocalQueue": {"status": both(rename("flavorUsage", "flavorsUsage"), drop("flavors"))},
+    "Workload": {
+        "spec": refer_to_class,
+        "status": rename(PAST_SECONDS[0], PAST_SECONDS[1]),
+        ASSIGNMENT: pack_domains,
+    },
+    "MultiKueueCluster": {"spec": gather_source},
+}
+DOWNWARD: Final[Mapping[str, Mapping[str, Change]]] = {
+    "ClusterQueue": {"spec": both(rename("cohortName", "cohort"), drop("concurrentAdmissionPolicy"))},
+    "LocalQueue": {"status": rename("flavorsUsage", "flavorUsage")},
+    "Workload": {
+        "spec": both(name_class, drop("preemptionGates")),
+        "spec.podSets[].topologyRequest": drop("podsetSliceRequiredTopologyConstraints"),
+        "status": both(rename(PAST_SECONDS[1], PAST_SECONDS[0]), drop("preemptionGates")),
+        ASSIGNMENT: unpack_slices,
+    },
+    "MultiKueueCluster": {"spec": scatter_source},
+}

@@ -1,0 +1,224 @@
+"""What do all Kubernetes objects share? Metadata, conditions, selectors, taints, and how a field is described.
+
+A field's description and limits stand in its annotation and nowhere else: `about` writes them, `schema` enforces them,
+and the CustomResourceDefinitions print them. Decoding a view does not enforce them, so an object that was stored
+under older limits can still be read.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal, TypeAlias
+
+import msgspec
+
+from pykueue.base.struct import Wire
+
+Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
+Tree: TypeAlias = dict[str, Json]
+"""A Kubernetes object as it is stored and sent: a JSON object."""
+
+SUBDOMAIN: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+LABEL: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+QUALIFIED: Final = (
+    r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"
+)
+QUANTITY: Final = (
+    r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
+    r"(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
+)
+REASON: Final = r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"
+
+
+def about(description: str, *, required: bool = False, unread: tuple[str, ...] = (), **limits: object) -> msgspec.Meta:
+    """A field's description and its limits in OpenAPI's words; `x_kubernetes_map_type` stands for `x-kubernetes-…`.
+
+    `required` is for a field that clients must send though a view can do without it, `unread` names fields within it
+    that exist and that views leave out.
+    """
+    said: dict[str, object] = {"required": required, "unread": unread}
+    return msgspec.Meta(description=description, extra_json_schema=worded(limits), extra=said)
+
+
+def limited(**limits: object) -> msgspec.Meta:
+    """The limits of a named type, to be completed by the description of the field that uses it."""
+    return msgspec.Meta(extra_json_schema=worded(limits))
+
+
+def keyed(*keys: str, **limits: object) -> msgspec.Meta:
+    """A list whose items are told apart by these fields."""
+    return msgspec.Meta(
+        extra_json_schema={
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": list(keys),
+            **worded(limits),
+        }
+    )
+
+
+def worded(limits: Mapping[str, object]) -> dict[str, object]:
+    """Python's keyword names as OpenAPI's: `x_kubernetes_list_type` is `x-kubernetes-list-type`."""
+    return {name.replace("_", "-"): limit for name, limit in limits.items()}
+
+
+Int32: TypeAlias = Annotated[int, limited(format="int32")]
+Int64: TypeAlias = Annotated[int, limited(format="int64")]
+Count: TypeAlias = Annotated[int, limited(format="int32", minimum=0)]
+Positive: TypeAlias = Annotated[int, limited(format="int32", minimum=1)]
+Moment: TypeAlias = Annotated[str, limited(format="date-time")]
+"""RFC 3339; `units.parse_instant` reads it."""
+QuantityText: TypeAlias = Annotated[str | int, limited(pattern=QUANTITY, x_kubernetes_int_or_string=True)]
+"""A quantity as written; `units.parse_quantity(str(...))` reads it."""
+ObjectName: TypeAlias = Annotated[str, limited(maxLength=253, pattern=SUBDOMAIN)]
+LabelKey: TypeAlias = Annotated[str, limited(minLength=1, maxLength=317, pattern=QUALIFIED)]
+Labels: TypeAlias = Mapping[str, str]
+Quantities: TypeAlias = Mapping[str, QuantityText]
+
+Effect: TypeAlias = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+
+
+class OwnerReference(Wire):
+    """The object that this one belongs to, and is deleted with."""
+
+    api_version: Annotated[str, about("API version of the owner.")]
+    kind: Annotated[str, about("Kind of the owner.")]
+    name: Annotated[str, about("Name of the owner.")]
+    uid: Annotated[str, about("UID of the owner.")]
+    controller: Annotated[bool | None, about("Whether this owner is the managing controller.")] = None
+    block_owner_deletion: Annotated[bool | None, about("Whether the owner outlives this object.")] = None
+
+
+class ObjectMeta(Wire):
+    """Metadata that every object carries. The server judges names and labels by rules of its own, not by a schema."""
+
+    name: Annotated[str | None, about("Name, unique within its namespace and kind.")] = None
+    namespace: Annotated[str | None, about("Namespace that the object lives in.")] = None
+    generate_name: Annotated[str | None, about("Prefix from which the server makes a unique name.")] = None
+    uid: Annotated[str | None, about("Identity of this incarnation of the name.")] = None
+    resource_version: Annotated[str | None, about("Version of the object in the store; opaque.")] = None
+    generation: Annotated[Int64 | None, about("Counts the changes of the spec.")] = None
+    creation_timestamp: Annotated[Moment | None, about("When the object was created.")] = None
+    deletion_timestamp: Annotated[Moment | None, about("When its deletion was asked for.")] = None
+    deletion_grace_period_seconds: Annotated[Int64 | None, about("Time it has to end gracefully.")] = None
+    labels: Annotated[Labels, about("What selectors select by.")] = msgspec.field(default_factory=dict)
+    annotations: Annotated[Labels, about("Notes that nothing selects by.")] = msgspec.field(default_factory=dict)
+    finalizers: Annotated[tuple[str, ...], about("Who must let go before the object is removed.")] = ()
+    owner_references: Annotated[
+        tuple[OwnerReference, ...], about("The objects that this one belongs to."), keyed("uid")
+    ] = ()
+
+
+Metadata: TypeAlias = Annotated[ObjectMeta, about("Standard metadata.", unread=("managedFields", "selfLink"))]
+
+
+class TypeMeta(Wire):
+    """What an object says it is."""
+
+    api_version: Annotated[str, about("Group and version of the API that the object is written in.")] = ""
+    kind: Annotated[str, about("Kind of the object.")] = ""
+
+
+class KubeObject(TypeMeta):
+    """Any object of the API, whatever its kind."""
+
+    metadata: Metadata = ObjectMeta()
+
+    @property
+    def name(self) -> str:
+        """Its name; empty before the server has given it one."""
+        return self.metadata.name or ""
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace; empty for a kind that lives in none."""
+        return self.metadata.namespace or ""
+
+
+class Condition(Wire):
+    """One aspect of an object's state, and since when it is so."""
+
+    type: Annotated[str, about("Which aspect.", maxLength=316, pattern=QUALIFIED)]
+    status: Annotated[Literal["True", "False", "Unknown"], about("Whether it is so.")]
+    reason: Annotated[
+        str, about("Why, as one word for programs.", required=True, minLength=1, maxLength=1024, pattern=REASON)
+    ] = ""
+    message: Annotated[str, about("Why, as a sentence for people.", required=True, maxLength=32768)] = ""
+    last_transition_time: Annotated[Moment | None, about("When the status last changed.", required=True)] = None
+    observed_generation: Annotated[Int64 | None, about("The generation that it speaks of.", minimum=0)] = None
+
+
+Conditions: TypeAlias = Annotated[tuple[Condition, ...], keyed("type")]
+FewConditions: TypeAlias = Annotated[tuple[Condition, ...], keyed("type", maxItems=16)]
+
+
+class LabelSelectorRequirement(Wire):
+    """One condition on the value of a label."""
+
+    key: Annotated[str, about("Label that the condition is on.")]
+    operator: Annotated[str, about("In, NotIn, Exists or DoesNotExist.")]
+    values: Annotated[
+        tuple[str, ...], about("Values for In and NotIn; empty for the others.", x_kubernetes_list_type="atomic")
+    ] = ()
+
+
+class LabelSelector(Wire):
+    """Which labels are meant: all of the pairs and all of the requirements. An empty selector means everything."""
+
+    match_labels: Annotated[Labels, about("Labels that must have these values.")] = msgspec.field(default_factory=dict)
+    match_expressions: Annotated[
+        tuple[LabelSelectorRequirement, ...],
+        about("Further requirements, all of which must hold.", x_kubernetes_list_type="atomic"),
+    ] = ()
+
+
+class Taint(Wire):
+    """What keeps pods that do not tolerate it off a node."""
+
+    key: Annotated[str, about("Key that a toleration must name.")]
+    effect: Annotated[str, about("What becomes of a pod that does not tolerate it.")]
+    value: Annotated[str | None, about("Value that a toleration must name.")] = None
+    time_added: Annotated[Moment | None, about("When it was added to the node.")] = None
+
+
+class Toleration(Wire):
+    """Taints that a pod puts up with."""
+
+    key: Annotated[str | None, about("Key of the taint; without one, any key.")] = None
+    operator: Annotated[str | None, about("Equal, the default, or Exists.")] = None
+    value: Annotated[str | None, about("Value of the taint, with Equal.")] = None
+    effect: Annotated[str | None, about("Effect that is tolerated; without one, any effect.")] = None
+    toleration_seconds: Annotated[Int64 | None, about("How long NoExecute is tolerated; without it, for ever.")] = None
+
+
+class NamespaceStatus(Wire):
+    """State of a namespace."""
+
+    phase: Annotated[str | None, about("Active or Terminating.")] = None
+
+
+class Namespace(KubeObject):
+    """Where a team's objects live; its labels decide which ClusterQueues serve it."""
+
+    status: Annotated[NamespaceStatus, about("State of the namespace.")] = NamespaceStatus()
+
+
+def matches(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
+    """Whether the labels are selected: no selector selects nothing, an empty one everything."""
+    if selector is None:
+        return False
+    return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(
+        satisfies(requirement, labels) for requirement in selector.match_expressions
+    )
+
+
+def satisfies(requirement: LabelSelectorRequirement, labels: Mapping[str, str]) -> bool:
+    """Whether the labels meet the requirement; one with an unknown operator is met by none."""
+    match requirement.operator:
+        case "In":
+            return requirement.key in labels and labels[requirement.key] in requirement.values
+        case "NotIn":
+            return requirement.key not in labels or labels[requirement.key] not in requirement.values
+        case "Exists":
+            return requirement.key in labels
+        case "DoesNotExist":
+            return requirement.key not in labels
+        case _:
+            return False

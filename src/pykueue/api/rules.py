@@ -1,0 +1,151 @@
+"""May this object be? Defaulting and validation of every kind, as one table of rules.
+
+An object passes three gates, and so does this module: `default` is the mutating webhook, the rules on the CEL surface
+are those of the schema (422 Invalid), and the rest are those of the validating webhook (403 Forbidden). What the types
+alone say, patterns and lengths and list keys, is the schema's and not here.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final, Literal
+
+from pykueue.api.fields import FieldError, aggregate, shown
+from pykueue.api.rule import GATES, Context, Rule, Surface, Tree, items, mapping, member, text
+from pykueue.api.rules_flavors import (
+    ADMISSION_CHECK,
+    MULTIKUEUE_CLUSTER,
+    MULTIKUEUE_CONFIG,
+    PROVISIONING_REQUEST,
+    RESOURCE_FLAVOR,
+    TOPOLOGY,
+)
+from pykueue.api.rules_queues import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE
+from pykueue.api.rules_workload import WORKLOAD
+from pykueue.base.struct import Frozen
+
+IN_USE: Final = "kueue.x-k8s.io/resource-in-use"
+GROUPS: Final[Mapping[str, str]] = {"ProvisioningRequest": "autoscaling.x-k8s.io"}
+"""The API group of the kinds that are not of our own group."""
+OWN_GROUP: Final = "kueue.x-k8s.io"
+DEPRECATED: Final = "This version is deprecated. Use v1beta2 instead."
+NOT_DEPRECATED: Final = frozenset({"MultiKueueConfig"})
+
+RULES: Final[tuple[Rule, ...]] = (
+    *CLUSTER_QUEUE,
+    *LOCAL_QUEUE,
+    *COHORT,
+    *RESOURCE_FLAVOR,
+    *TOPOLOGY,
+    *ADMISSION_CHECK,
+    *MULTIKUEUE_CLUSTER,
+    *MULTIKUEUE_CONFIG,
+    *PROVISIONING_REQUEST,
+    *WORKLOAD,
+)
+"""Every rule of every kind; within a kind, errors are reported in this order."""
+
+
+class Rejection(Frozen):
+    """An answer of no: the HTTP status and reason, the text a user reads, and the mistakes it is made of."""
+
+    code: Literal[403, 422]
+    reason: Literal["Forbidden", "Invalid"]
+    message: str
+    errors: tuple[FieldError, ...]
+
+
+def rules_of(kind: str, *, version: str = "v1beta2", surface: Surface | None = None) -> Iterator[Rule]:
+    """The rules that judge objects of a kind in a served version, of one surface or of both."""
+    for rule in RULES:
+        if rule.kind == kind and rule.version in ("any", version) and surface in (None, rule.surface):
+            yield rule
+
+
+def check(
+    kind: str,
+    new: Tree,
+    old: Tree | None = None,
+    gates: Mapping[str, bool] = GATES,
+    *,
+    version: str = "v1beta2",
+    surface: Surface | None = None,
+) -> tuple[FieldError, ...]:
+    """Every mistake of an object at once, in the order of the rules; `old` is what it was, `None` at its creation.
+
+    The webhook sees each object as v1beta2, so of an object written as v1beta1 only the schema's rules are checked:
+    convert it, and check that on the webhook's surface.
+    """
+    context = Context(gates)
+    return tuple(
+        error for rule in rules_of(kind, version=version, surface=surface) for error in rule.judge(new, old, context)
+    )
+
+
+def reject(
+    kind: str,
+    new: Tree,
+    old: Tree | None = None,
+    gates: Mapping[str, bool] = GATES,
+    *,
+    version: str = "v1beta2",
+) -> Rejection | None:
+    """What the API server answers if it refuses this object; the webhook is asked only of what the schema accepts."""
+    errors = check(kind, new, old, gates, version=version, surface="CEL")
+    if errors:
+        return invalid_object(kind, new, errors)
+    errors = check(kind, new, old, gates, version=version, surface="webhook")
+    if errors:
+        message = f'admission webhook "{webhook_name(kind)}" denied the request: {aggregate(errors)}'
+        return Rejection(403, "Forbidden", message, errors)
+    return None
+
+
+def invalid_object(kind: str, tree: Tree, errors: tuple[FieldError, ...]) -> Rejection:
+    """What the API server answers to an object that its schema refuses."""
+    name = shown(text(tree, "metadata", "name"))
+    message = f"{kind}.{GROUPS.get(kind, OWN_GROUP)} {name} is invalid: {aggregate(errors)}"
+    return Rejection(422, "Invalid", message, errors)
+
+
+def webhook_name(kind: str) -> str:
+    """The name of the validating webhook of a kind."""
+    return f"v{kind.lower()}.kb.io"
+
+
+def warnings(kind: str, version: str = "v1beta2") -> tuple[str, ...]:
+    """What a user who writes this kind in this version is warned of."""
+    return (DEPRECATED,) if version == "v1beta1" and kind not in NOT_DEPRECATED else ()
+
+
+def default(kind: str, tree: Tree, gates: Mapping[str, bool] = GATES) -> Tree:
+    """The object as the mutating webhook leaves it when it is created; what the schema fills in is not here."""
+    if kind in ("ClusterQueue", "ResourceFlavor"):
+        return with_finalizer(tree, IN_USE)
+    if kind == "Workload" and isinstance(member(tree, "spec", "podSets"), list):
+        return with_pod_sets(tree, [*default_pod_sets(items(tree, "spec", "podSets"), Context(gates))])
+    return tree
+
+
+def with_finalizer(tree: Tree, finalizer: str) -> Tree:
+    """The object, kept from vanishing until this finalizer is taken off."""
+    present = items(tree, "metadata", "finalizers")
+    if finalizer in present:
+        return tree
+    return {**tree, "metadata": {**mapping(tree, "metadata"), "finalizers": [*present, finalizer]}}
+
+
+def with_pod_sets(tree: Tree, pod_sets: list[object]) -> Tree:
+    """The workload with these pod sets."""
+    return {**tree, "spec": {**mapping(tree, "spec"), "podSets": pod_sets}}
+
+
+def default_pod_sets(pod_sets: list[object], context: Context) -> Iterator[object]:
+    """The pod sets as a workload starts with them: one alone is called main, and none is partial without the gate."""
+    partial = context.on("PartialAdmission")
+    for pod_set in pod_sets:
+        if not isinstance(pod_set, Mapping):
+            yield pod_set
+            continue
+        kept = {key: value for key, value in pod_set.items() if partial or key != "minCount"}
+        if len(pod_sets) == 1 and kept.get("name") in (None, ""):
+            kept["name"] = "main"
+        yield kept

@@ -1,0 +1,313 @@
+"""What may a Workload ask for? The webhook's rules of its spec and its annotations, and how both are read."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from pykueue.api.fields import (
+    IMMUTABLE,
+    NEGATIVE,
+    FieldError,
+    forbidden,
+    invalid,
+    required,
+    too_long,
+)
+from pykueue.api.labels import (
+    annotations_errors,
+    domain_path_errors,
+    labels_errors,
+    size_bytes,
+)
+from pykueue.api.rule import (
+    Context,
+    Rule,
+    Tree,
+    amount,
+    has,
+    items,
+    mapping,
+    mappings,
+    member,
+    text,
+    webhook_rule,
+    whole,
+)
+
+ELASTIC: Final = "kueue.x-k8s.io/elastic-job"
+GATED_BY: Final = "kueue.x-k8s.io/admission-gated-by"
+PRIORITY_BOOST: Final = "kueue.x-k8s.io/priority-boost"
+RESERVED_RESOURCE: Final = "pods"
+GATE_BYTES_MAX: Final = 63
+AMOUNTS: Final = frozenset({"requests", "limits", "overhead", "resourceUsage", "allocatedResources"})
+MAPS: Final = AMOUNTS | {"labels", "annotations", "nodeSelector", "matchLabels", "flavors", "metadata", "resources"}
+"""Fields in which an empty object says no more than an absent one."""
+
+
+def condition_true(tree: object, kind: str) -> bool:
+    """Whether the object has this condition, and it is true."""
+    conditions = mappings(tree, "status", "conditions")
+    return any(text(one, "type") == kind and text(one, "status") == "True" for _, one in conditions)
+
+
+def reserved(tree: object) -> bool:
+    """Whether the workload holds quota."""
+    return condition_true(tree, "QuotaReserved")
+
+
+def annotation(tree: object, key: str) -> str:
+    """The value of an annotation; empty where there is none."""
+    return text(tree, "metadata", "annotations", key)
+
+
+def at_annotation(key: str) -> str:
+    """The path of an annotation."""
+    return f"metadata.annotations[{key}]"
+
+
+def elastic(tree: Tree, context: Context) -> bool:
+    """Whether the workload may be resized while it runs."""
+    return context.on("ElasticJobsViaWorkloadSlices") and annotation(tree, ELASTIC) == "true"
+
+
+def pod_sets(tree: object) -> dict[str, Tree]:
+    """The pod sets, by name."""
+    return {text(pod_set, "name"): pod_set for _, pod_set in mappings(tree, "spec", "podSets")}
+
+
+def settled(node: object, key: str = "") -> object:
+    """What a node means: empty entries left out and quantities spelled one way, so that equal means equal."""
+    if isinstance(node, Mapping):
+        if key in AMOUNTS:
+            return {name: settled_amount(value) for name, value in node.items()}
+        inner = {name: settled(value, str(name)) for name, value in node.items()}
+        return {name: value for name, value in inner.items() if not hollow(str(name), value)}
+    return [settled(value) for value in node] if isinstance(node, list) else node
+
+
+def settled_amount(value: object) -> object:
+    """What a quantity comes to, however it is spelled."""
+    quantity = amount(value)
+    return value if quantity is None else quantity.nanos
+
+
+def hollow(key: str, value: object) -> bool:
+    """Whether an entry says no more than its absence would."""
+    return value is None or value == [] or (value == {} and key in MAPS)
+
+
+def few_min_counts(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
+    """Only one pod set may shrink."""
+    variable = sum(has(pod_set, "minCount") for _, pod_set in mappings(new, "spec", "podSets"))
+    if variable > 1:
+        yield invalid("spec.podSets", variable, "at most one podSet can use minCount")
+
+
+def not_partial_and_elastic(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
+    """A workload either starts smaller or is resized later."""
+    variable = sum(has(pod_set, "minCount") for _, pod_set in mappings(new, "spec", "podSets"))
+    if variable and elastic(new, context):
+        yield invalid("spec.podSets", variable, "partial admission and elastic job cannot be used together")
+
+
+def template_metadata(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
+    """Labels and annotations of the pods are well formed."""
+    for i, pod_set in mappings(new, "spec", "podSets"):
+        metadata, path = mapping(pod_set, "template", "metadata"), f"spec.podSets[{i}].template.metadata"
+        yield from labels_errors(member(metadata, "labels"), f"{path}.labels")
+        yield from annotations_errors(member(metadata, "annotations"), f"{path}.annotations")
+
+
+def pod_resources(tree: Tree) -> Iterator[tuple[str, str, object]]:
+    """Every amount that pods ask for or are held to: (path, resource, value)."""
+    for i, pod_set in mappings(tree, "spec", "podSets"):
+        spec, path = mapping(pod_set, "template", "spec"), f"spec.podSets[{i}].template.spec"
+        holders = [
+            (f"{path}.{field}[{j}]", container)
+            for field in ("initContainers", "containers")
+            for j, container in mappings(spec, field)
+        ]
+        for where, holder in [*holders, (path, spec)]:
+            for field in ("requests", "limits"):
+                for name, value in sorted(mapping(holder, "resources", field).items()):
+                    yield f"{where}.resources.{field}[{name}]", name, value
+
+
+def pods_not_requested(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
+    """The count of pods is a resource that we add ourselves."""
+    for path, name, _ in pod_resources(new):
+        if name == RESERVED_RESOURCE:
+            yield invalid(path, name, "the key is reserved for internal kueue use")
+
+
+def requests_not_negative(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
+    """Nobody gives resources back by asking for them."""
+    for path, _, value in pod_resources(new):
+        quantity = amount(value)
+        if quantity is not None and quantity.nanos < 0:
+            yield invalid(path, str(quantity), NEGATIVE)
+
+
+def topology_requests(tree: Tree) -> Iterator[tuple[str, Tree]]:
+    """What each pod set asks of the topology, with the path."""
+    for i, pod_set in mappings(tree, "spec", "podSets"):
+        yield f"spec.podSets[{i}].topologyRequest", mapping(pod_set, "topologyRequest")
+
+
+def slice_has_size(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
+    """Who asks for slices says how large."""
+    for path, request in topology_requests(new):
+        if has(request, "podSetSliceRequiredTopology") and not has(request, "podSetSliceSize"):
+            yield required(f"{path}.podSetSliceSize", "must be set when podSetSliceRequiredTopology is specified")
+
+
+def size_has_slice(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
+    """Who says how large asks for slices."""
+    for path, request in topology_requests(new):
+        if has(request, "podSetSliceSize") and not has(request, "podSetSliceRequiredTopology"):
+            detail = "may not be set when podSetSliceRequiredTopology is not specified"
+            yield forbidden(f"{path}.podSetSliceSize", detail)
+
+
+def slice_sizes(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
+    """A slice holds a pod at least."""
+    for path, request in topology_requests(new):
+        sizes = [(f"{path}.podSetSliceSize", whole(request, "podSetSliceSize"))]
+        constraints = "podsetSliceRequiredTopologyConstraints"
+        sizes += [(f"{path}.{constraints}[{j}].size", whole(one, "size")) for j, one in mappings(request, constraints)]
+        yield from (
+            invalid(where, size, "must be greater than 0") for where, size in sizes if size is not None and size <= 0
+        )
+
+
+def gate_names(annotated: str) -> list[str]:
+    """The gates that an annotation lists, trimmed."""
+    return [name.strip() for name in annotated.split(",")] if annotated else []
+
+
+def gates_not_empty(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
+    """Every gate has a name."""
+    annotated = annotation(new, GATED_BY)
+    if "" in gate_names(annotated):
+        yield invalid(at_annotation(GATED_BY), annotated, "cannot contain empty gate names")
+
+
+def gates_once(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
+    """Every gate is named once."""
+    annotated = annotation(new, GATED_BY)
+    names = gate_names(annotated)
+    for index, name in enumerate(names):
+        if name and name in names[:index]:
+            yield invalid(at_annotation(GATED_BY), annotated, f"duplicate gate name: {name}")
+
+
+def gates_well_formed(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
+    """A gate is named by a short path below a domain."""
+    for name in dict.fromkeys(gate_names(annotation(new, GATED_BY))):
+        if name:
+            yield from domain_path_errors(name, at_annotation(GATED_BY))
+            if size_bytes(name) > GATE_BYTES_MAX:
+                yield too_long(at_annotation(GATED_BY), GATE_BYTES_MAX)
+
+
+def gates_not_added_late(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
+    """Gates are there from the beginning."""
+    if annotation(new, GATED_BY) and not annotation(old, GATED_BY):
+        yield forbidden(at_annotation(GATED_BY), "cannot add admission gate after creation")
+
+
+def gates_only_removed(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
+    """Gates open one after the other."""
+    before, now = gate_names(annotation(old, GATED_BY)), gate_names(annotation(new, GATED_BY))
+    if before and any(name not in before for name in now):
+        yield forbidden(at_annotation(GATED_BY), "can only remove gates, not add new ones")
+
+
+def boost_not_empty(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
+    """No boost is written as 0."""
+    if member(new, "metadata", "annotations", PRIORITY_BOOST) == "":
+        yield invalid(at_annotation(PRIORITY_BOOST), "", BOOST_EMPTY)
+
+
+def boost_is_number(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
+    """A boost is a whole number of 32 bits."""
+    boost = annotation(new, PRIORITY_BOOST)
+    digits = re.fullmatch(r"[+-]?0*([0-9]{1,10})", boost, re.ASCII)
+    if boost and not (digits and -(2**31) <= int(digits[1]) * (-1 if boost[0] == "-" else 1) < 2**31):
+        yield invalid(at_annotation(PRIORITY_BOOST), boost, "must be a valid signed integer")
+
+
+def pod_sets_fixed(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
+    """What quota was reserved for stays; only a resizable workload gives pods back."""
+    if not reserved(old):
+        return
+    now, before = items(new, "spec", "podSets"), items(old, "spec", "podSets")
+    if len(now) != len(before):
+        yield invalid("spec.podSets", now, IMMUTABLE)
+        return
+    for i, (pod_set, was) in enumerate(zip(now, before, strict=True)):
+        fewer = (whole(pod_set, "count") or 0) < (whole(was, "count") or 0)
+        pinned: object = pod_set
+        if fewer and isinstance(pod_set, Mapping) and context.on("ElasticJobsViaWorkloadSlices"):
+            pinned = {**pod_set, "count": member(was, "count")}
+        if settled(pinned) != settled(was):
+            yield invalid(f"spec.podSets.{i}", pod_set, IMMUTABLE)
+
+
+POD_SETS: Final = "spec.podSets"
+TR: Final = "spec.podSets[].topologyRequest"
+SLICE_SIZE: Final = f"{TR}.podSetSliceSize"
+CONSTRAINT_SIZE: Final = f"{TR}.podsetSliceRequiredTopologyConstraints[].size"
+METADATA: Final = ("spec.podSets[].template.metadata.labels", "spec.podSets[].template.metadata.annotations")
+RESOURCES: Final = tuple(
+    f"spec.podSets[].template.spec.{holder}resources.{field}"
+    for holder in ("initContainers[].", "containers[].", "")
+    for field in ("requests", "limits")
+)
+AT_GATES: Final = at_annotation(GATED_BY)
+AT_BOOST: Final = at_annotation(PRIORITY_BOOST)
+BOOST_EMPTY: Final = 'must be a valid signed integer; use "0" explicitly, empty string is not allowed'
+SIZES: Final = "TASValidateWorkloadSliceSize"
+GATED: Final = "AdmissionGatedBy"
+
+SPEC: Final[tuple[Rule, ...]] = (
+    webhook_rule("WL-1", POD_SETS, "at most one podSet can use minCount", few_min_counts),
+    webhook_rule(
+        "WL-2",
+        POD_SETS,
+        "partial admission and elastic job cannot be used together",
+        not_partial_and_elastic,
+        gate="ElasticJobsViaWorkloadSlices",
+    ),
+    webhook_rule("WL-3", METADATA, "", template_metadata, gate="WorkloadValidationForPodSetMetadata"),
+    webhook_rule("WL-4", RESOURCES, "the key is reserved for internal kueue use", pods_not_requested),
+    webhook_rule("WL-5", RESOURCES, NEGATIVE, requests_not_negative, gate="WorkloadValidateResourcesAreNonNegative"),
+    webhook_rule(
+        "WL-6", SLICE_SIZE, "must be set when podSetSliceRequiredTopology is specified", slice_has_size, gate=SIZES
+    ),
+    webhook_rule(
+        "WL-7",
+        SLICE_SIZE,
+        "may not be set when podSetSliceRequiredTopology is not specified",
+        size_has_slice,
+        gate=SIZES,
+    ),
+    webhook_rule("WL-8", (SLICE_SIZE, CONSTRAINT_SIZE), "must be greater than 0", slice_sizes, gate=SIZES),
+    webhook_rule("WL-9", AT_GATES, "cannot contain empty gate names", gates_not_empty, gate=GATED),
+    webhook_rule("WL-10", AT_GATES, "duplicate gate name: %s", gates_once, gate=GATED),
+    webhook_rule("WL-11", AT_GATES, "", gates_well_formed, gate=GATED),
+    webhook_rule(
+        "WL-12",
+        AT_GATES,
+        "cannot add admission gate after creation",
+        gates_not_added_late,
+        on=("update",),
+        gate=GATED,
+    ),
+    webhook_rule(
+        "WL-13", AT_GATES, "can only remove gates, not add new ones", gates_only_removed, on=("update",), gate=GATED
+    ),
+    webhook_rule("WL-14", AT_BOOST, BOOST_EMPTY, boost_not_empty, gate="PriorityBoost"),
+    webhook_rule("WL-15", AT_BOOST, "must be a valid signed integer", boost_is_number, gate="PriorityBoost"),
+    webhook_rule("WL-16", "spec.podSets[]", IMMUTABLE, pod_sets_fixed, on=("update",)),
+)

@@ -1,0 +1,341 @@
+"""Does a JSON tree have the shape its kind asks for? Every limit is read off the types' annotations (`core.about`).
+
+The messages are those of a Kubernetes API server. Cross-field rules are another matter: see `rules`.
+"""
+
+import re
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import islice
+from typing import Annotated, Final, Literal, Union, cast, get_args, get_origin
+
+import msgspec
+
+from pykueue.api.core import Json
+from pykueue.api.fields import (
+    FieldError,
+    body,
+    duplicate,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+    too_many,
+    wrong_type,
+)
+from pykueue.base.struct import Frozen
+from pykueue.base.units import parse_instant, parse_quantity
+
+Shape = Literal["object", "map", "array", "string", "integer", "boolean", "integer,string", "opaque"]
+
+ERRORS_MAX: Final = 1000
+"""Mistakes listed for one object; who sends more than that needs no longer list."""
+RANGES: Final = {"int32": 2**31, "int64": 2**63}
+JSON_TYPES: Final[dict[type, str]] = {
+    bool: "boolean",  # ahead of int, of which Python makes it a kind
+    int: "integer",
+    float: "number",
+    str: "string",
+    list: "array",
+    Mapping: "object",
+}
+RFC3339: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+
+
+class Property(Frozen):
+    """One field of an object."""
+
+    node: "Node"
+    required: bool
+    default: "Json | msgspec.UnsetType"
+    unread: tuple[str, ...]
+    """Fields within it that exist, and that we have no use for."""
+
+
+class Node(Frozen):
+    """What a value must look like. `limits` holds the OpenAPI keywords, the description among them."""
+
+    shape: Shape
+    limits: Mapping[str, object]
+    properties: Mapping[str, Property] = msgspec.field(default_factory=dict)
+    items: "Node | None" = None
+    """Of a list the items, of a map the values."""
+
+    def limit(self, keyword: str) -> int | None:
+        """The number that this keyword limits the value by."""
+        found = self.limits.get(keyword)
+        return found if isinstance(found, int) else None
+
+    def map_keys(self) -> Sequence[str]:
+        """The fields that tell the items of this list apart; none where the list is no list-map."""
+        return cast(Sequence[str], self.limits.get("x-kubernetes-list-map-keys", ()))
+
+
+@lru_cache(maxsize=512)
+def node_of(kind: type) -> Node:
+    """The schema that a struct's annotations amount to."""
+    properties = {}
+    for field in msgspec.structs.fields(kind):
+        described = described_by(field.type)
+        node = compiled(field.type)
+        unread = cast("tuple[str, ...]", described.get("unread", ()))
+        must = field.required or bool(described.get("required"))
+        properties[field.encode_name] = Property(node, must, msgspec.UNSET if must else default_of(field, node), unread)
+    return Node("object", {"description": (kind.__doc__ or "").strip()}, properties)
+
+
+def default_of(field: msgspec.structs.FieldInfo, node: Node) -> "Json | msgspec.UnsetType":
+    """What the server fills in where the field is absent: a plain value that the struct defaults to.
+
+    Of an object it is declared, because views default what the server leaves absent, `spec` for one.
+    """
+    if "default" in node.limits:
+        return cast("Json", node.limits["default"])
+    if isinstance(field.default, bool | int | str) and field.default != "":
+        return field.default
+    return msgspec.UNSET
+
+
+def described_by(hint: object) -> dict[str, object]:
+    """What the annotations of a type say beyond OpenAPI's vocabulary."""
+    said: dict[str, object] = {}
+    for meta in metas(hint):
+        said |= meta.extra or {}
+    return said
+
+
+def metas(hint: object) -> tuple[msgspec.Meta, ...]:
+    """The annotations of a type, the innermost first."""
+    if get_origin(hint) is not Annotated:
+        return ()
+    inner, *notes = get_args(hint)
+    return (*metas(inner), *(note for note in notes if isinstance(note, msgspec.Meta)))
+
+
+def compiled(hint: object, outer: Mapping[str, object] | None = None) -> Node:
+    """The schema of a type, whose own limits give way to those of the annotations around it."""
+    limits: dict[str, object] = {}
+    for meta in metas(hint):
+        limits |= {"description": meta.description} if meta.description else {}
+        limits |= meta.extra_json_schema or {}
+    limits |= outer or {}
+    while get_origin(hint) is Annotated:
+        hint = get_args(hint)[0]
+    origin = get_origin(hint)
+    if origin is Union or origin is types.UnionType:
+        members = [one for one in get_args(hint) if one is not type(None)]
+        return compiled(members[0], limits) if len(members) == 1 else Node("integer,string", limits)
+    if origin is Literal:
+        return Node("string", {"enum": list(get_args(hint)), **limits})
+    if origin is tuple:
+        return Node("array", limits, items=compiled(get_args(hint)[0]))
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return Node("map", limits, items=compiled(get_args(hint)[1]))
+    return plain(hint, limits)
+
+
+def plain(hint: object, limits: Mapping[str, object]) -> Node:
+    """The schema of a type without parameters."""
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        known = node_of(hint)
+        return Node("object", {**known.limits, **limits}, known.properties)
+    shapes: dict[object, Shape] = {str: "string", int: "integer", bool: "boolean", msgspec.Raw: "opaque"}
+    return Node(shapes[hint], limits)
+
+
+def problems(kind: type, tree: object) -> tuple[FieldError, ...]:
+    """Everything that the schema has against this tree, in the order of the schema's fields."""
+    return tuple(islice(mistakes(node_of(kind), tree, ""), ERRORS_MAX))
+
+
+def mistakes(node: Node, value: object, path: str) -> Iterator[FieldError]:
+    """What is wrong with the value at this path, and below it."""
+    found = json_type(value)
+    wanted = "object" if node.shape in ("map", "opaque") else node.shape
+    if found not in wanted.split(","):
+        yield wrong_type(path, wanted=wanted, found=found)
+    elif isinstance(value, Mapping):
+        yield from object_mistakes(node, value, path)
+    elif isinstance(value, list):
+        yield from list_mistakes(node, value, path)
+    elif isinstance(value, str):
+        yield from text_mistakes(node, value, path)
+    elif isinstance(value, int) and not isinstance(value, bool):
+        yield from number_mistakes(node, value, path)
+
+
+def json_type(value: object) -> str:
+    """The JSON type of a value, as Kubernetes names it."""
+    if value is None:
+        return "null"
+    return next((name for kind, name in JSON_TYPES.items() if isinstance(value, kind)), type(value).__name__)
+
+
+def object_mistakes(node: Node, value: Mapping[str, object], path: str) -> Iterator[FieldError]:
+    """What is wrong with an object or a map. A null field counts as absent, since a server drops it."""
+    for name, known in node.properties.items():
+        inner = value.get(name)
+        if inner is not None:
+            yield from mistakes(known.node, inner, joined(path, name))
+        elif known.required:
+            yield required(joined(path, name))
+    if node.shape != "map" or node.items is None:
+        return
+    most = node.limit("maxProperties")
+    if most is not None and len(value) > most:
+        yield too_many(path, len(value), most)
+    for key, inner in islice(value.items(), most):
+        if not isinstance(key, str):
+            yield wrong_type(joined(path, str(key)), wanted="string", found=json_type(key))
+        elif inner is not None:
+            yield from mistakes(node.items, inner, joined(path, key))
+
+
+def joined(path: str, name: str) -> str:
+    """The path of a field within an object."""
+    return f"{path}.{name}" if path else name
+
+
+def list_mistakes(node: Node, value: list[object], path: str) -> Iterator[FieldError]:
+    """What is wrong with a list; items beyond its limit are not looked at."""
+    least, most = node.limit("minItems"), node.limit("maxItems")
+    if least is not None and len(value) < least:
+        yield invalid(path, len(value), f"{body(path)} should have at least {least} items")
+    if most is not None and len(value) > most:
+        yield too_many(path, len(value), most)
+    assert node.items is not None, f"{path}: the schema of a list names no items"
+    seen: set[str] = set()
+    for index, item in enumerate(islice(value, most)):
+        at = f"{path}[{index}]"
+        yield from mistakes(node.items, item, at)
+        identity = identity_of(node, item)
+        if identity is None:
+            continue
+        text = repr(identity)
+        if text in seen:
+            yield duplicate(at, identity)
+        seen.add(text)
+
+
+def identity_of(node: Node, item: object) -> object | None:
+    """What no other item of the list may share: the keys of a list-map's item, a set's item itself."""
+    if node.limits.get("x-kubernetes-list-type") == "set":
+        return item if isinstance(item, str | int) else None
+    keys = node.map_keys()
+    if not keys or not isinstance(item, Mapping) or node.items is None:
+        return None
+    identity: dict[str, object] = {}
+    for key in keys:
+        part = item.get(key)
+        if part is None:
+            part = node.items.properties[key].default
+        if not isinstance(part, str | int):
+            return None
+        identity[key] = part
+    return identity
+
+
+def text_mistakes(node: Node, value: str, path: str) -> Iterator[FieldError]:
+    """What is wrong with a text."""
+    enum = cast("Sequence[str] | None", node.limits.get("enum"))
+    if enum is not None:
+        if value not in enum:
+            yield not_supported(path, value, enum)
+        return
+    least, most, pattern = node.limit("minLength"), node.limit("maxLength"), node.limits.get("pattern")
+    if least is not None and len(value) < least:
+        yield invalid(path, value, f"{body(path)} should be at least {least} chars long")
+    if most is not None and len(value) > most:
+        yield too_long(path, most)
+    elif isinstance(pattern, str) and not fits(pattern, value):
+        yield invalid(path, value, f"{body(path)} should match '{pattern}'")
+    elif node.shape == "integer,string":
+        yield from quantity_mistakes(value, path)
+    if node.limits.get("format") == "date-time" and not is_moment(value):
+        yield invalid(path, value, f'{body(path)} must be of type date-time: "{value[:64]}"')
+
+
+def number_mistakes(node: Node, value: int, path: str) -> Iterator[FieldError]:
+    """What is wrong with a whole number."""
+    if node.shape == "integer,string":
+        yield from quantity_mistakes(value, path)
+        return
+    form, least = str(node.limits.get("format", "int64")), node.limit("minimum")
+    if not -RANGES[form] <= value < RANGES[form]:
+        yield invalid(path, value, f"{body(path)} must be of type {form}")
+    elif least is not None and value < least:
+        yield invalid(path, value, f"{body(path)} should be greater than or equal to {least}")
+
+
+def quantity_mistakes(value: str | int, path: str) -> Iterator[FieldError]:
+    """What is wrong with a quantity that has the right characters."""
+    try:
+        parse_quantity(str(value))
+    except ValueError as error:
+        yield invalid(path, value, str(error))
+
+
+@lru_cache(maxsize=64)
+def anchored(pattern: str) -> re.Pattern[str]:
+    """The pattern for `fullmatch`: Python's `$` would let a final newline pass, and it wants `(?i)` in front."""
+    inner = pattern.removeprefix("^").removesuffix("$")
+    flags = re.ASCII | (re.IGNORECASE if inner.startswith("(?i)") else re.NOFLAG)
+    return re.compile(inner.removeprefix("(?i)"), flags)
+
+
+def fits(pattern: str, value: str) -> bool:
+    """Whether the whole text matches a pattern that is anchored at both ends."""
+    return anchored(pattern).fullmatch(value) is not None
+
+
+def is_moment(value: str) -> bool:
+    """Whether the text is a date and time of RFC 3339."""
+    if RFC3339.fullmatch(value) is None:
+        return False
+    try:
+        parse_instant(value.upper())
+    except (ValueError, OverflowError):
+        return False
+    return True
+
+
+def unknown_fields(kind: type, tree: object) -> tuple[str, ...]:
+    """Paths of the fields that the schema does not know: a strict client refuses them, a server drops them."""
+    return tuple(strangers(node_of(kind), tree, ""))
+
+
+def strangers(node: Node, value: object, path: str, unread: tuple[str, ...] = ()) -> Iterator[str]:
+    """Paths of unknown fields at this path, and below it."""
+    if node.shape == "object" and isinstance(value, Mapping):
+        for name, inner in value.items():
+            known = node.properties.get(name)
+            if known is not None:
+                yield from strangers(known.node, inner, joined(path, name), known.unread)
+            elif name not in unread:
+                yield joined(path, str(name))
+    elif node.shape == "array" and isinstance(value, list) and node.items is not None:
+        for index, item in enumerate(value):
+            yield from strangers(node.items, item, f"{path}[{index}]")
+
+
+def defaults(kind: type, tree: Mapping[str, Json]) -> dict[str, Json]:
+    """A copy of the tree as a server stores it: absent fields filled in where their parent exists, nulls dropped."""
+    return cast("dict[str, Json]", filled(node_of(kind), cast("Json", tree)))
+
+
+def filled(node: Node, value: Json) -> Json:
+    """The value with the defaults of its schema; what has another shape than it should stays as it is."""
+    if isinstance(value, dict) and node.shape == "object":
+        kept = {name: inner for name, inner in value.items() if inner is not None or name not in node.properties}
+        for name, known in node.properties.items():
+            inner = kept.get(name, known.default)
+            if not isinstance(inner, msgspec.UnsetType):
+                kept[name] = filled(known.node, inner)
+        return kept
+    if isinstance(value, dict) and node.shape == "map":
+        return {key: inner for key, inner in value.items() if inner is not None}
+    if isinstance(value, list) and node.items is not None:
+        items = node.items
+        return [filled(items, item) for item in value]
+    return value

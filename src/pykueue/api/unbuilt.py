@@ -1,0 +1,87 @@
+"""What of a Configuration do we not do yet? One row per path; whoever builds a thing deletes its row."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, TypeAlias
+
+from pykueue.api.config import Configuration, Tls, VisibilityServer
+from pykueue.api.fields import FieldError, forbidden
+
+Found: TypeAlias = Callable[[Configuration], Iterator[str]]
+"""The paths, of those below a row's, at which a Configuration asks for the thing."""
+
+BUILT_FRAMEWORKS: Final = frozenset({"batch/job"})
+
+
+def when(asks: Callable[[Configuration], object]) -> Found:
+    """Found at the row's own path, where the Configuration asks for it."""
+
+    def found(configuration: Configuration) -> Iterator[str]:
+        if asks(configuration):
+            yield ""
+
+    return found
+
+
+def other_frameworks(configuration: Configuration) -> Iterator[str]:
+    """Each framework that is not among those we queue."""
+    for index, framework in enumerate(configuration.integrations.frameworks):
+        if framework not in BUILT_FRAMEWORKS:
+            yield f"[{index}]"
+
+
+UNBUILT: Final[Mapping[str, tuple[str, Found]]] = {
+    "fairSharing": (
+        "preemption by share is not built yet; remove the section",
+        when(lambda c: c.fair_sharing is not None),
+    ),
+    "admissionFairSharing": (
+        "ordering by past use is not built yet; remove the section",
+        when(lambda c: c.admission_fair_sharing is not None),
+    ),
+    "multiKueue": (
+        "sending workloads to other clusters is not built yet; remove the section",
+        when(lambda c: c.multi_kueue is not None),
+    ),
+    "resources.deviceClassMappings": (
+        "counting devices is not built yet; remove the mappings",
+        when(lambda c: c.resources.device_class_mappings),
+    ),
+    "metrics.customLabels": (
+        "labels of your own on metrics are not built yet; remove them",
+        when(lambda c: c.metrics.custom_labels),
+    ),
+    "metrics.localQueueMetrics.localQueueSelector": (
+        "metrics for a choice of LocalQueues are not built yet; remove the selector",
+        when(lambda c: c.metrics.local_queue_metrics.local_queue_selector is not None),
+    ),
+    "integrations.frameworks": (
+        f"this kind of job is not built yet; remove it, and keep {', '.join(sorted(BUILT_FRAMEWORKS))}",
+        other_frameworks,
+    ),
+    "integrations.externalFrameworks": (
+        "jobs that other controllers queue are not built yet; remove the list",
+        when(lambda c: c.integrations.external_frameworks),
+    ),
+    "pprofBindAddress": (
+        "there is no profiling server; remove the address",
+        when(lambda c: c.pprof_bind_address not in ("", "0")),
+    ),
+    "tls": (
+        "demands on connections other than TLS 1.2 or later are not built yet; remove the section",
+        when(lambda c: c.tls not in (None, Tls())),
+    ),
+    "visibilityServer": (
+        "serving the list of pending workloads elsewhere than by default is not built yet; remove the section",
+        when(lambda c: c.visibility_server != VisibilityServer()),
+    ),
+}
+"""Each path with what to tell the user, and where it is asked for."""
+
+
+def unbuilt(configuration: Configuration) -> tuple[FieldError, ...]:
+    """One error for each thing that the Configuration asks for and we do not do yet."""
+    return tuple(
+        forbidden(f"{path}{place}", sentence)
+        for path, (sentence, found) in UNBUILT.items()
+        for place in found(configuration)
+    )

@@ -1,0 +1,335 @@
+"""What do these objects tell the engine? Views of Kubernetes objects, turned into the engine's own nouns."""
+
+from collections.abc import Iterable, Mapping
+
+from pykueue.api import checks as api_checks
+from pykueue.api import core, kueue
+from pykueue.api import workload as api_workload
+from pykueue.api.names import Annotation, Label, WorkloadCondition
+from pykueue.api.pods import LimitRange, PodSpec, PodTemplate, RuntimeClass, TemplateError, decode_template
+from pykueue.base.struct import Frozen
+from pykueue.base.units import Instant, QuantityError, Seconds, amount_of, parse_instant, parse_quantity
+from pykueue.bridge.limits import adjusted, problem
+from pykueue.bridge.requests import ResourceConfig, counted, pod_requests
+from pykueue.bridge.shape import selection, shape_key, unsupported, unsupported_annotations
+from pykueue.engine import model
+
+
+
+class Surroundings(Frozen):
+    """What a workload's requests depend on beside the workload itself."""
+
+    resources: ResourceConfig = ResourceConfig()
+    limit_ranges: tuple[LimitRange, ...] = ()
+    """Those of the workload's namespace, by name."""
+    runtime_classes: Mapping[str, RuntimeClass] = {}
+
+
+def instant(text: str | None) -> Instant:
+    """The instant that an object names; the beginning of time when it names none."""
+    return Instant(0) if text is None else parse_instant(text)
+
+
+def amount(resource: str, text: str | int) -> int:
+    """The engine's amount for a quantity as written; a negative one counts as none."""
+    return max(0, amount_of(resource, parse_quantity(str(text))))
+
+
+def namespace(seen: core.Namespace) -> model.Namespace:
+    """A namespace."""
+    return model.Namespace(seen.name, tuple(sorted(seen.metadata.labels.items())))
+
+
+def flavor(seen: kueue.ResourceFlavor) -> model.Flavor:
+    """A ResourceFlavor."""
+    spec = seen.spec
+    unbuilt = ""
+    if spec.topology_name:
+        unbuilt = f"ResourceFlavor {seen.name} has a topologyName, and topology-aware scheduling is not supported yet"
+    return model.Flavor(
+        seen.name,
+        tuple(sorted(spec.node_labels.items())),
+        tuple(model.Taint(t.key, t.value or "", t.effect) for t in spec.node_taints),
+        tuple(toleration(t) for t in spec.tolerations),
+        unbuilt,
+    )
+
+
+def toleration(seen: core.Toleration) -> model.Toleration:
+    """A toleration."""
+    return model.Toleration(seen.key or "", seen.operator or "Equal", seen.value or "", seen.effect or "")
+
+
+def quotas(groups: Iterable[kueue.ResourceGroup]) -> tuple[model.Quota, ...]:
+    """Every quota of a queue or cohort."""
+    return tuple(
+        model.Quota(
+            quotas_of.name,
+            quota.name,
+            amount(quota.name, quota.nominal_quota),
+            None if quota.borrowing_limit is None else amount(quota.name, quota.borrowing_limit),
+            None if quota.lending_limit is None else amount(quota.name, quota.lending_limit),
+        )
+        for group in groups
+        for quotas_of in group.flavors
+        for quota in quotas_of.resources
+    )
+
+
+def cohort(seen: kueue.Cohort) -> model.Cohort:
+    """A Cohort."""
+    return model.Cohort(seen.name, seen.spec.parent_name or "", quotas(seen.spec.resource_groups))
+
+
+def selector(seen: core.LabelSelector | None) -> model.Selector | None:
+    """A label selector; None selects nothing."""
+    if seen is None:
+        return None
+    equal = [(key, "In", (value,)) for key, value in sorted(seen.match_labels.items())]
+    return model.Selector((*equal, *((e.key, e.operator, tuple(e.values)) for e in seen.match_expressions)))
+
+
+def cluster_queue(seen: kueue.ClusterQueue) -> model.ClusterQueue:
+    """A ClusterQueue."""
+    spec = seen.spec
+    strategy = spec.admission_checks_strategy
+    rules = () if strategy is None else strategy.admission_checks
+    preemption = spec.preemption
+    return model.ClusterQueue(
+        seen.name,
+        spec.cohort_name or "",
+        tuple(
+            model.ResourceGroup(tuple(g.covered_resources), tuple(f.name for f in g.flavors))
+            for g in spec.resource_groups
+        ),
+        quotas(spec.resource_groups),
+        model.Strategy(spec.queueing_strategy),
+        selector(spec.namespace_selector),
+        model.Preemption(
+            model.Policy(preemption.within_cluster_queue),
+            model.Policy(preemption.reclaim_within_cohort),
+            model.Policy(preemption.borrow_within_cohort.policy),
+            preemption.borrow_within_cohort.max_priority_threshold,
+        ),
+        model.Fungibility(
+            model.Fungible(spec.flavor_fungibility.when_can_borrow),
+            model.Fungible(spec.flavor_fungibility.when_can_preempt),
+            None
+            if spec.flavor_fungibility.preference is None
+            else model.Preference(spec.flavor_fungibility.preference),
+        ),
+        model.StopPolicy(spec.stop_policy),
+        tuple(model.CheckRule(rule.name, tuple(rule.on_flavors)) for rule in rules),
+        seen.metadata.deletion_timestamp is not None,
+        queue_unbuilt(spec),
+    )
+
+
+def queue_unbuilt(spec: kueue.ClusterQueueSpec) -> str:
+    """What a ClusterQueue asks for that this version cannot do; empty when there is nothing."""
+    scope = spec.admission_scope
+    if scope is not None and scope.admission_mode == "UsageBasedAdmissionFairSharing":
+        return "spec.admissionScope: admission fair sharing is not supported yet"
+    if spec.concurrent_admission_policy is not None:
+        return "spec.concurrentAdmissionPolicy: concurrent admission is not supported yet"
+    return ""
+
+
+def local_queue(seen: kueue.LocalQueue) -> model.LocalQueue:
+    """A LocalQueue."""
+    return model.LocalQueue(
+        f"{seen.namespace}/{seen.name}",
+        seen.spec.cluster_queue or "",
+        model.StopPolicy(seen.spec.stop_policy),
+        seen.metadata.deletion_timestamp is not None,
+    )
+
+
+def check(seen: api_checks.AdmissionCheck) -> model.Check:
+    """An AdmissionCheck, active when its controller says so."""
+    active = any(c.type == "Active" and c.status == "True" for c in seen.status.conditions)
+    return model.Check(seen.name, active, seen.spec.controller_name)
+
+
+def workload(seen: api_workload.Workload, around: Surroundings | None = None) -> model.Workload:
+    """A Workload, with its pods' requests as they are counted in its surroundings."""
+    around = around or Surroundings()
+    spec, status = seen.spec, seen.status
+    conditions = {condition.type: condition for condition in status.conditions}
+    pod_sets, trouble, unbuilt = read_pod_sets(seen, around)
+    boost, bad_boost = priority_boost(seen.metadata.annotations)
+    state = status.requeue_state
+    reserved = held(conditions, WorkloadCondition.QUOTA_RESERVED)
+    admitted = held(conditions, WorkloadCondition.ADMITTED)
+    return model.Workload(
+        key=f"{seen.namespace}/{seen.name}",
+        uid=seen.metadata.uid or "",
+        local_queue=f"{seen.namespace}/{spec.queue_name or ''}",
+        created=instant(seen.metadata.creation_timestamp),
+        pod_sets=pod_sets,
+        priority=spec.priority or 0,
+        boost=boost,
+        generation=seen.metadata.generation or 1,
+        active=spec.active,
+        job_uid=seen.metadata.labels.get(Label.JOB_UID, ""),
+        gated_by=seen.metadata.annotations.get(Annotation.ADMISSION_GATED_BY, ""),
+        problem=trouble or bad_boost,
+        unbuilt="; ".join(unbuilt),
+        max_run=None
+        if spec.maximum_execution_time_seconds is None
+        else Seconds(spec.maximum_execution_time_seconds),
+        past_run=Seconds(status.accumulated_past_execution_time_seconds or 0),
+        finished=held(conditions, WorkloadCondition.FINISHED) is not None,
+        on_hold=reserved is None and reason_of(conditions, WorkloadCondition.QUOTA_RESERVED) == "OnHold",
+        replacing=held(conditions, WorkloadCondition.WAITING_FOR_REPLACEMENT_PODS) is not None,
+        admission=None if reserved is None or status.admission is None else admission(status.admission, spec),
+        reserved_at=None if reserved is None else instant(reserved.last_transition_time),
+        admitted_at=None if admitted is None else instant(admitted.last_transition_time),
+        evicted=evicted(conditions),
+        preempted=preempted(conditions),
+        requeued=requeued(conditions),
+        requeue_at=None if state is None or state.requeue_at is None else instant(state.requeue_at),
+        requeue_count=0 if state is None else state.count or 0,
+        deactivation=deactivation(conditions),
+        reclaimable=tuple((pods.name, pods.count) for pods in status.reclaimable_pods),
+        checks=tuple(check_state(one) for one in status.admission_checks),
+        pods_ready=pods_ready(conditions),
+        waiting=waiting(conditions),
+    )
+
+
+Conditions = Mapping[str, core.Condition]
+
+
+def held(conditions: Conditions, kind: str) -> core.Condition | None:
+    """A condition that is true."""
+    found = conditions.get(kind)
+    return found if found is not None and found.status == "True" else None
+
+
+def reason_of(conditions: Conditions, kind: str) -> str:
+    """The reason of a condition, true or false."""
+    found = conditions.get(kind)
+    return "" if found is None else found.reason
+
+
+def evicted(conditions: Conditions) -> model.Evicted | None:
+    """The Evicted condition while it is true."""
+    found = held(conditions, WorkloadCondition.EVICTED)
+    return None if found is None else model.Evicted(found.reason, instant(found.last_transition_time), found.message)
+
+
+def preempted(conditions: Conditions) -> model.Preempted | None:
+    """The Preempted condition while it is true."""
+    found = held(conditions, WorkloadCondition.PREEMPTED)
+    return None if found is None else model.Preempted(found.reason, instant(found.last_transition_time))
+
+
+def requeued(conditions: Conditions) -> model.Requeued | None:
+    """The Requeued condition."""
+    found = conditions.get(WorkloadCondition.REQUEUED)
+    return None if found is None else model.Requeued(found.status == "True", found.reason)
+
+
+def deactivation(conditions: Conditions) -> model.DeactivationTarget | None:
+    """The DeactivationTarget condition while it is true."""
+    found = held(conditions, WorkloadCondition.DEACTIVATION_TARGET)
+    return None if found is None else model.DeactivationTarget(found.reason, found.message)
+
+
+def pods_ready(conditions: Conditions) -> model.PodsReady | None:
+    """The PodsReady condition."""
+    found = conditions.get(WorkloadCondition.PODS_READY)
+    if found is None:
+        return None
+    return model.PodsReady(found.status == "True", found.reason, instant(found.last_transition_time))
+
+
+def waiting(conditions: Conditions) -> model.Waiting | None:
+    """The QuotaReserved condition while it is false."""
+    found = conditions.get(WorkloadCondition.QUOTA_RESERVED)
+    return None if found is None or found.status == "True" else model.Waiting(found.reason, found.message)
+
+
+def check_state(seen: api_workload.AdmissionCheckState) -> model.CheckState:
+    """What a check says of a workload."""
+    after = seen.requeue_after_seconds
+    return model.CheckState(
+        seen.name,
+        seen.state,
+        instant(seen.last_transition_time),
+        seen.message,
+        None if after is None else Seconds(after),
+        seen.retry_count or 0,
+    )
+
+
+def admission(seen: api_workload.Admission, spec: api_workload.WorkloadSpec) -> model.Admission:
+    """A reservation of quota."""
+    counts = {pod_set.name: pod_set.count for pod_set in spec.pod_sets}
+    return model.Admission(
+        seen.cluster_queue or "",
+        tuple(
+            model.Assignment(
+                one.name,
+                tuple(sorted(one.flavors.items())),
+                tuple(sorted((name, amount(name, text)) for name, text in one.resource_usage.items())),
+                counts.get(one.name, 1) if one.count is None else one.count,
+            )
+            for one in seen.pod_set_assignments
+        ),
+    )
+
+
+def priority_boost(annotations: Mapping[str, str]) -> tuple[int, str]:
+    """The boost that a workload's annotation asks for, and what is wrong with it."""
+    text = annotations.get(Annotation.PRIORITY_BOOST)
+    if text is None:
+        return 0, ""
+    try:
+        boost = int(text) if len(text) <= 11 else 2**31
+    except ValueError:
+        boost = 2**31
+    if -(2**31) <= boost < 2**31:
+        return boost, ""
+    path = f"metadata.annotations[{Annotation.PRIORITY_BOOST}]"
+    return 0, f'{path}: Invalid value: "{text[:64]}": must be a valid signed integer'
+
+
+def read_pod_sets(
+    seen: api_workload.Workload, around: Surroundings
+) -> tuple[tuple[model.PodSet, ...], str, tuple[str, ...]]:
+    """The pod sets, why they can never be scheduled, and what they ask for that this version cannot do."""
+    pod_sets: list[model.PodSet] = []
+    specs: list[PodSpec] = []
+    unbuilt = list(unsupported_annotations(seen.metadata.annotations, "metadata.annotations"))
+    trouble = ""
+    for index, pod_set in enumerate(seen.spec.pod_sets):
+        path = f"spec.podSets[{index}]"
+        try:
+            template = decode_template(pod_set.template)
+            spec = adjusted(template.spec, around.limit_ranges, around.runtime_classes)
+            requests = tuple(counted(pod_requests(spec), around.resources).items())
+        except (TemplateError, QuantityError) as error:
+            trouble = trouble or f"{path}.{error}"
+            template, spec, requests = PodTemplate(), PodSpec(), ()
+        specs.append(spec)
+        unbuilt.extend(f"{path}.{text}" for text in unsupported(template))
+        if pod_set.topology_request is not None:
+            unbuilt.append(f"{path}.topologyRequest: topology-aware scheduling is not supported yet; remove it")
+        chosen = selection(spec)
+        pod_sets.append(
+            model.PodSet(
+                pod_set.name,
+                pod_set.count,
+                requests,
+                pod_set.min_count,
+                chosen.node_selector,
+                chosen.affinity,
+                tuple(model.Toleration(*one) for one in chosen.tolerations),
+                shape_key(spec),
+            )
+        )
+    if seen.spec.preemption_gates:
+        unbuilt.append("spec.preemptionGates: preemption gates are not supported yet; remove them")
+    return tuple(pod_sets), trouble or problem(specs, around.limit_ranges) or "", tuple(unbuilt)

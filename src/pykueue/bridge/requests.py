@@ -1,0 +1,122 @@
+"""How much does one pod ask for, how is that counted, and how many pods does a Job want?
+
+Before counting, `limits.adjusted` fills in what a pod template leaves to its namespace.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from pykueue.api.config import Transformation
+from pykueue.api.fields import FieldError, invalid
+from pykueue.api.names import Annotation
+from pykueue.api.pods import Job, PodSpec
+from pykueue.base.struct import Frozen
+from pykueue.base.units import NANO, UNLIMITED, Quantity, amount_of
+
+ONE: Final = Quantity(NANO)
+WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
+DIGITS_MAX: Final = 19
+"""Of a 64-bit number; a longer text is not worth converting."""
+
+
+class ResourceConfig(Frozen):
+    """What the Configuration says about counting."""
+
+    exclude_prefixes: tuple[str, ...] = ()
+    transformations: tuple[Transformation, ...] = ()
+
+
+class PodCounts(Frozen):
+    """How many pods are wanted, and with how few it would start; `None` if with no fewer."""
+
+    count: int
+    min_count: int | None = None
+
+
+def pod_requests(spec: PodSpec) -> Mapping[str, Quantity]:
+    """What must be free for the pod to run from its first container to its last, overhead included."""
+    # spec: REQ-1
+    sidecars: Mapping[str, Quantity] = {}
+    peak: Mapping[str, Quantity] = {}
+    for container in spec.init_containers:
+        beside = added(sidecars, container.resources.requests)
+        if container.is_sidecar():
+            sidecars = beside
+        peak = highest(peak, beside)
+    steady = sidecars
+    for container in spec.containers:
+        steady = added(steady, container.resources.requests)
+    return added({**highest(steady, peak), **pod_level(spec)}, spec.overhead)
+
+
+def pod_level(spec: PodSpec) -> Mapping[str, Quantity]:
+    """What is asked for the pod as a whole, of the resources for which that takes the place of its containers' sum."""
+    requests = spec.resources.requests if spec.resources else {}
+    return {
+        name: quantity
+        for name, quantity in requests.items()
+        if name in ("cpu", "memory") or name.startswith("hugepages-")
+    }
+
+
+def added(first: Mapping[str, Quantity], second: Mapping[str, Quantity]) -> Mapping[str, Quantity]:
+    """The sum, resource by resource."""
+    return {**first, **{name: plus(first.get(name), quantity) for name, quantity in second.items()}}
+
+
+def plus(first: Quantity | None, second: Quantity) -> Quantity:
+    """The sum of two quantities, written as the first one unless that is nothing."""
+    if first is None or first.nanos == 0:
+        return second
+    return Quantity(first.nanos + second.nanos, first.family)
+
+
+def highest(first: Mapping[str, Quantity], second: Mapping[str, Quantity]) -> Mapping[str, Quantity]:
+    """The larger of both, resource by resource; what only one of them names is taken from that one."""
+    larger = {
+        name: quantity for name, quantity in second.items() if name not in first or quantity.nanos > first[name].nanos
+    }
+    return {**first, **larger}
+
+
+def counted(requests: Mapping[str, Quantity], config: ResourceConfig) -> Mapping[str, int]:
+    """The engine's amounts for one pod with these requests, by resource name in order; none is negative."""
+    kept = {name: quantity for name, quantity in requests.items() if not name.startswith(config.exclude_prefixes)}
+    amounts = transformed(kept, config.transformations)
+    return {name: max(0, amount_of(name, amounts[name])) for name in sorted(amounts)}
+
+
+def transformed(requests: Mapping[str, Quantity], transformations: Iterable[Transformation]) -> Mapping[str, Quantity]:
+    """The requests with every transformation applied to what it takes as input, all to the requests as they came."""
+    # spec: REQ-3
+    rules = {rule.input: rule for rule in transformations if rule.input in requests}
+    # A product of three quantities is exact in billionths of billionths of billionths; it is rounded once, at the end.
+    generated: dict[str, int] = {}
+    for name, rule in rules.items():
+        base = requests[name].nanos * requests.get(rule.multiply_by, ONE).nanos
+        for output, factor in rule.outputs.items():
+            generated[output] = generated.get(output, 0) + base * factor.nanos
+    retained = {
+        name: quantity for name, quantity in requests.items() if name not in rules or rules[name].strategy == "Retain"
+    }
+    # A negative factor lessens what other factors generate, never what the pod itself asked for under that name.
+    return added(retained, {name: Quantity(max(0, -(-total // NANO**2))) for name, total in generated.items()})
+
+
+def job_pod_counts(job: Job) -> PodCounts | FieldError:
+    """The number of pods a Job runs at once, with the least it accepts; or what is wrong with that annotation."""
+    parallelism = 1 if job.spec.parallelism is None else job.spec.parallelism
+    count = parallelism if job.spec.completions is None else min(parallelism, job.spec.completions)
+    text = job.metadata.annotations.get(Annotation.JOB_MIN_PARALLELISM)
+    if text is None:
+        return PodCounts(count)
+    path = f"metadata.annotations[{Annotation.JOB_MIN_PARALLELISM}]"
+    if not WHOLE_NUMBER.fullmatch(text):
+        return invalid(path, text, f'strconv.Atoi: parsing "{text}": invalid syntax')
+    if len(text.lstrip("+-0")) > DIGITS_MAX or not -UNLIMITED - 1 <= int(text) <= UNLIMITED:
+        return invalid(path, text, f'strconv.Atoi: parsing "{text}": value out of range')
+    least = int(text)
+    if not 0 < least < count:
+        return invalid(path, least, f"should be between 0 and {count - 1}")
+    return PodCounts(count, least)

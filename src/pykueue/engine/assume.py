@@ -1,0 +1,116 @@
+"""What is true once a decision is carried out? The level of a workload after each decision. Next: `engine`."""
+
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from pykueue.engine.decisions import (
+    Admit,
+    Deactivate,
+    Decision,
+    Evict,
+    EvictionReason,
+    Requeue,
+    Reserve,
+    Unreserve,
+    Wait,
+)
+from pykueue.engine.items import Item
+from pykueue.engine.lifecycle import run_time
+from pykueue.engine.model import (
+    CheckState,
+    DeactivationTarget,
+    Evicted,
+    Preempted,
+    Requeued,
+    Waiting,
+    Workload,
+)
+from pykueue.engine.wording import message
+
+
+def assumed(item: Item, decision: Decision) -> None:
+    """Bring an item to the level that a decision makes true."""
+    item.workload = after(item.workload, decision)
+    if isinstance(decision, Wait):
+        item.told = decision.why
+    elif isinstance(decision, Unreserve):
+        item.told = decision.why
+        item.stopped = False
+    elif isinstance(decision, Reserve | Admit):
+        item.told, item.claim = None, None
+
+
+def after(workload: Workload, decision: Decision) -> Workload:
+    """A workload as it is once a decision is carried out."""
+    match decision:
+        case Reserve(admission=admission, at=at):
+            return replace(
+                workload, admission=admission, reserved_at=at, evicted=None, preempted=None, waiting=None
+            )
+        case Admit(admission=admission, at=at, reserved_before=reserved_before):
+            return replace(
+                workload,
+                admission=admission,
+                reserved_at=workload.reserved_at if reserved_before else at,
+                admitted_at=at,
+                evicted=None,
+                preempted=None,
+                waiting=None,
+            )
+        case Evict():
+            return evicted(workload, decision)
+        case Unreserve(reason=reason, why=why, at=at, requeued=requeued, requeued_reason=requeued_reason):
+            return replace(
+                workload,
+                admission=None,
+                reserved_at=None,
+                admitted_at=None,
+                past_run=run_time(workload, at),
+                waiting=Waiting(reason, message(why)),
+                requeued=workload.requeued if requeued is None else Requeued(requeued, requeued_reason),
+            )
+        case Requeue(reason=reason):
+            return replace(workload, requeued=Requeued(True, reason), requeue_at=None)
+        case Deactivate(cause=cause, message=text):
+            if not workload.active:
+                return replace(workload, deactivation=None, requeue_at=None, requeue_count=0)
+            target = workload.deactivation if cause is None else DeactivationTarget(cause, text)
+            past = workload.past_run if cause is None or cause != "MaximumExecutionTimeExceeded" else 0
+            return replace(workload, active=False, deactivation=target, past_run=past)
+        case Wait(reason=reason, why=why):
+            return replace(workload, waiting=Waiting(reason, message(why)))
+        case _:
+            assert_never(decision)
+
+
+def evicted(workload: Workload, decision: Evict) -> Workload:
+    """A workload that was told to leave."""
+    reason: str = decision.reason
+    ended = decision.reason is EvictionReason.DEACTIVATED
+    if ended and decision.cause:
+        reason = f"{reason}DueTo{decision.cause}"
+    keeps = decision.reason in (EvictionReason.PODS_READY_TIMEOUT, EvictionReason.ADMISSION_CHECK)
+    return replace(
+        workload,
+        evicted=Evicted(reason, decision.at, decision.message),
+        preempted=None if decision.preemption is None else Preempted(decision.preemption, decision.at),
+        checks=tuple(reset(check, decision) for check in workload.checks),
+        deactivation=None if ended else workload.deactivation,
+        requeue_count=decision.requeue_count if keeps else 0 if ended else workload.requeue_count,
+        requeue_at=decision.requeue_at if keeps else None if ended else workload.requeue_at,
+    )
+
+
+def reset(check: CheckState, decision: Evict) -> CheckState:
+    """An eviction sends every check that has spoken back to the start."""
+    if check.state == "Pending":
+        return check
+    return CheckState(
+        check.name,
+        "Pending",
+        decision.at,
+        f"Reset to Pending after eviction. Previously: {check.state}",
+        check.requeue_after,
+        check.retries + 1 if check.state == "Retry" else 0,
+    )

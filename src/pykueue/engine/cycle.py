@@ -1,0 +1,333 @@
+"""One scheduling pass: heads, nominated one by one, ordered, then considered in turn. Next: `engine`.
+
+A cycle takes one head of each ClusterQueue. Each is planned against the world as it was at the start; then, in order,
+each is carried out if its plan still holds beside those before it.
+"""
+
+from pykueue.base.units import Instant
+from pykueue.engine.decisions import (
+    Admit,
+    Decision,
+    DeferredFit,
+    Evict,
+    EvictionReason,
+    FailedChecks,
+    Invalid,
+    NamespaceMismatch,
+    NamespaceMissing,
+    NoLongerFits,
+    Overlap,
+    PodsNotReady,
+    Reserve,
+    Unassigned,
+    WaitReason,
+    Why,
+)
+from pykueue.engine.flavors import Plan, Planner, outdated
+from pykueue.engine.items import Bookmark, Claim, Item
+from pykueue.engine.model import Policy
+from pykueue.engine.order import head_key
+from pykueue.engine.pending import Outcome
+from pykueue.engine.preempt import Search, Victim
+from pykueue.engine.quota import Node, Tree, path, usage_of
+from pykueue.engine.snapshot import Snapshot, fits
+from pykueue.engine.wording import preempted
+from pykueue.engine.world import World
+
+
+class Entry:
+    """A head on its way through a cycle."""
+
+    __slots__ = ("deferred", "item", "outcome", "plan", "planner", "queue", "reason", "tree", "victims", "why")
+
+    def __init__(self, item: Item, queue: Node, tree: Tree) -> None:
+        self.item = item
+        self.queue = queue
+        self.tree = tree
+        self.plan: Plan | None = None
+        self.planner: Planner | None = None
+        self.victims: tuple[Victim, ...] = ()
+        self.deferred = False
+        self.outcome: Outcome | None = None
+        """How it ended, for a head that stays pending."""
+        self.reason = WaitReason.PENDING_EVALUATION
+        self.why: Why | None = None
+
+    def ends(self, outcome: Outcome, reason: WaitReason, why: Why) -> None:
+        """The head stays pending for this reason."""
+        self.outcome, self.reason, self.why = outcome, reason, why
+
+    def usage(self) -> tuple[tuple[int, int], ...]:
+        """What its plan would use."""
+        assert self.plan is not None, "only a planned head has a usage"
+        return usage_of(self.plan.usage)
+
+
+class Cycle:
+    """One pass over the trees in which something changed. It decides; the engine then makes it so."""
+
+    def __init__(self, world: World, now: Instant) -> None:
+        self.world = world
+        self.options = world.options
+        self.now = now
+        self.snapshot = Snapshot(world.forest)
+        self.decisions: list[Decision] = []
+        self.entries: list[Entry] = []
+        self.claimed: dict[str, Item] = {}
+        """Victims that an earlier head of this cycle was promised."""
+        self.admitted: list[tuple[Node, tuple[tuple[int, int], ...]]] = []
+        self.pledged = False
+        """Whether the snapshot shows room that is not free yet."""
+        self.holds_admission = False
+
+    def run(self, trees: list[Tree]) -> None:
+        """Decide on the heads of these trees, and leave the live tree as it was."""
+        for tree in trees:
+            tree.cycle += 1
+            self.entries.extend(self.heads(tree))
+        for entry in self.entries:
+            self.apply_claim(entry)
+        for entry in self.entries:
+            self.nominate(entry)
+        nominated = [entry for entry in self.entries if entry.plan is not None]
+        for entry in sorted(nominated, key=self.order):
+            self.consider(entry)
+        self.snapshot.rewind(0)
+
+    def heads(self, tree: Tree) -> list[Entry]:
+        """The next workload of each ClusterQueue of a tree."""
+        found = []
+        for queue in tree.queues:
+            pending = self.world.pending.get(queue.name)
+            item = pending.head() if pending is not None and self.world.can_admit(queue) else None
+            if item is not None:
+                found.append(Entry(item, queue, tree))
+            if pending is not None and pending.preemptor is not None and pending.preemptor is not item:
+                # A claim belongs to a head: one that another workload was put before must not block the rest.
+                pending.preemptor.claim = None
+        return found
+
+    def order(self, entry: Entry) -> tuple[int, int, int, Instant, str]:
+        """The place of a nominated head among the others."""
+        assert entry.plan is not None, "only a planned head is ordered"
+        pending = self.world.pending[entry.queue.name]
+        preemptor = pending.preemptor is entry.item and pending.preemptor_generation == entry.item.workload.generation
+        return head_key(
+            entry.item, borrowing=entry.plan.borrowing, preemptor=preemptor, options=self.options
+        )
+
+    def apply_claim(self, entry: Entry) -> None:
+        """Show everyone else the world in which a waiting preemptor has its room and its victims are gone."""
+        # spec: PRE-8
+        claim = entry.item.claim
+        if claim is None or not self.options.reserve_for_preemptor:
+            return
+        self.pledged = True
+        for victim in claim.victims:
+            if victim.key not in self.snapshot.gone and self.holds(victim):
+                self.snapshot.leave(victim)
+        self.snapshot.book(entry.queue, claim.usage)
+
+    def lift_claim(self, entry: Entry) -> None:
+        """Show a waiting preemptor the world without its own claim, in which it looks again for itself."""
+        claim = entry.item.claim
+        if claim is None or not self.options.reserve_for_preemptor:
+            return
+        self.snapshot.unbook(entry.queue, claim.usage)
+        for victim in claim.victims:
+            if victim.key in self.snapshot.gone and self.holds(victim):
+                self.snapshot.come_back(victim)
+
+    def holds(self, victim: Item) -> bool:
+        """Whether a victim still has its room."""
+        queue = self.world.forest.queues.get(victim.queue)
+        return queue is not None and victim.key in queue.holders
+
+    def nominate(self, entry: Entry) -> None:
+        """Check a head, and plan it against the world as it is at the start of the cycle."""
+        item, tree = entry.item, entry.tree
+        if item.seen_at != tree.version:
+            item.seen_at, item.starts = tree.version, set()
+        if outdated(item, entry.queue, tree.cycle, self.options):
+            item.bookmark = None
+        item.starts.add(None if item.bookmark is None else item.bookmark.tried)
+        if not self.passes(entry):
+            return
+        self.lift_claim(entry)
+        search = Search(self.snapshot, entry.queue, item, self.now)
+        entry.planner = Planner(entry.queue, item, self.world.flavors, self.world.epoch, search, self.options)
+        entry.plan, entry.victims = entry.planner.best()
+        self.apply_claim(entry)
+        if self.options.flavor_fungibility:
+            item.bookmark = Bookmark(entry.plan.tried(), entry.queue.generation, tree.cycle, item.shape.digest)
+
+    def passes(self, entry: Entry) -> bool:
+        """Whether a head passes the checks that come before any flavor is looked at."""
+        # spec: CYC-1
+        workload, world = entry.item.workload, self.world
+        why: Why
+        if any(check.state in ("Retry", "Rejected") for check in workload.checks):
+            entry.ends(Outcome.INVALID, WaitReason.PENDING_EVALUATION, FailedChecks())
+        elif workload.namespace not in world.namespaces:
+            why = NamespaceMissing(workload.namespace)
+            entry.ends(Outcome.INVALID, WaitReason.MISCONFIGURED, why)
+        elif not world.serves(entry.queue, workload.namespace):
+            why = NamespaceMismatch(entry.queue.name)
+            entry.ends(Outcome.NAMESPACE_MISMATCH, WaitReason.MISCONFIGURED, why)
+        elif workload.unbuilt or workload.problem:
+            entry.ends(Outcome.INVALID, WaitReason.MISCONFIGURED, Invalid(workload.unbuilt or workload.problem))
+        return entry.outcome is None
+
+    def consider(self, entry: Entry) -> None:
+        """Carry a plan out if it still holds; else say why not."""
+        self.lift_claim(entry)
+        entry.item.claim = None
+        self.replan(entry)
+        plan = entry.plan
+        assert plan is not None, "only a planned head is considered"
+        if plan.failure is not None:
+            why = Unassigned(plan.obstacles())
+            entry.ends(Outcome.NO_FIT, plan.failure, why)
+        elif entry.deferred:
+            self.wait_for_others(entry)
+        elif not plan.fits and not entry.victims:
+            why = Unassigned(plan.obstacles(), inadequate=True)
+            entry.ends(Outcome.NO_VICTIMS, WaitReason.WAITING_FOR_QUOTA, why)
+            self.reserve_for_blocked(entry)
+        elif any(victim.item.key in self.claimed for victim in entry.victims):
+            entry.ends(Outcome.CONTENDED, WaitReason.WAITING_FOR_QUOTA, Overlap())
+            self.skipped(entry)
+        elif not self.still_fits(entry):
+            entry.ends(Outcome.CONTENDED, WaitReason.WAITING_FOR_QUOTA, NoLongerFits())
+            self.skipped(entry)
+        elif entry.victims:
+            self.preempt(entry)
+        else:
+            self.start(entry)
+
+    def skipped(self, entry: Entry) -> None:
+        """A head that only another head stood in the way of."""
+        if not self.options.preserve_scan:
+            entry.item.bookmark = None
+
+    def replan(self, entry: Entry) -> None:
+        """Plan again, on the same flavors, when victims are already promised to a head before this one."""
+        # spec: CYC-2
+        overlap = any(victim.item.key in self.claimed for victim in entry.victims)
+        if not overlap or not self.options.recompute_overlap:
+            return
+        assert entry.plan is not None and entry.planner is not None, "only a planned head has victims"
+        pinned = {
+            (index, resource): choice.flavor
+            for index, part in enumerate(entry.plan.pod_sets)
+            for resource, choice in part.choices.items()
+        }
+        counts = [part.count for part in entry.plan.pod_sets]
+        entry.item.bookmark = None
+        with self.snapshot.without(self.claimed.values()):
+            entry.planner.search = Search(self.snapshot, entry.queue, entry.item, self.now)
+            entry.plan = entry.planner.plan(counts, pinned)
+            entry.victims = entry.planner.victims(entry.plan)
+        entry.deferred = entry.plan.fits
+
+    def still_fits(self, entry: Entry) -> bool:
+        """Whether there is room beside the heads before this one, once everyone who was told to leave has left."""
+        # spec: CYC-4
+        leaving = [*self.claimed.values(), *(victim.item for victim in entry.victims)]
+        with self.snapshot.without(leaving):
+            if not fits(entry.queue, entry.usage()):
+                return False
+        if entry.victims or not self.pledged or not self.options.admit_into_free_room_only:
+            return True
+        return self.fits_now(entry)
+
+    def fits_now(self, entry: Entry) -> bool:
+        """Whether there is room this moment, with every victim still there."""
+        journal = list(self.snapshot.journal)
+        self.snapshot.rewind(0)
+        for queue, usage in self.admitted:
+            self.snapshot.book(queue, usage)
+        answer = fits(entry.queue, entry.usage())
+        self.snapshot.rewind(0)
+        for queue, booking, booked in journal:
+            (self.snapshot.book if booked else self.snapshot.unbook)(queue, booking)
+        return answer
+
+    def reserve_for_blocked(self, entry: Entry) -> None:
+        """Keep a blocked head's quota from being lent in this cycle, unless it can always be taken back."""
+        # spec: CYC-3
+        queue, plan = entry.queue, entry.plan
+        assert plan is not None, "only a planned head reserves"
+        pending = self.world.pending[queue.name]
+        insists = self.options.prioritize_preemptors and pending.preemptor is entry.item
+        if queue.spec.preemption.reclaim is Policy.ANY and not insists:
+            return
+        kept = []
+        for fr, amount in plan.usage.items():
+            own = queue.nominal.get(fr, 0) - queue.usage.get(fr, 0)
+            if plan.borrowing == 0:
+                amount = max(0, min(amount, own))
+            elif fr in queue.borrow:
+                amount = min(amount, own + queue.borrow[fr])
+                if self.options.clamp_reserve:
+                    amount = max(0, amount)
+            kept.append((fr, amount))
+        self.snapshot.book(queue, tuple(kept))
+
+    def wait_for_others(self, entry: Entry) -> None:
+        """It will fit when victims of other heads have left: keep its place."""
+        entry.ends(Outcome.PENDING_PREEMPTION, WaitReason.WAITING_FOR_PREEMPTED, DeferredFit())
+        entry.item.bookmark = None
+        entry.item.claim = Claim(entry.usage(), ())
+        self.pledged = True
+        self.snapshot.book(entry.queue, entry.usage())
+
+    def preempt(self, entry: Entry) -> None:
+        """Tell the victims to leave, and keep their room for this head. It starts in a later cycle."""
+        plan, item = entry.plan, entry.item
+        assert plan is not None, "only a planned head preempts"
+        for victim in entry.victims:
+            self.claimed[victim.item.key] = victim.item
+            if victim.item.workload.evicted is None:
+                self.decisions.append(self.eviction(entry, victim))
+        item.bookmark = None
+        item.claim = Claim(entry.usage(), tuple(victim.item for victim in entry.victims))
+        self.pledged = True
+        self.snapshot.book(entry.queue, entry.usage())
+        why = Unassigned(plan.obstacles(), victims=len(entry.victims))
+        entry.ends(Outcome.PENDING_PREEMPTION, WaitReason.WAITING_FOR_PREEMPTED, why)
+
+    def eviction(self, entry: Entry, victim: Victim) -> Evict:
+        """The decision that makes a victim leave."""
+        queue = self.world.forest.queues[victim.item.queue]
+        return Evict(
+            victim.item.key,
+            EvictionReason.PREEMPTED,
+            preempted(entry.item, victim.reason, path(entry.queue), path(queue)),
+            self.now,
+            by=entry.item.key,
+            by_uid=entry.item.uid,
+            preemption=victim.reason,
+        )
+
+    def start(self, entry: Entry) -> None:
+        """Reserve quota, and admit at once when no AdmissionCheck has to speak first."""
+        item, plan = entry.item, entry.plan
+        assert plan is not None, "only a planned head starts"
+        blocker = self.world.blocked_by(item) if not self.holds_admission else "another workload of this cycle"
+        if blocker:
+            entry.ends(Outcome.CONTENDED, WaitReason.WAITING_FOR_PODS_READY, PodsNotReady(blocker))
+            self.skipped(entry)
+            return
+        usage = entry.usage()
+        self.snapshot.book(entry.queue, usage)
+        self.admitted.append((entry.queue, usage))
+        options = self.options.pods_ready
+        self.holds_admission = options is not None and options.block_admission
+        admission = plan.admission(entry.queue.name)
+        flavors = {choice.flavor for part in plan.pod_sets for choice in part.choices.values()}
+        states = {check.name: check.state for check in item.workload.checks}
+        required = self.world.required_checks(entry.queue, flavors)
+        ready = all(states.get(check) == "Ready" for check in required)
+        decide = Admit if ready else Reserve
+        self.decisions.append(decide(item.key, admission, plan.borrowing, self.now))

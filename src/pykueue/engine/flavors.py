@@ -1,0 +1,421 @@
+"""Which flavors, and how many pods? The scan of each resource group, and the search for a smaller count. Next: `cycle`."""
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import IntEnum
+
+from pykueue.base.struct import Frozen
+from pykueue.engine.decisions import (
+    FlavorMissing,
+    Mismatch,
+    NotNominated,
+    Obstacle,
+    OverCapacity,
+    PodSetObstacles,
+    Short,
+    Uncovered,
+    Untolerated,
+    WaitReason,
+)
+from pykueue.engine.items import Bookmark, Item, Shape, Totals, totals_of
+from pykueue.engine.model import (
+    Admission,
+    Assignment,
+    Flavor,
+    Fungible,
+    Options,
+    PodSet,
+    Policy,
+    Preference,
+    Taint,
+    Toleration,
+    requirement_holds,
+    resource_rank,
+)
+from pykueue.engine.preempt import Search, Victim
+from pykueue.engine.quota import CoveredGroup, Node, free, lowest_fit, potential
+
+PODS = "pods"
+
+
+class Mode(IntEnum):
+    """How well a flavor serves, worst first."""
+
+    NO_FIT = 0
+    NO_CANDIDATES = 1
+    PREEMPT = 2
+    RECLAIM = 3
+    FIT = 4
+
+
+Grade = tuple[Mode, int]
+"""A mode and how far up the tree it borrows."""
+SEVERITY = (WaitReason.WAITING_FOR_QUOTA, WaitReason.EXCEEDS_MAX_QUOTA, WaitReason.NO_MATCHING_FLAVOR)
+
+
+class Choice(Frozen):
+    """The flavor of one resource."""
+
+    flavor: str
+    fr: int
+    mode: Mode
+    level: int
+    tried: int
+
+
+class PodSetPlan:
+    """What one pod set would get."""
+
+    __slots__ = ("choices", "count", "name", "obstacles", "totals")
+
+    def __init__(self, name: str, count: int, totals: Totals) -> None:
+        self.name = name
+        self.count = count
+        self.totals = totals
+        self.choices: dict[str, Choice] = {}
+        self.obstacles: list[Obstacle] = []
+
+
+class Plan:
+    """What a workload would get, and what stands in its way."""
+
+    __slots__ = ("borrowing", "failure", "pod_sets", "resumed", "usage")
+
+    def __init__(self) -> None:
+        self.pod_sets: list[PodSetPlan] = []
+        self.usage: dict[int, int] = {}
+        self.borrowing = 0
+        self.failure: WaitReason | None = None
+        """Why nothing fits; None when everything got a flavor."""
+        self.resumed = False
+        """Whether some scan started after the first flavor."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether it fits as things are."""
+        return self.failure is None and all(
+            choice.mode is Mode.FIT for pod_set in self.pod_sets for choice in pod_set.choices.values()
+        )
+
+    def contended(self) -> frozenset[int]:
+        """The pairs that only preemption could free."""
+        return frozenset(
+            choice.fr
+            for pod_set in self.pod_sets
+            for choice in pod_set.choices.values()
+            if choice.mode is not Mode.FIT
+        )
+
+    def obstacles(self) -> tuple[PodSetObstacles, ...]:
+        """What stands in the way of each pod set that something stands in the way of."""
+        return tuple(PodSetObstacles(p.name, tuple(p.obstacles)) for p in self.pod_sets if p.obstacles)
+
+    def tried(self) -> tuple[tuple[tuple[str, int], ...], ...]:
+        """How far each scan came."""
+        return tuple(tuple((r, c.tried) for r, c in p.choices.items()) for p in self.pod_sets)
+
+    def admission(self, queue: str) -> Admission:
+        """The reservation that carries this plan out."""
+        return Admission(
+            queue,
+            tuple(
+                Assignment(
+                    p.name,
+                    tuple((r, c.flavor) for r, c in p.choices.items()),
+                    tuple((r, amount) for r, amount in p.totals if r in p.choices),
+                    p.count,
+                )
+                for p in self.pod_sets
+            ),
+        )
+
+
+Pinned = Mapping[tuple[int, str], str]
+"""The flavor that a pod set's resource has to keep."""
+
+
+class Planner:
+    """Plans one head of one queue."""
+
+    def __init__(
+        self, queue: Node, item: Item, flavors: Mapping[str, Flavor], epoch: int, search: Search, options: Options
+    ) -> None:
+        self.queue = queue
+        self.item = item
+        self.flavors = flavors
+        self.search = search
+        self.options = options
+        shape = item.shape
+        if shape.epoch != epoch:
+            shape.epoch, shape.obstacles = epoch, {}
+        policies = queue.spec.preemption
+        self.may_preempt = policies.within_queue is not Policy.NEVER or (
+            policies.reclaim is not Policy.NEVER and queue.parent is not None
+        )
+        self.preempts_while_borrowing = policies.borrow_within_cohort is not Policy.NEVER
+
+    def best(self) -> tuple[Plan, tuple[Victim, ...]]:
+        """The plan for all pods if it fits or preemption makes it fit, else for as many pods as possible."""
+        full = self.plan(self.item.shape.counts)
+        if full.fits:
+            return full, ()
+        victims = self.victims(full)
+        if victims:
+            return full, victims
+        if self.options.partial_admission:
+            smaller = self.smaller()
+            if smaller is not None:
+                return smaller
+        return full, ()
+
+    def victims(self, plan: Plan) -> tuple[Victim, ...]:
+        """Whom to preempt for a plan; nobody when it fits or cannot."""
+        if plan.failure is not None:
+            return ()
+        asked: dict[int, int] = {}
+        for pod_set in plan.pod_sets:
+            for resource, amount in pod_set.totals:
+                choice = pod_set.choices.get(resource)
+                if choice is not None and (resource != PODS or self.options.search_counts_pods):
+                    asked[choice.fr] = asked.get(choice.fr, 0) + amount
+        contended = plan.contended()
+        return self.search.victims(asked, contended) if contended else ()
+
+    def smaller(self) -> tuple[Plan, tuple[Victim, ...]] | None:
+        """The plan for the largest counts, not below the minimum, that fit or can be made to fit."""
+        # spec: FLV-8
+        shape = self.item.shape
+        start = shape.counts if self.options.partial_skips_reclaimed else tuple(p.count for p in shape.pod_sets)
+        spare = [
+            max(0, count - p.min_count) if p.min_count is not None else 0
+            for p, count in zip(shape.pod_sets, start, strict=True)
+        ]
+        total = sum(spare)
+        if total == 0:
+            return None
+        found: dict[int, tuple[Plan, tuple[Victim, ...]]] = {}
+
+        def possible(step: int) -> bool:
+            counts = tuple(count - extra * step // total for count, extra in zip(start, spare, strict=True))
+            plan = self.plan(counts)
+            victims = () if plan.fits else self.victims(plan)
+            if plan.fits or victims:
+                found[step] = plan, victims
+            return step in found
+
+        return found.get(first_true(total + 1, possible))
+
+    def plan(self, counts: Sequence[int], pinned: Pinned | None = None) -> Plan:
+        """Flavors for every pod set at these counts, as far as they can be found."""
+        plan = Plan()
+        shape = self.item.shape
+        for index, (pod_set, count) in enumerate(zip(shape.pod_sets, counts, strict=True)):
+            totals = shape.totals[index] if count == shape.counts[index] else totals_of(pod_set, count)
+            if PODS in self.queue.groups:
+                totals = tuple(sorted((*totals, (PODS, count)), key=lambda total: resource_rank(total[0])))
+            part = PodSetPlan(pod_set.name, count, totals)
+            plan.pod_sets.append(part)
+            self.fill(plan, part, index, pinned)
+            if plan.failure is not None:
+                part.choices = {}
+                break
+            for resource, amount in totals:
+                choice = part.choices.get(resource)
+                if choice is not None:
+                    plan.usage[choice.fr] = plan.usage.get(choice.fr, 0) + amount
+                    plan.borrowing = max(plan.borrowing, choice.level)
+        return plan
+
+    def fill(self, plan: Plan, part: PodSetPlan, index: int, pinned: Pinned | None) -> None:
+        """Find a flavor for every resource of a pod set; stop at the first that has none."""
+        for resource, amount in part.totals:
+            if resource in part.choices:
+                continue
+            group = self.queue.groups.get(resource)
+            if group is None:
+                if amount == 0 or self.options.ignore_undeclared:
+                    continue
+                part.obstacles = [Uncovered(resource)]
+                plan.failure = WaitReason.NO_MATCHING_FLAVOR
+                return
+            found, obstacles, failure = self.scan(plan, part, index, resource, group, pinned)
+            if found is None:
+                part.obstacles = obstacles
+                plan.failure = failure
+                return
+            part.choices.update(found)
+            part.obstacles.extend(obstacles)
+
+    def scan(
+        self, plan: Plan, part: PodSetPlan, index: int, resource: str, group: CoveredGroup, pinned: Pinned | None
+    ) -> tuple[dict[str, Choice] | None, list[Obstacle], WaitReason]:
+        """The best flavor of a resource group, what stood in the way, and the mildest reason for finding none."""
+        requests = [(r, amount) for r, amount in part.totals if r in group.resources]
+        start = 0
+        if self.options.flavor_fungibility and self.item.bookmark is not None:
+            start = self.item.bookmark.start(index, resource)
+            plan.resumed = plan.resumed or start > 0
+        obstacles: list[Obstacle] = []
+        severity = len(SEVERITY)
+        best: list[tuple[str, int, Mode, int]] | None = None
+        best_at, best_grade, last = "", (Mode.NO_FIT, 0), -1
+        for position in range(start, len(group.flavors)):
+            last = position
+            name = group.flavors[position]
+            excluded = self.excluded(index, resource, name, pinned)
+            if excluded is not None:
+                obstacles.append(excluded)
+                severity = min(severity, 2)
+                continue
+            grade: Grade = (Mode.FIT, 0)
+            worst = -1
+            chosen: list[tuple[str, int, Mode, int]] = []
+            for asked, amount in requests:
+                fr = group.frs[position][asked]
+                mode, level, why = self.test(name, asked, fr, plan.usage.get(fr, 0), amount)
+                if why is not None:
+                    obstacles.append(why)
+                    if mode is Mode.NO_FIT:
+                        worst = max(worst, 1 if isinstance(why, OverCapacity) else 0)
+                if self.prefers(grade, (mode, level)):
+                    grade = (mode, level)
+                chosen.append((asked, fr, mode, level))
+            if grade[0] is Mode.NO_FIT:
+                severity = min(severity, worst)
+            if self.stops_at(grade):
+                best, best_at, best_grade = chosen, name, grade
+                break
+            if self.better(grade, best_grade):
+                best, best_at, best_grade = chosen, name, grade
+                if grade[0] is Mode.FIT and not self.options.flavor_fungibility:
+                    break
+        if best is None:
+            return None, obstacles, SEVERITY[min(severity, 2)]
+        # spec: FLV-7
+        tried = -1 if last == len(group.flavors) - 1 else last
+        found = {asked: Choice(best_at, fr, mode, level, tried) for asked, fr, mode, level in best}
+        return found, [] if best_grade[0] is Mode.FIT else obstacles, WaitReason.WAITING_FOR_QUOTA
+
+    def excluded(self, index: int, resource: str, name: str, pinned: Pinned | None) -> Obstacle | None:
+        """Why a flavor is out of the question whatever its quota; None when it is not."""
+        if pinned is not None and pinned.get((index, resource)) != name:
+            return NotNominated(name, resource)
+        shape: Shape = self.item.shape
+        key = (index, name)
+        if key not in shape.obstacles:
+            shape.obstacles[key] = eligibility(shape.pod_sets[index], name, self.flavors.get(name))
+        return shape.obstacles[key]
+
+    def test(
+        self, flavor: str, resource: str, fr: int, earlier: int, request: int
+    ) -> tuple[Mode, int, Obstacle | None]:
+        """Whether one resource of one flavor has room for a request, beside what earlier pod sets take."""
+        # spec: FLV-4
+        queue, amount = self.queue, earlier + request
+        capacity = potential(queue, fr)
+        if amount > capacity:
+            return Mode.NO_FIT, 0, OverCapacity(flavor, resource, earlier, request, capacity)
+        level, may_reclaim = lowest_fit(queue, fr, amount)
+        room = free(queue, fr)
+        if amount <= room:
+            return Mode.FIT, level, None
+        short = Short(flavor, resource, amount - room)
+        if not (queue.nominal.get(fr, 0) >= amount or may_reclaim or self.preempts_while_borrowing):
+            return Mode.NO_FIT, level, short
+        if not self.may_preempt:
+            return Mode.NO_CANDIDATES, level, short
+        possible, from_others, level = self.search.possibility(fr, amount)
+        if not possible:
+            return Mode.NO_CANDIDATES, level, short
+        return (Mode.RECLAIM if from_others else Mode.PREEMPT), level, short
+
+    def prefers(self, this: Grade, that: Grade) -> bool:
+        """Whether one grade is strictly preferred to another."""
+        # spec: FLV-5
+        if this[0] is Mode.NO_FIT or that[0] is Mode.NO_FIT:
+            return this[0] is not Mode.NO_FIT
+        if (this[0] is Mode.NO_CANDIDATES) is not (that[0] is Mode.NO_CANDIDATES):
+            return that[0] is Mode.NO_CANDIDATES
+        if self.queue.spec.fungibility.preference is Preference.PREEMPTION:
+            return this[1] < that[1] if this[1] != that[1] else this[0] > that[0]
+        return this[0] > that[0] if this[0] != that[0] else this[1] < that[1]
+
+    def better(self, this: Grade, best: Grade) -> bool:
+        """Whether a flavor replaces the best so far."""
+        return self.prefers(this, best) if self.options.flavor_fungibility else this[0] > best[0]
+
+    def stops_at(self, grade: Grade) -> bool:
+        """Whether the scan ends with this flavor."""
+        # spec: FLV-6
+        mode, level = grade
+        if mode is Mode.NO_FIT or mode is Mode.NO_CANDIDATES or not self.options.flavor_fungibility:
+            return False
+        fungibility = self.queue.spec.fungibility
+        if mode is not Mode.FIT and fungibility.when_can_preempt is Fungible.NEXT:
+            return False
+        return level == 0 or fungibility.when_can_borrow is Fungible.STOP
+
+
+def first_true(size: int, test: Callable[[int], bool]) -> int:
+    """The least index at which a monotone test holds; `size` when it never does."""
+    low, high = 0, size
+    while low < high:
+        middle = (low + high) // 2
+        if test(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def eligibility(pod_set: PodSet, name: str, flavor: Flavor | None) -> Obstacle | None:
+    """Why a pod set's pods cannot run on a flavor's nodes; None when they can."""
+    if flavor is None:
+        return FlavorMissing(name)
+    # spec: FLV-2
+    for taint in flavor.taints:
+        if taint.effect != "PreferNoSchedule" and not tolerated(taint, (*pod_set.tolerations, *flavor.tolerations)):
+            return Untolerated(name, taint.key, taint.value, taint.effect)
+    return None if affine(pod_set, dict(flavor.labels)) else Mismatch(name)
+
+
+def tolerated(taint: Taint, tolerations: Sequence[Toleration]) -> bool:
+    """Whether some toleration covers a taint."""
+    for toleration in tolerations:
+        if toleration.effect and toleration.effect != taint.effect:
+            continue
+        if toleration.key and toleration.key != taint.key:
+            continue
+        match toleration.operator:
+            case "Exists":
+                return True
+            case "" | "Equal" if toleration.value == taint.value and toleration.key:
+                return True
+            case "Gt" | "Lt" if requirement_holds(
+                {taint.key: taint.value}, taint.key, toleration.operator, (toleration.value,)
+            ):
+                return True
+    return False
+
+
+def affine(pod_set: PodSet, labels: dict[str, str]) -> bool:
+    """Whether node selector and required affinity accept a flavor, judged by the keys its labels have."""
+    # spec: FLV-3
+    if any(labels[key] != value for key, value in pod_set.selector if key in labels):
+        return False
+    if not pod_set.affinity:
+        return True
+    terms = [[e for e in term if e[0] in labels] for term in pod_set.affinity]
+    return any(all(requirement_holds(labels, *expression) for expression in term) for term in terms)
+
+
+def outdated(item: Item, queue: Node, cycle: int, options: Options) -> bool:
+    """Whether a workload's scan has to start over."""
+    bookmark: Bookmark | None = item.bookmark
+    if bookmark is None:
+        return False
+    if options.preserve_scan:
+        if bookmark.shape != item.shape.digest:
+            return True
+        if bookmark.cycle >= cycle - 1:
+            return False
+    return queue.generation > bookmark.generation

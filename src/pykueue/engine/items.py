@@ -1,0 +1,150 @@
+"""What does the engine remember of a workload? `Item`, and the `Shape` that equal workloads share. Next: `order`."""
+
+from enum import IntEnum
+
+from pykueue.base.struct import Frozen
+from pykueue.base.units import UNLIMITED, Instant
+from pykueue.engine.decisions import Obstacle, Why
+from pykueue.engine.model import Options, PodSet, Workload, effective_priority, resource_rank
+
+Totals = tuple[tuple[str, int], ...]
+
+
+class Place(IntEnum):
+    """Where a workload is; always in exactly one place."""
+
+    IDLE = 0
+    """Not ours to schedule: finished, inactive, gated, or its queue is missing or stopped."""
+    QUEUED = 1
+    """In its ClusterQueue's order, unless its whole class is parked."""
+    PARKED = 2
+    """Waits for an event before it is tried again."""
+    HOLDING = 3
+    """Holds quota."""
+
+
+class Bookmark(Frozen):
+    """Where the scan of flavors is to go on, for each pod set and resource; -1 is from the start."""
+
+    tried: tuple[tuple[tuple[str, int], ...], ...]
+    generation: int
+    """The ClusterQueue's generation when it was recorded."""
+    cycle: int
+    shape: int
+    """The shape it was recorded for, as a hash."""
+
+    def pending(self) -> bool:
+        """Whether flavors were left untried."""
+        return any(index != -1 for pod_set in self.tried for _, index in pod_set)
+
+    def start(self, pod_set: int, resource: str) -> int:
+        """The index of the flavor to try first."""
+        if pod_set < len(self.tried):
+            for name, index in self.tried[pod_set]:
+                if name == resource:
+                    return index + 1
+        return 0
+
+
+class Shape:
+    """What all workloads have in common that no scheduling decision could tell apart, evaluated once for all."""
+
+    __slots__ = ("__weakref__", "counts", "digest", "epoch", "obstacles", "pod_sets", "priority", "totals")
+
+    def __init__(self, pod_sets: tuple[PodSet, ...], counts: tuple[int, ...], priority: int) -> None:
+        self.pod_sets = pod_sets
+        self.counts = counts
+        self.priority = priority
+        self.totals = tuple(totals_of(p, n) for p, n in zip(pod_sets, counts, strict=True))
+        self.digest = 0
+        self.epoch = -1
+        self.obstacles: dict[tuple[int, str], Obstacle | None] = {}
+        """Whether a pod set's node selection excludes a flavor; valid for one epoch of the flavors."""
+
+
+def totals_of(pod_set: PodSet, count: int) -> Totals:
+    """What so many pods request together, in the order in which resources are visited."""
+    ordered = sorted(pod_set.requests, key=lambda request: resource_rank(request[0]))
+    return tuple((resource, min(amount * count, UNLIMITED)) for resource, amount in ordered)
+
+
+def effective_counts(workload: Workload, options: Options) -> tuple[int, ...]:
+    """How many pods of each pod set still have to run: those not reclaimed."""
+    if not workload.reclaimable or not options.reclaimable_pods:
+        return tuple(p.count for p in workload.pod_sets)
+    # spec: REQ-4
+    reclaimed = dict(workload.reclaimable)
+    return tuple(p.count - min(reclaimed.get(p.name, 0), p.count) for p in workload.pod_sets)
+
+
+class Item:
+    """One workload: the level we believe, what was confirmed, and where it is."""
+
+    __slots__ = (
+        "bookmark",
+        "buffered",
+        "claim",
+        "confirmed",
+        "entry",
+        "frs",
+        "group",
+        "in_flight",
+        "key",
+        "place",
+        "priority",
+        "queue",
+        "seen_at",
+        "settled",
+        "shape",
+        "stamp",
+        "starts",
+        "stopped",
+        "timer",
+        "told",
+        "uid",
+        "usage",
+        "version",
+        "workload",
+    )
+
+    def __init__(self, workload: Workload, shape: Shape, stamp: Instant) -> None:
+        self.key = workload.key
+        self.uid = workload.uid
+        self.workload = workload
+        self.shape = shape
+        self.priority = shape.priority
+        self.stamp = stamp
+        self.version = 0
+        self.confirmed: Workload | None = None
+        """What to go back to when a write is refused; None while nothing is assumed."""
+        self.in_flight = 0
+        self.buffered: tuple[Workload, int] | None = None
+        self.place = Place.IDLE
+        self.settled: Workload | None = None
+        """The level by which it was last put in its place."""
+        self.queue = ""
+        self.entry = 0
+        """Which of its entries in the queue's heap is the valid one."""
+        self.group: Shape | str = ""
+        """Which class of its queue it stands in; by shape, or alone under its own key."""
+        self.usage: tuple[tuple[int, int], ...] = ()
+        self.frs: frozenset[int] = frozenset()
+        self.bookmark: Bookmark | None = None
+        self.claim: Claim | None = None
+        self.seen_at = -1
+        """The version of its tree at which it was last evaluated."""
+        self.starts: set[object] = set()
+        """From which bookmarks it was evaluated at that version."""
+        self.timer: Instant | None = None
+        self.told: Why | None = None
+        self.stopped = False
+
+
+class Claim:
+    """The room that a preemptor's victims give, kept for it until it is admitted or can no longer use it."""
+
+    __slots__ = ("usage", "victims")
+
+    def __init__(self, usage: tuple[tuple[int, int], ...], victims: tuple[Item, ...]) -> None:
+        self.usage = usage
+        self.victims = victims

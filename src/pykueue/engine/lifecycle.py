@@ -1,0 +1,377 @@
+"""What do time, checks and stopped queues do to a workload? One rule after the other; the first that speaks wins.
+
+Next: `engine`, which asks again after each decision until nothing more is to be said.
+"""
+
+from collections.abc import Callable
+from hashlib import sha256
+
+from pykueue.base.struct import Frozen
+from pykueue.base.units import MICROS, Instant, Seconds, after
+from pykueue.engine.decisions import (
+    Admit,
+    AfterEviction,
+    Bypassed,
+    Deactivate,
+    DeactivationCause,
+    Decision,
+    Evict,
+    EvictionReason,
+    GatedBy,
+    GatesCleared,
+    Inactive,
+    Invalid,
+    NamespaceMismatch,
+    NamespaceMissing,
+    Queued,
+    QueueInactive,
+    QueueMissing,
+    Requeue,
+    RequeueReason,
+    Unreserve,
+    Wait,
+    WaitReason,
+    Why,
+)
+from pykueue.engine.items import Item
+from pykueue.engine.model import CheckState, PodsReadyOptions, StopPolicy, Workload
+from pykueue.engine.quota import Node
+from pykueue.engine.wording import message
+from pykueue.engine.world import World, assigned_flavors, seconds_between
+
+DEACTIVATED = "The workload is deactivated"
+DOUBLINGS = 32
+"""More doublings of a backoff than this make no difference to anyone alive."""
+SCHEDULER_REASONS = frozenset(
+    {
+        WaitReason.WAITING_FOR_QUOTA,
+        WaitReason.NO_MATCHING_FLAVOR,
+        WaitReason.EXCEEDS_MAX_QUOTA,
+        WaitReason.WAITING_FOR_PREEMPTED,
+        WaitReason.WAITING_FOR_PODS_READY,
+        WaitReason.PENDING_EVALUATION,
+        WaitReason.PENDING,
+        WaitReason.WAITING,
+    }
+)
+"""What an evaluation said; it stands until the next one."""
+BYPASSABLE = frozenset({WaitReason.PENDING_EVALUATION, WaitReason.PENDING, WaitReason.SUSPENDED, WaitReason.DEACTIVATED})
+
+
+class Review(Frozen):
+    """What is to be done about a workload now, and when to look again if nothing happens."""
+
+    decision: Decision | None = None
+    look_again: Instant | None = None
+
+
+def review(item: Item, world: World, now: Instant) -> Review:
+    """The next step in a workload's life that is not the scheduler's."""
+    workload = item.workload
+    if workload.finished:
+        return Review()
+    if not workload.active:
+        return Review(when_inactive(item, world, now))
+    if workload.deactivation is not None:
+        return Review(deactivate(workload, None, workload.deactivation.message, now))
+    if workload.admission is not None:
+        return when_reserved(item, world, now)
+    waiting = requeue(workload, world, now)
+    if waiting.decision is not None:
+        return waiting
+    return Review(when_pending(item, world, now), waiting.look_again)
+
+
+def when_inactive(item: Item, world: World, now: Instant) -> Decision | None:
+    """A deactivated workload leaves, keeps no retry state, and gives its quota back once it has stopped."""
+    workload = item.workload
+    target = workload.deactivation
+    if workload.evicted is None:
+        text = DEACTIVATED if target is None else f"{DEACTIVATED} due to {target.message}"
+        cause = "" if target is None else target.reason
+        return Evict(workload.key, EvictionReason.DEACTIVATED, text, now, cause=cause)
+    if workload.requeue_at is not None or workload.requeue_count or target is not None:
+        return Deactivate(workload.key, None, "", now)
+    if workload.admission is not None:
+        return release(item, now) if item.stopped else None
+    return tell(item, world, WaitReason.DEACTIVATED, Inactive(), now)
+
+
+def deactivate(workload: Workload, cause: DeactivationCause | None, text: str, now: Instant) -> Deactivate:
+    """The decision that ends a workload's attempts."""
+    return Deactivate(workload.key, cause, text, now)
+
+
+def release(item: Item, now: Instant) -> Unreserve | None:
+    """Give the quota of an evicted workload back, now that its pods are gone."""
+    # spec: LIF-4
+    evicted = item.workload.evicted
+    if evicted is None:
+        return None
+    at_once = evicted.reason == EvictionReason.PREEMPTED
+    why = AfterEviction(evicted.message)
+    return Unreserve(item.key, WaitReason.PENDING_EVALUATION, why, now, at_once, evicted.reason)
+
+
+def requeue(workload: Workload, world: World, now: Instant) -> Review:
+    """Whether an evicted workload may queue again, and if not, when."""
+    # spec: LIF-8
+    reason = "" if workload.requeued is None or workload.requeued.may else workload.requeued.reason
+    if workload.requeue_at is not None and now < workload.requeue_at:
+        return Review(look_again=workload.requeue_at)
+    if reason.startswith(EvictionReason.DEACTIVATED):
+        return Review(Requeue(workload.key, RequeueReason.REACTIVATED, now))
+    timed = reason in (EvictionReason.PODS_READY_TIMEOUT, EvictionReason.ADMISSION_CHECK)
+    if timed or workload.requeue_at is not None:
+        return Review(Requeue(workload.key, RequeueReason.BACKOFF_FINISHED, now))
+    local = world.local_queues.get(workload.local_queue)
+    if local is None or local.stop is not StopPolicy.NONE:
+        return Review()
+    if reason == EvictionReason.LOCAL_QUEUE_STOPPED:
+        return Review(Requeue(workload.key, RequeueReason.LOCAL_QUEUE_RESTARTED, now))
+    queue = world.forest.queues.get(local.queue)
+    if reason == EvictionReason.QUEUE_STOPPED and queue is not None and queue.spec.stop is StopPolicy.NONE:
+        return Review(Requeue(workload.key, RequeueReason.QUEUE_RESTARTED, now))
+    return Review()
+
+
+def when_pending(item: Item, world: World, now: Instant) -> Wait | None:
+    """Why a workload cannot even be considered, or that it can again."""
+    found = obstacle(item, world)
+    if found is not None:
+        reason, why = found
+        return tell(item, world, reason, why, now)
+    current = item.workload.waiting
+    reason_now = None if current is None else current.reason
+    queue = world.pending.get(item.queue)
+    verdict = queue.parked_with_class(item) if queue is not None else None
+    if verdict is not None and (reason_now in BYPASSABLE or (reason_now is None and world.options.explicit_status)):
+        return tell(item, world, verdict, Bypassed(), now)
+    if reason_now is None:
+        if not world.options.explicit_status:
+            return None
+    elif reason_now in SCHEDULER_REASONS or not world.options.observability:
+        return None
+    why = GatesCleared() if reason_now == WaitReason.GATED else Queued()
+    return tell(item, world, WaitReason.PENDING_EVALUATION, why, now)
+
+
+def obstacle(item: Item, world: World) -> tuple[WaitReason, Why] | None:
+    """What keeps a pending workload out of the order, in the order in which it is told."""
+    workload = item.workload
+    if workload.on_hold:
+        return None
+    local = world.local_queues.get(workload.local_queue)
+    name = workload.local_queue.partition("/")[2]
+    if local is None:
+        return WaitReason.MISCONFIGURED, QueueMissing("LocalQueue", name)
+    if local.stop is not StopPolicy.NONE:
+        return WaitReason.SUSPENDED, QueueInactive("LocalQueue", name, why="it is stopped")
+    queue = world.forest.queues.get(local.queue)
+    if queue is None:
+        return WaitReason.MISCONFIGURED, QueueMissing("ClusterQueue", local.queue)
+    if not world.can_admit(queue):
+        because = ", ".join(text for _, text in world.inactive_because(queue)) or "its cohorts form a cycle"
+        return WaitReason.SUSPENDED, QueueInactive("ClusterQueue", local.queue, why=because)
+    if not world.options.observability:
+        return (WaitReason.GATED, GatedBy(workload.gated_by)) if workload.gated_by else None
+    if workload.namespace in world.namespaces and not world.serves(queue, workload.namespace):
+        return WaitReason.MISCONFIGURED, NamespaceMismatch(queue.name)
+    if workload.unbuilt or workload.problem:
+        return WaitReason.MISCONFIGURED, Invalid(workload.unbuilt or workload.problem)
+    if workload.namespace not in world.namespaces:
+        return WaitReason.MISCONFIGURED, NamespaceMissing(workload.namespace)
+    if workload.gated_by:
+        return WaitReason.GATED, GatedBy(workload.gated_by)
+    return None
+
+
+def when_reserved(item: Item, world: World, now: Instant) -> Review:
+    """What becomes of a workload that holds quota."""
+    workload = item.workload
+    if workload.evicted is not None:
+        return Review(release(item, now) if item.stopped else None)
+    for rule in (by_checks, by_queues, by_admission):
+        decision = rule(item, world, now)
+        if decision is not None:
+            return Review(decision)
+    if workload.admitted_at is None:
+        return Review()
+    clocks: tuple[Callable[[Workload, World, Instant], Review], ...] = (by_readiness, by_run_time)
+    again: list[Instant] = []
+    for clock in clocks:
+        found = clock(workload, world, now)
+        if found.decision is not None:
+            return found
+        if found.look_again is not None:
+            again.append(found.look_again)
+    return Review(look_again=min(again, default=None))
+
+
+def by_checks(item: Item, world: World, now: Instant) -> Decision | None:
+    """A rejected check ends the workload; one that wants another try sends it back to the queue at once."""
+    # spec: LIF-6
+    checks = sorted(item.workload.checks, key=lambda check: check.name)
+    rejected = [check for check in checks if check.state == "Rejected"]
+    if rejected:
+        return deactivate(item.workload, DeactivationCause.ADMISSION_CHECK, named(rejected, "Rejected"), now)
+    retry = [check for check in checks if check.state == "Retry"]
+    if not retry:
+        return None
+    delays = [after(check.at, check.requeue_after) for check in retry if check.requeue_after is not None]
+    at = max([t for t in delays if t > now], default=None)
+    earlier = item.workload.requeue_at
+    if earlier is not None and (at is None or earlier > at):
+        at = earlier
+    text = f"Evicted due to {named(retry, 'Retry')}"
+    return Evict(
+        item.key,
+        EvictionReason.ADMISSION_CHECK,
+        text,
+        now,
+        requeue_count=item.workload.requeue_count,
+        requeue_at=at,
+    )
+
+
+def named(checks: list[CheckState], state: str) -> str:
+    """Checks and what they say, as messages list them."""
+    parts = [f'"{check.name}" ({check.message})' if check.message else f'"{check.name}"' for check in checks]
+    return f"AdmissionCheck{'s' if len(checks) > 1 else ''} in {state} state: " + "; ".join(parts)
+
+
+def by_queues(item: Item, world: World, now: Instant) -> Decision | None:
+    """A stopped or vanished queue takes back what is only reserved; it drains what runs if told to."""
+    # spec: LIF-7
+    workload = item.workload
+    assert workload.admission is not None, "only a reservation can be lost"
+    local = world.local_queues.get(workload.local_queue)
+    queue: Node | None = world.forest.queues.get(workload.admission.queue)
+    if workload.admitted_at is not None:
+        if local is not None and local.stop is StopPolicy.DRAIN:
+            return Evict(item.key, EvictionReason.LOCAL_QUEUE_STOPPED, "The LocalQueue is stopped", now)
+        if queue is not None and queue.spec.stop is StopPolicy.DRAIN:
+            return Evict(item.key, EvictionReason.QUEUE_STOPPED, "The ClusterQueue is stopped", now)
+        return None
+    name = workload.local_queue.partition("/")[2]
+    if local is None or local.terminating:
+        return lost(item, WaitReason.MISCONFIGURED, QueueMissing("LocalQueue", name, lost_reservation=True), now)
+    if local.stop is not StopPolicy.NONE:
+        return lost(item, WaitReason.SUSPENDED, QueueInactive("LocalQueue", name, lost_reservation=True), now)
+    name = workload.admission.queue
+    if queue is None or queue.spec.terminating:
+        return lost(item, WaitReason.MISCONFIGURED, QueueMissing("ClusterQueue", name, lost_reservation=True), now)
+    if queue.spec.stop is not StopPolicy.NONE:
+        return lost(item, WaitReason.SUSPENDED, QueueInactive("ClusterQueue", name, lost_reservation=True), now)
+    return None
+
+
+def lost(item: Item, reason: WaitReason, why: Why, now: Instant) -> Unreserve:
+    """A reservation that ends before the job has started: nothing has to stop."""
+    return Unreserve(item.key, reason, why, now)
+
+
+def by_admission(item: Item, world: World, now: Instant) -> Decision | None:
+    """A reservation becomes an admission when every required check is ready."""
+    workload = item.workload
+    queue = world.forest.queues.get(item.queue)
+    if workload.admitted_at is not None or workload.admission is None or queue is None:
+        return None
+    states = {check.name: check.state for check in workload.checks}
+    required = world.required_checks(queue, assigned_flavors(workload))
+    if all(states.get(check) == "Ready" for check in required):
+        return Admit(item.key, workload.admission, 0, now, reserved_before=True)
+    return None
+
+
+def by_readiness(workload: Workload, world: World, now: Instant) -> Review:
+    """Pods that do not become ready, or ready again, in time cost a workload its place."""
+    # spec: LIF-1
+    options = world.options.pods_ready
+    ready = workload.pods_ready
+    if options is None or workload.admitted_at is None or (ready is not None and ready.ready):
+        return Review()
+    start, limit, cause = workload.admitted_at, options.timeout, "WaitForStart"
+    if ready is not None and ready.reason == "WaitForRecovery":
+        if options.recovery_timeout is None:
+            return Review()
+        start, limit, cause = ready.at, options.recovery_timeout, "WaitForRecovery"
+    elif ready is not None and ready.reason not in ("WaitForStart", "PodsReady"):
+        return Review()
+    due = after(start, limit)
+    if now < due:
+        return Review(look_again=due)
+    count = workload.requeue_count + 1
+    # spec: LIF-3
+    if options.backoff_limit is not None and count > options.backoff_limit:
+        text = "exceeding the maximum number of re-queuing retries"
+        return Review(deactivate(workload, DeactivationCause.REQUEUE_LIMIT, text, now))
+    at = backoff(workload, count, options, world.options.seed, now)
+    text = f"Exceeded the PodsReady timeout {workload.key}"
+    return Review(
+        Evict(
+            workload.key,
+            EvictionReason.PODS_READY_TIMEOUT,
+            text,
+            now,
+            cause=cause,
+            requeue_count=count,
+            requeue_at=at if workload.requeue_at is None else max(at, workload.requeue_at),
+        )
+    )
+
+
+def backoff(workload: Workload, count: int, options: PodsReadyOptions, seed: int, now: Instant) -> Instant:
+    """When a workload may try again: twice as long each time, up to a limit, and a trifle more to spread them."""
+    # spec: LIF-2
+    delay: int = options.backoff_base
+    for _ in range(min(count - 1, DOUBLINGS)):
+        delay *= 2
+        if options.backoff_max and delay >= options.backoff_max:
+            delay = options.backoff_max
+            break
+    share = int.from_bytes(sha256(f"{seed}/{workload.uid}/{count}".encode()).digest()[:4])
+    jitter = delay * MICROS * share // (2**32 * 10_000)
+    return Instant(after(now, Seconds(delay)) + jitter)
+
+
+def by_run_time(workload: Workload, world: World, now: Instant) -> Review:
+    """A workload that has run for its maximum, over all its attempts, is deactivated."""
+    # spec: LIF-5
+    if workload.max_run is None or workload.admitted_at is None:
+        return Review()
+    due = after(workload.admitted_at, Seconds(workload.max_run - workload.past_run))
+    if now < due:
+        return Review(look_again=due)
+    return Review(deactivate(workload, DeactivationCause.MAX_RUN, "exceeding the maximum execution time", now))
+
+
+def run_time(workload: Workload, now: Instant) -> Seconds:
+    """How long a workload has run in all, once its present attempt has ended."""
+    if workload.admitted_at is None:
+        return workload.past_run
+    return Seconds(workload.past_run + seconds_between(workload.admitted_at, now))
+
+
+def tell(item: Item, world: World, reason: WaitReason, why: Why, now: Instant) -> Wait | None:
+    """Say why a workload waits, unless that is what was said last."""
+    if not world.options.observability:
+        reason = legacy(reason, why)
+    current = item.workload.waiting
+    if current is not None and current.reason == reason and (item.told == why or current.message == message(why)):
+        item.told = why
+        return None
+    return Wait(item.key, reason, why, now)
+
+
+def legacy(reason: WaitReason, why: Why) -> WaitReason:
+    """The coarse reason that stands for a fine one when UnadmittedWorkloadsObservability is off."""
+    match reason:
+        case WaitReason.GATED:
+            return WaitReason.GATED
+        case WaitReason.WAITING_FOR_PODS_READY:
+            return WaitReason.WAITING
+        case _ if isinstance(why, QueueMissing | QueueInactive):
+            return WaitReason.INADMISSIBLE
+        case _:
+            return WaitReason.PENDING

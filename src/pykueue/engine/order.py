@@ -1,0 +1,60 @@
+"""Who goes before whom? Every comparison key of the engine, each in one place. Next: `quota`, `pending`."""
+
+from pykueue.base.units import Instant
+from pykueue.engine.decisions import EvictionReason, PreemptionReason
+from pykueue.engine.items import Item
+from pykueue.engine.model import Options, Timestamp, Workload
+
+PendingKey = tuple[int, Instant, str]
+MILLISECOND = 1_000
+
+
+def queue_stamp(workload: Workload, options: Options) -> Instant:
+    """The time by which a workload queues: its creation, unless the way it was evicted sends it to the back."""
+    # spec: ORD-2
+    evicted = workload.evicted
+    if evicted is not None:
+        if evicted.reason == EvictionReason.ADMISSION_CHECK:
+            return evicted.at
+        by_eviction = options.pods_ready is None or options.pods_ready.timestamp is Timestamp.EVICTION
+        if evicted.reason == EvictionReason.PODS_READY_TIMEOUT and by_eviction:
+            return evicted.at
+    preempted = workload.preempted
+    if (
+        preempted is not None
+        and not options.priority_sorting
+        and preempted.reason == PreemptionReason.RECLAIM_WHILE_BORROWING
+    ):
+        return Instant(preempted.at + MILLISECOND)
+    return workload.created
+
+
+def pending_key(item: Item) -> PendingKey:
+    """Inside a ClusterQueue: the most important first, then the oldest. A sticky preemptor stands before all."""
+    # spec: ORD-1
+    return (-item.priority, item.stamp, item.uid)
+
+
+def head_key(item: Item, *, borrowing: int, preemptor: bool, options: Options) -> tuple[int, int, int, Instant, str]:
+    """Between the heads of queues: who borrows less, then the most important, then the oldest."""
+    # spec: ORD-3
+    return (
+        0 if preemptor and options.prioritize_preemptors else 1,
+        borrowing,
+        -item.priority if options.priority_sorting else 0,
+        item.stamp,
+        item.uid,
+    )
+
+
+def victim_key(item: Item, *, own_queue: str, now: Instant) -> tuple[bool, bool, int, int, str]:
+    """The workload we would miss least comes first: leaving already, another queue's, unimportant, newly started."""
+    # spec: ORD-4
+    reserved = item.workload.reserved_at
+    return (
+        item.workload.evicted is None,
+        item.queue == own_queue,
+        item.priority,
+        -(now if reserved is None else reserved),
+        item.uid,
+    )

@@ -1,0 +1,204 @@
+"""Who is next? Each ClusterQueue's order, its parking lot, and who wakes whom. Next: `cycle`.
+
+Pending workloads stand in classes: all of one shape together, in order. A class whose member was found not to fit is
+parked as a whole, in one step, whatever its size.
+"""
+
+from collections.abc import Callable, Iterator
+from enum import Enum
+from heapq import heappop, heappush
+
+from pykueue.base.units import Instant
+from pykueue.engine.decisions import WaitReason
+from pykueue.engine.items import Item, Place, Shape
+from pykueue.engine.model import Options, Strategy, Workload
+from pykueue.engine.order import PendingKey, pending_key
+
+
+class Outcome(Enum):
+    """How an evaluation ended, as far as the queue is concerned."""
+
+    INVALID = "nomination checks failed"
+    NAMESPACE_MISMATCH = "the queue does not serve the namespace"
+    NO_FIT = "no flavor fits"
+    NO_VICTIMS = "preemption would be needed, and nobody can be preempted"
+    PENDING_PREEMPTION = "victims are leaving"
+    CONTENDED = "it could have started, but for another workload of the cycle"
+
+
+SHARED = frozenset({Outcome.NO_FIT, Outcome.NO_VICTIMS})
+"""Outcomes that hold for every workload of the same shape."""
+IMMEDIATE = frozenset({Outcome.PENDING_PREEMPTION, Outcome.CONTENDED})
+"""Outcomes after which a workload is tried again in the next cycle."""
+
+
+def backoff_over(workload: Workload, now: Instant) -> bool:
+    """Whether nothing in a workload's own history keeps it from being tried."""
+    may = workload.requeued is None or workload.requeued.may
+    return may and (workload.requeue_at is None or now >= workload.requeue_at)
+
+
+class ShapeClass:
+    """The queued workloads of one shape, in order."""
+
+    __slots__ = ("members", "parked", "size")
+
+    def __init__(self) -> None:
+        self.members: list[tuple[PendingKey, int, Item]] = []
+        self.size = 0
+        self.parked: WaitReason | None = None
+
+    def first(self) -> tuple[PendingKey, int, Item] | None:
+        """The entry of the member that is next, without those that have left."""
+        members = self.members
+        while members:
+            if members[0][2].entry == members[0][1]:
+                return members[0]
+            heappop(members)
+        return None
+
+
+class PendingQueue:
+    """The pending workloads of one ClusterQueue."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.strategy = Strategy.BEST_EFFORT
+        self.classes: dict[Shape | str, ShapeClass] = {}
+        self.front: list[tuple[PendingKey, int, ShapeClass]] = []
+        """Candidates for the next pop, at least one per class that is not parked; checked when they come up."""
+        self.parked: dict[str, Item] = {}
+        """Those parked one by one."""
+        self.preemptor: Item | None = None
+        self.preemptor_generation = 0
+        self.sticky = False
+        self.entries = 0
+
+    def insert(self, item: Item, now: Instant) -> None:
+        """Put a pending workload where it belongs. The one placement rule, also after a restart."""
+        # spec: QUE-1
+        if not backoff_over(item.workload, now):
+            self.park(item)
+            return
+        item.group = item.shape if self.options.equivalence else item.key
+        group = self.classes.get(item.group)
+        if group is None:
+            group = self.classes[item.group] = ShapeClass()
+        self.entries += 1
+        item.entry = self.entries
+        item.place = Place.QUEUED
+        entry = (pending_key(item), item.entry, item)
+        heappush(group.members, entry)
+        group.size += 1
+        if group.parked is None:
+            heappush(self.front, (entry[0], entry[1], group))
+
+    def park(self, item: Item) -> None:
+        """Set one workload aside until something wakes it."""
+        item.place = Place.PARKED
+        item.entry = 0
+        self.parked[item.key] = item
+
+    def remove(self, item: Item) -> None:
+        """A workload is no longer pending here."""
+        self.take_out(item)
+        if self.preemptor is item:
+            self.preemptor, self.sticky = None, False
+
+    def take_out(self, item: Item) -> None:
+        """Take a workload from its place, to put it elsewhere; who is the preemptor stays as it is."""
+        self.parked.pop(item.key, None)
+        if item.entry:
+            item.entry = 0
+            group = self.classes[item.group]
+            group.size -= 1
+            if group.size == 0 and group.parked is None:
+                del self.classes[item.group]
+        item.place = Place.IDLE
+
+    def head(self) -> Item | None:
+        """Who is next, still in its place."""
+        # spec: QUE-3
+        sticky = self.preemptor
+        if self.sticky and sticky is not None and sticky.entry and self.classes[sticky.group].parked is None:
+            return sticky
+        front = self.front
+        while front:
+            key, entry, group = front[0]
+            first = group.first() if group.parked is None else None
+            if first is not None and first[1] == entry:
+                return first[2]
+            heappop(front)
+            if first is not None and first[0] != key:
+                heappush(front, (first[0], first[1], group))
+        return None
+
+    def remember_preemptor(self, item: Item) -> None:
+        """This workload waits for its victims; under BestEffortFIFO it stays ahead of all others until it is in."""
+        self.preemptor = item
+        self.preemptor_generation = item.workload.generation
+        self.sticky = self.strategy is Strategy.BEST_EFFORT
+
+    def requeue(self, item: Item, outcome: Outcome, reason: WaitReason, now: Instant) -> None:
+        """Put an evaluated workload back: to the order, or aside, alone or with its whole class."""
+        # spec: QUE-2
+        self.take_out(item)
+        if outcome is Outcome.PENDING_PREEMPTION:
+            self.remember_preemptor(item)
+        strict = self.strategy is Strategy.STRICT and outcome is not Outcome.NAMESPACE_MISMATCH
+        untried = item.bookmark is not None and item.bookmark.pending()
+        if outcome in IMMEDIATE or strict or untried:
+            self.insert(item, now)
+        elif outcome in SHARED and self.options.equivalence and self.strategy is Strategy.BEST_EFFORT:
+            self.insert(item, now)
+            if item.entry:
+                # spec: QUE-4
+                self.classes[item.group].parked = reason
+        else:
+            self.park(item)
+
+    def flush(self, now: Instant, serves: Callable[[str], bool]) -> bool:
+        """Try everyone again whom an event may have helped; whether anyone was woken."""
+        woken = False
+        for key, group in list(self.classes.items()):
+            if group.parked is not None:
+                group.parked = None
+                first = group.first()
+                if first is None:
+                    del self.classes[key]
+                else:
+                    woken = True
+                    heappush(self.front, (first[0], first[1], group))
+        for item in list(self.parked.values()):
+            if backoff_over(item.workload, now) and serves(item.workload.namespace):
+                self.take_out(item)
+                self.insert(item, now)
+                woken = True
+        return woken
+
+    def restrategize(self, strategy: Strategy) -> None:
+        """The queue's strategy is this from now on. A strict queue parks no class."""
+        self.strategy = strategy
+        if strategy is Strategy.STRICT:
+            for group in self.classes.values():
+                if group.parked is not None:
+                    group.parked = None
+                    first = group.first()
+                    if first is not None:
+                        heappush(self.front, (first[0], first[1], group))
+
+    def parked_with_class(self, item: Item) -> WaitReason | None:
+        """The verdict that a workload shares with its parked class, if it does."""
+        return self.classes[item.group].parked if item.entry else None
+
+    def __iter__(self) -> Iterator[tuple[Item, bool]]:
+        """Every pending workload, and whether it is parked."""
+        for group in self.classes.values():
+            for _, entry, item in group.members:
+                if item.entry == entry:
+                    yield item, group.parked is not None
+        for item in self.parked.values():
+            yield item, True
+
+    def __len__(self) -> int:
+        return sum(group.size for group in self.classes.values()) + len(self.parked)

@@ -1,0 +1,70 @@
+"""What if? A scratch world over the live tree: everything done in it can be undone. Next: `preempt`, `cycle`."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from pykueue.engine.items import Item
+from pykueue.engine.quota import Forest, Node, Usage, free, give, take
+
+
+class Snapshot:
+    """The world of one cycle. It books on the live tree and keeps a journal, so that no copy is ever made."""
+
+    def __init__(self, forest: Forest) -> None:
+        self.forest = forest
+        self.journal: list[tuple[Node, Usage, bool]] = []
+        self.gone: set[str] = set()
+        """Holders that have left in this world."""
+
+    def book(self, queue: Node, usage: Usage) -> None:
+        """Use so much more."""
+        for fr, amount in usage:
+            take(queue, fr, amount)
+        self.journal.append((queue, usage, True))
+
+    def unbook(self, queue: Node, usage: Usage) -> None:
+        """Use so much less."""
+        for fr, amount in usage:
+            give(queue, fr, amount)
+        self.journal.append((queue, usage, False))
+
+    def leave(self, item: Item) -> None:
+        """A holder leaves."""
+        self.gone.add(item.key)
+        self.unbook(self.forest.queues[item.queue], item.usage)
+
+    def come_back(self, item: Item) -> None:
+        """A holder that left is back."""
+        self.gone.discard(item.key)
+        self.book(self.forest.queues[item.queue], item.usage)
+
+    def mark(self) -> int:
+        """A point to go back to."""
+        return len(self.journal)
+
+    def rewind(self, mark: int) -> None:
+        """Undo what was booked since the mark. Who left since then is the caller's to restore in `gone`."""
+        journal = self.journal
+        while len(journal) > mark:
+            queue, usage, booked = journal.pop()
+            undo = give if booked else take
+            for fr, amount in usage:
+                undo(queue, fr, amount)
+
+    @contextmanager
+    def without(self, leaving: Iterable[Item]) -> Iterator[None]:
+        """The world in which these holders have left, for the length of a block."""
+        before, mark = set(self.gone), self.mark()
+        for item in leaving:
+            if item.key not in self.gone:
+                self.leave(item)
+        try:
+            yield
+        finally:
+            self.rewind(mark)
+            self.gone = before
+
+
+def fits(queue: Node, usage: Usage) -> bool:
+    """Whether a queue has room for all of this now."""
+    return all(amount <= free(queue, fr) for fr, amount in usage)

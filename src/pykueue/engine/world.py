@@ -1,0 +1,148 @@
+"""What do we know? Everything the engine was told, and what it assumes. Next: `cycle` and `lifecycle`, which read it."""
+
+from hashlib import sha256
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from pykueue.base.units import Instant
+from pykueue.engine.items import Item, Shape, effective_counts
+from pykueue.engine.model import (
+    Check,
+    Flavor,
+    LocalQueue,
+    Namespace,
+    Options,
+    PodSet,
+    StopPolicy,
+    Workload,
+    effective_priority,
+)
+from pykueue.engine.pending import PendingQueue
+from pykueue.engine.quota import Flavors, Forest, Node
+
+
+class World:
+    """The engine's memory. It is changed by facts, and by decisions that are assumed until a fact confirms them."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.forest = Forest()
+        self.flavors: dict[str, Flavor] = {}
+        self.epoch = 0
+        """Counts the changes of flavors."""
+        self.pending: dict[str, PendingQueue] = {}
+        self.local_queues: dict[str, LocalQueue] = {}
+        self.members: dict[str, dict[str, Item]] = {}
+        """The workloads of each LocalQueue, which need not exist."""
+        self.namespaces: dict[str, Namespace] = {}
+        self.checks: dict[str, Check] = {}
+        self.items: dict[str, Item] = {}
+        self.shapes: WeakValueDictionary[tuple[object, ...], Shape] = WeakValueDictionary()
+        self.not_ready: dict[str, Item] = {}
+        """Holders of quota whose pods are not all ready."""
+        self.cycle = 0
+        self.versions: dict[tuple[str, str], int] = {}
+
+    def shape(self, workload: Workload) -> Shape:
+        """The one shape of all workloads like this."""
+        counts = effective_counts(workload, self.options)
+        priority = effective_priority(workload, self.options)
+        key = (priority, counts, workload.pod_sets)
+        found = self.shapes.get(key)
+        if found is None:
+            found = self.shapes[key] = Shape(workload.pod_sets, counts, priority)
+            found.digest = int.from_bytes(sha256(msgspec.json.encode(key)).digest()[:8])
+        return found
+
+    def queue_of(self, workload: Workload) -> str:
+        """The ClusterQueue that a workload is sent to; empty when its LocalQueue is not known."""
+        local = self.local_queues.get(workload.local_queue)
+        return "" if local is None else local.queue
+
+    def serves(self, queue: Node, namespace: str) -> bool:
+        """Whether a ClusterQueue takes workloads of a namespace."""
+        found = self.namespaces.get(namespace)
+        selector = queue.spec.namespaces
+        return found is not None and selector is not None and selector.matches(found.labels)
+
+    def inactive_because(self, queue: Node) -> tuple[tuple[str, str], ...]:
+        """Why a ClusterQueue cannot admit, as (reason, text) in Kueue's order; empty when it can."""
+        # spec: QUO-8
+        spec = queue.spec
+        if spec.terminating:
+            return (("Terminating", "clusterQueue is terminating"),)
+        found: list[tuple[str, str]] = []
+        if spec.stop is not StopPolicy.NONE:
+            found.append(("Stopped", "is stopped"))
+        missing = [f for group in spec.groups for f in group.flavors if f not in self.flavors]
+        if missing:
+            found.append(("FlavorNotFound", f"references missing ResourceFlavor(s): {','.join(missing)}"))
+        absent = sorted(rule.check for rule in spec.checks if rule.check not in self.checks)
+        if absent:
+            found.append(("AdmissionCheckNotFound", f"references missing AdmissionCheck(s): {','.join(absent)}"))
+        idle = sorted(r.check for r in spec.checks if r.check in self.checks and not self.checks[r.check].active)
+        if idle:
+            found.append(("AdmissionCheckInactive", f"references inactive AdmissionCheck(s): {','.join(idle)}"))
+        unbuilt = [spec.unbuilt, *(self.flavors[f].unbuilt for g in spec.groups for f in g.flavors if f in self.flavors)]
+        found.extend(("Unsupported", text) for text in unbuilt if text)
+        return tuple(found)
+
+    def can_admit(self, queue: Node) -> bool:
+        """Whether a ClusterQueue's workloads are considered at all."""
+        return queue.active and queue.tree is not None
+
+    def required_checks(self, queue: Node, flavors: set[str]) -> tuple[str, ...]:
+        """The AdmissionChecks that a workload on these flavors has to pass."""
+        # spec: LIF-9
+        return tuple(r.check for r in queue.spec.checks if not r.flavors or not flavors.isdisjoint(r.flavors))
+
+    def is_ready(self, workload: Workload) -> bool:
+        """Whether a workload's pods are known to be ready."""
+        return workload.pods_ready is not None and workload.pods_ready.ready
+
+    def blocked_by(self, item: Item) -> str:
+        """A holder whose pods are not ready and that therefore blocks others; empty when nobody does."""
+        # spec: CYC-5
+        options = self.options.pods_ready
+        if options is None or not options.block_admission:
+            return ""
+        return next((key for key in self.not_ready if key != item.key), "")
+
+
+def assigned_flavors(workload: Workload) -> set[str]:
+    """The flavors that a reservation uses."""
+    if workload.admission is None:
+        return set()
+    return {flavor for assignment in workload.admission.assignments for _, flavor in assignment.flavors}
+
+
+def held(workload: Workload, flavors: Flavors, options: Options) -> tuple[tuple[tuple[int, int], ...], frozenset[int]]:
+    """What a reservation uses now, without the pods already reclaimed, and the pairs it uses at all."""
+    if workload.admission is None:
+        return (), frozenset()
+    counts = dict(zip((p.name for p in workload.pod_sets), effective_counts(workload, options), strict=True))
+    total: dict[int, int] = {}
+    pairs: set[int] = set()
+    for assignment in workload.admission.assignments:
+        chosen = dict(assignment.flavors)
+        left = min(counts.get(assignment.pod_set, assignment.count), assignment.count)
+        pairs.update(flavors.id(flavor, resource) for resource, flavor in assignment.flavors)
+        for resource, amount in assignment.usage:
+            if resource not in chosen:
+                continue
+            fr = flavors.id(chosen[resource], resource)
+            if left < assignment.count:
+                amount = amount // assignment.count * left
+            total[fr] = total.get(fr, 0) + amount
+    return tuple(total.items()), frozenset(pairs)
+
+
+def pod_set_named(workload: Workload, name: str) -> PodSet | None:
+    """The pod set of this name."""
+    return next((p for p in workload.pod_sets if p.name == name), None)
+
+
+def seconds_between(start: Instant, end: Instant) -> int:
+    """Whole seconds from one instant to another."""
+    return (end - start) // 1_000_000

@@ -1,0 +1,194 @@
+"""Gates follow Kueue's table, and a wish that comes to nothing is answered."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykueue.api.gates import GATES, TABLE, Resolved, Step, defaults, parse_gates, resolve
+
+BUILT = {
+    "AdmissionGatedBy",
+    "DisableWaitForPodsReady",
+    "FlavorFungibility",
+    "FlavorFungibilityPreserveScanProgress",
+    "PartialAdmission",
+    "PrioritizePreemptorWorkloads",
+    "PriorityBoost",
+    "PrioritySortingWithinCohort",
+    "QuotaCheckStrategy",
+    "ReclaimablePods",
+    "RecomputeAssignmentUponPreemptionTargetsOverlap",
+    "RejectUpdatesToCQWithInvalidOnFlavors",
+    "SchedulingEquivalenceHashing",
+    "TASValidateWorkloadSliceSize",
+    "UnadmittedWorkloadsExplicitStatus",
+    "UnadmittedWorkloadsObservability",
+    "WorkloadValidateResourcesAreNonNegative",
+    "WorkloadValidationForPodSetMetadata",
+}
+
+
+def test_the_table_has_all_gates_of_kueue_once() -> None:
+    names = [gate.name for gate in TABLE]
+    assert len(names) == 80
+    assert names == sorted(set(names))
+
+
+def test_the_stages_add_up() -> None:
+    counts = {stage: sum(gate.stage == stage for gate in TABLE) for stage in ("Alpha", "Beta", "GA", "Deprecated")}
+    assert counts == {"Alpha": 19, "Beta": 58, "GA": 2, "Deprecated": 1}
+    assert {gate.name for gate in TABLE if gate.locked} == {"ManagedJobsNamespaceSelectorAlwaysRespected", "TLSOptions"}
+    assert [gate.name for gate in TABLE if gate.stage == "Beta" and not gate.default] == [
+        "UnadmittedWorkloadsExplicitStatus"
+    ]
+    assert not any(gate.default for gate in TABLE if gate.stage == "Alpha")
+
+
+def test_what_a_gate_needs_is_a_gate_that_holds_by_default() -> None:
+    for gate in GATES.values():
+        assert set(gate.requires) <= GATES.keys()
+    assert resolve({}) == Resolved(defaults())
+
+
+def test_the_built_gates_are_these() -> None:
+    assert {gate.name for gate in GATES.values() if gate.status == "built"} == BUILT
+
+
+def test_a_gate_tells_its_story() -> None:
+    gate = GATES["SchedulingEquivalenceHashing"]
+    assert gate.history == (Step("0.17", "Beta", False), Step("0.18", "Beta", True))
+    assert (gate.stage, gate.default) == ("Beta", True)
+
+
+def test_a_gate_of_ours_is_off_and_deprecated() -> None:
+    gate = GATES["KeepQuotaForProvReqRetry"]
+    assert (gate.stage, gate.default, gate.status) == ("Deprecated", False, "inert")
+    assert gate not in TABLE
+
+
+@pytest.mark.parametrize(
+    ("requested", "warnings", "errors"),
+    [
+        pytest.param({"PartialAdmission": False}, (), (), id="a built gate is turned"),
+        pytest.param({"VectorizedResourceRequests": False}, (), (), id="a gate of speed alone goes without saying"),
+        pytest.param(
+            {"ShortWorkloadNames": True},
+            (
+                "ShortWorkloadNames has no effect here: pykueue has nothing yet that it would switch "
+                "(keep workload names within 63 characters)",
+            ),
+            (),
+            id="a gate that we have no use for",
+        ),
+        pytest.param(
+            {"KeepQuotaForProvReqRetry": True},
+            (
+                "KeepQuotaForProvReqRetry has no effect here: pykueue has nothing yet that it would switch "
+                "(keep the quota of a workload whose ProvisioningRequest is tried again)",
+            ),
+            (),
+            id="a gate of ours is inert for now",
+        ),
+        pytest.param(
+            {"TLSOptions": True}, ("TLSOptions is always true; leave it out",), (), id="a locked gate as it is"
+        ),
+        pytest.param(
+            {"TLSOptions": False},
+            (),
+            ("cannot set feature gate TLSOptions to false, feature is locked to true",),
+            id="a locked gate turned",
+        ),
+        pytest.param(
+            {"partialadmision": True},
+            (),
+            ("unrecognized feature gate: partialadmision; did you mean PartialAdmission?",),
+            id="a typing mistake",
+        ),
+        pytest.param({"Zzz": True}, (), ("unrecognized feature gate: Zzz; remove it",), id="nothing like any gate"),
+        pytest.param(
+            {"x" * 100: True}, (), (f"unrecognized feature gate: {'x' * 80}...",), id="too long to be compared"
+        ),
+        pytest.param(
+            {"FlavorFungibility": False},
+            (),
+            (
+                "FlavorFungibilityPreserveScanProgress requires FlavorFungibility to be enabled; "
+                "turn FlavorFungibilityPreserveScanProgress off too, or FlavorFungibility on",
+            ),
+            id="a gate that is on by default loses what it needs",
+        ),
+        pytest.param(
+            {"FlavorFungibility": False, "FlavorFungibilityPreserveScanProgress": False},
+            (),
+            (),
+            id="both turned off",
+        ),
+    ],
+)
+def test_a_wish_is_answered(requested: dict[str, bool], warnings: tuple[str, ...], errors: tuple[str, ...]) -> None:
+    resolved = resolve(requested)
+    assert resolved.warnings == warnings
+    assert resolved.errors == errors
+    if not errors:
+        assert resolved.values == {**defaults(), **requested}
+
+
+def test_turning_topology_off_names_every_gate_that_needs_it() -> None:
+    errors = resolve({"TopologyAwareScheduling": False}).errors
+    needy = [gate.name for gate in TABLE if gate.default and "TopologyAwareScheduling" in gate.requires]
+    assert [error.split()[0] for error in errors] == needy
+
+
+def test_all_alpha_turns_on_what_is_not_named() -> None:
+    resolved = resolve({"AllAlpha": True, "PriorityBoost": False})
+    assert resolved.values["DisableWaitForPodsReady"]
+    assert not resolved.values["PriorityBoost"]
+    assert not resolved.values["TASReplaceNodeDueToNotReadyOverFixedTime"], "a deprecated gate is not Alpha"
+    assert resolved.errors == ()
+    (warning,) = resolved.warnings
+    assert warning.startswith("AllAlpha has no effect here on ConcurrentAdmission, CustomMetricLabels")
+
+
+def test_all_beta_turns_off_what_is_not_named() -> None:
+    resolved = resolve({"AllBeta": False})
+    assert not resolved.values["FlavorFungibility"]
+    assert resolved.values["TLSOptions"], "what is GA stays"
+    assert resolved.errors == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "errors"),
+    [
+        pytest.param("", {}, (), id="nothing"),
+        pytest.param("A=true,B=false", {"A": True, "B": False}, (), id="two"),
+        pytest.param(" A = 1 ,, B=F,", {"A": True, "B": False}, (), id="spaces, empty pieces and Go's other words"),
+        pytest.param("A", {}, ("missing bool value for A; write A=true or =false",), id="no value"),
+        pytest.param("A=yes", {}, ("invalid value of A=yes; write true or false",), id="no truth value"),
+        pytest.param("A=true,A=false", {"A": True}, ("A is given twice; keep one",), id="twice"),
+    ],
+)
+def test_a_flag_is_read(text: str, values: dict[str, bool], errors: tuple[str, ...]) -> None:
+    assert parse_gates(text).values == values
+    assert parse_gates(text).errors == errors
+
+
+def test_a_thousand_unknown_names_are_answered_without_advice() -> None:
+    errors = resolve({f"PartialAdmissio{number}": True for number in range(1_000)}).errors
+    assert errors[49] == "unrecognized feature gate: PartialAdmissio49; did you mean PartialAdmission?"
+    assert errors[50:52] == (
+        "unrecognized feature gate: PartialAdmissio50",
+        "unrecognized feature gate: PartialAdmissio51",
+    )
+
+
+@given(st.dictionaries(st.sampled_from([*GATES, "AllAlpha", "AllBeta", "Nope"]), st.booleans()))
+def test_every_gate_has_a_value_whatever_is_asked(requested: dict[str, bool]) -> None:
+    resolved = resolve(requested)
+    assert resolved.values.keys() == GATES.keys()
+    unmet = [
+        (name, needed)
+        for name, on in resolved.values.items()
+        for needed in GATES[name].requires
+        if on and not resolved.values[needed]
+    ]
+    assert len([error for error in resolved.errors if " requires " in error]) == len(unmet)
