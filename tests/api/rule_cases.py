@@ -85,6 +85,7 @@ def true(kind: str) -> dict[str, object]:
         "reason": "Because",
         "message": "",
         "lastTransitionTime": "2026-01-31T12:00:00Z",
+        "observedGeneration": 0,
     }
 
 
@@ -197,7 +198,7 @@ def tolerations(prefix: str, number: int, build: object) -> list[Case]:
             f"{prefix}-CEL-{number + i}",
             title,
             build([good]),
-            build([bad]),
+            build([{"key": "fine"}, bad]),
             (f'{path}: Invalid value: "array": {text}',),
         )
         for i, (title, good, bad, text) in enumerate(rows)
@@ -285,7 +286,13 @@ def groups_cases(prefix: str, parent_field: str, parent: str) -> list[Case]:
 
 
 MISSING = "flavors must have the same number of resources as the coveredResources"
-SHORT = group(quota(), covered=["cpu", "memory"])
+SHORT = {
+    "coveredResources": ["cpu", "memory"],
+    "flavors": [
+        {"name": "full", "resources": [quota(), {"name": "memory", "nominalQuota": 1}]},
+        {"name": "short", "resources": [quota()]},
+    ],
+}
 NO_BORROWING = 'spec: Invalid value: "object": borrowingLimit must be nil when cohort is empty'
 CONCURRENT = {"ConcurrentAdmission": True}
 BOOST = {"PriorityBoost": True}

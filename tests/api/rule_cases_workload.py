@@ -126,6 +126,15 @@ SCHEMA_CASES: list[Case] = [
         bad_before=held(**RUNNING),
     ),
     Case(
+        "WL-CEL-7",
+        "the longest run time changes until then",
+        held(spec={"maximumExecutionTimeSeconds": 5}, **RUNNING),
+        held(spec={"maximumExecutionTimeSeconds": 5}, **RUNNING),
+        (f"{OBJECT} maximumExecutionTimeSeconds {WHILE}",),
+        good_before=held(spec={"maximumExecutionTimeSeconds": 6}),
+        bad_before=held(spec={"maximumExecutionTimeSeconds": 6}, **RUNNING),
+    ),
+    Case(
         "WL-CEL-8",
         "a class gives a priority",
         workload(spec=ref()),
@@ -137,6 +146,13 @@ SCHEMA_CASES: list[Case] = [
         "no fewer than at least",
         workload(pod_set(count=2, minCount=2)),
         workload(pod_set(count=2, minCount=3)),
+        (f"spec.podSets[0]: {OBJECT} minCount should be positive and less or equal to count",),
+    ),
+    Case(
+        "WL-CEL-9",
+        "one pod, where nobody says how many",
+        workload({"name": "main", "minCount": 1}),
+        workload({"name": "main", "minCount": 2}),
         (f"spec.podSets[0]: {OBJECT} minCount should be positive and less or equal to count",),
     ),
     Case(
@@ -485,6 +501,13 @@ STATUS_CASES: list[Case] = [
         ),
     ),
     Case(
+        "WL-19",
+        "something for no pod",
+        held(admission=admission(assigned(count=0, resourceUsage={"cpu": "1"}))),
+        held(admission=admission(assigned(count=2, resourceUsage={"cpu": "1001m"}))),
+        ('status.admission.podSetAssignments[0].resourceUsage[cpu]: Invalid value: "1001m": is not a multiple of 2',),
+    ),
+    Case(
         "WL-20",
         "conditions as Kubernetes wants them",
         workload(status={"conditions": [true("A"), true("B")]}),
@@ -557,10 +580,10 @@ STATUS_CASES: list[Case] = [
         "WL-23",
         "pods come back after a resize",
         resized(10, 0, given=20),
-        resized(8, 2),
+        resized(8, 2, given=8),
         ("status.reclaimablePods[main].count: Invalid value: 2: cannot be less than 4",),
         good_before=resized(10, 9, given=20),
-        bad_before=resized(8, 4),
+        bad_before=resized(8, 4, given=8),
     ),
     Case(
         "WL-24",

@@ -174,6 +174,11 @@ def labels(count: int, rest: str = "") -> str:
             ],
             id="no address and no port",
         ),
+        pytest.param(
+            "visibilityServer: {bindPort: 0}",
+            ["visibilityServer.bindPort: Invalid value: 0: must be a valid port number (1-65535)"],
+            id="port zero",
+        ),
         pytest.param("visibilityServer: {bindAddress: '::', bindPort: 1}", [], id="an address of the newer sort"),
     ],
 )

@@ -65,6 +65,7 @@ def test_qualified_names(text: str, messages: tuple[str, ...]) -> None:
         pytest.param("", (), id="nothing"),
         pytest.param("v1.2_a-b", (), id="every character that is allowed"),
         pytest.param("a b", (VALUE,), id="a space"),
+        pytest.param("a" * 63, (), id="as long as it gets"),
         pytest.param("a" * 64, ("must be no more than 63 bytes",), id="one byte too long"),
         pytest.param("ä" * 32, ("must be no more than 63 bytes", VALUE), id="bytes count, not characters"),
         pytest.param("\ud800", (VALUE,), id="half a surrogate pair"),

@@ -27,7 +27,7 @@ from pykueue.engine.wording import message
 
 Record = dict[str, Any]
 
-KUEUE_0_19 = replace(model.KUEUE_SETTING, preserve_scan=False, recompute_overlap=False, pods_ready=None)
+KUEUE_0_19 = replace(model.KUEUE_SETTING, recompute_overlap=False, pods_ready=None)
 """What the recordings ran under: two gates of 0.20 did not exist, and waitForPodsReady was off."""
 CHUNK = 8
 
@@ -85,7 +85,11 @@ class Replay:
         for name, counts in (step.get("reclaim") or {}).items():
             self.update(name, reclaimable=tuple(counts.items()))
         if step.get("clusterQueue"):
-            engine.observe(Seen(thing(step["clusterQueue"])))
+            # A replaced spec is a new generation, even where the recording put the same spec in its place.
+            edited = thing(step["clusterQueue"])
+            assert isinstance(edited, model.ClusterQueue), "a step's clusterQueue is a ClusterQueue"
+            before = engine.world.forest.queues[edited.name].spec
+            engine.observe(Seen(replace(edited, generation=before.generation + 1)))
         return self.cycle() if step.get("cycle") else None
 
     def cycle(self) -> Record:

@@ -103,7 +103,7 @@ def read_configuration(text: str | bytes, *, feature_gates: str = "", namespace:
     said = [*upgraded.warnings, *gates.warnings, *idle(configuration, gates.values, present=present)]
     if member(tree, "namespace") is None:
         configuration = msgspec.structs.replace(configuration, namespace=namespace)
-    whole = completed(configuration, version, upgraded.off, gates.values)
+    whole = completed(configuration, upgraded.off, gates.values)
     # What could not be read holds its default now, of which a rule knows nothing to the point.
     misread = {outer for mistake in mistakes for outer in outers(mistake.path)}
     mistakes += (error for error in violations(whole, gates.values) if error.path not in misread)
@@ -156,14 +156,12 @@ def idle(configuration: Configuration, gates: Mapping[str, bool], *, present: bo
         yield "resources.quotaCheckStrategy: ignored while the feature gate QuotaCheckStrategy is off; turn it on"
 
 
-def completed(
-    configuration: Configuration, version: Version, off: frozenset[str], gates: Mapping[str, bool]
-) -> Configuration:
+def completed(configuration: Configuration, off: frozenset[str], gates: Mapping[str, bool]) -> Configuration:
     """The Configuration with every default that depends on something else."""
     waiting = configuration.wait_for_pods_ready
     if gates["DisableWaitForPodsReady"] or "waitForPodsReady" in off:
         waiting = None
-    elif waiting is None and version == "v1beta2":
+    elif waiting is None:
         waiting = WaitForPodsReady()
     if waiting is not None and waiting.recovery_timeout is None:
         waiting = msgspec.structs.replace(waiting, recovery_timeout=waiting.timeout)

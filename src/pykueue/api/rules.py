@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, Literal
 
 from pykueue.api.fields import FieldError, aggregate, shown
+from pykueue.api.names import DEFAULT_POD_SET, GROUP, Finalizer
 from pykueue.api.rule import GATES, Context, Rule, Surface, Tree, items, mapping, member, text
 from pykueue.api.rules_flavors import (
     ADMISSION_CHECK,
@@ -22,10 +23,8 @@ from pykueue.api.rules_queues import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE
 from pykueue.api.rules_workload import WORKLOAD
 from pykueue.base.struct import Frozen
 
-IN_USE: Final = "kueue.x-k8s.io/resource-in-use"
 GROUPS: Final[Mapping[str, str]] = {"ProvisioningRequest": "autoscaling.x-k8s.io"}
 """The API group of the kinds that are not of our own group."""
-OWN_GROUP: Final = "kueue.x-k8s.io"
 DEPRECATED: Final = "This version is deprecated. Use v1beta2 instead."
 NOT_DEPRECATED: Final = frozenset({"MultiKueueConfig"})
 
@@ -102,7 +101,7 @@ def reject(
 def invalid_object(kind: str, tree: Tree, errors: tuple[FieldError, ...]) -> Rejection:
     """What the API server answers to an object that its schema refuses."""
     name = shown(text(tree, "metadata", "name"))
-    message = f"{kind}.{GROUPS.get(kind, OWN_GROUP)} {name} is invalid: {aggregate(errors)}"
+    message = f"{kind}.{GROUPS.get(kind, GROUP)} {name} is invalid: {aggregate(errors)}"
     return Rejection(422, "Invalid", message, errors)
 
 
@@ -119,7 +118,7 @@ def warnings(kind: str, version: str = "v1beta2") -> tuple[str, ...]:
 def default(kind: str, tree: Tree, gates: Mapping[str, bool] = GATES) -> Tree:
     """The object as the mutating webhook leaves it when it is created; what the schema fills in is not here."""
     if kind in ("ClusterQueue", "ResourceFlavor"):
-        return with_finalizer(tree, IN_USE)
+        return with_finalizer(tree, Finalizer.RESOURCE_IN_USE.value)
     if kind == "Workload" and isinstance(member(tree, "spec", "podSets"), list):
         return with_pod_sets(tree, [*default_pod_sets(items(tree, "spec", "podSets"), Context(gates))])
     return tree
@@ -147,5 +146,5 @@ def default_pod_sets(pod_sets: list[object], context: Context) -> Iterator[objec
             continue
         kept = {key: value for key, value in pod_set.items() if partial or key != "minCount"}
         if len(pod_sets) == 1 and kept.get("name") in (None, ""):
-            kept["name"] = "main"
+            kept["name"] = DEFAULT_POD_SET
         yield kept

@@ -9,6 +9,7 @@ from typing import Final
 
 from pykueue.api.fields import IMMUTABLE, FieldError, invalid
 from pykueue.api.labels import label_name_errors, label_value, labels_errors
+from pykueue.api.names import HOSTNAME_LABEL
 from pykueue.api.rule import (
     Context,
     Holds,
@@ -24,14 +25,13 @@ from pykueue.api.rule import (
     webhook_rule,
 )
 
-HOSTNAME: Final = "kubernetes.io/hostname"
 EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 EFFECT_LIST: Final = "['NoSchedule', 'PreferNoSchedule', 'NoExecute']"
 EFFECT_SAYS: Final = "supported taint effect values: 'NoSchedule', 'PreferNoSchedule', 'NoExecute'"
 SAME: Final = "self == oldSelf"
 UNIQUE: Final = "must be unique"
-LAST_LEVEL: Final = f"self[size(self) - 1].nodeLabel == '{HOSTNAME}'"
-LAST_LEVEL_BEFORE: Final = f"oldSelf[size(oldSelf) - 1].nodeLabel == '{HOSTNAME}'"
+LAST_LEVEL: Final = f"self[size(self) - 1].nodeLabel == '{HOSTNAME_LABEL}'"
+LAST_LEVEL_BEFORE: Final = f"oldSelf[size(oldSelf) - 1].nodeLabel == '{HOSTNAME_LABEL}'"
 
 
 def same(node: object, before: object) -> bool:
@@ -144,13 +144,13 @@ def topology_kept(spec: object, before: object) -> bool:
 
 def levels_kept(levels: object, before: object) -> bool:
     """Levels change only above a lowest level that was, and stays, the single node."""
-    return levels == before or (lowest(levels) == HOSTNAME and lowest(before) == HOSTNAME)
+    return levels == before or (lowest(levels) == HOSTNAME_LABEL and lowest(before) == HOSTNAME_LABEL)
 
 
 def hostname_lowest(levels: object, before: object = None) -> bool:
     """The single node is the lowest level, if it is one at all."""
-    named = any(text(level, "nodeLabel") == HOSTNAME for _, level in mappings({"": levels}, ""))
-    return not named or lowest(levels) == HOSTNAME
+    named = any(text(level, "nodeLabel") == HOSTNAME_LABEL for _, level in mappings({"": levels}, ""))
+    return not named or lowest(levels) == HOSTNAME_LABEL
 
 
 RESOURCE_FLAVOR: Final[tuple[Rule, ...]] = (
@@ -204,7 +204,7 @@ TOPOLOGY: Final[tuple[Rule, ...]] = (
         "TO-CEL-4",
         "spec.levels",
         "the kubernetes.io/hostname label can only be used at the lowest level of topology",
-        f"!self.exists(l, l.nodeLabel == '{HOSTNAME}') || {LAST_LEVEL}",
+        f"!self.exists(l, l.nodeLabel == '{HOSTNAME_LABEL}') || {LAST_LEVEL}",
         hostname_lowest,
     ),
 )

@@ -19,6 +19,7 @@ from pykueue.api.labels import (
     labels_errors,
     size_bytes,
 )
+from pykueue.api.names import Annotation
 from pykueue.api.rule import (
     Context,
     Rule,
@@ -34,9 +35,8 @@ from pykueue.api.rule import (
     whole,
 )
 
-ELASTIC: Final = "kueue.x-k8s.io/elastic-job"
-GATED_BY: Final = "kueue.x-k8s.io/admission-gated-by"
-PRIORITY_BOOST: Final = "kueue.x-k8s.io/priority-boost"
+AT_GATES: Final = f"metadata.annotations[{Annotation.ADMISSION_GATED_BY}]"
+AT_BOOST: Final = f"metadata.annotations[{Annotation.PRIORITY_BOOST}]"
 RESERVED_RESOURCE: Final = "pods"
 GATE_BYTES_MAX: Final = 63
 AMOUNTS: Final = frozenset({"requests", "limits", "overhead", "resourceUsage", "allocatedResources"})
@@ -60,14 +60,9 @@ def annotation(tree: object, key: str) -> str:
     return text(tree, "metadata", "annotations", key)
 
 
-def at_annotation(key: str) -> str:
-    """The path of an annotation."""
-    return f"metadata.annotations[{key}]"
-
-
 def elastic(tree: Tree, context: Context) -> bool:
     """Whether the workload may be resized while it runs."""
-    return context.on("ElasticJobsViaWorkloadSlices") and annotation(tree, ELASTIC) == "true"
+    return context.on("ElasticJobsViaWorkloadSlices") and annotation(tree, Annotation.ELASTIC_JOB) == "true"
 
 
 def pod_sets(tree: object) -> dict[str, Tree]:
@@ -187,54 +182,57 @@ def gate_names(annotated: str) -> list[str]:
 
 def gates_not_empty(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
     """Every gate has a name."""
-    annotated = annotation(new, GATED_BY)
+    annotated = annotation(new, Annotation.ADMISSION_GATED_BY)
     if "" in gate_names(annotated):
-        yield invalid(at_annotation(GATED_BY), annotated, "cannot contain empty gate names")
+        yield invalid(AT_GATES, annotated, "cannot contain empty gate names")
 
 
 def gates_once(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
     """Every gate is named once."""
-    annotated = annotation(new, GATED_BY)
+    annotated = annotation(new, Annotation.ADMISSION_GATED_BY)
     names = gate_names(annotated)
     for index, name in enumerate(names):
         if name and name in names[:index]:
-            yield invalid(at_annotation(GATED_BY), annotated, f"duplicate gate name: {name}")
+            yield invalid(AT_GATES, annotated, f"duplicate gate name: {name}")
 
 
 def gates_well_formed(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
     """A gate is named by a short path below a domain."""
-    for name in dict.fromkeys(gate_names(annotation(new, GATED_BY))):
+    for name in dict.fromkeys(gate_names(annotation(new, Annotation.ADMISSION_GATED_BY))):
         if name:
-            yield from domain_path_errors(name, at_annotation(GATED_BY))
+            yield from domain_path_errors(name, AT_GATES)
             if size_bytes(name) > GATE_BYTES_MAX:
-                yield too_long(at_annotation(GATED_BY), GATE_BYTES_MAX)
+                yield too_long(AT_GATES, GATE_BYTES_MAX)
 
 
 def gates_not_added_late(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
     """Gates are there from the beginning."""
-    if annotation(new, GATED_BY) and not annotation(old, GATED_BY):
-        yield forbidden(at_annotation(GATED_BY), "cannot add admission gate after creation")
+    if annotation(new, Annotation.ADMISSION_GATED_BY) and not annotation(old, Annotation.ADMISSION_GATED_BY):
+        yield forbidden(AT_GATES, "cannot add admission gate after creation")
 
 
 def gates_only_removed(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
     """Gates open one after the other."""
-    before, now = gate_names(annotation(old, GATED_BY)), gate_names(annotation(new, GATED_BY))
+    before, now = (
+        gate_names(annotation(old, Annotation.ADMISSION_GATED_BY)),
+        gate_names(annotation(new, Annotation.ADMISSION_GATED_BY)),
+    )
     if before and any(name not in before for name in now):
-        yield forbidden(at_annotation(GATED_BY), "can only remove gates, not add new ones")
+        yield forbidden(AT_GATES, "can only remove gates, not add new ones")
 
 
 def boost_not_empty(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
     """No boost is written as 0."""
-    if member(new, "metadata", "annotations", PRIORITY_BOOST) == "":
-        yield invalid(at_annotation(PRIORITY_BOOST), "", BOOST_EMPTY)
+    if member(new, "metadata", "annotations", Annotation.PRIORITY_BOOST) == "":
+        yield invalid(AT_BOOST, "", BOOST_EMPTY)
 
 
 def boost_is_number(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
     """A boost is a whole number of 32 bits."""
-    boost = annotation(new, PRIORITY_BOOST)
+    boost = annotation(new, Annotation.PRIORITY_BOOST)
     digits = re.fullmatch(r"[+-]?0*([0-9]{1,10})", boost, re.ASCII)
     if boost and not (digits and -(2**31) <= int(digits[1]) * (-1 if boost[0] == "-" else 1) < 2**31):
-        yield invalid(at_annotation(PRIORITY_BOOST), boost, "must be a valid signed integer")
+        yield invalid(AT_BOOST, boost, "must be a valid signed integer")
 
 
 def pod_sets_fixed(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
@@ -264,8 +262,6 @@ RESOURCES: Final = tuple(
     for holder in ("initContainers[].", "containers[].", "")
     for field in ("requests", "limits")
 )
-AT_GATES: Final = at_annotation(GATED_BY)
-AT_BOOST: Final = at_annotation(PRIORITY_BOOST)
 BOOST_EMPTY: Final = 'must be a valid signed integer; use "0" explicitly, empty string is not allowed'
 SIZES: Final = "TASValidateWorkloadSliceSize"
 GATED: Final = "AdmissionGatedBy"

@@ -21,6 +21,7 @@ from pykueue.api.labels import (
     labels_errors,
     size_bytes,
 )
+from pykueue.api.names import Annotation
 from pykueue.api.rule import (
     NOTHING,
     Context,
@@ -40,7 +41,6 @@ from pykueue.api.rules_flavors import toleration_keys
 from pykueue.api.rules_workload_spec import annotation, elastic, pod_sets, reserved, settled
 from pykueue.base.units import amount_of
 
-REPLACES: Final = "kueue.x-k8s.io/workload-slice-replacement-for"
 REASON_BYTES_MAX: Final = 1024
 MESSAGE_BYTES_MAX: Final = 32768
 REASON_FORM: Final = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"
@@ -231,7 +231,7 @@ def updates_fixed(new: Tree, old: Tree | None, context: Context) -> Iterator[Fie
 def cluster_nominated(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
     """The cluster is one of those that were nominated; a slice follows the one it replaces."""
     name = member(new, "status", "clusterName")
-    if name is None or has(old, "status", "clusterName") or annotation(new, REPLACES):
+    if name is None or has(old, "status", "clusterName") or annotation(new, Annotation.WORKLOAD_SLICE_REPLACEMENT_FOR):
         return
     if name not in items(old, "status", "nominatedClusterNames"):
         detail = "when setting clusterName it must be one of the nominatedClusterNames"

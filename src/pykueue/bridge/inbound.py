@@ -122,6 +122,7 @@ def cluster_queue(seen: kueue.ClusterQueue) -> model.ClusterQueue:
         tuple(model.CheckRule(rule.name, tuple(rule.on_flavors)) for rule in rules),
         seen.metadata.deletion_timestamp is not None,
         queue_unbuilt(spec),
+        seen.metadata.generation or 1,
     )
 
 

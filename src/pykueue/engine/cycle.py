@@ -105,6 +105,7 @@ class Cycle:
             if pending is not None and pending.preemptor is not None and pending.preemptor is not item:
                 # A claim belongs to a head: one that another workload was put before must not block the rest.
                 pending.preemptor.claim = None
+        tree.heads = [entry.item.key for entry in found]
         return found
 
     def order(self, entry: Entry) -> tuple[int, int, int, Instant, str]:
@@ -147,10 +148,10 @@ class Cycle:
         """Check a head, and plan it against the world as it is at the start of the cycle."""
         item, tree = entry.item, entry.tree
         if item.seen_at != tree.version:
-            item.seen_at, item.starts = tree.version, set()
+            item.seen_at, item.starts = tree.version, []
         if outdated(item, entry.queue, tree.cycle, self.options):
             item.bookmark = None
-        item.starts.add(None if item.bookmark is None else item.bookmark.tried)
+        item.starts.append(None if item.bookmark is None else item.bookmark.tried)
         if not self.passes(entry):
             return
         self.lift_claim(entry)
@@ -190,7 +191,7 @@ class Cycle:
             entry.ends(Outcome.NO_FIT, plan.failure, why)
         elif entry.deferred:
             self.wait_for_others(entry)
-        elif not plan.fits and not entry.victims:
+        elif not entry.victims and not plan.fits:
             why = Unassigned(plan.obstacles(), inadequate=True)
             entry.ends(Outcome.NO_VICTIMS, WaitReason.WAITING_FOR_QUOTA, why)
             self.reserve_for_blocked(entry)

@@ -224,7 +224,7 @@ class Engine:
             world.members.get(old, {}).pop(item.key, None)
         world.members.setdefault(workload.local_queue, {})[item.key] = item
         shape = world.shape(workload)
-        if shape.pod_sets is not workload.pod_sets:
+        if shape.pod_sets is not workload.pod_sets and shape.pod_sets == workload.pod_sets:
             # All of a shape share their pod sets, so that equal ones are stored once.
             workload = replace(workload, pod_sets=shape.pod_sets)
         edited = workload.generation != item.workload.generation
@@ -417,6 +417,8 @@ class Engine:
             self.place_pending(item, before)
         else:
             self.leave_place(item)
+            if (workload.finished or not workload.active) and before is not None and before is not workload:
+                self.to_flush[world.queue_of(workload)] = None
         self.note_readiness(item)
 
     def is_admissible(self, workload: Workload) -> bool:
@@ -447,8 +449,8 @@ class Engine:
                     queue.lowest = None
                     if queue.tree is not None:
                         queue.tree.touch()
-                    if before is not None and before.priority + before.boost != workload.priority + workload.boost:
-                        self.to_flush[name] = None
+                if before is not None and changes_room(before, workload):
+                    self.to_flush[name] = None
                 return
             world.forest.release(queue, item)
             self.to_flush[name] = None
@@ -463,8 +465,6 @@ class Engine:
         world, workload = self.world, item.workload
         name = world.queue_of(workload)
         if item.place in (Place.QUEUED, Place.PARKED) and item.queue == name:
-            if not world.options.preserve_scan and before is not None:
-                item.bookmark = None
             if before is not None and not changes_evaluation(before, workload, world.options):
                 return
             world.pending[name].take_out(item)
@@ -573,15 +573,19 @@ class Engine:
     def is_restless(self, tree: Tree) -> bool:
         """Whether another cycle over a tree could decide anything that the last one did not."""
         world = self.world
-        for queue in tree.queues:
-            head = world.pending[queue.name].head() if world.can_admit(queue) else None
+        heads = [(queue, world.pending[queue.name].head()) for queue in tree.queues if world.can_admit(queue)]
+        # A head that was parked no longer keeps its quota from the others.
+        if [head.key for _, head in heads if head is not None] != tree.heads:
+            return True
+        for queue, head in heads:
             if head is None:
                 continue
             if head.seen_at != tree.version:
                 return True
             fresh = head.bookmark is None or outdated(head, queue, tree.cycle + 1, world.options)
             start = None if fresh or head.bookmark is None else head.bookmark.tried
-            if start not in head.starts:
+            # Kueue's own scan goes round and round; ours ends once every way to start was tried on this version.
+            if start not in (head.starts if world.options.wrap_scan else head.starts[-1:]):
                 return True
         return False
 
@@ -622,6 +626,11 @@ def changes_evaluation(before: Workload, now: Workload, options: Options) -> boo
         now.problem,
         now.unbuilt,
     )
+
+
+def changes_room(before: Workload, now: Workload) -> bool:
+    """Whether a holder's new level may help others in its tree, though it uses as much as before."""
+    return (before.priority, before.boost, before.reclaimable) != (now.priority, now.boost, now.reclaimable)
 
 
 def changes_preemption(before: Workload, now: Workload) -> bool:

@@ -50,6 +50,9 @@ class Mode(IntEnum):
 Grade = tuple[Mode, int]
 """A mode and how far up the tree it borrows."""
 SEVERITY = (WaitReason.WAITING_FOR_QUOTA, WaitReason.EXCEEDS_MAX_QUOTA, WaitReason.NO_MATCHING_FLAVOR)
+"""Why a flavor is out of the question, mildest first."""
+SHORT, EXCEEDED, UNMATCHED = range(3)
+NOBODY_FAILED = len(SEVERITY)
 
 
 class Choice(Frozen):
@@ -78,23 +81,29 @@ class PodSetPlan:
 class Plan:
     """What a workload would get, and what stands in its way."""
 
-    __slots__ = ("borrowing", "failure", "pod_sets", "resumed", "usage")
+    __slots__ = ("borrowing", "failed", "pod_sets", "resumed", "severity", "usage")
 
     def __init__(self) -> None:
         self.pod_sets: list[PodSetPlan] = []
         self.usage: dict[int, int] = {}
         self.borrowing = 0
-        self.failure: WaitReason | None = None
-        """Why nothing fits; None when everything got a flavor."""
+        self.failed = False
+        """Whether some pod set got no flavors."""
+        self.severity = -1
+        """Of the last pod set: the worst, over resource groups, of the mildest reason why a flavor was ruled out."""
         self.resumed = False
         """Whether some scan started after the first flavor."""
 
     @property
     def fits(self) -> bool:
         """Whether it fits as things are."""
-        return self.failure is None and all(
-            choice.mode is Mode.FIT for pod_set in self.pod_sets for choice in pod_set.choices.values()
-        )
+        return not self.failed and not any(pod_set.obstacles for pod_set in self.pod_sets)
+
+    @property
+    def failure(self) -> WaitReason | None:
+        """Why nothing fits; None when everything got a flavor."""
+        # spec: FLV-9
+        return SEVERITY[self.severity] if self.failed else None
 
     def contended(self) -> frozenset[int]:
         """The pairs that only preemption could free."""
@@ -169,7 +178,7 @@ class Planner:
 
     def victims(self, plan: Plan) -> tuple[Victim, ...]:
         """Whom to preempt for a plan; nobody when it fits or cannot."""
-        if plan.failure is not None:
+        if plan.failed:
             return ()
         asked: dict[int, int] = {}
         for pod_set in plan.pod_sets:
@@ -184,7 +193,8 @@ class Planner:
         """The plan for the largest counts, not below the minimum, that fit or can be made to fit."""
         # spec: FLV-8
         shape = self.item.shape
-        start = shape.counts if self.options.partial_skips_reclaimed else tuple(p.count for p in shape.pod_sets)
+        whole = tuple(p.count for p in self.item.workload.pod_sets)
+        start = shape.counts if self.options.partial_skips_reclaimed else whole
         spare = [
             max(0, count - p.min_count) if p.min_count is not None else 0
             for p, count in zip(shape.pod_sets, start, strict=True)
@@ -209,13 +219,16 @@ class Planner:
         plan = Plan()
         shape = self.item.shape
         for index, (pod_set, count) in enumerate(zip(shape.pod_sets, counts, strict=True)):
-            totals = shape.totals[index] if count == shape.counts[index] else totals_of(pod_set, count)
+            if shape.counts[index] in (0, count):
+                count, totals = shape.counts[index], shape.totals[index]
+            else:
+                totals = totals_of(pod_set, count)
             if PODS in self.queue.groups:
                 totals = tuple(sorted((*totals, (PODS, count)), key=lambda total: resource_rank(total[0])))
             part = PodSetPlan(pod_set.name, count, totals)
             plan.pod_sets.append(part)
             self.fill(plan, part, index, pinned)
-            if plan.failure is not None:
+            if plan.failed:
                 part.choices = {}
                 break
             for resource, amount in totals:
@@ -227,6 +240,7 @@ class Planner:
 
     def fill(self, plan: Plan, part: PodSetPlan, index: int, pinned: Pinned | None) -> None:
         """Find a flavor for every resource of a pod set; stop at the first that has none."""
+        plan.severity = -1
         for resource, amount in part.totals:
             if resource in part.choices:
                 continue
@@ -235,27 +249,27 @@ class Planner:
                 if amount == 0 or self.options.ignore_undeclared:
                     continue
                 part.obstacles = [Uncovered(resource)]
-                plan.failure = WaitReason.NO_MATCHING_FLAVOR
+                plan.failed, plan.severity = True, UNMATCHED
                 return
-            found, obstacles, failure = self.scan(plan, part, index, resource, group, pinned)
+            found, obstacles = self.scan(plan, part, index, resource, group, pinned)
             if found is None:
                 part.obstacles = obstacles
-                plan.failure = failure
+                plan.failed = True
                 return
             part.choices.update(found)
             part.obstacles.extend(obstacles)
 
     def scan(
         self, plan: Plan, part: PodSetPlan, index: int, resource: str, group: CoveredGroup, pinned: Pinned | None
-    ) -> tuple[dict[str, Choice] | None, list[Obstacle], WaitReason]:
-        """The best flavor of a resource group, what stood in the way, and the mildest reason for finding none."""
+    ) -> tuple[dict[str, Choice] | None, list[Obstacle]]:
+        """The best flavor of a resource group, or none, and what stood in the way."""
         requests = [(r, amount) for r, amount in part.totals if r in group.resources]
         start = 0
         if self.options.flavor_fungibility and self.item.bookmark is not None:
             start = self.item.bookmark.start(index, resource)
             plan.resumed = plan.resumed or start > 0
         obstacles: list[Obstacle] = []
-        severity = len(SEVERITY)
+        severity = NOBODY_FAILED
         best: list[tuple[str, int, Mode, int]] | None = None
         best_at, best_grade, last = "", (Mode.NO_FIT, 0), -1
         for position in range(start, len(group.flavors)):
@@ -264,7 +278,7 @@ class Planner:
             excluded = self.excluded(index, resource, name, pinned)
             if excluded is not None:
                 obstacles.append(excluded)
-                severity = min(severity, 2)
+                severity = min(severity, UNMATCHED)
                 continue
             grade: Grade = (Mode.FIT, 0)
             worst = -1
@@ -275,7 +289,7 @@ class Planner:
                 if why is not None:
                     obstacles.append(why)
                     if mode is Mode.NO_FIT:
-                        worst = max(worst, 1 if isinstance(why, OverCapacity) else 0)
+                        worst = max(worst, EXCEEDED if isinstance(why, OverCapacity) else SHORT)
                 if self.prefers(grade, (mode, level)):
                     grade = (mode, level)
                 chosen.append((asked, fr, mode, level))
@@ -288,12 +302,18 @@ class Planner:
                 best, best_at, best_grade = chosen, name, grade
                 if grade[0] is Mode.FIT and not self.options.flavor_fungibility:
                     break
+        if severity != NOBODY_FAILED:
+            plan.severity = max(plan.severity, severity)
         if best is None:
-            return None, obstacles, SEVERITY[min(severity, 2)]
+            plan.severity = max(plan.severity, min(severity, UNMATCHED))
+            return None, obstacles
         # spec: FLV-7
         tried = -1 if last == len(group.flavors) - 1 else last
         found = {asked: Choice(best_at, fr, mode, level, tried) for asked, fr, mode, level in best}
-        return found, [] if best_grade[0] is Mode.FIT else obstacles, WaitReason.WAITING_FOR_QUOTA
+        fits = best_grade[0] is Mode.FIT
+        if self.options.judge_every_resource:
+            fits = all(mode is Mode.FIT for _, _, mode, _ in best)
+        return found, [] if fits else obstacles
 
     def excluded(self, index: int, resource: str, name: str, pinned: Pinned | None) -> Obstacle | None:
         """Why a flavor is out of the question whatever its quota; None when it is not."""

@@ -5,7 +5,7 @@ from enum import IntEnum
 from pykueue.base.struct import Frozen
 from pykueue.base.units import UNLIMITED, Instant
 from pykueue.engine.decisions import Obstacle, Why
-from pykueue.engine.model import Options, PodSet, Workload, effective_priority, resource_rank
+from pykueue.engine.model import Options, PodSet, Workload, resource_rank
 
 Totals = tuple[tuple[str, int], ...]
 
@@ -51,11 +51,12 @@ class Shape:
 
     __slots__ = ("__weakref__", "counts", "digest", "epoch", "obstacles", "pod_sets", "priority", "totals")
 
-    def __init__(self, pod_sets: tuple[PodSet, ...], counts: tuple[int, ...], priority: int) -> None:
+    def __init__(self, pod_sets: tuple[PodSet, ...], priority: int) -> None:
         self.pod_sets = pod_sets
-        self.counts = counts
+        """With as many pods as still have to run."""
+        self.counts = tuple(p.count for p in pod_sets)
         self.priority = priority
-        self.totals = tuple(totals_of(p, n) for p, n in zip(pod_sets, counts, strict=True))
+        self.totals = tuple(totals_of(p, p.count) for p in pod_sets)
         self.digest = 0
         self.epoch = -1
         self.obstacles: dict[tuple[int, str], Obstacle | None] = {}
@@ -133,8 +134,8 @@ class Item:
         self.claim: Claim | None = None
         self.seen_at = -1
         """The version of its tree at which it was last evaluated."""
-        self.starts: set[object] = set()
-        """From which bookmarks it was evaluated at that version."""
+        self.starts: list[object] = []
+        """From which bookmarks it was evaluated at that version, in order."""
         self.timer: Instant | None = None
         self.told: Why | None = None
         self.stopped = False

@@ -170,6 +170,8 @@ class ClusterQueue(Frozen, tag=True):
     checks: tuple[CheckRule, ...] = ()
     terminating: bool = False
     unbuilt: str = ""
+    generation: int = 1
+    """Counts the edits of the object, also of parts that are not shown here: each is a reason to try again."""
 
 
 class LocalQueue(Frozen, tag=True):
@@ -376,6 +378,8 @@ class Options(Frozen):
     """A blocked borrower above its limit reserves nothing, where Kueue would reserve a negative amount (CYC-3)."""
     partial_skips_reclaimed: bool = True
     """The search for a smaller count starts from the pods still to run (FLV-8)."""
+    judge_every_resource: bool = True
+    """A flavor serves only if each of its resources does, where Kueue trusts the least preferred one (FLV-9)."""
 
 
 KUEUE_SETTING: Final = Options(
@@ -385,6 +389,7 @@ KUEUE_SETTING: Final = Options(
     search_counts_pods=False,
     clamp_reserve=False,
     partial_skips_reclaimed=False,
+    judge_every_resource=False,
 )
 """Every deliberate difference switched to what Kueue 0.20 does."""
 

@@ -43,7 +43,7 @@ def head_key(item: Item, *, borrowing: int, preemptor: bool, options: Options) -
         borrowing,
         -item.priority if options.priority_sorting else 0,
         item.stamp,
-        item.uid,
+        item.queue,
     )
 
 

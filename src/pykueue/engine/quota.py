@@ -31,15 +31,16 @@ class Flavors:
 class Tree:
     """All that hangs together below one root; a decision in one tree cannot change one in another."""
 
-    __slots__ = ("cycle", "dirty", "flush", "queues", "root", "version")
+    __slots__ = ("cycle", "dirty", "heads", "queues", "root", "version")
 
     def __init__(self, root: "Node") -> None:
         self.root = root
         self.version = 0
         """Counts the changes that could alter a decision in this tree."""
         self.dirty = True
-        self.flush = False
         self.cycle = 0
+        self.heads: list[str] = []
+        """Who was considered in the last cycle."""
         self.queues: list[Node] = []
 
     def touch(self) -> None:

@@ -4,6 +4,7 @@ from hashlib import sha256
 from weakref import WeakValueDictionary
 
 import msgspec
+from msgspec.structs import replace
 
 from pykueue.base.units import Instant
 from pykueue.engine.items import Item, Shape, effective_counts
@@ -46,12 +47,14 @@ class World:
 
     def shape(self, workload: Workload) -> Shape:
         """The one shape of all workloads like this."""
-        counts = effective_counts(workload, self.options)
-        priority = effective_priority(workload, self.options)
-        key = (priority, counts, workload.pod_sets)
+        pod_sets = workload.pod_sets
+        if workload.reclaimable:
+            counts = effective_counts(workload, self.options)
+            pod_sets = tuple(replace(p, count=n) for p, n in zip(pod_sets, counts, strict=True))
+        key = (effective_priority(workload, self.options), pod_sets)
         found = self.shapes.get(key)
         if found is None:
-            found = self.shapes[key] = Shape(workload.pod_sets, counts, priority)
+            found = self.shapes[key] = Shape(pod_sets, key[0])
             found.digest = int.from_bytes(sha256(msgspec.json.encode(key)).digest()[:8])
         return found
 

@@ -1,0 +1,64 @@
+"""What does a Configuration mean to the engine? Gates and settings, resolved once into the engine's options."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from pykueue.api.config import Configuration, WaitForPodsReady
+from pykueue.api.configfile import Loaded
+from pykueue.api.durations import SECOND, Micros
+from pykueue.base.units import Seconds
+from pykueue.bridge.requests import ResourceConfig
+from pykueue.engine.model import Options, PodsReadyOptions, Timestamp
+
+SWITCHES: Final[Mapping[str, str]] = {
+    "partial_admission": "PartialAdmission",
+    "flavor_fungibility": "FlavorFungibility",
+    "preserve_scan": "FlavorFungibilityPreserveScanProgress",
+    "priority_sorting": "PrioritySortingWithinCohort",
+    "prioritize_preemptors": "PrioritizePreemptorWorkloads",
+    "recompute_overlap": "RecomputeAssignmentUponPreemptionTargetsOverlap",
+    "equivalence": "SchedulingEquivalenceHashing",
+    "reclaimable_pods": "ReclaimablePods",
+    "observability": "UnadmittedWorkloadsObservability",
+    "explicit_status": "UnadmittedWorkloadsExplicitStatus",
+    "priority_boost": "PriorityBoost",
+}
+"""The engine's switches that are feature gates, and which."""
+
+
+def options(loaded: Loaded, seed: int = 0) -> Options:
+    """The engine's options under a Configuration; the seed feeds the jitter of backoffs."""
+    configuration, gates = loaded.configuration, loaded.gates.values
+    ignores = configuration.resources.quota_check_strategy == "IgnoreUndeclared" and gates["QuotaCheckStrategy"]
+    waiting = configuration.wait_for_pods_ready
+    return Options(
+        pods_ready=None if waiting is None else pods_ready(waiting),
+        ignore_undeclared=ignores,
+        seed=seed,
+        **{switch: gates[gate] for switch, gate in SWITCHES.items()},
+    )
+
+
+def pods_ready(waiting: WaitForPodsReady) -> PodsReadyOptions:
+    """How long pods may take to be ready, and what follows."""
+    strategy, recovery = waiting.requeuing_strategy, waiting.recovery_timeout
+    return PodsReadyOptions(
+        timeout=whole_seconds(waiting.timeout),
+        recovery_timeout=whole_seconds(recovery) if recovery else None,
+        block_admission=waiting.block_admission,
+        timestamp=Timestamp(strategy.timestamp),
+        backoff_base=Seconds(strategy.backoff_base_seconds),
+        backoff_max=Seconds(strategy.backoff_max_seconds),
+        backoff_limit=strategy.backoff_limit_count,
+    )
+
+
+def whole_seconds(duration: Micros) -> Seconds:
+    """The duration in seconds, rounded up so that a short one stays longer than none."""
+    return Seconds(-(-duration // SECOND))
+
+
+def resource_config(configuration: Configuration) -> ResourceConfig:
+    """How requests are counted under a Configuration."""
+    resources = configuration.resources
+    return ResourceConfig(tuple(resources.exclude_resource_prefixes), tuple(resources.transformations))

@@ -1,0 +1,392 @@
+"""What must hold whatever happens? Each rule lists, as sentences, where an engine's memory contradicts itself.
+
+Ask after `decide`, before anything else is observed: facts wait at the door until then. The numbers are counted anew
+from the specs and the holders, not by the code that keeps them.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from pykueue.base.units import Instant
+from pykueue.engine.engine import Engine
+from pykueue.engine.flavors import Planner
+from pykueue.engine.items import Item, Place
+from pykueue.engine.lifecycle import review
+from pykueue.engine.model import Quota, Strategy, Workload
+from pykueue.engine.order import pending_key
+from pykueue.engine.pending import PendingQueue, ShapeClass, backoff_over
+from pykueue.engine.preempt import Search
+from pykueue.engine.quota import Forest, Node, root_of
+from pykueue.engine.snapshot import Snapshot
+from pykueue.engine.world import World, held
+
+Amounts = dict[int, int]
+
+
+def broken(engine: Engine) -> Iterator[str]:
+    """Every contradiction in an engine's memory, one sentence each; none when all is well."""
+    rules: tuple[Callable[[Engine], Iterator[str]], ...] = (
+        edges,
+        tree_numbers,
+        holdings,
+        places,
+        pending_books,
+        preemptors,
+        memberships,
+        readiness,
+        timers,
+    )
+    for rule in rules:
+        yield from rule(engine)
+
+
+def at_rest(engine: Engine, now: Instant) -> bool:
+    """Whether the engine has nothing left to do at this instant."""
+    wake = engine.next_wake()
+    return wake is None or wake > now
+
+
+# The tree.
+
+
+def edges(engine: Engine) -> Iterator[str]:
+    """The tree has the edges that the specs name, and every node without a cycle above it belongs to its root's tree."""
+    forest = engine.world.forest
+    for node in all_nodes(forest):
+        wanted = parent_by_spec(node)
+        actual = "" if node.parent is None else node.parent.name
+        if wanted != actual:
+            yield f"{title(node)} hangs under {actual!r}, and its spec says {wanted!r}"
+        if node.parent is not None and node not in node.parent.children.values():
+            yield f"{title(node)} is no child of its cohort {actual}"
+        root = root_of(node)
+        if root is None:
+            if node.tree is not None:
+                yield f"{title(node)} has a cycle above it and still belongs to a tree"
+        elif node.tree is None or node.tree.root is not root or node.tree not in forest.trees:
+            yield f"{title(node)} does not belong to the tree of {title(root)}"
+        elif node.is_queue and node not in node.tree.queues:
+            yield f"{title(node)} is not listed in its tree"
+    for tree in forest.trees:
+        for queue in tree.queues:
+            if forest.queues.get(queue.name) is not queue:
+                yield f"a tree lists {title(queue)}, which no longer exists"
+    for name, cohort in forest.cohorts.items():
+        if cohort.object is None and not cohort.children:
+            yield f"cohort {name} has neither object nor children, and is still remembered"
+
+
+def all_nodes(forest: Forest) -> Iterator[Node]:
+    """Every queue and every cohort."""
+    yield from forest.queues.values()
+    yield from forest.cohorts.values()
+
+
+def title(node: Node) -> str:
+    """A node, as sentences name it."""
+    return f"{'queue' if node.is_queue else 'cohort'} {node.name}"
+
+
+def parent_by_spec(node: Node) -> str:
+    """The cohort that a node's own spec names."""
+    if node.is_queue:
+        return node.spec.cohort
+    return "" if node.object is None else node.object.parent
+
+
+def quotas_by_spec(node: Node) -> tuple[Quota, ...]:
+    """The quotas that a node's own spec lists."""
+    if node.is_queue:
+        return node.spec.quotas
+    return () if node.object is None else node.object.quotas
+
+
+class Count:
+    """A node's numbers, counted from the specs and holders below it."""
+
+    __slots__ = ("local", "subtree", "usage")
+
+    def __init__(self) -> None:
+        self.subtree: Amounts = {}
+        self.local: Amounts = {}
+        self.usage: Amounts = {}
+
+
+def counted(node: Node, world: World, into: dict[Node, Count]) -> Count:
+    """The numbers of a node and, in `into`, of everything below it."""
+    flavors = world.forest.flavors
+    count = into[node] = Count()
+    quotas = quotas_by_spec(node)
+    count.subtree = {flavors.id(quota.flavor, quota.resource): quota.nominal for quota in quotas}
+    for child in node.children.values():
+        below = counted(child, world, into)
+        for fr, owned in below.subtree.items():
+            add(count.subtree, fr, owned - below.local.get(fr, 0))
+        for fr, used in below.usage.items():
+            add(count.usage, fr, max(0, used - below.local.get(fr, 0)))
+    for holder in node.holders.values():
+        for fr, amount in held(holder.workload, flavors, world.options)[0]:
+            add(count.usage, fr, amount)
+    for quota in quotas:
+        if quota.lending_limit is not None:
+            fr = flavors.id(quota.flavor, quota.resource)
+            count.local[fr] = max(0, count.subtree.get(fr, 0) - quota.lending_limit)
+    return count
+
+
+def add(amounts: Amounts, fr: int, amount: int) -> None:
+    """Count an amount in."""
+    amounts[fr] = amounts.get(fr, 0) + amount
+
+
+def tree_numbers(engine: Engine) -> Iterator[str]:
+    """Usage, subtree and guaranteed quota are what specs and holders add up to."""
+    world = engine.world
+    for tree in world.forest.trees:
+        counts: dict[Node, Count] = {}
+        counted(tree.root, world, counts)
+        for node, count in counts.items():
+            for what, kept, wanted in (
+                ("usage", node.usage, count.usage),
+                ("subtree quota", node.subtree, count.subtree),
+                ("guaranteed quota", node.local, count.local),
+            ):
+                yield from unequal(f"{what} of {title(node)}", kept, wanted, world)
+
+
+def unequal(what: str, kept: Mapping[int, int], wanted: Mapping[int, int], world: World) -> Iterator[str]:
+    """Where two tables of amounts differ; an amount that is missing is none."""
+    for fr in sorted({*kept, *wanted}):
+        if kept.get(fr, 0) != wanted.get(fr, 0):
+            flavor, resource = world.forest.flavors.pairs[fr]
+            yield f"{what} on {flavor}/{resource} is kept as {kept.get(fr, 0)} and counts to {wanted.get(fr, 0)}"
+
+
+def over_quota(engine: Engine) -> Iterator[str]:
+    """Every node that uses more than it may.
+
+    An edit of quotas, edges or reservations by others may bring this about; a decision of ours may not, as long as
+    nobody is admitted into room that is still held.
+    """
+    for tree in engine.world.forest.trees:
+        waiting = [tree.root]
+        while waiting:
+            node = waiting.pop()
+            waiting.extend(node.children.values())
+            for fr, used in node.usage.items():
+                limit = 0 if node.parent is None else node.borrow.get(fr)
+                if limit is None:
+                    continue
+                most = max(node.subtree.get(fr, 0) + limit, node.local.get(fr, 0))
+                if used > most:
+                    flavor, resource = engine.world.forest.flavors.pairs[fr]
+                    yield f"{title(node)} uses {used} of {flavor}/{resource}, and may use {most}"
+
+
+# Workloads and their places.
+
+
+def holdings(engine: Engine) -> Iterator[str]:
+    """Every holder is known, stands in one queue, and its usage is what its reservation says."""
+    world = engine.world
+    homes: dict[str, str] = {}
+    for name, queue in world.forest.queues.items():
+        for key, item in queue.holders.items():
+            if key in homes:
+                yield f"{key} holds quota in queue {name} and in queue {homes[key]}"
+            homes[key] = name
+            if world.items.get(key) is not item:
+                yield f"{key} holds quota in queue {name}, and no such workload is known"
+            elif item.place is not Place.HOLDING or item.queue != name:
+                yield f"{key} holds quota in queue {name}, and believes to be {item.place.name} in {item.queue!r}"
+            elif (item.usage, item.frs) != held(item.workload, world.forest.flavors, world.options):
+                yield f"{key} is booked with another usage than its reservation has"
+        if queue.lowest is not None and queue.lowest != min((h.priority for h in queue.holders.values()), default=None):
+            yield f"queue {name} is mistaken about its least important holder"
+    for key, item in world.items.items():
+        if item.place is Place.HOLDING and homes.get(key) != item.queue:
+            yield f"{key} believes to hold quota in queue {item.queue}, which does not list it"
+
+
+def places(engine: Engine) -> Iterator[str]:
+    """Every workload is where its level says, unless it is yet to be looked at."""
+    world = engine.world
+    for key, item in world.items.items():
+        if key in engine.touched:
+            continue
+        wanted, queue = place_by_level(item.workload, engine)
+        actual = Place.QUEUED if item.place is Place.PARKED else item.place
+        if (actual, item.queue) != (wanted, queue):
+            yield f"{key} is {item.place.name} in {item.queue!r}, and belongs {wanted.name} in {queue!r}"
+        if item.shape is not world.shape(item.workload) or item.priority != item.shape.priority:
+            yield f"{key} stands under a shape that is not its own"
+
+
+def place_by_level(workload: Workload, engine: Engine) -> tuple[Place, str]:
+    """Where a workload belongs, by what is known of it; QUEUED stands for PARKED too."""
+    world, reservation = engine.world, workload.admission
+    if workload.finished or not workload.active:
+        return Place.IDLE, ""
+    if reservation is not None:
+        return (Place.HOLDING, reservation.queue) if reservation.queue in world.forest.queues else (Place.IDLE, "")
+    queue = world.queue_of(workload)
+    if engine.is_admissible(workload) and queue in world.forest.queues:
+        return Place.QUEUED, queue
+    return Place.IDLE, ""
+
+
+def pending_books(engine: Engine) -> Iterator[str]:
+    """The order of each queue lists each of its pending workloads once, counts them right, and knows who is next."""
+    world = engine.world
+    listed: dict[str, str] = {}
+    if world.pending.keys() != world.forest.queues.keys():
+        yield "the queues that have an order are not the queues that exist"
+    for name, pending in world.pending.items():
+        for item, _ in pending:
+            if item.key in listed:
+                yield f"{item.key} is listed in queue {name} and in queue {listed[item.key]}"
+            listed[item.key] = name
+            if world.items.get(item.key) is not item or item.queue != name:
+                yield f"queue {name} lists {item.key}, which is not pending there"
+        for key, item in pending.parked.items():
+            if item.place is not Place.PARKED or item.entry or item.key != key:
+                yield f"{key} is set aside in queue {name}, and believes to be {item.place.name}"
+        for group_key, group in pending.classes.items():
+            yield from class_books(f"a class of queue {name}", group_key, group, pending)
+        first = min(candidates(pending), key=pending_key, default=None)
+        head = pending.head()
+        if head is not first and not (pending.sticky and head is pending.preemptor):
+            yield f"queue {name} would go on with {called(head)}, and next in its order is {called(first)}"
+    for key, item in world.items.items():
+        if item.place in (Place.QUEUED, Place.PARKED) and listed.get(key) != item.queue:
+            yield f"{key} believes to be pending in queue {item.queue}, which does not list it"
+
+
+def class_books(what: str, key: object, group: ShapeClass, pending: PendingQueue) -> Iterator[str]:
+    """A class counts its members right, and one that is not parked can come up."""
+    members = [item for _, entry, item in group.members if item.entry == entry]
+    if group.size != len(members):
+        yield f"{what} counts {group.size} members and has {len(members)}"
+    if not members and group.parked is None:
+        yield f"{what} is empty, not parked, and still kept"
+    for item in members:
+        if item.place is not Place.QUEUED or item.group != key:
+            yield f"{what} lists {item.key}, which stands elsewhere"
+        if pending.options.equivalence and item.group is not item.shape:
+            yield f"{what} holds {item.key}, which has another shape"
+    if group.parked is not None and pending.strategy is Strategy.STRICT:
+        yield f"{what} is parked in a strict queue"
+
+
+def candidates(pending: PendingQueue) -> list[Item]:
+    """The pending workloads that are not parked."""
+    return [item for item, parked in pending if not parked]
+
+
+def called(item: Item | None) -> str:
+    """A workload's key, or that there is none."""
+    return "nobody" if item is None else item.key
+
+
+def preemptors(engine: Engine) -> Iterator[str]:
+    """A queue's preemptor is pending there, and only a preemptor has a claim."""
+    world = engine.world
+    for name, pending in world.pending.items():
+        item = pending.preemptor
+        if item is not None and (item.queue != name or item.place not in (Place.QUEUED, Place.PARKED)):
+            yield f"the preemptor of queue {name}, {item.key}, is not pending there"
+        if pending.sticky and item is None:
+            yield f"queue {name} keeps a place for a preemptor that it does not have"
+    for key, item in world.items.items():
+        if item.claim is None:
+            continue
+        queue = world.pending.get(item.queue)
+        if queue is None or queue.preemptor is not item:
+            yield f"{key} has a claim, and is not the preemptor of its queue"
+
+
+def memberships(engine: Engine) -> Iterator[str]:
+    """The lists of LocalQueues name every workload under the LocalQueue that it names, and nobody else."""
+    world = engine.world
+    listed = {(local, key) for local, members in world.members.items() for key in members}
+    wanted = {(item.workload.local_queue, key) for key, item in world.items.items()}
+    for local, key in sorted(listed - wanted):
+        yield f"LocalQueue {local} lists {key}, which is not its own"
+    for local, key in sorted(wanted - listed):
+        yield f"LocalQueue {local} does not list {key}, which names it"
+
+
+def readiness(engine: Engine) -> Iterator[str]:
+    """Where unready pods block admission, exactly the holders with unready pods are listed."""
+    world = engine.world
+    options = world.options.pods_ready
+    wanted: set[str] = set()
+    if options is not None and options.block_admission:
+        wanted = {
+            key
+            for key, item in world.items.items()
+            if item.place is Place.HOLDING and not world.is_ready(item.workload)
+        }
+    for key in sorted(wanted ^ set(world.not_ready)):
+        yield f"{key} is {'not ' if key in wanted else ''}listed as one whose pods are not ready"
+
+
+def timers(engine: Engine) -> Iterator[str]:
+    """Nothing is due that was not done, and whatever comes due has a timer."""
+    if not (engine.synced and engine.leading):
+        return
+    running = set(engine.timers)
+    for key, item in engine.world.items.items():
+        if key in engine.touched:
+            continue
+        found = review(item, engine.world, engine.now)
+        if found.decision is not None:
+            yield f"{key} is due a decision that was not made: {found.decision}"
+        if found.look_again is None:
+            continue
+        if item.timer is None or item.timer > found.look_again or (item.timer, key) not in running:
+            yield f"{key} is to be looked at again at {found.look_again}, and its timer says {item.timer}"
+
+
+# Who waits for nothing.
+
+
+def overlooked(engine: Engine) -> Iterator[str]:
+    """Every parked workload that would simply fit now; meaningful while the engine is at rest.
+
+    Room that a claim keeps for a preemptor is not there for others, so a tree with a claim is left out.
+    """
+    world = engine.world
+    claims = {item.queue for item in world.items.values() if item.claim is not None}
+    for name, pending in world.pending.items():
+        queue = world.forest.queues[name]
+        if not world.can_admit(queue) or queue.tree is None:
+            continue
+        if world.options.reserve_for_preemptor and not claims.isdisjoint(q.name for q in queue.tree.queues):
+            continue
+        for item, parked in pending:
+            if parked and may_be_tried(item, queue, engine) and fits_from_the_start(item, queue, engine):
+                yield f"{item.key} is parked in queue {name}, and would fit now"
+
+
+def may_be_tried(item: Item, queue: Node, engine: Engine) -> bool:
+    """Whether nothing but room keeps a pending workload out."""
+    workload, world = item.workload, engine.world
+    return (
+        backoff_over(workload, engine.now)
+        and world.serves(queue, workload.namespace)
+        and not any(check.state in ("Retry", "Rejected") for check in workload.checks)
+        and not (workload.problem or workload.unbuilt)
+        and not world.blocked_by(item)
+    )
+
+
+def fits_from_the_start(item: Item, queue: Node, engine: Engine) -> bool:
+    """Whether all of a workload's pods fit as things are, with the scan of flavors begun at the first."""
+    world = engine.world
+    bookmark, item.bookmark = item.bookmark, None
+    try:
+        search = Search(Snapshot(world.forest), queue, item, engine.now)
+        planner = Planner(queue, item, world.flavors, world.epoch, search, world.options)
+        return planner.plan(item.shape.counts).fits
+    finally:
+        item.bookmark = bookmark
