@@ -80,6 +80,7 @@ def test_label_values(text: str, messages: tuple[str, ...]) -> None:
     [
         pytest.param("my-name", (), id="a name"),
         pytest.param("my.name", (LABEL,), id="a dot"),
+        pytest.param("a" * 63, (), id="as long as it gets"),
         pytest.param("a" * 64, ("must be no more than 63 bytes",), id="one byte too long"),
     ],
 )
@@ -92,6 +93,7 @@ def test_dns_labels(text: str, messages: tuple[str, ...]) -> None:
     [
         pytest.param("a.b-c.d", (), id="a domain"),
         pytest.param("a..b", (SUBDOMAIN,), id="two dots"),
+        pytest.param("a" * 253, (), id="as long as it gets"),
         pytest.param("", (SUBDOMAIN,), id="nothing"),
         pytest.param("a" * 254, ("must be no more than 253 bytes",), id="one byte too long"),
     ],

@@ -1,4 +1,4 @@
-"""What should the numbers be? The quota formulas, recomputed from specs and holders at every question; slow and obvious.
+"""What should the numbers be? The quota formulas, recomputed from specs and holders at every question: slow, obvious.
 
 A node is `("queue", name)` or `("cohort", name)`, a pair is `(flavor, resource)`. Nothing is cached or shared with
 the engine, so that a mistake in one is not repeated in the other.

@@ -54,7 +54,9 @@ def parse_quantity(text: str) -> Quantity:
     """The quantity that Kubernetes reads in this text; finer than a billionth is rounded up, as Kubernetes does."""
     found = SYNTAX.fullmatch(text) if len(text) <= LONGEST else None
     if found is None:
-        raise QuantityError(f"{text[:LONGEST]!r} is no quantity; write a number with an optional suffix, as in 500m, 2, 1.5Gi")
+        raise QuantityError(
+            f"{text[:LONGEST]!r} is no quantity; write a number with an optional suffix, as in 500m, 2, 1.5Gi"
+        )
     sign, digits, suffix = found.group(1), found.group(2), found.group(3) or ""
     whole, _, fraction = digits.partition(".")
     mantissa, scale = int((whole + fraction) or "0"), -len(fraction)
@@ -66,7 +68,9 @@ def parse_quantity(text: str) -> Quantity:
         family = "DecimalExponent"
         exponent = int(suffix[1:])
         if abs(exponent) > EXPONENT_MAX:
-            raise QuantityError(f"{text!r} has an exponent out of range; use one from -{EXPONENT_MAX} to {EXPONENT_MAX}")
+            raise QuantityError(
+                f"{text!r} has an exponent out of range; use one from -{EXPONENT_MAX} to {EXPONENT_MAX}"
+            )
         scale += exponent
     else:
         scale += DECIMAL[suffix]

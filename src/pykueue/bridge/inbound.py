@@ -15,7 +15,6 @@ from pykueue.bridge.shape import selection, shape_key, unsupported, unsupported_
 from pykueue.engine import model
 
 
-
 class Surroundings(Frozen):
     """What a workload's requests depend on beside the workload itself."""
 
@@ -176,9 +175,7 @@ def workload(seen: api_workload.Workload, around: Surroundings | None = None) ->
         gated_by=seen.metadata.annotations.get(Annotation.ADMISSION_GATED_BY, ""),
         problem=trouble or bad_boost,
         unbuilt="; ".join(unbuilt),
-        max_run=None
-        if spec.maximum_execution_time_seconds is None
-        else Seconds(spec.maximum_execution_time_seconds),
+        max_run=None if spec.maximum_execution_time_seconds is None else Seconds(spec.maximum_execution_time_seconds),
         past_run=Seconds(status.accumulated_past_execution_time_seconds or 0),
         finished=held(conditions, WorkloadCondition.FINISHED) is not None,
         on_hold=reserved is None and reason_of(conditions, WorkloadCondition.QUOTA_RESERVED) == "OnHold",

@@ -18,7 +18,7 @@ from pykueue.bridge.requests import job_pod_counts
 
 NAME_MAX: Final = 253
 HASH_LENGTH: Final = 5
-CARRIED: Final = (Annotation.ADMISSION_GATED_BY, Annotation.ELASTIC_JOB, Annotation.PRIORITY_BOOST)
+CARRIED: Final = (Annotation.ADMISSION_GATED_BY, Annotation.ELASTIC_JOB)
 """Annotations of a job that speak to whoever queues it."""
 SECONDS_DIGITS_MAX: Final = 10
 

@@ -32,22 +32,17 @@ from pykueue.engine.wording import message
 def assumed(item: Item, decision: Decision) -> None:
     """Bring an item to the level that a decision makes true."""
     item.workload = after(item.workload, decision)
-    if isinstance(decision, Wait):
+    if isinstance(decision, Wait | Unreserve):
         item.told = decision.why
-    elif isinstance(decision, Unreserve):
-        item.told = decision.why
-        item.stopped = False
     elif isinstance(decision, Reserve | Admit):
-        item.told, item.claim = None, None
+        item.told, item.claim, item.stopped = None, None, False
 
 
 def after(workload: Workload, decision: Decision) -> Workload:
     """A workload as it is once a decision is carried out."""
     match decision:
         case Reserve(admission=admission, at=at):
-            return replace(
-                workload, admission=admission, reserved_at=at, evicted=None, preempted=None, waiting=None
-            )
+            return replace(workload, admission=admission, reserved_at=at, evicted=None, preempted=None, waiting=None)
         case Admit(admission=admission, at=at, reserved_before=reserved_before):
             return replace(
                 workload,

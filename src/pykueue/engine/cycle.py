@@ -113,9 +113,7 @@ class Cycle:
         assert entry.plan is not None, "only a planned head is ordered"
         pending = self.world.pending[entry.queue.name]
         preemptor = pending.preemptor is entry.item and pending.preemptor_generation == entry.item.workload.generation
-        return head_key(
-            entry.item, borrowing=entry.plan.borrowing, preemptor=preemptor, options=self.options
-        )
+        return head_key(entry.item, borrowing=entry.plan.borrowing, preemptor=preemptor, options=self.options)
 
     def apply_claim(self, entry: Entry) -> None:
         """Show everyone else the world in which a waiting preemptor has its room and its victims are gone."""
@@ -217,7 +215,8 @@ class Cycle:
         overlap = any(victim.item.key in self.claimed for victim in entry.victims)
         if not overlap or not self.options.recompute_overlap:
             return
-        assert entry.plan is not None and entry.planner is not None, "only a planned head has victims"
+        assert entry.plan is not None, "only a planned head has victims"
+        assert entry.planner is not None, "a planned head has a planner"
         pinned = {
             (index, resource): choice.flavor
             for index, part in enumerate(entry.plan.pod_sets)
@@ -263,17 +262,18 @@ class Cycle:
         insists = self.options.prioritize_preemptors and pending.preemptor is entry.item
         if queue.spec.preemption.reclaim is Policy.ANY and not insists:
             return
-        kept = []
+        kept = {}
         for fr, amount in plan.usage.items():
             own = queue.nominal.get(fr, 0) - queue.usage.get(fr, 0)
             if plan.borrowing == 0:
-                amount = max(0, min(amount, own))
+                kept[fr] = max(0, min(amount, own))
             elif fr in queue.borrow:
-                amount = min(amount, own + queue.borrow[fr])
+                kept[fr] = min(amount, own + queue.borrow[fr])
                 if self.options.clamp_reserve:
-                    amount = max(0, amount)
-            kept.append((fr, amount))
-        self.snapshot.book(queue, tuple(kept))
+                    kept[fr] = max(0, kept[fr])
+            else:
+                kept[fr] = amount
+        self.snapshot.book(queue, usage_of(kept))
 
     def wait_for_others(self, entry: Entry) -> None:
         """It will fit when victims of other heads have left: keep its place."""

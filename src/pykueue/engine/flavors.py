@@ -1,4 +1,4 @@
-"""Which flavors, and how many pods? The scan of each resource group, and the search for a smaller count. Next: `cycle`."""
+"""Which flavors, and how many pods? The scan of each resource group; the search for a smaller count. Next: `cycle`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
@@ -108,10 +108,7 @@ class Plan:
     def contended(self) -> frozenset[int]:
         """The pairs that only preemption could free."""
         return frozenset(
-            choice.fr
-            for pod_set in self.pod_sets
-            for choice in pod_set.choices.values()
-            if choice.mode is not Mode.FIT
+            choice.fr for pod_set in self.pod_sets for choice in pod_set.choices.values() if choice.mode is not Mode.FIT
         )
 
     def obstacles(self) -> tuple[PodSetObstacles, ...]:
@@ -218,11 +215,10 @@ class Planner:
         """Flavors for every pod set at these counts, as far as they can be found."""
         plan = Plan()
         shape = self.item.shape
-        for index, (pod_set, count) in enumerate(zip(shape.pod_sets, counts, strict=True)):
-            if shape.counts[index] in (0, count):
-                count, totals = shape.counts[index], shape.totals[index]
-            else:
-                totals = totals_of(pod_set, count)
+        for index, (pod_set, wanted) in enumerate(zip(shape.pod_sets, counts, strict=True)):
+            count, totals = shape.counts[index], shape.totals[index]
+            if count not in (0, wanted):
+                count, totals = wanted, totals_of(pod_set, wanted)
             if PODS in self.queue.groups:
                 totals = tuple(sorted((*totals, (PODS, count)), key=lambda total: resource_rank(total[0])))
             part = PodSetPlan(pod_set.name, count, totals)

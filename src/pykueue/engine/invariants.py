@@ -49,7 +49,7 @@ def at_rest(engine: Engine, now: Instant) -> bool:
 
 
 def edges(engine: Engine) -> Iterator[str]:
-    """The tree has the edges that the specs name, and every node without a cycle above it belongs to its root's tree."""
+    """The tree has the edges that the specs name, and every node with no cycle above it is in the tree of its root."""
     forest = engine.world.forest
     for node in all_nodes(forest):
         wanted = parent_by_spec(node)

@@ -54,9 +54,9 @@ class Shape:
     def __init__(self, pod_sets: tuple[PodSet, ...], priority: int) -> None:
         self.pod_sets = pod_sets
         """With as many pods as still have to run."""
-        self.counts = tuple(p.count for p in pod_sets)
+        self.counts = tuple(max(0, p.count) for p in pod_sets)
         self.priority = priority
-        self.totals = tuple(totals_of(p, p.count) for p in pod_sets)
+        self.totals = tuple(totals_of(p, n) for p, n in zip(pod_sets, self.counts, strict=True))
         self.digest = 0
         self.epoch = -1
         self.obstacles: dict[tuple[int, str], Obstacle | None] = {}
@@ -66,16 +66,16 @@ class Shape:
 def totals_of(pod_set: PodSet, count: int) -> Totals:
     """What so many pods request together, in the order in which resources are visited."""
     ordered = sorted(pod_set.requests, key=lambda request: resource_rank(request[0]))
-    return tuple((resource, min(amount * count, UNLIMITED)) for resource, amount in ordered)
+    return tuple((resource, max(0, min(amount * count, UNLIMITED))) for resource, amount in ordered)
 
 
 def effective_counts(workload: Workload, options: Options) -> tuple[int, ...]:
     """How many pods of each pod set still have to run: those not reclaimed."""
     if not workload.reclaimable or not options.reclaimable_pods:
-        return tuple(p.count for p in workload.pod_sets)
+        return tuple(max(0, p.count) for p in workload.pod_sets)
     # spec: REQ-4
     reclaimed = dict(workload.reclaimable)
-    return tuple(p.count - min(reclaimed.get(p.name, 0), p.count) for p in workload.pod_sets)
+    return tuple(max(0, p.count - max(0, reclaimed.get(p.name, 0))) for p in workload.pod_sets)
 
 
 class Item:

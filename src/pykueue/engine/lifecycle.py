@@ -55,7 +55,9 @@ SCHEDULER_REASONS = frozenset(
     }
 )
 """What an evaluation said; it stands until the next one."""
-BYPASSABLE = frozenset({WaitReason.PENDING_EVALUATION, WaitReason.PENDING, WaitReason.SUSPENDED, WaitReason.DEACTIVATED})
+BYPASSABLE = frozenset(
+    {WaitReason.PENDING_EVALUATION, WaitReason.PENDING, WaitReason.SUSPENDED, WaitReason.DEACTIVATED}
+)
 
 
 class Review(Frozen):

@@ -1,4 +1,4 @@
-"""Who must leave? Classical preemption: candidates, the search for a sufficient set, and its reduction. Next: `flavors`."""
+"""Who must leave? Classical preemption: candidates, the search for enough of them, its reduction. Next: `flavors`."""
 
 from collections.abc import Iterator, Mapping
 
@@ -26,7 +26,9 @@ class Candidate:
 
     __slots__ = ("item", "lca", "may_borrow", "queue", "reason")
 
-    def __init__(self, item: Item, queue: Node, lca: Node | None, reason: PreemptionReason, *, may_borrow: bool) -> None:
+    def __init__(
+        self, item: Item, queue: Node, lca: Node | None, reason: PreemptionReason, *, may_borrow: bool
+    ) -> None:
         self.item = item
         self.queue = queue
         self.lca = lca
@@ -106,9 +108,7 @@ class Search:
                 for holder in self.holders(queue, policies.reclaim, frs):
                     while_borrowing = not advantage and self.below_threshold(holder)
                     reason = PreemptionReason.RECLAIM_WHILE_BORROWING if while_borrowing else PreemptionReason.RECLAIM
-                    found.append(
-                        Candidate(holder, queue, cohort, reason, may_borrow=advantage or while_borrowing)
-                    )
+                    found.append(Candidate(holder, queue, cohort, reason, may_borrow=advantage or while_borrowing))
             fit, rest = fits_own(cohort, rest)
             advantage = advantage or fit
             below = cohort

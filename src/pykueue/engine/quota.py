@@ -352,14 +352,28 @@ class Forest:
         for tree in [t for t in self.trees if t.root.tree is not t]:
             del self.trees[tree]
 
+    def is_restless(self) -> bool:
+        """Whether some tree has to be redone or looked at again."""
+        return bool(self.stale) or any(tree.dirty for tree in self.trees)
+
     def hold(self, queue: Node, item: Item) -> None:
         """A workload's usage counts from now on."""
         queue.holders[item.key] = item
         queue.lowest = None
-        for fr, amount in item.usage:
-            take(queue, fr, amount)
+        self.count(queue, item.usage, 1)
         if queue.tree is not None:
             queue.tree.touch()
+
+    def count(self, queue: Node, usage: Usage, sign: int) -> None:
+        """Book usage, or take it back. While edits wait, or below a cycle, there is no tree to book it in yet."""
+        if self.stale or queue.tree is None:
+            for fr, amount in usage:
+                queue.usage[fr] = queue.usage.get(fr, 0) + sign * amount
+            self.stale[queue] = None
+            return
+        book = take if sign > 0 else give
+        for fr, amount in usage:
+            book(queue, fr, amount)
 
     def release(self, queue: Node, item: Item) -> None:
         """A workload's usage counts no more; scans of flavors start afresh in this queue."""
@@ -367,8 +381,7 @@ class Forest:
             return
         queue.lowest = None
         queue.generation += 1
-        for fr, amount in item.usage:
-            give(queue, fr, amount)
+        self.count(queue, item.usage, -1)
         if queue.tree is not None:
             queue.tree.touch()
 

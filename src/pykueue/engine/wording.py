@@ -127,7 +127,8 @@ def obstacle(what: Obstacle) -> str:
                 f"> maximum capacity ({amount_text(resource, capacity)})"
             )
         case Short(flavor, resource, missing):
-            return f"insufficient unused quota for {resource} in flavor {flavor}, {amount_text(resource, missing)} more needed"
+            more = amount_text(resource, missing)
+            return f"insufficient unused quota for {resource} in flavor {flavor}, {more} more needed"
         case NotNominated(flavor, resource):
             return f"skipping flavor {flavor} as it is not found in the nomination mapping for resource {resource}"
         case _:

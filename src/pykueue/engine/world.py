@@ -1,4 +1,4 @@
-"""What do we know? Everything the engine was told, and what it assumes. Next: `cycle` and `lifecycle`, which read it."""
+"""What do we know? Everything the engine was told, and what it assumes. Next: `cycle` and `lifecycle`."""
 
 from hashlib import sha256
 from weakref import WeakValueDictionary
@@ -14,7 +14,6 @@ from pykueue.engine.model import (
     LocalQueue,
     Namespace,
     Options,
-    PodSet,
     StopPolicy,
     Workload,
     effective_priority,
@@ -42,7 +41,15 @@ class World:
         self.shapes: WeakValueDictionary[tuple[object, ...], Shape] = WeakValueDictionary()
         self.not_ready: dict[str, Item] = {}
         """Holders of quota whose pods are not all ready."""
-        self.cycle = 0
+        self.homeless: dict[str, Item] = {}
+        """Workloads with quota in a ClusterQueue that does not exist."""
+        self.now = Instant(0)
+        self.touched: dict[str, Item] = {}
+        """Workloads to look at again."""
+        self.to_flush: dict[str, None] = {}
+        """ClusterQueues in whose trees the parked workloads are to be tried again."""
+        self.to_recheck: dict[str, None] = {}
+        """ClusterQueues that may have become active, or ceased to be."""
         self.versions: dict[tuple[str, str], int] = {}
 
     def shape(self, workload: Workload) -> Shape:
@@ -87,7 +94,10 @@ class World:
         idle = sorted(r.check for r in spec.checks if r.check in self.checks and not self.checks[r.check].active)
         if idle:
             found.append(("AdmissionCheckInactive", f"references inactive AdmissionCheck(s): {','.join(idle)}"))
-        unbuilt = [spec.unbuilt, *(self.flavors[f].unbuilt for g in spec.groups for f in g.flavors if f in self.flavors)]
+        unbuilt = [
+            spec.unbuilt,
+            *(self.flavors[f].unbuilt for g in spec.groups for f in g.flavors if f in self.flavors),
+        ]
         found.extend(("Unsupported", text) for text in unbuilt if text)
         return tuple(found)
 
@@ -135,15 +145,9 @@ def held(workload: Workload, flavors: Flavors, options: Options) -> tuple[tuple[
             if resource not in chosen:
                 continue
             fr = flavors.id(chosen[resource], resource)
-            if left < assignment.count:
-                amount = amount // assignment.count * left
-            total[fr] = total.get(fr, 0) + amount
+            used = amount if left == assignment.count else amount // assignment.count * left
+            total[fr] = total.get(fr, 0) + max(0, used)
     return tuple(total.items()), frozenset(pairs)
-
-
-def pod_set_named(workload: Workload, name: str) -> PodSet | None:
-    """The pod set of this name."""
-    return next((p for p in workload.pod_sets if p.name == name), None)
 
 
 def seconds_between(start: Instant, end: Instant) -> int:

@@ -1,0 +1,170 @@
+"""What do we promise? Each floor with its number and its reason, and the measurement that is held against it."""
+
+from collections.abc import Callable
+from statistics import median
+from typing import Final
+
+from bench import kernel
+from bench.depth import SHAPES, depths, dig
+from bench.memory import bytes_per_pending
+from bench.shapes import BASELINE, LARGE
+from bench.storm import Storm, within_cohort, within_queue
+from bench.throughput import throughput
+from pykueue.base.struct import Frozen
+
+RUNS: Final = 3
+KILOBYTE: Final = 1024
+
+
+class Floor(Frozen):
+    """A number that a measurement must reach, or must not exceed."""
+
+    name: str
+    unit: str
+    asked: float
+    why: str
+    at_least: bool = False
+    scales: bool = False
+    """Whether a slower machine is asked for less, by the kernel timed beside the measurement."""
+
+    def effective(self, slowness: float) -> float:
+        """What is asked on a machine that takes so many times as long as the reference; never more than on that one."""
+        if not self.scales or slowness <= 1:
+            return self.asked
+        return self.asked / slowness if self.at_least else self.asked * slowness
+
+    def holds(self, measured: float, slowness: float) -> bool:
+        """Whether a measurement is good enough."""
+        effective = self.effective(slowness)
+        return measured >= effective if self.at_least else measured <= effective
+
+
+class Result(Frozen):
+    """A measurement beside its floor."""
+
+    floor: Floor
+    measured: float
+    slowness: float
+    note: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether the floor is kept."""
+        return self.floor.holds(self.measured, self.slowness)
+
+    def line(self) -> str:
+        """The result for the terminal."""
+        sign = ">=" if self.floor.at_least else "<="
+        asked = f"{sign} {number(self.floor.effective(self.slowness))}"
+        verdict = "ok" if self.ok else "MISSED"
+        return f"{self.floor.name:<16} {asked:>10}  {number(self.measured):>9} {self.floor.unit:<24} {verdict:<7} {self.note}"
+
+
+def number(value: float) -> str:
+    """A number with as many digits as mean something."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+BASELINE_FLOOR: Final = Floor(
+    "baseline",
+    "admissions/s",
+    5_000,
+    "Kueue's own baseline load: 30 ClusterQueues, 15,000 workloads",
+    at_least=True,
+    scales=True,
+)
+LARGE_FLOOR: Final = Floor(
+    "large scale",
+    "admissions/s",
+    3_000,
+    "Kueue's own large-scale load: 1,000 ClusterQueues, 50,000 workloads",
+    at_least=True,
+    scales=True,
+)
+DEPTH_FLOOR: Final = Floor(
+    "depth", "times the cost", 1.5, "an admission out of 50,000 pending workloads, against one out of 1,000"
+)
+DEEP_FLOOR: Final = Floor(
+    "deep", "evaluations", SHAPES, "50,000 pending of 1,000 shapes, where only the last fit: one evaluation a shape"
+)
+CHOOSING: Final = "choosing 500 victims among 1,000; far below the second that a person would notice"
+LEAVING: Final = "going on after one of 500 victims stopped; 500 stops cost less than the 30 s that pods have to stop"
+MEMORY_FLOOR: Final = Floor(
+    "memory", "bytes/workload", 4 * KILOBYTE, "20,000 pending of 1,000 shapes: 50,000 pending fit in 200 MB"
+)
+
+
+def timed(floor: Floor, measure: Callable[[], tuple[float, str]], runs: int = 1) -> Result:
+    """The median measurement, with the machine's speed while it was taken."""
+    speeds = [kernel.seconds()]
+    found = []
+    for _ in range(runs):
+        found.append(measure())
+        speeds.append(kernel.seconds())
+    middle = median(value for value, _ in found)
+    note = min(found, key=lambda pair: abs(pair[0] - middle))[1]
+    return Result(floor, middle, median(speeds) / kernel.REFERENCE, note)
+
+
+def baseline() -> list[Result]:
+    """Admissions a second under Kueue's baseline load."""
+
+    def measure() -> tuple[float, str]:
+        found = throughput(BASELINE)
+        return found.per_second, f"{found.evictions:,} evictions, {found.waits:,} reasons told, {found.cycles:,} cycles"
+
+    return [timed(BASELINE_FLOOR, measure, RUNS)]
+
+
+def large() -> list[Result]:
+    """Admissions a second under Kueue's large-scale load."""
+
+    def measure() -> tuple[float, str]:
+        found = throughput(LARGE)
+        return found.per_second, f"{found.evictions:,} evictions, {found.waits:,} reasons told, {found.cycles:,} cycles"
+
+    return [timed(LARGE_FLOOR, measure)]
+
+
+def depth() -> list[Result]:
+    """The cost of an admission by depth, and how many of a deep queue are evaluated."""
+
+    def by_depth() -> tuple[float, str]:
+        found = depths()
+        return found.ratio, f"{found.shallow * 1000:.2f} ms shallow, {found.deep * 1000:.2f} ms deep"
+
+    def deep() -> tuple[float, str]:
+        found = dig()
+        return found.evaluations - found.admitted, f"beside {found.admitted} admitted, in {found.seconds:.2f} s"
+
+    return [timed(DEPTH_FLOOR, by_depth), timed(DEEP_FLOOR, deep)]
+
+
+def storm() -> list[Result]:
+    """The cost of mass preemption, inside a ClusterQueue and across a cohort."""
+    results = []
+    places: tuple[tuple[str, Callable[[], Storm]], ...] = (("queue", within_queue), ("cohort", within_cohort))
+    for place, blow in places:
+        before = kernel.seconds()
+        found = blow()
+        slowness = (before + kernel.seconds()) / 2 / kernel.REFERENCE
+        note = f"{found.victims} victims"
+        choosing = Floor(f"storm, {place}", "ms", 200, CHOOSING, scales=True)
+        leaving = Floor(f"aftermath, {place}", "ms/victim", 60, LEAVING, scales=True)
+        results.append(Result(choosing, found.choosing * 1000, slowness, note))
+        results.append(Result(leaving, found.leaving * 1000, slowness, note))
+    return results
+
+
+def memory() -> list[Result]:
+    """Bytes for each pending workload."""
+    return [timed(MEMORY_FLOOR, lambda: (bytes_per_pending(), ""))]
+
+
+MEASURES: Final[dict[str, Callable[[], list[Result]]]] = {
+    "baseline": baseline,
+    "large": large,
+    "depth": depth,
+    "storm": storm,
+    "memory": memory,
+}

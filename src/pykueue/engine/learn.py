@@ -1,0 +1,296 @@
+"""What does a fact change? Each fact, worked into what we know; nothing is decided here. Next: `engine`."""
+
+from msgspec.structs import replace
+
+from pykueue.engine.items import Item
+from pykueue.engine.model import Check, ClusterQueue, Cohort, Flavor, LocalQueue, Namespace, Thing, Workload
+from pykueue.engine.order import queue_stamp
+from pykueue.engine.pending import PendingQueue
+from pykueue.engine.places import leave_place
+from pykueue.engine.quota import Node
+from pykueue.engine.world import World
+
+
+def see(world: World, thing: Thing, version: int) -> None:
+    """An object is like this."""
+    if isinstance(thing, Workload):
+        see_workload(world, thing, version)
+        return
+    name = thing.key if isinstance(thing, LocalQueue) else thing.name
+    slot = (type(thing).__name__, name)
+    if version and version < world.versions.get(slot, 0):
+        return
+    world.versions[slot] = version
+    match thing:
+        case Flavor():
+            see_flavor(world, thing)
+        case Cohort():
+            see_cohort(world, thing)
+        case ClusterQueue():
+            see_queue(world, thing)
+        case LocalQueue():
+            see_local_queue(world, thing)
+        case Namespace():
+            see_namespace(world, thing)
+        case Check():
+            if world.checks.get(thing.name) != thing:
+                world.checks[thing.name] = thing
+                recheck_users_of_check(world, thing.name)
+
+
+def see_flavor(world: World, flavor: Flavor) -> None:
+    """A flavor is like this; queues that use it are tried again."""
+    if world.flavors.get(flavor.name) == flavor:
+        return
+    world.flavors[flavor.name] = flavor
+    world.epoch += 1
+    recheck_users_of_flavor(world, flavor.name)
+
+
+def recheck_users_of_flavor(world: World, flavor: str) -> None:
+    """Queues that use a flavor may have become active or not, and their parked workloads may now fit."""
+    for name, queue in world.forest.queues.items():
+        if any(flavor in group.flavors for group in queue.spec.groups):
+            world.to_recheck[name] = None
+            world.to_flush[name] = None
+
+
+def recheck_users_of_check(world: World, check: str) -> None:
+    """Queues that demand a check may have become active or not."""
+    for name, queue in world.forest.queues.items():
+        if any(rule.check == check for rule in queue.spec.checks):
+            world.to_recheck[name] = None
+
+
+def see_cohort(world: World, cohort: Cohort) -> None:
+    """A cohort is like this; its whole tree is tried again, and so is the one it left."""
+    node = world.forest.cohorts.get(cohort.name)
+    if node is not None and node.object == cohort:
+        return
+    if node is not None:
+        flush_tree(world, node)
+    node = world.forest.put_cohort(cohort)
+    flush_below(world, node)
+
+
+def see_queue(world: World, spec: ClusterQueue) -> None:
+    """A ClusterQueue is like this; its tree is tried again, and so is the one it left."""
+    node = world.forest.queues.get(spec.name)
+    if node is not None and node.spec == spec:
+        return
+    before = None if node is None else node.spec
+    if node is not None:
+        flush_tree(world, node)
+    world.forest.put_queue(spec)
+    pending = world.pending.get(spec.name)
+    if pending is None:
+        pending = world.pending[spec.name] = PendingQueue(world.options)
+    pending.restrategize(spec.strategy)
+    world.to_flush[spec.name] = None
+    world.to_recheck[spec.name] = None
+    if before is None or matters_to_members(before, spec):
+        touch_members_of_queue(world, spec.name)
+
+
+def touch_members_of_queue(world: World, name: str) -> None:
+    """Look again at all workloads of a ClusterQueue, pending or holding."""
+    for local in world.local_queues.values():
+        if local.queue == name:
+            world.touched.update(world.members.get(local.key, {}))
+    node = world.forest.queues.get(name)
+    if node is not None:
+        world.touched.update(node.holders)
+    world.touched.update(world.homeless)
+
+
+def see_local_queue(world: World, local: LocalQueue) -> None:
+    """A LocalQueue is like this."""
+    if world.local_queues.get(local.key) == local:
+        return
+    world.local_queues[local.key] = local
+    world.touched.update(world.members.get(local.key, {}))
+
+
+def see_namespace(world: World, namespace: Namespace) -> None:
+    """A namespace is like this; queues that newly serve it are tried again."""
+    if world.namespaces.get(namespace.name) == namespace:
+        return
+    before = {name for name, queue in world.forest.queues.items() if world.serves(queue, namespace.name)}
+    world.namespaces[namespace.name] = namespace
+    for name, queue in world.forest.queues.items():
+        if name not in before and world.serves(queue, namespace.name):
+            world.to_flush[name] = None
+    touch_namespace(world, namespace.name)
+
+
+def touch_namespace(world: World, namespace: str) -> None:
+    """Look again at all workloads of a namespace."""
+    for item in world.items.values():
+        if item.workload.namespace == namespace:
+            world.touched[item.key] = item
+
+
+def see_workload(world: World, workload: Workload, version: int) -> None:
+    """A workload is like this, unless we know better or a write of ours is still on its way."""
+    item = world.items.get(workload.key)
+    if item is None:
+        shape = world.shape(workload)
+        item = Item(workload, shape, queue_stamp(workload, world.options))
+        item.version = version
+        world.items[workload.key] = item
+        adopt(world, item, workload)
+    elif item.in_flight:
+        if not version or version > item.version:
+            item.buffered = (workload, version)
+        return
+    elif version and version <= item.version:
+        return
+    else:
+        item.version = version
+        if item.workload == workload:
+            return
+        adopt(world, item, workload)
+    world.touched[item.key] = item
+
+
+def adopt(world: World, item: Item, workload: Workload) -> None:
+    """Believe this level of a workload."""
+    if item.uid != workload.uid:
+        leave_place(world, item)
+        item.uid, item.claim, item.bookmark, item.stopped = workload.uid, None, None, False
+    old = item.workload.local_queue
+    if old != workload.local_queue:
+        world.members.get(old, {}).pop(item.key, None)
+    world.members.setdefault(workload.local_queue, {})[item.key] = item
+    shape = world.shape(workload)
+    if shape.pod_sets is not workload.pod_sets and shape.pod_sets == workload.pod_sets:
+        # All of a shape share their pod sets, so that equal ones are stored once.
+        workload = replace(workload, pod_sets=shape.pod_sets)
+    edited = workload.generation != item.workload.generation
+    if not item.workload.active or not workload.active or edited:
+        item.claim = None
+    if workload.evicted is None:
+        item.stopped = False
+    item.workload = workload
+
+
+def lose(world: World, kind: str, name: str) -> None:
+    """An object is gone."""
+    world.versions.pop((kind, name), None)
+    match kind:
+        case "Flavor":
+            if world.flavors.pop(name, None) is not None:
+                world.epoch += 1
+                recheck_users_of_flavor(world, name)
+        case "Check":
+            if world.checks.pop(name, None) is not None:
+                recheck_users_of_check(world, name)
+        case "Cohort":
+            node = world.forest.cohorts.get(name)
+            if node is not None:
+                flush_tree(world, node)
+                world.forest.drop_cohort(name)
+        case "ClusterQueue":
+            lose_queue(world, name)
+        case "LocalQueue":
+            if world.local_queues.pop(name, None) is not None:
+                world.touched.update(world.members.get(name, {}))
+        case "Namespace":
+            if world.namespaces.pop(name, None) is not None:
+                touch_namespace(world, name)
+        case "Workload":
+            lose_workload(world, name)
+
+
+def lose_queue(world: World, name: str) -> None:
+    """A ClusterQueue is gone; its workloads have no queue, and its usage no longer counts."""
+    node = world.forest.queues.get(name)
+    if node is None:
+        return
+    touch_members_of_queue(world, name)
+    for item in [*node.holders.values(), *(item for item, _ in world.pending[name])]:
+        leave_place(world, item)
+        world.touched[item.key] = item
+    flush_tree(world, node)
+    world.forest.drop_queue(name)
+    del world.pending[name]
+    world.to_flush.pop(name, None)
+    world.to_recheck.pop(name, None)
+
+
+def lose_workload(world: World, key: str) -> None:
+    """A workload is gone; what it held is free."""
+    item = world.items.pop(key, None)
+    if item is None:
+        return
+    leave_place(world, item)
+    world.touched.pop(key, None)
+    members = world.members.get(item.workload.local_queue, {})
+    members.pop(key, None)
+    queue = world.queue_of(item.workload)
+    if queue:
+        world.to_flush[queue] = None
+
+
+def confirm(world: World, key: str, version: int) -> None:
+    """A write of ours was stored."""
+    item = world.items.get(key)
+    if item is None:
+        return
+    item.version = max(item.version, version)
+    item.in_flight = max(0, item.in_flight - 1)
+    if item.in_flight == 0:
+        item.confirmed = None
+        unbuffer(world, item)
+
+
+def take_back(world: World, key: str) -> None:
+    """A write of ours was refused: what we assumed never happened."""
+    item = world.items.get(key)
+    if item is None or item.confirmed is None:
+        return
+    before, item.confirmed, item.in_flight, item.told = item.confirmed, None, 0, None
+    adopt(world, item, before)
+    world.touched[key] = item
+    unbuffer(world, item)
+
+
+def unbuffer(world: World, item: Item) -> None:
+    """Hear now what was said of a workload while a write was on its way."""
+    buffered, item.buffered = item.buffered, None
+    if buffered is not None:
+        workload, version = buffered
+        if not version or version > item.version:
+            see_workload(world, workload, version)
+
+
+def flush_tree(world: World, node: Node) -> None:
+    """Try again whoever is parked in a node's tree as it is now, before an edit moves the node."""
+    if node.tree is not None:
+        for queue in node.tree.queues:
+            world.to_flush[queue.name] = None
+
+
+def flush_below(world: World, node: Node) -> None:
+    """Try again the tree that a node belongs to once the edits are in."""
+    waiting, seen = [node], {node}
+    while waiting:
+        here = waiting.pop()
+        for child in here.children.values():
+            if child.is_queue:
+                world.to_flush[child.name] = None
+                return
+            if child not in seen:
+                seen.add(child)
+                waiting.append(child)
+
+
+def matters_to_members(before: ClusterQueue, now: ClusterQueue) -> bool:
+    """Whether an edit of a queue changes what is said of its workloads, beyond how much room there is."""
+    return (before.stop, before.terminating, before.checks, before.namespaces, before.unbuilt) != (
+        now.stop,
+        now.terminating,
+        now.checks,
+        now.namespaces,
+        now.unbuilt,
+    )

@@ -1,0 +1,165 @@
+"""Where does a workload belong? Holding quota, pending in a queue, or neither, as its level says. Next: `learn`."""
+
+from pykueue.engine.items import Item, Place
+from pykueue.engine.model import Options, StopPolicy, Workload, effective_priority
+from pykueue.engine.order import queue_stamp
+from pykueue.engine.world import World, held
+
+
+def settle(world: World, item: Item) -> None:
+    """Put a workload where its level says it belongs."""
+    workload, before = item.workload, item.settled
+    if before is not workload:
+        item.settled = workload
+        item.shape = world.shape(workload)
+        item.priority = item.shape.priority
+        item.stamp = queue_stamp(workload, world.options)
+    holds = workload.admission is not None and workload.active and not workload.finished
+    world.homeless.pop(item.key, None)
+    if holds and workload.admission is not None and workload.admission.queue in world.forest.queues:
+        place_holder(world, item, before)
+    elif holds:
+        leave_place(world, item)
+        world.homeless[item.key] = item
+    elif is_admissible(world, workload) and world.queue_of(workload) in world.pending:
+        place_pending(world, item, before)
+    else:
+        leave_place(world, item)
+        if (workload.finished or not workload.active) and before is not None and before is not workload:
+            world.to_flush[world.queue_of(workload)] = None
+    note_readiness(world, item)
+
+
+def is_admissible(world: World, workload: Workload) -> bool:
+    """Whether a workload may enter a queue at all."""
+    local = world.local_queues.get(workload.local_queue)
+    return (
+        workload.active
+        and not workload.finished
+        and not workload.gated_by
+        and not workload.on_hold
+        and not workload.replacing
+        and workload.admission is None
+        and local is not None
+        and local.stop is StopPolicy.NONE
+    )
+
+
+def place_holder(world: World, item: Item, before: Workload | None) -> None:
+    """A workload holds quota."""
+    workload = item.workload
+    assert workload.admission is not None, "a holder has an admission"
+    name = workload.admission.queue
+    queue = world.forest.queues[name]
+    here = item.place is Place.HOLDING and item.queue == name
+    if here and before is workload:
+        return
+    usage, frs = held(workload, world.forest.flavors, world.options)
+    if here:
+        queue.generation += 1
+        if usage == item.usage and frs == item.frs:
+            if before is None or changes_preemption(before, workload):
+                queue.lowest = None
+                if queue.tree is not None:
+                    queue.tree.touch()
+            if before is not None and changes_room(before, workload):
+                world.to_flush[name] = None
+            return
+        world.forest.release(queue, item)
+        world.to_flush[name] = None
+    else:
+        leave_place(world, item)
+        queue.generation += 1
+    item.queue, item.usage, item.frs, item.place = name, usage, frs, Place.HOLDING
+    world.forest.hold(queue, item)
+
+
+def place_pending(world: World, item: Item, before: Workload | None) -> None:
+    """A workload waits for quota."""
+    workload = item.workload
+    name = world.queue_of(workload)
+    if item.place in (Place.QUEUED, Place.PARKED) and item.queue == name:
+        if before is workload or (before is not None and not changes_evaluation(before, workload, world.options)):
+            return
+        world.pending[name].take_out(item)
+    else:
+        leave_place(world, item)
+        item.queue = name
+    world.pending[name].insert(item, world.now)
+    tree = world.forest.queues[name].tree
+    if tree is not None:
+        item.seen_at = -1
+        tree.dirty = True
+
+
+def leave_place(world: World, item: Item) -> None:
+    """A workload leaves its place, and whoever its room may help is tried again."""
+    queue = world.forest.queues.get(item.queue)
+    if item.place is Place.HOLDING and queue is not None:
+        world.forest.release(queue, item)
+        world.to_flush[item.queue] = None
+    elif item.place in (Place.QUEUED, Place.PARKED):
+        item.claim = None
+        if item.queue in world.pending:
+            world.pending[item.queue].remove(item)
+        if queue is not None and queue.tree is not None:
+            queue.tree.touch()
+    item.place, item.queue, item.usage, item.frs = Place.IDLE, "", (), frozenset()
+    world.not_ready.pop(item.key, None)
+
+
+def note_readiness(world: World, item: Item) -> None:
+    """Keep the list of holders whose pods are not ready; when it empties, whoever it blocked is tried again."""
+    options = world.options.pods_ready
+    if options is None or not options.block_admission:
+        return
+    blocking = bool(world.not_ready)
+    if item.place is Place.HOLDING and not world.is_ready(item.workload):
+        world.not_ready[item.key] = item
+    else:
+        world.not_ready.pop(item.key, None)
+    if blocking and not world.not_ready:
+        for tree in world.forest.trees:
+            tree.touch()
+
+
+def changes_evaluation(before: Workload, now: Workload, options: Options) -> bool:
+    """Whether a pending workload could be judged or ordered otherwise than before."""
+    return (
+        effective_priority(before, options),
+        before.generation,
+        before.pod_sets,
+        before.reclaimable,
+        before.evicted,
+        before.requeued,
+        before.requeue_at,
+        before.checks,
+        before.problem,
+        before.unbuilt,
+    ) != (
+        effective_priority(now, options),
+        now.generation,
+        now.pod_sets,
+        now.reclaimable,
+        now.evicted,
+        now.requeued,
+        now.requeue_at,
+        now.checks,
+        now.problem,
+        now.unbuilt,
+    )
+
+
+def changes_room(before: Workload, now: Workload) -> bool:
+    """Whether a holder's new level may help others in its tree, though it uses as much as before."""
+    return (before.priority, before.boost, before.reclaimable) != (now.priority, now.boost, now.reclaimable)
+
+
+def changes_preemption(before: Workload, now: Workload) -> bool:
+    """Whether a holder could be chosen as a victim otherwise than before."""
+    return (before.priority, before.boost, before.evicted, before.reserved_at) != (
+        now.priority,
+        now.boost,
+        now.evicted,
+        now.reserved_at,
+    )

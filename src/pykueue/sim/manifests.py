@@ -1,0 +1,326 @@
+"""What do these files hold? Manifests in YAML or JSON as judged objects, and every mistake in them at once."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, TypeAlias
+
+import yaml
+from msgspec.structs import replace
+
+from pykueue.api import rules
+from pykueue.api.codec import DecodeError, Kind, decode_as, kind_of
+from pykueue.api.config import GROUP as CONFIG_GROUP
+from pykueue.api.config import KIND as CONFIGURATION
+from pykueue.api.configtext import Builder, Misread, Unreadable, json_tree, marked, printable, stop
+from pykueue.api.convert import V1BETA1, to_v1beta2
+from pykueue.api.core import Json, KubeObject, Tree
+from pykueue.api.fields import FieldError, invalid, required, wrong_type
+from pykueue.api.labels import annotations_errors, dns_label, dns_subdomain, labels_errors
+from pykueue.api.pods import Job, LimitRange, RuntimeClass, TemplateError, from_tree
+from pykueue.api.schema import defaults, json_type, problems, unknown_fields
+from pykueue.base.struct import Frozen
+
+BYTES_MAX: Final = 64 * 1024 * 1024
+NODES_MAX: Final = 500_000
+UNKNOWN_SHOWN_MAX: Final = 50
+"""Unknown fields of one object that are listed; who has more of them has another kind of file."""
+
+SIMULATED: Final = (
+    "ClusterQueue",
+    "LocalQueue",
+    "ResourceFlavor",
+    "Cohort",
+    "WorkloadPriorityClass",
+    "AdmissionCheck",
+    "Workload",
+    "Namespace",
+)
+NAMESPACED: Final = frozenset({"LocalQueue", "Workload", "LimitRange", "Job"})
+
+View: TypeAlias = KubeObject | LimitRange | RuntimeClass | Job
+PLAIN: Final[Mapping[str, tuple[str, Callable[[Tree], View]]]] = {
+    "LimitRange": ("v1", lambda tree: from_tree(tree, LimitRange)),
+    "RuntimeClass": ("node.k8s.io/v1", lambda tree: from_tree(tree, RuntimeClass)),
+    "Job": ("batch/v1", lambda tree: from_tree(tree, Job)),
+}
+"""Kinds of Kubernetes itself that are simulated: the API version of each, and how it is read."""
+LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class Document(Frozen):
+    """One object as it stands in a file."""
+
+    file: str
+    number: int
+    tree: Tree
+    item: int = 0
+    """Its place in a List; 0 when it stands alone."""
+
+    @property
+    def where(self) -> str:
+        """The file, and which of its documents."""
+        return f"{self.file}: document {self.number}" + (f", item {self.item}" if self.item else "")
+
+    @property
+    def called(self) -> str:
+        """The kind and name as far as the object says them."""
+        metadata = self.tree.get("metadata")
+        meta = metadata if isinstance(metadata, dict) else {}
+        names = (self.tree.get("kind"), meta.get("name") or meta.get("generateName"))
+        return " ".join(printable(name[:63]) for name in names if isinstance(name, str) and name)
+
+
+class Mistake(Frozen):
+    """One mistake: where it stands, and what to do about it."""
+
+    where: str
+    text: str
+    called: str = ""
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.where, self.called, self.text) if part)
+
+
+class Object(Frozen):
+    """An object that passed all that an API server would ask of it, defaults filled in."""
+
+    document: Document
+    kind: str
+    namespace: str
+    name: str
+    tree: Tree
+    view: View
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """Its annotations."""
+        return self.view.metadata.annotations
+
+    @property
+    def key(self) -> str:
+        """Its name, after its namespace if it has one."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+class Manifest(Builder):
+    """Makes a tree of one document, which may be larger than a configuration."""
+
+    def count(self, nodes: int, line: int) -> None:
+        """Count what an alias stands for each time it is used, or a few lines would stand for millions."""
+        self.nodes += nodes
+        if self.nodes > NODES_MAX:
+            stop(self.place(), f"line {line}: more than {NODES_MAX} values in one document; split it")
+
+
+def documents(file: str, raw: bytes) -> tuple[list[Document], list[Mistake]]:
+    """The objects of a file, items of a List one by one, and what cannot be read."""
+    found: list[Document] = []
+    mistakes: list[Mistake] = []
+    number = 0
+    for number, value, errors in trees(raw):
+        where = f"{file}: document {number}"
+        mistakes += (Mistake(where if number else file, str(error)) for error in errors)
+        if errors or value is None:
+            continue
+        if not isinstance(value, dict):
+            advice = "write one object with apiVersion, kind and metadata"
+            mistakes.append(Mistake(where, f"holds {json_type(value)}, no object; {advice}"))
+        else:
+            found += unpacked(Document(file, number, value), mistakes)
+    if not found and not mistakes:
+        mistakes.append(Mistake(file, "holds no object; is it the right file?"))
+    return found, mistakes
+
+
+def unpacked(document: Document, mistakes: list[Mistake]) -> Iterator[Document]:
+    """The document, or the items if it is a List."""
+    items = document.tree.get("items")
+    if document.tree.get("kind") != "List" or not isinstance(items, list):
+        yield document
+        return
+    for index, item in enumerate(items, start=1):
+        if isinstance(item, dict):
+            yield replace(document, tree=item, item=index)
+        else:
+            mistakes.append(Mistake(f"{document.where}, item {index}", f"holds {json_type(item)}, no object"))
+
+
+def trees(raw: bytes) -> Iterator[tuple[int, Json, tuple[Misread, ...]]]:
+    """Each document of a text: its number from 1, its tree, and its mistakes; number 0 is the text as a whole."""
+    if len(raw) > BYTES_MAX:
+        yield 0, None, (Misread("", f"the file is longer than {BYTES_MAX >> 20} MiB; split it"),)
+        return
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        yield 0, None, (Misread("", f"byte {error.start} is not UTF-8; is it the right file?"),)
+        return
+    read = json_tree(text) if text.lstrip().startswith("{") else None
+    if read is not None:
+        yield 1, read.value, read.mistakes
+    else:
+        yield from yaml_trees(text)
+
+
+def yaml_trees(text: str) -> Iterator[tuple[int, Json, tuple[Misread, ...]]]:
+    """Each document of a YAML text; a mistake in one does not keep the next from being read."""
+    number, builder, fatal = 0, Manifest(), False
+    try:
+        for event in yaml.parse(text, Loader=LOADER):
+            if isinstance(event, yaml.DocumentStartEvent):
+                number, builder, fatal = number + 1, Manifest(), False
+            elif isinstance(event, yaml.DocumentEndEvent):
+                yield number, None if fatal else builder.root, tuple(builder.mistakes)
+            elif not fatal:
+                try:
+                    builder.take(event)
+                except Unreadable as error:
+                    builder.mistakes.append(error.mistake)
+                    fatal = True
+    except yaml.MarkedYAMLError as error:
+        yield number, None, (Misread("", marked(error)),)
+    except yaml.YAMLError as error:
+        yield number, None, (Misread("", f"not YAML: {printable(' '.join(str(error).split()))}"[:400]),)
+    except (ValueError, OverflowError, IndexError):
+        yield number, None, (Misread("", "not YAML: a character escape or directive is out of range"),)
+
+
+def is_configuration(document: Document) -> bool:
+    """Whether this is the controller's Configuration."""
+    version = document.tree.get("apiVersion")
+    grouped = isinstance(version, str) and version.startswith(f"{CONFIG_GROUP}/")
+    return grouped and document.tree.get("kind") == CONFIGURATION
+
+
+def objects(found: Iterable[Document], gates: Mapping[str, bool]) -> tuple[list[Object], list[Mistake]]:
+    """The objects of these documents, each once, and all that is wrong with them."""
+    judged: list[Object] = []
+    mistakes: list[Mistake] = []
+    seen: dict[tuple[str, str], Document] = {}
+    given: dict[str, int] = {}
+    for document in found:
+        errors: list[str] = []
+        one = judge(named(document, given), gates, errors)
+        mistakes += (Mistake(document.where, text, document.called) for text in dict.fromkeys(errors))
+        if one is None:
+            continue
+        first = seen.setdefault((one.kind, one.key), document)
+        if first is not document:
+            mistakes.append(Mistake(document.where, f"is in {first.where} already; keep one", document.called))
+        judged.append(one)
+    return judged, mistakes
+
+
+def named(document: Document, given: dict[str, int]) -> Document:
+    """The document with a name, if it only says how its name begins."""
+    metadata = document.tree.get("metadata")
+    if not isinstance(metadata, dict) or metadata.get("name") is not None:
+        return document
+    prefix = metadata.get("generateName")
+    if not isinstance(prefix, str) or not prefix:
+        return document
+    given[prefix] = given.get(prefix, 0) + 1
+    meta: Tree = {**metadata, "name": f"{prefix}{given[prefix]}"}
+    return replace(document, tree={**document.tree, "metadata": meta})
+
+
+def judge(document: Document, gates: Mapping[str, bool], errors: list[str]) -> Object | None:
+    """The object, if it passes all that an API server would ask of it."""
+    tree = document.tree
+    kind = tree.get("kind")
+    if isinstance(kind, str) and kind in PLAIN:
+        return judge_plain(document, kind, errors)
+    try:
+        known = kind_of(tree)
+    except DecodeError as error:
+        errors.append(other_kind(kind, str(error)))
+        return None
+    if known.kind not in SIMULATED:
+        errors.append(other_kind(known.kind, ""))
+        return None
+    return judge_known(document, known, gates, errors)
+
+
+def other_kind(kind: object, error: str) -> str:
+    """What to say about a kind that is not simulated."""
+    if error and (not isinstance(kind, str) or kind in SIMULATED or "did you mean" in error):
+        return error
+    offer = ", ".join((*SIMULATED, *PLAIN, CONFIGURATION))
+    return f"kind: {str(kind)[:63]!r} is not simulated; remove it; these are: {offer}"
+
+
+def judge_plain(document: Document, kind: str, errors: list[str]) -> Object | None:
+    """An object of Kubernetes' own kinds, of which only what we read is judged."""
+    version, read = PLAIN[kind]
+    tree = document.tree
+    if tree.get("apiVersion") != version:
+        errors.append(f"apiVersion: {str(tree.get('apiVersion'))[:63]!r} does not serve {kind}; write {version}")
+    errors += map(hinted, metadata_errors(kind, tree))
+    try:
+        seen = read(tree)
+    except TemplateError as error:
+        if not any(text.startswith(f"{error.path.partition('[')[0]}") for text in errors):
+            errors.append(f"{error}; correct it or leave the field out")
+        return None
+    return None if errors else placed(document, kind, tree, seen)
+
+
+def judge_known(document: Document, known: Kind, gates: Mapping[str, bool], errors: list[str]) -> Object | None:
+    """An object of Kueue's kinds, judged by its schema and by the rules across its fields."""
+    tree, kind, old = document.tree, known.kind, document.tree.get("apiVersion") == V1BETA1
+    if old:
+        errors += map(str, rules.check(kind, tree, gates=gates, version="v1beta1", surface="CEL"))
+        tree = to_v1beta2(tree)
+    errors += map(hinted, (*problems(known.view, tree), *metadata_errors(kind, tree)))
+    unknown = unknown_fields(known.view, tree)
+    errors += (f"{path}: unknown field; correct its name or remove it" for path in unknown[:UNKNOWN_SHOWN_MAX])
+    if len(unknown) > UNKNOWN_SHOWN_MAX:
+        errors.append(f"and {len(unknown) - UNKNOWN_SHOWN_MAX} more unknown fields")
+    if errors:
+        return None
+    whole = rules.default(kind, defaults(known.view, tree), gates)
+    errors += map(str, rules.check(kind, whole, gates=gates, surface="webhook" if old else None))
+    try:
+        stored: Tree = dict(whole)  # type: ignore[arg-type]  # the rules give back the JSON that they were given
+        seen = decode_as(known.view, stored)
+    except DecodeError as error:
+        errors.append(str(error))
+        return None
+    return None if errors else placed(document, kind, stored, seen)
+
+
+def placed(document: Document, kind: str, tree: Tree, view: View) -> Object:
+    """The object with its name and namespace."""
+    namespace = (view.metadata.namespace or "default") if kind in NAMESPACED else ""
+    return Object(document, kind, namespace, view.metadata.name or "", tree, view)
+
+
+def metadata_errors(kind: str, tree: Tree) -> Iterator[FieldError]:
+    """What an API server has against the metadata of any object."""
+    metadata = tree.get("metadata")
+    if not isinstance(metadata, dict):
+        yield required("metadata.name", "give the object a name")
+        return
+    name, namespace = metadata.get("name"), metadata.get("namespace")
+    if isinstance(name, str) and name:
+        form = dns_label if kind == "Namespace" else dns_subdomain
+        yield from (invalid("metadata.name", name, text) for text in form(name))
+    elif name is None or name == "":
+        yield required("metadata.name", "give the object a name")
+    if isinstance(namespace, str) and namespace and kind in NAMESPACED:
+        yield from (invalid("metadata.namespace", namespace, text) for text in dns_label(namespace))
+    yield from labels_errors(metadata.get("labels"), "metadata.labels")
+    yield from annotations_errors(metadata.get("annotations"), "metadata.annotations")
+    if kind in PLAIN:
+        for field in ("labels", "annotations"):
+            texts = metadata.get(field)
+            for key, text in texts.items() if isinstance(texts, dict) else ():
+                if text is not None and not isinstance(text, str):
+                    yield wrong_type(f"metadata.{field}.{key}", wanted="string", found=json_type(text))
+
+
+def hinted(error: FieldError) -> str:
+    """The mistake, and how to write a label or annotation that YAML takes for a number."""
+    texts = ("metadata.annotations", "metadata.labels")
+    if error.code == "TypeInvalid" and error.path.startswith(texts) and error.value in ("integer", "number", "boolean"):
+        return f"{error}; put the value in quotes"
+    return str(error)

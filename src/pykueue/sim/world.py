@@ -1,0 +1,319 @@
+"""What would happen? Virtual time, a heap of events, and the loop around the engine; jobs behave as their plans say."""
+
+from enum import StrEnum
+from heapq import heappop, heappush
+from typing import Final, assert_never
+
+from msgspec.structs import replace
+
+from pykueue.api.durations import Micros
+from pykueue.base.struct import Frozen
+from pykueue.base.units import Instant, Seconds, parse_instant
+from pykueue.engine.decisions import Admit, Deactivate, Decision, Evict, Requeue, Reserve, Unreserve, Wait
+from pykueue.engine.engine import Engine
+from pykueue.engine.facts import Seen, Stopped, Synced, Written
+from pykueue.engine.model import Check, CheckState, PodsReady, Workload
+from pykueue.engine.world import assigned_flavors
+from pykueue.sim.trace import Arrival, Plan, Trace
+
+CHECK_RETRY: Final = Seconds(60)
+"""How long a check that asks for another try wants to wait for it."""
+TRIES_SHOWN: Final = 3
+"""How often a job whose pods are never ready is tried before the rest goes without saying."""
+ROUNDS_BASE: Final = 10_000
+ROUNDS_EACH: Final = 500
+"""Rounds of deciding after which something must be wrong: so many, and so many more for each workload."""
+END_OF_TIME: Final = parse_instant("9000-01-01T00:00:00Z")
+
+TELLS: Final = {"ready": "Ready", "pending": "Pending", "retry": "Retry", "rejected": "Rejected"}
+
+
+class What(StrEnum):
+    """What happens to a workload."""
+
+    ARRIVES = "arrives"
+    WAITS = "waits"
+    RESERVES = "reserves"
+    STARTS = "starts"
+    RUNS = "runs"
+    FINISHES = "finishes"
+    PREEMPTED = "preempted"
+    EVICTED = "evicted"
+    RELEASES = "releases"
+    REQUEUES = "requeues"
+    DEACTIVATED = "deactivated"
+
+
+class Moment(Frozen):
+    """One thing that happened, with the decision behind it if the engine made one."""
+
+    at: Instant
+    workload: str
+    what: What
+    decision: Decision | None = None
+    level: Workload | None = None
+    """The workload as it was then."""
+
+
+class End(StrEnum):
+    """Why the simulation ended."""
+
+    REST = "rest"
+    """Nothing is left to happen."""
+    UNTIL = "until"
+    """The time that was asked for is over."""
+    REPEATS = "repeats"
+    """What is left would repeat itself for ever."""
+    BOUND = "bound"
+    """It took more rounds than any sound simulation should."""
+
+
+class Past(Frozen):
+    """All that happened."""
+
+    trace: Trace
+    moments: tuple[Moment, ...]
+    end: Instant
+    ended: End
+    levels: tuple[Workload, ...]
+    """Every workload as it was at the end, in order of arrival."""
+
+
+class Event(StrEnum):
+    """What the cluster does by itself."""
+
+    ARRIVE = "arrive"
+    READY = "ready"
+    FINISH = "finish"
+    STOPPED = "stopped"
+
+
+class Run:
+    """A job under way, or on its way."""
+
+    def __init__(self, arrival: Arrival) -> None:
+        self.arrival = arrival
+        self.attempt = 0
+        """Counts admissions, so that an event of an earlier one is known for what it is."""
+        self.since: Instant | None = None
+        """Since when all its pods run."""
+        self.done = Micros(0)
+        """How much of its run an earlier attempt has done for good."""
+        self.retried: set[str] = set()
+        """Checks that have asked for another try."""
+
+    @property
+    def plan(self) -> Plan:
+        """How the job behaves."""
+        return self.arrival.plan
+
+
+class World:
+    """A cluster whose clock jumps from one event to the next."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.now = trace.start
+        self.engine = Engine(trace.options)
+        self.runs: dict[str, Run] = {}
+        self.heap: list[tuple[Instant, int, Event, str, int]] = []
+        self.planned = 0
+        self.rounds = 0
+        self.rounds_max = ROUNDS_BASE + ROUNDS_EACH * len(trace.arrivals)
+        self.moments: list[Moment] = []
+        self.checks = {thing.name for thing in trace.things if isinstance(thing, Check)}
+        for thing in trace.things:
+            self.engine.observe(Seen(thing))
+        self.engine.observe(Synced())
+        for arrival in trace.arrivals:
+            self.runs[arrival.workload.key] = Run(arrival)
+            self.plan(arrival.at, Event.ARRIVE, arrival.workload.key)
+
+    def run(self, until: Instant | None = None) -> Past:
+        """Let it happen, up to an instant or until nothing is left to happen."""
+        ended = self.proceed(END_OF_TIME if until is None else min(until, END_OF_TIME), bounded=until is None)
+        levels = tuple(self.level(key) for key in self.runs)
+        return Past(self.trace, tuple(self.moments), self.now, ended, levels)
+
+    def proceed(self, until: Instant, *, bounded: bool) -> End:
+        """Go from one instant to the next; why it ends."""
+        while True:
+            if not self.settle():
+                return End.BOUND
+            found = self.next_instant()
+            if found is None:
+                return End.REST
+            if found > until:
+                self.now = max(self.now, until)
+                return End.UNTIL
+            if bounded and self.repeats():
+                return End.REPEATS
+            self.now = found
+            while self.heap and self.heap[0][0] <= self.now:
+                _, _, event, key, attempt = heappop(self.heap)
+                self.happen(event, self.runs[key], key, attempt)
+
+    def settle(self) -> bool:
+        """Let the engine decide until it has nothing more to say at this instant; whether it came to rest."""
+        while (wake := self.engine.next_wake()) is not None and wake <= self.now:
+            self.rounds += 1
+            if self.rounds > self.rounds_max:
+                return False
+            decisions = self.engine.decide(self.now)
+            for decision in decisions:
+                self.engine.observe(Written(decision.workload))
+            for decision in decisions:
+                self.carry_out(decision, self.runs[decision.workload])
+        return True
+
+    def next_instant(self) -> Instant | None:
+        """When something happens next, in the cluster or in the engine's timers."""
+        found = [self.heap[0][0]] if self.heap else []
+        wake = self.engine.next_wake()
+        if wake is not None:
+            found.append(wake)
+        return min(found, default=None)
+
+    def repeats(self) -> bool:
+        """Whether all that is left is to start jobs again and again whose pods are never ready."""
+        if self.heap:
+            return False
+        moving = [
+            level
+            for level in map(self.level, self.runs)
+            if level.active and not level.finished and (level.admission is not None or level.requeue_at is not None)
+        ]
+        return bool(moving) and all(
+            self.runs[level.key].plan.ready is None and self.runs[level.key].attempt >= TRIES_SHOWN for level in moving
+        )
+
+    def level(self, key: str) -> Workload:
+        """A workload as it is now; as it will come if it is still on its way."""
+        item = self.engine.world.items.get(key)
+        return self.runs[key].arrival.workload if item is None else item.workload
+
+    def plan(self, at: Instant, event: Event, key: str) -> None:
+        """Have an event happen; those of one instant happen in the order in which they were planned."""
+        self.planned += 1
+        heappush(self.heap, (at, self.planned, event, key, self.runs[key].attempt))
+
+    def later(self, delay: Micros) -> Instant:
+        """The instant so much later."""
+        return Instant(self.now + delay)
+
+    def record(self, key: str, what: What, decision: Decision | None = None) -> None:
+        """Note what happened."""
+        self.moments.append(Moment(self.now, key, what, decision, self.level(key)))
+
+    # What the cluster does by itself.
+
+    def happen(self, event: Event, run: Run, key: str, attempt: int) -> None:
+        """Something happens that nobody decided."""
+        level = self.level(key)
+        current = attempt == run.attempt
+        match event:
+            case Event.ARRIVE:
+                self.engine.observe(Seen(run.arrival.workload))
+                self.record(key, What.ARRIVES)
+                self.resume(run, key)
+            case Event.READY if current and level.admitted_at is not None and level.evicted is None:
+                self.become_ready(run, key, level)
+            case Event.FINISH if current and level.evicted is None and level.active:
+                self.engine.observe(Seen(replace(level, finished=True)))
+                self.record(key, What.FINISHES)
+            case Event.STOPPED if level.evicted is not None and level.admission is not None:
+                self.engine.observe(Seen(replace(level, pods_ready=self.not_ready())))
+                self.engine.observe(Stopped(key))
+            case _:
+                pass  # It was evicted before its pods were ready or done.
+
+    def resume(self, run: Run, key: str) -> None:
+        """Go on with a workload whose manifest says that it holds quota already."""
+        level = self.level(key)
+        if level.admission is None or level.finished:
+            return
+        if level.evicted is not None:
+            self.plan(self.later(run.plan.stop), Event.STOPPED, key)
+        elif level.admitted_at is None:
+            self.answer(run, key)
+        elif level.pods_ready is not None and level.pods_ready.ready:
+            run.since = self.now
+            self.plan(self.later(run.plan.run), Event.FINISH, key)
+        elif run.plan.ready is not None:
+            self.plan(self.later(run.plan.ready), Event.READY, key)
+
+    def become_ready(self, run: Run, key: str, level: Workload) -> None:
+        """All pods run; from now on the job makes progress."""
+        self.engine.observe(Seen(replace(level, pods_ready=PodsReady(True, "Started", self.now))))
+        run.since = self.now
+        self.record(key, What.RUNS)
+        self.plan(self.later(Micros(max(0, run.plan.run - run.done))), Event.FINISH, key)
+
+    def not_ready(self) -> PodsReady:
+        """The condition of a job whose pods are yet to start."""
+        return PodsReady(False, "WaitForStart", self.now)
+
+    # What the engine decides.
+
+    def carry_out(self, decision: Decision, run: Run) -> None:
+        """Do what was decided."""
+        key = decision.workload
+        match decision:
+            case Wait():
+                self.record(key, What.WAITS, decision)
+            case Reserve():
+                self.record(key, What.RESERVES, decision)
+                self.answer(run, key)
+            case Admit():
+                self.record(key, What.STARTS, decision)
+                self.start(run, key)
+            case Evict(preemption=preemption):
+                self.record(key, What.EVICTED if preemption is None else What.PREEMPTED, decision)
+                self.stop(run, key)
+            case Unreserve():
+                self.record(key, What.RELEASES, decision)
+            case Requeue():
+                self.record(key, What.REQUEUES, decision)
+            case Deactivate(cause=cause):
+                if cause is not None:
+                    self.record(key, What.DEACTIVATED, decision)
+            case _:
+                assert_never(decision)
+
+    def start(self, run: Run, key: str) -> None:
+        """The job may start: its pods are created, and are ready when its plan says."""
+        run.attempt += 1
+        run.since = None
+        self.engine.observe(Seen(replace(self.level(key), pods_ready=self.not_ready())))
+        if run.plan.ready is not None:
+            self.plan(self.later(run.plan.ready), Event.READY, key)
+
+    def stop(self, run: Run, key: str) -> None:
+        """The job must stop: its pods are gone after a while, and with them its progress unless that was saved."""
+        level = self.level(key)
+        if run.plan.checkpoint and run.since is not None:
+            run.done = Micros(run.done + self.now - run.since)
+        run.since = None
+        if level.admission is not None:
+            delay = Micros(0) if level.admitted_at is None else run.plan.stop
+            self.plan(self.later(delay), Event.STOPPED, key)
+
+    def answer(self, run: Run, key: str) -> None:
+        """Every AdmissionCheck of the workload's queue answers as the manifests say."""
+        level = self.level(key)
+        queue = None if level.admission is None else self.engine.world.forest.queues.get(level.admission.queue)
+        if queue is None:
+            return
+        required = self.engine.world.required_checks(queue, assigned_flavors(level))
+        states = tuple(self.say(run, check) for check in required if check in self.checks)
+        self.engine.observe(Seen(replace(level, checks=states)))
+
+    def say(self, run: Run, check: str) -> CheckState:
+        """What one check says of a workload; it asks for another try only once."""
+        answer = self.trace.answers.get(check, "ready")
+        if answer == "retry" and check in run.retried:
+            answer = "ready"
+        if answer == "retry":
+            run.retried.add(check)
+            return CheckState(check, TELLS[answer], self.now, requeue_after=CHECK_RETRY)
+        return CheckState(check, TELLS[answer], self.now)
