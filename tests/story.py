@@ -7,7 +7,7 @@ The words are taught in docs/stories.md. Story files are read by `storyfile`; a 
     assert story.decide() == ["admit a", "wait b (WaitingForQuota)"]
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import count
 
 from msgspec.structs import replace
@@ -20,6 +20,7 @@ from pykueue.engine.facts import Gone, Kind, Leading, Refused, Seen, Stopped, Sy
 from pykueue.engine.items import Place
 from pykueue.engine.model import ClusterQueue, LocalQueue, Namespace, Options, Thing, Workload
 from pykueue.engine.order import pending_key
+from pykueue.engine.pending import PendingQueue
 from pykueue.engine.quota import Node, available, potential
 from tests.storytelling import SHOWN, Line, status, subject, tell
 from tests.storywords import (
@@ -47,6 +48,12 @@ VERBS = (
     "queue", "edit", "finish", "delete", "stopped", "add", "change", "remove", "refuse", "delay", "confirm", "stale",
     "restart", "synced", "leading",
 )  # fmt: skip
+
+MEASURES: dict[str, Callable[[Node, int], int]] = {
+    "used": lambda node, fr: node.usage.get(fr, 0),
+    "available": available,
+    "potential": potential,
+}
 
 
 class Story:
@@ -82,7 +89,14 @@ class Story:
         self.implied_flavors = flavors is None
         self.implied_checks = checks is None
         self.put("Namespace", NAMESPACE, Namespace(NAMESPACE))
-        said = {"flavor": flavors, "cohort": cohorts, "check": checks, "namespace": namespaces, "queue": queues, "local": locals}
+        said = {
+            "flavor": flavors,
+            "cohort": cohorts,
+            "check": checks,
+            "namespace": namespaces,
+            "queue": queues,
+            "local": locals,
+        }
         for word, lines in said.items():
             for line in lines or ():
                 self.place(word, tokens(line))
@@ -132,7 +146,9 @@ class Story:
         """A workload as the cluster has it."""
         found = self.things.get(("Workload", key_of(name)))
         if found is None or not isinstance(found[0], Workload):
-            raise StoryError(f"there is no workload {name}; known: {', '.join(map(name_of, self.workloads())) or 'none'}")
+            raise StoryError(
+                f"there is no workload {name}; known: {', '.join(map(name_of, self.workloads())) or 'none'}"
+            )
         return found[0]
 
     def workloads(self) -> list[str]:
@@ -206,14 +222,14 @@ class Story:
         before = self.workload(name)
         self.put("Workload", before.key, workload(words, before, self.now))
 
-    def remove(self, kind: str, name: str) -> None:
+    def remove(self, kind: Kind, name: str) -> None:
         """Something is gone."""
         if self.things.pop((kind, name), None) is None:
             raise StoryError(f"there is no {kind} {name} to remove")
-        known: dict[str, Kind] = {"Workload": "Workload"} | {k: k for k, _ in OBJECTS.values()}  # type: ignore[misc]  # they are kinds
-        for memory in (self.flying, self.left):
-            memory.pop(name, None)
-        self.engine.observe(Gone(known[kind], name))
+        if kind == "Workload":
+            self.flying.pop(name, None)
+            self.left.pop(name, None)
+        self.engine.observe(Gone(kind, name))
 
     def stop(self, key: str) -> None:
         """The pods of a workload are gone."""
@@ -242,8 +258,9 @@ class Story:
     def restart(self, *, synced: bool = True) -> None:
         """A new engine that knows nothing but how things stand; what was on its way to be written is lost."""
         self.engine = Engine(self.options)
-        for memory in (self.flying, self.delayed, self.refusing):
-            memory.clear()
+        self.flying.clear()
+        self.delayed.clear()
+        self.refusing.clear()
         for thing, version in self.things.values():
             self.engine.observe(Seen(thing, version))
         for key in self.left:
@@ -285,7 +302,9 @@ class Story:
             if number == cycles or (cycles is None and (wake is None or wake > self.now)):
                 return
             if number == CYCLES_MAX:
-                raise StoryError(f"the engine is not at rest after {CYCLES_MAX} cycles; say `cycles:`. It decided {self.told[-3:]}")
+                raise StoryError(
+                    f"the engine is not at rest after {CYCLES_MAX} cycles; say `cycles:`. It decided {self.told[-3:]}"
+                )
 
     def carry_out(self, decided: list[Decision]) -> None:
         """Write decisions to the cluster, unless the story says that a write fails or is late."""
@@ -334,8 +353,7 @@ class Story:
             if named is None:
                 raise StoryError(f"{word!r} is no resource; write cpu=2 or spot.cpu=2")
             fr = flavors.id(*named)
-            amount = {"used": lambda n, f: n.usage.get(f, 0), "available": available, "potential": potential}[what](node, fr)
-            found.append(f"{word}={amount_text(named[1], amount)}")
+            found.append(f"{word}={amount_text(named[1], MEASURES[what](node, fr))}")
         return " ".join(found)
 
     def queued(self, name: str) -> list[str]:
@@ -346,7 +364,7 @@ class Story:
         """The workloads that a queue has set aside, by name."""
         return sorted(name_of(item.key) for item, parked in self.waiting(name) if parked)
 
-    def waiting(self, name: str):  # type: ignore[no-untyped-def]  # the pending queue is what says its type
+    def waiting(self, name: str) -> PendingQueue:
         """The pending workloads of a queue."""
         self.node(name)
         return self.engine.world.pending[name]

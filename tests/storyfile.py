@@ -25,6 +25,8 @@ STEP_WORDS = (
 )  # fmt: skip
 PLAIN = re.compile(r"[\w/][^,\[\]{}#\"':&*!|>%@`]*(?:[:&*|@][^\s,\[\]{}#\"'][^,\[\]{}#\"':&*!|>%@`]*)*")
 """A line that can stand in a YAML list without quotes."""
+REMARK = re.compile(r"[ \t]*(?:\|-?)?[ \t]+(#[^\n]*)\n")
+"""A comment on the line of a block's key."""
 
 Tree = Mapping[str, object]
 
@@ -242,27 +244,34 @@ def value_of(node: yaml.Node, word: str) -> tuple[yaml.Node, yaml.Node]:
 
 
 def put(text: list[str], key: yaml.Node, value: yaml.Node, found: list[Line], *, in_flow: bool) -> None:
-    """Replace the text of one `decides`."""
-    first, column = key.start_mark.line, key.start_mark.column
-    start = key.end_mark.column + 1
-    end_line, end = value.end_mark.line, value.end_mark.column
-    last = value
-    while isinstance(last, yaml.SequenceNode) and not last.flow_style and last.value:
-        # A block list ends with its last item, not where the next key begins.
-        last = last.value[-1]
-        end_line, end = last.end_mark.line, last.end_mark.column
-    head = text[first][:start]
-    tail = "".join([text[end_line][end:] if end_line < len(text) else "", *text[end_line + 1 :]])
-    removed = "".join([text[first][start:] if first != end_line else text[first][start:end], *text[first + 1 : end_line]])
-    if first != end_line and end_line < len(text):
-        removed += text[end_line][:end]
+    """Replace the text of one `decides`, and keep a comment behind it."""
+    first, start = key.start_mark.line, key.end_mark.column + 1
+    end = end_of(value)
+    before, after = "".join([*text[:first], text[first][:start]]), text_from(text, end.line, end.column)
+    removed = "".join(text)[len(before) : len("".join(text)) - len(after)]
     kept = removed[len(removed.rstrip()) :]
+    remark = REMARK.match(removed)
+    behind = f"  {remark[1]}" if remark is not None else ""
     said = [str(line) for line in found]
+    plain = all(PLAIN.fullmatch(line) for line in said)
     flow = f" [{', '.join(line if PLAIN.fullmatch(line) else json.dumps(line, ensure_ascii=False) for line in said)}]"
-    plain = all(PLAIN.fullmatch(line) for line in said) and len(head) + len(flow) <= WIDTH
-    if plain or in_flow:
-        new = flow
+    several = any("\n" in line for line in said)
+    if in_flow or several or (plain and start + len(flow) <= WIDTH):
+        new = flow + behind
     else:
-        indent = " " * (column + 2)
-        new = " |\n" + "\n".join(indent + line for line in said)
-    text[:] = "".join([*text[:first], head, new, kept, tail]).splitlines(keepends=True)
+        indent = " " * (key.start_mark.column + 2)
+        new = f" |{behind}\n" + "\n".join(indent + line for line in said)
+    text[:] = (before + new + kept + after).splitlines(keepends=True)
+
+
+def end_of(value: yaml.Node) -> yaml.Mark:
+    """Where a value ends. A block ends with its last item, not where the next key begins."""
+    while isinstance(value, yaml.CollectionNode) and not value.flow_style and value.value:
+        last = value.value[-1]
+        value = last[1] if isinstance(last, tuple) else last
+    return value.end_mark
+
+
+def text_from(text: list[str], line: int, column: int) -> str:
+    """The text from a place on."""
+    return "".join([text[line][column:], *text[line + 1 :]]) if line < len(text) else ""

@@ -7,6 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from pykueue.base.units import MICROS, Instant, QuantityError, Seconds, amount_of, parse_quantity
+from pykueue.engine.facts import Kind
 from pykueue.engine.model import (
     KUEUE_SETTING,
     Check,
@@ -181,7 +182,9 @@ def quotas(words: Mapping[str, str]) -> tuple[Quota, ...]:
         named, limits = pair(word), AMOUNT.fullmatch(value)
         assert named is not None, f"{word} names no resource"
         if limits is None:
-            raise StoryError(f"{word}={value}: write nominal, +borrowing limit, -lending limit, as in 10, 10+5, 10-2, 10+5-2")
+            raise StoryError(
+                f"{word}={value}: write nominal, +borrowing limit, -lending limit, as in 10, 10+5, 10-2, 10+5-2"
+            )
         flavor, resource = named
         nominal, borrow, lend = (None if part is None else amount(resource, part) for part in limits.groups())
         found.append(Quota(flavor, resource, nominal or 0, borrow, lend))
@@ -199,7 +202,9 @@ def groups(quota: tuple[Quota, ...]) -> tuple[ResourceGroup, ...]:
     shared = [flavor for listed in together for flavor in listed]
     for flavor in shared:
         if shared.count(flavor) > 1:
-            raise StoryError(f"flavor {flavor} would be in two resource groups; give each of its resources the same flavors")
+            raise StoryError(
+                f"flavor {flavor} would be in two resource groups; give each of its resources the same flavors"
+            )
     return tuple(ResourceGroup(tuple(resources), listed) for listed, resources in together.items())
 
 
@@ -261,7 +266,9 @@ def cluster_queue(name: str, words: list[str], before: ClusterQueue | None) -> C
         tree["terminating"] = said["terminating"][-1] == "true"
     if "checks" in said:
         rules = [check.partition("@") for check in said["checks"] if check != "none"]
-        tree["checks"] = [{"check": check, "flavors": flavors.split("|") if flavors else []} for check, _, flavors in rules]
+        tree["checks"] = [
+            {"check": check, "flavors": flavors.split("|") if flavors else []} for check, _, flavors in rules
+        ]
     if "namespaces" in said:
         chosen = said["namespaces"]
         every = [] if chosen == ["all"] else [requirement(value) for value in chosen]
@@ -328,7 +335,7 @@ def namespace(name: str, words: list[str], before: Namespace | None) -> Namespac
     return replace(before or Namespace(name), labels=labels(words))
 
 
-OBJECTS: dict[str, tuple[str, Callable[[str, list[str], Thing | None], Thing]]] = {
+OBJECTS: dict[str, tuple[Kind, Callable[[str, list[str], Thing | None], Thing]]] = {
     "flavor": ("Flavor", flavor),  # type: ignore[dict-item]  # each is given what was stored under its own kind
     "cohort": ("Cohort", cohort),  # type: ignore[dict-item]  # likewise
     "queue": ("ClusterQueue", cluster_queue),  # type: ignore[dict-item]  # likewise

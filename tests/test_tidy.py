@@ -25,6 +25,8 @@ STORIES = "tests/scenarios"
 RULE_ID = re.compile(r"[A-Z]{3}-\d+")
 RULE_DEFINED = re.compile(r"^- \*\*([A-Z]{3}-\d+)\*\*", re.MULTILINE)
 RULE_CITED = re.compile(r"#\s*spec:(.*)")
+CLAIMED = re.compile(r"^[ \t]*@covers\(([^)]*)\)", re.MULTILINE)
+"""The decorator by which a test in Python says that it holds a rule."""
 
 # Written in pieces, so that this file does not hold what it looks for.
 FOREIGN = (
@@ -86,9 +88,15 @@ def covers(node: object) -> Iterator[str]:
 
 
 def rules_covered(root: Path) -> dict[str, str]:
-    """Each id that a story covers, and a file in which one does."""
+    """Each id that a story, or a test marked with `@covers`, covers, and a file in which one does."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return {
+    claimed = {
+        rule: str(path.relative_to(root))
+        for path in python_files(root, "tests")
+        for ids in CLAIMED.findall(path.read_text())
+        for rule in re.findall(r"[\"']([^\"']+)[\"']", ids)
+    }
+    return claimed | {
         rule: str(path.relative_to(root))
         for path in sorted((root / STORIES).glob("**/*.yaml"))
         for document in yaml.load_all(path.read_text(), Loader=loader)

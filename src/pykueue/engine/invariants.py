@@ -14,6 +14,7 @@ from pykueue.engine.lifecycle import review
 from pykueue.engine.model import Quota, Strategy, Workload
 from pykueue.engine.order import pending_key
 from pykueue.engine.pending import PendingQueue, ShapeClass, backoff_over
+from pykueue.engine.places import is_admissible
 from pykueue.engine.preempt import Search
 from pykueue.engine.quota import Forest, Node, root_of
 from pykueue.engine.snapshot import Snapshot
@@ -211,9 +212,9 @@ def places(engine: Engine) -> Iterator[str]:
     """Every workload is where its level says, unless it is yet to be looked at."""
     world = engine.world
     for key, item in world.items.items():
-        if key in engine.touched:
+        if key in engine.world.touched:
             continue
-        wanted, queue = place_by_level(item.workload, engine)
+        wanted, queue = place_by_level(item.workload, world)
         actual = Place.QUEUED if item.place is Place.PARKED else item.place
         if (actual, item.queue) != (wanted, queue):
             yield f"{key} is {item.place.name} in {item.queue!r}, and belongs {wanted.name} in {queue!r}"
@@ -221,15 +222,15 @@ def places(engine: Engine) -> Iterator[str]:
             yield f"{key} stands under a shape that is not its own"
 
 
-def place_by_level(workload: Workload, engine: Engine) -> tuple[Place, str]:
+def place_by_level(workload: Workload, world: World) -> tuple[Place, str]:
     """Where a workload belongs, by what is known of it; QUEUED stands for PARKED too."""
-    world, reservation = engine.world, workload.admission
+    reservation = workload.admission
     if workload.finished or not workload.active:
         return Place.IDLE, ""
     if reservation is not None:
         return (Place.HOLDING, reservation.queue) if reservation.queue in world.forest.queues else (Place.IDLE, "")
     queue = world.queue_of(workload)
-    if engine.is_admissible(workload) and queue in world.forest.queues:
+    if is_admissible(world, workload) and queue in world.forest.queues:
         return Place.QUEUED, queue
     return Place.IDLE, ""
 
@@ -336,9 +337,9 @@ def timers(engine: Engine) -> Iterator[str]:
         return
     running = set(engine.timers)
     for key, item in engine.world.items.items():
-        if key in engine.touched:
+        if key in engine.world.touched:
             continue
-        found = review(item, engine.world, engine.now)
+        found = review(item, engine.world, engine.world.now)
         if found.decision is not None:
             yield f"{key} is due a decision that was not made: {found.decision}"
         if found.look_again is None:
@@ -372,7 +373,7 @@ def may_be_tried(item: Item, queue: Node, engine: Engine) -> bool:
     """Whether nothing but room keeps a pending workload out."""
     workload, world = item.workload, engine.world
     return (
-        backoff_over(workload, engine.now)
+        backoff_over(workload, engine.world.now)
         and world.serves(queue, workload.namespace)
         and not any(check.state in ("Retry", "Rejected") for check in workload.checks)
         and not (workload.problem or workload.unbuilt)
@@ -385,7 +386,7 @@ def fits_from_the_start(item: Item, queue: Node, engine: Engine) -> bool:
     world = engine.world
     bookmark, item.bookmark = item.bookmark, None
     try:
-        search = Search(Snapshot(world.forest), queue, item, engine.now)
+        search = Search(Snapshot(world.forest), queue, item, engine.world.now)
         planner = Planner(queue, item, world.flavors, world.epoch, search, world.options)
         return planner.plan(item.shape.counts).fits
     finally:

@@ -8,6 +8,8 @@ from pykueue.engine.decisions import Obstacle, Why
 from pykueue.engine.model import Options, PodSet, Workload, resource_rank
 
 Totals = tuple[tuple[str, int], ...]
+Tried = tuple[tuple[tuple[str, int], ...], ...]
+"""For each pod set, the flavor each resource's scan came to."""
 
 
 class Place(IntEnum):
@@ -26,7 +28,7 @@ class Place(IntEnum):
 class Bookmark(Frozen):
     """Where the scan of flavors is to go on, for each pod set and resource; -1 is from the start."""
 
-    tried: tuple[tuple[tuple[str, int], ...], ...]
+    tried: Tried
     generation: int
     """The ClusterQueue's generation when it was recorded."""
     cycle: int
@@ -134,7 +136,7 @@ class Item:
         self.claim: Claim | None = None
         self.seen_at = -1
         """The version of its tree at which it was last evaluated."""
-        self.starts: list[object] = []
+        self.starts: list[Tried | None] = []
         """From which bookmarks it was evaluated at that version, in order."""
         self.timer: Instant | None = None
         self.told: Why | None = None

@@ -16,8 +16,7 @@ def see(world: World, thing: Thing, version: int) -> None:
     if isinstance(thing, Workload):
         see_workload(world, thing, version)
         return
-    name = thing.key if isinstance(thing, LocalQueue) else thing.name
-    slot = (type(thing).__name__, name)
+    slot = slot_of(thing)
     if version and version < world.versions.get(slot, 0):
         return
     world.versions[slot] = version
@@ -36,6 +35,11 @@ def see(world: World, thing: Thing, version: int) -> None:
             if world.checks.get(thing.name) != thing:
                 world.checks[thing.name] = thing
                 recheck_users_of_check(world, thing.name)
+
+
+def slot_of(thing: Thing) -> tuple[str, str]:
+    """An object's kind and name."""
+    return type(thing).__name__, thing.key if isinstance(thing, LocalQueue | Workload) else thing.name
 
 
 def see_flavor(world: World, flavor: Flavor) -> None:

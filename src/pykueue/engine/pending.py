@@ -80,18 +80,22 @@ class PendingQueue:
         if not backoff_over(item.workload, now):
             self.park(item)
             return
+        self.entries += 1
+        self.enter(item, self.entries)
+
+    def enter(self, item: Item, entry: int) -> None:
+        """Put a workload into its class, under this number of entry."""
         item.group = item.shape if self.options.equivalence else item.key
         group = self.classes.get(item.group)
         if group is None:
             group = self.classes[item.group] = ShapeClass()
-        self.entries += 1
-        item.entry = self.entries
+        item.entry = entry
         item.place = Place.QUEUED
-        entry = (pending_key(item), item.entry, item)
-        heappush(group.members, entry)
+        key = pending_key(item)
+        heappush(group.members, (key, entry, item))
         group.size += 1
         if group.parked is None:
-            heappush(self.front, (entry[0], entry[1], group))
+            heappush(self.front, (key, entry, group))
 
     def park(self, item: Item) -> None:
         """Set one workload aside until something wakes it."""

@@ -176,15 +176,19 @@ class World:
 
     def repeats(self) -> bool:
         """Whether all that is left is to start jobs again and again whose pods are never ready."""
-        if self.heap:
+        waiting = self.trace.options.pods_ready
+        if self.heap or waiting is None or waiting.backoff_limit is not None:
             return False
         moving = [
             level
             for level in map(self.level, self.runs)
-            if level.active and not level.finished and (level.admission is not None or level.requeue_at is not None)
+            if level.active and not level.finished and (level.admitted_at is not None or level.requeue_at is not None)
         ]
-        return bool(moving) and all(
-            self.runs[level.key].plan.ready is None and self.runs[level.key].attempt >= TRIES_SHOWN for level in moving
+        return all(
+            self.runs[level.key].plan.ready is None
+            and self.runs[level.key].attempt >= TRIES_SHOWN
+            and level.max_run is None
+            for level in moving
         )
 
     def level(self, key: str) -> Workload:

@@ -1,0 +1,276 @@
+"""What must be remembered to go on as if nothing had happened? The whole state of an engine as plain data.
+
+Most of it could be told again as facts. The rest could not: who is parked, how far a scan of flavors has come, who
+waits for which victims, and what was assumed but not confirmed.
+"""
+
+from pykueue.base.struct import Frozen
+from pykueue.base.units import Instant
+from pykueue.engine.decisions import WaitReason, Why
+from pykueue.engine.engine import Engine
+from pykueue.engine.facts import Seen
+from pykueue.engine.items import Bookmark, Claim, Item, Place, Tried
+from pykueue.engine.learn import see, slot_of
+from pykueue.engine.model import Options, Thing, Workload
+from pykueue.engine.order import queue_stamp
+from pykueue.engine.quota import Node, Tree
+from pykueue.engine.world import held
+
+
+class RememberedClaim(Frozen):
+    """A preemptor's room, by flavor and resource, and its victims."""
+
+    usage: tuple[tuple[str, str, int], ...]
+    victims: tuple[str, ...]
+
+
+class RememberedItem(Frozen):
+    """A workload and all that the engine knows of it."""
+
+    workload: Workload
+    version: int
+    place: Place
+    queue: str
+    entry: int
+    settled: Workload | None = None
+    confirmed: Workload | None = None
+    in_flight: int = 0
+    buffered: tuple[Workload, int] | None = None
+    bookmark: Bookmark | None = None
+    claim: RememberedClaim | None = None
+    seen_at: int = -1
+    starts: tuple[Tried | None, ...] = ()
+    timer: Instant | None = None
+    told: Why | None = None
+    stopped: bool = False
+
+
+class RememberedQueue(Frozen):
+    """A ClusterQueue's order, beyond its spec and its workloads."""
+
+    name: str
+    active: bool
+    generation: int
+    entries: int
+    preemptor: str
+    preemptor_generation: int
+    sticky: bool
+    parked: tuple[tuple[str, WaitReason], ...]
+    """One member of each parked class, and the verdict."""
+
+
+class RememberedTree(Frozen):
+    """How often a tree changed and was gone through."""
+
+    root: str
+    is_queue: bool
+    version: int
+    cycle: int
+    dirty: bool
+    heads: tuple[str, ...]
+
+
+class Checkpoint(Frozen, tag=True):
+    """An engine at rest between two calls."""
+
+    options: Options
+    synced: bool
+    leading: bool
+    now: Instant
+    evaluations: int
+    epoch: int
+    facts: tuple[Seen, ...]
+    items: tuple[RememberedItem, ...]
+    queues: tuple[RememberedQueue, ...]
+    trees: tuple[RememberedTree, ...]
+    timers: tuple[tuple[Instant, str], ...]
+    touched: tuple[str, ...]
+    to_flush: tuple[str, ...]
+    to_recheck: tuple[str, ...]
+    not_ready: tuple[str, ...]
+    homeless: tuple[str, ...]
+
+
+def checkpoint(engine: Engine) -> Checkpoint:
+    """The engine's state. Pending edits of the trees are worked in first, so that both go on from the same point."""
+    engine.refresh()
+    world = engine.world
+    forest = world.forest
+    cohorts = [node.object for node in forest.cohorts.values() if node.object is not None]
+    queues = [node.spec for node in forest.queues.values()]
+    things: list[Thing] = [
+        *world.flavors.values(),
+        *cohorts,
+        *queues,
+        *world.namespaces.values(),
+        *world.checks.values(),
+        *world.local_queues.values(),
+    ]
+    return Checkpoint(
+        world.options,
+        engine.synced,
+        engine.leading,
+        world.now,
+        engine.evaluations,
+        world.epoch,
+        tuple(Seen(thing, world.versions.get(slot_of(thing), 0)) for thing in things),
+        tuple(remembered(item, engine) for item in world.items.values()),
+        tuple(remembered_queue(node, engine) for node in forest.queues.values()),
+        tuple(
+            RememberedTree(t.root.name, t.root.is_queue, t.version, t.cycle, t.dirty, tuple(t.heads))
+            for t in forest.trees
+        ),
+        tuple(engine.timers),
+        tuple(world.touched),
+        tuple(world.to_flush),
+        tuple(world.to_recheck),
+        tuple(world.not_ready),
+        tuple(world.homeless),
+    )
+
+
+def remembered(item: Item, engine: Engine) -> RememberedItem:
+    """A workload as data."""
+    pairs = engine.world.forest.flavors.pairs
+    claim = item.claim
+    kept = None
+    if claim is not None:
+        usage = tuple((*pairs[fr], amount) for fr, amount in claim.usage)
+        kept = RememberedClaim(usage, tuple(victim.key for victim in claim.victims))
+    return RememberedItem(
+        item.workload,
+        item.version,
+        item.place,
+        item.queue,
+        item.entry,
+        item.settled,
+        item.confirmed,
+        item.in_flight,
+        item.buffered,
+        item.bookmark,
+        kept,
+        item.seen_at,
+        tuple(item.starts),
+        item.timer,
+        item.told,
+        item.stopped,
+    )
+
+
+def remembered_queue(node: Node, engine: Engine) -> RememberedQueue:
+    """A queue's order as data."""
+    pending = engine.world.pending[node.name]
+    parked = []
+    for group in pending.classes.values():
+        first = group.first()
+        if group.parked is not None and first is not None:
+            parked.append((first[2].key, group.parked))
+    return RememberedQueue(
+        node.name,
+        node.active,
+        node.generation,
+        pending.entries,
+        "" if pending.preemptor is None else pending.preemptor.key,
+        pending.preemptor_generation,
+        pending.sticky,
+        tuple(parked),
+    )
+
+
+def restore(saved: Checkpoint) -> Engine:
+    """An engine that goes on exactly where the checkpoint was taken."""
+    engine = Engine(saved.options)
+    engine.synced, engine.leading, engine.evaluations = saved.synced, saved.leading, saved.evaluations
+    world = engine.world
+    world.now = saved.now
+    for fact in saved.facts:
+        see(world, fact.thing, fact.version)
+    for kept in saved.items:
+        restore_item(engine, kept)
+    for kept in saved.items:
+        restore_claim(engine, kept)
+    for queue in saved.queues:
+        world.forest.queues[queue.name].active = queue.active
+    world.forest.refresh()
+    for kept in sorted(saved.items, key=lambda one: one.entry):
+        restore_place(engine, kept)
+    for queue in saved.queues:
+        restore_queue(engine, queue)
+    restore_trees(engine, saved)
+    world.epoch = saved.epoch
+    engine.timers = list(saved.timers)
+    world.touched = {key: world.items[key] for key in saved.touched}
+    world.to_flush = dict.fromkeys(saved.to_flush)
+    world.to_recheck = dict.fromkeys(saved.to_recheck)
+    world.not_ready = {key: world.items[key] for key in saved.not_ready}
+    world.homeless = {key: world.items[key] for key in saved.homeless}
+    return engine
+
+
+def restore_item(engine: Engine, kept: RememberedItem) -> None:
+    """Bring a workload back, not yet in its place."""
+    world = engine.world
+    workload = kept.workload
+    item = Item(workload, world.shape(workload), queue_stamp(workload, world.options))
+    item.version, item.settled, item.confirmed = kept.version, kept.settled, kept.confirmed
+    item.in_flight, item.buffered, item.bookmark = kept.in_flight, kept.buffered, kept.bookmark
+    item.seen_at, item.starts, item.timer = kept.seen_at, list(kept.starts), kept.timer
+    item.told, item.stopped, item.queue = kept.told, kept.stopped, kept.queue
+    if kept.settled == workload:
+        item.settled = workload
+    elif kept.settled is not None:
+        item.shape = world.shape(kept.settled)
+        item.priority = item.shape.priority
+        item.stamp = queue_stamp(kept.settled, world.options)
+    world.items[item.key] = item
+    world.members.setdefault(workload.local_queue, {})[item.key] = item
+
+
+def restore_claim(engine: Engine, kept: RememberedItem) -> None:
+    """Bring back what a preemptor waits for. A victim that is gone has nothing left to give."""
+    if kept.claim is None:
+        return
+    world = engine.world
+    usage = tuple((world.forest.flavors.id(flavor, resource), amount) for flavor, resource, amount in kept.claim.usage)
+    victims = tuple(world.items[key] for key in kept.claim.victims if key in world.items)
+    world.items[kept.workload.key].claim = Claim(usage, victims)
+
+
+def restore_place(engine: Engine, kept: RememberedItem) -> None:
+    """Put a workload back where it was."""
+    world = engine.world
+    item = world.items[kept.workload.key]
+    item.place = kept.place
+    if kept.place is Place.HOLDING:
+        level = item.settled or item.workload
+        item.usage, item.frs = held(level, world.forest.flavors, world.options)
+        world.forest.hold(world.forest.queues[kept.queue], item)
+    elif kept.place is Place.PARKED:
+        world.pending[kept.queue].park(item)
+    elif kept.place is Place.QUEUED:
+        world.pending[kept.queue].enter(item, kept.entry)
+
+
+def restore_queue(engine: Engine, kept: RememberedQueue) -> None:
+    """Bring a queue's order back."""
+    world = engine.world
+    pending = world.pending[kept.name]
+    pending.entries = kept.entries
+    pending.preemptor = world.items.get(kept.preemptor)
+    pending.preemptor_generation, pending.sticky = kept.preemptor_generation, kept.sticky
+    for key, verdict in kept.parked:
+        pending.classes[world.items[key].group].parked = verdict
+    world.forest.queues[kept.name].generation = kept.generation
+
+
+def restore_trees(engine: Engine, saved: Checkpoint) -> None:
+    """Bring back how often each tree changed, and the order in which trees are gone through."""
+    forest = engine.world.forest
+    ordered: dict[Tree, None] = {}
+    for kept in saved.trees:
+        node = (forest.queues if kept.is_queue else forest.cohorts)[kept.root]
+        tree = node.tree
+        assert tree is not None, f"{kept.root} was the root of a tree"
+        tree.version, tree.cycle, tree.dirty, tree.heads = kept.version, kept.cycle, kept.dirty, list(kept.heads)
+        ordered[tree] = None
+    forest.trees = ordered

@@ -1,0 +1,94 @@
+"""What happened, line by line? Facts and `decide` calls as JSON lines, which replay to the same decisions to the byte.
+
+A journal opens with a checkpoint, so that it can be cut anywhere and begun anew.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+
+import msgspec
+
+from pykueue.base.struct import Frozen
+from pykueue.base.units import Instant
+from pykueue.engine.checkpoint import Checkpoint, checkpoint, restore
+from pykueue.engine.decisions import Decision
+from pykueue.engine.engine import Engine
+from pykueue.engine.facts import Fact
+
+
+class Observed(Frozen, tag=True):
+    """The engine was told this."""
+
+    fact: Fact
+
+
+class Decided(Frozen, tag=True):
+    """The engine was asked at this instant, and decided this."""
+
+    now: Instant
+    decisions: tuple[Decision, ...]
+
+
+Line = Checkpoint | Observed | Decided
+LINES = msgspec.json.Decoder(Line)
+
+
+class JournalError(ValueError):
+    """A journal that cannot be replayed."""
+
+
+class Recorder:
+    """An engine whose every call is written down before it is answered."""
+
+    def __init__(self, engine: Engine, write: Callable[[bytes], object]) -> None:
+        self.engine = engine
+        self.write = write
+        self.put(checkpoint(engine))
+
+    def put(self, line: Line) -> None:
+        """Write one line."""
+        self.write(msgspec.json.encode(line) + b"\n")
+
+    def observe(self, fact: Fact) -> None:
+        """Write a fact down, then tell the engine."""
+        self.put(Observed(fact))
+        self.engine.observe(fact)
+
+    def decide(self, now: Instant) -> list[Decision]:
+        """Ask the engine, and write down what it decided."""
+        decisions = self.engine.decide(now)
+        self.put(Decided(now, tuple(decisions)))
+        return decisions
+
+    def next_wake(self) -> Instant | None:
+        """When to ask again."""
+        return self.engine.next_wake()
+
+
+class Divergence(Frozen):
+    """A replay decided otherwise than the journal says."""
+
+    line: int
+    recorded: tuple[Decision, ...]
+    replayed: tuple[Decision, ...]
+
+
+def replay(lines: Iterable[bytes]) -> Iterator[Divergence]:
+    """Run a journal again; yields each call of `decide` that came out differently, and none when all are the same."""
+    engine: Engine | None = None
+    for number, raw in enumerate(lines, 1):
+        if not raw.strip():
+            continue
+        try:
+            line = LINES.decode(raw)
+        except msgspec.DecodeError as error:
+            raise JournalError(f"line {number}: {error}; this is no line of a journal, or it was cut short") from error
+        if isinstance(line, Checkpoint):
+            engine = restore(line)
+        elif engine is None:
+            raise JournalError(f"line {number}: a journal begins with a checkpoint; this one begins in the middle")
+        elif isinstance(line, Observed):
+            engine.observe(line.fact)
+        else:
+            decisions = tuple(engine.decide(line.now))
+            if msgspec.json.encode(decisions) != msgspec.json.encode(line.decisions):
+                yield Divergence(number, line.decisions, decisions)

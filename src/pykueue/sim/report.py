@@ -1,0 +1,419 @@
+"""What came of it? The past as lines that people read, as tables of waits and use, and as one JSON object."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
+
+from pykueue.base.struct import Frozen
+from pykueue.base.units import MICROS, UNLIMITED, Instant, amount_text, format_instant
+from pykueue.engine.decisions import Admit, Bypassed, Evict, Queued, Reserve, Unreserve, Wait, Why
+from pykueue.engine.explain import because, reason, what_helps
+from pykueue.engine.model import ClusterQueue, LocalQueue, Workload
+from pykueue.engine.wording import message
+from pykueue.sim.world import End, Moment, Past, What
+
+SCHEMA: Final = "pykueue.io/simulation/v1"
+NO_QUEUE: Final = "(none)"
+
+Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
+
+ENDINGS: Final = {
+    End.REST: "nothing is left to happen",
+    End.UNTIL: "the time that was asked for is over",
+    End.REPEATS: "what is left repeats itself: jobs whose pods are never ready are tried again and again; "
+    "see --until, or set backoffLimitCount",
+    End.BOUND: "it did not come to rest after very many rounds, so it was stopped; see --until",
+}
+
+
+class Line(Frozen):
+    """One thing that happened, in words."""
+
+    at: Instant
+    workload: str
+    name: str
+    queue: str
+    what: What
+    why: str
+    helps: tuple[str, ...] = ()
+    reason: str = ""
+    """The reason in Kueue's spelling."""
+    message: str = ""
+    """What Kueue would write into the condition."""
+    by: str = ""
+    beside: bool = False
+    """Whether the line before says all of it."""
+
+
+class Spread(Frozen):
+    """How long something took, over several times: microseconds."""
+
+    count: int
+    mean: int
+    p95: int
+    longest: int
+
+
+class QueueRow(Frozen):
+    """What became of the workloads of one ClusterQueue."""
+
+    queue: str
+    workloads: int
+    admissions: int
+    finished: int
+    wait: Spread | None
+    preempts: int
+    """How often one of its workloads preempted another."""
+    preempted: int
+    evicted: int
+    """How often one of its workloads was evicted otherwise."""
+
+
+class UseRow(Frozen):
+    """How much of a quota was used."""
+
+    queue: str
+    flavor: str
+    resource: str
+    nominal: int
+    tenths_of_percent: int | None
+    """The use over the whole time; None without a nominal quota."""
+    peak: int
+
+
+class WaitingRow(Frozen):
+    """A workload that has not come to its end, and why."""
+
+    workload: str
+    name: str
+    queue: str
+    since: Instant
+    state: str
+    why: str
+    helps: tuple[str, ...]
+
+
+class Report(Frozen):
+    """Everything about a simulation that is worth printing."""
+
+    start: Instant
+    end: Instant
+    ended: End
+    lines: tuple[Line, ...]
+    queues: tuple[QueueRow, ...]
+    use: tuple[UseRow, ...]
+    waiting: tuple[WaitingRow, ...]
+    notes: tuple[str, ...]
+
+
+class Names:
+    """What users call things, and which queue they belong to."""
+
+    def __init__(self, past: Past) -> None:
+        local = {thing.key: thing.queue for thing in past.trace.things if isinstance(thing, LocalQueue)}
+        self.names = {one.workload.key: one.name for one in past.trace.arrivals}
+        self.queues = {one.workload.key: local.get(one.workload.local_queue) or NO_QUEUE for one in past.trace.arrivals}
+
+    def of(self, key: str) -> str:
+        """What the user calls a workload."""
+        return self.names.get(key, key)
+
+    def told(self, text: str) -> str:
+        """A sentence with what users call the workloads in it."""
+        for word in text.split():
+            bare = word.strip("(),;:.")
+            if bare in self.names:
+                text = text.replace(bare, self.names[bare])
+        return text
+
+
+def report(past: Past) -> Report:
+    """The past, told and counted."""
+    names = Names(past)
+    return Report(
+        past.trace.start,
+        past.end,
+        past.ended,
+        lines(past, names),
+        queue_rows(past, names),
+        use_rows(past),
+        waiting_rows(past, names),
+        past.trace.notes,
+    )
+
+
+def lines(past: Past, names: Names) -> tuple[Line, ...]:
+    """What happened, in order."""
+    found: list[Line] = []
+    latest: dict[str, Moment] = {}
+    for moment in past.moments:
+        before = latest.get(moment.workload)
+        found.append(line(moment, before, names))
+        latest[moment.workload] = moment
+    return tuple(found)
+
+
+def line(moment: Moment, before: Moment | None, names: Names) -> Line:
+    """One thing that happened, in words."""
+    decision, key = moment.decision, moment.workload
+    word, text, by = "", "", ""
+    helps: tuple[str, ...] = ()
+    if isinstance(decision, Wait):
+        word, text, helps = decision.reason, message(decision.why), what_helps(decision.why)
+    elif isinstance(decision, Evict):
+        word, text, by = decision.preemption or decision.reason, decision.message, decision.by
+    why = happening(moment, names) if decision is None else names.told(because(decision, moment.level))
+    # A start whose pods run at once, and an eviction whose pods are gone at once, are one thing to a reader.
+    follows = {What.RUNS: (What.STARTS,), What.RELEASES: (What.PREEMPTED, What.EVICTED)}.get(moment.what, ())
+    beside = before is not None and before.at == moment.at and before.what in follows
+    queue = names.queues.get(key, NO_QUEUE)
+    helps = tuple(names.told(one) for one in helps)
+    return Line(moment.at, key, names.of(key), queue, moment.what, why, helps, word, text, by, beside)
+
+
+def happening(moment: Moment, names: Names) -> str:
+    """What happened without a decision, in words."""
+    level = moment.level
+    if moment.what is What.ARRIVES and level is not None:
+        priority = f", priority {level.priority}" if level.priority else ""
+        queue = names.queues.get(moment.workload, NO_QUEUE)
+        target = f"ClusterQueue {queue}" if queue != NO_QUEUE else f"LocalQueue {level.local_queue}"
+        return f"asks {request(level)} of {target}{priority}"
+    return "all its pods are ready" if moment.what is What.RUNS else "it is done, and its room is free"
+
+
+def request(workload: Workload) -> str:
+    """What a workload asks for in all."""
+    totals: dict[str, int] = {}
+    for pod_set in workload.pod_sets:
+        for resource, amount in pod_set.requests:
+            totals[resource] = min(UNLIMITED, totals.get(resource, 0) + amount * pod_set.count)
+    return " and ".join(f"{amount_text(name, amount)} {name}" for name, amount in totals.items()) or "nothing"
+
+
+def queue_rows(past: Past, names: Names) -> tuple[QueueRow, ...]:
+    """The ClusterQueues and what became of their workloads, by name."""
+    arrived = {one.workload.key: one.at for one in past.trace.arrivals}
+    known = [thing.name for thing in past.trace.things if isinstance(thing, ClusterQueue)]
+    counts: dict[str, dict[str, int]] = {name: {} for name in (*known, *names.queues.values())}
+    waits: dict[str, list[int]] = {name: [] for name in counts}
+    started: set[str] = set()
+    for moment in past.moments:
+        queue = names.queues[moment.workload]
+        counts[queue][moment.what] = counts[queue].get(moment.what, 0) + 1
+        if moment.what is What.STARTS and moment.workload not in started:
+            started.add(moment.workload)
+            waits[queue].append(moment.at - arrived[moment.workload])
+        if isinstance(moment.decision, Evict) and moment.decision.by in names.queues:
+            by = counts[names.queues[moment.decision.by]]
+            by["preempts"] = by.get("preempts", 0) + 1
+    return tuple(
+        QueueRow(
+            name,
+            counts[name].get(What.ARRIVES, 0),
+            counts[name].get(What.STARTS, 0),
+            counts[name].get(What.FINISHES, 0),
+            spread(waits[name]),
+            counts[name].get("preempts", 0),
+            counts[name].get(What.PREEMPTED, 0),
+            counts[name].get(What.EVICTED, 0),
+        )
+        for name in sorted(counts)
+    )
+
+
+def spread(values: Sequence[int]) -> Spread | None:
+    """Mean, 95th percentile by nearest rank, and maximum; None of nothing."""
+    if not values:
+        return None
+    ordered = sorted(values)
+    rank = -(-len(ordered) * 95 // 100)
+    return Spread(len(ordered), sum(ordered) // len(ordered), ordered[rank - 1], ordered[-1])
+
+
+class Held:
+    """How much of one quota is used, and was."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.peak = 0
+        self.total = 0
+        """Amount times microseconds."""
+        self.since = Instant(0)
+
+    def change(self, amount: int, at: Instant) -> None:
+        """Use so much more, or less, from now on."""
+        self.total += self.now * (at - self.since)
+        self.now, self.since = self.now + amount, at
+        self.peak = max(self.peak, self.now)
+
+
+Slot: TypeAlias = tuple[str, str, str]
+
+
+def use_rows(past: Past) -> tuple[UseRow, ...]:
+    """Each quota of each ClusterQueue, and how much of it was used from the start to the end."""
+    held: dict[Slot, Held] = {}
+    holding: dict[str, Mapping[Slot, int]] = {}
+    for moment in past.moments:
+        usage = usage_after(moment)
+        if usage is None:
+            continue
+        before = holding.get(moment.workload, {})
+        for slot in dict.fromkeys((*before, *usage)):
+            held.setdefault(slot, Held()).change(usage.get(slot, 0) - before.get(slot, 0), moment.at)
+        holding[moment.workload] = usage
+    span = past.end - past.trace.start
+    rows = []
+    for queue in sorted((one for one in past.trace.things if isinstance(one, ClusterQueue)), key=lambda one: one.name):
+        for quota in queue.quotas:
+            used = held.get((queue.name, quota.flavor, quota.resource), Held())
+            used.change(0, past.end)
+            capacity = quota.nominal * span
+            share = None if capacity <= 0 else used.total * 1000 // capacity
+            rows.append(UseRow(queue.name, quota.flavor, quota.resource, quota.nominal, share, used.peak))
+    return tuple(rows)
+
+
+def usage_after(moment: Moment) -> Mapping[Slot, int] | None:
+    """What a workload holds from this moment on; None when the moment changes nothing."""
+    decision, level = moment.decision, moment.level
+    if isinstance(decision, Unreserve) or moment.what is What.FINISHES:
+        return {}
+    admission = decision.admission if isinstance(decision, Reserve | Admit) else None
+    if moment.what is What.ARRIVES and level is not None and level.active and not level.finished:
+        admission = level.admission
+    if admission is None:
+        return None
+    usage: dict[Slot, int] = {}
+    for assignment in admission.assignments:
+        flavors = dict(assignment.flavors)
+        for resource, amount in assignment.usage:
+            slot = (admission.queue, flavors.get(resource, ""), resource)
+            usage[slot] = usage.get(slot, 0) + amount
+    return usage
+
+
+def waiting_rows(past: Past, names: Names) -> tuple[WaitingRow, ...]:
+    """Who has not come to its end, since when, why, and what would help."""
+    said: dict[str, Why] = {}
+    since: dict[str, Instant] = {}
+    for moment in past.moments:
+        if isinstance(moment.decision, Wait) and not isinstance(moment.decision.why, Bypassed):
+            said[moment.workload] = moment.decision.why
+        if moment.what not in (What.WAITS, What.RUNS):
+            since[moment.workload] = moment.at
+    rows = []
+    for level in past.levels:
+        if level.finished or level.key not in since:
+            continue
+        state, why, helps = standing(level, past, said)
+        queue = names.queues[level.key]
+        told = tuple(names.told(one) for one in helps)
+        rows.append(WaitingRow(level.key, names.of(level.key), queue, since[level.key], state, names.told(why), told))
+    return tuple(rows)
+
+
+def standing(level: Workload, past: Past, said: Mapping[str, Why]) -> tuple[str, str, tuple[str, ...]]:
+    """What an unfinished workload does, why, and what would help."""
+    if level.admitted_at is not None and level.active:
+        ready = level.pods_ready is not None and level.pods_ready.ready
+        return ("runs", "it needs more time", ()) if ready else ("starts", "its pods are not all ready", ())
+    if level.admission is not None and level.active:
+        pending = ", ".join(check.name for check in level.checks if check.state != "Ready")
+        return "reserves", f"AdmissionCheck {pending} is not ready", (f"see what {pending} waits for",)
+    if level.requeue_at is not None and level.active:
+        return "waits", f"it was evicted, and keeps away until {format_instant(level.requeue_at)}", ()
+    why = said.get(level.key) or verdict_of_like(level, past, said)
+    return "waits" if level.active else "deactivated", reason(why, level), what_helps(why)
+
+
+def verdict_of_like(level: Workload, past: Past, said: Mapping[str, Why]) -> Why:
+    """What was said of a workload that no decision could tell from this one; else that it stands in line."""
+    for other in past.levels:
+        alike = other.local_queue == level.local_queue and other.pod_sets == level.pod_sets
+        if alike and other.priority == level.priority and not other.finished and other.key in said:
+            return said[other.key]
+    return Queued()
+
+
+def as_json(found: Report) -> dict[str, Json]:
+    """The report as one JSON object; `docs/simulate.md` says what its fields mean."""
+    return {
+        "schema": SCHEMA,
+        "start": format_instant(found.start),
+        "events": [event_json(one, found.start) for one in found.lines],
+        "summary": {
+            "end": format_instant(found.end),
+            "seconds": seconds(found.end - found.start),
+            "ended": found.ended.value,
+            "queues": [queue_json(one) for one in found.queues],
+            "use": [use_json(one) for one in found.use],
+            "waiting": [waiting_json(one, found.start) for one in found.waiting],
+            "notes": list(found.notes),
+        },
+    }
+
+
+def seconds(micros: int) -> float:
+    """Microseconds as seconds."""
+    return micros / MICROS
+
+
+def event_json(one: Line, start: Instant) -> dict[str, Json]:
+    """One event."""
+    return {
+        "at": format_instant(one.at),
+        "seconds": seconds(one.at - start),
+        "workload": one.workload,
+        "name": one.name,
+        "queue": one.queue,
+        "what": one.what.value,
+        "why": one.why,
+        "helps": list(one.helps),
+        "reason": one.reason,
+        "message": one.message,
+        "by": one.by,
+    }
+
+
+def queue_json(one: QueueRow) -> dict[str, Json]:
+    """One ClusterQueue."""
+    wait = one.wait
+    return {
+        "queue": one.queue,
+        "workloads": one.workloads,
+        "admissions": one.admissions,
+        "finished": one.finished,
+        "wait_seconds": None
+        if wait is None
+        else {"mean": seconds(wait.mean), "p95": seconds(wait.p95), "max": seconds(wait.longest)},
+        "preempts": one.preempts,
+        "preempted": one.preempted,
+        "evicted": one.evicted,
+    }
+
+
+def use_json(one: UseRow) -> dict[str, Json]:
+    """One quota."""
+    share = one.tenths_of_percent
+    return {
+        "queue": one.queue,
+        "flavor": one.flavor,
+        "resource": one.resource,
+        "nominal": amount_text(one.resource, one.nominal),
+        "used_percent": None if share is None else share / 10,
+        "peak": amount_text(one.resource, one.peak),
+    }
+
+
+def waiting_json(one: WaitingRow, start: Instant) -> dict[str, Json]:
+    """One workload that has not come to its end."""
+    return {
+        "workload": one.workload,
+        "name": one.name,
+        "queue": one.queue,
+        "since_seconds": seconds(one.since - start),
+        "state": one.state,
+        "why": one.why,
+        "helps": list(one.helps),
+    }

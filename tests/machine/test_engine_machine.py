@@ -1,0 +1,559 @@
+"""Does the engine keep its promises whatever it is told, in whatever order, and whatever becomes of its writes?
+
+The machine plays the cluster: it holds the objects, edits them, stores the engine's decisions or refuses them, and
+lets time pass. All that it says is kept, and said again to a second engine at the end: that must decide the same.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec.structs import replace
+from tests.engine.reference import Holder, Numbers
+
+from pykueue.base.units import MICROS, Instant, Seconds
+from pykueue.engine.assume import after
+from pykueue.engine.decisions import Admit, Decision, Evict, Reserve
+from pykueue.engine.engine import Engine
+from pykueue.engine.facts import Fact, Gone, Leading, Refused, Seen, Stopped, Synced, Written
+from pykueue.engine.invariants import at_rest, broken, over_quota, overlooked
+from pykueue.engine.items import Place
+from pykueue.engine.model import (
+    KUEUE_SETTING,
+    Admission,
+    Assignment,
+    Check,
+    CheckRule,
+    CheckState,
+    ClusterQueue,
+    Cohort,
+    Flavor,
+    Fungibility,
+    Fungible,
+    LocalQueue,
+    Namespace,
+    Options,
+    PodSet,
+    PodsReady,
+    PodsReadyOptions,
+    Policy,
+    Preemption,
+    Preference,
+    Quota,
+    ResourceGroup,
+    Selector,
+    StopPolicy,
+    Strategy,
+    Taint,
+    Thing,
+    Toleration,
+    Workload,
+)
+from pykueue.engine.snapshot import Snapshot, fits
+
+FLAVORS = ("spot", "fast")
+COHORTS = ("land", "sea")
+QUEUES = ("north", "south", "east")
+NAMESPACES = ("red", "blue")
+LOCALS = tuple(f"{namespace}/{queue}" for namespace in NAMESPACES for queue in QUEUES)
+CHECKS = ("budget",)
+KEYS = tuple(f"{namespace}/w{number}" for namespace in NAMESPACES for number in range(4))
+CYCLES_MAX = 60
+"""So many cycles in a row at one instant would be an engine that does not come to rest."""
+
+START = Instant(1_700_000_000 * MICROS)
+AMOUNT = st.integers(0, 8)
+LIMIT = st.one_of(st.none(), st.none(), AMOUNT)
+SOMETIMES = st.sampled_from((False, False, False, True))
+STOP = st.sampled_from((StopPolicy.NONE,) * 5 + (StopPolicy.HOLD, StopPolicy.DRAIN))
+
+
+@st.composite
+def options(draw: st.DrawFn) -> Options:
+    """Every gate that has a say in the engine's books, with our own differences on."""
+    readiness = PodsReadyOptions(
+        timeout=Seconds(60),
+        recovery_timeout=draw(st.sampled_from((None, Seconds(30)))),
+        block_admission=draw(SOMETIMES),
+        backoff_base=Seconds(10),
+        backoff_limit=draw(st.sampled_from((None, 1))),
+    )
+    return Options(
+        pods_ready=draw(st.sampled_from((None, readiness, readiness))),
+        partial_admission=draw(st.booleans()),
+        flavor_fungibility=not draw(SOMETIMES),
+        preserve_scan=not draw(SOMETIMES),
+        priority_sorting=not draw(SOMETIMES),
+        prioritize_preemptors=draw(SOMETIMES),
+        recompute_overlap=not draw(SOMETIMES),
+        equivalence=not draw(SOMETIMES),
+        observability=not draw(SOMETIMES),
+        explicit_status=draw(SOMETIMES),
+        priority_boost=draw(SOMETIMES),
+    )
+
+
+@st.composite
+def flavors(draw: st.DrawFn, name: str) -> Flavor:
+    return Flavor(
+        name,
+        (("kind", name),) if draw(st.booleans()) else (),
+        (Taint("rare", "yes", "NoSchedule"),) if draw(SOMETIMES) else (),
+    )
+
+
+@st.composite
+def quotas(draw: st.DrawFn, resources: Sequence[str], names: Sequence[str], *, limits: bool) -> tuple[Quota, ...]:
+    return tuple(
+        Quota(name, resource, draw(AMOUNT), draw(LIMIT) if limits else None, draw(LIMIT) if limits else None)
+        for name in names
+        for resource in resources
+    )
+
+
+@st.composite
+def queues(draw: st.DrawFn, name: str) -> ClusterQueue:
+    covered = draw(st.sampled_from((("cpu",), ("cpu",), ("cpu", "memory"), ("cpu", "pods"))))
+    names = draw(st.sampled_from((FLAVORS, FLAVORS[:1], FLAVORS[::-1])))
+    cohort = draw(st.sampled_from(("land", "land", "sea", "")))
+    return ClusterQueue(
+        name,
+        cohort,
+        (ResourceGroup(covered, names),),
+        draw(quotas(covered, names, limits=bool(cohort))),
+        draw(st.sampled_from(Strategy)),
+        draw(st.sampled_from((Selector(), Selector(), Selector((("team", "In", ("a",)),)), None))),
+        Preemption(
+            draw(st.sampled_from((Policy.NEVER, Policy.LOWER, Policy.LOWER_OR_NEWER))),
+            draw(st.sampled_from((Policy.NEVER, Policy.LOWER, Policy.ANY))),
+            draw(st.sampled_from((Policy.NEVER, Policy.NEVER, Policy.LOWER))),
+            draw(st.sampled_from((None, 0))),
+        ),
+        Fungibility(
+            draw(st.sampled_from(Fungible)), draw(st.sampled_from(Fungible)), draw(st.sampled_from((None, *Preference)))
+        ),
+        draw(STOP),
+        (CheckRule("budget", draw(st.sampled_from(((), ("fast",))))),) if draw(SOMETIMES) else (),
+    )
+
+
+@st.composite
+def cohorts(draw: st.DrawFn, name: str) -> Cohort:
+    """A cohort; now and then one that closes a cycle."""
+    parent = draw(st.sampled_from(("", "", "", *COHORTS)))
+    return Cohort(name, parent, draw(quotas(("cpu",), draw(st.sampled_from(((), FLAVORS))), limits=bool(parent))))
+
+
+@st.composite
+def pod_sets(draw: st.DrawFn, name: str) -> PodSet:
+    count = draw(st.sampled_from((1, 1, 2, 3, 0)))
+    requests = [("cpu", draw(st.integers(0, 4)))]
+    if draw(SOMETIMES):
+        requests.append(("memory", draw(st.integers(0, 4))))
+    return PodSet(
+        name,
+        count,
+        tuple(requests),
+        draw(st.sampled_from((None, None, 1))),
+        (("kind", draw(st.sampled_from(FLAVORS))),) if draw(SOMETIMES) else (),
+        tolerations=(Toleration("rare", "Exists"),) if draw(st.booleans()) else (),
+    )
+
+
+@st.composite
+def workloads(draw: st.DrawFn, number: int) -> Workload:
+    key = draw(st.sampled_from(KEYS))
+    names = draw(st.sampled_from((("main",), ("main",), ("main", "side"))))
+    return Workload(
+        key,
+        f"uid-{number}",
+        f"{key.partition('/')[0]}/{draw(st.sampled_from(QUEUES))}",
+        Instant(START + draw(st.integers(0, 5)) * MICROS),
+        tuple(draw(pod_sets(name)) for name in names),
+        draw(st.integers(-1, 2)),
+        gated_by=draw(st.sampled_from(("", "", "", "gate"))),
+        max_run=draw(st.sampled_from((None, None, Seconds(45)))),
+    )
+
+
+class EngineMachine(RuleBasedStateMachine):
+    """A cluster around one engine."""
+
+    fixed = True
+    """Whether the engine runs with our differences from Kueue, and so keeps the promises that rest on them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = START
+        self.engine = Engine()
+        self.options = Options()
+        self.script: list[Fact | tuple[Instant, bytes]] = []
+        self.store: dict[str, Workload] = {}
+        self.version = 0
+        self.uids = 0
+        self.unwritten: list[Decision] = []
+        self.stranded = False
+        """Whether an edit or a refusal may have left usage above quota."""
+        self.preempted: dict[str, str] = {}
+        """Who was evicted for whom, while that one waits as it was."""
+
+    def start(self, chosen: Options) -> None:
+        self.options = chosen
+        self.engine = Engine(chosen)
+
+    @initialize(data=st.data())
+    def begin(self, data: st.DataObject) -> None:
+        """Most of a cluster, so that workloads have somewhere to go from the first step on."""
+        self.start(data.draw(options()))
+        for name in FLAVORS:
+            self.see(data.draw(flavors(name)))
+        for name in NAMESPACES:
+            self.see(Namespace(name, (("team", "a"),)))
+        self.see(Check("budget", active=True))
+        for name in QUEUES:
+            self.see(data.draw(queues(name)))
+        for key in LOCALS:
+            self.see(LocalQueue(key, key.partition("/")[2]))
+        self.tell(Synced())
+
+    # What the cluster says.
+
+    def tell(self, fact: Fact) -> None:
+        self.script.append(fact)
+        self.engine.observe(fact)
+
+    def see(self, thing: Thing) -> None:
+        self.version += 1
+        self.tell(Seen(thing, self.version))
+
+    def edit(self, key: str, **changes: Any) -> None:
+        """Someone else changes a workload. A write of the engine's that is on its way is then refused."""
+        if key not in self.store:
+            return
+        self.store[key] = replace(self.store[key], **changes)
+        if any(decision.workload == key for decision in self.unwritten):
+            self.refuse(key)
+        self.see(self.store[key])
+
+    def refuse(self, key: str) -> None:
+        self.unwritten = [decision for decision in self.unwritten if decision.workload != key]
+        self.stranded = True
+        self.forget_preemption(key)
+        self.tell(Refused(key, "conflict"))
+
+    def forget_preemption(self, key: str) -> None:
+        """A workload is no longer what it was when others were evicted for it, or it for others."""
+        self.preempted = {victim: by for victim, by in self.preempted.items() if key not in (victim, by)}
+
+    # Objects.
+
+    @rule(name=st.sampled_from(FLAVORS), data=st.data(), gone=SOMETIMES)
+    def change_flavor(self, name: str, data: st.DataObject, gone: bool) -> None:
+        if gone:
+            self.tell(Gone("Flavor", name))
+        else:
+            self.see(data.draw(flavors(name)))
+
+    @rule(name=st.sampled_from(COHORTS), data=st.data(), gone=SOMETIMES)
+    def change_cohort(self, name: str, data: st.DataObject, gone: bool) -> None:
+        self.stranded, self.preempted = True, {}
+        if gone:
+            self.tell(Gone("Cohort", name))
+        else:
+            self.see(data.draw(cohorts(name)))
+
+    @rule(name=st.sampled_from(QUEUES), data=st.data(), gone=SOMETIMES)
+    def change_queue(self, name: str, data: st.DataObject, gone: bool) -> None:
+        self.stranded, self.preempted = True, {}
+        if gone:
+            self.tell(Gone("ClusterQueue", name))
+        else:
+            self.see(data.draw(queues(name)))
+
+    @rule(key=st.sampled_from(LOCALS), queue=st.sampled_from(QUEUES), stop=STOP, gone=SOMETIMES, terminating=SOMETIMES)
+    def change_local_queue(self, key: str, queue: str, stop: StopPolicy, gone: bool, terminating: bool) -> None:
+        if gone:
+            self.tell(Gone("LocalQueue", key))
+        else:
+            self.see(LocalQueue(key, queue, stop, terminating))
+
+    @rule(name=st.sampled_from(NAMESPACES), team=st.sampled_from(("a", "b")), gone=SOMETIMES)
+    def change_namespace(self, name: str, team: str, gone: bool) -> None:
+        if gone:
+            self.tell(Gone("Namespace", name))
+        else:
+            self.see(Namespace(name, (("team", team),)))
+
+    @rule(active=st.booleans(), gone=SOMETIMES)
+    def change_check(self, active: bool, gone: bool) -> None:
+        if gone:
+            self.tell(Gone("Check", "budget"))
+        else:
+            self.see(Check("budget", active))
+
+    # Workloads.
+
+    @rule(data=st.data())
+    def create(self, data: st.DataObject) -> None:
+        self.uids += 1
+        workload = data.draw(workloads(self.uids))
+        if workload.key not in self.store:
+            self.store[workload.key] = workload
+            self.see(workload)
+
+    @rule(data=st.data())
+    def create_several_alike(self, data: st.DataObject) -> None:
+        first = data.draw(workloads(0))
+        for key in KEYS:
+            if key not in self.store:
+                self.uids += 1
+                local = f"{key.partition('/')[0]}/{first.local_queue.partition('/')[2]}"
+                self.store[key] = replace(first, key=key, uid=f"uid-{self.uids}", local_queue=local)
+                self.see(self.store[key])
+
+    @rule(key=st.sampled_from(KEYS), queue=st.sampled_from(QUEUES))
+    def create_with_a_reservation(self, key: str, queue: str) -> None:
+        """Someone else gave it quota before we came, in a queue that need not exist."""
+        if key in self.store:
+            return
+        self.uids += 1
+        given = Admission(queue, (Assignment("main", (("cpu", "spot"),), (("cpu", 2),), 1),))
+        self.store[key] = Workload(
+            key,
+            f"uid-{self.uids}",
+            f"{key.partition('/')[0]}/{queue}",
+            START,
+            (PodSet("main", 1, (("cpu", 2),)),),
+            admission=given,
+            reserved_at=self.now,
+        )
+        self.stranded = True
+        self.see(self.store[key])
+
+    @rule(key=st.sampled_from(KEYS))
+    def delete(self, key: str) -> None:
+        if self.store.pop(key, None) is not None:
+            self.unwritten = [decision for decision in self.unwritten if decision.workload != key]
+            self.forget_preemption(key)
+            self.tell(Gone("Workload", key))
+
+    @rule(key=st.sampled_from(KEYS))
+    def finish(self, key: str) -> None:
+        self.forget_preemption(key)
+        self.edit(key, finished=True)
+
+    @rule(key=st.sampled_from(KEYS), priority=st.integers(-1, 2), boost=st.integers(-1, 1))
+    def change_priority(self, key: str, priority: int, boost: int) -> None:
+        self.forget_preemption(key)
+        self.edit(key, priority=priority, boost=boost)
+
+    @rule(key=st.sampled_from(KEYS), data=st.data())
+    def change_pods(self, key: str, data: st.DataObject) -> None:
+        """A job that waits may be resized; its generation tells."""
+        workload = self.store.get(key)
+        if workload is not None and workload.admission is None:
+            self.forget_preemption(key)
+            self.edit(key, pod_sets=(data.draw(pod_sets("main")),), generation=workload.generation + 1, reclaimable=())
+
+    @rule(key=st.sampled_from(KEYS), local=st.sampled_from(LOCALS))
+    def move_to_other_queue(self, key: str, local: str) -> None:
+        workload = self.store.get(key)
+        if workload is not None and workload.admission is None and local.partition("/")[0] == workload.namespace:
+            self.forget_preemption(key)
+            self.edit(key, local_queue=local, generation=workload.generation + 1)
+
+    @rule(key=st.sampled_from(KEYS), active=st.booleans())
+    def activate(self, key: str, active: bool) -> None:
+        self.forget_preemption(key)
+        self.edit(key, active=active)
+
+    @rule(key=st.sampled_from(KEYS))
+    def open_gate(self, key: str) -> None:
+        self.edit(key, gated_by="")
+
+    @rule(key=st.sampled_from(KEYS), done=st.integers(1, 4))
+    def reclaim(self, key: str, done: int) -> None:
+        """Some pods are done; their number never shrinks."""
+        workload = self.store.get(key)
+        if workload is not None:
+            self.forget_preemption(key)
+            before = dict(workload.reclaimable)
+            done = max(before.get("main", 0), min(done, workload.pod_sets[0].count))
+            self.edit(key, reclaimable=(("main", done),))
+
+    @rule(key=st.sampled_from(KEYS), ready=st.booleans(), reason=st.sampled_from(("WaitForStart", "WaitForRecovery")))
+    def report_pods(self, key: str, ready: bool, reason: str) -> None:
+        self.edit(key, pods_ready=PodsReady(ready, "PodsReady" if ready else reason, self.now))
+
+    @rule(
+        key=st.sampled_from(KEYS),
+        state=st.sampled_from(("Pending", "Ready", "Ready", "Retry", "Rejected")),
+        delay=st.sampled_from((None, Seconds(20))),
+    )
+    def report_check(self, key: str, state: str, delay: Seconds | None) -> None:
+        self.forget_preemption(key)
+        self.edit(key, checks=(CheckState("budget", state, self.now, "", delay),))
+
+    @rule(key=st.sampled_from(KEYS))
+    def stop(self, key: str) -> None:
+        self.tell(Stopped(key))
+
+    @rule()
+    def stop_everyone(self) -> None:
+        for key in KEYS:
+            self.tell(Stopped(key))
+
+    # The engine at work.
+
+    @rule(leading=st.booleans())
+    def lead(self, leading: bool) -> None:
+        self.tell(Leading(leading))
+
+    @rule(seconds=st.sampled_from((0, 1, 15, 40, 120)))
+    def pass_time(self, seconds: int) -> None:
+        self.now = Instant(self.now + seconds * MICROS)
+
+    @rule()
+    def wait_for_wake(self) -> None:
+        wake = self.engine.next_wake()
+        if wake is not None:
+            self.now = max(self.now, wake)
+
+    def ask(self) -> list[Decision]:
+        before = {key: item.place for key, item in self.engine.world.items.items()}
+        decisions = self.engine.decide(self.now)
+        self.script.append((self.now, msgspec.json.encode(decisions)))
+        self.check(decisions, before)
+        return decisions
+
+    @rule(refused=st.lists(st.sampled_from(KEYS), max_size=2))
+    def decide_once(self, refused: list[str]) -> None:
+        self.write_all()
+        self.unwritten = self.ask()
+        for key in refused:
+            if any(decision.workload == key for decision in self.unwritten):
+                self.refuse(key)
+        self.write_all()
+
+    @precondition(lambda self: not self.unwritten)
+    @rule()
+    def decide_and_write_later(self) -> None:
+        self.unwritten = self.ask()
+
+    @rule()
+    def write_all(self) -> None:
+        for decision in self.unwritten:
+            self.version += 1
+            self.store[decision.workload] = after(self.store[decision.workload], decision)
+            self.tell(Written(decision.workload, self.version))
+        self.unwritten = []
+
+    @rule()
+    def decide_until_quiet(self) -> None:
+        """As long as there is something to do at this instant, it is done; and that comes to an end."""
+        self.write_all()
+        for _ in range(CYCLES_MAX if self.fixed else 5):
+            self.unwritten = self.ask()
+            self.write_all()
+            if at_rest(self.engine, self.now):
+                break
+        else:
+            assert not self.fixed, "the engine does not come to rest"
+        if self.fixed and at_rest(self.engine, self.now):
+            assert not list(overlooked(self.engine))
+
+    # What must hold.
+
+    def check(self, decisions: list[Decision], before: dict[str, Place]) -> None:
+        assert not list(broken(self.engine))
+        acting = self.engine.synced and self.engine.leading
+        assert acting or not decisions, "only a leader that has seen everything decides"
+        if not self.fixed:
+            return
+        over = list(over_quota(self.engine))
+        assert self.stranded or not over, "only an edit leaves usage above quota"
+        if acting and not over:
+            self.stranded = False
+        started = {
+            d.workload for d in decisions if isinstance(d, Admit | Reserve) and before[d.workload] < Place.HOLDING
+        }
+        if started and over:
+            self.check_that_nobody_started_into_debt(started)
+        self.check_that_victims_do_not_come_back(decisions)
+
+    def check_that_nobody_started_into_debt(self, started: set[str]) -> None:
+        """Where a node is above what it may use, nobody who starts makes it worse."""
+        world = self.engine.world
+        pairs = world.forest.flavors.pairs
+        numbers = Numbers(
+            [queue.spec for queue in world.forest.queues.values()],
+            [cohort.object for cohort in world.forest.cohorts.values() if cohort.object is not None],
+            [
+                Holder(item.key, item.queue, tuple((pairs[fr], amount) for fr, amount in item.usage))
+                for item in world.items.values()
+                if item.place is Place.HOLDING
+            ],
+        )
+        earlier = {(node, pair): over for node, pair, over in numbers.without(started).overdrawn()}
+        for node, pair, over in numbers.overdrawn():
+            assert over <= earlier.get((node, pair), 0), f"{node} was driven further above its quota of {pair}"
+
+    def check_that_victims_do_not_come_back(self, decisions: list[Decision]) -> None:
+        """Who was evicted for another does not start again while that one's claim would suffer."""
+        world = self.engine.world
+        if not self.options.reserve_for_preemptor:
+            return
+        for decision in decisions:
+            if isinstance(decision, Evict):
+                self.preempted.pop(decision.workload, None)
+                if decision.by:
+                    self.preempted[decision.workload] = decision.by
+            elif isinstance(decision, Admit | Reserve):
+                preemptor = world.items.get(self.preempted.pop(decision.workload, ""))
+                if preemptor is None or preemptor.claim is None:
+                    continue
+                snapshot = Snapshot(world.forest)
+                leaving = [victim for victim in preemptor.claim.victims if victim.place is Place.HOLDING]
+                with snapshot.without(leaving):
+                    assert fits(world.forest.queues[preemptor.queue], preemptor.claim.usage), (
+                        f"{decision.workload} came back into the room that {preemptor.key} was promised"
+                    )
+
+    @invariant()
+    def believes_what_is_stored(self) -> None:
+        """With no write on its way, the engine's picture of every workload is the cluster's."""
+        known = self.engine.world.items
+        assert known.keys() == self.store.keys()
+        on_the_way = {decision.workload for decision in self.unwritten}
+        for key, workload in self.store.items():
+            assert key in on_the_way or known[key].workload == workload
+
+    def teardown(self) -> None:
+        """The same story, told to a second engine, has the same end."""
+        engine = Engine(self.options)
+        for line in self.script:
+            if isinstance(line, tuple):
+                now, decided = line
+                assert msgspec.json.encode(engine.decide(now)) == decided
+            else:
+                engine.observe(line)
+
+
+class KueueMachine(EngineMachine):
+    """The same with every difference from Kueue switched off: the books must be right all the same."""
+
+    fixed = False
+
+    def start(self, chosen: Options) -> None:
+        theirs = {
+            name: getattr(KUEUE_SETTING, name)
+            for name in Options.__struct_fields__
+            if getattr(KUEUE_SETTING, name) != getattr(Options(), name)
+        }
+        super().start(replace(chosen, **theirs))
+
+
+TestEngineMachine = EngineMachine.TestCase
+TestKueueMachine = KueueMachine.TestCase
