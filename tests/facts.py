@@ -1,13 +1,15 @@
-"""Which facts of the specification does a story hold? `python -m tests.facts` lists them and fails where one is missing."""
+"""Which facts of the specification does a story hold? `python -m tests.facts` lists them, and fails for the rest."""
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from pykueue.base.struct import Frozen
 from tests.storyfile import ROOT, stories, story_files
+
+from pykueue.base.struct import Frozen
 
 PAGES = "docs/spec"
 FACT = re.compile(r"^- \*\*([A-Z]+\d*(?:-\d+)?)\*\* (.*)$", re.MULTILINE)
@@ -75,23 +77,21 @@ def broken(known: list[Fact], claimed: list[Claim]) -> Iterator[str]:
         if found is None:
             yield f"{claim.by}: covers {claim.fact}, which is no fact; define it in {PAGES}/, or correct the id"
         elif found.state == "deferred":
-            yield f"{claim.by}: covers {claim.fact}, which is deferred ({found.note}); take the mark off its line, or the id off here"
-    for name in sorted({fact.id for fact in known if [other.id for other in known].count(fact.id) > 1}):
+            remedy = "take the mark off its line, or the id off here"
+            yield f"{claim.by}: covers {claim.fact}, which is deferred ({found.note}); {remedy}"
+    for name in (name for name, times in Counter(fact.id for fact in known).items() if times > 1):
         yield f"{name}: is defined more than once; number the later one anew"
 
 
 def report(known: list[Fact], claimed: list[Claim]) -> Iterator[str]:
     """Three lists: facts with a story, differences with a story, and what is deferred to which feature."""
-    times: dict[str, int] = {}
-    for claim in claimed:
-        times[claim.fact] = times.get(claim.fact, 0) + 1
+    times = Counter(claim.fact for claim in claimed)
     for state, title in (("", "in scope, with a story"), ("differs", "deliberately different, with a story of ours")):
         every = [fact for fact in known if fact.state == state]
         held = [fact for fact in every if fact.id in times]
         yield f"{title}: {len(held)} of {len(every)}"
-        yield from (
-            f"  {line}" for line in wrapped([f"{f.id}×{times[f.id]}" if times[f.id] > 1 else f.id for f in held])
-        )
+        counted = [f"{fact.id} (x{times[fact.id]})" if times[fact.id] > 1 else fact.id for fact in held]
+        yield from (f"  {line}" for line in wrapped(counted))
     features: dict[str, list[str]] = {}
     for fact in known:
         if fact.state == "deferred":

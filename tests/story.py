@@ -11,17 +11,6 @@ from collections.abc import Callable, Iterable
 from itertools import count
 
 from msgspec.structs import replace
-
-from pykueue.base.units import Instant, amount_text, parse_instant
-from pykueue.engine.assume import after
-from pykueue.engine.decisions import Decision
-from pykueue.engine.engine import Engine
-from pykueue.engine.facts import Gone, Kind, Leading, Refused, Seen, Stopped, Synced, Written
-from pykueue.engine.items import Place
-from pykueue.engine.model import ClusterQueue, LocalQueue, Namespace, Options, Thing, Workload
-from pykueue.engine.order import pending_key
-from pykueue.engine.pending import PendingQueue
-from pykueue.engine.quota import Node, available, potential
 from tests.storytelling import SHOWN, Line, status, subject, tell
 from tests.storywords import (
     NAMESPACE,
@@ -40,6 +29,18 @@ from tests.storywords import (
     workload,
 )
 
+from pykueue.base.units import Instant, amount_text, parse_instant
+from pykueue.engine.assume import after
+from pykueue.engine.decisions import Decision
+from pykueue.engine.engine import Engine
+from pykueue.engine.facts import Gone, Kind, Leading, Refused, Seen, Stopped, Synced, Written
+from pykueue.engine.invariants import broken
+from pykueue.engine.items import Place
+from pykueue.engine.model import ClusterQueue, LocalQueue, Namespace, Options, Thing, Workload
+from pykueue.engine.order import pending_key
+from pykueue.engine.pending import PendingQueue
+from pykueue.engine.quota import Node, available, potential
+
 START = parse_instant("2026-01-01T00:00:00Z")
 CYCLES_MAX = 50
 """An engine that still has something to do at one instant after so many cycles goes round in circles."""
@@ -57,7 +58,7 @@ MEASURES: dict[str, Callable[[Node, int], int]] = {
 
 
 class Story:
-    """An engine, the cluster it is told of, and a clock. The cluster holds what is true; the engine only hears of it."""
+    """An engine, the cluster it is told of, and a clock. The cluster holds what is true; the engine hears of it."""
 
     def __init__(
         self,
@@ -297,14 +298,15 @@ class Story:
         for number in count(1):
             decided = self.engine.decide(self.now)
             self.told += [tell(decision, self.now) for decision in decided]
+            for sentence in broken(self.engine) if self.engine.leading and self.engine.synced else ():
+                raise StoryError(f"an invariant of the engine is broken: {sentence}")
             self.carry_out(decided)
             wake = self.engine.next_wake()
             if number == cycles or (cycles is None and (wake is None or wake > self.now)):
                 return
             if number == CYCLES_MAX:
-                raise StoryError(
-                    f"the engine is not at rest after {CYCLES_MAX} cycles; say `cycles:`. It decided {self.told[-3:]}"
-                )
+                last = "; ".join(str(line.like(None)) for line in self.told[-3:])
+                raise StoryError(f"the engine is not at rest after {CYCLES_MAX} cycles; say `cycles:`. Last: {last}")
 
     def carry_out(self, decided: list[Decision]) -> None:
         """Write decisions to the cluster, unless the story says that a write fails or is late."""

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import yaml
-
 from tests.story import Story
 from tests.storytelling import Line, matches, read, retold
-from tests.storywords import StoryError, options, tokens, unknown
+from tests.storywords import StoryError, names, options, tokens, unknown
 
 ROOT = Path(__file__).resolve().parent.parent
 STORIES = "tests/scenarios"
@@ -67,7 +66,7 @@ def stories(path: Path) -> list[Told]:
         loader.dispose()
     if not isinstance(trees, list):
         raise StoryError(f"{path}: a file of stories is a list; begin each with `- name: ...`")
-    found = []
+    found: list[Told] = []
     for tree, inner in zip(trees, node.value if node is not None else (), strict=True):
         if not isinstance(tree, dict) or not tree.get("name"):
             raise StoryError(f"{path}:{inner.start_mark.line + 1}: a story begins with `- name: ...`")
@@ -141,7 +140,7 @@ def differences(story: Story, step: Tree) -> Iterator[str]:
     }
     for word, look in known.items():
         for name, value in entries(step, word):
-            expected = tokens(value) if isinstance(value, str) else lines(value)
+            expected = names(tokens(value) if isinstance(value, str) else lines(value))
             found = look(name)
             if (expected if word == "pending" else sorted(expected)) != found:
                 yield f"{word}: {{{name}: [{', '.join(expected)}]}} is not so, but {{{name}: [{', '.join(found)}]}}"

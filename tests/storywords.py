@@ -379,6 +379,18 @@ def requeued(text: str) -> Requeued | None:
     return None if text == "none" else Requeued(truth(may), reason)
 
 
+def reason_and_message(text: str) -> tuple[str, str]:
+    """The two halves of `Reason:message`; the message may be missing."""
+    reason, _, message = text.partition(":")
+    return reason, message
+
+
+def evicted(text: str, now: Instant) -> Evicted | None:
+    """The Evicted condition: `Reason`, `Reason:message` or `none`."""
+    reason, message = reason_and_message(text)
+    return None if text == "none" else Evicted(reason, now, message)
+
+
 Setter = Callable[[str, Workload, Instant], dict[str, object]]
 
 WORKLOAD_WORDS: dict[str, Setter] = {
@@ -402,14 +414,14 @@ WORKLOAD_WORDS: dict[str, Setter] = {
     "check": lambda v, w, now: with_check(w, v, now),
     "ready": lambda v, w, now: {"pods_ready": PodsReady(True, "PodsReady" if v == "true" else v, now)},
     "unready": lambda v, w, now: {"pods_ready": PodsReady(False, "WaitForStart" if v == "true" else v, now)},
-    "evicted": lambda v, w, now: {"evicted": None if v == "none" else Evicted(v, now)},
+    "evicted": lambda v, w, now: {"evicted": evicted(v, now)},
     "preempted": lambda v, w, now: {"preempted": None if v == "none" else Preempted(v, now)},
     "requeued": lambda v, w, now: {"requeued": requeued(v)},
     "requeue_in": lambda v, w, now: {"requeue_at": None if v == "none" else Instant(now + micros(v))},
     "count": lambda v, w, now: {"requeue_count": whole(v)},
-    "waiting": lambda v, w, now: {"waiting": None if v == "none" else Waiting(*(v.split(":", 1) + [""])[:2])},
+    "waiting": lambda v, w, now: {"waiting": None if v == "none" else Waiting(*reason_and_message(v))},
     "deactivation": lambda v, w, now: {
-        "deactivation": None if v == "none" else DeactivationTarget(*(v.split(":", 1) + [""])[:2])
+        "deactivation": None if v == "none" else DeactivationTarget(*reason_and_message(v))
     },
 }
 """Words of a workload, and what each one changes."""
@@ -421,7 +433,8 @@ SPEC_FIELDS = frozenset({"priority", "active", "local_queue", "max_run", "pod_se
 def workload(words: list[str], before: Workload, now: Instant) -> Workload:
     """A workload as it is once these words are true of it."""
     pods: list[tuple[str, int, list[str]]] = []
-    found, changed = before, set()
+    found = before
+    changed: set[str] = set()
     for token in words:
         word, value = split(token)
         start = POD_SET.fullmatch(token)

@@ -178,6 +178,11 @@ def workloads(draw: st.DrawFn, number: int) -> Workload:
     )
 
 
+def starts(decision: Decision) -> bool:
+    """Whether a decision gives a workload quota that it did not have."""
+    return isinstance(decision, Reserve) or (isinstance(decision, Admit) and not decision.reserved_before)
+
+
 class EngineMachine(RuleBasedStateMachine):
     """A cluster around one engine."""
 
@@ -422,10 +427,9 @@ class EngineMachine(RuleBasedStateMachine):
             self.now = max(self.now, wake)
 
     def ask(self) -> list[Decision]:
-        before = {key: item.place for key, item in self.engine.world.items.items()}
         decisions = self.engine.decide(self.now)
         self.script.append((self.now, msgspec.json.encode(decisions)))
-        self.check(decisions, before)
+        self.check(decisions)
         return decisions
 
     @rule(refused=st.lists(st.sampled_from(KEYS), max_size=2))
@@ -466,19 +470,18 @@ class EngineMachine(RuleBasedStateMachine):
 
     # What must hold.
 
-    def check(self, decisions: list[Decision], before: dict[str, Place]) -> None:
+    def check(self, decisions: list[Decision]) -> None:
+        if not self.engine.leading:
+            assert not decisions, "only a leader decides"
+            return
         assert not list(broken(self.engine))
-        acting = self.engine.synced and self.engine.leading
-        assert acting or not decisions, "only a leader that has seen everything decides"
         if not self.fixed:
             return
         over = list(over_quota(self.engine))
         assert self.stranded or not over, "only an edit leaves usage above quota"
-        if acting and not over:
+        if not over:
             self.stranded = False
-        started = {
-            d.workload for d in decisions if isinstance(d, Admit | Reserve) and before[d.workload] < Place.HOLDING
-        }
+        started = {decision.workload for decision in decisions if starts(decision)}
         if started and over:
             self.check_that_nobody_started_into_debt(started)
         self.check_that_victims_do_not_come_back(decisions)
@@ -510,7 +513,7 @@ class EngineMachine(RuleBasedStateMachine):
                 self.preempted.pop(decision.workload, None)
                 if decision.by:
                     self.preempted[decision.workload] = decision.by
-            elif isinstance(decision, Admit | Reserve):
+            elif starts(decision):
                 preemptor = world.items.get(self.preempted.pop(decision.workload, ""))
                 if preemptor is None or preemptor.claim is None:
                     continue

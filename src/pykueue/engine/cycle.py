@@ -29,21 +29,36 @@ from pykueue.engine.model import Policy
 from pykueue.engine.order import head_key
 from pykueue.engine.pending import Outcome
 from pykueue.engine.preempt import Search, Victim
-from pykueue.engine.quota import Node, Tree, path, usage_of
+from pykueue.engine.quota import Forest, Node, Tree, path, usage_of
 from pykueue.engine.snapshot import Snapshot, fits
 from pykueue.engine.wording import preempted
 from pykueue.engine.world import World
 
 
+class Scene:
+    """What one tree looks like in the course of a cycle."""
+
+    __slots__ = ("admitted", "claimed", "pledged", "snapshot", "tree")
+
+    def __init__(self, tree: Tree, forest: Forest) -> None:
+        self.tree = tree
+        self.snapshot = Snapshot(forest)
+        self.claimed: dict[str, Item] = {}
+        """Victims that an earlier head of this cycle was promised."""
+        self.admitted: list[tuple[Node, tuple[tuple[int, int], ...]]] = []
+        self.pledged = False
+        """Whether the snapshot shows room that is not free yet."""
+
+
 class Entry:
     """A head on its way through a cycle."""
 
-    __slots__ = ("deferred", "item", "outcome", "plan", "planner", "queue", "reason", "tree", "victims", "why")
+    __slots__ = ("deferred", "item", "outcome", "plan", "planner", "queue", "reason", "scene", "victims", "why")
 
-    def __init__(self, item: Item, queue: Node, tree: Tree) -> None:
+    def __init__(self, item: Item, queue: Node, scene: Scene) -> None:
         self.item = item
         self.queue = queue
-        self.tree = tree
+        self.scene = scene
         self.plan: Plan | None = None
         self.planner: Planner | None = None
         self.victims: tuple[Victim, ...] = ()
@@ -70,21 +85,16 @@ class Cycle:
         self.world = world
         self.options = world.options
         self.now = now
-        self.snapshot = Snapshot(world.forest)
         self.decisions: list[Decision] = []
         self.entries: list[Entry] = []
-        self.claimed: dict[str, Item] = {}
-        """Victims that an earlier head of this cycle was promised."""
-        self.admitted: list[tuple[Node, tuple[tuple[int, int], ...]]] = []
-        self.pledged = False
-        """Whether the snapshot shows room that is not free yet."""
         self.holds_admission = False
 
     def run(self, trees: list[Tree]) -> None:
         """Decide on the heads of these trees, and leave the live tree as it was."""
-        for tree in trees:
-            tree.cycle += 1
-            self.entries.extend(self.heads(tree))
+        scenes = [Scene(tree, self.world.forest) for tree in trees]
+        for scene in scenes:
+            scene.tree.cycle += 1
+            self.entries.extend(self.heads(scene))
         for entry in self.entries:
             self.apply_claim(entry)
         for entry in self.entries:
@@ -92,16 +102,18 @@ class Cycle:
         nominated = [entry for entry in self.entries if entry.plan is not None]
         for entry in sorted(nominated, key=self.order):
             self.consider(entry)
-        self.snapshot.rewind(0)
+        for scene in scenes:
+            scene.snapshot.rewind(0)
 
-    def heads(self, tree: Tree) -> list[Entry]:
+    def heads(self, scene: Scene) -> list[Entry]:
         """The next workload of each ClusterQueue of a tree."""
         found = []
+        tree = scene.tree
         for queue in tree.queues:
             pending = self.world.pending.get(queue.name)
             item = pending.head() if pending is not None and self.world.can_admit(queue) else None
             if item is not None:
-                found.append(Entry(item, queue, tree))
+                found.append(Entry(item, queue, scene))
             if pending is not None and pending.preemptor is not None and pending.preemptor is not item:
                 # A claim belongs to a head: one that another workload was put before must not block the rest.
                 pending.preemptor.claim = None
@@ -121,21 +133,23 @@ class Cycle:
         claim = entry.item.claim
         if claim is None or not self.options.reserve_for_preemptor:
             return
-        self.pledged = True
+        entry.scene.pledged = True
+        snapshot = entry.scene.snapshot
         for victim in claim.victims:
-            if victim.key not in self.snapshot.gone and self.holds(victim):
-                self.snapshot.leave(victim)
-        self.snapshot.book(entry.queue, claim.usage)
+            if victim.key not in snapshot.gone and self.holds(victim):
+                snapshot.leave(victim)
+        snapshot.book(entry.queue, claim.usage)
 
     def lift_claim(self, entry: Entry) -> None:
         """Show a waiting preemptor the world without its own claim, in which it looks again for itself."""
         claim = entry.item.claim
         if claim is None or not self.options.reserve_for_preemptor:
             return
-        self.snapshot.unbook(entry.queue, claim.usage)
+        snapshot = entry.scene.snapshot
+        snapshot.unbook(entry.queue, claim.usage)
         for victim in claim.victims:
-            if victim.key in self.snapshot.gone and self.holds(victim):
-                self.snapshot.come_back(victim)
+            if victim.key in snapshot.gone and self.holds(victim):
+                snapshot.come_back(victim)
 
     def holds(self, victim: Item) -> bool:
         """Whether a victim still has its room."""
@@ -144,7 +158,7 @@ class Cycle:
 
     def nominate(self, entry: Entry) -> None:
         """Check a head, and plan it against the world as it is at the start of the cycle."""
-        item, tree = entry.item, entry.tree
+        item, tree = entry.item, entry.scene.tree
         if item.seen_at != tree.version:
             item.seen_at, item.starts = tree.version, []
         if outdated(item, entry.queue, tree.cycle, self.options):
@@ -153,7 +167,7 @@ class Cycle:
         if not self.passes(entry):
             return
         self.lift_claim(entry)
-        search = Search(self.snapshot, entry.queue, item, self.now)
+        search = Search(entry.scene.snapshot, entry.queue, item, self.now)
         entry.planner = Planner(entry.queue, item, self.world.flavors, self.world.epoch, search, self.options)
         entry.plan, entry.victims = entry.planner.best()
         self.apply_claim(entry)
@@ -193,7 +207,7 @@ class Cycle:
             why = Unassigned(plan.obstacles(), inadequate=True)
             entry.ends(Outcome.NO_VICTIMS, WaitReason.WAITING_FOR_QUOTA, why)
             self.reserve_for_blocked(entry)
-        elif any(victim.item.key in self.claimed for victim in entry.victims):
+        elif any(victim.item.key in entry.scene.claimed for victim in entry.victims):
             entry.ends(Outcome.CONTENDED, WaitReason.WAITING_FOR_QUOTA, Overlap())
             self.skipped(entry)
         elif not self.still_fits(entry):
@@ -212,7 +226,8 @@ class Cycle:
     def replan(self, entry: Entry) -> None:
         """Plan again, on the same flavors, when victims are already promised to a head before this one."""
         # spec: CYC-2
-        overlap = any(victim.item.key in self.claimed for victim in entry.victims)
+        scene = entry.scene
+        overlap = any(victim.item.key in scene.claimed for victim in entry.victims)
         if not overlap or not self.options.recompute_overlap:
             return
         assert entry.plan is not None, "only a planned head has victims"
@@ -224,8 +239,8 @@ class Cycle:
         }
         counts = [part.count for part in entry.plan.pod_sets]
         entry.item.bookmark = None
-        with self.snapshot.without(self.claimed.values()):
-            entry.planner.search = Search(self.snapshot, entry.queue, entry.item, self.now)
+        with scene.snapshot.without(scene.claimed.values()):
+            entry.planner.search = Search(scene.snapshot, entry.queue, entry.item, self.now)
             entry.plan = entry.planner.plan(counts, pinned)
             entry.victims = entry.planner.victims(entry.plan)
         entry.deferred = entry.plan.fits
@@ -233,24 +248,27 @@ class Cycle:
     def still_fits(self, entry: Entry) -> bool:
         """Whether there is room beside the heads before this one, once everyone who was told to leave has left."""
         # spec: CYC-4
-        leaving = [*self.claimed.values(), *(victim.item for victim in entry.victims)]
-        with self.snapshot.without(leaving):
-            if not fits(entry.queue, entry.usage()):
-                return False
-        if entry.victims or not self.pledged or not self.options.admit_into_free_room_only:
-            return True
+        scene, usage = entry.scene, entry.usage()
+        if scene.claimed or entry.victims:
+            with scene.snapshot.without([*scene.claimed.values(), *(victim.item for victim in entry.victims)]):
+                fit = fits(entry.queue, usage)
+        else:
+            fit = fits(entry.queue, usage)
+        if not fit or entry.victims or not scene.pledged or not self.options.admit_into_free_room_only:
+            return fit
         return self.fits_now(entry)
 
     def fits_now(self, entry: Entry) -> bool:
         """Whether there is room this moment, with every victim still there."""
-        journal = list(self.snapshot.journal)
-        self.snapshot.rewind(0)
-        for queue, usage in self.admitted:
-            self.snapshot.book(queue, usage)
+        snapshot = entry.scene.snapshot
+        journal = list(snapshot.journal)
+        snapshot.rewind(0)
+        for queue, usage in entry.scene.admitted:
+            snapshot.book(queue, usage)
         answer = fits(entry.queue, entry.usage())
-        self.snapshot.rewind(0)
+        snapshot.rewind(0)
         for queue, booking, booked in journal:
-            (self.snapshot.book if booked else self.snapshot.unbook)(queue, booking)
+            (snapshot.book if booked else snapshot.unbook)(queue, booking)
         return answer
 
     def reserve_for_blocked(self, entry: Entry) -> None:
@@ -273,28 +291,28 @@ class Cycle:
                     kept[fr] = max(0, kept[fr])
             else:
                 kept[fr] = amount
-        self.snapshot.book(queue, usage_of(kept))
+        entry.scene.snapshot.book(queue, usage_of(kept))
 
     def wait_for_others(self, entry: Entry) -> None:
         """It will fit when victims of other heads have left: keep its place."""
         entry.ends(Outcome.PENDING_PREEMPTION, WaitReason.WAITING_FOR_PREEMPTED, DeferredFit())
         entry.item.bookmark = None
         entry.item.claim = Claim(entry.usage(), ())
-        self.pledged = True
-        self.snapshot.book(entry.queue, entry.usage())
+        entry.scene.pledged = True
+        entry.scene.snapshot.book(entry.queue, entry.usage())
 
     def preempt(self, entry: Entry) -> None:
         """Tell the victims to leave, and keep their room for this head. It starts in a later cycle."""
         plan, item = entry.plan, entry.item
         assert plan is not None, "only a planned head preempts"
         for victim in entry.victims:
-            self.claimed[victim.item.key] = victim.item
+            entry.scene.claimed[victim.item.key] = victim.item
             if victim.item.workload.evicted is None:
                 self.decisions.append(self.eviction(entry, victim))
         item.bookmark = None
         item.claim = Claim(entry.usage(), tuple(victim.item for victim in entry.victims))
-        self.pledged = True
-        self.snapshot.book(entry.queue, entry.usage())
+        entry.scene.pledged = True
+        entry.scene.snapshot.book(entry.queue, entry.usage())
         why = Unassigned(plan.obstacles(), victims=len(entry.victims))
         entry.ends(Outcome.PENDING_PREEMPTION, WaitReason.WAITING_FOR_PREEMPTED, why)
 
@@ -321,8 +339,8 @@ class Cycle:
             self.skipped(entry)
             return
         usage = entry.usage()
-        self.snapshot.book(entry.queue, usage)
-        self.admitted.append((entry.queue, usage))
+        entry.scene.snapshot.book(entry.queue, usage)
+        entry.scene.admitted.append((entry.queue, usage))
         options = self.options.pods_ready
         self.holds_admission = options is not None and options.block_admission
         admission = plan.admission(entry.queue.name)

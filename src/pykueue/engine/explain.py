@@ -95,7 +95,7 @@ def because(decision: Decision, workload: Workload | None = None) -> str:
             return f"{taken(admission, borrowing)}; it starts when its AdmissionChecks are ready"
         case Admit(admission=admission, borrowing=borrowing, reserved_before=reserved_before):
             if reserved_before:
-                return f"every AdmissionCheck is ready; it uses {taken(admission, borrowing)}"
+                return f"every AdmissionCheck is ready; it {taken(admission, borrowing)}"
             return taken(admission, borrowing)
         case Evict():
             return eviction(decision)
@@ -115,21 +115,22 @@ def because(decision: Decision, workload: Workload | None = None) -> str:
 
 def taken(admission: Admission, borrowing: int) -> str:
     """What a workload was given, and where."""
-    totals: dict[tuple[str, str], int] = {}
+    totals: dict[str, dict[str, int]] = {}
     pods = 0
     for assignment in admission.assignments:
         flavors = dict(assignment.flavors)
         pods += assignment.count
         for resource, amount in assignment.usage:
-            slot = (resource, flavors.get(resource, ""))
-            totals[slot] = min(totals.get(slot, 0) + amount, UNLIMITED)
+            of_flavor = totals.setdefault(flavors.get(resource, ""), {})
+            of_flavor[resource] = min(of_flavor.get(resource, 0) + amount, UNLIMITED)
     parts = [
-        f"{amount_text(resource, amount)} {resource}" + (f" of flavor {flavor}" if flavor else "")
-        for (resource, flavor), amount in totals.items()
+        " and ".join(f"{amount_text(resource, amount)} {resource}" for resource, amount in sorted(amounts.items()))
+        + (f" of flavor {flavor}" if flavor else "")
+        for flavor, amounts in sorted(totals.items())
     ]
-    what = " and ".join(parts) or f"{pods} pod(s) that ask for nothing"
-    where = f"{what} in ClusterQueue {admission.queue}"
-    return f"{where}, part of it borrowed from its cohort" if borrowing else where
+    what = ", ".join(parts) or f"{pods} pod(s) that ask for nothing"
+    where = f"takes {what} in ClusterQueue {admission.queue}"
+    return f"{where}, some of it borrowed from its cohort" if borrowing else where
 
 
 def eviction(decision: Evict) -> str:
@@ -249,14 +250,14 @@ def unassigned(why: Unassigned, workload: Workload | None) -> str:
     several = len(why.pod_sets) > 1
     parts = []
     for pod_set in why.pod_sets:
-        text = obstacles(pod_set, None if several else workload)
+        text = obstacles(pod_set, None if several or why.victims else workload)
         parts.append(f"pod set {pod_set.pod_set} {text}" if several else text)
     text = "; ".join(parts) or "it fits into no flavor"
     if why.victims:
         count = f"{why.victims} preempted workload" + ("s" if why.victims > 1 else "")
         return f"room is on its way, {count} yet to leave ({text})"
     if why.inadequate:
-        return f"{text}; all that it may preempt would not be enough"
+        return f"{text}; preemption would not help"
     return text
 
 

@@ -1,6 +1,6 @@
 """What must hold whatever happens? Each rule lists, as sentences, where an engine's memory contradicts itself.
 
-Ask after `decide`, before anything else is observed: facts wait at the door until then. The numbers are counted anew
+Ask a leader after `decide`, before anything else is observed: until then facts wait at the door. Numbers are counted anew
 from the specs and the holders, not by the code that keeps them.
 """
 

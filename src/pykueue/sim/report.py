@@ -5,14 +5,19 @@ from typing import Final, TypeAlias
 
 from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS, UNLIMITED, Instant, amount_text, format_instant
-from pykueue.engine.decisions import Admit, Bypassed, Evict, Queued, Reserve, Unreserve, Wait, Why
+from pykueue.engine.decisions import Admit, Bypassed, Deactivate, Evict, Inactive, Queued, Reserve, Unreserve, Wait, Why
 from pykueue.engine.explain import because, reason, what_helps
-from pykueue.engine.model import ClusterQueue, LocalQueue, Workload
+from pykueue.engine.model import ClusterQueue, LocalQueue, PodSet, Workload
 from pykueue.engine.wording import message
 from pykueue.sim.world import End, Moment, Past, What
 
 SCHEMA: Final = "pykueue.io/simulation/v1"
 NO_QUEUE: Final = "(none)"
+
+FOLLOWS: Final[Mapping[What, tuple[What, ...]]] = {
+    What.RUNS: (What.STARTS,),
+    What.RELEASES: (What.PREEMPTED, What.EVICTED),
+}
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 
@@ -163,7 +168,9 @@ def line(moment: Moment, before: Moment | None, names: Names) -> Line:
         word, text, by = decision.preemption or decision.reason, decision.message, decision.by
     why = happening(moment, names) if decision is None else names.told(because(decision, moment.level))
     # A start whose pods run at once, and an eviction whose pods are gone at once, are one thing to a reader.
-    follows = {What.RUNS: (What.STARTS,), What.RELEASES: (What.PREEMPTED, What.EVICTED)}.get(moment.what, ())
+    follows: tuple[What, ...] = FOLLOWS.get(moment.what, ())
+    if isinstance(decision, Wait) and isinstance(decision.why, Inactive):
+        follows = (What.EVICTED, What.RELEASES)
     beside = before is not None and before.at == moment.at and before.what in follows
     queue = names.queues.get(key, NO_QUEUE)
     helps = tuple(names.told(one) for one in helps)
@@ -293,27 +300,40 @@ def usage_after(moment: Moment) -> Mapping[Slot, int] | None:
     return usage
 
 
+Likeness: TypeAlias = tuple[str, tuple[PodSet, ...], int]
+
+
+def likeness(level: Workload) -> Likeness:
+    """What workloads share that no decision could tell apart."""
+    return level.local_queue, level.pod_sets, level.priority
+
+
 def waiting_rows(past: Past, names: Names) -> tuple[WaitingRow, ...]:
     """Who has not come to its end, since when, why, and what would help."""
     said: dict[str, Why] = {}
     since: dict[str, Instant] = {}
+    deactivated: dict[str, str] = {}
     for moment in past.moments:
         if isinstance(moment.decision, Wait) and not isinstance(moment.decision.why, Bypassed):
             said[moment.workload] = moment.decision.why
+        if isinstance(moment.decision, Deactivate):
+            deactivated[moment.workload] = because(moment.decision)
         if moment.what not in (What.WAITS, What.RUNS):
             since[moment.workload] = moment.at
+    unfinished = [level for level in past.levels if not level.finished and level.key in since]
+    alike = {likeness(level): said[level.key] for level in reversed(unfinished) if level.key in said}
     rows = []
-    for level in past.levels:
-        if level.finished or level.key not in since:
-            continue
-        state, why, helps = standing(level, past, said)
+    for level in unfinished:
+        why = said.get(level.key) or alike.get(likeness(level)) or Queued()
+        state, text, helps = standing(level, why)
+        text = text if level.active else deactivated.get(level.key, text)
         queue = names.queues[level.key]
         told = tuple(names.told(one) for one in helps)
-        rows.append(WaitingRow(level.key, names.of(level.key), queue, since[level.key], state, names.told(why), told))
+        rows.append(WaitingRow(level.key, names.of(level.key), queue, since[level.key], state, names.told(text), told))
     return tuple(rows)
 
 
-def standing(level: Workload, past: Past, said: Mapping[str, Why]) -> tuple[str, str, tuple[str, ...]]:
+def standing(level: Workload, why: Why) -> tuple[str, str, tuple[str, ...]]:
     """What an unfinished workload does, why, and what would help."""
     if level.admitted_at is not None and level.active:
         ready = level.pods_ready is not None and level.pods_ready.ready
@@ -323,17 +343,7 @@ def standing(level: Workload, past: Past, said: Mapping[str, Why]) -> tuple[str,
         return "reserves", f"AdmissionCheck {pending} is not ready", (f"see what {pending} waits for",)
     if level.requeue_at is not None and level.active:
         return "waits", f"it was evicted, and keeps away until {format_instant(level.requeue_at)}", ()
-    why = said.get(level.key) or verdict_of_like(level, past, said)
     return "waits" if level.active else "deactivated", reason(why, level), what_helps(why)
-
-
-def verdict_of_like(level: Workload, past: Past, said: Mapping[str, Why]) -> Why:
-    """What was said of a workload that no decision could tell from this one; else that it stands in line."""
-    for other in past.levels:
-        alike = other.local_queue == level.local_queue and other.pod_sets == level.pod_sets
-        if alike and other.priority == level.priority and not other.finished and other.key in said:
-            return said[other.key]
-    return Queued()
 
 
 def as_json(found: Report) -> dict[str, Json]:

@@ -132,6 +132,9 @@ class World:
     def run(self, until: Instant | None = None) -> Past:
         """Let it happen, up to an instant or until nothing is left to happen."""
         ended = self.proceed(END_OF_TIME if until is None else min(until, END_OF_TIME), bounded=until is None)
+        if ended is not End.UNTIL:
+            # The engine may have looked again at something that had long been settled; that is not part of the story.
+            self.now = self.moments[-1].at if self.moments else self.trace.start
         levels = tuple(self.level(key) for key in self.runs)
         return Past(self.trace, tuple(self.moments), self.now, ended, levels)
 
@@ -184,7 +187,7 @@ class World:
             for level in map(self.level, self.runs)
             if level.active and not level.finished and (level.admitted_at is not None or level.requeue_at is not None)
         ]
-        return all(
+        return bool(moving) and all(
             self.runs[level.key].plan.ready is None
             and self.runs[level.key].attempt >= TRIES_SHOWN
             and level.max_run is None

@@ -1,0 +1,71 @@
+"""What can I ask? The command `pykueue`; each of its commands is a module that is read when it is asked for."""
+
+from importlib import import_module, metadata
+from typing import Final
+
+import click
+
+COMMANDS: Final = {
+    "config": "pykueue.cli.config",
+    "simulate": "pykueue.cli.simulate",
+}
+"""Each command, and the module with a command of that name in it."""
+
+
+class Commands(click.Group):
+    """Commands that cost nothing until they are used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of all commands."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of this name."""
+        module = COMMANDS.get(cmd_name)
+        if module is None:
+            return None
+        found = getattr(import_module(module), cmd_name)
+        assert isinstance(found, click.Command), f"{module} has no command {cmd_name}"
+        return found
+
+
+def version() -> str:
+    """The version that is installed."""
+    try:
+        return metadata.version("pykueue")
+    except metadata.PackageNotFoundError:
+        return "(not installed)"
+
+
+def print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    """Say the version and end."""
+    if value and not ctx.resilient_parsing:
+        click.echo(f"pykueue {version()}")
+        ctx.exit()
+
+
+@click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=print_version,
+    help="Say the version and end.",
+)
+def cli() -> None:
+    """Queue batch jobs against quotas, as Kueue does.
+
+    \b
+    Example:
+      pykueue simulate examples/quickstart
+      pykueue config check config.yaml
+
+    Errors go to the standard error. Exit codes: 0, done; 1, stopped before the end (Ctrl-C, a closed pipe);
+    2, something is wrong with the input.
+    """
+
+
+def main() -> None:
+    """Run the command line."""
+    cli(prog_name="pykueue")

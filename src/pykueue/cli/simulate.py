@@ -1,0 +1,251 @@
+"""What would this cluster do? `pykueue simulate`: reads manifests, lets virtual time pass, and says what came of it."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import click
+import msgspec
+
+from pykueue.api.configtext import printable
+from pykueue.api.durations import DurationError, Micros, parse_duration
+from pykueue.base.units import Instant, amount_text, format_instant, parse_instant
+from pykueue.cli.tables import duration, elided, hanging, painted, table, wants_colour
+from pykueue.engine.explain import either
+from pykueue.sim.manifests import BYTES_MAX, Mistake
+from pykueue.sim.report import ENDINGS, Report, as_json, report
+from pykueue.sim.trace import START, Invalid, Setting, read
+from pykueue.sim.world import END_OF_TIME, End, What, World
+
+NAME_WIDTH: Final = 26
+WHAT_WIDTH: Final = 11
+SUFFIXES: Final = (".yaml", ".yml", ".json")
+MISTAKES_SHOWN_MAX: Final = 200
+COLOURS: Final = {
+    What.STARTS: "green",
+    What.RUNS: "green",
+    What.RESERVES: "cyan",
+    What.WAITS: "yellow",
+    What.PREEMPTED: "red",
+    What.EVICTED: "red",
+    What.DEACTIVATED: "red",
+}
+
+
+def length(ctx: click.Context, param: click.Parameter, value: str | None) -> Micros | None:
+    """The length of time that an option gives, or a usage error."""
+    if value is None:
+        return None
+    try:
+        found = parse_duration(value)
+    except DurationError as error:
+        raise click.BadParameter(str(error)) from error
+    if found < 0:
+        raise click.BadParameter(f"{value!r} is negative; write a time after the start, as in 1h")
+    return found
+
+
+def moment(ctx: click.Context, param: click.Parameter, value: str) -> Instant:
+    """The instant that an option gives, or a usage error."""
+    try:
+        found = parse_instant(value)
+    except (ValueError, OverflowError) as error:
+        raise click.BadParameter(f"{value!r} is no instant; write it as in 2026-01-31T12:00:00Z") from error
+    if not 0 <= found < END_OF_TIME:
+        raise click.BadParameter(f"{value!r} is out of range; use a year from 1970 to 8999")
+    return found
+
+
+@click.command()
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.option("--config", metavar="FILE", help="The controller's Configuration; it may also be among the FILEs.")
+@click.option("--feature-gates", metavar="NAME=BOOL,...", default="", help="Feature gates, as for the controller.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, help="Feeds the jitter of backoffs.")
+@click.option("--until", metavar="DURATION", callback=length, help="Stop after so long, as in 90m; by default at rest.")
+@click.option("--start", metavar="INSTANT", callback=moment, default=format_instant(START), help="When it begins.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Text or one JSON object.")
+@click.option("--explain", is_flag=True, help="Say with each wait what would help.")
+def simulate(
+    files: tuple[str, ...],
+    config: str | None,
+    feature_gates: str,
+    seed: int,
+    until: Micros | None,
+    start: Instant,
+    output: str,
+    explain: bool,
+) -> None:
+    """Say what queues would do with these jobs, without a cluster.
+
+    Each FILE holds plain manifests, YAML or JSON: ClusterQueues, LocalQueues, ResourceFlavors, Cohorts,
+    WorkloadPriorityClasses, AdmissionChecks, Namespaces, LimitRanges, RuntimeClasses, Workloads, Jobs, and the
+    controller's Configuration. A folder stands for the manifests in it, and - for the standard input.
+
+    \b
+    Annotations of a Job or Workload say how it behaves:
+      pykueue.io/arrival: 30s          when it comes (at the start)
+      pykueue.io/run-seconds: "600"    how long it runs once its pods are ready (60)
+      pykueue.io/ready-seconds: "5"    how long its pods take to be ready, or never (0)
+      pykueue.io/stop-seconds: "30"    how long its pods take to stop (0)
+      pykueue.io/checkpoint: "true"    an evicted job goes on where it was (it starts over)
+    and one of an AdmissionCheck how it answers:
+      pykueue.io/check: retry          ready, pending, retry or rejected (ready)
+
+    \b
+    Example:
+      pykueue simulate examples/preemption
+      pykueue simulate queues.yaml jobs.yaml --until 24h -o json | jq .summary
+
+    Exit codes: 0, the simulation ended; 1, it was stopped before; 2, something is wrong with the input.
+    """
+    mistakes: list[Mistake] = []
+    texts = [text for file in files for text in contents(file, mistakes)]
+    configuration = None if config is None else next(contents(config, mistakes), None)
+    try:
+        trace = read(texts, Setting(configuration, feature_gates, seed, start))
+    except Invalid as error:
+        mistakes += error.mistakes
+    if mistakes:
+        complain(mistakes)
+        sys.exit(2)
+    past = World(trace).run(None if until is None else Instant(start + until))
+    found = report(past)
+    if output == "json":
+        click.echo(msgspec.json.format(msgspec.json.encode(as_json(found)), indent=2).decode())
+    else:
+        colour = wants_colour(sys.stdout, os.environ)
+        click.echo("\n".join(rendered(found, colour=colour, explain=explain)), color=colour)
+    if found.ended is End.BOUND:
+        click.echo(f"Error: {ENDINGS[End.BOUND]}", err=True)
+        sys.exit(1)
+
+
+def contents(name: str, mistakes: list[Mistake]) -> Iterator[tuple[str, bytes]]:
+    """The name and content of a file, of each manifest in a folder, or of the standard input."""
+    if name == "-":
+        yield "<stdin>", sys.stdin.buffer.read(BYTES_MAX + 1)
+        return
+    try:
+        path = Path(name)
+        if not path.is_dir():
+            yield name, content(path)
+            return
+        inside = sorted(one for one in path.iterdir() if one.suffix in SUFFIXES and one.is_file())
+        if not inside:
+            mistakes.append(Mistake(name, f"the folder holds no manifest; their names end in {', '.join(SUFFIXES)}"))
+        for one in inside:
+            yield str(one), content(one)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        mistakes.append(Mistake(name, f"cannot be read: {reason}; check the name and your rights to it"))
+
+
+def content(path: Path) -> bytes:
+    """The bytes of a file, no more than can be used."""
+    with path.open("rb") as opened:
+        return opened.read(BYTES_MAX + 1)
+
+
+def complain(mistakes: list[Mistake]) -> None:
+    """Print all mistakes to the standard error."""
+    for mistake in mistakes[:MISTAKES_SHOWN_MAX]:
+        click.echo(printable(str(mistake)), err=True)
+    rest = len(mistakes) - MISTAKES_SHOWN_MAX
+    if rest > 0:
+        click.echo(f"and {rest} more", err=True)
+    count = "1 mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
+    click.echo(f"Error: {count}; nothing was simulated", err=True)
+
+
+def rendered(found: Report, *, colour: bool, explain: bool) -> Iterator[str]:
+    """The report as lines of text."""
+    yield from timeline(found, colour=colour, explain=explain)
+    yield ""
+    span = duration(found.end - found.start)
+    total, done = sum(one.workloads for one in found.queues), sum(one.finished for one in found.queues)
+    yield from hanging("", f"After {span}: {done} of {total} workloads finished; {ENDINGS[found.ended]}.")
+    yield from (line for note in found.notes for line in hanging("Note: ", printable(note)))
+    yield ""
+    yield from queue_table(found)
+    yield ""
+    yield from use_table(found)
+    if found.waiting:
+        yield ""
+        yield from still_waiting(found, colour=colour)
+
+
+def timeline(found: Report, *, colour: bool, explain: bool) -> Iterator[str]:
+    """What happened, one thing per line."""
+    shown = [one for one in found.lines if not one.beside]
+    names = short_names([one.name for one in found.lines] + [one.name for one in found.waiting])
+    width = min(NAME_WIDTH, max((len(names[one.name]) for one in shown), default=0))
+    clock = max((len(duration(one.at - found.start)) for one in shown), default=7)
+    for one in shown:
+        what = painted(f"{one.what.value:<{WHAT_WIDTH}}", COLOURS.get(one.what), on=colour)
+        lead = f"{duration(one.at - found.start):>{clock}}  {elided(names[one.name], width):<{width}}  "
+        plain = len(lead) + WHAT_WIDTH + 2
+        first, *rest = hanging(" " * plain, printable(one.why))
+        yield f"{lead}{what}  {first[plain:]}".rstrip()
+        yield from rest
+        if explain and one.helps:
+            yield from hanging(" " * plain + "helps: ", printable(either(one.helps)))
+
+
+def short_names(names: list[str]) -> dict[str, str]:
+    """Each name, without its namespace where all share one."""
+    spaces = {name.partition("/")[0] for name in names}
+    return {name: name.partition("/")[2] if len(spaces) == 1 else name for name in names}
+
+
+def queue_table(found: Report) -> list[str]:
+    """Waits, admissions and preemptions of each ClusterQueue; a wait is from arrival to the first start."""
+    rows = []
+    for one in found.queues:
+        wait = one.wait
+        waits = ("-", "-", "-") if wait is None else (duration(wait.mean), duration(wait.p95), duration(wait.longest))
+        counts = (one.workloads, one.admissions, one.finished, one.preempts, one.preempted, one.evicted)
+        arrived, admissions, finished, *rest = map(str, counts)
+        rows.append((one.queue, arrived, admissions, finished, *waits, *rest))
+    headers = (
+        "ClusterQueue",
+        "jobs",
+        "started",
+        "finished",
+        "wait mean",
+        "p95",
+        "max",
+        "preempts",
+        "preempted",
+        "evicted",
+    )
+    return table(headers, rows, "<>>>>>>>>>", 22)
+
+
+def use_table(found: Report) -> list[str]:
+    """How much of each quota was used."""
+    rows = [
+        (
+            one.queue,
+            one.flavor,
+            one.resource,
+            amount_text(one.resource, one.nominal),
+            "-" if one.tenths_of_percent is None else f"{one.tenths_of_percent / 10:.1f}%",
+            amount_text(one.resource, one.peak),
+        )
+        for one in found.use
+    ]
+    return table(("ClusterQueue", "flavor", "resource", "nominal", "used", "peak"), rows, "<<<>>>", 22)
+
+
+def still_waiting(found: Report, *, colour: bool) -> Iterator[str]:
+    """Who has not come to its end, why, and what would help."""
+    names = short_names([one.name for one in found.lines])
+    yield "Not finished:"
+    for one in found.waiting:
+        state = painted(one.state, "yellow", on=colour)
+        yield f"  {elided(names[one.name], 60)} {state} since {duration(one.since - found.start)}"
+        yield from hanging("    why:   ", printable(one.why))
+        if one.helps:
+            yield from hanging("    helps: ", printable(either(one.helps)))

@@ -1,0 +1,55 @@
+"""How does it look in a terminal? Rows in columns, wrapped to a width, with colours where they are wanted."""
+
+from collections.abc import Mapping, Sequence
+from textwrap import wrap
+from typing import Final, Literal, TextIO
+
+import click
+
+WIDTH: Final = 100
+GAP: Final = "  "
+ELISION: Final = ".."
+
+Align = Literal["<", ">"]
+
+
+def wants_colour(stream: TextIO, environment: Mapping[str, str]) -> bool:
+    """Whether to colour what is written there: a terminal, unless NO_COLOR says otherwise."""
+    return not environment.get("NO_COLOR") and stream.isatty()
+
+
+def painted(text: str, colour: str | None, *, on: bool) -> str:
+    """The text in this colour."""
+    return click.style(text, fg=colour) if on and colour else text
+
+
+def elided(text: str, width: int) -> str:
+    """The text, its middle left out if it is longer than this."""
+    if len(text) <= width:
+        return text
+    tail = (width - len(ELISION)) // 2
+    return text[: width - len(ELISION) - tail] + ELISION + text[len(text) - tail :]
+
+
+def duration(micros: int) -> str:
+    """A length of time as hours, minutes and seconds: 1:02:03."""
+    minutes, seconds = divmod(micros // 1_000_000, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}"
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[str]], align: str, longest: int = 30) -> list[str]:
+    """The rows under their headers; `align` has a `<` or `>` for each column."""
+    cells = [[elided(cell, longest) for cell in row] for row in rows]
+    widths = [max(len(row[index]) for row in (headers, *cells)) for index in range(len(headers))]
+    return [
+        GAP.join(f"{cell:{side}{width}}" for cell, side, width in zip(row, align, widths, strict=True)).rstrip()
+        for row in (headers, *cells)
+    ]
+
+
+def hanging(lead: str, text: str, width: int = WIDTH) -> list[str]:
+    """The text after its lead, and further lines below where it began."""
+    room = max(20, width - len(lead))
+    pieces = wrap(text, room, break_on_hyphens=False) or [""]
+    return [f"{lead}{pieces[0]}".rstrip(), *(f"{' ' * len(lead)}{piece}" for piece in pieces[1:])]
