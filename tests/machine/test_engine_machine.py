@@ -412,9 +412,12 @@ class EngineMachine(RuleBasedStateMachine):
 
     # The engine at work.
 
-    @rule(leading=st.booleans())
-    def lead(self, leading: bool) -> None:
-        self.tell(Leading(leading))
+    @rule()
+    def lose_the_lead_and_regain_it(self) -> None:
+        self.tell(Leading(False))
+        assert not self.engine.decide(self.now), "a follower decides nothing"
+        assert self.engine.next_wake() is None, "a follower waits for nothing"
+        self.tell(Leading(True))
 
     @rule(seconds=st.sampled_from((0, 1, 15, 40, 120)))
     def pass_time(self, seconds: int) -> None:
@@ -471,9 +474,6 @@ class EngineMachine(RuleBasedStateMachine):
     # What must hold.
 
     def check(self, decisions: list[Decision]) -> None:
-        if not self.engine.leading:
-            assert not decisions, "only a leader decides"
-            return
         assert not list(broken(self.engine))
         if not self.fixed:
             return

@@ -51,7 +51,6 @@ class RememberedQueue(Frozen):
     name: str
     active: bool
     generation: int
-    entries: int
     preemptor: str
     preemptor_generation: int
     sticky: bool
@@ -79,6 +78,7 @@ class Checkpoint(Frozen, tag=True):
     now: Instant
     evaluations: int
     epoch: int
+    entries: int
     facts: tuple[Seen, ...]
     items: tuple[RememberedItem, ...]
     queues: tuple[RememberedQueue, ...]
@@ -113,6 +113,7 @@ def checkpoint(engine: Engine) -> Checkpoint:
         world.now,
         engine.evaluations,
         world.epoch,
+        world.numbers.last,
         tuple(Seen(thing, world.versions.get(slot_of(thing), 0)) for thing in things),
         tuple(remembered(item, engine) for item in world.items.values()),
         tuple(remembered_queue(node, engine) for node in forest.queues.values()),
@@ -169,7 +170,6 @@ def remembered_queue(node: Node, engine: Engine) -> RememberedQueue:
         node.name,
         node.active,
         node.generation,
-        pending.entries,
         "" if pending.preemptor is None else pending.preemptor.key,
         pending.preemptor_generation,
         pending.sticky,
@@ -197,7 +197,7 @@ def restore(saved: Checkpoint) -> Engine:
     for queue in saved.queues:
         restore_queue(engine, queue)
     restore_trees(engine, saved)
-    world.epoch = saved.epoch
+    world.epoch, world.numbers.last = saved.epoch, saved.entries
     engine.timers = list(saved.timers)
     world.touched = {key: world.items[key] for key in saved.touched}
     world.to_flush = dict.fromkeys(saved.to_flush)
@@ -255,7 +255,6 @@ def restore_queue(engine: Engine, kept: RememberedQueue) -> None:
     """Bring a queue's order back."""
     world = engine.world
     pending = world.pending[kept.name]
-    pending.entries = kept.entries
     pending.preemptor = world.items.get(kept.preemptor)
     pending.preemptor_generation, pending.sticky = kept.preemptor_generation, kept.sticky
     for key, verdict in kept.parked:

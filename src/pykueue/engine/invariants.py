@@ -1,12 +1,13 @@
 """What must hold whatever happens? Each rule lists, as sentences, where an engine's memory contradicts itself.
 
-Ask a leader after `decide`, before anything else is observed: until then facts wait at the door. Numbers are counted anew
-from the specs and the holders, not by the code that keeps them.
+Ask a leader after `decide`, before anything else is observed: until then facts wait at the door. The numbers are
+counted anew from the specs and the holders, not by the code that keeps them.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 
 from pykueue.base.units import Instant
+from pykueue.engine.decisions import Bypassed, Decision, Wait
 from pykueue.engine.engine import Engine
 from pykueue.engine.flavors import Planner
 from pykueue.engine.items import Item, Place
@@ -340,12 +341,17 @@ def timers(engine: Engine) -> Iterator[str]:
         if key in engine.world.touched:
             continue
         found = review(item, engine.world, engine.world.now)
-        if found.decision is not None:
+        if found.decision is not None and not shares_a_verdict(found.decision):
             yield f"{key} is due a decision that was not made: {found.decision}"
         if found.look_again is None:
             continue
         if item.timer is None or item.timer > found.look_again or (item.timer, key) not in running:
             yield f"{key} is to be looked at again at {found.look_again}, and its timer says {item.timer}"
+
+
+def shares_a_verdict(decision: Decision) -> bool:
+    """Whether all there is to say is that a workload shares its class's verdict; that waits until it is looked at."""
+    return isinstance(decision, Wait) and isinstance(decision.why, Bypassed)
 
 
 # Who waits for nothing.

@@ -88,7 +88,7 @@ def see_queue(world: World, spec: ClusterQueue) -> None:
     world.forest.put_queue(spec)
     pending = world.pending.get(spec.name)
     if pending is None:
-        pending = world.pending[spec.name] = PendingQueue(world.options)
+        pending = world.pending[spec.name] = PendingQueue(world.options, world.numbers)
     pending.restrategize(spec.strategy)
     world.to_flush[spec.name] = None
     world.to_recheck[spec.name] = None

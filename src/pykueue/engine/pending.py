@@ -38,6 +38,20 @@ def backoff_over(workload: Workload, now: Instant) -> bool:
     return may and (workload.requeue_at is None or now >= workload.requeue_at)
 
 
+class Numbers:
+    """Numbers the entries of all queues, so that one left behind in a heap is never taken for another."""
+
+    __slots__ = ("last",)
+
+    def __init__(self) -> None:
+        self.last = 0
+
+    def next(self) -> int:
+        """A number never given before."""
+        self.last += 1
+        return self.last
+
+
 class ShapeClass:
     """The queued workloads of one shape, in order."""
 
@@ -61,8 +75,9 @@ class ShapeClass:
 class PendingQueue:
     """The pending workloads of one ClusterQueue."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, numbers: Numbers) -> None:
         self.options = options
+        self.numbers = numbers
         self.strategy = Strategy.BEST_EFFORT
         self.classes: dict[Shape | str, ShapeClass] = {}
         self.front: list[tuple[PendingKey, int, ShapeClass]] = []
@@ -72,7 +87,6 @@ class PendingQueue:
         self.preemptor: Item | None = None
         self.preemptor_generation = 0
         self.sticky = False
-        self.entries = 0
 
     def insert(self, item: Item, now: Instant) -> None:
         """Put a pending workload where it belongs. The one placement rule, also after a restart."""
@@ -80,8 +94,7 @@ class PendingQueue:
         if not backoff_over(item.workload, now):
             self.park(item)
             return
-        self.entries += 1
-        self.enter(item, self.entries)
+        self.enter(item, self.numbers.next())
 
     def enter(self, item: Item, entry: int) -> None:
         """Put a workload into its class, under this number of entry."""

@@ -18,7 +18,7 @@ from pykueue.engine.model import (
     Workload,
     effective_priority,
 )
-from pykueue.engine.pending import PendingQueue
+from pykueue.engine.pending import Numbers, PendingQueue
 from pykueue.engine.quota import Flavors, Forest, Node
 
 
@@ -32,6 +32,7 @@ class World:
         self.epoch = 0
         """Counts the changes of flavors."""
         self.pending: dict[str, PendingQueue] = {}
+        self.numbers = Numbers()
         self.local_queues: dict[str, LocalQueue] = {}
         self.members: dict[str, dict[str, Item]] = {}
         """The workloads of each LocalQueue, which need not exist."""
