@@ -4,7 +4,7 @@ The machine plays the cluster: it holds the objects, edits them, stores the engi
 lets time pass. All that it says is kept, and said again to a second engine at the end: that must decide the same.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -58,7 +58,6 @@ COHORTS = ("land", "sea")
 QUEUES = ("north", "south", "east")
 NAMESPACES = ("red", "blue")
 LOCALS = tuple(f"{namespace}/{queue}" for namespace in NAMESPACES for queue in QUEUES)
-CHECKS = ("budget",)
 KEYS = tuple(f"{namespace}/w{number}" for namespace in NAMESPACES for number in range(4))
 CYCLES_MAX = 60
 """So many cycles in a row at one instant would be an engine that does not come to rest."""
@@ -67,7 +66,8 @@ START = Instant(1_700_000_000 * MICROS)
 AMOUNT = st.integers(0, 8)
 LIMIT = st.one_of(st.none(), st.none(), AMOUNT)
 SOMETIMES = st.sampled_from((False, False, False, True))
-STOP = st.sampled_from((StopPolicy.NONE,) * 5 + (StopPolicy.HOLD, StopPolicy.DRAIN))
+RARELY = st.sampled_from((False,) * 9 + (True,))
+STOP = st.sampled_from((StopPolicy.NONE,) * 9 + (StopPolicy.HOLD, StopPolicy.DRAIN))
 
 
 @st.composite
@@ -100,7 +100,7 @@ def flavors(draw: st.DrawFn, name: str) -> Flavor:
     return Flavor(
         name,
         (("kind", name),) if draw(st.booleans()) else (),
-        (Taint("rare", "yes", "NoSchedule"),) if draw(SOMETIMES) else (),
+        (Taint("rare", "yes", "NoSchedule"),) if draw(RARELY) else (),
     )
 
 
@@ -115,7 +115,7 @@ def quotas(draw: st.DrawFn, resources: Sequence[str], names: Sequence[str], *, l
 
 @st.composite
 def queues(draw: st.DrawFn, name: str) -> ClusterQueue:
-    covered = draw(st.sampled_from((("cpu",), ("cpu",), ("cpu", "memory"), ("cpu", "pods"))))
+    covered = draw(st.sampled_from((("cpu",), ("cpu",), ("cpu",), ("cpu", "memory"), ("cpu", "pods"))))
     names = draw(st.sampled_from((FLAVORS, FLAVORS[:1], FLAVORS[::-1])))
     cohort = draw(st.sampled_from(("land", "land", "sea", "")))
     return ClusterQueue(
@@ -124,7 +124,7 @@ def queues(draw: st.DrawFn, name: str) -> ClusterQueue:
         (ResourceGroup(covered, names),),
         draw(quotas(covered, names, limits=bool(cohort))),
         draw(st.sampled_from(Strategy)),
-        draw(st.sampled_from((Selector(), Selector(), Selector((("team", "In", ("a",)),)), None))),
+        draw(st.sampled_from((Selector(),) * 6 + (Selector((("team", "In", ("a",)),)), None))),
         Preemption(
             draw(st.sampled_from((Policy.NEVER, Policy.LOWER, Policy.LOWER_OR_NEWER))),
             draw(st.sampled_from((Policy.NEVER, Policy.LOWER, Policy.ANY))),
@@ -135,7 +135,7 @@ def queues(draw: st.DrawFn, name: str) -> ClusterQueue:
             draw(st.sampled_from(Fungible)), draw(st.sampled_from(Fungible)), draw(st.sampled_from((None, *Preference)))
         ),
         draw(STOP),
-        (CheckRule("budget", draw(st.sampled_from(((), ("fast",))))),) if draw(SOMETIMES) else (),
+        (CheckRule("budget", draw(st.sampled_from(((), ("fast",))))),) if draw(RARELY) else (),
     )
 
 
@@ -150,14 +150,14 @@ def cohorts(draw: st.DrawFn, name: str) -> Cohort:
 def pod_sets(draw: st.DrawFn, name: str) -> PodSet:
     count = draw(st.sampled_from((1, 1, 2, 3, 0)))
     requests = [("cpu", draw(st.integers(0, 4)))]
-    if draw(SOMETIMES):
+    if draw(RARELY):
         requests.append(("memory", draw(st.integers(0, 4))))
     return PodSet(
         name,
         count,
         tuple(requests),
         draw(st.sampled_from((None, None, 1))),
-        (("kind", draw(st.sampled_from(FLAVORS))),) if draw(SOMETIMES) else (),
+        (("kind", draw(st.sampled_from(FLAVORS))),) if draw(RARELY) else (),
         tolerations=(Toleration("rare", "Exists"),) if draw(st.booleans()) else (),
     )
 
@@ -173,9 +173,21 @@ def workloads(draw: st.DrawFn, number: int) -> Workload:
         Instant(START + draw(st.integers(0, 5)) * MICROS),
         tuple(draw(pod_sets(name)) for name in names),
         draw(st.integers(-1, 2)),
-        gated_by=draw(st.sampled_from(("", "", "", "gate"))),
-        max_run=draw(st.sampled_from((None, None, Seconds(45)))),
+        gated_by="gate" if draw(RARELY) else "",
+        max_run=Seconds(45) if draw(SOMETIMES) else None,
     )
+
+
+CHANGES: Mapping[str, st.SearchStrategy[Thing]] = {
+    "queue": st.sampled_from(QUEUES).flatmap(queues),
+    "cohort": st.sampled_from(COHORTS).flatmap(cohorts),
+    "flavor": st.sampled_from(FLAVORS).flatmap(flavors),
+    "local": st.builds(LocalQueue, st.sampled_from(LOCALS), st.sampled_from(QUEUES), STOP, RARELY),
+    "namespace": st.builds(
+        Namespace, st.sampled_from(NAMESPACES), st.sampled_from(("a", "b")).map(lambda team: (("team", team),))
+    ),
+    "check": st.builds(Check, st.just("budget"), st.booleans()),
+}
 
 
 def starts(decision: Decision) -> bool:
@@ -212,16 +224,19 @@ class EngineMachine(RuleBasedStateMachine):
     def begin(self, data: st.DataObject) -> None:
         """Most of a cluster, so that workloads have somewhere to go from the first step on."""
         self.start(data.draw(options()))
+        for name in QUEUES:
+            self.see(data.draw(queues(name)))
+        self.put_the_rest_in_order()
+        self.tell(Synced())
+
+    def put_the_rest_in_order(self) -> None:
         for name in FLAVORS:
-            self.see(data.draw(flavors(name)))
+            self.see(Flavor(name, (("kind", name),)))
         for name in NAMESPACES:
             self.see(Namespace(name, (("team", "a"),)))
         self.see(Check("budget", active=True))
-        for name in QUEUES:
-            self.see(data.draw(queues(name)))
         for key in LOCALS:
             self.see(LocalQueue(key, key.partition("/")[2]))
-        self.tell(Synced())
 
     # What the cluster says.
 
@@ -254,59 +269,44 @@ class EngineMachine(RuleBasedStateMachine):
 
     # Objects.
 
-    @rule(name=st.sampled_from(FLAVORS), data=st.data(), gone=SOMETIMES)
-    def change_flavor(self, name: str, data: st.DataObject, gone: bool) -> None:
+    @rule(data=st.data(), kind=st.sampled_from(("queue", "queue", "cohort", "flavor", "local", "namespace", "check")))
+    def change_an_object(self, data: st.DataObject, kind: str) -> None:
+        gone = data.draw(RARELY)
+        if kind in ("queue", "cohort"):
+            self.stranded, self.preempted = True, {}
+        thing = data.draw(CHANGES[kind])
         if gone:
-            self.tell(Gone("Flavor", name))
+            name = thing.key if isinstance(thing, LocalQueue) else thing.name
+            self.tell(Gone(type(thing).__name__, name))
         else:
-            self.see(data.draw(flavors(name)))
+            self.see(thing)
 
-    @rule(name=st.sampled_from(COHORTS), data=st.data(), gone=SOMETIMES)
-    def change_cohort(self, name: str, data: st.DataObject, gone: bool) -> None:
-        self.stranded, self.preempted = True, {}
-        if gone:
-            self.tell(Gone("Cohort", name))
-        else:
-            self.see(data.draw(cohorts(name)))
-
-    @rule(name=st.sampled_from(QUEUES), data=st.data(), gone=SOMETIMES)
-    def change_queue(self, name: str, data: st.DataObject, gone: bool) -> None:
-        self.stranded, self.preempted = True, {}
-        if gone:
-            self.tell(Gone("ClusterQueue", name))
-        else:
-            self.see(data.draw(queues(name)))
-
-    @rule(key=st.sampled_from(LOCALS), queue=st.sampled_from(QUEUES), stop=STOP, gone=SOMETIMES, terminating=SOMETIMES)
-    def change_local_queue(self, key: str, queue: str, stop: StopPolicy, gone: bool, terminating: bool) -> None:
-        if gone:
-            self.tell(Gone("LocalQueue", key))
-        else:
-            self.see(LocalQueue(key, queue, stop, terminating))
-
-    @rule(name=st.sampled_from(NAMESPACES), team=st.sampled_from(("a", "b")), gone=SOMETIMES)
-    def change_namespace(self, name: str, team: str, gone: bool) -> None:
-        if gone:
-            self.tell(Gone("Namespace", name))
-        else:
-            self.see(Namespace(name, (("team", team),)))
-
-    @rule(active=st.booleans(), gone=SOMETIMES)
-    def change_check(self, active: bool, gone: bool) -> None:
-        if gone:
-            self.tell(Gone("Check", "budget"))
-        else:
-            self.see(Check("budget", active))
+    @rule()
+    def repair(self) -> None:
+        """What a disturbance took away is there again, so that it is not the end of the story."""
+        self.put_the_rest_in_order()
 
     # Workloads.
 
+    @rule(data=st.data(), several=st.integers(1, 4))
+    def create(self, data: st.DataObject, several: int) -> None:
+        for _ in range(several):
+            self.uids += 1
+            workload = data.draw(workloads(self.uids))
+            if workload.key not in self.store:
+                self.store[workload.key] = workload
+                self.see(workload)
+        self.decide_until_quiet()
+
     @rule(data=st.data())
-    def create(self, data: st.DataObject) -> None:
+    def create_an_important_one(self, data: st.DataObject) -> None:
+        """Who finds no room for this one may have to make it."""
         self.uids += 1
-        workload = data.draw(workloads(self.uids))
+        workload = replace(data.draw(workloads(self.uids)), priority=5, gated_by="")
         if workload.key not in self.store:
             self.store[workload.key] = workload
             self.see(workload)
+            self.decide_until_quiet()
 
     @rule(data=st.data())
     def create_several_alike(self, data: st.DataObject) -> None:

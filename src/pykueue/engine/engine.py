@@ -174,17 +174,24 @@ class Engine:
 
     def put_back(self, entry: Entry, outcome: Outcome, decisions: list[Decision]) -> None:
         """A head stays pending: say why, and put it where it is tried again when that can help."""
-        item, options = entry.item, self.world.options
+        item, world = entry.item, self.world
         assert entry.why is not None, "a head that stays pending has a reason"
-        wait = tell(item, self.world, entry.reason, entry.why, self.world.now)
-        bookmark = item.bookmark
-        resumed = entry.plan is not None and entry.plan.resumed
-        if outcome in SHARED and options.wrap_scan and resumed and not (bookmark is not None and bookmark.pending()):
-            item.bookmark, outcome = None, Outcome.CONTENDED
-        self.world.pending[entry.queue.name].requeue(item, outcome, entry.reason, self.world.now)
+        wait = tell(item, world, entry.reason, entry.why, world.now)
+        if self.is_half_told(entry, outcome):
+            # What only some of the flavors said is no verdict. The first flavors are tried next, unless they just were.
+            wait, item.bookmark = None, None
+            outcome = outcome if None in item.starts else Outcome.CONTENDED
+        world.pending[entry.queue.name].requeue(item, outcome, entry.reason, world.now)
         if wait is not None:
             decisions.append(wait)
             self.assume(item, wait)
+
+    def is_half_told(self, entry: Entry, outcome: Outcome) -> bool:
+        """Whether a head failed in a scan that began half-way and has come to the last flavor."""
+        bookmark = entry.item.bookmark
+        untried = bookmark is not None and bookmark.pending()
+        resumed = entry.plan is not None and entry.plan.resumed
+        return self.world.options.wrap_scan and outcome in SHARED and resumed and not untried
 
     def is_restless(self, tree: Tree) -> bool:
         """Whether another cycle over a tree could decide anything that the last one did not."""

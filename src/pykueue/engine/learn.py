@@ -147,7 +147,7 @@ def see_workload(world: World, workload: Workload, version: int) -> None:
         if not version or version > item.version:
             item.buffered = (workload, version)
         return
-    elif version and version <= item.version:
+    elif version and version < item.version:
         return
     else:
         item.version = version

@@ -105,7 +105,7 @@ def leave_place(world: World, item: Item) -> None:
         if queue is not None and queue.tree is not None:
             queue.tree.touch()
     item.place, item.queue, item.usage, item.frs = Place.IDLE, "", (), frozenset()
-    world.not_ready.pop(item.key, None)
+    note_readiness(world, item)
 
 
 def note_readiness(world: World, item: Item) -> None:
@@ -113,12 +113,9 @@ def note_readiness(world: World, item: Item) -> None:
     options = world.options.pods_ready
     if options is None or not options.block_admission:
         return
-    blocking = bool(world.not_ready)
     if item.place is Place.HOLDING and not world.is_ready(item.workload):
         world.not_ready[item.key] = item
-    else:
-        world.not_ready.pop(item.key, None)
-    if blocking and not world.not_ready:
+    elif world.not_ready.pop(item.key, None) is not None and not world.not_ready:
         for tree in world.forest.trees:
             tree.touch()
 
