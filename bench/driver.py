@@ -28,14 +28,13 @@ class Driver:
         self.now = Instant(0)
         self.cycles = self.admitted = self.evicted = self.waits = self.finished = 0
 
-    def run(self) -> None:
-        """Go on until nothing is left to happen."""
-        while self.events:
-            self.now = self.events[0][0]
-            while self.events and self.events[0][0] == self.now:
-                _, attempt, key = heappop(self.events)
-                self.happen(key, attempt)
-            self.settle()
+    def step(self) -> None:
+        """Go on to the next instant at which something happens, and through it."""
+        self.now = self.events[0][0]
+        while self.events and self.events[0][0] == self.now:
+            _, attempt, key = heappop(self.events)
+            self.happen(key, attempt)
+        self.settle()
 
     def happen(self, key: str, attempt: int) -> None:
         """A workload is created, or the attempt that it is making ends well."""

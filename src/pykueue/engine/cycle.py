@@ -187,8 +187,10 @@ class Cycle:
         elif not world.serves(entry.queue, workload.namespace):
             why = NamespaceMismatch(entry.queue.name)
             entry.ends(Outcome.NAMESPACE_MISMATCH, WaitReason.MISCONFIGURED, why)
-        elif workload.unbuilt or workload.problem:
-            entry.ends(Outcome.INVALID, WaitReason.MISCONFIGURED, Invalid(workload.unbuilt or workload.problem))
+        elif workload.unbuilt:
+            entry.ends(Outcome.UNSUPPORTED, WaitReason.MISCONFIGURED, Invalid(workload.unbuilt))
+        elif workload.problem:
+            entry.ends(Outcome.INVALID, WaitReason.MISCONFIGURED, Invalid(workload.problem))
         return entry.outcome is None
 
     def consider(self, entry: Entry) -> None:

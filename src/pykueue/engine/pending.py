@@ -20,6 +20,7 @@ class Outcome(Enum):
 
     INVALID = "nomination checks failed"
     NAMESPACE_MISMATCH = "the queue does not serve the namespace"
+    UNSUPPORTED = "it asks for what this version cannot do"
     NO_FIT = "no flavor fits"
     NO_VICTIMS = "preemption would be needed, and nobody can be preempted"
     PENDING_PREEMPTION = "victims are leaving"
@@ -28,6 +29,8 @@ class Outcome(Enum):
 
 SHARED = frozenset({Outcome.NO_FIT, Outcome.NO_VICTIMS})
 """Outcomes that hold for every workload of the same shape."""
+ASIDE = frozenset({Outcome.NAMESPACE_MISMATCH, Outcome.UNSUPPORTED})
+"""Outcomes for which even the head of a strict queue steps aside."""
 IMMEDIATE = frozenset({Outcome.PENDING_PREEMPTION, Outcome.CONTENDED})
 """Outcomes after which a workload is tried again in the next cycle."""
 
@@ -162,7 +165,7 @@ class PendingQueue:
         self.take_out(item)
         if outcome is Outcome.PENDING_PREEMPTION:
             self.remember_preemptor(item)
-        strict = self.strategy is Strategy.STRICT and outcome is not Outcome.NAMESPACE_MISMATCH
+        strict = self.strategy is Strategy.STRICT and outcome not in ASIDE
         untried = item.bookmark is not None and item.bookmark.pending()
         if outcome in IMMEDIATE or strict or untried:
             self.insert(item, now)
