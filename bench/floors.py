@@ -56,7 +56,8 @@ class Result(Frozen):
         sign = ">=" if self.floor.at_least else "<="
         asked = f"{sign} {number(self.floor.effective(self.slowness))}"
         verdict = "ok" if self.ok else "MISSED"
-        return f"{self.floor.name:<16} {asked:>10}  {number(self.measured):>9} {self.floor.unit:<24} {verdict:<7} {self.note}"
+        measured = f"{number(self.measured):>9} {self.floor.unit:<14}"
+        return f"{self.floor.name:<17} {asked:>9} {measured} {verdict:<6} {self.note}"
 
 
 def number(value: float) -> str:

@@ -1,4 +1,4 @@
-"""What is scheduled in a benchmark? Clusters and workloads of known shape, among them those Kueue measures itself with."""
+"""What is scheduled in a benchmark? Clusters and workloads of known shape, among them those of Kueue's own tests."""
 
 from collections.abc import Iterator
 
@@ -76,7 +76,9 @@ class Arrival(Frozen):
     run_micros: int
 
 
-def queue(name: str, nominal: int, *, cohort: str = "", limit: int | None = None, preemption: Preemption) -> ClusterQueue:
+def queue(
+    name: str, nominal: int, *, cohort: str = "", limit: int | None = None, preemption: Preemption
+) -> ClusterQueue:
     """A ClusterQueue with so many cores of one flavor."""
     return ClusterQueue(
         name,

@@ -38,6 +38,7 @@ class RememberedItem(Frozen):
     buffered: tuple[Workload, int] | None = None
     bookmark: Bookmark | None = None
     claim: RememberedClaim | None = None
+    resting: bool = False
     seen_at: int = -1
     starts: tuple[Tried | None, ...] = ()
     timer: Instant | None = None
@@ -150,6 +151,7 @@ def remembered(item: Item, engine: Engine) -> RememberedItem:
         item.buffered,
         item.bookmark,
         kept,
+        item.queue in engine.world.pending and item.key in engine.world.pending[item.queue].resting,
         item.seen_at,
         tuple(item.starts),
         item.timer,
@@ -247,6 +249,8 @@ def restore_place(engine: Engine, kept: RememberedItem) -> None:
         world.forest.hold(world.forest.queues[kept.queue], item)
     elif kept.place is Place.PARKED:
         world.pending[kept.queue].park(item)
+        if kept.resting:
+            world.pending[kept.queue].resting.add(item.key)
     elif kept.place is Place.QUEUED:
         world.pending[kept.queue].enter(item, kept.entry)
 

@@ -38,7 +38,7 @@ from pykueue.engine.world import World
 class Scene:
     """What one tree looks like in the course of a cycle."""
 
-    __slots__ = ("admitted", "claimed", "pledged", "snapshot", "tree")
+    __slots__ = ("admitted", "claimed", "lends", "pledged", "snapshot", "tree")
 
     def __init__(self, tree: Tree, forest: Forest) -> None:
         self.tree = tree
@@ -48,6 +48,8 @@ class Scene:
         self.admitted: list[tuple[Node, tuple[tuple[int, int], ...]]] = []
         self.pledged = False
         """Whether the snapshot shows room that is not free yet."""
+        self.lends = True
+        """Whether every head so far has borrowed."""
 
 
 class Entry:
@@ -212,7 +214,7 @@ class Cycle:
         elif any(victim.item.key in entry.scene.claimed for victim in entry.victims):
             entry.ends(Outcome.CONTENDED, WaitReason.WAITING_FOR_QUOTA, Overlap())
             self.skipped(entry)
-        elif not self.still_fits(entry):
+        elif self.may_not_borrow(entry, plan) or not self.still_fits(entry):
             entry.ends(Outcome.CONTENDED, WaitReason.WAITING_FOR_QUOTA, NoLongerFits())
             self.skipped(entry)
         elif entry.victims:
@@ -272,6 +274,12 @@ class Cycle:
         for queue, booking, booked in journal:
             (snapshot.book if booked else snapshot.unbook)(queue, booking)
         return answer
+
+    def may_not_borrow(self, entry: Entry, plan: Plan) -> bool:
+        """Whether an earlier head that borrows nothing keeps the rest of its tree from borrowing in this cycle."""
+        if plan.borrowing == 0:
+            entry.scene.lends = False
+        return self.options.block_borrowing and plan.borrowing > 0 and not entry.scene.lends
 
     def reserve_for_blocked(self, entry: Entry) -> None:
         """Keep a blocked head's quota from being lent in this cycle, unless it can always be taken back."""

@@ -73,7 +73,7 @@ class Engine:
         while self.world.touched:
             item = self.world.touched.pop(next(iter(self.world.touched)))
             self.attend(item, decisions)
-        self.world.forest.refresh()
+        self.redo_trees()
         self.flush()
         trees = [tree for tree in self.world.forest.trees if tree.dirty]
         if trees:
@@ -112,13 +112,16 @@ class Engine:
                 if active:
                     self.world.to_flush[name] = None
                 touch_members_of_queue(self.world, name)
-        cut_off_before = {name for name, queue in world.forest.queues.items() if queue.tree is None}
-        if world.forest.stale:
-            world.forest.refresh()
-            for name, queue in world.forest.queues.items():
-                if (queue.tree is None) is not (name in cut_off_before):
-                    touch_members_of_queue(self.world, name)
-                    world.to_flush[name] = None
+        cut_off = {name for name, queue in world.forest.queues.items() if queue.tree is None}
+        self.redo_trees()
+        for name, queue in world.forest.queues.items():
+            if (queue.tree is None) is not (name in cut_off):
+                touch_members_of_queue(world, name)
+
+    def redo_trees(self) -> None:
+        """Redo the trees that edits touched, and try everyone in them again."""
+        for tree in self.world.forest.refresh():
+            self.world.to_flush.update(dict.fromkeys(queue.name for queue in tree.queues))
 
     def attend(self, item: Item, decisions: list[Decision]) -> None:
         """Put a workload in its place, then follow its life as far as it goes at this instant."""

@@ -95,7 +95,7 @@ def because(decision: Decision, workload: Workload | None = None) -> str:
             return f"{taken(admission, borrowing)}; it starts when its AdmissionChecks are ready"
         case Admit(admission=admission, borrowing=borrowing, reserved_before=reserved_before):
             if reserved_before:
-                return f"every AdmissionCheck is ready; it {taken(admission, borrowing)}"
+                return "its AdmissionChecks are ready"
             return taken(admission, borrowing)
         case Evict():
             return eviction(decision)

@@ -7,7 +7,6 @@ from pykueue.engine.model import Check, ClusterQueue, Cohort, Flavor, LocalQueue
 from pykueue.engine.order import queue_stamp
 from pykueue.engine.pending import PendingQueue
 from pykueue.engine.places import leave_place
-from pykueue.engine.quota import Node
 from pykueue.engine.world import World
 
 
@@ -69,12 +68,8 @@ def recheck_users_of_check(world: World, check: str) -> None:
 def see_cohort(world: World, cohort: Cohort) -> None:
     """A cohort is like this; its whole tree is tried again, and so is the one it left."""
     node = world.forest.cohorts.get(cohort.name)
-    if node is not None and node.object == cohort:
-        return
-    if node is not None:
-        flush_tree(world, node)
-    node = world.forest.put_cohort(cohort)
-    flush_below(world, node)
+    if node is None or node.object != cohort:
+        world.forest.put_cohort(cohort)
 
 
 def see_queue(world: World, spec: ClusterQueue) -> None:
@@ -83,14 +78,11 @@ def see_queue(world: World, spec: ClusterQueue) -> None:
     if node is not None and node.spec == spec:
         return
     before = None if node is None else node.spec
-    if node is not None:
-        flush_tree(world, node)
     world.forest.put_queue(spec)
     pending = world.pending.get(spec.name)
     if pending is None:
         pending = world.pending[spec.name] = PendingQueue(world.options, world.numbers)
     pending.restrategize(spec.strategy)
-    world.to_flush[spec.name] = None
     world.to_recheck[spec.name] = None
     if before is None or matters_to_members(before, spec):
         touch_members_of_queue(world, spec.name)
@@ -190,10 +182,7 @@ def lose(world: World, kind: str, name: str) -> None:
             if world.checks.pop(name, None) is not None:
                 recheck_users_of_check(world, name)
         case "Cohort":
-            node = world.forest.cohorts.get(name)
-            if node is not None:
-                flush_tree(world, node)
-                world.forest.drop_cohort(name)
+            world.forest.drop_cohort(name)
         case "ClusterQueue":
             lose_queue(world, name)
         case "LocalQueue":
@@ -215,7 +204,6 @@ def lose_queue(world: World, name: str) -> None:
     for item in [*node.holders.values(), *(item for item, _ in world.pending[name])]:
         leave_place(world, item)
         world.touched[item.key] = item
-    flush_tree(world, node)
     world.forest.drop_queue(name)
     del world.pending[name]
     world.to_flush.pop(name, None)
@@ -266,27 +254,6 @@ def unbuffer(world: World, item: Item) -> None:
         workload, version = buffered
         if not version or version > item.version:
             see_workload(world, workload, version)
-
-
-def flush_tree(world: World, node: Node) -> None:
-    """Try again whoever is parked in a node's tree as it is now, before an edit moves the node."""
-    if node.tree is not None:
-        for queue in node.tree.queues:
-            world.to_flush[queue.name] = None
-
-
-def flush_below(world: World, node: Node) -> None:
-    """Try again the tree that a node belongs to once the edits are in."""
-    waiting, seen = [node], {node}
-    while waiting:
-        here = waiting.pop()
-        for child in here.children.values():
-            if child.is_queue:
-                world.to_flush[child.name] = None
-                return
-            if child not in seen:
-                seen.add(child)
-                waiting.append(child)
 
 
 def matters_to_members(before: ClusterQueue, now: ClusterQueue) -> bool:

@@ -124,7 +124,7 @@ def requeue(workload: Workload, world: World, now: Instant) -> Review:
     if reason.startswith(EvictionReason.DEACTIVATED):
         return Review(Requeue(workload.key, RequeueReason.REACTIVATED, now))
     timed = reason in (EvictionReason.PODS_READY_TIMEOUT, EvictionReason.ADMISSION_CHECK)
-    if timed or workload.requeue_at is not None:
+    if timed or (workload.requeue_at is not None and not reason):
         return Review(Requeue(workload.key, RequeueReason.BACKOFF_FINISHED, now))
     local = world.local_queues.get(workload.local_queue)
     if local is None or local.stop is not StopPolicy.NONE:

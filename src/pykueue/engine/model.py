@@ -363,6 +363,8 @@ class Options(Frozen):
     observability: bool = True
     explicit_status: bool = False
     priority_boost: bool = False
+    block_borrowing: bool = False
+    """After a head that stays within its own quota, nobody of its tree borrows in that cycle, as KEP-83 had it."""
     seed: int = 0
     """Feeds the jitter of backoffs; the engine itself draws no random number."""
 
@@ -378,6 +380,8 @@ class Options(Frozen):
     """A blocked borrower above its limit reserves nothing, where Kueue would reserve a negative amount (CYC-3)."""
     partial_skips_reclaimed: bool = True
     """The search for a smaller count starts from the pods still to run (FLV-8)."""
+    forget_hopeless_preemptor: bool = True
+    """A preemptor stands before its queue only while it waits for victims (QUE-3)."""
     judge_every_resource: bool = True
     """A flavor serves only if each of its resources does, where Kueue trusts the least preferred one (FLV-9)."""
 
@@ -389,6 +393,7 @@ KUEUE_SETTING: Final = Options(
     search_counts_pods=False,
     clamp_reserve=False,
     partial_skips_reclaimed=False,
+    forget_hopeless_preemptor=False,
     judge_every_resource=False,
 )
 """Every deliberate difference switched to what Kueue 0.20 does."""

@@ -87,6 +87,8 @@ class PendingQueue:
         """Candidates for the next pop, at least one per class that is not parked; checked when they come up."""
         self.parked: dict[str, Item] = {}
         """Those parked one by one."""
+        self.resting: set[str] = set()
+        """Those of them whose own history keeps them back, until it is over."""
         self.preemptor: Item | None = None
         self.preemptor_generation = 0
         self.sticky = False
@@ -96,6 +98,7 @@ class PendingQueue:
         # spec: QUE-1
         if not backoff_over(item.workload, now):
             self.park(item)
+            self.resting.add(item.key)
             return
         self.enter(item, self.numbers.next())
 
@@ -128,6 +131,7 @@ class PendingQueue:
     def take_out(self, item: Item) -> None:
         """Take a workload from its place, to put it elsewhere; who is the preemptor stays as it is."""
         self.parked.pop(item.key, None)
+        self.resting.discard(item.key)
         if item.entry:
             item.entry = 0
             group = self.classes[item.group]
@@ -165,6 +169,8 @@ class PendingQueue:
         self.take_out(item)
         if outcome is Outcome.PENDING_PREEMPTION:
             self.remember_preemptor(item)
+        elif self.preemptor is item and outcome not in IMMEDIATE and self.options.forget_hopeless_preemptor:
+            self.preemptor, self.sticky = None, False
         strict = self.strategy is Strategy.STRICT and outcome not in ASIDE
         untried = item.bookmark is not None and item.bookmark.pending()
         if outcome in IMMEDIATE or strict or untried:
@@ -206,6 +212,10 @@ class PendingQueue:
                     first = group.first()
                     if first is not None:
                         heappush(self.front, (first[0], first[1], group))
+
+    def has_rested(self, item: Item, now: Instant) -> bool:
+        """Whether a workload was kept back by its own history, and is no more."""
+        return item.key in self.resting and backoff_over(item.workload, now)
 
     def parked_with_class(self, item: Item) -> WaitReason | None:
         """The verdict that a workload shares with its parked class, if it does."""

@@ -79,7 +79,8 @@ def place_pending(world: World, item: Item, before: Workload | None) -> None:
     workload = item.workload
     name = world.queue_of(workload)
     if item.place in (Place.QUEUED, Place.PARKED) and item.queue == name:
-        if before is workload or (before is not None and not changes_evaluation(before, workload, world.options)):
+        unchanged = before is workload or (before is not None and not changes_evaluation(before, workload, world.options))
+        if unchanged and not world.pending[name].has_rested(item, world.now):
             return
         world.pending[name].take_out(item)
     else:

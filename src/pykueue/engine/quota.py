@@ -331,10 +331,11 @@ class Forest:
             self.trees.pop(node.tree, None)
         node.tree = None
 
-    def refresh(self) -> None:
-        """Redo the numbers of every tree that an edit touched."""
+    def refresh(self) -> list[Tree]:
+        """Redo the numbers of every tree that an edit touched, and of the one that a moved node left; which they are."""
         if not self.stale:
-            return
+            return []
+        redone = []
         stale, self.stale = self.stale, {}
         for root in dict.fromkeys(root_of(node) for node in stale):
             if root is None:
@@ -346,11 +347,13 @@ class Forest:
             redo(root, root.tree)
             root.tree.queues.sort(key=lambda queue: queue.name)
             root.tree.touch()
+            redone.append(root.tree)
         for node in stale:
             if root_of(node) is None:
                 cut_off(node)
         for tree in [t for t in self.trees if t.root.tree is not t]:
             del self.trees[tree]
+        return redone
 
     def is_restless(self) -> bool:
         """Whether some tree has to be redone or looked at again."""

@@ -10,7 +10,7 @@ from pykueue.api import rules
 from pykueue.api.codec import DecodeError, Kind, decode_as, kind_of
 from pykueue.api.config import GROUP as CONFIG_GROUP
 from pykueue.api.config import KIND as CONFIGURATION
-from pykueue.api.configtext import Builder, Misread, Unreadable, json_tree, marked, printable, stop
+from pykueue.api.configtext import DEPTH_MAX, Builder, Misread, Unreadable, json_tree, marked, printable, stop
 from pykueue.api.convert import V1BETA1, to_v1beta2
 from pykueue.api.core import Json, KubeObject, Tree
 from pykueue.api.fields import FieldError, invalid, required, wrong_type
@@ -110,6 +110,10 @@ class Manifest(Builder):
         if self.nodes > NODES_MAX:
             stop(self.place(), f"line {line}: more than {NODES_MAX} values in one document; split it")
 
+    def is_excessive(self) -> bool:
+        """Whether it is too large or too deep, which no later document can make good."""
+        return self.nodes > NODES_MAX or len(self.frames) >= DEPTH_MAX
+
 
 def documents(file: str, raw: bytes) -> tuple[list[Document], list[Mistake]]:
     """The objects of a file, items of a List one by one, and what cannot be read."""
@@ -176,6 +180,10 @@ def yaml_trees(text: str) -> Iterator[tuple[int, Json, tuple[Misread, ...]]]:
                 except Unreadable as error:
                     builder.mistakes.append(error.mistake)
                     fatal = True
+                    if builder.is_excessive():
+                        # Going on would take the parser longer than anyone waits.
+                        yield number, None, tuple(builder.mistakes)
+                        return
     except yaml.MarkedYAMLError as error:
         yield number, None, (Misread("", marked(error)),)
     except yaml.YAMLError as error:

@@ -12,6 +12,7 @@ from pykueue.api.checks import AdmissionCheck
 from pykueue.api.codec import DecodeError, decode_as
 from pykueue.api.config import NAMESPACE_NAME_LABEL
 from pykueue.api.configfile import ConfigurationError, Loaded, default_configuration, read_configuration
+from pykueue.api.convert import V1BETA1
 from pykueue.api.core import Namespace, Tree
 from pykueue.api.durations import DurationError, Micros, parse_duration
 from pykueue.api.fields import FieldError, invalid
@@ -161,6 +162,9 @@ class Reader:
             elif isinstance(one.view, Workload):
                 self.take_workload(one, one.tree, one.key, mistakes)
             self.note_strangers(one)
+        old = [f"{one.kind} {one.key}" for one in judged if one.document.tree.get("apiVersion") == V1BETA1]
+        if old:
+            self.notes.append(f"v1beta1 is deprecated; write v1beta2 in {listed(old)}")
         for one in judged:
             if one.namespace:
                 self.namespaces.setdefault(one.namespace, named_namespace(model.Namespace(one.namespace)))
