@@ -76,7 +76,7 @@ BASELINE_FLOOR: Final = Floor(
 LARGE_FLOOR: Final = Floor(
     "large scale",
     "admissions/s",
-    5_000,
+    4_000,
     "Kueue's own large-scale load: 1,000 ClusterQueues, 50,000 workloads",
     at_least=True,
     scales=True,

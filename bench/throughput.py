@@ -10,7 +10,7 @@ from bench.shapes import Load, arrivals_of, cluster_of
 from pykueue.base.struct import Frozen
 
 SLICES: Final = 8
-"""After each of so many parts of a load the kernel is timed: a shared machine changes its speed from second to second."""
+"""After each of so many parts of a load the kernel is timed: a shared machine is not as fast in every second."""
 
 
 class Throughput(Frozen):

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.facts import covers
 
 from pykueue.api.core import ObjectMeta
 from pykueue.api.pods import (
@@ -50,6 +51,7 @@ DEFAULTS = limit_range(item("Container", default={"cpu": "4"}, default_request={
 POD_DEFAULTS = limit_range(item("Pod", default={"cpu": "9"}, default_request={"cpu": "8"}))
 
 
+@covers("REQ-2", "S143")
 @pytest.mark.parametrize(
     ("before", "limit_ranges", "after"),
     [
@@ -135,6 +137,34 @@ def test_overhead_of_a_runtime_class(spec: PodSpec, overhead: Mapping[str, str])
     assert adjusted(spec, [], classes).overhead == amounts(overhead)
 
 
+@covers("REQ-1", "S142")
+@pytest.mark.parametrize(
+    ("own", "requests"),
+    [
+        pytest.param({}, {"cpu": "1250m"}, id="its class's overhead when it states none"),
+        pytest.param({"cpu": "2"}, {"cpu": "3"}, id="its own overhead alone when it states one"),
+        pytest.param({"memory": "1"}, {"cpu": "1", "memory": "1"}, id="even for another resource"),
+    ],
+)
+def test_what_a_pod_of_a_runtime_class_asks_for(own: Mapping[str, str], requests: Mapping[str, str]) -> None:
+    spec = PodSpec(containers=(container({"cpu": "1"}),), runtime_class_name="kata", overhead=amounts(own))
+    assert pod_requests(adjusted(spec, [], {"kata": KATA})) == amounts(requests)
+
+
+@covers("REQ-2", "S143")
+@pytest.mark.parametrize(
+    ("limit_ranges", "cpu"),
+    [
+        pytest.param([], "3", id="the limit without a LimitRange"),
+        pytest.param([DEFAULTS], "2", id="the default request of a LimitRange"),
+    ],
+)
+def test_what_a_pod_with_a_limit_and_no_request_asks_for(limit_ranges: list[LimitRange], cpu: str) -> None:
+    spec = PodSpec(containers=(container(None, {"cpu": "3"}),))
+    assert pod_requests(adjusted(spec, limit_ranges, {})) == amounts({"cpu": cpu})
+
+
+@covers("REQ-2")
 def test_several_limit_ranges_are_as_strict_as_the_strictest() -> None:
     first = item("Container", max={"cpu": "4", "memory": "4"}, min={"cpu": "1"}, default={"cpu": "2"})
     second = item("Container", max={"cpu": "3", GPU: "1"}, min={"cpu": "2"}, default={"cpu": "3", GPU: "1"})
@@ -158,6 +188,7 @@ BELOW = "requests must not be below the limitRange min"
 EXCEEDS = "requests must not exceed its limits"
 
 
+@covers("REQ-2")
 @pytest.mark.parametrize(
     ("specs", "limit_ranges", "message"),
     [

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.facts import covers
 
 from pykueue.api.config import Transformation
 from pykueue.api.core import ObjectMeta
@@ -19,6 +20,8 @@ from pykueue.bridge.requests import (
     job_pod_counts,
     pod_requests,
 )
+from pykueue.engine.items import totals_of
+from pykueue.engine.model import PodSet
 
 
 def amounts(**texts: str) -> ResourceList:
@@ -34,6 +37,7 @@ def sidecar(**texts: str) -> Container:
     return replace(asks(**texts), restart_policy="Always")
 
 
+@covers("REQ-1", "S141", "S144")
 @pytest.mark.parametrize(
     ("spec", "requests"),
     [
@@ -70,7 +74,7 @@ def sidecar(**texts: str) -> Container:
         ),
         pytest.param(
             PodSpec(
-                containers=(asks(cpu="4", memory="4", hugepages_2Mi="4", gpu="1"),),
+                containers=(asks(cpu="2", memory="3", hugepages_2Mi="4", gpu="1"), asks(cpu="2", memory="1")),
                 resources=Resources(requests=amounts(cpu="3", hugepages_2Mi="8", gpu="9")),
             ),
             amounts(cpu="3", memory="4", hugepages_2Mi="8", gpu="1"),
@@ -175,6 +179,7 @@ def test_more_containers_never_ask_for_less(
 MIG = Transformation(input="mig-1g", strategy="Replace", outputs=amounts(gpu_mem="5Gi"))
 
 
+@covers("REQ-3", "S146", "S147")
 @pytest.mark.parametrize(
     ("requests", "config", "found"),
     [
@@ -254,6 +259,17 @@ MIG = Transformation(input="mig-1g", strategy="Replace", outputs=amounts(gpu_mem
             amounts(a="1", b="1"),
             ResourceConfig(
                 transformations=(
+                    Transformation("a", "Replace", outputs=amounts(credits="2")),
+                    Transformation("b", "Replace", outputs=amounts(credits="-5")),
+                )
+            ),
+            {"credits": 0},
+            id="a negative total is nothing",
+        ),
+        pytest.param(
+            amounts(a="1", b="1"),
+            ResourceConfig(
+                transformations=(
                     Transformation("a", "Replace", outputs=amounts(credits="5")),
                     Transformation("b", "Replace", outputs=amounts(credits="-2")),
                 )
@@ -292,6 +308,13 @@ def test_what_is_counted(requests: ResourceList, config: ResourceConfig, found: 
     assert list(amounts_found) == sorted(found)
 
 
+@covers("REQ-3", "S145")
+def test_what_is_generated_is_asked_for_by_each_pod() -> None:
+    pod = counted(amounts(mig_1g="1", gpu_mem="1Gi"), ResourceConfig(transformations=(MIG,)))
+    assert totals_of(PodSet("main", 3, tuple(pod.items())), 3) == (("gpu-mem", 18 * 2**30),)
+
+
+@covers("S150")
 def test_a_sum_past_64_bits_is_the_largest_amount() -> None:
     spec = PodSpec(containers=(asks(memory="9223372036854775807"), asks(memory="9223372036854775807")))
     assert counted(pod_requests(spec), ResourceConfig()) == {"memory": UNLIMITED}

@@ -29,7 +29,7 @@ class Scene:
     """A small tree with holders, and a workload of the queue `mine` that wants room."""
 
     def __init__(
-        self, queues: list[ClusterQueue], cohorts: list[Cohort], holders: list[Holder], preemptor: Holder
+        self, queues: list[ClusterQueue], holders: list[Holder], preemptor: Holder, cohorts: tuple[Cohort, ...] = ()
     ) -> None:
         self.forest = Forest()
         for cohort in cohorts:
@@ -49,19 +49,17 @@ class Scene:
         self.search = Search(self.snapshot, mine, self.item(preemptor), NOW)
 
     def item(self, holder: Holder) -> Item:
-        seen = Workload(
-            holder.key,
-            holder.key,
-            "",
-            Instant(holder.stamp),
-            priority=holder.priority,
-            reserved_at=Instant(holder.stamp),
-        )
-        item = Item(seen, self.world.shape(seen), Instant(holder.stamp))
+        stamp = Instant(holder.stamp)
+        seen = Workload(holder.key, holder.key, "", stamp, priority=holder.priority, reserved_at=stamp)
+        item = Item(seen, self.world.shape(seen), stamp)
         item.place, item.queue = Place.HOLDING, holder.queue
         item.usage = tuple((self.forest.flavors.id(*pair), amount) for pair, amount in holder.usage)
         item.frs = frozenset(fr for fr, _ in item.usage)
         return item
+
+    def usage(self) -> dict[str, dict[int, int]]:
+        nodes = (*self.forest.queues.values(), *self.forest.cohorts.values())
+        return {node.name: {fr: amount for fr, amount in node.usage.items() if amount} for node in nodes}
 
     def short(self) -> frozenset[Pair]:
         """The pairs of which there is too little."""
@@ -97,7 +95,7 @@ def test_whom_a_policy_allows(
     policy: Policy, preemptor: tuple[int, int], victim: tuple[int, int], expected: bool
 ) -> None:
     ours, theirs = holder("p", "mine", 1, *preemptor), holder("v", "mine", 1, *victim)
-    scene = Scene([queue("mine", 1, "")], [], [theirs], ours)
+    scene = Scene([queue("mine", 1, "")], [theirs], ours)
     assert policy_allows(policy, scene.search.item, scene.items["v"]) is expected
     assert allowed(policy, ours, theirs) is expected
 
@@ -163,7 +161,7 @@ def test_whom_a_policy_allows(
 def test_who_must_leave(
     queues: list[ClusterQueue], holders: list[Holder], preemptor: Holder, expected: dict[str, PreemptionReason]
 ) -> None:
-    assert Scene(queues, [], holders, preemptor).victims() == expected
+    assert Scene(queues, holders, preemptor).victims() == expected
 
 
 def test_who_is_leaving_already_is_taken_first() -> None:
@@ -203,7 +201,7 @@ def scenes(draw: st.DrawFn, *, alone: bool) -> Scene:
             draw(st.sampled_from((None, 0))),
         )
         queues.append(ClusterQueue(name, cohort, quotas=draw(quotas(limits=bool(cohort))), preemption=policies))
-    cohorts = [Cohort("low", "top", draw(quotas(limits=True)))] if draw(st.booleans()) else []
+    cohorts = (Cohort("low", "top", draw(quotas(limits=True))),) if draw(st.booleans()) else ()
     holders = [
         Holder(
             f"h{number}",
@@ -215,18 +213,15 @@ def scenes(draw: st.DrawFn, *, alone: bool) -> Scene:
         for number in range(draw(st.integers(0, 5)))
     ]
     wanted = ((CPU, draw(AMOUNT)), (GPU, draw(AMOUNT)))[: draw(st.integers(1, 2))]
-    return Scene(
-        queues, cohorts, holders, Holder("p", "mine", wanted, draw(st.integers(-1, 2)), draw(st.integers(0, 3)))
-    )
+    preemptor = Holder("p", "mine", wanted, draw(st.integers(-1, 2)), draw(st.integers(0, 3)))
+    return Scene(queues, holders, preemptor, cohorts)
 
 
 @given(scenes(alone=False))
 def test_victims_suffice_are_allowed_and_are_needed(scene: Scene) -> None:
-    before = {name: dict(node.usage) for name, node in scene.forest.queues.items()}
+    before = scene.usage()
     victims = frozenset(scene.victims())
-    assert {name: dict(node.usage) for name, node in scene.forest.queues.items()} == before, (
-        "a question changes nothing"
-    )
+    assert scene.usage() == before, "a question changes nothing"
     if not victims:
         return
     requests = dict(scene.preemptor.usage)

@@ -4,9 +4,11 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
+from pykueue.base.units import Instant, Seconds
 from pykueue.engine.decisions import (
     Admit,
     Deactivate,
+    DeactivationCause,
     Decision,
     Evict,
     EvictionReason,
@@ -61,7 +63,7 @@ def after(workload: Workload, decision: Decision) -> Workload:
                 admission=None,
                 reserved_at=None,
                 admitted_at=None,
-                past_run=run_time(workload, at),
+                past_run=past_run(workload, at),
                 waiting=Waiting(reason, message(why)),
                 requeued=workload.requeued if requeued is None else Requeued(requeued, requeued_reason),
             )
@@ -71,12 +73,20 @@ def after(workload: Workload, decision: Decision) -> Workload:
             if not workload.active:
                 return replace(workload, deactivation=None, requeue_at=None, requeue_count=0)
             target = workload.deactivation if cause is None else DeactivationTarget(cause, text)
-            past = workload.past_run if cause is None or cause != "MaximumExecutionTimeExceeded" else 0
+            past = Seconds(0) if cause is DeactivationCause.MAX_RUN else workload.past_run
             return replace(workload, active=False, deactivation=target, past_run=past)
         case Wait(reason=reason, why=why):
             return replace(workload, waiting=Waiting(reason, message(why)))
         case _:
             assert_never(decision)
+
+
+def past_run(workload: Workload, now: Instant) -> Seconds:
+    """The run time that counts against a workload's maximum from now on; who used it up starts afresh if activated."""
+    spent = f"{EvictionReason.DEACTIVATED}DueTo{DeactivationCause.MAX_RUN}"
+    if workload.evicted is not None and workload.evicted.reason == spent:
+        return Seconds(0)
+    return run_time(workload, now)
 
 
 def evicted(workload: Workload, decision: Evict) -> Workload:

@@ -12,9 +12,7 @@ from pykueue.engine.decisions import (
     Evict,
     EvictionReason,
     FailedChecks,
-    Invalid,
     NamespaceMismatch,
-    NamespaceMissing,
     NoLongerFits,
     Overlap,
     PodsNotReady,
@@ -90,6 +88,8 @@ class Cycle:
         self.decisions: list[Decision] = []
         self.entries: list[Entry] = []
         self.holds_admission = False
+        self.freed: list[Node] = []
+        """Queues whose head no longer keeps the room of its victims from others."""
 
     def run(self, trees: list[Tree]) -> None:
         """Decide on the heads of these trees, and leave the live tree as it was."""
@@ -116,9 +116,11 @@ class Cycle:
             item = pending.head() if pending is not None and self.world.can_admit(queue) else None
             if item is not None:
                 found.append(Entry(item, queue, scene))
-            if pending is not None and pending.preemptor is not None and pending.preemptor is not item:
+            preemptor = None if pending is None else pending.preemptor
+            if preemptor is not None and preemptor is not item and preemptor.claim is not None:
                 # A claim belongs to a head: one that another workload was put before must not block the rest.
-                pending.preemptor.claim = None
+                preemptor.claim = None
+                self.freed.append(queue)
         tree.heads = [entry.item.key for entry in found]
         return found
 
@@ -133,7 +135,7 @@ class Cycle:
         """Show everyone else the world in which a waiting preemptor has its room and its victims are gone."""
         # spec: PRE-8
         claim = entry.item.claim
-        if claim is None or not self.options.reserve_for_preemptor:
+        if claim is None:
             return
         entry.scene.pledged = True
         snapshot = entry.scene.snapshot
@@ -145,7 +147,7 @@ class Cycle:
     def lift_claim(self, entry: Entry) -> None:
         """Show a waiting preemptor the world without its own claim, in which it looks again for itself."""
         claim = entry.item.claim
-        if claim is None or not self.options.reserve_for_preemptor:
+        if claim is None:
             return
         snapshot = entry.scene.snapshot
         snapshot.unbook(entry.queue, claim.usage)
@@ -166,9 +168,11 @@ class Cycle:
         if outdated(item, entry.queue, tree.cycle, self.options):
             item.bookmark = None
         item.starts.append(None if item.bookmark is None else item.bookmark.tried)
-        if not self.passes(entry):
-            return
         self.lift_claim(entry)
+        if not self.passes(entry):
+            claim, item.claim = item.claim, None
+            self.lapse(entry, claim)
+            return
         search = Search(entry.scene.snapshot, entry.queue, item, self.now)
         entry.planner = Planner(entry.queue, item, self.world.flavors, self.world.epoch, search, self.options)
         entry.plan, entry.victims = entry.planner.best()
@@ -178,27 +182,36 @@ class Cycle:
 
     def passes(self, entry: Entry) -> bool:
         """Whether a head passes the checks that come before any flavor is looked at."""
-        # spec: CYC-1
-        workload, world = entry.item.workload, self.world
-        why: Why
+        workload = entry.item.workload
         if any(check.state in ("Retry", "Rejected") for check in workload.checks):
             entry.ends(Outcome.INVALID, WaitReason.PENDING_EVALUATION, FailedChecks())
-        elif workload.namespace not in world.namespaces:
-            why = NamespaceMissing(workload.namespace)
-            entry.ends(Outcome.INVALID, WaitReason.MISCONFIGURED, why)
-        elif not world.serves(entry.queue, workload.namespace):
-            why = NamespaceMismatch(entry.queue.name)
-            entry.ends(Outcome.NAMESPACE_MISMATCH, WaitReason.MISCONFIGURED, why)
+            return False
+        why = self.world.refusal(entry.queue, workload)
+        if why is None:
+            return True
+        outcome = Outcome.INVALID
+        if isinstance(why, NamespaceMismatch):
+            outcome = Outcome.NAMESPACE_MISMATCH
         elif workload.unbuilt:
-            entry.ends(Outcome.UNSUPPORTED, WaitReason.MISCONFIGURED, Invalid(workload.unbuilt))
-        elif workload.problem:
-            entry.ends(Outcome.INVALID, WaitReason.MISCONFIGURED, Invalid(workload.problem))
-        return entry.outcome is None
+            outcome = Outcome.UNSUPPORTED
+        entry.ends(outcome, WaitReason.MISCONFIGURED, why)
+        return False
 
     def consider(self, entry: Entry) -> None:
         """Carry a plan out if it still holds; else say why not."""
         self.lift_claim(entry)
-        entry.item.claim = None
+        claim, entry.item.claim = entry.item.claim, None
+        self.carry_out(entry)
+        self.lapse(entry, claim)
+
+    def lapse(self, entry: Entry, before: Claim | None) -> None:
+        """Note that room which was kept for a head is kept no more, so that others may try for it."""
+        now = entry.item.claim
+        if before is not None and entry.outcome is not None and (now is None or now.usage != before.usage):
+            self.freed.append(entry.queue)
+
+    def carry_out(self, entry: Entry) -> None:
+        """Start a head, or make room for it, or say why it waits."""
         self.replan(entry)
         plan = entry.plan
         assert plan is not None, "only a planned head is considered"
@@ -219,6 +232,8 @@ class Cycle:
             self.skipped(entry)
         elif entry.victims:
             self.preempt(entry)
+        elif not self.fits_now(entry):
+            self.wait_for_others(entry)
         else:
             self.start(entry)
 
@@ -253,17 +268,15 @@ class Cycle:
         """Whether there is room beside the heads before this one, once everyone who was told to leave has left."""
         # spec: CYC-4
         scene, usage = entry.scene, entry.usage()
-        if scene.claimed or entry.victims:
-            with scene.snapshot.without([*scene.claimed.values(), *(victim.item for victim in entry.victims)]):
-                fit = fits(entry.queue, usage)
-        else:
-            fit = fits(entry.queue, usage)
-        if not fit or entry.victims or not scene.pledged or not self.options.admit_into_free_room_only:
-            return fit
-        return self.fits_now(entry)
+        if not scene.claimed and not entry.victims:
+            return fits(entry.queue, usage)
+        with scene.snapshot.without([*scene.claimed.values(), *(victim.item for victim in entry.victims)]):
+            return fits(entry.queue, usage)
 
     def fits_now(self, entry: Entry) -> bool:
         """Whether there is room this moment, with every victim still there."""
+        if not entry.scene.pledged or not self.options.admit_into_free_room_only:
+            return True
         snapshot = entry.scene.snapshot
         journal = list(snapshot.journal)
         snapshot.rewind(0)
@@ -307,9 +320,7 @@ class Cycle:
         """It will fit when victims of other heads have left: keep its place."""
         entry.ends(Outcome.PENDING_PREEMPTION, WaitReason.WAITING_FOR_PREEMPTED, DeferredFit())
         entry.item.bookmark = None
-        entry.item.claim = Claim(entry.usage(), ())
-        entry.scene.pledged = True
-        entry.scene.snapshot.book(entry.queue, entry.usage())
+        self.keep_room(entry)
 
     def preempt(self, entry: Entry) -> None:
         """Tell the victims to leave, and keep their room for this head. It starts in a later cycle."""
@@ -320,11 +331,16 @@ class Cycle:
             if victim.item.workload.evicted is None:
                 self.decisions.append(self.eviction(entry, victim))
         item.bookmark = None
-        item.claim = Claim(entry.usage(), tuple(victim.item for victim in entry.victims))
-        entry.scene.pledged = True
-        entry.scene.snapshot.book(entry.queue, entry.usage())
+        self.keep_room(entry)
         why = Unassigned(plan.obstacles(), victims=len(entry.victims))
         entry.ends(Outcome.PENDING_PREEMPTION, WaitReason.WAITING_FOR_PREEMPTED, why)
+
+    def keep_room(self, entry: Entry) -> None:
+        """Book what a head will use, in this cycle and, if so set, until it is admitted or can no longer use it."""
+        if self.options.reserve_for_preemptor:
+            entry.item.claim = Claim(entry.usage(), tuple(victim.item for victim in entry.victims))
+        entry.scene.pledged = True
+        entry.scene.snapshot.book(entry.queue, entry.usage())
 
     def eviction(self, entry: Entry, victim: Victim) -> Evict:
         """The decision that makes a victim leave."""

@@ -170,6 +170,7 @@ class Engine:
             self.assume(world.items[decision.workload], decision)
         for decision in cycle.decisions:
             self.attend(world.items[decision.workload], decisions)
+        world.to_flush.update(dict.fromkeys(queue.name for queue in cycle.freed))
         for entry in cycle.entries:
             self.evaluations += entry.plan is not None
             if entry.outcome is not None and entry.why is not None:

@@ -6,7 +6,7 @@ from pykueue.engine.items import Item
 from pykueue.engine.model import Check, ClusterQueue, Cohort, Flavor, LocalQueue, Namespace, Thing, Workload
 from pykueue.engine.order import queue_stamp
 from pykueue.engine.pending import PendingQueue
-from pykueue.engine.places import leave_place
+from pykueue.engine.places import drop_claim, leave_place
 from pykueue.engine.world import World
 
 
@@ -153,7 +153,7 @@ def adopt(world: World, item: Item, workload: Workload) -> None:
     """Believe this level of a workload."""
     if item.uid != workload.uid:
         leave_place(world, item)
-        item.uid, item.claim, item.bookmark, item.stopped = workload.uid, None, None, False
+        item.uid, item.bookmark, item.stopped = workload.uid, None, False
     old = item.workload.local_queue
     if old != workload.local_queue:
         world.members.get(old, {}).pop(item.key, None)
@@ -163,8 +163,8 @@ def adopt(world: World, item: Item, workload: Workload) -> None:
         # All of a shape share their pod sets, so that equal ones are stored once.
         workload = replace(workload, pod_sets=shape.pod_sets)
     edited = workload.generation != item.workload.generation
-    if not item.workload.active or not workload.active or edited:
-        item.claim = None
+    if not workload.active or edited:
+        drop_claim(world, item)
     if workload.evicted is None:
         item.stopped = False
     item.workload = workload

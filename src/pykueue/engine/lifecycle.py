@@ -20,9 +20,6 @@ from pykueue.engine.decisions import (
     GatedBy,
     GatesCleared,
     Inactive,
-    Invalid,
-    NamespaceMismatch,
-    NamespaceMissing,
     Queued,
     QueueInactive,
     QueueMissing,
@@ -124,7 +121,7 @@ def requeue(workload: Workload, world: World, now: Instant) -> Review:
     if reason.startswith(EvictionReason.DEACTIVATED):
         return Review(Requeue(workload.key, RequeueReason.REACTIVATED, now))
     timed = reason in (EvictionReason.PODS_READY_TIMEOUT, EvictionReason.ADMISSION_CHECK)
-    if timed or (workload.requeue_at is not None and not reason):
+    if timed:
         return Review(Requeue(workload.key, RequeueReason.BACKOFF_FINISHED, now))
     local = world.local_queues.get(workload.local_queue)
     if local is None or local.stop is not StopPolicy.NONE:
@@ -177,12 +174,9 @@ def obstacle(item: Item, world: World) -> tuple[WaitReason, Why] | None:
         return WaitReason.SUSPENDED, QueueInactive("ClusterQueue", local.queue, why=because)
     if not world.options.observability:
         return (WaitReason.GATED, GatedBy(workload.gated_by)) if workload.gated_by else None
-    if workload.namespace in world.namespaces and not world.serves(queue, workload.namespace):
-        return WaitReason.MISCONFIGURED, NamespaceMismatch(queue.name)
-    if workload.unbuilt or workload.problem:
-        return WaitReason.MISCONFIGURED, Invalid(workload.unbuilt or workload.problem)
-    if workload.namespace not in world.namespaces:
-        return WaitReason.MISCONFIGURED, NamespaceMissing(workload.namespace)
+    refused = world.refusal(queue, workload)
+    if refused is not None:
+        return WaitReason.MISCONFIGURED, refused
     if workload.gated_by:
         return WaitReason.GATED, GatedBy(workload.gated_by)
     return None

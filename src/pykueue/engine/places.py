@@ -78,19 +78,24 @@ def place_pending(world: World, item: Item, before: Workload | None) -> None:
     """A workload waits for quota."""
     workload = item.workload
     name = world.queue_of(workload)
-    if item.place in (Place.QUEUED, Place.PARKED) and item.queue == name:
-        unchanged = before is workload or (before is not None and not changes_evaluation(before, workload, world.options))
-        if unchanged and not world.pending[name].has_rested(item, world.now):
-            return
-        world.pending[name].take_out(item)
-    else:
-        leave_place(world, item)
-        item.queue = name
-    world.pending[name].insert(item, world.now)
-    tree = world.forest.queues[name].tree
-    if tree is not None:
-        item.seen_at = -1
-        tree.dirty = True
+    pending = world.pending[name]
+    here = item.place in (Place.QUEUED, Place.PARKED) and item.queue == name
+    changed = before is None or changes_evaluation(before, workload, world.options)
+    if not here or changed or pending.has_rested(item, world.now):
+        if here:
+            pending.take_out(item)
+        else:
+            leave_place(world, item)
+            item.queue = name
+        pending.insert(item, world.now)
+        tree = world.forest.queues[name].tree
+        if tree is not None:
+            item.seen_at = -1
+            tree.dirty = True
+    if pending.parked_with_class(item) is not None and not world.serves(world.forest.queues[name], workload.namespace):
+        # Its class will be woken for reasons that cannot help it.
+        pending.take_out(item)
+        pending.park(item)
 
 
 def leave_place(world: World, item: Item) -> None:
@@ -100,13 +105,20 @@ def leave_place(world: World, item: Item) -> None:
         world.forest.release(queue, item)
         world.to_flush[item.queue] = None
     elif item.place in (Place.QUEUED, Place.PARKED):
-        item.claim = None
+        drop_claim(world, item)
         if item.queue in world.pending:
             world.pending[item.queue].remove(item)
         if queue is not None and queue.tree is not None:
             queue.tree.touch()
     item.place, item.queue, item.usage, item.frs = Place.IDLE, "", (), frozenset()
     note_readiness(world, item)
+
+
+def drop_claim(world: World, item: Item) -> None:
+    """The room that a preemptor's victims give is kept for it no longer; others may try for it."""
+    if item.claim is not None:
+        item.claim = None
+        world.to_flush[item.queue] = None
 
 
 def note_readiness(world: World, item: Item) -> None:
@@ -123,7 +135,7 @@ def note_readiness(world: World, item: Item) -> None:
 
 def changes_evaluation(before: Workload, now: Workload, options: Options) -> bool:
     """Whether a pending workload could be judged or ordered otherwise than before."""
-    return (
+    return before is not now and (
         effective_priority(before, options),
         before.generation,
         before.pod_sets,

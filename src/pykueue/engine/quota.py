@@ -332,7 +332,7 @@ class Forest:
         node.tree = None
 
     def refresh(self) -> list[Tree]:
-        """Redo the numbers of every tree that an edit touched, and of the one that a moved node left; which they are."""
+        """Redo the numbers of every tree that an edit touched, also of one that a node left; which they are."""
         if not self.stale:
             return []
         redone = []

@@ -7,6 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from pykueue.base.units import Instant
+from pykueue.engine.decisions import Invalid, NamespaceMismatch, NamespaceMissing
 from pykueue.engine.items import Item, Shape, effective_counts
 from pykueue.engine.model import (
     Check,
@@ -76,6 +77,17 @@ class World:
         found = self.namespaces.get(namespace)
         selector = queue.spec.namespaces
         return found is not None and selector is not None and selector.matches(found.labels)
+
+    def refusal(self, queue: Node, workload: Workload) -> NamespaceMissing | NamespaceMismatch | Invalid | None:
+        """Why a ClusterQueue would not even look at a workload's flavors; None when it would."""
+        # spec: CYC-1
+        if workload.namespace not in self.namespaces:
+            return NamespaceMissing(workload.namespace)
+        if not self.serves(queue, workload.namespace):
+            return NamespaceMismatch(queue.name)
+        if workload.unbuilt or workload.problem:
+            return Invalid(workload.unbuilt or workload.problem)
+        return None
 
     def inactive_because(self, queue: Node) -> tuple[tuple[str, str], ...]:
         """Why a ClusterQueue cannot admit, as (reason, text) in Kueue's order; empty when it can."""

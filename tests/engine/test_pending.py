@@ -1,0 +1,198 @@
+"""Is the right workload next, is who cannot start set aside, and does every event wake whom it may help?"""
+
+import pytest
+from msgspec.structs import replace
+
+from pykueue.base.units import Instant
+from pykueue.engine.decisions import WaitReason
+from pykueue.engine.items import Bookmark, Item, Place
+from pykueue.engine.model import Options, PodSet, Requeued, Strategy, Workload
+from pykueue.engine.order import queue_stamp
+from pykueue.engine.pending import Outcome, PendingQueue, backoff_over
+from pykueue.engine.world import World
+
+NOW = Instant(1_000)
+REASON = WaitReason.WAITING_FOR_QUOTA
+
+
+class Desk:
+    """A queue and the workloads that were put into it."""
+
+    def __init__(
+        self, strategy: Strategy = Strategy.BEST_EFFORT, options: Options | None = None, world: World | None = None
+    ) -> None:
+        self.options = options or Options()
+        self.world = world or World(self.options)
+        self.queue = PendingQueue(self.options, self.world.numbers)
+        self.queue.restrategize(strategy)
+        self.items: dict[str, Item] = {}
+
+    def put(self, name: str, cpu: int = 1, created: int = 0, priority: int = 0, **rest: object) -> Item:
+        pods = (PodSet("main", 1, (("cpu", cpu),)),)
+        seen = Workload(f"red/{name}", name, "red/q", Instant(created), pods, priority, **rest)  # type: ignore[arg-type]
+        item = Item(seen, self.world.shape(seen), queue_stamp(seen, self.options))
+        self.queue.insert(item, NOW)
+        self.items[name] = item
+        return item
+
+    def ended(self, name: str, outcome: Outcome) -> None:
+        self.queue.requeue(self.items[name], outcome, REASON, NOW)
+
+    def flush(self, now: Instant = NOW, *, serves: bool = True) -> bool:
+        return self.queue.flush(now, lambda _: serves)
+
+    def head(self) -> str | None:
+        found = self.queue.head()
+        return None if found is None else found.uid
+
+    def parked(self) -> set[str]:
+        return {item.uid for item, parked in self.queue if parked}
+
+
+def test_the_most_important_then_the_oldest_is_next() -> None:
+    desk = Desk()
+    desk.put("old", created=1)
+    desk.put("new", created=2)
+    desk.put("urgent", created=3, priority=1)
+    order = []
+    while desk.head() is not None:
+        order.append(desk.head())
+        desk.queue.remove(desk.items[str(order[-1])])
+    assert order == ["urgent", "old", "new"]
+    assert len(desk.queue) == 0
+
+
+@pytest.mark.parametrize(
+    ("strategy", "outcome", "parked", "head"),
+    [
+        pytest.param(Strategy.BEST_EFFORT, Outcome.NO_FIT, {"a", "twin"}, "big", id="no fit parks the whole class"),
+        pytest.param(Strategy.BEST_EFFORT, Outcome.NO_VICTIMS, {"a", "twin"}, "big", id="no victims parks the class"),
+        pytest.param(Strategy.BEST_EFFORT, Outcome.INVALID, {"a"}, "twin", id="an invalid one is parked alone"),
+        pytest.param(Strategy.BEST_EFFORT, Outcome.NAMESPACE_MISMATCH, {"a"}, "twin", id="a stranger is parked alone"),
+        pytest.param(Strategy.BEST_EFFORT, Outcome.CONTENDED, set(), "a", id="a contended one is tried again"),
+        pytest.param(Strategy.BEST_EFFORT, Outcome.PENDING_PREEMPTION, set(), "a", id="a preemptor keeps its place"),
+        pytest.param(Strategy.STRICT, Outcome.NO_FIT, set(), "a", id="a strict head blocks the rest"),
+        pytest.param(Strategy.STRICT, Outcome.INVALID, set(), "a", id="so does a strict head that is invalid"),
+        pytest.param(Strategy.STRICT, Outcome.NAMESPACE_MISMATCH, {"a"}, "twin", id="but no stranger blocks"),
+    ],
+)
+def test_where_a_head_goes(strategy: Strategy, outcome: Outcome, parked: set[str], head: str) -> None:
+    desk = Desk(strategy)
+    desk.put("a", created=1)
+    desk.put("twin", created=2)
+    desk.put("big", cpu=9, created=3)
+    desk.ended("a", outcome)
+    assert desk.parked() == parked
+    assert desk.head() == head
+    assert len(desk.queue) == 3
+
+
+def test_without_equivalence_everyone_is_parked_alone() -> None:
+    desk = Desk(options=Options(equivalence=False))
+    desk.put("a", created=1)
+    desk.put("twin", created=2)
+    desk.ended("a", Outcome.NO_FIT)
+    assert desk.parked() == {"a"}
+    assert desk.head() == "twin"
+
+
+def test_flavors_left_to_try_keep_a_workload_in_line() -> None:
+    desk = Desk()
+    item = desk.put("a")
+    item.bookmark = Bookmark((((("cpu", 0)),),), 0, 0, item.shape.digest)
+    desk.ended("a", Outcome.NO_FIT)
+    assert desk.head() == "a"
+
+
+def test_a_newcomer_shares_the_verdict_of_its_class() -> None:
+    desk = Desk()
+    desk.put("a")
+    desk.ended("a", Outcome.NO_FIT)
+    late = desk.put("late", created=9)
+    assert desk.head() is None
+    assert desk.queue.parked_with_class(late) == REASON
+    assert late.place is Place.QUEUED
+
+
+def test_a_flush_wakes_classes_and_loners() -> None:
+    desk = Desk()
+    desk.put("a", created=1)
+    desk.put("twin", created=2)
+    desk.put("invalid", cpu=5, created=0)
+    desk.ended("a", Outcome.NO_FIT)
+    desk.ended("invalid", Outcome.INVALID)
+    assert desk.head() is None
+    assert desk.flush()
+    assert desk.parked() == set()
+    assert desk.head() == "invalid"
+    assert not desk.flush()
+
+
+def test_a_flush_leaves_strangers_and_those_in_backoff() -> None:
+    desk = Desk()
+    desk.put("stranger")
+    desk.ended("stranger", Outcome.NAMESPACE_MISMATCH)
+    desk.put("later", requeue_at=Instant(NOW + 5))
+    assert not desk.flush(serves=False)
+    assert desk.parked() == {"stranger", "later"}
+    assert desk.flush()
+    assert desk.parked() == {"later"}
+    assert desk.flush(Instant(NOW + 5))
+    assert desk.parked() == set()
+
+
+@pytest.mark.parametrize(
+    ("rest", "expected"),
+    [
+        pytest.param({}, True, id="nothing ever happened to it"),
+        pytest.param({"requeue_at": NOW}, True, id="its time has come"),
+        pytest.param({"requeue_at": Instant(NOW + 1)}, False, id="one moment too early"),
+        pytest.param({"requeued": Requeued(True, "Preempted")}, True, id="it may queue at once"),
+        pytest.param({"requeued": Requeued(False, "PodsReadyTimeout")}, False, id="it may not queue yet"),
+    ],
+)
+def test_backoff(rest: dict[str, object], expected: bool) -> None:
+    seen = replace(Workload("red/w", "w", "red/q", Instant(0)), **rest)
+    assert backoff_over(seen, NOW) is expected
+
+
+def test_a_preemptor_stays_ahead_under_best_effort_only() -> None:
+    for strategy, head in ((Strategy.BEST_EFFORT, "preemptor"), (Strategy.STRICT, "urgent")):
+        desk = Desk(strategy)
+        desk.put("preemptor")
+        desk.ended("preemptor", Outcome.PENDING_PREEMPTION)
+        desk.put("urgent", cpu=3, priority=9)
+        assert desk.head() == head
+        desk.queue.remove(desk.items["preemptor"])
+        assert desk.queue.preemptor is None
+        assert desk.head() == "urgent"
+
+
+def test_a_queue_that_becomes_strict_parks_no_class() -> None:
+    desk = Desk()
+    desk.put("a")
+    desk.ended("a", Outcome.NO_FIT)
+    desk.queue.restrategize(Strategy.STRICT)
+    assert desk.parked() == set()
+    assert desk.head() == "a"
+
+
+def test_a_workload_that_leaves_and_returns_is_listed_once() -> None:
+    desk = Desk()
+    item = desk.put("a")
+    for _ in range(3):
+        desk.queue.take_out(item)
+        desk.queue.insert(item, NOW)
+    assert [one.uid for one, _ in desk.queue] == ["a"]
+    assert len(desk.queue) == 1
+
+
+def test_a_workload_that_moves_is_forgotten_by_the_queue_it_left() -> None:
+    left = Desk()
+    entered = Desk(world=left.world)
+    item = left.put("a")
+    left.queue.remove(item)
+    entered.queue.insert(item, NOW)
+    assert left.head() is None
+    assert list(left.queue) == []
+    assert entered.head() == "a"
