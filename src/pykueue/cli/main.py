@@ -61,7 +61,7 @@ def cli() -> None:
       pykueue simulate examples/quickstart
       pykueue config check config.yaml
 
-    Errors go to the standard error. Exit codes: 0, done; 1, stopped before the end (Ctrl-C, a closed pipe);
+    Errors go to the standard error. Exit codes: 0, done; 1, stopped before the end, by Ctrl-C for one;
     2, something is wrong with the input.
     """
 

@@ -44,6 +44,7 @@ class RememberedItem(Frozen):
     timer: Instant | None = None
     told: Why | None = None
     stopped: bool = False
+    was_stopped: bool = False
 
 
 class RememberedQueue(Frozen):
@@ -157,6 +158,7 @@ def remembered(item: Item, engine: Engine) -> RememberedItem:
         item.timer,
         item.told,
         item.stopped,
+        item.was_stopped,
     )
 
 
@@ -217,7 +219,7 @@ def restore_item(engine: Engine, kept: RememberedItem) -> None:
     item.version, item.settled, item.confirmed = kept.version, kept.settled, kept.confirmed
     item.in_flight, item.buffered, item.bookmark = kept.in_flight, kept.buffered, kept.bookmark
     item.seen_at, item.starts, item.timer = kept.seen_at, list(kept.starts), kept.timer
-    item.told, item.stopped, item.queue = kept.told, kept.stopped, kept.queue
+    item.told, item.stopped, item.was_stopped, item.queue = kept.told, kept.stopped, kept.was_stopped, kept.queue
     if kept.settled == workload:
         item.settled = workload
     elif kept.settled is not None:

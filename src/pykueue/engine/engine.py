@@ -128,9 +128,10 @@ class Engine:
         settle(self.world, item)
         for _ in range(REVIEWS_MAX):
             found = review(item, self.world, self.world.now)
-            if found.look_again is not None and found.look_again != item.timer:
+            if found.look_again != item.timer:
                 item.timer = found.look_again
-                heappush(self.timers, (found.look_again, item.key))
+                if found.look_again is not None:
+                    heappush(self.timers, (found.look_again, item.key))
             if found.decision is None:
                 return
             decisions.append(found.decision)
@@ -140,7 +141,7 @@ class Engine:
     def assume(self, item: Item, decision: Decision) -> None:
         """Believe that a decision is carried out, until a fact says otherwise."""
         if item.confirmed is None:
-            item.confirmed = item.workload
+            item.confirmed, item.was_stopped = item.workload, item.stopped
         item.in_flight += 1
         assumed(item, decision)
         settle(self.world, item)

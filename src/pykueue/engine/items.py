@@ -107,6 +107,7 @@ class Item:
         "uid",
         "usage",
         "version",
+        "was_stopped",
         "workload",
     )
 
@@ -141,6 +142,8 @@ class Item:
         self.timer: Instant | None = None
         self.told: Why | None = None
         self.stopped = False
+        self.was_stopped = False
+        """Whether it had stopped at the level to go back to."""
 
 
 class Claim:

@@ -243,6 +243,7 @@ def take_back(world: World, key: str) -> None:
         return
     before, item.confirmed, item.in_flight, item.told = item.confirmed, None, 0, None
     adopt(world, item, before)
+    item.stopped = item.was_stopped
     world.touched[key] = item
     unbuffer(world, item)
 

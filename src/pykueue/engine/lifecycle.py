@@ -34,7 +34,7 @@ from pykueue.engine.items import Item
 from pykueue.engine.model import CheckState, PodsReadyOptions, StopPolicy, Workload
 from pykueue.engine.quota import Node
 from pykueue.engine.wording import message
-from pykueue.engine.world import World, assigned_flavors, seconds_between
+from pykueue.engine.world import World, assigned_flavors, readiness, seconds_between
 
 DEACTIVATED = "The workload is deactivated"
 DOUBLINGS = 32
@@ -174,7 +174,9 @@ def obstacle(item: Item, world: World) -> tuple[WaitReason, Why] | None:
         return WaitReason.SUSPENDED, QueueInactive("ClusterQueue", local.queue, why=because)
     if not world.options.observability:
         return (WaitReason.GATED, GatedBy(workload.gated_by)) if workload.gated_by else None
-    refused = world.refusal(queue, workload)
+    # What its checks said comes first in a cycle too; telling both in turn would never end.
+    failed = any(check.state in ("Retry", "Rejected") for check in workload.checks)
+    refused = None if failed else world.refusal(queue, workload)
     if refused is not None:
         return WaitReason.MISCONFIGURED, refused
     if workload.gated_by:
@@ -284,7 +286,7 @@ def by_readiness(workload: Workload, world: World, now: Instant) -> Review:
     """Pods that do not become ready, or ready again, in time cost a workload its place."""
     # spec: LIF-1
     options = world.options.pods_ready
-    ready = workload.pods_ready
+    ready = readiness(workload, workload.admitted_at)
     if options is None or workload.admitted_at is None or (ready is not None and ready.ready):
         return Review()
     start, limit, cause = workload.admitted_at, options.timeout, "WaitForStart"

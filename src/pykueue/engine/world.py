@@ -6,7 +6,7 @@ from weakref import WeakValueDictionary
 import msgspec
 from msgspec.structs import replace
 
-from pykueue.base.units import Instant
+from pykueue.base.units import MICROS, Instant
 from pykueue.engine.decisions import Invalid, NamespaceMismatch, NamespaceMissing
 from pykueue.engine.items import Item, Shape, effective_counts
 from pykueue.engine.model import (
@@ -15,6 +15,7 @@ from pykueue.engine.model import (
     LocalQueue,
     Namespace,
     Options,
+    PodsReady,
     StopPolicy,
     Workload,
     effective_priority,
@@ -125,7 +126,8 @@ class World:
 
     def is_ready(self, workload: Workload) -> bool:
         """Whether a workload's pods are known to be ready."""
-        return workload.pods_ready is not None and workload.pods_ready.ready
+        ready = readiness(workload, workload.reserved_at)
+        return ready is not None and ready.ready
 
     def blocked_by(self, item: Item) -> str:
         """A holder whose pods are not ready and that therefore blocks others; empty when nobody does."""
@@ -134,6 +136,14 @@ class World:
         if options is None or not options.block_admission:
             return ""
         return next((key for key in self.not_ready if key != item.key), "")
+
+
+def readiness(workload: Workload, since: Instant | None) -> PodsReady | None:
+    """The PodsReady condition, unless it speaks of a run before this one. Stored times are whole seconds."""
+    ready = workload.pods_ready
+    if ready is None or since is None or ready.at // MICROS < since // MICROS:
+        return None
+    return ready
 
 
 def assigned_flavors(workload: Workload) -> set[str]:
@@ -165,4 +175,4 @@ def held(workload: Workload, flavors: Flavors, options: Options) -> tuple[tuple[
 
 def seconds_between(start: Instant, end: Instant) -> int:
     """Whole seconds from one instant to another."""
-    return (end - start) // 1_000_000
+    return (end - start) // MICROS

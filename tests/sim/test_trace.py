@@ -1,0 +1,204 @@
+"""Are manifests read as they are meant, and odd ones refused in words?"""
+
+import copy
+
+import msgspec
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pykueue.engine import model
+from pykueue.sim.report import report
+from pykueue.sim.trace import START, Arrival, Invalid, Plan, Setting, Trace, read
+from pykueue.sim.world import World
+from tests.sim.builders import FLAVOR, check, configuration, job, priority, queue
+
+
+def traced(*manifests: str, **setting: object) -> Trace:
+    given_setting = msgspec.structs.replace(Setting(), **setting)
+    return read([("f.yaml", (FLAVOR + "".join(manifests)).encode())], given_setting)
+
+
+def only_job(*manifests: str) -> Arrival:
+    (found,) = traced(queue(), *manifests).arrivals
+    return found
+
+
+def mistakes(*manifests: str, **setting: object) -> list[str]:
+    with pytest.raises(Invalid) as caught:
+        traced(*manifests, **setting)
+    return [str(one) for one in caught.value.mistakes]
+
+
+def test_without_annotations_a_job_runs_a_minute_and_a_note_says_so() -> None:
+    trace = traced(queue(), job("a"))
+    assert trace.arrivals[0].plan == Plan()
+    assert (trace.arrivals[0].at, trace.arrivals[0].name) == (START, "default/a")
+    assert trace.notes == ("no pykueue.io/run-seconds on default/a; taken to run for 60 s",)
+
+
+def test_annotations_are_the_plan() -> None:
+    found = only_job(job("a", run_seconds="1.5", ready_seconds="2m", stop_seconds=3, checkpoint="true", arrival="1h"))
+    assert found.plan == Plan(1_500_000, 120_000_000, 3_000_000, True)  # type: ignore[arg-type]
+    assert found.at == START + 3_600_000_000
+
+
+def test_never_is_never() -> None:
+    assert only_job(job("a", ready_seconds="never")).plan.ready is None
+
+
+def test_an_arrival_may_be_an_instant() -> None:
+    assert only_job(job("a", arrival="2026-01-01T00:00:09Z")).at == START + 9_000_000
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "says"),
+    [
+        pytest.param("run_seconds", "-5", "write seconds, as in 90 or 1.5", id="negative run"),
+        pytest.param("run_seconds", "soon", "write seconds", id="no number"),
+        pytest.param("run_seconds", "", "write seconds", id="empty"),
+        pytest.param("run_seconds", "9" * 99, "write seconds", id="absurd"),
+        pytest.param("ready_seconds", "sometimes", "or never", id="odd readiness"),
+        pytest.param("stop_seconds", "1e9", "write seconds", id="an exponent"),
+        pytest.param("checkpoint", "yes", 'write "true" or "false"', id="odd truth"),
+        pytest.param("arrival", "tomorrow", "write the time after the start", id="no time"),
+        pytest.param("arrival", "-1s", "is before the start", id="before the start"),
+        pytest.param("arrival", "2025-12-31T00:00:00Z", "see --start", id="last year"),
+        pytest.param("arrival", "2026-01-01T00:00:00", "write the time after", id="no time zone"),
+    ],
+)
+def test_an_odd_annotation_is_a_mistake(key: str, text: str, says: str) -> None:
+    (found,) = mistakes(queue(), job("a", **{key: text}))
+    assert f"f.yaml: document 4: Job a: metadata.annotations[pykueue.io/{key.replace('_', '-')}]: Invalid value" in found
+    assert says in found
+
+
+def test_an_unknown_annotation_of_ours_is_noted() -> None:
+    (found, _) = traced(queue(), job("a", run_second=5)).notes
+    assert found.startswith("Job default/a: annotation pykueue.io/run-second is not known; those of a Job are")
+
+
+def test_a_check_answers_one_of_four_things() -> None:
+    assert traced(check("c", "retry")).answers == {"c": "retry"}
+    assert "write one of: ready, pending, retry, rejected" in mistakes(check("c", "maybe"))[0]
+
+
+def test_a_check_is_active_unless_it_says_otherwise() -> None:
+    inactive = check("d", "ready") + (
+        "status: {conditions: [{type: Active, status: 'False', reason: r, message: m, "
+        "lastTransitionTime: '2026-01-01T00:00:00Z'}]}\n"
+    )
+    found = {thing.name: thing.active for thing in traced(check("c", "ready"), inactive).things if isinstance(thing, model.Check)}
+    assert found == {"c": True, "d": False}
+
+
+def test_a_job_without_a_queue_is_left_out_and_noted() -> None:
+    loose = job("a").replace("kueue.x-k8s.io/queue-name: main", "")
+    trace = traced(queue(), loose)
+    assert trace.arrivals == ()
+    assert "left out: it has no label kueue.x-k8s.io/queue-name" in trace.notes[0]
+    assert len(traced(queue("default"), loose).arrivals) == 1
+    assert len(traced(queue(), loose, configuration("manageJobsWithoutQueueName: true\n")).arrivals) == 1
+
+
+def test_a_missing_priority_class_is_a_mistake() -> None:
+    assert "create this WorkloadPriorityClass" in mistakes(queue(), job("a", klass="high"))[0]
+    assert only_job(priority("high", 3), job("a", klass="high")).workload.priority == 3
+
+
+def test_a_negative_request_is_a_mistake_of_the_job() -> None:
+    (found,) = mistakes(queue(), job("a", cpu=-1))
+    assert "Job a: spec.template.spec.containers[0].resources.requests[cpu]: Invalid value" in found
+
+
+def test_limit_ranges_and_runtime_classes_count() -> None:
+    limits = (
+        "---\napiVersion: v1\nkind: LimitRange\nmetadata: {name: l}\n"
+        "spec: {limits: [{type: Container, defaultRequest: {cpu: 2}}]}\n"
+    )
+    runtime = "---\napiVersion: node.k8s.io/v1\nkind: RuntimeClass\nmetadata: {name: kata}\noverhead: {podFixed: {cpu: 1}}\n"
+    bare = job("a").replace("requests: {cpu: 1}", "").replace("{containers", "{runtimeClassName: kata, containers")
+    assert only_job(limits, runtime, bare).workload.pod_sets[0].requests == (("cpu", 3000),)
+
+
+def test_namespaces_exist_and_have_their_label() -> None:
+    described = "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: team, labels: {a: b}}\n"
+    found = {one.name: dict(one.labels) for one in traced(described, queue()).things if isinstance(one, model.Namespace)}
+    assert found == {
+        "team": {"a": "b", "kubernetes.io/metadata.name": "team"},
+        "default": {"kubernetes.io/metadata.name": "default"},
+    }
+
+
+def test_a_configuration_may_be_among_the_manifests_but_only_one() -> None:
+    assert traced(configuration("waitForPodsReady: {timeout: 7s}\n")).options.pods_ready.timeout == 7  # type: ignore[union-attr]
+    again = ("c.yaml", configuration("").removeprefix("---\n").encode())
+    assert "a second Configuration beside c.yaml" in mistakes(configuration(""), configuration=again)[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "gates", "says"),
+    [
+        pytest.param("fairSharing: {}\n", "", "fairSharing: Forbidden: preemption by share is not built yet", id="unbuilt"),
+        pytest.param("waitForPodReady: {}\n", "", "waitForPodReady", id="misspelt"),
+        pytest.param("", "PartialAdmision=true", "PartialAdmis", id="unknown gate"),
+        pytest.param("featureGates: {PriorityBoost: true}\n", "PriorityBoost=true", "cannot both", id="gates twice"),
+    ],
+)
+def test_a_bad_configuration_is_a_mistake(text: str, gates: str, says: str) -> None:
+    found = mistakes(configuration(text), queue(), feature_gates=gates)
+    assert any(says in one for one in found)
+
+
+def test_gates_are_obeyed() -> None:
+    gated = job("a").replace("annotations: {", "annotations: {kueue.x-k8s.io/admission-gated-by: x.io/y, ")
+    assert traced(queue(), gated).arrivals[0].workload.gated_by == "x.io/y"
+    assert traced(queue(), gated, feature_gates="AdmissionGatedBy=false").arrivals[0].workload.gated_by == ""
+
+
+def test_an_older_version_is_noted() -> None:
+    assert "v1beta1 is deprecated; write v1beta2 in ClusterQueue main" in traced(queue().replace("v1beta2", "v1beta1")).notes[0]
+
+
+BASE = list(
+    yaml.safe_load_all(
+        FLAVOR
+        + queue(preemption="{withinClusterQueue: LowerPriority}", admissionChecksStrategy="{admissionChecks: [{name: c}]}")
+        + check("c", "ready")
+        + priority("high", 9)
+        + job("a", 2, run_seconds=30)
+        + job("b", 4, klass="high", arrival="5s", ready_seconds=1)
+    )
+)
+ODD = st.sampled_from(
+    [None, True, -1, 0, 2**31, 2**70, 1.5, "", "x", "-1", "never", "9" * 40, "x" * 300, "\x1b[0m", [], {}, [None], ["cpu"]]
+    + [{"cpu": "-1"}, {"cpu": "1e30"}, "HoldAndDrain", "Any", "10000h", "9999-12-31T23:59:59Z", "pending", "retry", "high"]
+)
+
+
+def places(tree: object, path: tuple[object, ...] = ()) -> list[tuple[object, ...]]:
+    inner = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
+    return [path, *(place for key, value in inner for place in places(value, (*path, key)))]
+
+
+PLACES = places(BASE)[1:]
+
+
+@settings(max_examples=150)
+@given(edits=st.lists(st.tuples(st.sampled_from(PLACES), ODD), min_size=1, max_size=3))
+def test_whatever_is_wrong_is_told_or_simulated_but_never_a_crash(edits: list[tuple[tuple[object, ...], object]]) -> None:
+    trees: object = copy.deepcopy(BASE)
+    for path, value in edits:
+        at: object = trees
+        for key in path[:-1]:
+            at = at[key] if isinstance(at, dict) and key in at else at[key] if isinstance(at, list) and key < len(at) else {}  # type: ignore[index,operator,call-overload]
+        if isinstance(at, dict) or (isinstance(at, list) and path[-1] < len(at)):  # type: ignore[operator]
+            at[path[-1]] = copy.deepcopy(value)  # type: ignore[index,call-overload]
+    raw = b"\n---\n".join(msgspec.json.encode(tree) for tree in trees)  # type: ignore[attr-defined]
+    try:
+        trace = read([("f.yaml", b"---\n" + raw)])
+    except Invalid as error:
+        assert all(one.where and one.text for one in error.mistakes)
+        return
+    assert report(World(trace).run()).ended
