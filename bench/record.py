@@ -1,6 +1,6 @@
 """Where do the numbers come from? A run with its origin, kept as JSON and as the table of docs/benchmarks.md."""
 
-from os import cpu_count
+from os import cpu_count, getloadavg
 from pathlib import Path
 from platform import machine, python_implementation, python_version
 from typing import Final
@@ -25,6 +25,8 @@ class Origin(Frozen):
     python: str
     machine: str
     cpus: int
+    load: float
+    """The load average of the last minute; what exceeds one came from others."""
     kernel_seconds: float
     kernel_reference: float = kernel.REFERENCE
 
@@ -53,7 +55,7 @@ class Run(Frozen):
 def run_of(results: list[Result], date: str, kernel_seconds: float) -> Run:
     """Results with their origin."""
     python = f"{python_implementation()} {python_version()}"
-    origin = Origin(date, python, machine(), cpu_count() or 1, round(kernel_seconds, 4))
+    origin = Origin(date, python, machine(), cpu_count() or 1, round(getloadavg()[0], 2), round(kernel_seconds, 4))
     return Run(origin, tuple(map(line_of, results)))
 
 
@@ -85,23 +87,29 @@ def keep(run: Run) -> Path:
     return path
 
 
+def sign(line: Line) -> str:
+    """Whether a number is to be reached, or not to be exceeded."""
+    return "≥" if line.at_least else "≤"
+
+
 def table(run: Run) -> str:
     """A run as Markdown."""
     origin = run.origin
     rows = [
-        f"| {line.name} | {line.why} | {'≥' if line.at_least else '≤'} {number(line.asked)} "
+        f"| {line.name} | {line.why} | {sign(line)} {number(line.asked)} | {sign(line)} {number(line.effective)} "
         f"| {number(line.measured)} {line.unit} | {line.note} |"
         for line in run.results
     ]
     return "\n".join(
         [
             "",
-            "| floor | what is measured | asked | measured | with |",
-            "| --- | --- | ---: | ---: | --- |",
+            "| floor | what is measured | asked | asked here | measured here | with |",
+            "| --- | --- | ---: | ---: | ---: | --- |",
             *rows,
             "",
-            f"Origin: {origin.date}, {origin.python} on {origin.machine}, {origin.cpus} CPUs; the kernel took "
-            f"{origin.kernel_seconds:.3f} s (reference {origin.kernel_reference:.3f} s). "
+            f"Origin: {origin.date}, {origin.python} on {origin.machine}, {origin.cpus} CPUs at a load of "
+            f"{origin.load}; the kernel took {origin.kernel_seconds:.3f} s, and {origin.kernel_reference:.3f} s where "
+            "the floors were set. "
             f"Kept in `bench/results/{origin.date}.json`.",
             "",
             "",

@@ -102,7 +102,9 @@ def test_a_job_goes_to(queue: str, default: bool, found: str) -> None:
 @pytest.mark.parametrize(
     ("tree", "says"),
     [
-        pytest.param(job({"kueue.x-k8s.io/queue-name": "A_b"}), "metadata.labels[kueue.x-k8s.io/queue-name]", id="queue"),
+        pytest.param(
+            job({"kueue.x-k8s.io/queue-name": "A_b"}), "metadata.labels[kueue.x-k8s.io/queue-name]", id="queue"
+        ),
         pytest.param(job({"kueue.x-k8s.io/priority-class": "hgih"}), "did you mean high?", id="misspelt class"),
         pytest.param(job({"kueue.x-k8s.io/max-exec-time-seconds": "0"}), "should be greater than 0", id="no time"),
         pytest.param(job({"kueue.x-k8s.io/max-exec-time-seconds": "9" * 99}), "whole number", id="too much time"),

@@ -27,7 +27,8 @@ def test_each_gate_turns_its_switch(switch: str, gate: str) -> None:
 def test_pods_ready_is_read_in_whole() -> None:
     text = (
         f"{HEAD}waitForPodsReady:\n  timeout: 1500ms\n  blockAdmission: true\n  recoveryTimeout: 0s\n"
-        "  requeuingStrategy: {timestamp: Creation, backoffLimitCount: 3, backoffBaseSeconds: 5, backoffMaxSeconds: 9}\n"
+        "  requeuingStrategy: {timestamp: Creation, backoffLimitCount: 3, backoffBaseSeconds: 5, "
+        "backoffMaxSeconds: 9}\n"
     )
     found = options(read_configuration(text)).pods_ready
     assert found == PodsReadyOptions(2, None, True, Timestamp.CREATION, 5, 9, 3)  # type: ignore[arg-type]
@@ -45,7 +46,10 @@ def test_pods_ready_can_be_off() -> None:
 
 @pytest.mark.parametrize(
     ("gates", "ignores"),
-    [pytest.param("", True, id="as asked"), pytest.param("QuotaCheckStrategy=false", False, id="but not without the gate")],
+    [
+        pytest.param("", True, id="as asked"),
+        pytest.param("QuotaCheckStrategy=false", False, id="but not without the gate"),
+    ],
 )
 def test_undeclared_resources_are_ignored(gates: str, ignores: bool) -> None:
     text = f"{HEAD}resources: {{quotaCheckStrategy: IgnoreUndeclared}}\n"

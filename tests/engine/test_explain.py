@@ -204,7 +204,7 @@ def test_the_nearest_obstacles_come_first_and_the_rest_is_counted() -> None:
     text = reason(lacking(*found))
     assert text.index("flavor near") < text.index("flavor far") < text.index("flavor o")
     assert text.endswith(", and 2 more obstacles")
-    assert [one for one in sorted(found, key=rank)][-1] == FlavorMissing("f")
+    assert max(found, key=rank) == FlavorMissing("f")
 
 
 def test_each_short_resource_is_needed_but_any_flavor_will_do() -> None:

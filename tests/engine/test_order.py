@@ -101,18 +101,18 @@ def test_boost_counts_only_behind_its_gate() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "order"),
+    ("options", "promised", "order"),
     [
-        pytest.param(Options(), ["thrifty", "important", "preemptor", "plain"], id="who borrows less comes first"),
+        pytest.param(Options(), "", ["thrifty", "important", "preemptor", "plain"], id="who borrows less comes first"),
         pytest.param(
-            Options(priority_sorting=False), ["thrifty", "preemptor", "plain", "important"], id="without priorities"
+            Options(priority_sorting=False), "", ["thrifty", "preemptor", "plain", "important"], id="without priorities"
         ),
         pytest.param(
-            Options(prioritize_preemptors=True), ["preemptor", "thrifty", "important", "plain"], id="preemptors first"
+            Options(), "preemptor", ["preemptor", "thrifty", "important", "plain"], id="who was promised room first"
         ),
     ],
 )
-def test_the_order_of_heads(options: Options, order: list[str]) -> None:
+def test_the_order_of_heads(options: Options, promised: str, order: list[str]) -> None:
     heads = {
         "plain": (workload("plain"), 1),
         "important": (workload("important", LATER, 3), 1),
@@ -120,9 +120,9 @@ def test_the_order_of_heads(options: Options, order: list[str]) -> None:
         "preemptor": (workload("preemptor", Instant(CREATED - 1)), 1),
     }
 
-    def key(name: str) -> tuple[int, int, int, Instant, str]:
+    def key(name: str) -> tuple[bool, int, int, Instant, str]:
         seen, borrowing = heads[name]
-        return head_key(item(seen), borrowing=borrowing, preemptor=name == "preemptor", options=options)
+        return head_key(item(seen), borrowing=borrowing, promised=name == promised, options=options)
 
     assert sorted(heads, key=key) == order
 

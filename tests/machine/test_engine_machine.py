@@ -58,12 +58,12 @@ COHORTS = ("land", "sea")
 QUEUES = ("north", "south", "east")
 NAMESPACES = ("red", "blue")
 LOCALS = tuple(f"{namespace}/{queue}" for namespace in NAMESPACES for queue in QUEUES)
-KEYS = tuple(f"{namespace}/w{number}" for namespace in NAMESPACES for number in range(4))
+KEYS = tuple(f"{namespace}/w{number}" for namespace in NAMESPACES for number in range(6))
 CYCLES_MAX = 60
 """So many cycles in a row at one instant would be an engine that does not come to rest."""
 
 START = Instant(1_700_000_000 * MICROS)
-AMOUNT = st.integers(0, 8)
+AMOUNT = st.sampled_from((4, 3, 5, 2, 6, 0))
 LIMIT = st.one_of(st.none(), st.none(), AMOUNT)
 SOMETIMES = st.sampled_from((False, False, False, True))
 RARELY = st.sampled_from((False,) * 9 + (True,))
@@ -126,8 +126,8 @@ def queues(draw: st.DrawFn, name: str) -> ClusterQueue:
         draw(st.sampled_from(Strategy)),
         draw(st.sampled_from((Selector(),) * 6 + (Selector((("team", "In", ("a",)),)), None))),
         Preemption(
-            draw(st.sampled_from((Policy.NEVER, Policy.LOWER, Policy.LOWER_OR_NEWER))),
-            draw(st.sampled_from((Policy.NEVER, Policy.LOWER, Policy.ANY))),
+            draw(st.sampled_from((Policy.LOWER, Policy.LOWER_OR_NEWER, Policy.NEVER))),
+            draw(st.sampled_from((Policy.ANY, Policy.LOWER, Policy.NEVER))),
             draw(st.sampled_from((Policy.NEVER, Policy.NEVER, Policy.LOWER))),
             draw(st.sampled_from((None, 0))),
         ),
@@ -148,8 +148,8 @@ def cohorts(draw: st.DrawFn, name: str) -> Cohort:
 
 @st.composite
 def pod_sets(draw: st.DrawFn, name: str) -> PodSet:
-    count = draw(st.sampled_from((1, 1, 2, 3, 0)))
-    requests = [("cpu", draw(st.integers(0, 4)))]
+    count = draw(st.sampled_from((1, 1, 2, 2, 3, 0)))
+    requests = [("cpu", draw(st.sampled_from((2, 1, 3, 2, 1, 0))))]
     if draw(RARELY):
         requests.append(("memory", draw(st.integers(0, 4))))
     return PodSet(
@@ -163,9 +163,8 @@ def pod_sets(draw: st.DrawFn, name: str) -> PodSet:
 
 
 @st.composite
-def workloads(draw: st.DrawFn, number: int) -> Workload:
-    key = draw(st.sampled_from(KEYS))
-    names = draw(st.sampled_from((("main",), ("main",), ("main", "side"))))
+def workloads(draw: st.DrawFn, key: str, number: int) -> Workload:
+    names = draw(st.sampled_from((("main",), ("main",), ("main",), ("main", "side"))))
     return Workload(
         key,
         f"uid-{number}",
@@ -228,6 +227,9 @@ class EngineMachine(RuleBasedStateMachine):
             self.see(data.draw(queues(name)))
         self.put_the_rest_in_order()
         self.tell(Synced())
+        for _ in range(6):
+            self.make(data)
+        self.decide_until_quiet()
 
     def put_the_rest_in_order(self) -> None:
         for name in FLAVORS:
@@ -288,35 +290,36 @@ class EngineMachine(RuleBasedStateMachine):
 
     # Workloads.
 
+    def make(self, data: st.DataObject, **fixed: Any) -> None:
+        free = [key for key in KEYS if key not in self.store]
+        if free:
+            self.uids += 1
+            made = data.draw(workloads(data.draw(st.sampled_from(free)), self.uids))
+            self.store[made.key] = replace(made, **fixed)
+            self.see(self.store[made.key])
+
     @rule(data=st.data(), several=st.integers(1, 4))
     def create(self, data: st.DataObject, several: int) -> None:
         for _ in range(several):
-            self.uids += 1
-            workload = data.draw(workloads(self.uids))
-            if workload.key not in self.store:
-                self.store[workload.key] = workload
-                self.see(workload)
+            self.make(data)
         self.decide_until_quiet()
 
     @rule(data=st.data())
     def create_an_important_one(self, data: st.DataObject) -> None:
         """Who finds no room for this one may have to make it."""
-        self.uids += 1
-        workload = replace(data.draw(workloads(self.uids)), priority=5, gated_by="")
-        if workload.key not in self.store:
-            self.store[workload.key] = workload
-            self.see(workload)
-            self.decide_until_quiet()
+        self.make(data, priority=5, gated_by="")
+        self.decide_until_quiet()
 
-    @rule(data=st.data())
-    def create_several_alike(self, data: st.DataObject) -> None:
-        first = data.draw(workloads(0))
-        for key in KEYS:
-            if key not in self.store:
-                self.uids += 1
-                local = f"{key.partition('/')[0]}/{first.local_queue.partition('/')[2]}"
-                self.store[key] = replace(first, key=key, uid=f"uid-{self.uids}", local_queue=local)
-                self.see(self.store[key])
+    @rule(data=st.data(), several=st.integers(2, 6))
+    def create_some_that_are_alike(self, data: st.DataObject, several: int) -> None:
+        free = [key for key in KEYS if key not in self.store][:several]
+        first = data.draw(workloads(KEYS[0], 0))
+        for key in free:
+            self.uids += 1
+            local = f"{key.partition('/')[0]}/{first.local_queue.partition('/')[2]}"
+            self.store[key] = replace(first, key=key, uid=f"uid-{self.uids}", local_queue=local)
+            self.see(self.store[key])
+        self.decide_until_quiet()
 
     @rule(key=st.sampled_from(KEYS), queue=st.sampled_from(QUEUES))
     def create_with_a_reservation(self, key: str, queue: str) -> None:

@@ -2,10 +2,10 @@
 
 import msgspec
 import pytest
+from tests.sim.builders import FLAVOR, configuration, job, queue
 
 from pykueue.api.rule import GATES
 from pykueue.sim.manifests import BYTES_MAX, NODES_MAX, documents, is_configuration, objects
-from tests.sim.builders import FLAVOR, configuration, job, queue
 
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]\n" for level in range(1, 30)
@@ -29,7 +29,7 @@ def only_mistake(text: str | bytes) -> str:
         pytest.param(b"", "f.yaml: holds no object; is it the right file?", id="empty file"),
         pytest.param(b"# nothing\n---\n---\n", "f.yaml: holds no object", id="empty documents"),
         pytest.param(bytes(range(256)), "f.yaml: byte 128 is not UTF-8", id="binary file"),
-        pytest.param("a: [1,\nb: {", "f.yaml: document 1: line 2, column", id="broken YAML"),
+        pytest.param("a: [1,\nb: {", "f.yaml: document 1: line 3, column 1: not YAML", id="broken YAML"),
         pytest.param("a: b: c", "not YAML", id="not YAML at all"),
         pytest.param("hello", "holds string, no object; write one object", id="a text"),
         pytest.param("- 1\n- 2\n", "holds array, no object", id="a list"),
@@ -40,20 +40,25 @@ def only_mistake(text: str | bytes) -> str:
         pytest.param('{"a": ' + "[" * 50_000, "nested deeper than 64 levels", id="deep JSON"),
         pytest.param("a: *nowhere\n", "nowhere", id="alias of nothing"),
         pytest.param("metadata: {name: x}\n", "kind: is missing; write one of", id="no kind"),
-        pytest.param(FLAVOR.replace("ResourceFlavor", "resourceflavour"), "did you mean ResourceFlavor?", id="misspelt"),
+        pytest.param(
+            FLAVOR.replace("ResourceFlavor", "resourceflavour"), "did you mean ResourceFlavor?", id="misspelt"
+        ),
         pytest.param(FLAVOR.replace("v1beta2", "v1"), "write kueue.x-k8s.io/v1beta2 or kueue.x", id="wrong version"),
-        pytest.param("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\n", "is not simulated", id="other kind"),
+        pytest.param(
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\n", "is not simulated", id="other kind"
+        ),
         pytest.param("apiVersion: kueue.x-k8s.io/v1beta2\nkind: Topology\n", "is not simulated", id="not built"),
         pytest.param(job("a").replace("batch/v1", "batch/v2"), "does not serve Job; write batch/v1", id="job version"),
         pytest.param(FLAVOR.replace("default", "x" * 300), "must be no more than 253 bytes", id="300 characters"),
         pytest.param(FLAVOR.replace("name: default", ""), "metadata.name: Required value", id="no name"),
-        pytest.param(job("a").replace("metadata: {", "metadata: {namespace: a.b, "), "metadata.namespace", id="namespace"),
+        pytest.param(
+            job("a").replace("metadata: {", "metadata: {namespace: a.b, "), "metadata.namespace", id="namespace"
+        ),
         pytest.param(FLAVOR + "spec: {nodeLable: {a: b}}\n", "spec.nodeLable: unknown field", id="unknown field"),
-        pytest.param(FLAVOR.replace("{name: default}", "7"), "metadata", id="metadata is a number"),
-        pytest.param(job("a").replace("{cpu: 1}", "{cpu: [1]}"), "cpu", id="list for a quantity"),
+        pytest.param(job("a").replace("{template", "{parallelism: many, template"), "spec.parallelism", id="many pods"),
         pytest.param(
             job("a", run_seconds=9).replace('"9"', "9"),
-            "run-seconds in body must be of type string: \"integer\"; put the value in quotes",
+            'run-seconds in body must be of type string: "integer"; put the value in quotes',
             id="annotation without quotes",
         ),
         pytest.param(
@@ -84,7 +89,10 @@ def test_a_quota_must_be_a_quantity(cpu: str, says: str) -> None:
 
 
 def test_ten_thousand_resource_groups_are_too_many() -> None:
-    group = {"coveredResources": ["cpu"], "flavors": [{"name": "a", "resources": [{"name": "cpu", "nominalQuota": "4"}]}]}
+    group = {
+        "coveredResources": ["cpu"],
+        "flavors": [{"name": "a", "resources": [{"name": "cpu", "nominalQuota": "4"}]}],
+    }
     tree = {
         "apiVersion": "kueue.x-k8s.io/v1beta2",
         "kind": "ClusterQueue",
@@ -112,7 +120,10 @@ def test_a_mistake_in_one_document_does_not_hide_the_next() -> None:
 def test_json_yaml_and_lists_are_read_alike() -> None:
     tree = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": "default"}}
     listed = {"apiVersion": "v1", "kind": "List", "items": [tree]}
-    trees = [documents("f", raw)[0][0].tree for raw in (msgspec.json.encode(tree), FLAVOR.encode(), msgspec.json.encode(listed))]
+    trees = [
+        documents("f", raw)[0][0].tree
+        for raw in (msgspec.json.encode(tree), FLAVOR.encode(), msgspec.json.encode(listed))
+    ]
     assert trees == [tree, tree, tree]
 
 

@@ -121,15 +121,25 @@ class Cycle:
                 # A claim belongs to a head: one that another workload was put before must not block the rest.
                 preemptor.claim = None
                 self.freed.append(queue)
+                if self.options.forget_hopeless_preemptor:
+                    self.world.pending[queue.name].forget_preemptor()
         tree.heads = [entry.item.key for entry in found]
         return found
 
-    def order(self, entry: Entry) -> tuple[int, int, int, Instant, str]:
+    def order(self, entry: Entry) -> tuple[bool, int, int, Instant, str]:
         """The place of a nominated head among the others."""
         assert entry.plan is not None, "only a planned head is ordered"
+        return head_key(
+            entry.item, borrowing=entry.plan.borrowing, promised=self.is_promised(entry), options=self.options
+        )
+
+    def is_promised(self, entry: Entry) -> bool:
+        """Whether a head was promised room by an earlier cycle, and so is considered before all others."""
         pending = self.world.pending[entry.queue.name]
-        preemptor = pending.preemptor is entry.item and pending.preemptor_generation == entry.item.workload.generation
-        return head_key(entry.item, borrowing=entry.plan.borrowing, preemptor=preemptor, options=self.options)
+        if pending.preemptor is not entry.item:
+            return False
+        same = pending.preemptor_generation == entry.item.workload.generation
+        return self.options.reserve_for_preemptor or (self.options.prioritize_preemptors and same)
 
     def apply_claim(self, entry: Entry) -> None:
         """Show everyone else the world in which a waiting preemptor has its room and its victims are gone."""

@@ -35,11 +35,11 @@ def pending_key(item: Item) -> PendingKey:
     return (-item.priority, item.stamp, item.uid)
 
 
-def head_key(item: Item, *, borrowing: int, preemptor: bool, options: Options) -> tuple[int, int, int, Instant, str]:
-    """Between the heads of queues: who borrows less, then the most important, then the oldest."""
+def head_key(item: Item, *, borrowing: int, promised: bool, options: Options) -> tuple[bool, int, int, Instant, str]:
+    """Between the heads of queues: who was promised room, who borrows less, the most important, then the oldest."""
     # spec: ORD-3
     return (
-        0 if preemptor and options.prioritize_preemptors else 1,
+        not promised,
         borrowing,
         -item.priority if options.priority_sorting else 0,
         item.stamp,

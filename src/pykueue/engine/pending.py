@@ -126,7 +126,7 @@ class PendingQueue:
         """A workload is no longer pending here."""
         self.take_out(item)
         if self.preemptor is item:
-            self.preemptor, self.sticky = None, False
+            self.forget_preemptor()
 
     def take_out(self, item: Item) -> None:
         """Take a workload from its place, to put it elsewhere; who is the preemptor stays as it is."""
@@ -163,6 +163,10 @@ class PendingQueue:
         self.preemptor_generation = item.workload.generation
         self.sticky = self.strategy is Strategy.BEST_EFFORT
 
+    def forget_preemptor(self) -> None:
+        """Nobody goes before the others any more."""
+        self.preemptor, self.sticky = None, False
+
     def requeue(self, item: Item, outcome: Outcome, reason: WaitReason, now: Instant) -> None:
         """Put an evaluated workload back: to the order, or aside, alone or with its whole class."""
         # spec: QUE-2
@@ -170,7 +174,7 @@ class PendingQueue:
         if outcome is Outcome.PENDING_PREEMPTION:
             self.remember_preemptor(item)
         elif self.preemptor is item and outcome not in IMMEDIATE and self.options.forget_hopeless_preemptor:
-            self.preemptor, self.sticky = None, False
+            self.forget_preemptor()
         strict = self.strategy is Strategy.STRICT and outcome not in ASIDE
         untried = item.bookmark is not None and item.bookmark.pending()
         if outcome in IMMEDIATE or strict or untried:

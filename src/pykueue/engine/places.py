@@ -1,5 +1,6 @@
 """Where does a workload belong? Holding quota, pending in a queue, or neither, as its level says. Next: `learn`."""
 
+from pykueue.engine.decisions import WaitReason
 from pykueue.engine.items import Item, Place
 from pykueue.engine.model import Options, StopPolicy, Workload, effective_priority
 from pykueue.engine.order import queue_stamp
@@ -88,6 +89,9 @@ def place_pending(world: World, item: Item, before: Workload | None) -> None:
             leave_place(world, item)
             item.queue = name
         pending.insert(item, world.now)
+        if before is None and waits_for_victims(workload) and pending.preemptor is None:
+            # After a restart: what it is owed is known from its own condition.
+            pending.remember_preemptor(item)
         tree = world.forest.queues[name].tree
         if tree is not None:
             item.seen_at = -1
@@ -96,6 +100,11 @@ def place_pending(world: World, item: Item, before: Workload | None) -> None:
         # Its class will be woken for reasons that cannot help it.
         pending.take_out(item)
         pending.park(item)
+
+
+def waits_for_victims(workload: Workload) -> bool:
+    """Whether a workload's own condition says that others are leaving for it."""
+    return workload.waiting is not None and workload.waiting.reason == WaitReason.WAITING_FOR_PREEMPTED
 
 
 def leave_place(world: World, item: Item) -> None:

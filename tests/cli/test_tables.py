@@ -1,0 +1,64 @@
+"""Does it look right in a terminal?"""
+
+import io
+
+import pytest
+
+from pykueue.cli.tables import duration, elided, hanging, painted, table, wants_colour
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stream", "environment", "wants"),
+    [
+        pytest.param(Terminal(), {}, True, id="a terminal"),
+        pytest.param(Terminal(), {"NO_COLOR": "1"}, False, id="a terminal without colours"),
+        pytest.param(Terminal(), {"NO_COLOR": ""}, True, id="an empty NO_COLOR says nothing"),
+        pytest.param(io.StringIO(), {}, False, id="a file"),
+    ],
+)
+def test_colours_are_for(stream: io.StringIO, environment: dict[str, str], wants: bool) -> None:
+    assert wants_colour(stream, environment) is wants
+
+
+def test_paint_only_when_wanted() -> None:
+    assert painted("x", "red", on=False) == "x"
+    assert painted("x", None, on=True) == "x"
+    assert painted("x", "red", on=True) == "\x1b[31mx\x1b[0m"
+
+
+@pytest.mark.parametrize(
+    ("micros", "text"),
+    [(0, "0:00:00"), (59_999_999, "0:00:59"), (3_723_000_000, "1:02:03"), (360_000_000_000, "100:00:00")],
+)
+def test_a_duration_has_hours_minutes_and_seconds(micros: int, text: str) -> None:
+    assert duration(micros) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "found"),
+    [
+        pytest.param("short", 5, "short", id="fits"),
+        pytest.param("0123456789", 8, "012..789", id="too long"),
+        pytest.param("x" * 300, 20, "x" * 9 + ".." + "x" * 9, id="much too long"),
+    ],
+)
+def test_a_long_name_loses_its_middle(text: str, width: int, found: str) -> None:
+    assert elided(text, width) == found
+
+
+def test_columns_are_as_wide_as_they_need() -> None:
+    assert table(("name", "n"), [("a", "1"), ("longer", "10")], "<>") == ["name     n", "a        1", "longer  10"]
+
+
+def test_a_table_without_rows_is_its_headers() -> None:
+    assert table(("a", "b"), [], "<>") == ["a  b"]
+
+
+def test_long_text_hangs_below_where_it_began() -> None:
+    assert hanging("why: ", "one two three four five six", 25) == ["why: one two three four", "     five six"]
+    assert hanging("why: ", "", 25) == ["why:"]

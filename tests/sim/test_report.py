@@ -1,0 +1,192 @@
+"""Is it counted right, and told in words that help?"""
+
+import msgspec
+import pytest
+from tests.sim.builders import check, configuration, job, priority, queue, reported, simulated
+
+from pykueue.sim.report import SCHEMA, Report, as_json, report, spread
+from pykueue.sim.world import End, What
+
+PREEMPTS = "{withinClusterQueue: LowerPriority}"
+
+
+def row(found: Report, name: str) -> tuple[int, int, int, int, int, int]:
+    (one,) = (one for one in found.queues if one.queue == name)
+    return one.workloads, one.admissions, one.finished, one.preempts, one.preempted, one.evicted
+
+
+def waiting(*manifests: str, until: int | None = None) -> tuple[str, str, tuple[str, ...]]:
+    (one,) = reported(*manifests, until=until).waiting
+    return one.state, one.why, one.helps
+
+
+@pytest.mark.parametrize(
+    ("values", "mean", "p95", "longest"),
+    [
+        pytest.param([7], 7, 7, 7, id="one"),
+        pytest.param(list(range(1, 101)), 50, 95, 100, id="a hundred"),
+        pytest.param([0, 10], 5, 10, 10, id="two"),
+    ],
+)
+def test_waits_are_summed_up(values: list[int], mean: int, p95: int, longest: int) -> None:
+    found = spread(values)
+    assert found is not None
+    assert (found.mean, found.p95, found.longest) == (mean, p95, longest)
+
+
+def test_no_wait_has_no_mean() -> None:
+    assert spread([]) is None
+
+
+def test_queues_are_counted_on_both_sides_of_a_preemption() -> None:
+    reclaim = "{reclaimWithinCohort: Any}"
+    found = reported(
+        queue("left", 2, cohortName="both", preemption=reclaim),
+        queue("right", 2, cohortName="both", preemption=reclaim),
+        job("a", 4, "left", run_seconds=100),
+        job("b", 2, "right", run_seconds=10, arrival="50s"),
+    )
+    assert row(found, "left") == (1, 2, 1, 0, 1, 0)
+    assert row(found, "right") == (1, 1, 1, 1, 0, 0)
+    (line,) = (line for line in found.lines if line.what is What.PREEMPTED)
+    assert line.why.startswith("default/b takes back quota")
+    assert (line.reason, line.name) == ("InCohortReclamation", "default/a")
+
+
+def test_the_wait_is_from_arrival_to_the_first_start() -> None:
+    found = reported(queue(cpu=1), job("a", run_seconds=30), job("b", run_seconds=10, arrival="10s"))
+    (one,) = found.queues
+    assert one.wait is not None
+    assert (one.wait.mean, one.wait.longest) == (10_000_000, 20_000_000)
+
+
+def test_use_is_the_share_of_nominal_over_the_whole_time() -> None:
+    found = reported(queue(cpu=4), job("a", 2, run_seconds=50), job("b", 4, run_seconds=50))
+    (use,) = found.use
+    assert (use.nominal, use.tenths_of_percent, use.peak) == (4000, 750, 4000)
+
+
+def test_use_without_nominal_quota_has_no_share() -> None:
+    found = reported(queue(cpu=0), job("a", run_seconds=5))
+    assert found.use[0].tenths_of_percent is None
+
+
+def test_quota_is_used_until_the_pods_are_gone() -> None:
+    found = reported(
+        queue(cpu=1, preemption=PREEMPTS),
+        priority("high", 9),
+        job("low", run_seconds=10, stop_seconds=30, arrival="0s"),
+        job("high", klass="high", run_seconds=10, arrival="5s"),
+    )
+    assert found.use[0].tenths_of_percent == 1000
+
+
+@pytest.mark.parametrize(
+    ("manifests", "state", "why", "helps"),
+    [
+        pytest.param(
+            [queue(cpu=2), job("a", 3)],
+            "waits",
+            "asks 3 cpu, and flavor default can never",
+            "ask for at most 2",
+            id="big",
+        ),
+        pytest.param(
+            [job("a", queue="gone")], "waits", "there is no LocalQueue gone", "create LocalQueue gone", id="queue"
+        ),
+        pytest.param(
+            [queue(stopPolicy="Hold"), job("a")], "waits", "takes nothing now: is stopped", "put right", id="stopped"
+        ),
+        pytest.param(
+            [check("c", "pending"), queue(admissionChecksStrategy="{admissionChecks: [{name: c}]}"), job("a")],
+            "reserves",
+            "AdmissionCheck c is not ready",
+            "see what c waits for",
+            id="pending check",
+        ),
+        pytest.param(
+            [check("c", "rejected"), queue(admissionChecksStrategy="{admissionChecks: [{name: c}]}"), job("a")],
+            "deactivated",
+            "an AdmissionCheck rejected it",
+            "set spec.active to true",
+            id="rejected",
+        ),
+        pytest.param(
+            [queue(cpu="9").replace("name: default, res", "name: ghost, res"), job("a")],
+            "waits",
+            "references missing ResourceFlavor(s): ghost",
+            "put right",
+            id="missing flavor",
+        ),
+        pytest.param(
+            [queue(), job("a").replace("{cpu: 1}", "{cpu: [1]}")],
+            "waits",
+            "cpu: [1] is no quantity",
+            "correct the pod template",
+            id="list for a quantity",
+        ),
+        pytest.param(
+            [queue(cohortName="x"), job("a")]
+            + [
+                f"---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: Cohort\nmetadata: {{name: {a}}}\nspec: {{parentName: {b}}}\n"
+                for a, b in ("xy", "yx")
+            ],
+            "waits",
+            "its cohorts form a cycle",
+            "put right",
+            id="cohort cycle",
+        ),
+        pytest.param(
+            [queue(), job("a", 1, ready_seconds="never")], "starts", "its pods are not all", "", id="not ready"
+        ),
+        pytest.param([queue(), job("a", 1, run_seconds=9999)], "runs", "it needs more time", "", id="still running"),
+    ],
+)
+def test_who_is_left_is_told_why_and_what_helps(manifests: list[str], state: str, why: str, helps: str) -> None:
+    found_state, found_why, found_helps = waiting(*manifests, until=60)
+    assert found_state == state
+    assert why in found_why
+    assert helps in ", or ".join(found_helps)
+    assert bool(found_helps) is bool(helps)
+
+
+def test_equal_workloads_share_their_verdict() -> None:
+    found = reported(queue(cpu=1), *(job(f"j{index}", 2) for index in range(3)))
+    assert {one.why for one in found.waiting} == {"asks 2 cpu, and flavor default can never give its queue more than 1"}
+
+
+def test_a_backoff_says_until_when() -> None:
+    waits = configuration("waitForPodsReady: {timeout: 1m}\n")
+    assert (
+        "keeps away until 2026-01-01T00:02:00Z" in waiting(waits, queue(), job("a", ready_seconds="never"), until=90)[1]
+    )
+
+
+def test_what_is_one_thing_to_a_reader_is_marked() -> None:
+    found = reported(queue(), job("a", run_seconds=5))
+    assert [(line.what.value, line.beside) for line in found.lines] == [
+        ("arrives", False),
+        ("starts", False),
+        ("runs", True),
+        ("finishes", False),
+    ]
+
+
+def test_json_has_a_stable_shape() -> None:
+    past = simulated(queue(cpu=1), job("a", run_seconds=5), job("b", 2))
+    tree = as_json(report(past))
+    assert list(tree) == ["schema", "start", "events", "summary"]
+    assert tree["schema"] == SCHEMA
+    read_back = msgspec.json.decode(msgspec.json.encode(tree))
+    assert list(read_back["events"][0]) == [
+        "at", "seconds", "workload", "name", "queue", "what", "why", "helps", "reason", "message", "by",
+    ]  # fmt: skip
+    summary = read_back["summary"]
+    assert list(summary) == ["end", "seconds", "ended", "queues", "use", "waiting", "notes"]
+    assert (summary["seconds"], summary["ended"]) == (5.0, End.REST.value)
+    assert summary["queues"][0]["wait_seconds"] == {"mean": 0.0, "p95": 0.0, "max": 0.0}
+    assert summary["use"][0]["used_percent"] == 100.0
+    assert summary["waiting"][0]["name"] == "default/b"
+    (wait,) = (one for one in read_back["events"] if one["what"] == "waits")
+    assert wait["reason"] == "ExceedsMaxQuota"
+    assert wait["message"].startswith("couldn't assign flavors to pod set main: ")
