@@ -64,6 +64,11 @@ def only_mistake(text: str | bytes) -> str:
         pytest.param(
             FLAVOR.replace("default}", "default, annotations: {a: true}}"), "put the value in quotes", id="and of ours"
         ),
+        pytest.param(
+            job("a").replace("{name: a,", "{name: a, creationTimestamp: today,"),
+            "must be of type date-time",
+            id="no date",
+        ),
         pytest.param(FLAVOR + "---\n" + FLAVOR, "is in f.yaml: document 1 already; keep one", id="object twice"),
     ],
 )

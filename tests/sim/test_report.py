@@ -128,8 +128,9 @@ def test_quota_is_used_until_the_pods_are_gone() -> None:
         pytest.param(
             [queue(cohortName="x"), job("a")]
             + [
-                f"---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: Cohort\nmetadata: {{name: {a}}}\nspec: {{parentName: {b}}}\n"
-                for a, b in ("xy", "yx")
+                "---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: Cohort\n"
+                f"metadata: {{name: {name}}}\nspec: {{parentName: {parent}}}\n"
+                for name, parent in ("xy", "yx")
             ],
             "waits",
             "its cohorts form a cycle",

@@ -237,17 +237,22 @@ class Planner:
     def fill(self, plan: Plan, part: PodSetPlan, index: int, pinned: Pinned | None) -> None:
         """Find a flavor for every resource of a pod set; stop at the first that has none."""
         plan.severity = -1
+        groups = self.queue.groups
+        asked: dict[CoveredGroup, list[tuple[str, int]]] = {}
+        for resource, amount in part.totals:
+            if resource in groups:
+                asked.setdefault(groups[resource], []).append((resource, amount))
         for resource, amount in part.totals:
             if resource in part.choices:
                 continue
-            group = self.queue.groups.get(resource)
+            group = groups.get(resource)
             if group is None:
                 if amount == 0 or self.options.ignore_undeclared:
                     continue
                 part.obstacles = [Uncovered(resource)]
                 plan.failed, plan.severity = True, UNMATCHED
                 return
-            found, obstacles = self.scan(plan, part, index, resource, group, pinned)
+            found, obstacles = self.scan(plan, index, group, asked[group], pinned)
             if found is None:
                 part.obstacles = obstacles
                 plan.failed = True
@@ -256,11 +261,10 @@ class Planner:
             part.obstacles.extend(obstacles)
 
     def scan(
-        self, plan: Plan, part: PodSetPlan, index: int, resource: str, group: CoveredGroup, pinned: Pinned | None
+        self, plan: Plan, index: int, group: CoveredGroup, requests: list[tuple[str, int]], pinned: Pinned | None
     ) -> tuple[dict[str, Choice] | None, list[Obstacle]]:
         """The best flavor of a resource group, or none, and what stood in the way."""
-        requests = [(r, amount) for r, amount in part.totals if r in group.resources]
-        start = 0
+        resource, start = requests[0][0], 0
         if self.options.flavor_fungibility and self.item.bookmark is not None:
             start = self.item.bookmark.start(index, resource)
             plan.resumed = plan.resumed or start > 0

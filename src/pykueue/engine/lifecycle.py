@@ -170,7 +170,8 @@ def obstacle(item: Item, world: World) -> tuple[WaitReason, Why] | None:
     if queue is None:
         return WaitReason.MISCONFIGURED, QueueMissing("ClusterQueue", local.queue)
     if not world.can_admit(queue):
-        because = ", ".join(text for _, text in world.inactive_because(queue)) or "its cohorts form a cycle"
+        reasons = [text for _, text in world.inactive_because(queue)] or ["its cohorts form a cycle, or go too deep"]
+        because = ", ".join(reasons)
         return WaitReason.SUSPENDED, QueueInactive("ClusterQueue", local.queue, why=because)
     if not world.options.observability:
         return (WaitReason.GATED, GatedBy(workload.gated_by)) if workload.gated_by else None

@@ -389,16 +389,18 @@ class Forest:
             queue.tree.touch()
 
 
+DEPTH_MAX = 200
+"""Deeper than anyone means; what is nested deeper is treated like a cycle, which is the only other way to get there."""
+
+
 def root_of(node: Node) -> Node | None:
-    """The top of a node's tree; None below or inside a cycle of cohorts."""
+    """The top of a node's tree; None below or inside a cycle of cohorts, or of a nesting without end."""
     # spec: QUO-7
-    seen = {node}
-    while node.parent is not None:
+    for _ in range(DEPTH_MAX):
+        if node.parent is None:
+            return node
         node = node.parent
-        if node in seen:
-            return None
-        seen.add(node)
-    return node
+    return None
 
 
 def cut_off(node: Node) -> None:
@@ -413,8 +415,8 @@ def cut_off(node: Node) -> None:
                 waiting.append(child)
 
 
-def redo(node: Node, tree: Tree) -> None:
-    """Recompute a node and everything below it."""
+def redo(node: Node, tree: Tree, depth: int = 1) -> None:
+    """Recompute a node and everything below it, as deep as a tree may be."""
     node.tree = tree
     node.potentials = {}
     node.height = 0
@@ -427,7 +429,10 @@ def redo(node: Node, tree: Tree) -> None:
         node.subtree = dict(node.nominal)
         node.usage = {}
         for child in node.children.values():
-            redo(child, tree)
+            if depth == DEPTH_MAX:
+                cut_off(child)
+                continue
+            redo(child, tree, depth + 1)
             if child.active or not child.is_queue:
                 node.height = max(node.height, 1, 0 if child.is_queue else child.height + 1)
             for fr, owned in child.subtree.items():

@@ -12,8 +12,8 @@ from pykueue.api.config import GROUP as CONFIG_GROUP
 from pykueue.api.config import KIND as CONFIGURATION
 from pykueue.api.configtext import DEPTH_MAX, Builder, Misread, Unreadable, json_tree, marked, printable, stop
 from pykueue.api.convert import V1BETA1, to_v1beta2
-from pykueue.api.core import Json, KubeObject, Tree
-from pykueue.api.fields import FieldError, invalid, required, wrong_type
+from pykueue.api.core import Json, KubeObject, ObjectMeta, Tree
+from pykueue.api.fields import FieldError, invalid, required
 from pykueue.api.labels import annotations_errors, dns_label, dns_subdomain, labels_errors
 from pykueue.api.pods import Job, LimitRange, RuntimeClass, TemplateError, from_tree
 from pykueue.api.schema import defaults, json_type, problems, unknown_fields
@@ -319,11 +319,8 @@ def metadata_errors(kind: str, tree: Tree) -> Iterator[FieldError]:
     yield from labels_errors(metadata.get("labels"), "metadata.labels")
     yield from annotations_errors(metadata.get("annotations"), "metadata.annotations")
     if kind in PLAIN:
-        for field in ("labels", "annotations"):
-            texts = metadata.get(field)
-            for key, text in texts.items() if isinstance(texts, dict) else ():
-                if text is not None and not isinstance(text, str):
-                    yield wrong_type(f"metadata.{field}.{key}", wanted="string", found=json_type(text))
+        # Of the other kinds the schema has judged the metadata along with the rest.
+        yield from (replace(error, path=f"metadata.{error.path}") for error in problems(ObjectMeta, metadata))
 
 
 def hinted(error: FieldError) -> str:
