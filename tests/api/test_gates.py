@@ -8,6 +8,7 @@ from pykueue.api.gates import GATES, TABLE, Resolved, Step, defaults, parse_gate
 
 BUILT = {
     "AdmissionGatedBy",
+    "BlockBorrowingWithinCycle",
     "DisableWaitForPodsReady",
     "FlavorFungibility",
     "FlavorFungibilityPreserveScanProgress",
@@ -19,6 +20,7 @@ BUILT = {
     "ReclaimablePods",
     "RecomputeAssignmentUponPreemptionTargetsOverlap",
     "RejectUpdatesToCQWithInvalidOnFlavors",
+    "ReserveForPreemptor",
     "SchedulingEquivalenceHashing",
     "TASValidateWorkloadSliceSize",
     "UnadmittedWorkloadsExplicitStatus",
@@ -60,9 +62,17 @@ def test_a_gate_tells_its_story() -> None:
     assert (gate.stage, gate.default) == ("Beta", True)
 
 
-def test_a_gate_of_ours_is_off_and_deprecated() -> None:
-    gate = GATES["KeepQuotaForProvReqRetry"]
-    assert (gate.stage, gate.default, gate.status) == ("Deprecated", False, "inert")
+@pytest.mark.parametrize(
+    ("name", "stage", "default", "status"),
+    [
+        pytest.param("KeepQuotaForProvReqRetry", "Deprecated", False, "inert", id="one that Kueue dropped"),
+        pytest.param("ReserveForPreemptor", "Beta", True, "built", id="one that is on"),
+        pytest.param("BlockBorrowingWithinCycle", "Alpha", False, "built", id="one that is off"),
+    ],
+)
+def test_gates_of_ours_are_beside_the_table(name: str, stage: str, default: bool, status: str) -> None:
+    gate = GATES[name]
+    assert (gate.stage, gate.default, gate.status) == (stage, default, status)
     assert gate not in TABLE
 
 

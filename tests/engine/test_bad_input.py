@@ -142,6 +142,10 @@ def test_requests_below_nothing_make_no_room_for_others() -> None:
             (queue(cohort="a"), model.Cohort("a", "b"), model.Cohort("b", "c"), model.Cohort("c", "a")),
             id="a cycle of three cohorts",
         ),
+        pytest.param(
+            (queue(cohort="c0"), *(model.Cohort(f"c{number}", f"c{number + 1}") for number in range(2_000))),
+            id="a chain of two thousand cohorts",
+        ),
         pytest.param((queue(checks=(model.CheckRule("ghost"),)),), id="a check that does not exist"),
         pytest.param((queue(), Gone("Flavor", "spot")), id="a flavor that is gone"),
         pytest.param((), id="no queue at all"),

@@ -175,46 +175,57 @@ def test_who_is_leaving_already_is_taken_first() -> None:
     assert list(scene.victims()) == ["leaving"]
 
 
-AMOUNT = st.integers(0, 5)
-LIMIT = st.one_of(st.none(), AMOUNT)
+OWNED = st.sampled_from((4, 5, 3, 6, 0))
+LIMIT = st.one_of(st.none(), st.none(), OWNED)
+USED = st.sampled_from((2, 1, 3, 0))
 
 
 @st.composite
 def quotas(draw: st.DrawFn, *, limits: bool) -> tuple[Quota, ...]:
-    pairs = draw(st.sampled_from(((CPU,), (CPU, GPU))))
-    return tuple(
-        Quota(*pair, draw(AMOUNT), draw(LIMIT) if limits else None, draw(LIMIT) if limits else None) for pair in pairs
-    )
+    limit = LIMIT if limits else st.none()
+    return tuple(Quota(*pair, draw(OWNED), draw(limit), draw(limit)) for pair in (CPU, GPU))
 
 
 @st.composite
 def scenes(draw: st.DrawFn, *, alone: bool) -> Scene:
-    """A tree of at most three queues and two cohorts; alone, only the preemptor's own queue has candidates."""
+    """Three queues that are rather full; alone, only the preemptor's own queue has candidates."""
     names = ("mine", "theirs", "others")
     queues = []
     for name in names:
-        cohort = draw(st.sampled_from(("low", "top", "")))
+        cohort = draw(st.sampled_from(("low", "low", "top", "")))
         policies = Preemption(
-            draw(st.sampled_from((Policy.NEVER, Policy.LOWER, Policy.LOWER_OR_NEWER))),
-            Policy.NEVER if alone else draw(st.sampled_from((Policy.LOWER, Policy.ANY))),
+            draw(st.sampled_from((Policy.LOWER, Policy.LOWER_OR_NEWER, Policy.NEVER))),
+            Policy.NEVER if alone else draw(st.sampled_from((Policy.ANY, Policy.LOWER))),
             draw(st.sampled_from((Policy.NEVER, Policy.LOWER))),
             draw(st.sampled_from((None, 0))),
         )
         queues.append(ClusterQueue(name, cohort, quotas=draw(quotas(limits=bool(cohort))), preemption=policies))
     cohorts = (Cohort("low", "top", draw(quotas(limits=True))),) if draw(st.booleans()) else ()
+    homes = ("mine", "mine", "theirs") if alone else ("theirs", "theirs", "mine", "others")
     holders = [
         Holder(
             f"h{number}",
-            draw(st.sampled_from(names)),
-            ((CPU, draw(AMOUNT)), (GPU, draw(AMOUNT)))[: draw(st.integers(1, 2))],
-            draw(st.integers(-1, 1)),
+            draw(st.sampled_from(homes)),
+            ((CPU, draw(USED)), (GPU, draw(USED)))[: draw(st.integers(1, 2))],
+            draw(st.sampled_from((0, -1, 1))),
             draw(st.integers(0, 3)),
         )
-        for number in range(draw(st.integers(0, 5)))
+        for number in range(draw(st.integers(3, 7)))
     ]
-    wanted = ((CPU, draw(AMOUNT)), (GPU, draw(AMOUNT)))[: draw(st.integers(1, 2))]
-    preemptor = Holder("p", "mine", wanted, draw(st.integers(-1, 2)), draw(st.integers(0, 3)))
-    return Scene(queues, holders, preemptor, cohorts)
+    wanted = ((CPU, draw(OWNED)), (GPU, draw(USED)))[: draw(st.integers(1, 2))]
+    return Scene(
+        queues, holders, Holder("p", "mine", wanted, draw(st.sampled_from((1, 0, 2))), draw(st.integers(0, 3))), cohorts
+    )
+
+
+def over_before_the_last_left(scene: Scene, queue: str, victims: frozenset[str]) -> bool:
+    """Whether a queue was above its own until one of its victims, whichever came last, had left."""
+    own = [holder.key for holder in scene.numbers.holders if holder.queue == queue and holder.key in victims]
+    return any(
+        scene.numbers.without(victims - {last}).borrows_with(("queue", queue), pair, 0)
+        for last in own
+        for pair in scene.short()
+    )
 
 
 @given(scenes(alone=False))
@@ -234,6 +245,8 @@ def test_victims_suffice_are_allowed_and_are_needed(scene: Scene) -> None:
         assert not scene.short().isdisjoint(pair for pair, _ in holder.usage), "it uses what there is too little of"
         over = any(scene.numbers.borrows_with(("queue", holder.queue), pair, 0) for pair in scene.short())
         assert own or over, "a queue within its own quota is safe"
+    for queue in {holder.queue for holder in scene.numbers.holders if holder.key in victims} - {"mine"}:
+        assert over_before_the_last_left(scene, queue, victims), "a queue gives no more than it has borrowed"
     without = scene.numbers.without(victims)
     assert without.fits("mine", requests)
     spared = [

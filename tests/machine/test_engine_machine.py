@@ -374,6 +374,8 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule(key=st.sampled_from(KEYS), active=st.booleans())
     def activate(self, key: str, active: bool) -> None:
+        """The room of an inactive workload is free at once; one activated before it has left may find it taken."""
+        self.stranded = True
         self.forget_preemption(key)
         self.edit(key, active=active)
 

@@ -267,8 +267,20 @@ OURS: Final = (
         "keep the quota of a workload whose ProvisioningRequest is tried again",
         (Step("0.9", "Deprecated", False),),
     ),
+    Gate(
+        "ReserveForPreemptor",
+        "keep the room that preempted workloads give for the workload they were preempted for",
+        (Step("pykueue 0.1", "Beta", True),),
+        status="built",
+    ),
+    Gate(
+        "BlockBorrowingWithinCycle",
+        "let nobody in a cohort borrow in a cycle once a workload within its own quota was considered, as KEP-83 had it",
+        (Step("pykueue 0.1", "Alpha", False),),
+        status="built",
+    ),
 )
-"""Gates that Kueue had once and has no more."""
+"""Gates that Kueue had once and has no more, and gates of our own."""
 
 GATES: Final[Mapping[str, Gate]] = {gate.name: gate for gate in (*TABLE, *OURS)}
 GROUPS: Final[Mapping[str, Stage]] = {"AllAlpha": "Alpha", "AllBeta": "Beta"}

@@ -22,6 +22,9 @@ SWITCHES: Final[Mapping[str, str]] = {
     "observability": "UnadmittedWorkloadsObservability",
     "explicit_status": "UnadmittedWorkloadsExplicitStatus",
     "priority_boost": "PriorityBoost",
+    "admission_gates": "AdmissionGatedBy",
+    "reserve_for_preemptor": "ReserveForPreemptor",
+    "block_borrowing": "BlockBorrowingWithinCycle",
 }
 """The engine's switches that are feature gates, and which."""
 

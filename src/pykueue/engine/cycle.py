@@ -36,7 +36,7 @@ from pykueue.engine.world import World
 class Scene:
     """What one tree looks like in the course of a cycle."""
 
-    __slots__ = ("admitted", "claimed", "lends", "pledged", "snapshot", "tree")
+    __slots__ = ("admitted", "claimed", "lends", "lent", "pledged", "snapshot", "tree")
 
     def __init__(self, tree: Tree, forest: Forest) -> None:
         self.tree = tree
@@ -48,6 +48,8 @@ class Scene:
         """Whether the snapshot shows room that is not free yet."""
         self.lends = True
         """Whether every head so far has borrowed."""
+        self.lent = False
+        """Whether some head was started on borrowed quota."""
 
 
 class Entry:
@@ -215,9 +217,9 @@ class Cycle:
         self.lapse(entry, claim)
 
     def lapse(self, entry: Entry, before: Claim | None) -> None:
-        """Note that room which was kept for a head is kept no more, so that others may try for it."""
+        """Note that room is no longer kept for a head, so that others may try for it, or for what is now used."""
         now = entry.item.claim
-        if before is not None and entry.outcome is not None and (now is None or now.usage != before.usage):
+        if before is not None and (now is None or now.usage != before.usage):
             self.freed.append(entry.queue)
 
     def carry_out(self, entry: Entry) -> None:
@@ -377,6 +379,7 @@ class Cycle:
         usage = entry.usage()
         entry.scene.snapshot.book(entry.queue, usage)
         entry.scene.admitted.append((entry.queue, usage))
+        entry.scene.lent = entry.scene.lent or plan.borrowing > 0
         options = self.options.pods_ready
         self.holds_admission = options is not None and options.block_admission
         admission = plan.admission(entry.queue.name)

@@ -13,7 +13,7 @@ from pykueue.engine.flavors import outdated
 from pykueue.engine.items import Item
 from pykueue.engine.learn import confirm, lose, see, take_back, touch_members_of_queue
 from pykueue.engine.lifecycle import review, tell
-from pykueue.engine.model import Options
+from pykueue.engine.model import Options, Policy
 from pykueue.engine.pending import SHARED, Outcome
 from pykueue.engine.places import settle
 from pykueue.engine.quota import Tree
@@ -186,10 +186,18 @@ class Engine:
             # What only some of the flavors said is no verdict. The first flavors are tried next, unless they just were.
             wait, item.bookmark = None, None
             outcome = outcome if None in item.starts else Outcome.CONTENDED
+        elif self.may_reclaim_next(entry, outcome):
+            outcome = Outcome.CONTENDED
         world.pending[entry.queue.name].requeue(item, outcome, entry.reason, world.now)
         if wait is not None:
             decisions.append(wait)
             self.assume(item, wait)
+
+    def may_reclaim_next(self, entry: Entry, outcome: Outcome) -> bool:
+        """Whether a head found no victims, but a workload was just admitted that borrows what the head may take back."""
+        reclaims = entry.queue.spec.preemption.reclaim is not Policy.NEVER
+        lent = entry.scene.lent and self.world.options.retry_beside_borrowers
+        return outcome is Outcome.NO_VICTIMS and lent and reclaims
 
     def is_half_told(self, entry: Entry, outcome: Outcome) -> bool:
         """Whether a head failed in a scan that began half-way and has come to the last flavor."""

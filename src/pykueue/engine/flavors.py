@@ -97,7 +97,9 @@ class Plan:
     @property
     def fits(self) -> bool:
         """Whether it fits as things are."""
-        return not self.failed and not any(pod_set.obstacles for pod_set in self.pod_sets)
+        if self.failed:
+            return False
+        return all(not pod_set.obstacles for pod_set in self.pod_sets)
 
     @property
     def failure(self) -> WaitReason | None:

@@ -120,6 +120,9 @@ def counted(node: Node, world: World, into: dict[Node, Count]) -> Count:
     quotas = quotas_by_spec(node)
     count.subtree = {flavors.id(quota.flavor, quota.resource): quota.nominal for quota in quotas}
     for child in node.children.values():
+        if child.tree is not node.tree:
+            # Nested too deep; that it should be so is for `edges` to say.
+            continue
         below = counted(child, world, into)
         for fr, owned in below.subtree.items():
             add(count.subtree, fr, owned - below.local.get(fr, 0))
@@ -173,7 +176,7 @@ def over_quota(engine: Engine) -> Iterator[str]:
         waiting = [tree.root]
         while waiting:
             node = waiting.pop()
-            waiting.extend(node.children.values())
+            waiting.extend(child for child in node.children.values() if child.tree is tree)
             for fr, used in node.usage.items():
                 limit = 0 if node.parent is None else node.borrow.get(fr)
                 if limit is None:

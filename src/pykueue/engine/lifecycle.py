@@ -162,7 +162,7 @@ def obstacle(item: Item, world: World) -> tuple[WaitReason, Why] | None:
         return None
     local = world.local_queues.get(workload.local_queue)
     name = workload.local_queue.partition("/")[2]
-    if local is None:
+    if local is None or local.terminating:
         return WaitReason.MISCONFIGURED, QueueMissing("LocalQueue", name)
     if local.stop is not StopPolicy.NONE:
         return WaitReason.SUSPENDED, QueueInactive("LocalQueue", name, why="it is stopped")
@@ -173,15 +173,16 @@ def obstacle(item: Item, world: World) -> tuple[WaitReason, Why] | None:
         reasons = [text for _, text in world.inactive_because(queue)] or ["its cohorts form a cycle, or go too deep"]
         because = ", ".join(reasons)
         return WaitReason.SUSPENDED, QueueInactive("ClusterQueue", local.queue, why=because)
+    gates = workload.gated_by if world.options.admission_gates else ""
     if not world.options.observability:
-        return (WaitReason.GATED, GatedBy(workload.gated_by)) if workload.gated_by else None
+        return (WaitReason.GATED, GatedBy(gates)) if gates else None
     # What its checks said comes first in a cycle too; telling both in turn would never end.
     failed = any(check.state in ("Retry", "Rejected") for check in workload.checks)
     refused = None if failed else world.refusal(queue, workload)
     if refused is not None:
         return WaitReason.MISCONFIGURED, refused
-    if workload.gated_by:
-        return WaitReason.GATED, GatedBy(workload.gated_by)
+    if gates:
+        return WaitReason.GATED, GatedBy(gates)
     return None
 
 

@@ -53,6 +53,8 @@ class Selector(Frozen):
 
     def matches(self, labels: tuple[tuple[str, str], ...]) -> bool:
         """Whether labels satisfy every requirement."""
+        if not self.requirements:
+            return True
         found = dict(labels)
         return all(requirement_holds(found, key, op, values) for key, op, values in self.requirements)
 
@@ -363,6 +365,7 @@ class Options(Frozen):
     observability: bool = True
     explicit_status: bool = False
     priority_boost: bool = False
+    admission_gates: bool = True
     block_borrowing: bool = False
     """After a head that stays within its own quota, nobody of its tree borrows in that cycle, as KEP-83 had it."""
     seed: int = 0
@@ -380,6 +383,8 @@ class Options(Frozen):
     """A blocked borrower above its limit reserves nothing, where Kueue would reserve a negative amount (CYC-3)."""
     partial_skips_reclaimed: bool = True
     """The search for a smaller count starts from the pods still to run (FLV-8)."""
+    retry_beside_borrowers: bool = True
+    """Who found no victims in a cycle that lent quota is tried once more: it may take back what was lent (QUE-2)."""
     forget_hopeless_preemptor: bool = True
     """A preemptor stands before its queue only while it waits for victims (QUE-3)."""
     judge_every_resource: bool = True
@@ -393,6 +398,7 @@ KUEUE_SETTING: Final = Options(
     search_counts_pods=False,
     clamp_reserve=False,
     partial_skips_reclaimed=False,
+    retry_beside_borrowers=False,
     forget_hopeless_preemptor=False,
     judge_every_resource=False,
 )

@@ -12,7 +12,7 @@ def settle(world: World, item: Item) -> None:
     workload, before = item.workload, item.settled
     if before is not workload:
         item.settled = workload
-        item.shape = world.shape(workload)
+        item.shape = world.shape(workload, item.shape)
         item.priority = item.shape.priority
         item.stamp = queue_stamp(workload, world.options)
     holds = workload.admission is not None and workload.active and not workload.finished
@@ -37,12 +37,13 @@ def is_admissible(world: World, workload: Workload) -> bool:
     return (
         workload.active
         and not workload.finished
-        and not workload.gated_by
+        and not (workload.gated_by and world.options.admission_gates)
         and not workload.on_hold
         and not workload.replacing
         and workload.admission is None
         and local is not None
         and local.stop is StopPolicy.NONE
+        and not local.terminating
     )
 
 

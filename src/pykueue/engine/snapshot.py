@@ -67,4 +67,7 @@ class Snapshot:
 
 def fits(queue: Node, usage: Usage) -> bool:
     """Whether a queue has room for all of this now."""
-    return all(amount <= free(queue, fr) for fr, amount in usage)
+    for fr, amount in usage:  # noqa: SIM110
+        if amount > free(queue, fr):
+            return False
+    return True

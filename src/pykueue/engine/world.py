@@ -55,9 +55,12 @@ class World:
         """ClusterQueues that may have become active, or ceased to be."""
         self.versions: dict[tuple[str, str], int] = {}
 
-    def shape(self, workload: Workload) -> Shape:
-        """The one shape of all workloads like this."""
+    def shape(self, workload: Workload, known: Shape | None = None) -> Shape:
+        """The one shape of all workloads like this; `known` is the one it had, in case it is the same."""
         pod_sets = workload.pod_sets
+        same = known is not None and known.pod_sets is pod_sets and not workload.reclaimable
+        if same and known is not None and known.priority == effective_priority(workload, self.options):
+            return known
         if workload.reclaimable:
             counts = effective_counts(workload, self.options)
             pod_sets = tuple(replace(p, count=n) for p, n in zip(pod_sets, counts, strict=True))
