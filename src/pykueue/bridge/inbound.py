@@ -309,7 +309,7 @@ def read_pod_sets(
             spec = adjusted(template.spec, around.limit_ranges, around.runtime_classes)
             requests = tuple(counted(pod_requests(spec), around.resources).items())
         except (TemplateError, QuantityError) as error:
-            trouble = trouble or f"{path}.{error}"
+            trouble = trouble or f"{path}.template.{error}"
             template, spec, requests = PodTemplate(), PodSpec(), ()
         specs.append(spec)
         unbuilt.extend(f"{path}.{text}" for text in unsupported(template))
