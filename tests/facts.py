@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from tests.storyfile import ROOT, stories, story_files
-
 from pykueue.base.struct import Frozen
+from tests.storyfile import ROOT, stories, story_files
 
 PAGES = "docs/spec"
 FACT = re.compile(r"^- \*\*([A-Z]+\d*(?:-\d+)?)\*\* (.*)$", re.MULTILINE)

@@ -11,6 +11,18 @@ from collections.abc import Callable, Iterable
 from itertools import count
 
 from msgspec.structs import replace
+
+from pykueue.base.units import Instant, amount_text, parse_instant
+from pykueue.engine.assume import after
+from pykueue.engine.decisions import Decision
+from pykueue.engine.engine import Engine
+from pykueue.engine.facts import Gone, Kind, Leading, Refused, Seen, Stopped, Synced, Written
+from pykueue.engine.invariants import broken
+from pykueue.engine.items import Place
+from pykueue.engine.model import ClusterQueue, LocalQueue, Namespace, Options, Thing, Workload
+from pykueue.engine.order import pending_key
+from pykueue.engine.pending import PendingQueue
+from pykueue.engine.quota import Node, available, potential
 from tests.storytelling import SHOWN, Line, status, subject, tell
 from tests.storywords import (
     NAMESPACE,
@@ -28,18 +40,6 @@ from tests.storywords import (
     unknown,
     workload,
 )
-
-from pykueue.base.units import Instant, amount_text, parse_instant
-from pykueue.engine.assume import after
-from pykueue.engine.decisions import Decision
-from pykueue.engine.engine import Engine
-from pykueue.engine.facts import Gone, Kind, Leading, Refused, Seen, Stopped, Synced, Written
-from pykueue.engine.invariants import broken
-from pykueue.engine.items import Place
-from pykueue.engine.model import ClusterQueue, LocalQueue, Namespace, Options, Thing, Workload
-from pykueue.engine.order import pending_key
-from pykueue.engine.pending import PendingQueue
-from pykueue.engine.quota import Node, available, potential
 
 START = parse_instant("2026-01-01T00:00:00Z")
 CYCLES_MAX = 50

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import yaml
+
 from tests.story import Story
 from tests.storytelling import Line, matches, read, retold
 from tests.storywords import StoryError, names, options, tokens, unknown

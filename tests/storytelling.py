@@ -3,13 +3,12 @@
 import re
 from typing import assert_never
 
-from tests.storywords import StoryError, name_of, unknown
-
 from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS, Instant, amount_text
 from pykueue.engine.decisions import Admit, Deactivate, Decision, Evict, Requeue, Reserve, Unreserve, Wait, WaitReason
 from pykueue.engine.model import Admission, Workload
 from pykueue.engine.wording import message
+from tests.storywords import StoryError, name_of, unknown
 
 VERBS = ("admit", "reserve", "evict", "unreserve", "requeue", "deactivate", "wait")
 LINE = re.compile(

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from tests.facts import Fact, broken, claims, facts, report
 
 PAGE = """\

@@ -3,10 +3,6 @@
 from pathlib import Path
 
 import pytest
-from tests.story import START, Story
-from tests.storyfile import check, play, rewrite, stories
-from tests.storytelling import read
-from tests.storywords import StoryError, cluster_queue, cohort, flavor, micros, names, options, quotas, workload
 
 from pykueue.base.units import Instant
 from pykueue.engine.model import (
@@ -23,6 +19,10 @@ from pykueue.engine.model import (
     Toleration,
     Workload,
 )
+from tests.story import START, Story
+from tests.storyfile import check, play, rewrite, stories
+from tests.storytelling import read
+from tests.storywords import StoryError, cluster_queue, cohort, flavor, micros, names, options, quotas, workload
 
 BLANK = Workload("ns/w", "w", "ns/main", Instant(0))
 

@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping
 
-from tests.api.test_labels import NAME, VALUE
-
 from pykueue.api.rule import Tree
 from pykueue.base.struct import Frozen
+from tests.api.test_labels import NAME, VALUE
 
 IMMUTABLE = "field is immutable"
 NEGATIVE = "must be greater than or equal to 0"

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.api.rule_cases import FLAVOR_CASES, QUEUE_CASES, Case, cluster_queue, group, workload
-from tests.api.rule_cases_workload import WORKLOAD_CASES
 
 from pykueue.api.rule import Context, Rule, Tree
 from pykueue.api.rules import RULES, check, default, reject, rules_of, warnings
+from tests.api.rule_cases import FLAVOR_CASES, QUEUE_CASES, Case, cluster_queue, group, workload
+from tests.api.rule_cases_workload import WORKLOAD_CASES
 
 CASES = [*QUEUE_CASES, *FLAVOR_CASES, *WORKLOAD_CASES]
 BY_ID = {rule.id: rule for rule in RULES}

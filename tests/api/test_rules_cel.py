@@ -5,12 +5,12 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.api.cel import CelError, evaluate
-from tests.api.rule_cases import FLAVOR_CASES, QUEUE_CASES, Case
-from tests.api.rule_cases_workload import WORKLOAD_CASES
 
 from pykueue.api.rule import Context, Rule, Tree, nodes
 from pykueue.api.rules import RULES
+from tests.api.cel import CelError, evaluate
+from tests.api.rule_cases import FLAVOR_CASES, QUEUE_CASES, Case
+from tests.api.rule_cases_workload import WORKLOAD_CASES
 
 CASES = [*QUEUE_CASES, *FLAVOR_CASES, *WORKLOAD_CASES]
 SCHEMA = [rule for rule in RULES if rule.surface == "CEL"]

@@ -1,4 +1,5 @@
 import pytest
+
 from bench.floors import Floor, Result
 
 FASTER = Floor("f", "admissions/s", 1_000, "", at_least=True, scales=True)

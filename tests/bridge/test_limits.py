@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.facts import covers
 
 from pykueue.api.core import ObjectMeta
 from pykueue.api.pods import (
@@ -23,6 +22,7 @@ from pykueue.api.pods import (
 from pykueue.base.units import Quantity, parse_quantity
 from pykueue.bridge.limits import adjusted, problem, summary
 from pykueue.bridge.requests import pod_requests
+from tests.facts import covers
 
 GPU = "example.com/gpu"
 

@@ -1,11 +1,11 @@
 """What does `waitForPodsReady` mean to the engine, and what does leaving it out?"""
 
 import pytest
-from tests.facts import covers
 
 from pykueue.api.configfile import read_configuration
 from pykueue.bridge.options import options
 from pykueue.engine.model import PodsReadyOptions, Timestamp
+from tests.facts import covers
 
 HEAD = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
 

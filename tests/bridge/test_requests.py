@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.facts import covers
 
 from pykueue.api.config import Transformation
 from pykueue.api.core import ObjectMeta
@@ -22,6 +21,7 @@ from pykueue.bridge.requests import (
 )
 from pykueue.engine.items import totals_of
 from pykueue.engine.model import PodSet
+from tests.facts import covers
 
 
 def amounts(**texts: str) -> ResourceList:

@@ -8,10 +8,10 @@ from pathlib import Path
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
-from tests.sim.builders import FLAVOR, configuration, job, queue
 
 from pykueue.cli.main import cli
 from pykueue.sim.world import World
+from tests.sim.builders import FLAVOR, configuration, job, queue
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DEMO = ROOT / "examples" / "demo"

@@ -1,6 +1,7 @@
 """How long does a workload that never becomes ready wait, attempt after attempt? Too long for a story to tell."""
 
 import pytest
+
 from tests.facts import covers
 from tests.story import Story
 from tests.storywords import options

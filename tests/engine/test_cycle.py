@@ -1,13 +1,13 @@
 """What does a cycle make of what comes from outside it: bounds of a namespace, and writes that fail too late?"""
 
 from msgspec.structs import replace
-from tests.facts import covers
-from tests.story import Story
 
 from pykueue.api.pods import Container, LimitRange, LimitRangeItem, LimitRangeSpec, PodSpec, ResourceList, Resources
 from pykueue.base.units import parse_quantity
 from pykueue.bridge.limits import adjusted, problem
 from pykueue.engine.facts import Refused
+from tests.facts import covers
+from tests.story import Story
 
 
 def cpu(text: str) -> ResourceList:

@@ -10,7 +10,6 @@ quota, so what one victim's leaving forbids depends on the order, and the search
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.engine.reference import Holder, Numbers, Pair, allowed, redundant, sufficient
 
 from pykueue.base.units import Instant
 from pykueue.engine.decisions import PreemptionReason
@@ -20,6 +19,7 @@ from pykueue.engine.preempt import Search, policy_allows
 from pykueue.engine.quota import Forest
 from pykueue.engine.snapshot import Snapshot, fits
 from pykueue.engine.world import World
+from tests.engine.reference import Holder, Numbers, Pair, allowed, redundant, sufficient
 
 CPU, GPU = ("spot", "cpu"), ("spot", "gpu")
 NOW = Instant(100)

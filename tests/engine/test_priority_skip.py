@@ -5,7 +5,6 @@ from typing import NoReturn
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.facts import covers
 
 from pykueue.base.units import Instant
 from pykueue.engine.items import Item
@@ -14,6 +13,7 @@ from pykueue.engine.preempt import Search, hopeless, policy_allows
 from pykueue.engine.quota import Forest, Node
 from pykueue.engine.snapshot import Snapshot
 from pykueue.engine.world import World
+from tests.facts import covers
 
 CPU = 0
 POLICIES = st.sampled_from(list(Policy))

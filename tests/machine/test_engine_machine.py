@@ -11,7 +11,6 @@ import msgspec
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace
-from tests.engine.reference import Holder, Numbers
 
 from pykueue.base.units import MICROS, Instant, Seconds
 from pykueue.engine.assume import after
@@ -52,6 +51,7 @@ from pykueue.engine.model import (
     Workload,
 )
 from pykueue.engine.snapshot import Snapshot, fits
+from tests.engine.reference import Holder, Numbers
 
 FLAVORS = ("spot", "fast")
 COHORTS = ("land", "sea")

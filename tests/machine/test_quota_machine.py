@@ -2,13 +2,13 @@
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from tests.engine.reference import Holder, Node, Numbers, Pair
 
 from pykueue.base.units import Instant
 from pykueue.engine import quota
 from pykueue.engine.items import Item, Place
 from pykueue.engine.model import ClusterQueue, Cohort, Options, Quota, Workload
 from pykueue.engine.world import World
+from tests.engine.reference import Holder, Node, Numbers, Pair
 
 PAIRS: tuple[Pair, ...] = (("spot", "cpu"), ("spot", "memory"), ("fast", "cpu"))
 QUEUES = st.sampled_from(("north", "south", "east"))

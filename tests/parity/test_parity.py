@@ -1,4 +1,4 @@
-"""Does our engine decide what the real Kueue decided? All recordings, with our differences switched to Kueue's setting."""
+"""Does our engine decide what the real Kueue decided? All recordings, with our differences set to Kueue's way."""
 
 import gzip
 from pathlib import Path
@@ -12,8 +12,8 @@ RECORDINGS = Path(__file__).parent / "classic.jsonl.gz"
 
 UNSPECIFIED = {
     "classic-351": (
-        "Two heads tie in everything that orders heads: borrowing level, priority and time. Kueue then goes by the order "
-        "in which its map of queues happens to be walked; we go by the ClusterQueue's name."
+        "Two heads tie in everything that orders heads: borrowing level, priority and time. Kueue then goes by the "
+        "order in which its map of queues happens to be walked; we go by the ClusterQueue's name."
     ),
 }
 """Recordings that differ, each with its reason."""

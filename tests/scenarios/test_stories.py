@@ -1,6 +1,7 @@
 """Does the engine tell every story as it is written? `--rewrite` writes what it tells instead."""
 
 import pytest
+
 from tests.storyfile import Told, check, rewrite, stories, story_files
 from tests.storywords import StoryError
 

@@ -2,10 +2,10 @@
 
 import msgspec
 import pytest
-from tests.sim.builders import FLAVOR, configuration, job, queue
 
 from pykueue.api.rule import GATES
 from pykueue.sim.manifests import BYTES_MAX, NODES_MAX, documents, is_configuration, objects
+from tests.sim.builders import FLAVOR, configuration, job, queue
 
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]\n" for level in range(1, 30)

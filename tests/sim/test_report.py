@@ -2,10 +2,10 @@
 
 import msgspec
 import pytest
-from tests.sim.builders import check, configuration, job, priority, queue, reported, simulated
 
 from pykueue.sim.report import SCHEMA, Report, as_json, report, spread
 from pykueue.sim.world import End, What
+from tests.sim.builders import check, configuration, job, priority, queue, reported, simulated
 
 PREEMPTS = "{withinClusterQueue: LowerPriority}"
 

@@ -7,12 +7,12 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.sim.builders import FLAVOR, check, configuration, job, priority, queue
 
 from pykueue.engine import model
 from pykueue.sim.report import report
 from pykueue.sim.trace import START, Arrival, Invalid, Plan, Setting, Trace, read
 from pykueue.sim.world import World
+from tests.sim.builders import FLAVOR, check, configuration, job, priority, queue
 
 
 def traced(*manifests: str, **setting: object) -> Trace:

@@ -3,9 +3,9 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.sim.builders import check, configuration, job, priority, queue, simulated, story
 
 from pykueue.sim.world import End, What
+from tests.sim.builders import check, configuration, job, priority, queue, simulated, story
 
 WAITING = "waitForPodsReady: {timeout: 2m, requeuingStrategy: {backoffBaseSeconds: 60%s}}\n"
 

@@ -275,7 +275,7 @@ OURS: Final = (
     ),
     Gate(
         "BlockBorrowingWithinCycle",
-        "let nobody in a cohort borrow in a cycle once a workload within its own quota was considered, as KEP-83 had it",
+        "let nobody in a cohort borrow in a cycle once a workload within its own quota was considered (KEP-83)",
         (Step("pykueue 0.1", "Alpha", False),),
         status="built",
     ),

@@ -194,7 +194,7 @@ class Engine:
             self.assume(item, wait)
 
     def may_reclaim_next(self, entry: Entry, outcome: Outcome) -> bool:
-        """Whether a head found no victims, but a workload was just admitted that borrows what the head may take back."""
+        """Whether a head found no victims, but a workload was just admitted that borrows what it may take back."""
         reclaims = entry.queue.spec.preemption.reclaim is not Policy.NEVER
         lent = entry.scene.lent and self.world.options.retry_beside_borrowers
         return outcome is Outcome.NO_VICTIMS and lent and reclaims
