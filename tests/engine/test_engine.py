@@ -10,7 +10,7 @@ from pykueue.base.units import MICROS, Instant, Seconds, after
 from pykueue.engine.decisions import Admit, Decision, Evict, EvictionReason, Requeue, Reserve, Unreserve, Wait
 from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Fact, Gone, Leading, Refused, Seen, Stopped, Synced, Written
-from pykueue.engine.invariants import broken, overlooked
+from pykueue.engine.invariants import at_rest, broken, overlooked
 from pykueue.engine.model import (
     Admission,
     Assignment,
@@ -38,6 +38,7 @@ from pykueue.engine.model import (
 
 NOW = Instant(1_000 * MICROS)
 TIMEOUT = Seconds(1800)
+CYCLES_MAX = 50
 
 
 def queue(name: str = "q", nominal: int = 4, cohort: str = "", **rest: object) -> ClusterQueue:
@@ -64,15 +65,15 @@ def engine_with(*things: Thing, options: Options | None = None) -> Engine:
 def run(engine: Engine, now: Instant = NOW) -> list[Decision]:
     """Decide, and store every decision, until there is nothing more to do at this instant."""
     found: list[Decision] = []
-    while True:
+    for _ in range(CYCLES_MAX):
         decided = engine.decide(now)
         found.extend(decided)
         for decision in decided:
             engine.observe(Written(decision.workload))
-        wake = engine.next_wake()
-        if wake is None or wake > now:
+        if at_rest(engine, now):
             assert [*broken(engine), *overlooked(engine)] == []
             return found
+    raise AssertionError(f"the engine does not come to rest: {found[-4:]}")
 
 
 def edit(engine: Engine, name: str = "w", **changes: object) -> None:
@@ -413,6 +414,26 @@ def test_unready_pods_block_others_where_that_is_asked_for() -> None:
     assert [decision.workload for decision in run(engine) if isinstance(decision, Admit)] == ["red/a"]
     edit(engine, "a", pods_ready=PodsReady(True, "PodsReady", NOW))
     assert [decision.workload for decision in run(engine) if isinstance(decision, Admit)] == ["red/b"]
+
+
+def test_who_fits_but_is_blocked_by_unready_pods_preempts_nobody() -> None:
+    """The first flavor fits; that it is blocked must not send the scan on to one where somebody would have to leave."""
+    both = ClusterQueue(
+        "q",
+        groups=(ResourceGroup(("cpu",), ("fast", "spot")),),
+        quotas=(Quota("fast", "cpu", 4), Quota("spot", "cpu", 3)),
+        namespaces=Selector(),
+        preemption=Preemption(within_queue=Policy.LOWER),
+    )
+    given = Admission("q", (Assignment("main", (("cpu", "spot"),), (("cpu", 2),), 1),))
+    holder = workload("holder", 2, admission=given, reserved_at=NOW, admitted_at=NOW)
+    blocking = Options(pods_ready=PodsReadyOptions(block_admission=True))
+    engine = engine_with(Flavor("fast"), both, holder, workload(cpu=2, priority=2), options=blocking)
+    assert kinds(run(engine)) == [("Wait", "w")]
+    edit(engine, "holder", pods_ready=PodsReady(True, "PodsReady", NOW))
+    assert [decision.admission for decision in run(engine) if isinstance(decision, Admit)] == [
+        Admission("q", (Assignment("main", (("cpu", "fast"),), (("cpu", 2),), 1),))
+    ]
 
 
 def test_a_reason_is_told_once() -> None:

@@ -9,10 +9,11 @@ from pykueue.base.units import Instant
 from pykueue.engine.decisions import WaitReason, Why
 from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Seen
-from pykueue.engine.items import Bookmark, Claim, Item, Place, Tried
+from pykueue.engine.items import Bookmark, Claim, Item, Place, Shape, Tried
 from pykueue.engine.learn import see, slot_of
-from pykueue.engine.model import Options, Thing, Workload
+from pykueue.engine.model import Options, PodSet, Thing, Workload
 from pykueue.engine.order import queue_stamp
+from pykueue.engine.pending import ShapeClass
 from pykueue.engine.quota import Node, Tree
 from pykueue.engine.world import held
 
@@ -56,8 +57,8 @@ class RememberedQueue(Frozen):
     preemptor: str
     preemptor_generation: int
     sticky: bool
-    parked: tuple[tuple[str, WaitReason], ...]
-    """One member of each parked class, and the verdict."""
+    parked: tuple[tuple[tuple[PodSet, ...], int, WaitReason], ...]
+    """The parked classes, by pod sets and priority, and their verdicts; a class may have lost all its members."""
 
 
 class RememberedTree(Frozen):
@@ -165,11 +166,12 @@ def remembered(item: Item, engine: Engine) -> RememberedItem:
 def remembered_queue(node: Node, engine: Engine) -> RememberedQueue:
     """A queue's order as data."""
     pending = engine.world.pending[node.name]
+    shapes = [shape for shape in pending.classes if isinstance(shape, Shape)]
     parked = []
-    for group in pending.classes.values():
-        first = group.first()
-        if group.parked is not None and first is not None:
-            parked.append((first[2].key, group.parked))
+    for shape in sorted(shapes, key=lambda one: one.digest):
+        verdict = pending.classes[shape].parked
+        if verdict is not None:
+            parked.append((shape.pod_sets, shape.priority, verdict))
     return RememberedQueue(
         node.name,
         node.active,
@@ -263,8 +265,9 @@ def restore_queue(engine: Engine, kept: RememberedQueue) -> None:
     pending = world.pending[kept.name]
     pending.preemptor = world.items.get(kept.preemptor)
     pending.preemptor_generation, pending.sticky = kept.preemptor_generation, kept.sticky
-    for key, verdict in kept.parked:
-        pending.classes[world.items[key].group].parked = verdict
+    for pod_sets, priority, verdict in kept.parked:
+        group = pending.classes.setdefault(world.shape_of(pod_sets, priority), ShapeClass())
+        group.parked = verdict
     world.forest.queues[kept.name].generation = kept.generation
 
 

@@ -15,6 +15,7 @@ from pykueue.engine.model import (
     LocalQueue,
     Namespace,
     Options,
+    PodSet,
     PodsReady,
     StopPolicy,
     Workload,
@@ -64,10 +65,14 @@ class World:
         if workload.reclaimable:
             counts = effective_counts(workload, self.options)
             pod_sets = tuple(replace(p, count=n) for p, n in zip(pod_sets, counts, strict=True))
-        key = (effective_priority(workload, self.options), pod_sets)
+        return self.shape_of(pod_sets, effective_priority(workload, self.options))
+
+    def shape_of(self, pod_sets: tuple[PodSet, ...], priority: int) -> Shape:
+        """The one shape of these pod sets at this priority."""
+        key = (priority, pod_sets)
         found = self.shapes.get(key)
         if found is None:
-            found = self.shapes[key] = Shape(pod_sets, key[0])
+            found = self.shapes[key] = Shape(pod_sets, priority)
             found.digest = int.from_bytes(sha256(msgspec.json.encode(key)).digest()[:8])
         return found
 
