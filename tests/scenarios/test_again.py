@@ -47,7 +47,7 @@ def test_a_restart_changes_no_life(told: Told) -> None:
 
 
 def end(told: Told, refused: int | None = None) -> dict[str, Workload]:
-    """How a story leaves its workloads, but for what was last said of them; perhaps with a step's first writes refused."""
+    """How a story leaves its workloads, but for what was last said of them; perhaps with writes refused in one step."""
     story = begin(told.tree)
     for index, step in enumerate(told.tree["steps"]):
         if index == refused:

@@ -374,7 +374,8 @@ class Cycle:
         blocker = self.world.blocked_by(item) if not self.holds_admission else "another workload of this cycle"
         if blocker:
             entry.ends(Outcome.CONTENDED, WaitReason.WAITING_FOR_PODS_READY, PodsNotReady(blocker))
-            self.skipped(entry)
+            # Its flavors are good; the next ones, on which it might have to preempt, are not to be tried instead.
+            item.bookmark = None
             return
         usage = entry.usage()
         entry.scene.snapshot.book(entry.queue, usage)
