@@ -38,8 +38,8 @@ class Desk:
     def ended(self, name: str, outcome: Outcome) -> None:
         self.queue.requeue(self.items[name], outcome, REASON, NOW)
 
-    def flush(self, now: Instant = NOW, *, serves: bool = True) -> bool:
-        return self.queue.flush(now, lambda _: serves)
+    def flush(self, now: Instant = NOW, *, serves: bool = True) -> None:
+        self.queue.flush(now, lambda _: serves)
 
     def head(self) -> str | None:
         found = self.queue.head()
@@ -122,10 +122,9 @@ def test_a_flush_wakes_classes_and_loners() -> None:
     desk.ended("a", Outcome.NO_FIT)
     desk.ended("invalid", Outcome.INVALID)
     assert desk.head() is None
-    assert desk.flush()
+    desk.flush()
     assert desk.parked() == set()
     assert desk.head() == "invalid"
-    assert not desk.flush()
 
 
 def test_a_flush_leaves_strangers_and_those_in_backoff() -> None:
@@ -133,11 +132,11 @@ def test_a_flush_leaves_strangers_and_those_in_backoff() -> None:
     desk.put("stranger")
     desk.ended("stranger", Outcome.NAMESPACE_MISMATCH)
     desk.put("later", requeue_at=Instant(NOW + 5))
-    assert not desk.flush(serves=False)
+    desk.flush(serves=False)
     assert desk.parked() == {"stranger", "later"}
-    assert desk.flush()
+    desk.flush()
     assert desk.parked() == {"later"}
-    assert desk.flush(Instant(NOW + 5))
+    desk.flush(Instant(NOW + 5))
     assert desk.parked() == set()
 
 

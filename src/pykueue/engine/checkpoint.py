@@ -23,6 +23,7 @@ class RememberedClaim(Frozen):
 
     usage: tuple[tuple[str, str, int], ...]
     victims: tuple[str, ...]
+    start: Bookmark | None = None
 
 
 class RememberedItem(Frozen):
@@ -140,7 +141,7 @@ def remembered(item: Item, engine: Engine) -> RememberedItem:
     kept = None
     if claim is not None:
         usage = tuple((*pairs[fr], amount) for fr, amount in claim.usage)
-        kept = RememberedClaim(usage, tuple(victim.key for victim in claim.victims))
+        kept = RememberedClaim(usage, tuple(victim.key for victim in claim.victims), claim.start)
     return RememberedItem(
         item.workload,
         item.version,
@@ -239,7 +240,7 @@ def restore_claim(engine: Engine, kept: RememberedItem) -> None:
     world = engine.world
     usage = tuple((world.forest.flavors.id(flavor, resource), amount) for flavor, resource, amount in kept.claim.usage)
     victims = tuple(world.items[key] for key in kept.claim.victims if key in world.items)
-    world.items[kept.workload.key].claim = Claim(usage, victims)
+    world.items[kept.workload.key].claim = Claim(usage, victims, kept.claim.start)
 
 
 def restore_place(engine: Engine, kept: RememberedItem) -> None:

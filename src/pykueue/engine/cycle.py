@@ -21,7 +21,7 @@ from pykueue.engine.decisions import (
     WaitReason,
     Why,
 )
-from pykueue.engine.flavors import Plan, Planner, outdated
+from pykueue.engine.flavors import Plan, Planner, start_of
 from pykueue.engine.items import Bookmark, Claim, Item
 from pykueue.engine.model import Policy
 from pykueue.engine.order import head_key
@@ -55,7 +55,20 @@ class Scene:
 class Entry:
     """A head on its way through a cycle."""
 
-    __slots__ = ("deferred", "item", "outcome", "plan", "planner", "queue", "reason", "scene", "victims", "why")
+    __slots__ = (
+        "deferred",
+        "item",
+        "outcome",
+        "plan",
+        "planner",
+        "queue",
+        "reason",
+        "replanned",
+        "scene",
+        "start",
+        "victims",
+        "why",
+    )
 
     def __init__(self, item: Item, queue: Node, scene: Scene) -> None:
         self.item = item
@@ -65,6 +78,9 @@ class Entry:
         self.planner: Planner | None = None
         self.victims: tuple[Victim, ...] = ()
         self.deferred = False
+        self.replanned = False
+        self.start: Bookmark | None = None
+        """Where its scan of flavors began."""
         self.outcome: Outcome | None = None
         """How it ended, for a head that stays pending."""
         self.reason = WaitReason.PENDING_EVALUATION
@@ -177,9 +193,8 @@ class Cycle:
         item, tree = entry.item, entry.scene.tree
         if item.seen_at != tree.version:
             item.seen_at, item.starts = tree.version, []
-        if outdated(item, entry.queue, tree.cycle, self.options):
-            item.bookmark = None
-        item.starts.append(None if item.bookmark is None else item.bookmark.tried)
+        entry.start = item.bookmark = start_of(item, entry.queue, tree.cycle, self.options)
+        item.starts.append(None if entry.start is None else entry.start.tried)
         self.lift_claim(entry)
         if not self.passes(entry):
             claim, item.claim = item.claim, None
@@ -190,7 +205,9 @@ class Cycle:
         entry.plan, entry.victims = entry.planner.best()
         self.apply_claim(entry)
         if self.options.flavor_fungibility:
-            item.bookmark = Bookmark(entry.plan.tried(), entry.queue.generation, tree.cycle, item.shape.digest)
+            rounds = entry.start.round + 1 if entry.start is not None and entry.plan.resumed else 0
+            tried, generation = entry.plan.tried(), entry.queue.generation
+            item.bookmark = Bookmark(tried, generation, tree.cycle, item.shape.digest, rounds)
 
     def passes(self, entry: Entry) -> bool:
         """Whether a head passes the checks that come before any flavor is looked at."""
@@ -213,8 +230,30 @@ class Cycle:
         """Carry a plan out if it still holds; else say why not."""
         self.lift_claim(entry)
         claim, entry.item.claim = entry.item.claim, None
-        self.carry_out(entry)
+        if claim is None or not self.keeps_waiting(entry, claim):
+            self.carry_out(entry)
         self.lapse(entry, claim)
+
+    def keeps_waiting(self, entry: Entry, claim: Claim) -> bool:
+        """Whether a preemptor goes on waiting for the victims it has, and does so."""
+        left = [victim for victim in claim.victims if self.holds(victim)]
+        plan, scene = entry.plan, entry.scene
+        assert plan is not None, "only a planned head is considered"
+        if not left or any(victim.workload.evicted is None for victim in left):
+            return False
+        if plan.fits and self.still_fits(entry) and self.fits_now(entry):
+            return False
+        with scene.snapshot.without([*scene.claimed.values(), *left]):
+            if not fits(entry.queue, claim.usage):
+                return False
+        # New plans would only shuffle victims between preemptors that wait for each other.
+        entry.item.claim = claim
+        self.apply_claim(entry)
+        told = entry.item.told
+        obstacles = plan.obstacles() or (told.pod_sets if isinstance(told, Unassigned) else ())
+        why = Unassigned(obstacles, victims=len(left))
+        entry.ends(Outcome.PENDING_PREEMPTION, WaitReason.WAITING_FOR_PREEMPTED, why)
+        return True
 
     def lapse(self, entry: Entry, before: Claim | None) -> None:
         """Note that room is no longer kept for a head, so that others may try for it, or for what is now used."""
@@ -269,7 +308,7 @@ class Cycle:
             for resource, choice in part.choices.items()
         }
         counts = [part.count for part in entry.plan.pod_sets]
-        entry.item.bookmark = None
+        entry.item.bookmark, entry.replanned = None, True
         with scene.snapshot.without(scene.claimed.values()):
             entry.planner.search = Search(scene.snapshot, entry.queue, entry.item, self.now)
             entry.plan = entry.planner.plan(counts, pinned)
@@ -350,7 +389,8 @@ class Cycle:
     def keep_room(self, entry: Entry) -> None:
         """Book what a head will use, in this cycle and, if so set, until it is admitted or can no longer use it."""
         if self.options.reserve_for_preemptor:
-            entry.item.claim = Claim(entry.usage(), tuple(victim.item for victim in entry.victims))
+            victims = tuple(victim.item for victim in entry.victims)
+            entry.item.claim = Claim(entry.usage(), victims, entry.start)
         entry.scene.pledged = True
         entry.scene.snapshot.book(entry.queue, entry.usage())
 

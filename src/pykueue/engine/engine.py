@@ -7,9 +7,9 @@ from typing import assert_never
 from pykueue.base.units import Instant
 from pykueue.engine.assume import assumed
 from pykueue.engine.cycle import Cycle, Entry
-from pykueue.engine.decisions import Decision
+from pykueue.engine.decisions import Decision, WaitReason
 from pykueue.engine.facts import Fact, Gone, Leading, Refused, Seen, Stopped, Synced, Written
-from pykueue.engine.flavors import outdated
+from pykueue.engine.flavors import start_of
 from pykueue.engine.items import Item
 from pykueue.engine.learn import confirm, lose, see, take_back, touch_members_of_queue
 from pykueue.engine.lifecycle import review, tell
@@ -121,7 +121,12 @@ class Engine:
     def redo_trees(self) -> None:
         """Redo the trees that edits touched, and try everyone in them again."""
         for tree in self.world.forest.refresh():
-            self.world.to_flush.update(dict.fromkeys(queue.name for queue in tree.queues))
+            for queue in tree.queues:
+                self.world.to_flush[queue.name] = None
+                preemptor = self.world.pending[queue.name].preemptor
+                if preemptor is not None:
+                    # What an edit may have made impossible is planned anew.
+                    preemptor.claim = None
 
     def attend(self, item: Item, decisions: list[Decision]) -> None:
         """Put a workload in its place, then follow its life as far as it goes at this instant."""
@@ -179,16 +184,20 @@ class Engine:
 
     def put_back(self, entry: Entry, outcome: Outcome, decisions: list[Decision]) -> None:
         """A head stays pending: say why, and put it where it is tried again when that can help."""
-        item, world = entry.item, self.world
+        item, world, reason = entry.item, self.world, entry.reason
         assert entry.why is not None, "a head that stays pending has a reason"
-        wait = tell(item, world, entry.reason, entry.why, world.now)
-        if self.is_half_told(entry, outcome):
-            # What only some of the flavors said is no verdict. The first flavors are tried next, unless they just were.
-            wait, item.bookmark = None, None
-            outcome = outcome if None in item.starts else Outcome.CONTENDED
-        elif self.may_reclaim_next(entry, outcome):
+        wait = tell(item, world, reason, entry.why, world.now)
+        if outcome in SHARED and self.may_reclaim_next(entry, outcome):
             outcome = Outcome.CONTENDED
-        world.pending[entry.queue.name].requeue(item, outcome, entry.reason, world.now)
+        elif outcome in SHARED and world.options.wrap_scan:
+            if entry.start is not None and not entry.replanned:
+                # What only some of the flavors said is no verdict; the last full one stands.
+                wait = None
+                reason = reason if item.workload.waiting is None else WaitReason(item.workload.waiting.reason)
+            if self.came_round(entry):
+                item.bookmark = None
+                outcome = outcome if None in item.starts and not entry.replanned else Outcome.CONTENDED
+        world.pending[entry.queue.name].requeue(item, outcome, reason, world.now)
         if wait is not None:
             decisions.append(wait)
             self.assume(item, wait)
@@ -199,12 +208,13 @@ class Engine:
         lent = entry.scene.lent and self.world.options.retry_beside_borrowers
         return outcome is Outcome.NO_VICTIMS and lent and reclaims
 
-    def is_half_told(self, entry: Entry, outcome: Outcome) -> bool:
-        """Whether a head failed in a scan that began half-way and has come to the last flavor."""
-        bookmark = entry.item.bookmark
-        untried = bookmark is not None and bookmark.pending()
-        resumed = entry.plan is not None and entry.plan.resumed
-        return self.world.options.wrap_scan and outcome in SHARED and resumed and not untried
+    def came_round(self, entry: Entry) -> bool:
+        """Whether a head's scans have tried every way to begin, or long enough, and are to start over."""
+        bookmark, plan = entry.item.bookmark, entry.plan
+        if bookmark is None or plan is None or not bookmark.pending() or bookmark.tried in entry.item.starts:
+            return True
+        flavors = {flavor for group in entry.queue.groups.values() for flavor in group.flavors}
+        return bookmark.round > len(flavors) * len(plan.pod_sets)
 
     def is_restless(self, tree: Tree) -> bool:
         """Whether another cycle over a tree could decide anything that the last one did not."""
@@ -218,8 +228,8 @@ class Engine:
                 continue
             if head.seen_at != tree.version:
                 return True
-            fresh = head.bookmark is None or outdated(head, queue, tree.cycle + 1, world.options)
-            start = None if fresh or head.bookmark is None else head.bookmark.tried
+            begin = start_of(head, queue, tree.cycle + 1, world.options)
+            start = None if begin is None else begin.tried
             # Kueue's own scan goes round and round; ours ends once every way to start was tried on this version.
             if start not in (head.starts if world.options.wrap_scan else head.starts[-1:]):
                 return True

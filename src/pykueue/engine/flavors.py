@@ -430,6 +430,13 @@ def affine(pod_set: PodSet, labels: dict[str, str]) -> bool:
     return any(all(requirement_holds(labels, *expression) for expression in term) for term in terms)
 
 
+def start_of(item: Item, queue: Node, cycle: int, options: Options) -> Bookmark | None:
+    """Where a workload's next scan of flavors begins; None is at the first ones."""
+    if item.claim is not None:
+        return item.claim.start
+    return None if outdated(item, queue, cycle, options) else item.bookmark
+
+
 def outdated(item: Item, queue: Node, cycle: int, options: Options) -> bool:
     """Whether a workload's scan has to start over."""
     bookmark: Bookmark | None = item.bookmark

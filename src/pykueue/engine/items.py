@@ -34,6 +34,8 @@ class Bookmark(Frozen):
     cycle: int
     shape: int
     """The shape it was recorded for, as a hash."""
+    round: int = 0
+    """How many scans in a row have gone on where another one ended."""
 
     def pending(self) -> bool:
         """Whether flavors were left untried."""
@@ -149,8 +151,10 @@ class Item:
 class Claim:
     """The room that a preemptor's victims give, kept for it until it is admitted or can no longer use it."""
 
-    __slots__ = ("usage", "victims")
+    __slots__ = ("start", "usage", "victims")
 
-    def __init__(self, usage: tuple[tuple[int, int], ...], victims: tuple[Item, ...]) -> None:
+    def __init__(self, usage: tuple[tuple[int, int], ...], victims: tuple[Item, ...], start: Bookmark | None) -> None:
         self.usage = usage
         self.victims = victims
+        self.start = start
+        """Where the scan began that led to it; from there the preemptor finds its flavors again."""

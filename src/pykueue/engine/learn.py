@@ -55,7 +55,7 @@ def recheck_users_of_flavor(world: World, flavor: str) -> None:
     for name, queue in world.forest.queues.items():
         if any(flavor in group.flavors for group in queue.spec.groups):
             world.to_recheck[name] = None
-            world.to_flush[name] = None
+            world.forest.stale[queue] = None
 
 
 def recheck_users_of_check(world: World, check: str) -> None:

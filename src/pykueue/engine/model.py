@@ -378,7 +378,7 @@ class Options(Frozen):
     wrap_scan: bool = True
     """A workload whose flavor scan was resumed half-way is tried from the first flavor before it is parked (FLV-7)."""
     search_counts_pods: bool = True
-    """The victim search makes room for the implied `pods` resource too (PRE-2)."""
+    """The victim search makes room for the implied `pods` resource too (PRE-3)."""
     clamp_reserve: bool = True
     """A blocked borrower above its limit reserves nothing, where Kueue would reserve a negative amount (CYC-3)."""
     partial_skips_reclaimed: bool = True
@@ -388,7 +388,7 @@ class Options(Frozen):
     forget_hopeless_preemptor: bool = True
     """A preemptor stands before its queue only while it waits for victims (QUE-3)."""
     judge_every_resource: bool = True
-    """A flavor serves only if each of its resources does, where Kueue trusts the least preferred one (FLV-9)."""
+    """A flavor serves only if each of its resources does, where Kueue trusts the least preferred one (FLV-5)."""
 
 
 KUEUE_SETTING: Final = Options(

@@ -187,9 +187,16 @@ class PendingQueue:
         else:
             self.park(item)
 
-    def flush(self, now: Instant, serves: Callable[[str], bool]) -> bool:
-        """Try everyone again whom an event may have helped; whether anyone was woken."""
-        woken = False
+    def flush(self, now: Instant, serves: Callable[[str], bool]) -> None:
+        """Try everyone again whom an event may have helped."""
+        self.unpark_classes()
+        for item in list(self.parked.values()):
+            if backoff_over(item.workload, now) and serves(item.workload.namespace):
+                self.take_out(item)
+                self.insert(item, now)
+
+    def unpark_classes(self) -> None:
+        """Every parked class is in line again."""
         for key, group in list(self.classes.items()):
             if group.parked is not None:
                 group.parked = None
@@ -197,25 +204,13 @@ class PendingQueue:
                 if first is None:
                     del self.classes[key]
                 else:
-                    woken = True
                     heappush(self.front, (first[0], first[1], group))
-        for item in list(self.parked.values()):
-            if backoff_over(item.workload, now) and serves(item.workload.namespace):
-                self.take_out(item)
-                self.insert(item, now)
-                woken = True
-        return woken
 
     def restrategize(self, strategy: Strategy) -> None:
         """The queue's strategy is this from now on. A strict queue parks no class."""
         self.strategy = strategy
         if strategy is Strategy.STRICT:
-            for group in self.classes.values():
-                if group.parked is not None:
-                    group.parked = None
-                    first = group.first()
-                    if first is not None:
-                        heappush(self.front, (first[0], first[1], group))
+            self.unpark_classes()
 
     def has_rested(self, item: Item, now: Instant) -> bool:
         """Whether a workload was kept back by its own history, and is no more."""

@@ -12,7 +12,11 @@ def settle(world: World, item: Item) -> None:
     workload, before = item.workload, item.settled
     if before is not workload:
         item.settled = workload
-        item.shape = world.shape(workload, item.shape)
+        shape = world.shape(workload, item.shape)
+        if shape is not item.shape:
+            # Room is kept for what was asked for, not for something else.
+            drop_claim(world, item)
+        item.shape = shape
         item.priority = item.shape.priority
         item.stamp = queue_stamp(workload, world.options)
     holds = workload.admission is not None and workload.active and not workload.finished
