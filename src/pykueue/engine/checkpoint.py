@@ -69,7 +69,7 @@ class RememberedTree(Frozen):
     is_queue: bool
     version: int
     cycle: int
-    dirty: bool
+    restless: bool
     heads: tuple[str, ...]
 
 
@@ -122,7 +122,7 @@ def checkpoint(engine: Engine) -> Checkpoint:
         tuple(remembered(item, engine) for item in world.items.values()),
         tuple(remembered_queue(node, engine) for node in forest.queues.values()),
         tuple(
-            RememberedTree(t.root.name, t.root.is_queue, t.version, t.cycle, t.dirty, tuple(t.heads))
+            RememberedTree(t.root.name, t.root.is_queue, t.version, t.cycle, t.is_restless(), tuple(t.heads))
             for t in forest.trees
         ),
         tuple(engine.timers),
@@ -275,11 +275,14 @@ def restore_queue(engine: Engine, kept: RememberedQueue) -> None:
 def restore_trees(engine: Engine, saved: Checkpoint) -> None:
     """Bring back how often each tree changed, and the order in which trees are gone through."""
     forest = engine.world.forest
+    forest.restless.clear()
     ordered: dict[Tree, None] = {}
     for kept in saved.trees:
         node = (forest.queues if kept.is_queue else forest.cohorts)[kept.root]
         tree = node.tree
         assert tree is not None, f"{kept.root} was the root of a tree"
-        tree.version, tree.cycle, tree.dirty, tree.heads = kept.version, kept.cycle, kept.dirty, list(kept.heads)
+        tree.version, tree.cycle, tree.heads = kept.version, kept.cycle, list(kept.heads)
+        if kept.restless:
+            forest.restless[tree] = None
         ordered[tree] = None
     forest.trees = ordered

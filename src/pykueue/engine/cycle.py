@@ -36,7 +36,7 @@ from pykueue.engine.world import World
 class Scene:
     """What one tree looks like in the course of a cycle."""
 
-    __slots__ = ("admitted", "claimed", "lends", "lent", "pledged", "snapshot", "tree")
+    __slots__ = ("admitted", "claimed", "lends", "pledged", "snapshot", "tree")
 
     def __init__(self, tree: Tree, forest: Forest) -> None:
         self.tree = tree
@@ -48,8 +48,6 @@ class Scene:
         """Whether the snapshot shows room that is not free yet."""
         self.lends = True
         """Whether every head so far has borrowed."""
-        self.lent = False
-        """Whether some head was started on borrowed quota."""
 
 
 class Entry:
@@ -108,6 +106,8 @@ class Cycle:
         self.holds_admission = False
         self.freed: list[Node] = []
         """Queues whose head no longer keeps the room of its victims from others."""
+        self.lent: dict[Tree, None] = {}
+        """Trees in which a head was started on borrowed quota."""
 
     def run(self, trees: list[Tree]) -> None:
         """Decide on the heads of these trees, and leave the live tree as it was."""
@@ -141,7 +141,11 @@ class Cycle:
                 self.freed.append(queue)
                 if self.options.forget_hopeless_preemptor:
                     self.world.pending[queue.name].forget_preemptor()
-        tree.heads = [entry.item.key for entry in found]
+        keys = [entry.item.key for entry in found]
+        if keys != tree.heads:
+            # Other heads keep other room, so what was tried beside the last ones may come out otherwise.
+            tree.heads = keys
+            tree.version += 1
         return found
 
     def order(self, entry: Entry) -> tuple[bool, int, int, Instant, str]:
@@ -420,7 +424,8 @@ class Cycle:
         usage = entry.usage()
         entry.scene.snapshot.book(entry.queue, usage)
         entry.scene.admitted.append((entry.queue, usage))
-        entry.scene.lent = entry.scene.lent or plan.borrowing > 0
+        if plan.borrowing:
+            self.lent[entry.scene.tree] = None
         options = self.options.pods_ready
         self.holds_admission = options is not None and options.block_admission
         admission = plan.admission(entry.queue.name)

@@ -75,11 +75,12 @@ class Engine:
             self.attend(item, decisions)
         self.redo_trees()
         self.flush()
-        trees = [tree for tree in self.world.forest.trees if tree.dirty]
+        trees = sorted(self.world.forest.restless, key=Tree.place)
         if trees:
             self.run_cycle(trees, decisions)
             for tree in trees:
-                tree.dirty = self.is_restless(tree)
+                if not self.is_restless(tree):
+                    tree.rest()
         return decisions
 
     def next_wake(self) -> Instant | None:
@@ -112,11 +113,12 @@ class Engine:
                 if active:
                     self.world.to_flush[name] = None
                 touch_members_of_queue(self.world, name)
-        cut_off = {name for name, queue in world.forest.queues.items() if queue.tree is None}
-        self.redo_trees()
-        for name, queue in world.forest.queues.items():
-            if (queue.tree is None) is not (name in cut_off):
-                touch_members_of_queue(world, name)
+        if world.forest.stale:
+            cut_off = {name for name, queue in world.forest.queues.items() if queue.tree is None}
+            self.redo_trees()
+            for name, queue in world.forest.queues.items():
+                if (queue.tree is None) is not (name in cut_off):
+                    touch_members_of_queue(world, name)
 
     def redo_trees(self) -> None:
         """Redo the trees that edits touched, and try everyone in them again."""
@@ -181,15 +183,16 @@ class Engine:
             self.evaluations += entry.plan is not None
             if entry.outcome is not None and entry.why is not None:
                 self.put_back(entry, entry.outcome, decisions)
+        if world.options.retry_beside_borrowers:
+            for tree in cycle.lent:
+                self.wake_rivals(tree)
 
     def put_back(self, entry: Entry, outcome: Outcome, decisions: list[Decision]) -> None:
         """A head stays pending: say why, and put it where it is tried again when that can help."""
         item, world, reason = entry.item, self.world, entry.reason
         assert entry.why is not None, "a head that stays pending has a reason"
         wait = tell(item, world, reason, entry.why, world.now)
-        if outcome in SHARED and self.may_reclaim_next(entry, outcome):
-            outcome = Outcome.CONTENDED
-        elif outcome in SHARED and world.options.wrap_scan:
+        if outcome in SHARED and world.options.wrap_scan:
             if entry.start is not None and not entry.replanned:
                 # What only some of the flavors said is no verdict; the last full one stands.
                 wait = None
@@ -202,11 +205,11 @@ class Engine:
             decisions.append(wait)
             self.assume(item, wait)
 
-    def may_reclaim_next(self, entry: Entry, outcome: Outcome) -> bool:
-        """Whether a head found no victims, but a workload was just admitted that borrows what it may take back."""
-        reclaims = entry.queue.spec.preemption.reclaim is not Policy.NEVER
-        lent = entry.scene.lent and self.world.options.retry_beside_borrowers
-        return outcome is Outcome.NO_VICTIMS and lent and reclaims
+    def wake_rivals(self, tree: Tree) -> None:
+        """Someone has borrowed: whoever found nobody to preempt, and may preempt borrowers, looks again."""
+        for queue in tree.queues:
+            if queue.spec.preemption.borrow_within_cohort is not Policy.NEVER:
+                self.world.pending[queue.name].unpark_classes()
 
     def came_round(self, entry: Entry) -> bool:
         """Whether a head's scans have tried every way to begin, or long enough, and are to start over."""

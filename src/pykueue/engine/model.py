@@ -384,7 +384,7 @@ class Options(Frozen):
     partial_skips_reclaimed: bool = True
     """The search for a smaller count starts from the pods still to run (FLV-8)."""
     retry_beside_borrowers: bool = True
-    """Who found no victims in a cycle that lent quota is tried once more: it may take back what was lent (QUE-2)."""
+    """An admission on borrowed quota wakes those who may preempt borrowers and had found none (QUE-5)."""
     forget_hopeless_preemptor: bool = True
     """A preemptor stands before its queue only while it waits for victims (QUE-3)."""
     judge_every_resource: bool = True

@@ -100,7 +100,7 @@ def place_pending(world: World, item: Item, before: Workload | None) -> None:
         tree = world.forest.queues[name].tree
         if tree is not None:
             item.seen_at = -1
-            tree.dirty = True
+            tree.restless[tree] = None
     if pending.parked_with_class(item) is not None and not world.serves(world.forest.queues[name], workload.namespace):
         # Its class will be woken for reasons that cannot help it.
         pending.take_out(item)

@@ -31,13 +31,14 @@ class Flavors:
 class Tree:
     """All that hangs together below one root; a decision in one tree cannot change one in another."""
 
-    __slots__ = ("cycle", "dirty", "heads", "queues", "root", "version")
+    __slots__ = ("cycle", "heads", "queues", "restless", "root", "version")
 
-    def __init__(self, root: "Node") -> None:
+    def __init__(self, root: "Node", restless: "dict[Tree, None]") -> None:
         self.root = root
+        self.restless = restless
+        """All trees that have to be looked at again."""
         self.version = 0
         """Counts the changes that could alter a decision in this tree."""
-        self.dirty = True
         self.cycle = 0
         self.heads: list[str] = []
         """Who was considered in the last cycle."""
@@ -46,7 +47,19 @@ class Tree:
     def touch(self) -> None:
         """Something changed that may let a head of this tree start."""
         self.version += 1
-        self.dirty = True
+        self.restless[self] = None
+
+    def is_restless(self) -> bool:
+        """Whether it has to be looked at again."""
+        return self in self.restless
+
+    def rest(self) -> None:
+        """Nothing more is to be decided in this tree until something changes."""
+        self.restless.pop(self, None)
+
+    def place(self) -> tuple[bool, str]:
+        """Where it stands among the trees."""
+        return self.root.is_queue, self.root.name
 
 
 class Node:
@@ -252,6 +265,7 @@ class Forest:
         self.cohorts: dict[str, Node] = {}
         self.stale: dict[Node, None] = {}
         self.trees: dict[Tree, None] = {}
+        self.restless: dict[Tree, None] = {}
 
     def put_queue(self, spec: ClusterQueue) -> Node:
         """A ClusterQueue is like this."""
@@ -332,7 +346,7 @@ class Forest:
         """A node is no longer part of the forest."""
         self.stale.pop(node, None)
         if node.tree is not None and node.tree.root is node:
-            self.trees.pop(node.tree, None)
+            self.forget_tree(node.tree)
         node.tree = None
 
     def refresh(self) -> list[Tree]:
@@ -345,7 +359,7 @@ class Forest:
             if root is None:
                 continue
             if root.tree is None or root.tree.root is not root:
-                root.tree = Tree(root)
+                root.tree = Tree(root, self.restless)
             self.trees[root.tree] = None
             root.tree.queues = []
             redo(root, root.tree)
@@ -356,12 +370,17 @@ class Forest:
             if root_of(node) is None:
                 cut_off(node)
         for tree in [t for t in self.trees if t.root.tree is not t]:
-            del self.trees[tree]
+            self.forget_tree(tree)
         return redone
+
+    def forget_tree(self, tree: Tree) -> None:
+        """A tree is no more."""
+        self.trees.pop(tree, None)
+        tree.rest()
 
     def is_restless(self) -> bool:
         """Whether some tree has to be redone or looked at again."""
-        return bool(self.stale) or any(tree.dirty for tree in self.trees)
+        return bool(self.stale or self.restless)
 
     def hold(self, queue: Node, item: Item) -> None:
         """A workload's usage counts from now on."""
