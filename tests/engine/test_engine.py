@@ -455,3 +455,24 @@ def test_a_requeue_is_decided_when_a_stopped_queue_starts_again() -> None:
     found = run(engine)
     assert any(isinstance(decision, Requeue) for decision in found)
     assert kinds(found)[-1] == ("Admit", "w")
+
+
+def test_what_was_stored_stays_when_the_next_write_is_refused() -> None:
+    engine = engine_with(workload(cpu=2, max_run=Seconds(10)))
+    run(engine)
+    deactivated, evicted = engine.decide(after(NOW, Seconds(10)))
+    assert [type(deactivated).__name__, type(evicted).__name__] == ["Deactivate", "Evict"]
+    engine.observe(Written("red/w", 5))
+    engine.observe(Refused("red/w"))
+    level = engine.world.items["red/w"].workload
+    assert (level.active, level.evicted) == (False, None)
+    assert kinds(engine.decide(after(NOW, Seconds(10)))) == [("Evict", "w")]
+
+
+def test_reasons_are_coarse_without_observability() -> None:
+    held = queue(checks=(CheckRule("prov"),))
+    engine = engine_with(Check("prov", True), held, workload(cpu=2), options=Options(observability=False))
+    run(engine)
+    engine.observe(Seen(replace(held, stop=StopPolicy.HOLD)))
+    reasons = [decision.reason for decision in run(engine) if isinstance(decision, Unreserve | Wait)]
+    assert reasons == ["Inadmissible", "Inadmissible"]

@@ -146,7 +146,7 @@ def stick_to_nobody(engine: Engine) -> None:
 
 
 def claim_without_preempting(engine: Engine) -> None:
-    engine.world.items["red/out"].claim = Claim((), (), None)
+    engine.world.items["red/out"].claim = Claim((), (), (), None)
 
 
 def forget_a_member(engine: Engine) -> None:
@@ -221,5 +221,5 @@ def test_who_is_parked_though_there_is_room_is_noticed() -> None:
     assert [reason for _, reason in enumerate(overlooked(engine))] == [
         "red/out is parked in queue q, and would fit now"
     ]
-    engine.world.items["red/out"].claim = Claim((), (), None)
+    engine.world.items["red/out"].claim = Claim((), (), (), None)
     assert list(overlooked(engine)) == [], "a claim explains it"

@@ -23,6 +23,7 @@ class RememberedClaim(Frozen):
 
     usage: tuple[tuple[str, str, int], ...]
     victims: tuple[str, ...]
+    counts: tuple[int, ...]
     start: Bookmark | None = None
 
 
@@ -36,7 +37,7 @@ class RememberedItem(Frozen):
     entry: int
     settled: Workload | None = None
     confirmed: Workload | None = None
-    in_flight: int = 0
+    flying: tuple[Workload, ...] = ()
     buffered: tuple[Workload, int] | None = None
     bookmark: Bookmark | None = None
     claim: RememberedClaim | None = None
@@ -141,7 +142,7 @@ def remembered(item: Item, engine: Engine) -> RememberedItem:
     kept = None
     if claim is not None:
         usage = tuple((*pairs[fr], amount) for fr, amount in claim.usage)
-        kept = RememberedClaim(usage, tuple(victim.key for victim in claim.victims), claim.start)
+        kept = RememberedClaim(usage, tuple(victim.key for victim in claim.victims), claim.counts, claim.start)
     return RememberedItem(
         item.workload,
         item.version,
@@ -150,7 +151,7 @@ def remembered(item: Item, engine: Engine) -> RememberedItem:
         item.entry,
         item.settled,
         item.confirmed,
-        item.in_flight,
+        tuple(item.flying),
         item.buffered,
         item.bookmark,
         kept,
@@ -211,6 +212,7 @@ def restore(saved: Checkpoint) -> Engine:
     world.to_recheck = dict.fromkeys(saved.to_recheck)
     world.not_ready = {key: world.items[key] for key in saved.not_ready}
     world.homeless = {key: world.items[key] for key in saved.homeless}
+    world.forest.stale.clear()
     return engine
 
 
@@ -220,7 +222,7 @@ def restore_item(engine: Engine, kept: RememberedItem) -> None:
     workload = kept.workload
     item = Item(workload, world.shape(workload), queue_stamp(workload, world.options))
     item.version, item.settled, item.confirmed = kept.version, kept.settled, kept.confirmed
-    item.in_flight, item.buffered, item.bookmark = kept.in_flight, kept.buffered, kept.bookmark
+    item.flying, item.buffered, item.bookmark = list(kept.flying), kept.buffered, kept.bookmark
     item.seen_at, item.starts, item.timer = kept.seen_at, list(kept.starts), kept.timer
     item.told, item.stopped, item.was_stopped, item.queue = kept.told, kept.stopped, kept.was_stopped, kept.queue
     if kept.settled == workload:
@@ -240,7 +242,7 @@ def restore_claim(engine: Engine, kept: RememberedItem) -> None:
     world = engine.world
     usage = tuple((world.forest.flavors.id(flavor, resource), amount) for flavor, resource, amount in kept.claim.usage)
     victims = tuple(world.items[key] for key in kept.claim.victims if key in world.items)
-    world.items[kept.workload.key].claim = Claim(usage, victims, kept.claim.start)
+    world.items[kept.workload.key].claim = Claim(usage, victims, kept.claim.counts, kept.claim.start)
 
 
 def restore_place(engine: Engine, kept: RememberedItem) -> None:

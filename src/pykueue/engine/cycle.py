@@ -28,7 +28,7 @@ from pykueue.engine.order import head_key
 from pykueue.engine.pending import Outcome
 from pykueue.engine.preempt import Search, Victim
 from pykueue.engine.quota import Forest, Node, Tree, path, usage_of
-from pykueue.engine.snapshot import Snapshot, fits
+from pykueue.engine.snapshot import Snapshot, book, fits
 from pykueue.engine.wording import preempted
 from pykueue.engine.world import World
 
@@ -36,7 +36,7 @@ from pykueue.engine.world import World
 class Scene:
     """What one tree looks like in the course of a cycle."""
 
-    __slots__ = ("admitted", "claimed", "lends", "pledged", "snapshot", "tree")
+    __slots__ = ("admitted", "claimed", "lends", "pledged", "real", "snapshot", "tree")
 
     def __init__(self, tree: Tree, forest: Forest) -> None:
         self.tree = tree
@@ -46,6 +46,8 @@ class Scene:
         self.admitted: list[tuple[Node, tuple[tuple[int, int], ...]]] = []
         self.pledged = False
         """Whether the snapshot shows room that is not free yet."""
+        self.real: dict[str, Node] | None = None
+        """The queues of the tree as they really are, with nobody gone and nothing promised; made when it matters."""
         self.lends = True
         """Whether every head so far has borrowed."""
 
@@ -103,7 +105,8 @@ class Cycle:
         self.now = now
         self.decisions: list[Decision] = []
         self.entries: list[Entry] = []
-        self.holds_admission = False
+        self.holds_admission = ""
+        """Who was started in this cycle and has to be ready before anyone else is."""
         self.freed: list[Node] = []
         """Queues whose head no longer keeps the room of its victims from others."""
         self.lent: dict[Tree, None] = {}
@@ -330,18 +333,14 @@ class Cycle:
 
     def fits_now(self, entry: Entry) -> bool:
         """Whether there is room this moment, with every victim still there."""
-        if not entry.scene.pledged or not self.options.admit_into_free_room_only:
+        scene = entry.scene
+        if not scene.pledged or not self.options.admit_into_free_room_only:
             return True
-        snapshot = entry.scene.snapshot
-        journal = list(snapshot.journal)
-        snapshot.rewind(0)
-        for queue, usage in entry.scene.admitted:
-            snapshot.book(queue, usage)
-        answer = fits(entry.queue, entry.usage())
-        snapshot.rewind(0)
-        for queue, booking, booked in journal:
-            (snapshot.book if booked else snapshot.unbook)(queue, booking)
-        return answer
+        if scene.real is None:
+            scene.real = scene.snapshot.as_it_is(scene.tree)
+            for queue, usage in scene.admitted:
+                book(scene.real[queue.name], usage)
+        return fits(scene.real[entry.queue.name], entry.usage())
 
     def may_not_borrow(self, entry: Entry, plan: Plan) -> bool:
         """Whether an earlier head that borrows nothing keeps the rest of its tree from borrowing in this cycle."""
@@ -394,7 +393,9 @@ class Cycle:
         """Book what a head will use, in this cycle and, if so set, until it is admitted or can no longer use it."""
         if self.options.reserve_for_preemptor:
             victims = tuple(victim.item for victim in entry.victims)
-            entry.item.claim = Claim(entry.usage(), victims, entry.start)
+            assert entry.plan is not None, "only a planned head is promised room"
+            counts = tuple(part.count for part in entry.plan.pod_sets)
+            entry.item.claim = Claim(entry.usage(), victims, counts, entry.start)
         entry.scene.pledged = True
         entry.scene.snapshot.book(entry.queue, entry.usage())
 
@@ -415,7 +416,7 @@ class Cycle:
         """Reserve quota, and admit at once when no AdmissionCheck has to speak first."""
         item, plan = entry.item, entry.plan
         assert plan is not None, "only a planned head starts"
-        blocker = self.world.blocked_by(item) if not self.holds_admission else "another workload of this cycle"
+        blocker = self.holds_admission or self.world.blocked_by(item)
         if blocker:
             entry.ends(Outcome.CONTENDED, WaitReason.WAITING_FOR_PODS_READY, PodsNotReady(blocker))
             # Its flavors are good; the next ones, on which it might have to preempt, are not to be tried instead.
@@ -424,10 +425,12 @@ class Cycle:
         usage = entry.usage()
         entry.scene.snapshot.book(entry.queue, usage)
         entry.scene.admitted.append((entry.queue, usage))
+        if entry.scene.real is not None:
+            book(entry.scene.real[entry.queue.name], usage)
         if plan.borrowing:
             self.lent[entry.scene.tree] = None
         options = self.options.pods_ready
-        self.holds_admission = options is not None and options.block_admission
+        self.holds_admission = item.key if options is not None and options.block_admission else ""
         admission = plan.admission(entry.queue.name)
         flavors = {choice.flavor for part in plan.pod_sets for choice in part.choices.values()}
         states = {check.name: check.state for check in item.workload.checks}

@@ -71,8 +71,9 @@ class Engine:
                 item.timer = None
                 self.world.touched[key] = item
         while self.world.touched:
-            item = self.world.touched.pop(next(iter(self.world.touched)))
-            self.attend(item, decisions)
+            touched, self.world.touched = self.world.touched, {}
+            for item in touched.values():
+                self.attend(item, decisions)
         self.redo_trees()
         self.flush()
         trees = sorted(self.world.forest.restless, key=Tree.place)
@@ -149,8 +150,8 @@ class Engine:
         """Believe that a decision is carried out, until a fact says otherwise."""
         if item.confirmed is None:
             item.confirmed, item.was_stopped = item.workload, item.stopped
-        item.in_flight += 1
         assumed(item, decision)
+        item.flying.append(item.workload)
         settle(self.world, item)
 
     def flush(self) -> None:
@@ -196,7 +197,8 @@ class Engine:
             if entry.start is not None and not entry.replanned:
                 # What only some of the flavors said is no verdict; the last full one stands.
                 wait = None
-                reason = reason if item.workload.waiting is None else WaitReason(item.workload.waiting.reason)
+                stands = None if item.workload.waiting is None else item.workload.waiting.reason
+                reason = next((known for known in WaitReason if known == stands), reason)
             if self.came_round(entry):
                 item.bookmark = None
                 outcome = outcome if None in item.starts and not entry.replanned else Outcome.CONTENDED

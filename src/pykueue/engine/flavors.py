@@ -163,7 +163,8 @@ class Planner:
 
     def best(self) -> tuple[Plan, tuple[Victim, ...]]:
         """The plan for all pods if it fits or preemption makes it fit, else for as many pods as possible."""
-        full = self.plan(self.item.shape.counts)
+        claim = self.item.claim
+        full = self.plan(self.item.shape.counts if claim is None else claim.counts)
         if full.fits:
             return full, ()
         victims = self.victims(full)
@@ -183,7 +184,7 @@ class Planner:
         for pod_set in plan.pod_sets:
             for resource, amount in pod_set.totals:
                 choice = pod_set.choices.get(resource)
-                if choice is not None and (resource != PODS or self.options.search_counts_pods):
+                if choice is not None and amount and (resource != PODS or self.options.search_counts_pods):
                     asked[choice.fr] = asked.get(choice.fr, 0) + amount
         contended = plan.contended()
         return self.search.victims(asked, contended) if contended else ()

@@ -91,9 +91,9 @@ class Item:
         "claim",
         "confirmed",
         "entry",
+        "flying",
         "frs",
         "group",
-        "in_flight",
         "key",
         "place",
         "priority",
@@ -123,7 +123,8 @@ class Item:
         self.version = 0
         self.confirmed: Workload | None = None
         """What to go back to when a write is refused; None while nothing is assumed."""
-        self.in_flight = 0
+        self.flying: list[Workload] = []
+        """The levels that our writes on their way will make true, one after the other."""
         self.buffered: tuple[Workload, int] | None = None
         self.place = Place.IDLE
         self.settled: Workload | None = None
@@ -151,10 +152,18 @@ class Item:
 class Claim:
     """The room that a preemptor's victims give, kept for it until it is admitted or can no longer use it."""
 
-    __slots__ = ("start", "usage", "victims")
+    __slots__ = ("counts", "start", "usage", "victims")
 
-    def __init__(self, usage: tuple[tuple[int, int], ...], victims: tuple[Item, ...], start: Bookmark | None) -> None:
+    def __init__(
+        self,
+        usage: tuple[tuple[int, int], ...],
+        victims: tuple[Item, ...],
+        counts: tuple[int, ...],
+        start: Bookmark | None,
+    ) -> None:
         self.usage = usage
         self.victims = victims
+        self.counts = counts
+        """For how many pods of each pod set; more might cost others their place once it has it."""
         self.start = start
         """Where the scan began that led to it; from there the preemptor finds its flavors again."""

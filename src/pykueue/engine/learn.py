@@ -1,5 +1,7 @@
 """What does a fact change? Each fact, worked into what we know; nothing is decided here. Next: `engine`."""
 
+from collections.abc import Mapping
+
 from msgspec.structs import replace
 
 from pykueue.engine.items import Item
@@ -88,23 +90,37 @@ def see_queue(world: World, spec: ClusterQueue) -> None:
         touch_members_of_queue(world, spec.name)
 
 
+def touch(world: World, items: Mapping[str, Item]) -> None:
+    """Look again at these workloads, in an order that does not depend on how they came."""
+    for key in sorted(items):
+        world.touched[key] = items[key]
+
+
 def touch_members_of_queue(world: World, name: str) -> None:
     """Look again at all workloads of a ClusterQueue, pending or holding."""
-    for local in world.local_queues.values():
-        if local.queue == name:
-            world.touched.update(world.members.get(local.key, {}))
+    for local in sorted(world.doors.get(name, ())):
+        touch(world, world.members.get(local, {}))
     node = world.forest.queues.get(name)
     if node is not None:
-        world.touched.update(node.holders)
-    world.touched.update(world.homeless)
+        touch(world, node.holders)
+    touch(world, {key: item for key, item in world.homeless.items() if holds_in(item.workload, name)})
+
+
+def holds_in(workload: Workload, queue: str) -> bool:
+    """Whether a workload has quota in this ClusterQueue."""
+    return workload.admission is not None and workload.admission.queue == queue
 
 
 def see_local_queue(world: World, local: LocalQueue) -> None:
     """A LocalQueue is like this."""
-    if world.local_queues.get(local.key) == local:
+    before = world.local_queues.get(local.key)
+    if before == local:
         return
+    if before is not None:
+        world.doors[before.queue].discard(local.key)
     world.local_queues[local.key] = local
-    world.touched.update(world.members.get(local.key, {}))
+    world.doors.setdefault(local.queue, set()).add(local.key)
+    touch(world, world.members.get(local.key, {}))
 
 
 def see_namespace(world: World, namespace: Namespace) -> None:
@@ -135,7 +151,7 @@ def see_workload(world: World, workload: Workload, version: int) -> None:
         item.version = version
         world.items[workload.key] = item
         adopt(world, item, workload)
-    elif item.in_flight:
+    elif item.flying:
         if not version or version > item.version:
             item.buffered = (workload, version)
         return
@@ -186,8 +202,10 @@ def lose(world: World, kind: str, name: str) -> None:
         case "ClusterQueue":
             lose_queue(world, name)
         case "LocalQueue":
-            if world.local_queues.pop(name, None) is not None:
-                world.touched.update(world.members.get(name, {}))
+            local = world.local_queues.pop(name, None)
+            if local is not None:
+                world.doors[local.queue].discard(name)
+                touch(world, world.members.get(name, {}))
         case "Namespace":
             if world.namespaces.pop(name, None) is not None:
                 touch_namespace(world, name)
@@ -217,6 +235,7 @@ def lose_workload(world: World, key: str) -> None:
         return
     leave_place(world, item)
     world.touched.pop(key, None)
+    world.homeless.pop(key, None)
     members = world.members.get(item.workload.local_queue, {})
     members.pop(key, None)
     queue = world.queue_of(item.workload)
@@ -230,20 +249,21 @@ def confirm(world: World, key: str, version: int) -> None:
     if item is None:
         return
     item.version = max(item.version, version)
-    item.in_flight = max(0, item.in_flight - 1)
-    if item.in_flight == 0:
+    if item.flying:
+        item.confirmed = item.flying.pop(0)
+    if not item.flying:
         item.confirmed = None
         unbuffer(world, item)
 
 
 def take_back(world: World, key: str) -> None:
-    """A write of ours was refused: what we assumed never happened."""
+    """A write of ours was refused: what we assumed since the last one that was stored never happened."""
     item = world.items.get(key)
     if item is None or item.confirmed is None:
         return
-    before, item.confirmed, item.in_flight, item.told = item.confirmed, None, 0, None
+    before, item.confirmed, item.flying, item.told = item.confirmed, None, [], None
     adopt(world, item, before)
-    item.stopped = item.was_stopped
+    item.stopped = item.was_stopped and before.evicted is not None
     world.touched[key] = item
     unbuffer(world, item)
 

@@ -31,12 +31,14 @@ from pykueue.engine.decisions import (
     Why,
 )
 from pykueue.engine.items import Item
-from pykueue.engine.model import CheckState, PodsReadyOptions, StopPolicy, Workload
+from pykueue.engine.model import CheckState, ClusterQueue, LocalQueue, PodsReadyOptions, StopPolicy, Workload
 from pykueue.engine.quota import Node
 from pykueue.engine.wording import message
 from pykueue.engine.world import World, assigned_flavors, readiness, seconds_between
 
 DEACTIVATED = "The workload is deactivated"
+AT_ONCE = frozenset({EvictionReason.PREEMPTED, "NodeFailures"})
+"""Evictions after which a workload queues again by itself."""
 DOUBLINGS = 32
 """More doublings of a backoff than this make no difference to anyone alive."""
 SCHEDULER_REASONS = frozenset(
@@ -47,8 +49,6 @@ SCHEDULER_REASONS = frozenset(
         WaitReason.WAITING_FOR_PREEMPTED,
         WaitReason.WAITING_FOR_PODS_READY,
         WaitReason.PENDING_EVALUATION,
-        WaitReason.PENDING,
-        WaitReason.WAITING,
     }
 )
 """What an evaluation said; it stands until the next one."""
@@ -72,7 +72,7 @@ def review(item: Item, world: World, now: Instant) -> Review:
     if not workload.active:
         return Review(when_inactive(item, world, now))
     if workload.deactivation is not None:
-        return Review(deactivate(workload, None, workload.deactivation.message, now))
+        return Review(Deactivate(workload.key, None, workload.deactivation.message, now))
     if workload.admission is not None:
         return when_reserved(item, world, now)
     waiting = requeue(workload, world, now)
@@ -92,24 +92,21 @@ def when_inactive(item: Item, world: World, now: Instant) -> Decision | None:
     if workload.requeue_at is not None or workload.requeue_count or target is not None:
         return Deactivate(workload.key, None, "", now)
     if workload.admission is not None:
-        return release(item, now) if item.stopped else None
+        return release(item, world, now) if item.stopped else None
+    if not world.options.observability:
+        return None
     return tell(item, world, WaitReason.DEACTIVATED, Inactive(), now)
 
 
-def deactivate(workload: Workload, cause: DeactivationCause | None, text: str, now: Instant) -> Deactivate:
-    """The decision that ends a workload's attempts."""
-    return Deactivate(workload.key, cause, text, now)
-
-
-def release(item: Item, now: Instant) -> Unreserve | None:
+def release(item: Item, world: World, now: Instant) -> Unreserve | None:
     """Give the quota of an evicted workload back, now that its pods are gone."""
     # spec: LIF-4
     evicted = item.workload.evicted
     if evicted is None:
         return None
-    at_once = evicted.reason == EvictionReason.PREEMPTED
     why = AfterEviction(evicted.message)
-    return Unreserve(item.key, WaitReason.PENDING_EVALUATION, why, now, at_once, evicted.reason)
+    reason = spoken(WaitReason.PENDING_EVALUATION, why, world)
+    return Unreserve(item.key, reason, why, now, evicted.reason in AT_ONCE, evicted.reason)
 
 
 def requeue(workload: Workload, world: World, now: Instant) -> Review:
@@ -190,7 +187,7 @@ def when_reserved(item: Item, world: World, now: Instant) -> Review:
     """What becomes of a workload that holds quota."""
     workload = item.workload
     if workload.evicted is not None:
-        return Review(release(item, now) if item.stopped else None)
+        return Review(release(item, world, now) if item.stopped else None)
     for rule in (by_checks, by_queues, by_admission):
         decision = rule(item, world, now)
         if decision is not None:
@@ -214,7 +211,7 @@ def by_checks(item: Item, world: World, now: Instant) -> Decision | None:
     checks = sorted(item.workload.checks, key=lambda check: check.name)
     rejected = [check for check in checks if check.state == "Rejected"]
     if rejected:
-        return deactivate(item.workload, DeactivationCause.ADMISSION_CHECK, named(rejected, "Rejected"), now)
+        return Deactivate(item.key, DeactivationCause.ADMISSION_CHECK, named(rejected, "Rejected"), now)
     retry = [check for check in checks if check.state == "Retry"]
     if not retry:
         return None
@@ -253,22 +250,26 @@ def by_queues(item: Item, world: World, now: Instant) -> Decision | None:
         if queue is not None and queue.spec.stop is StopPolicy.DRAIN:
             return Evict(item.key, EvictionReason.QUEUE_STOPPED, "The ClusterQueue is stopped", now)
         return None
-    name = workload.local_queue.partition("/")[2]
-    if local is None or local.terminating:
-        return lost(item, WaitReason.MISCONFIGURED, QueueMissing("LocalQueue", name, lost_reservation=True), now)
-    if local.stop is not StopPolicy.NONE:
-        return lost(item, WaitReason.SUSPENDED, QueueInactive("LocalQueue", name, lost_reservation=True), now)
-    name = workload.admission.queue
-    if queue is None or queue.spec.terminating:
-        return lost(item, WaitReason.MISCONFIGURED, QueueMissing("ClusterQueue", name, lost_reservation=True), now)
-    if queue.spec.stop is not StopPolicy.NONE:
-        return lost(item, WaitReason.SUSPENDED, QueueInactive("ClusterQueue", name, lost_reservation=True), now)
+    found = gone_or_stopped("LocalQueue", workload.local_queue.partition("/")[2], local)
+    if found is None:
+        found = gone_or_stopped("ClusterQueue", workload.admission.queue, None if queue is None else queue.spec)
+    return None if found is None else lost(item, world, *found, now)
+
+
+def gone_or_stopped(
+    kind: str, name: str, queue: LocalQueue | ClusterQueue | None
+) -> tuple[WaitReason, QueueMissing | QueueInactive] | None:
+    """Why a queue takes a reservation back; None when it does not."""
+    if queue is None or queue.terminating:
+        return WaitReason.MISCONFIGURED, QueueMissing(kind, name, lost_reservation=True)
+    if queue.stop is not StopPolicy.NONE:
+        return WaitReason.SUSPENDED, QueueInactive(kind, name, lost_reservation=True)
     return None
 
 
-def lost(item: Item, reason: WaitReason, why: Why, now: Instant) -> Unreserve:
+def lost(item: Item, world: World, reason: WaitReason, why: Why, now: Instant) -> Unreserve:
     """A reservation that ends before the job has started: nothing has to stop."""
-    return Unreserve(item.key, reason, why, now)
+    return Unreserve(item.key, spoken(reason, why, world), why, now)
 
 
 def by_admission(item: Item, world: World, now: Instant) -> Decision | None:
@@ -305,7 +306,7 @@ def by_readiness(workload: Workload, world: World, now: Instant) -> Review:
     # spec: LIF-3
     if options.backoff_limit is not None and count > options.backoff_limit:
         text = "exceeding the maximum number of re-queuing retries"
-        return Review(deactivate(workload, DeactivationCause.REQUEUE_LIMIT, text, now))
+        return Review(Deactivate(workload.key, DeactivationCause.REQUEUE_LIMIT, text, now))
     at = backoff(workload, count, options, world.options.seed, now)
     text = f"Exceeded the PodsReady timeout {workload.key}"
     return Review(
@@ -343,7 +344,7 @@ def by_run_time(workload: Workload, world: World, now: Instant) -> Review:
     due = after(workload.admitted_at, Seconds(workload.max_run - workload.past_run))
     if now < due:
         return Review(look_again=due)
-    return Review(deactivate(workload, DeactivationCause.MAX_RUN, "exceeding the maximum execution time", now))
+    return Review(Deactivate(workload.key, DeactivationCause.MAX_RUN, "exceeding the maximum execution time", now))
 
 
 def run_time(workload: Workload, now: Instant) -> Seconds:
@@ -355,8 +356,7 @@ def run_time(workload: Workload, now: Instant) -> Seconds:
 
 def tell(item: Item, world: World, reason: WaitReason, why: Why, now: Instant) -> Wait | None:
     """Say why a workload waits, unless that is what was said last."""
-    if not world.options.observability:
-        reason = legacy(reason, why)
+    reason = spoken(reason, why, world)
     current = item.workload.waiting
     if current is not None and current.reason == reason and (item.told == why or current.message == message(why)):
         item.told = why
@@ -364,8 +364,10 @@ def tell(item: Item, world: World, reason: WaitReason, why: Why, now: Instant) -
     return Wait(item.key, reason, why, now)
 
 
-def legacy(reason: WaitReason, why: Why) -> WaitReason:
-    """The coarse reason that stands for a fine one when UnadmittedWorkloadsObservability is off."""
+def spoken(reason: WaitReason, why: Why, world: World) -> WaitReason:
+    """The reason as it is told: a coarse one stands for it when UnadmittedWorkloadsObservability is off."""
+    if world.options.observability:
+        return reason
     match reason:
         case WaitReason.GATED:
             return WaitReason.GATED

@@ -74,7 +74,7 @@ def place_holder(world: World, item: Item, before: Workload | None) -> None:
         world.forest.release(queue, item)
         world.to_flush[name] = None
     else:
-        leave_place(world, item)
+        leave_place(world, item, started=True)
         queue.generation += 1
     item.queue, item.usage, item.frs, item.place = name, usage, frs, Place.HOLDING
     world.forest.hold(queue, item)
@@ -112,8 +112,8 @@ def waits_for_victims(workload: Workload) -> bool:
     return workload.waiting is not None and workload.waiting.reason == WaitReason.WAITING_FOR_PREEMPTED
 
 
-def leave_place(world: World, item: Item) -> None:
-    """A workload leaves its place, and whoever its room may help is tried again."""
+def leave_place(world: World, item: Item, *, started: bool = False) -> None:
+    """A workload leaves its place, and whoever its room, or the room it kept as a head, may help is tried again."""
     queue = world.forest.queues.get(item.queue)
     if item.place is Place.HOLDING and queue is not None:
         world.forest.release(queue, item)
@@ -124,6 +124,8 @@ def leave_place(world: World, item: Item) -> None:
             world.pending[item.queue].remove(item)
         if queue is not None and queue.tree is not None:
             queue.tree.touch()
+            if item.key in queue.tree.heads and not started:
+                world.to_flush[item.queue] = None
     item.place, item.queue, item.usage, item.frs = Place.IDLE, "", (), frozenset()
     note_readiness(world, item)
 

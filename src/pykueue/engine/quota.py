@@ -126,10 +126,9 @@ class Node:
 class CoveredGroup:
     """A resource group ready for the scan: its flavors in order, and the number of each (flavor, resource)."""
 
-    __slots__ = ("flavors", "frs", "resources")
+    __slots__ = ("flavors", "frs")
 
-    def __init__(self, resources: frozenset[str], flavors: tuple[str, ...], frs: tuple[dict[str, int], ...]) -> None:
-        self.resources = resources
+    def __init__(self, flavors: tuple[str, ...], frs: tuple[dict[str, int], ...]) -> None:
         self.flavors = flavors
         self.frs = frs
 
@@ -277,7 +276,7 @@ class Forest:
         node.groups = {}
         for group in spec.groups:
             frs = tuple({r: self.flavors.id(f, r) for r in group.resources} for f in group.flavors)
-            covered = CoveredGroup(frozenset(group.resources), group.flavors, frs)
+            covered = CoveredGroup(group.flavors, frs)
             for resource in group.resources:
                 node.groups[resource] = covered
         self.hang(node, spec.cohort)
@@ -303,9 +302,9 @@ class Forest:
         node = self.cohorts.get(name)
         if node is None or node.object is None:
             return
-        node.object = None
         node.set_quotas((), self.flavors)
         self.hang(node, "")
+        node.object = None
         self.prune(node)
 
     def cohort(self, name: str) -> Node:

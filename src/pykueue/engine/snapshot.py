@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from pykueue.engine.items import Item
-from pykueue.engine.quota import Forest, Node, Usage, free, give, take
+from pykueue.engine.quota import Forest, Node, Tree, Usage, free, give, take
 
 
 class Snapshot:
@@ -18,8 +18,7 @@ class Snapshot:
 
     def book(self, queue: Node, usage: Usage) -> None:
         """Use so much more."""
-        for fr, amount in usage:
-            take(queue, fr, amount)
+        book(queue, usage)
         self.journal.append((queue, usage, True))
 
     def unbook(self, queue: Node, usage: Usage) -> None:
@@ -51,6 +50,16 @@ class Snapshot:
             for fr, amount in usage:
                 undo(queue, fr, amount)
 
+    def as_it_is(self, tree: Tree) -> dict[str, Node]:
+        """Copies of a tree's queues, and of the cohorts above them, as they are without what this world has booked."""
+        journal = list(self.journal)
+        self.rewind(0)
+        copies: dict[Node, Node] = {}
+        queues = {queue.name: copied(queue, copies) for queue in tree.queues}
+        for queue, usage, booked in journal:
+            (self.book if booked else self.unbook)(queue, usage)
+        return queues
+
     @contextmanager
     def without(self, leaving: Iterable[Item]) -> Iterator[None]:
         """The world in which these holders have left, for the length of a block."""
@@ -63,6 +72,22 @@ class Snapshot:
         finally:
             self.rewind(mark)
             self.gone = before
+
+
+def copied(node: Node, copies: dict[Node, Node]) -> Node:
+    """A node whose usage can be changed without changing the original, below a copy of its parent."""
+    copy = copies.get(node)
+    if copy is None:
+        copy = copies[node] = Node(node.name, is_queue=node.is_queue)
+        copy.subtree, copy.local, copy.borrow, copy.usage = node.subtree, node.local, node.borrow, dict(node.usage)
+        copy.parent = None if node.parent is None else copied(node.parent, copies)
+    return copy
+
+
+def book(queue: Node, usage: Usage) -> None:
+    """Use so much more of a queue's quota."""
+    for fr, amount in usage:
+        take(queue, fr, amount)
 
 
 def fits(queue: Node, usage: Usage) -> bool:

@@ -37,6 +37,8 @@ class World:
         self.pending: dict[str, PendingQueue] = {}
         self.numbers = Numbers()
         self.local_queues: dict[str, LocalQueue] = {}
+        self.doors: dict[str, set[str]] = {}
+        """The LocalQueues that lead to each ClusterQueue, which need not exist."""
         self.members: dict[str, dict[str, Item]] = {}
         """The workloads of each LocalQueue, which need not exist."""
         self.namespaces: dict[str, Namespace] = {}
