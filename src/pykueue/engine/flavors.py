@@ -65,6 +65,28 @@ class Choice(Frozen):
     tried: int
 
 
+class Judged:
+    """What one flavor would give one pod set of one resource group."""
+
+    __slots__ = ("flavor", "grade", "obstacles", "resources", "severity")
+
+    def __init__(
+        self,
+        flavor: str,
+        grade: Grade,
+        severity: int,
+        resources: list[tuple[str, int, Mode, int]],
+        obstacles: list[Obstacle],
+    ) -> None:
+        self.flavor = flavor
+        self.grade = grade
+        self.severity = severity
+        """The worst reason why it is out of the question, if it is."""
+        self.resources = resources
+        """Each resource with its pair, mode and level."""
+        self.obstacles = obstacles
+
+
 class PodSetPlan:
     """What one pod set would get."""
 
@@ -272,51 +294,59 @@ class Planner:
             start = self.item.bookmark.start(index, resource)
             plan.resumed = plan.resumed or start > 0
         obstacles: list[Obstacle] = []
-        severity = NOBODY_FAILED
-        best: list[tuple[str, int, Mode, int]] | None = None
-        best_at, best_grade, last = "", (Mode.NO_FIT, 0), -1
+        mildest = NOBODY_FAILED
+        best: Judged | None = None
+        last = -1
         for position in range(start, len(group.flavors)):
             last = position
-            name = group.flavors[position]
-            excluded = self.excluded(index, resource, name, pinned)
+            excluded = self.excluded(index, resource, group.flavors[position], pinned)
             if excluded is not None:
                 obstacles.append(excluded)
-                severity = min(severity, UNMATCHED)
+                mildest = min(mildest, UNMATCHED)
                 continue
-            grade: Grade = (Mode.FIT, 0)
-            worst = -1
-            chosen: list[tuple[str, int, Mode, int]] = []
-            for asked, amount in requests:
-                fr = group.frs[position][asked]
-                mode, level, why = self.test(name, asked, fr, plan.usage.get(fr, 0), amount)
-                if why is not None:
-                    obstacles.append(why)
-                    if mode is Mode.NO_FIT:
-                        worst = max(worst, EXCEEDED if isinstance(why, OverCapacity) else SHORT)
-                if self.prefers(grade, (mode, level)):
-                    grade = (mode, level)
-                chosen.append((asked, fr, mode, level))
-            if grade[0] is Mode.NO_FIT:
-                severity = min(severity, worst)
-            if self.stops_at(grade):
-                best, best_at, best_grade = chosen, name, grade
+            judged = self.judge(plan, group, position, requests)
+            obstacles.extend(judged.obstacles)
+            mildest = min(mildest, judged.severity)
+            if self.stops_at(judged.grade):
+                best = judged
                 break
-            if self.better(grade, best_grade):
-                best, best_at, best_grade = chosen, name, grade
-                if grade[0] is Mode.FIT and not self.options.flavor_fungibility:
-                    break
-        if severity != NOBODY_FAILED:
-            plan.severity = max(plan.severity, severity)
+            possible = judged.grade[0] is not Mode.NO_FIT
+            if possible and (best is None or self.better(judged.grade, best.grade)):
+                best = judged
+        if mildest != NOBODY_FAILED or best is None:
+            plan.severity = max(plan.severity, min(mildest, UNMATCHED))
         if best is None:
-            plan.severity = max(plan.severity, min(severity, UNMATCHED))
             return None, obstacles
         # spec: FLV-7
         tried = -1 if last == len(group.flavors) - 1 else last
-        found = {asked: Choice(best_at, fr, mode, level, tried) for asked, fr, mode, level in best}
-        fits = best_grade[0] is Mode.FIT
+        found = {asked: Choice(best.flavor, fr, mode, level, tried) for asked, fr, mode, level in best.resources}
+        return found, [] if self.serves(best) else obstacles
+
+    def judge(self, plan: Plan, group: CoveredGroup, position: int, requests: list[tuple[str, int]]) -> Judged:
+        """How well one flavor would serve everything that a pod set asks of a resource group."""
+        flavor, frs = group.flavors[position], group.frs[position]
+        grade: Grade = (Mode.FIT, 0)
+        worst = NOBODY_FAILED
+        obstacles: list[Obstacle] = []
+        resources = []
+        for asked, amount in requests:
+            fr = frs[asked]
+            mode, level, why = self.test(flavor, asked, fr, plan.usage.get(fr, 0), amount)
+            if why is not None:
+                obstacles.append(why)
+                if mode is Mode.NO_FIT:
+                    severity = EXCEEDED if isinstance(why, OverCapacity) else SHORT
+                    worst = severity if worst == NOBODY_FAILED else max(worst, severity)
+            if self.prefers(grade, (mode, level)):
+                grade = (mode, level)
+            resources.append((asked, fr, mode, level))
+        return Judged(flavor, grade, worst, resources, obstacles)
+
+    def serves(self, judged: Judged) -> bool:
+        """Whether a flavor has room for everything without preemption."""
         if self.options.judge_every_resource:
-            fits = all(mode is Mode.FIT for _, _, mode, _ in best)
-        return found, [] if fits else obstacles
+            return all(mode is Mode.FIT for _, _, mode, _ in judged.resources)
+        return judged.grade[0] is Mode.FIT
 
     def excluded(self, index: int, resource: str, name: str, pinned: Pinned | None) -> Obstacle | None:
         """Why a flavor is out of the question whatever its quota; None when it is not."""
@@ -370,7 +400,9 @@ class Planner:
         """Whether the scan ends with this flavor."""
         # spec: FLV-6
         mode, level = grade
-        if mode is Mode.NO_FIT or mode is Mode.NO_CANDIDATES or not self.options.flavor_fungibility:
+        if not self.options.flavor_fungibility:
+            return mode is Mode.FIT
+        if mode is Mode.NO_FIT or mode is Mode.NO_CANDIDATES:
             return False
         fungibility = self.queue.spec.fungibility
         if mode is not Mode.FIT and fungibility.when_can_preempt is Fungible.NEXT:
