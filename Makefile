@@ -1,4 +1,4 @@
-# `make` alone lists the targets. Nothing but python3 and make is needed; the rest goes into .venv.
+# `make` alone lists the targets. It needs python3 and a package index; what it fetches goes into .venv.
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -50,7 +50,7 @@ parity: .venv/.stamp ## replay recorded decisions of the real Kueue (FILE=x.json
 facts: .venv/.stamp ## show the facts of the specification, each with the story that holds it
 	$(BIN)/python -m tests.facts
 
-bench: .venv/.stamp ## time the engine against its ranges
+bench: .venv/.stamp ## time the engine against its floors
 	$(BIN)/python -m bench
 
 demo: .venv/.stamp ## simulate the example cluster

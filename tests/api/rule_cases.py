@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from pykueue.api.rule import Tree
+from pykueue.api.trees import Tree
 from pykueue.base.struct import Frozen
 from tests.api.test_labels import NAME, VALUE
 

@@ -3,8 +3,10 @@
 import pytest
 
 from pykueue.api.config import Configuration, Section
-from pykueue.api.configdecode import Mistake, brief, decode, encodable, member, unknown_field
-from pykueue.api.configtext import Json, Misread
+from pykueue.api.configdecode import Mistake, brief, decode, encodable, unknown_field
+from pykueue.api.core import Json
+from pykueue.api.trees import member
+from pykueue.api.yamltext import Misread
 
 
 class Shelf(Section):

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pykueue.api.codec import KINDS
-from pykueue.api.convert import V1BETA1, V1BETA2, to_v1beta1, to_v1beta2
+from pykueue.api.convert import NEWER, V1BETA1, V1BETA2, to_v1beta1, to_v1beta2
 from pykueue.api.core import Tree
+from pykueue.api.kinds import KINDS
 from pykueue.api.schema import Node, node_of
+from pykueue.api.trees import nodes
 
 WPC, PC = "kueue.x-k8s.io/workloadpriorityclass", "scheduling.k8s.io/priorityclass"
 
@@ -80,7 +81,7 @@ BOTH_WAYS = [
         {"spec": {"kubeConfig": {"location": ""}, "clusterProfileRef": {"name": "p"}}},
         {"spec": {"clusterSource": {"clusterProfileRef": {"name": "p"}}}},
     ),
-    ("only the version", "AdmissionCheck", {"spec": {"retryDelayMinutes": 15}}, {"spec": {"retryDelayMinutes": 15}}),
+    ("only the version", "ResourceFlavor", {"spec": {"nodeLabels": {}}}, {"spec": {"nodeLabels": {}}}),
     ("a kind we do not know", "Later", {"spec": {"cohort": "c"}}, {"spec": {"cohort": "c"}}),
 ]
 UPWARD = [
@@ -131,6 +132,12 @@ UPWARD = [
         {"status": {"flavors": [], "fairSharing": {"admissionFairSharingStatus": {}}}},
         {"status": {"fairSharing": {"admissionFairSharingStatus": {}}}},
     ),
+    (
+        "a delay is lost",
+        "AdmissionCheck",
+        {"spec": {"controllerName": "c", "retryDelayMinutes": 15}},
+        {"spec": {"controllerName": "c"}},
+    ),
     ("an empty cohort is none", "ClusterQueue", {"spec": {"cohort": ""}}, {"spec": {}}),
     (
         "a class without a source is lost",
@@ -154,6 +161,8 @@ DOWNWARD = [
      {"spec": {"preemptionGates": [], "podSets": [{"topologyRequest": {"podsetSliceRequiredTopologyConstraints": []}}]},
       "status": {"preemptionGates": []}},
      {"spec": {"podSets": [{"topologyRequest": {}}]}, "status": {}}),
+    ("quota management is lost", "MultiKueueConfig",
+     {"spec": {"clusters": ["a"], "quotaManagement": "Manual"}}, {"spec": {"clusters": ["a"]}}),
     ("a class of a third kind is lost", "Workload", ref("kueue.x-k8s.io", "PriorityClass", name="p"), {"spec": {}}),
     ("a contradictory assignment stays", "Workload", ENDLESS, ENDLESS),
 ]  # fmt: skip
@@ -215,7 +224,7 @@ def without_losses(tree: Tree) -> Tree:
     kept = copy.deepcopy(tree)
     spec, status = kept.get("spec"), kept.get("status")
     if isinstance(spec, dict):
-        for name in ("concurrentAdmissionPolicy", "preemptionGates"):
+        for name in ("concurrentAdmissionPolicy", "preemptionGates", "quotaManagement"):
             spec.pop(name, None)
         for pod_set in spec.get("podSets", []):
             pod_set.get("topologyRequest", {}).pop("podsetSliceRequiredTopologyConstraints", None)
@@ -247,6 +256,18 @@ def test_there_and_back_again(data: st.DataObject, name: str) -> None:
     old = to_v1beta1(tree)
     assert old["apiVersion"] == V1BETA1
     assert to_v1beta2(old) == tree
+
+
+@pytest.mark.parametrize("kind", sorted(NEWER))
+def test_what_only_v1beta2_has_is_lost_or_renamed(kind: str) -> None:
+    for path in NEWER[kind]:
+        *way, last = path.split(".")
+        tree: Tree = {last: {}}
+        for step in reversed(way):
+            tree = {step.removesuffix("[]"): [tree] if step.endswith("[]") else tree}
+        old = to_v1beta1({"apiVersion": V1BETA2, "kind": kind, **tree})
+        # What is of the wrong shape for its new name stays as it is.
+        assert path.endswith(".slices") or not list(nodes(path, old))
 
 
 FIELDS = [

@@ -1,10 +1,17 @@
 """Gates follow Kueue's table, and a wish that comes to nothing is answered."""
 
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykueue.api.gates import GATES, TABLE, Resolved, Step, defaults, parse_gates, resolve
+from pykueue.api.gates import GATES, OURS, TABLE, Resolved, Step, defaults, parse_gates, resolve
+from pykueue.bridge.options import SWITCHES
+
+SOURCE = Path(__file__).resolve().parent.parent.parent / "src" / "pykueue"
 
 BUILT = {
     "AdmissionGatedBy",
@@ -25,9 +32,61 @@ BUILT = {
     "TASValidateWorkloadSliceSize",
     "UnadmittedWorkloadsExplicitStatus",
     "UnadmittedWorkloadsObservability",
+    "WorkloadPriorityClassDefaulting",
     "WorkloadValidateResourcesAreNonNegative",
     "WorkloadValidationForPodSetMetadata",
 }
+VALIDATION = {
+    "ConcurrentAdmission",
+    "ElasticJobsViaWorkloadSlices",
+    "KueueDRAIntegrationConsumableCapacity",
+    "KueueDRAIntegrationPartitionableDevices",
+    "SparkApplicationIntegration",
+    "TopologyAwareScheduling",
+}
+
+
+def gates_read(source: str) -> Iterator[str]:
+    """The names of the gates that a module reads: `gates["A"]`, `context.on("A")`, `gate="A"`, or by a constant."""
+    tree = ast.parse(source)
+    constants = {
+        target.id: node.value.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Constant)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(target, ast.Name)
+    }
+    found: list[ast.expr] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Subscript) and ast.unparse(node.value).split(".")[-1] in ("gates", "values"):
+            found.append(node.slice)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "on":
+            found += node.args
+        if isinstance(node, ast.keyword) and node.arg == "gate":
+            found.append(node.value)
+    for name in found:
+        value = constants.get(name.id) if isinstance(name, ast.Name) else getattr(name, "value", None)
+        if isinstance(value, str):
+            yield value
+
+
+READ = {
+    *SWITCHES.values(),
+    *(name for path in SOURCE.rglob("*.py") if path.name != "gates.py" for name in gates_read(path.read_text())),
+}
+
+
+def test_every_gate_that_is_read_is_known() -> None:
+    assert GATES.keys() >= READ
+
+
+def test_a_gate_is_read_exactly_if_we_say_that_it_does_something() -> None:
+    assert {gate.name for gate in GATES.values() if gate.status in ("built", "validation")} == READ
+
+
+def test_readers_of_gates_are_found() -> None:
+    source = 'A: Final = "Named"\nx = gates["Indexed"] or c.gates.values["Deep"] or c.on("Asked") or rule(gate=A)\n'
+    assert sorted(gates_read(source)) == ["Asked", "Deep", "Indexed", "Named"]
 
 
 def test_the_table_has_all_gates_of_kueue_once() -> None:
@@ -54,6 +113,7 @@ def test_what_a_gate_needs_is_a_gate_that_holds_by_default() -> None:
 
 def test_the_built_gates_are_these() -> None:
     assert {gate.name for gate in GATES.values() if gate.status == "built"} == BUILT
+    assert {gate.name for gate in GATES.values() if gate.status == "validation"} == VALIDATION
 
 
 def test_a_gate_tells_its_story() -> None:
@@ -89,6 +149,15 @@ def test_gates_of_ours_are_beside_the_table(name: str, stage: str, default: bool
             ),
             (),
             id="a gate that we have no use for",
+        ),
+        pytest.param(
+            {"ConcurrentAdmission": True},
+            (
+                "ConcurrentAdmission only changes validation here; the feature itself is not built yet "
+                "(try several flavors for one workload at the same time)",
+            ),
+            (),
+            id="a gate that changes what we accept",
         ),
         pytest.param(
             {"KeepQuotaForProvReqRetry": True},
@@ -155,8 +224,12 @@ def test_all_alpha_turns_on_what_is_not_named() -> None:
     assert not resolved.values["PriorityBoost"]
     assert not resolved.values["TASReplaceNodeDueToNotReadyOverFixedTime"], "a deprecated gate is not Alpha"
     assert resolved.errors == ()
-    (warning,) = resolved.warnings
-    assert warning.startswith("AllAlpha has no effect here on ConcurrentAdmission, CustomMetricLabels")
+    idle, validating = resolved.warnings
+    assert idle.startswith("AllAlpha has no effect here on CustomMetricLabels, ElasticJobsViaWorkloadSlicesWithTAS")
+    assert validating == (
+        "AllAlpha only changes the validation here of ConcurrentAdmission, KueueDRAIntegrationConsumableCapacity, "
+        "SparkApplicationIntegration"
+    )
 
 
 def test_all_beta_turns_off_what_is_not_named() -> None:
@@ -164,6 +237,18 @@ def test_all_beta_turns_off_what_is_not_named() -> None:
     assert not resolved.values["FlavorFungibility"]
     assert resolved.values["TLSOptions"], "what is GA stays"
     assert resolved.errors == ()
+
+
+@pytest.mark.parametrize(
+    "requested",
+    [
+        pytest.param({"AllAlpha": True}, id="all Alpha"),
+        pytest.param({"AllBeta": False}, id="no Beta"),
+    ],
+)
+def test_groups_leave_gates_of_ours_alone(requested: dict[str, bool]) -> None:
+    values = resolve(requested).values
+    assert {gate.name: values[gate.name] for gate in OURS} == {gate.name: gate.default for gate in OURS}
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from pykueue.api.checks import MultiKueueCluster
-from pykueue.api.codec import KINDS
 from pykueue.api.core import KubeObject
+from pykueue.api.kinds import KINDS
 from pykueue.api.kueue import ClusterQueue, Cohort
 from pykueue.api.schema import Node, Property, anchored, node_of
 from pykueue.api.workload import Workload

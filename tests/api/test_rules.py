@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykueue.api.rule import Context, Rule, Tree
+from pykueue.api.rule import Context, Rule
 from pykueue.api.rules import RULES, check, default, reject, rules_of, warnings
+from pykueue.api.trees import Tree
 from tests.api.rule_cases import FLAVOR_CASES, QUEUE_CASES, Case, cluster_queue, group, workload
 from tests.api.rule_cases_workload import WORKLOAD_CASES
 
@@ -168,8 +169,12 @@ def test_the_schema_answers_before_the_webhook() -> None:
 
 
 def test_several_errors_are_listed_in_brackets() -> None:
-    old = {"spec": {"provisioningClassName": "a", "parameters": {}}}
-    new = {"metadata": {"name": "p"}, "spec": {"provisioningClassName": "b", "parameters": {"a": "b"}}}
+    pods = [{"count": 1, "podTemplateRef": {"name": "t"}}]
+    old = {"spec": {"podSets": pods, "provisioningClassName": "a", "parameters": {}}}
+    new = {
+        "metadata": {"name": "p"},
+        "spec": {"podSets": pods, "provisioningClassName": "b", "parameters": {"a": "b"}},
+    }
     rejection = reject("ProvisioningRequest", new, old)
     assert rejection is not None
     assert rejection.message == (
@@ -184,15 +189,66 @@ def test_a_good_object_is_not_rejected() -> None:
     assert reject("Workload", workload(), workload()) is None
 
 
+GATED_BY = "kueue.x-k8s.io/admission-gated-by"
+
+
+def test_the_types_answer_with_the_schema() -> None:
+    rejection = reject("ClusterQueue", cluster_queue(cohortName=5))
+    assert rejection is not None
+    assert (rejection.code, [error.path for error in rejection.errors]) == (422, ["spec.cohortName"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "tree", "old", "code", "path"),
+    [
+        pytest.param("ClusterQueue", cluster_queue(cohort="A"), None, 422, "spec.cohort", id="by its types"),
+        pytest.param(
+            "Workload",
+            {"spec": {"podSets": [{"template": {}}], "priorityClassName": "p"}},
+            None,
+            422,
+            "spec",
+            id="by a rule that only the schema of v1beta1 has",
+        ),
+        pytest.param(
+            "ClusterQueue",
+            cluster_queue(cohort="c", fairSharing={"weight": "-1"}),
+            None,
+            403,
+            "spec.fairSharing",
+            id="by the webhook",
+        ),
+        pytest.param(
+            "Workload",
+            workload(annotations={GATED_BY: "a.io/x,a.io/y"}),
+            workload(annotations={GATED_BY: "a.io/x"}),
+            403,
+            f"metadata.annotations[{GATED_BY}]",
+            id="by the webhook, at a change",
+        ),
+    ],
+)
+def test_v1beta1_is_refused(kind: str, tree: Tree, old: Tree | None, code: int, path: str) -> None:
+    rejection = reject(kind, tree, old, ALL_ON, version="v1beta1")
+    assert rejection is not None
+    assert (rejection.code, rejection.errors[0].path) == (code, path)
+
+
+def test_the_webhook_sees_v1beta1_as_v1beta2() -> None:
+    lends = [group({"name": "cpu", "nominalQuota": "2", "lendingLimit": "1"})]
+    assert reject("ClusterQueue", cluster_queue(resourceGroups=lends, cohort="c"), version="v1beta1") is None
+    rejection = reject("ClusterQueue", cluster_queue(resourceGroups=lends), version="v1beta1")
+    assert rejection is not None
+    assert rejection.code == 403
+    assert "must be nil when cohort is empty" in rejection.message
+
+
 def test_an_unknown_kind_has_no_rules() -> None:
     assert check("Pod", {"spec": {}}) == ()
 
 
 def test_of_v1beta1_only_the_schema_is_judged() -> None:
     assert {rule.surface for kind in KINDS for rule in rules_of(kind, version="v1beta1")} == {"CEL"}
-
-
-DEPRECATED = "This version is deprecated. Use v1beta2 instead."
 
 
 @pytest.mark.parametrize(

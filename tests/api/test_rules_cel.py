@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykueue.api.rule import Context, Rule, Tree, nodes
+from pykueue.api.rule import Context, Rule
 from pykueue.api.rules import RULES
+from pykueue.api.trees import Tree, nodes
 from tests.api.cel import CelError, evaluate
 from tests.api.rule_cases import FLAVOR_CASES, QUEUE_CASES, Case
 from tests.api.rule_cases_workload import WORKLOAD_CASES

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pykueue.api.names import HOSTNAME_LABEL
 from pykueue.api.topology import (
     DOMAINS_MAX,
-    HOSTNAME,
     AssignmentError,
     Domain,
     level_values,
@@ -41,7 +41,7 @@ NAMES = st.text("ab-", min_size=1, max_size=6)
 DOMAINS = st.lists(st.builds(Domain, st.tuples(NAMES, NAMES), st.integers(1, 3)), max_size=12)
 
 
-@given(DOMAINS, st.booleans(), st.sampled_from([HOSTNAME, "rack"]))
+@given(DOMAINS, st.booleans(), st.sampled_from([HOSTNAME_LABEL, "rack"]))
 def test_what_is_packed_is_unpacked(domains: list[Domain], by_prefix: bool, lowest: str) -> None:
     packed = pack(["block", lowest], domains, by_hostname_prefix=by_prefix)
     assert unpack(packed) == tuple(domains)
@@ -51,8 +51,8 @@ def test_what_is_packed_is_unpacked(domains: list[Domain], by_prefix: bool, lowe
 def test_hostname_prefixes_make_slices_where_that_is_shorter() -> None:
     hosts = [f"{pool}-{n}" for pool in ("very-long-name-of-one-pool", "another-long-name-of-a-pool") for n in range(20)]
     domains = [Domain((host,), 1) for host in hosts]
-    assert len(pack([HOSTNAME], domains).slices) == 1
-    assert len(pack([HOSTNAME], domains, by_hostname_prefix=True).slices) == 2
+    assert len(pack([HOSTNAME_LABEL], domains).slices) == 1
+    assert len(pack([HOSTNAME_LABEL], domains, by_hostname_prefix=True).slices) == 2
     assert len(pack(["rack"], domains, by_hostname_prefix=True).slices) == 1
 
 

@@ -5,11 +5,23 @@ from hashlib import sha1
 import pytest
 
 from pykueue.api.codec import decode_as
-from pykueue.api.core import Tree
-from pykueue.api.pods import Job, from_tree
+from pykueue.api.core import ObjectMeta, Tree
+from pykueue.api.fields import FieldError
+from pykueue.api.pods import Job, JobSpec, from_tree
 from pykueue.api.workload import Workload
-from pykueue.bridge.jobs import Place, queue_of, workload_name, workload_tree
+from pykueue.bridge.jobs import (
+    Place,
+    PodCounts,
+    in_own_words,
+    job_pod_counts,
+    left_out,
+    queue_of,
+    workload_name,
+    workload_tree,
+)
 
+EQUAL = "kueue.x-k8s.io/job-completions-equal-parallelism"
+PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
 TEMPLATE: Tree = {"spec": {"containers": [{"name": "a", "resources": {"requests": {"cpu": "1"}}}]}}
 
 
@@ -86,6 +98,117 @@ def test_a_job_without_a_class_gets(place: Place, priority: int) -> None:
     assert made(job(), place).spec.priority == priority
 
 
+def of_class(name: str) -> Tree:
+    return job(template={"spec": {"priorityClassName": name, "containers": []}})
+
+
+@pytest.mark.parametrize(
+    ("tree", "place", "found"),
+    [
+        pytest.param(
+            job({"kueue.x-k8s.io/priority-class": "high"}, template={"spec": {"priorityClassName": "low"}}),
+            Place(classes={"high": 9}, pod_classes={"low": 1}),
+            (9, "kueue.x-k8s.io", "WorkloadPriorityClass", "high"),
+            id="the class of its label before that of its pods",
+        ),
+        pytest.param(
+            of_class("low"),
+            Place(classes={"default": 9}, pod_classes={"low": 1}),
+            (9, "kueue.x-k8s.io", "WorkloadPriorityClass", "default"),
+            id="the default of Kueue's before that of its pods",
+        ),
+        pytest.param(
+            of_class("low"),
+            Place(pod_classes={"low": 1, "usual": 5}, default_pod_class="usual"),
+            (1, "scheduling.k8s.io", "PriorityClass", "low"),
+            id="the class of its pods before the global default",
+        ),
+        pytest.param(
+            job(),
+            Place(pod_classes={"usual": 5}, default_pod_class="usual"),
+            (5, "scheduling.k8s.io", "PriorityClass", "usual"),
+            id="the global default",
+        ),
+        pytest.param(
+            of_class("system-node-critical"),
+            Place(),
+            (2_000_001_000, "scheduling.k8s.io", "PriorityClass", "system-node-critical"),
+            id="a class that every cluster has",
+        ),
+    ],
+)
+def test_the_priority_comes_from(tree: Tree, place: Place, found: tuple[int, str, str, str]) -> None:
+    spec = made(tree, place).spec
+    assert spec.priority_class_ref is not None
+    reference = spec.priority_class_ref
+    assert (spec.priority, reference.group, reference.kind, reference.name) == found
+
+
+def test_a_missing_class_of_the_pods_is_told() -> None:
+    (text,) = refused(of_class("lo"), Place(pod_classes={"other": 1}))
+    assert text == (
+        'spec.template.spec.priorityClassName: Not found: "lo": create this PriorityClass, or remove the field'
+    )
+
+
+@pytest.mark.parametrize(
+    ("tree", "place", "says"),
+    [
+        pytest.param(job(), Place(), "", id="an ordinary job is queued"),
+        pytest.param(job({"kueue.x-k8s.io/queue-name": ""}), Place(), "it has no label kueue", id="no queue"),
+        pytest.param(
+            job({"kueue.x-k8s.io/queue-name": ""}), Place(queueless=True), "", id="no queue, and held all the same"
+        ),
+        pytest.param(job(), Place(selected=False), "managedJobsNamespaceSelector does not", id="another's namespace"),
+        pytest.param(
+            job(managedBy="kueue.x-k8s.io/multikueue"), Place(), "spec.managedBy: sending workloads", id="MultiKueue's"
+        ),
+        pytest.param(job(managedBy="kubernetes.io/job-controller"), Place(), "", id="the usual controller's"),
+        pytest.param(job({PREBUILT: "w"}), Place(), f"metadata.labels[{PREBUILT}]: Workloads", id="prebuilt by label"),
+        pytest.param(job(None, {PREBUILT: "w"}), Place(), f"metadata.annotations[{PREBUILT}]", id="by annotation"),
+        *(
+            pytest.param(
+                {**job(), "status": {"conditions": [{"type": kind, "status": status}]}},
+                Place(),
+                says,
+                id=f"{kind} is {status}",
+            )
+            for kind, status, says in (
+                ("Complete", "True", "it is Complete"),
+                ("Failed", "True", "it is Failed"),
+                ("Failed", "False", ""),
+                ("Suspended", "True", ""),
+            )
+        ),
+    ],
+)
+def test_a_job_is_left_out(tree: Tree, place: Place, says: str) -> None:
+    why = left_out(tree, from_tree(tree, Job), place)
+    assert says in why
+    assert bool(why) is bool(says)
+
+
+@pytest.mark.parametrize("text", ["1", "true", "False"])
+def test_completions_may_equal_parallelism(text: str) -> None:
+    assert refused(job(None, {EQUAL: text}, completionMode="Indexed", parallelism=2, completions=2)) == []
+
+
+def test_mistakes_do_not_hide_each_other() -> None:
+    tree = job(
+        {"kueue.x-k8s.io/max-exec-time-seconds": "0", "kueue.x-k8s.io/priority-class": "none"},
+        {"kueue.x-k8s.io/job-min-parallelism": "x", EQUAL: "?"},
+        parallelism=-1,
+    )
+    assert len(refused(tree)) == 5
+    assert workload_tree(tree, from_tree(tree, Job), Place())[0]["spec"]["podSets"][0]["template"] == TEMPLATE  # type: ignore[index,call-overload]
+
+
+def test_a_job_is_told_of_its_own_fields() -> None:
+    assert in_own_words("spec.podSets[0].template.spec.containers[0]: x; spec.podSets[0].count: y") == (
+        "spec.template.spec.containers[0]: x; spec.parallelism: y"
+    )
+
+
 @pytest.mark.parametrize(
     ("queue", "default", "found"),
     [
@@ -103,6 +226,17 @@ def test_a_job_goes_to(queue: str, default: bool, found: str) -> None:
     ("tree", "says"),
     [
         pytest.param(
+            job(None, {EQUAL: "yes"}), f'annotations[{EQUAL}]: Invalid value: "yes": strconv.ParseBool', id="no truth"
+        ),
+        pytest.param(
+            job(None, {EQUAL: "true"}), "should not be enabled for NonIndexed jobs", id="equal, and not indexed"
+        ),
+        pytest.param(
+            job(None, {EQUAL: "true"}, completionMode="Indexed", parallelism=2, completions=3),
+            f"spec.completions: Invalid value: 3: should be equal to parallelism when {EQUAL} annotation is true",
+            id="equal, and different",
+        ),
+        pytest.param(
             job({"kueue.x-k8s.io/queue-name": "A_b"}), "metadata.labels[kueue.x-k8s.io/queue-name]", id="queue"
         ),
         pytest.param(job({"kueue.x-k8s.io/priority-class": "hgih"}), "did you mean high?", id="misspelt class"),
@@ -117,3 +251,52 @@ def test_a_job_goes_to(queue: str, default: bool, found: str) -> None:
 def test_a_mistake_is_told_with_its_place(tree: Tree, says: str) -> None:
     (text,) = refused(tree, Place(classes={"high": 7}))
     assert says in text
+
+
+def counting(annotation: str | None = None, *, parallelism: int | None = None, completions: int | None = None) -> Job:
+    annotations = {} if annotation is None else {"kueue.x-k8s.io/job-min-parallelism": annotation}
+    return Job(ObjectMeta(annotations=annotations), JobSpec(parallelism=parallelism, completions=completions))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "counts"),
+    [
+        pytest.param(counting(), PodCounts(1), id="one pod unless it says otherwise"),
+        pytest.param(counting(parallelism=3), PodCounts(3), id="as many as run at once"),
+        pytest.param(counting(parallelism=3, completions=2), PodCounts(2), id="no more than must complete"),
+        pytest.param(counting(parallelism=3, completions=9), PodCounts(3), id="no more than run at once"),
+        pytest.param(counting(parallelism=0), PodCounts(0), id="none at all"),
+        pytest.param(counting("2", parallelism=3), PodCounts(3, 2), id="content with fewer"),
+        pytest.param(counting("+1", parallelism=3), PodCounts(3, 1), id="with a sign"),
+        pytest.param(counting("002", parallelism=3), PodCounts(3, 2), id="with leading zeros"),
+    ],
+)
+def test_how_many_pods_a_job_wants(wanted: Job, counts: PodCounts) -> None:
+    assert job_pod_counts(wanted) == counts
+
+
+@pytest.mark.parametrize(
+    ("annotation", "message"),
+    [
+        pytest.param("3", "Invalid value: 3: should be between 0 and 2", id="as many as wanted"),
+        pytest.param("0", "Invalid value: 0: should be between 0 and 2", id="none"),
+        pytest.param("-1", "Invalid value: -1: should be between 0 and 2", id="fewer than none"),
+        pytest.param("4294967297", "Invalid value: 4294967297: should be between 0 and 2", id="does not wrap around"),
+        pytest.param("two", 'Invalid value: "two": strconv.Atoi: parsing "two": invalid syntax', id="a word"),
+        pytest.param("", 'Invalid value: "": strconv.Atoi: parsing "": invalid syntax', id="empty"),
+        pytest.param("1_0", 'Invalid value: "1_0": strconv.Atoi: parsing "1_0": invalid syntax', id="underscores"),
+        pytest.param(
+            "9223372036854775808",
+            'Invalid value: "9223372036854775808": strconv.Atoi: parsing "9223372036854775808": value out of range',
+            id="past 64 bits",
+        ),
+    ],
+)
+def test_a_wrong_minimum_is_an_error_with_its_place(annotation: str, message: str) -> None:
+    found = job_pod_counts(counting(annotation, parallelism=3))
+    assert isinstance(found, FieldError)
+    assert str(found) == f"metadata.annotations[kueue.x-k8s.io/job-min-parallelism]: {message}"
+
+
+def test_a_minimum_of_ten_thousand_digits_is_out_of_range() -> None:
+    assert isinstance(job_pod_counts(counting("9" * 10_000, parallelism=3)), FieldError)

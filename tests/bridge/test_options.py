@@ -3,7 +3,8 @@
 import pytest
 
 from pykueue.api.configfile import default_configuration, read_configuration
-from pykueue.bridge.options import SWITCHES, options, resource_config
+from pykueue.api.core import LabelSelector, matches
+from pykueue.bridge.options import SWITCHES, intake, options
 from pykueue.engine.model import Options, PodsReadyOptions, Timestamp
 
 HEAD = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
@@ -65,6 +66,32 @@ def test_how_requests_are_counted() -> None:
         f"{HEAD}resources:\n  excludeResourcePrefixes: [x.io/]\n"
         "  transformations: [{input: a.io/b, strategy: Replace, outputs: {c: 2}}]\n"
     )
-    found = resource_config(read_configuration(text).configuration)
+    found = intake(read_configuration(text)).resources
     assert found.exclude_prefixes == ("x.io/",)
     assert [rule.input for rule in found.transformations] == ["a.io/b"]
+
+
+def test_what_is_taken_in_by_default() -> None:
+    found = intake(default_configuration())
+    assert (found.boosts, found.default_class, found.queueless) == (False, True, False)
+    assert not matches(found.namespaces, {"kubernetes.io/metadata.name": "kube-system"})
+    assert matches(found.namespaces, {"kubernetes.io/metadata.name": "team"})
+
+
+@pytest.mark.parametrize(
+    ("lines", "gates", "field", "value"),
+    [
+        pytest.param("", "PriorityBoost=true", "boosts", True, id="boosts"),
+        pytest.param("", "WorkloadPriorityClassDefaulting=false", "default_class", False, id="no default class"),
+        pytest.param("manageJobsWithoutQueueName: true\n", "", "queueless", True, id="jobs without a queue"),
+        pytest.param(
+            "managedJobsNamespaceSelector: {matchLabels: {a: b}}\n",
+            "",
+            "namespaces",
+            LabelSelector(match_labels={"a": "b"}),
+            id="some namespaces",
+        ),
+    ],
+)
+def test_what_is_taken_in(lines: str, gates: str, field: str, value: object) -> None:
+    assert getattr(intake(read_configuration(HEAD + lines, feature_gates=gates)), field) == value

@@ -1,4 +1,4 @@
-"""Is a pod counted as Kubernetes and Kueue count it, and a Job's pods too?"""
+"""Is a pod counted as Kubernetes and Kueue count it?"""
 
 from collections.abc import Mapping
 
@@ -8,17 +8,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from pykueue.api.config import Transformation
-from pykueue.api.core import ObjectMeta
-from pykueue.api.fields import FieldError
-from pykueue.api.pods import Container, Job, JobSpec, PodSpec, ResourceList, Resources
+from pykueue.api.pods import Container, PodSpec, ResourceList, Resources
 from pykueue.base.units import UNLIMITED, Quantity, parse_quantity
-from pykueue.bridge.requests import (
-    PodCounts,
-    ResourceConfig,
-    counted,
-    job_pod_counts,
-    pod_requests,
-)
+from pykueue.bridge.requests import ResourceConfig, counted, pod_requests
 from pykueue.engine.items import totals_of
 from pykueue.engine.model import PodSet
 from tests.facts import covers
@@ -366,52 +358,3 @@ def test_larger_requests_never_count_less_where_factors_are_positive(
     }
     found = counted(larger, config)
     assert all(found[name] >= amount for name, amount in counted(requests, config).items())
-
-
-def job(annotation: str | None = None, *, parallelism: int | None = None, completions: int | None = None) -> Job:
-    annotations = {} if annotation is None else {"kueue.x-k8s.io/job-min-parallelism": annotation}
-    return Job(ObjectMeta(annotations=annotations), JobSpec(parallelism=parallelism, completions=completions))
-
-
-@pytest.mark.parametrize(
-    ("wanted", "counts"),
-    [
-        pytest.param(job(), PodCounts(1), id="one pod unless it says otherwise"),
-        pytest.param(job(parallelism=3), PodCounts(3), id="as many as run at once"),
-        pytest.param(job(parallelism=3, completions=2), PodCounts(2), id="no more than must complete"),
-        pytest.param(job(parallelism=3, completions=9), PodCounts(3), id="no more than run at once"),
-        pytest.param(job(parallelism=0), PodCounts(0), id="none at all"),
-        pytest.param(job("2", parallelism=3), PodCounts(3, 2), id="content with fewer"),
-        pytest.param(job("+1", parallelism=3), PodCounts(3, 1), id="with a sign"),
-        pytest.param(job("002", parallelism=3), PodCounts(3, 2), id="with leading zeros"),
-    ],
-)
-def test_how_many_pods_a_job_wants(wanted: Job, counts: PodCounts) -> None:
-    assert job_pod_counts(wanted) == counts
-
-
-@pytest.mark.parametrize(
-    ("annotation", "message"),
-    [
-        pytest.param("3", "Invalid value: 3: should be between 0 and 2", id="as many as wanted"),
-        pytest.param("0", "Invalid value: 0: should be between 0 and 2", id="none"),
-        pytest.param("-1", "Invalid value: -1: should be between 0 and 2", id="fewer than none"),
-        pytest.param("4294967297", "Invalid value: 4294967297: should be between 0 and 2", id="does not wrap around"),
-        pytest.param("two", 'Invalid value: "two": strconv.Atoi: parsing "two": invalid syntax', id="a word"),
-        pytest.param("", 'Invalid value: "": strconv.Atoi: parsing "": invalid syntax', id="empty"),
-        pytest.param("1_0", 'Invalid value: "1_0": strconv.Atoi: parsing "1_0": invalid syntax', id="underscores"),
-        pytest.param(
-            "9223372036854775808",
-            'Invalid value: "9223372036854775808": strconv.Atoi: parsing "9223372036854775808": value out of range',
-            id="past 64 bits",
-        ),
-    ],
-)
-def test_a_wrong_minimum_is_an_error_with_its_place(annotation: str, message: str) -> None:
-    found = job_pod_counts(job(annotation, parallelism=3))
-    assert isinstance(found, FieldError)
-    assert str(found) == f"metadata.annotations[kueue.x-k8s.io/job-min-parallelism]: {message}"
-
-
-def test_a_minimum_of_ten_thousand_digits_is_out_of_range() -> None:
-    assert isinstance(job_pod_counts(job("9" * 10_000, parallelism=3)), FieldError)

@@ -1,4 +1,4 @@
-"""Do templates ask for nodes as they are written, share a key exactly when they are alike, and hide nothing unbuilt?"""
+"""Do templates ask for nodes as they are written, and share a key exactly when they are alike?"""
 
 import re
 from hashlib import sha256
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykueue.api.pods import PodSpec, PodTemplate, from_tree
-from pykueue.bridge.shape import Selection, selection, shape_key, unsupported, unsupported_annotations
+from pykueue.bridge.shape import Selection, selection, shape_key
 
 
 def pod(spec: object) -> PodSpec:
@@ -148,60 +148,3 @@ def test_keys_agree_exactly_where_labels_do(one: dict[str, str], other: dict[str
     keys = [shape_key(pod({"nodeSelector": labels})) for labels in (one, other)]
     assert (keys[0] == keys[1]) == (one == other)
     assert all(re.fullmatch("[0-9a-f]{16}", key) for key in keys)
-
-
-TAS = "topology-aware scheduling is not supported yet; remove the annotation"
-DRA = "dynamic resource allocation is not supported yet; request the device as an extended resource instead"
-
-
-@pytest.mark.parametrize(
-    ("template", "sentences"),
-    [
-        pytest.param({}, (), id="nothing"),
-        pytest.param({"metadata": {"annotations": {"note": "x"}}, "spec": PLAIN}, (), id="nothing special"),
-        pytest.param(
-            {"metadata": {"annotations": {"kueue.x-k8s.io/podset-required-topology": "rack"}}},
-            (f"template.metadata.annotations[kueue.x-k8s.io/podset-required-topology]: {TAS}",),
-            id="a topology",
-        ),
-        pytest.param(
-            {
-                "metadata": {
-                    "annotations": {
-                        "kueue.x-k8s.io/podset-slice-size": "2",
-                        "kueue.x-k8s.io/podset-slice-required-topology": "rack",
-                        "kueue.x-k8s.io/elastic-job": "true",
-                    }
-                }
-            },
-            (
-                f"template.metadata.annotations[kueue.x-k8s.io/podset-slice-required-topology]: {TAS}",
-                f"template.metadata.annotations[kueue.x-k8s.io/podset-slice-size]: {TAS}",
-                "template.metadata.annotations[kueue.x-k8s.io/elastic-job]: "
-                "elastic jobs are not supported yet; remove the annotation",
-            ),
-            id="all that is asked for",
-        ),
-        pytest.param(
-            {"metadata": {"annotations": {"kueue.x-k8s.io/elastic-job": "false"}}}, (), id="elastic, but switched off"
-        ),
-        pytest.param(
-            {
-                "spec": {
-                    "resourceClaims": [{"name": "gpu"}],
-                    "initContainers": [{}],
-                    "containers": [{}, {"resources": {"claims": [{"name": "gpu"}]}}],
-                }
-            },
-            (f"template.spec.resourceClaims: {DRA}", f"template.spec.containers[1].resources.claims: {DRA}"),
-            id="claims of the pod and of a container",
-        ),
-    ],
-)
-def test_what_is_not_built_is_named(template: object, sentences: tuple[str, ...]) -> None:
-    assert unsupported(from_tree(template, PodTemplate)) == sentences
-
-
-def test_annotations_of_a_job_are_named_with_their_own_path() -> None:
-    (sentence,) = unsupported_annotations({"kueue.x-k8s.io/elastic-job": "true"}, "metadata.annotations")
-    assert sentence.startswith("metadata.annotations[kueue.x-k8s.io/elastic-job]: elastic jobs are not supported yet")

@@ -45,6 +45,12 @@ def test_a_bad_file_is_refused_in_words(text: str | bytes, options: tuple[str, .
     assert "config.yaml: " in found.stderr
 
 
+def test_all_mistakes_come_at_once(tmp_path: Path) -> None:
+    found = check(HEAD + "webhok: {}\nmultiKueue: {}\n", tmp_path)
+    assert found.exit_code == 2
+    assert [word in found.stderr for word in ("webhok", "multiKueue: Forbidden")] == [True, True]
+
+
 def test_a_missing_file_is_refused_in_words() -> None:
     found = CliRunner().invoke(cli, ["config", "check", "nowhere.yaml"])
     assert found.exit_code == 2

@@ -31,6 +31,15 @@ def job(name: str, cpu: object = 1, queue: str = "main", klass: str = "", **anno
     )
 
 
+def workload(status: str = "") -> str:
+    """A Workload of its own that asks for one cpu."""
+    return (
+        "---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: Workload\nmetadata: {name: w}\nspec:\n  queueName: main\n"
+        "  podSets: [{name: main, count: 1, template: {spec: {containers: [{name: a, resources: "
+        f"{{requests: {{cpu: 1}}}}}}]}}}}}}]\n{status}"
+    )
+
+
 def check(name: str, answer: str) -> str:
     """An AdmissionCheck, and how it answers."""
     return (

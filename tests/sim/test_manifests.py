@@ -48,6 +48,11 @@ def only_mistake(text: str | bytes) -> str:
             "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\n", "is not simulated", id="other kind"
         ),
         pytest.param("apiVersion: kueue.x-k8s.io/v1beta2\nkind: Topology\n", "is not simulated", id="not built"),
+        pytest.param(
+            configuration("").replace("config.kueue", "kueue"),
+            "apiVersion: 'kueue.x-k8s.io/v1beta2' does not serve Configuration; write config.kueue.x-k8s.io/v1beta2",
+            id="configuration of the wrong group",
+        ),
         pytest.param(job("a").replace("batch/v1", "batch/v2"), "does not serve Job; write batch/v1", id="job version"),
         pytest.param(FLAVOR.replace("default", "x" * 300), "must be no more than 253 bytes", id="300 characters"),
         pytest.param(FLAVOR.replace("name: default", ""), "metadata.name: Required value", id="no name"),
@@ -65,7 +70,7 @@ def only_mistake(text: str | bytes) -> str:
             FLAVOR.replace("default}", "default, annotations: {a: true}}"), "put the value in quotes", id="and of ours"
         ),
         pytest.param(
-            job("a").replace("{name: a,", "{name: a, creationTimestamp: today,"),
+            job("a").replace("{name: a,", "{name: a, creationTimestamp: today,", 1),
             "must be of type date-time",
             id="no date",
         ),
@@ -144,7 +149,9 @@ def test_an_older_version_is_converted_and_judged() -> None:
     found, errors = objects(documents("f", old.encode())[0], GATES)
     assert errors == []
     assert found[0].tree["spec"]["cohortName"] == "c"  # type: ignore[index,call-overload]
-    assert mistakes(queue(cohort="c"))[0].endswith("spec.cohort: unknown field; correct its name or remove it")
+    assert mistakes(queue(cohort="c"))[0].endswith("spec.cohort: unknown field; did you mean cohortName?")
+    newer = queue(cohortName="c").replace("v1beta2", "v1beta1")
+    assert mistakes(newer)[0].endswith("spec.cohortName: unknown field; did you mean cohort?")
 
 
 def test_a_configuration_is_known_by_its_group() -> None:

@@ -1,11 +1,10 @@
 """Is it counted right, and told in words that help?"""
 
-import msgspec
 import pytest
 
-from pykueue.sim.report import SCHEMA, Report, as_json, report, spread
-from pykueue.sim.world import End, What
-from tests.sim.builders import check, configuration, job, priority, queue, reported, simulated
+from pykueue.sim.report import Report, spread
+from pykueue.sim.world import What
+from tests.sim.builders import check, configuration, job, priority, queue, reported
 
 PREEMPTS = "{withinClusterQueue: LowerPriority}"
 
@@ -58,6 +57,40 @@ def test_the_wait_is_from_arrival_to_the_first_start() -> None:
     (one,) = found.queues
     assert one.wait is not None
     assert (one.wait.mean, one.wait.longest) == (10_000_000, 20_000_000)
+
+
+def test_all_waiting_is_counted_after_preemptions_too() -> None:
+    found = reported(
+        queue(cpu=1, preemption=PREEMPTS),
+        priority("high", 9),
+        job("low", run_seconds=30, stop_seconds=5),
+        job("high", klass="high", run_seconds=10, arrival="20s"),
+        job("never", 2, arrival="30s"),
+    )
+    (one,) = found.queues
+    assert one.wait is not None
+    assert one.wait.longest == 5_000_000
+    # The low one from 20 to 35, the high one from 20 to 25, and from 30 to the end at 65 the one that never fits.
+    assert one.waited == (15 + 5 + 35) * 1_000_000
+
+
+def test_who_loses_a_reservation_before_its_start_has_waited_all_along() -> None:
+    found = reported(
+        check("c", "retry"),
+        queue("free", 1, cohortName="both"),
+        queue("checked", 0, cohortName="both", admissionChecksStrategy="{admissionChecks: [{name: c}]}"),
+        job("a", 1, "free", run_seconds=10),
+        job("b", 1, "checked", run_seconds=10),
+    )
+    assert [(one.queue, one.waited // 1_000_000) for one in found.queues] == [("checked", 70), ("free", 0)]
+
+
+def test_who_is_deactivated_does_not_wait() -> None:
+    demands = "{admissionChecks: [{name: c}]}"
+    found = reported(
+        check("c", "rejected"), queue("q", admissionChecksStrategy=demands), queue(), job("a", 1, "q"), job("b")
+    )
+    assert [(one.queue, one.waited) for one in found.queues] == [("main", 0), ("q", 0)]
 
 
 def test_use_is_the_share_of_nominal_over_the_whole_time() -> None:
@@ -119,11 +152,11 @@ def test_quota_is_used_until_the_pods_are_gone() -> None:
             id="missing flavor",
         ),
         pytest.param(
-            [queue(), job("a").replace("{cpu: 1}", "{cpu: [1]}")],
+            [queue(), job("a", 2).replace("{cpu: 2}", "{cpu: 2}, limits: {cpu: 1}")],
             "waits",
-            "cpu: [1] is no quantity",
+            "spec.template.spec.containers[0]: Invalid value",
             "correct the pod template",
-            id="list for a quantity",
+            id="above its own limit",
         ),
         pytest.param(
             [queue(cohortName="x"), job("a")]
@@ -171,23 +204,3 @@ def test_what_is_one_thing_to_a_reader_is_marked() -> None:
         ("runs", True),
         ("finishes", False),
     ]
-
-
-def test_json_has_a_stable_shape() -> None:
-    past = simulated(queue(cpu=1), job("a", run_seconds=5), job("b", 2))
-    tree = as_json(report(past))
-    assert list(tree) == ["schema", "start", "events", "summary"]
-    assert tree["schema"] == SCHEMA
-    read_back = msgspec.json.decode(msgspec.json.encode(tree))
-    assert list(read_back["events"][0]) == [
-        "at", "seconds", "workload", "name", "queue", "what", "why", "helps", "reason", "message", "by",
-    ]  # fmt: skip
-    summary = read_back["summary"]
-    assert list(summary) == ["end", "seconds", "ended", "queues", "use", "waiting", "notes"]
-    assert (summary["seconds"], summary["ended"]) == (5.0, End.REST.value)
-    assert summary["queues"][0]["wait_seconds"] == {"mean": 0.0, "p95": 0.0, "max": 0.0}
-    assert summary["use"][0]["used_percent"] == 100.0
-    assert summary["waiting"][0]["name"] == "default/b"
-    (wait,) = (one for one in read_back["events"] if one["what"] == "waits")
-    assert wait["reason"] == "ExceedsMaxQuota"
-    assert wait["message"].startswith("couldn't assign flavors to pod set main: ")

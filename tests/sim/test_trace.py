@@ -1,6 +1,7 @@
 """Are manifests read as they are meant, and odd ones refused in words?"""
 
 import json
+import re
 
 import msgspec
 import pytest
@@ -9,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykueue.engine import model
+from pykueue.sim.plans import Plan
 from pykueue.sim.report import report
-from pykueue.sim.trace import START, Arrival, Invalid, Plan, Setting, Trace, read
+from pykueue.sim.trace import START, Arrival, Invalid, Setting, Trace, read
 from pykueue.sim.world import World
-from tests.sim.builders import FLAVOR, check, configuration, job, priority, queue
+from tests.sim.builders import FLAVOR, check, configuration, job, priority, queue, workload
 
 
 def traced(*manifests: str, **setting: object) -> Trace:
@@ -163,8 +165,8 @@ def test_a_bad_configuration_is_a_mistake(text: str, gates: str, says: str) -> N
 
 def test_gates_are_obeyed() -> None:
     gated = job("a").replace("annotations: {", "annotations: {kueue.x-k8s.io/admission-gated-by: x.io/y, ")
-    assert traced(queue(), gated).arrivals[0].workload.gated_by == "x.io/y"
-    assert traced(queue(), gated, feature_gates="AdmissionGatedBy=false").arrivals[0].workload.gated_by == ""
+    assert not World(traced(queue(), gated)).run().levels[0].finished
+    assert World(traced(queue(), gated, feature_gates="AdmissionGatedBy=false")).run().levels[0].finished
 
 
 def test_an_older_version_is_noted() -> None:
@@ -172,6 +174,196 @@ def test_an_older_version_is_noted() -> None:
         "v1beta1 is deprecated; write v1beta2 in ClusterQueue main"
         in traced(queue().replace("v1beta2", "v1beta1")).notes[0]
     )
+
+
+MULTIKUEUE = check("c", "ready").replace("x.io/y", "kueue.x-k8s.io/multikueue")
+DEMANDS = queue(admissionChecksStrategy="{admissionChecks: [{name: c}]}")
+
+
+@pytest.mark.parametrize(
+    "multikueue",
+    [
+        pytest.param(MULTIKUEUE, id="whatever its annotation says"),
+        pytest.param(
+            MULTIKUEUE + "status: {conditions: [{type: Active, status: 'True', reason: r, message: m, "
+            "lastTransitionTime: '2026-01-01T00:00:00Z'}]}\n",
+            id="even if it says that it is active",
+        ),
+    ],
+)
+def test_nothing_starts_behind_a_check_of_multikueue(multikueue: str) -> None:
+    trace = traced(multikueue, DEMANDS, job("a", run_seconds=5))
+    (level,) = (past := World(trace).run()).levels
+    assert level.admission is None
+    assert "references inactive AdmissionCheck(s): c" in report(past).waiting[0].why
+    assert trace.notes == (
+        "AdmissionCheck c: spec.controllerName: sending workloads to other clusters, MultiKueue, is not supported yet; "
+        "ClusterQueues that name the check admit nothing",
+    )
+
+
+def test_a_check_without_an_answer_is_taken_to_be_ready_and_a_note_says_so() -> None:
+    silent = check("c", "ready").replace(", annotations: {pykueue.io/check: ready}", "")
+    assert traced(silent).notes == ("no pykueue.io/check on AdmissionCheck c; taken to answer ready",)
+    assert traced(check("c", "ready")).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("found", "replaced", "says"),
+    [
+        pytest.param("spec: {", "spec: {managedBy: kueue.x-k8s.io/multikueue, ", "spec.managedBy", id="MultiKueue's"),
+        pytest.param(
+            "labels: {", "labels: {kueue.x-k8s.io/prebuilt-workload-name: w, ", "Workloads that are made", id="prebuilt"
+        ),
+        pytest.param("spec: {", "status: {conditions: [{type: Failed, status: 'True'}]}\nspec: {", "Failed", id="over"),
+        pytest.param("{name: a, ", "{name: a, namespace: kube-system, ", "managedJobsNamespaceSelector", id="system"),
+    ],
+)
+def test_a_job_that_is_not_ours_to_queue_is_left_out_with_a_note(found: str, replaced: str, says: str) -> None:
+    trace = traced(queue(), job("a", run_seconds=5).replace(found, replaced, 1))
+    assert trace.arrivals == ()
+    (text,) = trace.notes
+    assert re.match("Job (default|kube-system)/a is left out: ", text)
+    assert says in text
+
+
+def test_namespaces_are_selected_by_their_labels() -> None:
+    chosen = configuration("managedJobsNamespaceSelector: {matchLabels: {team: a}}\n")
+    labelled = "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: default, labels: {team: a}}\n"
+    assert len(traced(chosen, labelled, queue(), job("a")).arrivals) == 1
+    assert traced(chosen, queue(), job("a")).arrivals == ()
+
+
+def test_a_job_that_is_held_without_a_queue_is_told_how_to_go_on() -> None:
+    loose = job("a", run_seconds=5).replace("kueue.x-k8s.io/queue-name: main", "")
+    trace = traced(queue(), loose, configuration("manageJobsWithoutQueueName: true\n"))
+    assert trace.notes[0].startswith("Job default/a names no queue, so manageJobsWithoutQueueName keeps it waiting; ")
+    found = report(World(trace).run())
+    assert (found.waiting[0].why, found.waiting[0].helps) == (
+        "it names no LocalQueue",
+        ("name one in its metadata.labels[kueue.x-k8s.io/queue-name]",),
+    )
+    assert found.lines[0].why == "asks 1 cpu, and names no LocalQueue"
+
+
+WEIGHTED = "fairSharing: {weight: 2}"
+COHORT = "---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: Cohort\nmetadata: {name: x}\nspec: {}\n"
+
+
+@pytest.mark.parametrize(
+    ("manifest", "called"),
+    [
+        pytest.param(queue(fairSharing="{weight: 2}"), "ClusterQueue main", id="of a ClusterQueue"),
+        pytest.param(
+            queue().replace("clusterQueue: main", f"clusterQueue: main, {WEIGHTED}"),
+            "LocalQueue default/main",
+            id="of a LocalQueue",
+        ),
+        pytest.param(COHORT.replace("spec: {}", f"spec: {{{WEIGHTED}}}"), "Cohort x", id="of a Cohort"),
+    ],
+)
+def test_a_weight_has_no_effect_and_a_note_says_so(manifest: str, called: str) -> None:
+    note = "spec.fairSharing.weight: fair sharing is not built yet, so the weight has no effect"
+    assert traced(manifest).notes == (f"{called}: {note}",)
+
+
+def pod_class(name: str, value: object, default: str = "false") -> str:
+    return (
+        f"---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {{name: {name}}}\n"
+        f"value: {value}\nglobalDefault: {default}\n"
+    )
+
+
+def test_a_job_has_the_priority_of_its_pods() -> None:
+    classy = job("a").replace("{containers", "{priorityClassName: high, containers")
+    assert only_job(pod_class("high", 7), classy).workload.priority == 7
+    assert only_job(pod_class("usual", 5, "true"), job("a")).workload.priority == 5
+    (text,) = mistakes(queue(), classy)
+    assert 'spec.template.spec.priorityClassName: Not found: "high": create this PriorityClass' in text
+
+
+@pytest.mark.parametrize(
+    ("manifest", "says"),
+    [
+        pytest.param(pod_class("a", 1, "true") + pod_class("b", 2, "true"), "b: globalDefault: Invalid", id="two"),
+        pytest.param(pod_class("a", 10**9 + 1), "value: Invalid value: 1000000001: must be at most", id="too high"),
+        pytest.param(pod_class("a", "high"), "value in body must be of type integer", id="a word"),
+        pytest.param(pod_class("a", 1).replace("value: 1\n", ""), "value: Required value", id="no value"),
+        pytest.param(pod_class("system-x", 1), "are for the classes that every cluster has", id="reserved name"),
+        pytest.param(pod_class("a", 1).replace("k8s.io/v1", "k8s.io/v2"), "write scheduling.k8s.io/v1", id="version"),
+    ],
+)
+def test_a_priority_class_is_judged(manifest: str, says: str) -> None:
+    (text,) = mistakes(manifest)
+    assert says in text
+
+
+@pytest.mark.parametrize("boost", ["soon", "1_000", ""])
+def test_a_boost_matters_only_with_its_gate(boost: str) -> None:
+    boosted = workload().replace("{name: w", f'{{name: w, annotations: {{kueue.x-k8s.io/priority-boost: "{boost}"}}')
+    (level,) = World(traced(queue(), boosted)).run().levels
+    assert level.finished
+    (text,) = mistakes(queue(), boosted, feature_gates="PriorityBoost=true")
+    assert "must be a valid signed integer" in text
+
+
+def test_a_workload_that_asks_for_what_is_not_built_is_parked() -> None:
+    found = report(World(traced(queue(), workload("status: {clusterName: far}\n"))).run())
+    assert "status.clusterName: sending workloads to other clusters, MultiKueue, is not" in found.waiting[0].why
+
+
+def test_a_workload_that_holds_what_is_not_built_is_noted() -> None:
+    held = (
+        "status:\n  unhealthyNodes: [{name: n}]\n  admission:\n    clusterQueue: main\n"
+        "    podSetAssignments: [{name: main, flavors: {cpu: default}, resourceUsage: {cpu: 1}, count: 1}]\n"
+        "  conditions: [{type: QuotaReserved, status: 'True', reason: r, message: m, "
+        "lastTransitionTime: '2025-12-31T00:00:00Z'}]\n"
+    )
+    assert traced(queue(), workload(held)).notes[0] == (
+        "Workload default/w holds its quota, but status.unhealthyNodes: topology-aware scheduling is not supported yet"
+    )
+
+
+def test_a_bad_label_does_not_hide_a_bad_amount() -> None:
+    for label in ("kueue.x-k8s.io/queue-name: 'a b'", "kueue.x-k8s.io/queue-name: A"):
+        found = mistakes(queue(), job("a", cpu=-1).replace("kueue.x-k8s.io/queue-name: main", label))
+        assert any("metadata.labels" in one for one in found)
+        assert any("spec.template.spec.containers[0].resources.requests[cpu]: Invalid value" in one for one in found)
+        assert len(found) == len(set(found))
+
+
+@pytest.mark.parametrize(
+    ("found", "replaced", "says"),
+    [
+        pytest.param("{cpu: 1}", "{cpu: lots}", "resources.requests", id="no amount"),
+        pytest.param("{cpu: 1}", "{cpu: [1]}", "must be of type", id="a list"),
+        pytest.param("requests", "request", "spec.template.spec.containers[0].resources.request", id="misspelt"),
+    ],
+)
+def test_a_slip_in_a_pod_template_is_a_mistake(found: str, replaced: str, says: str) -> None:
+    (text,) = mistakes(queue(), job("a").replace(found, replaced))
+    assert text.startswith("f.yaml: document 4: Job a: spec.template.spec.containers[0].resources.")
+    assert says in text
+
+
+def test_what_is_not_built_is_told_beside_other_mistakes() -> None:
+    found = mistakes(configuration("multiKueue: {}\nwebhok: {}\n"))
+    assert [any(word in one for one in found) for word in ("webhok", "multiKueue: Forbidden")] == [True, True]
+
+
+def test_what_is_wrong_with_a_job_is_told_where_the_job_has_it() -> None:
+    claims = job("a").replace("{containers", "{resourceClaims: [{name: gpu}], containers")
+    limits = (
+        "---\napiVersion: v1\nkind: LimitRange\nmetadata: {name: l}\n"
+        "spec: {limits: [{type: Container, max: {cpu: 1}}]}\n"
+    )
+    for manifests, says in (
+        ((claims,), "spec.template.spec.resourceClaims: dynamic resource allocation"),
+        ((limits, job("a", cpu=2)), "spec.template.spec.containers[0]: Invalid value"),
+    ):
+        (row,) = report(World(traced(queue(), *manifests)).run()).waiting
+        assert says in row.why
+        assert "podSets" not in row.why
 
 
 BASE = list(

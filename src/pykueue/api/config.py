@@ -11,10 +11,11 @@ from msgspec import Meta
 
 from pykueue.api.core import LabelSelector, LabelSelectorRequirement
 from pykueue.api.durations import SECOND, Micros
+from pykueue.api.names import GROUP as KUEUE
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Quantity
 
-GROUP: Final = "config.kueue.x-k8s.io"
+GROUP: Final = f"config.{KUEUE}"
 KIND: Final = "Configuration"
 DEFAULT_NAMESPACE: Final = "kueue-system"
 SYSTEM_NAMESPACE: Final = "kube-system"
@@ -22,8 +23,8 @@ NAMESPACE_NAME_LABEL: Final = "kubernetes.io/metadata.name"
 WEBHOOK_SERVICE: Final = "kueue-webhook-service"
 WEBHOOK_SECRET: Final = "kueue-webhook-server-cert"
 LEADER_LEASE: Final = "c1f6bfd2.kueue.x-k8s.io"
-DISPATCH_ALL_AT_ONCE: Final = "kueue.x-k8s.io/multikueue-dispatcher-all-at-once"
-DISPATCH_INCREMENTAL: Final = "kueue.x-k8s.io/multikueue-dispatcher-incremental"
+DISPATCH_ALL_AT_ONCE: Final = f"{KUEUE}/multikueue-dispatcher-all-at-once"
+DISPATCH_INCREMENTAL: Final = f"{KUEUE}/multikueue-dispatcher-incremental"
 PODS_READY_TIMEOUT: Final = Micros(30 * 60 * SECOND)
 SAMPLING_INTERVAL: Final = Micros(5 * 60 * SECOND)
 

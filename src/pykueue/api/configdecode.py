@@ -1,16 +1,16 @@
 """Does the tree have the shape of the struct? Strict decoding that goes on after a mistake, to list them all."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from functools import cache
 from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET, inspect
 
-from pykueue.api.configtext import KEY_MAX, Json, Misread, below, entries_of, printable
+from pykueue.api.core import Json
 from pykueue.api.durations import EXAMPLE, DurationError, Micros, parse_duration
-from pykueue.api.fields import FieldError, invalid, not_supported, required
+from pykueue.api.fields import FieldError, invalid, nearest, not_supported, required
+from pykueue.api.yamltext import KEY_MAX, Misread, below, printable
 from pykueue.base.units import Quantity, QuantityError, parse_quantity
 
 Mistake: TypeAlias = FieldError | Misread
@@ -201,15 +201,7 @@ def unknown_field(key: str, known: Iterable[str], mistakes_so_far: int) -> str:
     """What to tell someone who wrote a key that is none, with the nearest that is one."""
     names = sorted(set(known))
     if mistakes_so_far < SUGGESTIONS_MAX and len(key) <= KEY_MAX:
-        folded = {name.lower(): name for name in names}
-        if near := get_close_matches(key.lower(), folded, n=1):
-            return f"unknown field; did you mean {folded[near[0]]}?"
+        if near := nearest(key, names):
+            return f"unknown field; did you mean {near}?"
         return f"unknown field; here are known: {', '.join(names)}"
     return "unknown field"
-
-
-def member(tree: Json, *keys: str) -> Json:
-    """What stands at this path of keys; null where there is nothing."""
-    for key in keys:
-        tree = entries_of(tree).get(key)
-    return tree

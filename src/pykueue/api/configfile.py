@@ -20,12 +20,14 @@ from pykueue.api.config import (
     WaitForPodsReady,
     everywhere_but,
 )
-from pykueue.api.configdecode import Mistake, brief, decode, member, wrong
+from pykueue.api.configdecode import Mistake, brief, decode, wrong
 from pykueue.api.configrules import FINAL_SHARE, INITIAL_SHARE, violations
-from pykueue.api.configtext import Json, Misread, read_tree
+from pykueue.api.core import Json
 from pykueue.api.durations import DurationError, parse_duration
 from pykueue.api.fields import invalid, required
 from pykueue.api.gates import Resolved, parse_gates, resolve
+from pykueue.api.trees import member
+from pykueue.api.yamltext import Misread, read_tree
 from pykueue.base.struct import Frozen
 
 Version = Literal["v1beta1", "v1beta2"]

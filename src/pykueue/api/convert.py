@@ -5,24 +5,28 @@ express is dropped without a word, as Kueue drops it; each function says what th
 left as it is, for the schema to complain about.
 """
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeAlias
 
 import msgspec
 
 from pykueue.api.core import Tree
+from pykueue.api.fields import FieldError, not_supported
+from pykueue.api.names import GROUP
 from pykueue.api.topology import AssignmentError, Domain, pack, unpack
+from pykueue.api.trees import member, nodes
 from pykueue.api.workload import TopologyAssignment
 
-GROUP: Final = "kueue.x-k8s.io"
 V1BETA1: Final = f"{GROUP}/v1beta1"
 V1BETA2: Final = f"{GROUP}/v1beta2"
 
 Change: TypeAlias = Callable[[Tree], None]
 """Alters an object in place. It is given a copy, of which the parts are not to be altered."""
 
+WORKLOAD_CLASS: Final = "kueue.x-k8s.io/workloadpriorityclass"
 SOURCES: Final = {
-    "kueue.x-k8s.io/workloadpriorityclass": ("kueue.x-k8s.io", "WorkloadPriorityClass"),
+    WORKLOAD_CLASS: ("kueue.x-k8s.io", "WorkloadPriorityClass"),
     "scheduling.k8s.io/priorityclass": ("scheduling.k8s.io", "PriorityClass"),
 }
 SOURCE_OF: Final = {pair: source for source, pair in SOURCES.items()}
@@ -207,6 +211,7 @@ UPWARD: Final[Mapping[str, Mapping[str, Change]]] = {
         ASSIGNMENT: pack_domains,
     },
     "MultiKueueCluster": {"spec": gather_source},
+    "AdmissionCheck": {"spec": drop("retryDelayMinutes")},
 }
 DOWNWARD: Final[Mapping[str, Mapping[str, Change]]] = {
     "ClusterQueue": {"spec": both(rename("cohortName", "cohort"), drop("concurrentAdmissionPolicy"))},
@@ -218,4 +223,82 @@ DOWNWARD: Final[Mapping[str, Mapping[str, Change]]] = {
         ASSIGNMENT: unpack_slices,
     },
     "MultiKueueCluster": {"spec": scatter_source},
+    "MultiKueueConfig": {"spec": drop("quotaManagement")},
 }
+
+NEWER: Final[Mapping[str, tuple[str, ...]]] = {
+    "ClusterQueue": ("spec.cohortName", "spec.concurrentAdmissionPolicy"),
+    "LocalQueue": ("status.flavorsUsage",),
+    "Workload": (
+        "spec.priorityClassRef",
+        "spec.preemptionGates",
+        "spec.podSets[].topologyRequest.podsetSliceRequiredTopologyConstraints",
+        f"status.{PAST_SECONDS[1]}",
+        "status.preemptionGates",
+        f"{ASSIGNMENT}.slices",
+    ),
+    "MultiKueueCluster": ("spec.clusterSource",),
+    "MultiKueueConfig": ("spec.quotaManagement",),
+}
+"""Fields that only v1beta2 has, by kind."""
+OLDER: Final[Mapping[str, tuple[str, ...]]] = {"Workload": (f"{ASSIGNMENT}.domains",)}
+"""Fields that only v1beta1 has, of those that a malformed value keeps from being converted."""
+OLDER_NAMES: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
+    "ClusterQueue": ((r"spec\.cohortName", "spec.cohort"),),
+    "LocalQueue": ((r"status\.flavorsUsage", "status.flavorUsage"),),
+    "Workload": (
+        (r"spec\.priorityClassRef\.(?:group|kind)", "spec.priorityClassSource"),
+        (r"spec\.priorityClassRef(?:\.name)?", "spec.priorityClassName"),
+        (rf"status\.{PAST_SECONDS[1]}", f"status.{PAST_SECONDS[0]}"),
+        (r"(status\.admission\.podSetAssignments\[\d+\]\.topologyAssignment)\.slices(?:\W.*)?", r"\1.domains"),
+    ),
+    "MultiKueueCluster": (
+        (r"spec\.clusterSource\.(kubeConfig|clusterProfileRef)", r"spec.\1"),
+        (r"spec\.clusterSource", "spec.kubeConfig"),
+    ),
+}
+"""What v1beta1 calls the fields of v1beta2, by kind, as patterns of paths; the first that fits is the one."""
+CHECK_NAME: Final = (r"spec\.admissionChecksStrategy\.admissionChecks(\[\d+\])\.name", r"spec.admissionChecks\1")
+"""The name of a check, where v1beta1's list of names has become the strategy."""
+
+
+def older_path(kind: str, path: str, tree: Mapping[str, object]) -> str:
+    """The path in v1beta1 of a v1beta2 field of this object, which is written in v1beta1."""
+    spec = tree.get("spec")
+    listed = kind == "ClusterQueue" and isinstance(spec, Mapping) and spec.get("admissionChecks")
+    for pattern, older in (*OLDER_NAMES.get(kind, ()), *((CHECK_NAME,) if listed else ())):
+        found = re.match(rf"{pattern}(?!\w)", path)
+        if found is not None:
+            return found.expand(older) + path[found.end() :]
+    return path
+
+
+def without_indexes(path: str) -> str:
+    """The path as tables have it: `[]` for each item."""
+    return re.sub(r"\[\d+\]", "[]", path)
+
+
+def is_newer(kind: str, path: str) -> bool:
+    """Whether only v1beta2 has the field at this path."""
+    return without_indexes(path) in NEWER.get(kind, ())
+
+
+def is_older(kind: str, path: str) -> bool:
+    """Whether only v1beta1 has the field at this path."""
+    return without_indexes(path) in OLDER.get(kind, ())
+
+
+def newer_fields(kind: str, tree: Mapping[str, object]) -> Iterator[FieldError]:
+    """Fields of v1beta2 in an object that is written in v1beta1."""
+    for table in NEWER.get(kind, ()):
+        for path, _, _ in nodes(table, tree):
+            name, older = path.rpartition(".")[2], older_path(kind, path, tree).rpartition(".")[2]
+            advice = f"did you mean {older}?" if older != name else "write the object in v1beta2, or remove the field"
+            yield FieldError(path, "Unknown", None, advice)
+
+
+def older_mistakes(kind: str, tree: Mapping[str, object]) -> Iterator[FieldError]:
+    """What is wrong with fields of v1beta1 that are lost in conversion unless they are right."""
+    source = member(tree, "spec", "priorityClassSource")
+    if kind == "Workload" and source is not None and source not in ("", *SOURCES):
+        yield not_supported("spec.priorityClassSource", source, (*SOURCES, ""))

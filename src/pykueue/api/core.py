@@ -54,6 +54,11 @@ def keyed(*keys: str, **limits: object) -> msgspec.Meta:
     )
 
 
+def holds(hint: object) -> msgspec.Meta:
+    """What the schema sees in a field that views take as it came, or by a type of their own."""
+    return msgspec.Meta(extra={"holds": hint})
+
+
 def worded(limits: Mapping[str, object]) -> dict[str, object]:
     """Python's keyword names as OpenAPI's: `x_kubernetes_list_type` is `x-kubernetes-list-type`."""
     return {name.replace("_", "-"): limit for name, limit in limits.items()}
@@ -67,12 +72,12 @@ Moment: TypeAlias = Annotated[str, limited(format="date-time")]
 """RFC 3339; `units.parse_instant` reads it."""
 QuantityText: TypeAlias = Annotated[str | int, limited(pattern=QUANTITY, x_kubernetes_int_or_string=True)]
 """A quantity as written; `units.parse_quantity(str(...))` reads it."""
+AnyQuantity: TypeAlias = str | int | float
+"""A quantity as pods and jobs may write it."""
 ObjectName: TypeAlias = Annotated[str, limited(maxLength=253, pattern=SUBDOMAIN)]
 LabelKey: TypeAlias = Annotated[str, limited(minLength=1, maxLength=317, pattern=QUALIFIED)]
 Labels: TypeAlias = Mapping[str, str]
 Quantities: TypeAlias = Mapping[str, QuantityText]
-
-Effect: TypeAlias = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 
 
 class OwnerReference(Wire):

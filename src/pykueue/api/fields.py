@@ -1,6 +1,7 @@
 """What is wrong with a field? One mistake of a user, with its path, worded as Kubernetes words it."""
 
 from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Final, Literal
 
 import msgspec
@@ -8,7 +9,16 @@ import msgspec
 from pykueue.base.struct import Frozen
 
 Code = Literal[
-    "Invalid", "Required", "Forbidden", "Duplicate", "NotFound", "NotSupported", "TooMany", "TooLong", "TypeInvalid"
+    "Invalid",
+    "Required",
+    "Forbidden",
+    "Duplicate",
+    "NotFound",
+    "NotSupported",
+    "TooMany",
+    "TooLong",
+    "TypeInvalid",
+    "Unknown",
 ]
 
 TITLES: Final[dict[Code, str]] = {
@@ -21,12 +31,15 @@ TITLES: Final[dict[Code, str]] = {
     "TooMany": "Too many",
     "TooLong": "Too long",
     "TypeInvalid": "Invalid value",
+    "Unknown": "unknown field",
 }
-VALUELESS: Final = frozenset({"Required", "Forbidden", "TooLong"})
+VALUELESS: Final = frozenset({"Required", "Forbidden", "TooLong", "Unknown"})
 """Codes whose text leaves the value out: it is absent, unwelcome, or too long to print."""
 
 IMMUTABLE: Final = "field is immutable"
 NEGATIVE: Final = "must be greater than or equal to 0"
+NAME_MAX: Final = 80
+"""Characters of a name up to which a nearest one is looked for."""
 SHOWN_MAX: Final = 1024
 """Characters of a value that a message shows; a message with a megabyte in it helps nobody."""
 
@@ -44,7 +57,8 @@ class FieldError(Frozen):
         if self.code not in VALUELESS:
             text += f": {shown(self.value)}"
         if self.detail:
-            text += f": {self.detail}"
+            # A server has no word for an unknown field, which it drops; this is our own.
+            text += f"{'; ' if self.code == 'Unknown' else ': '}{self.detail}"
         return f"{self.path}: {text}" if self.path else text
 
 
@@ -106,6 +120,25 @@ def too_long(path: str, most: int) -> FieldError:
 def wrong_type(path: str, *, wanted: str, found: str) -> FieldError:
     """The value is of another JSON type than the schema says."""
     return FieldError(path, "TypeInvalid", found, f'{body(path)} must be of type {wanted}: "{found}"')
+
+
+def unknown(path: str, name: str, known: Iterable[str]) -> FieldError:
+    """There is no field of this name; the nearest of those that there are is offered."""
+    near = nearest(name, known)
+    return FieldError(path, "Unknown", None, f"did you mean {near}?" if near else "correct its name or remove it")
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The one of the known names that somebody who wrote this name may have meant."""
+    folded = {one.lower(): one for one in known}
+    found = get_close_matches(name.lower(), folded, n=1) if len(name) <= NAME_MAX else []
+    return folded[found[0]] if found else None
+
+
+def located(error: msgspec.ValidationError) -> tuple[str, str]:
+    """Where a decoder stopped, as a path that Kubernetes would write, and what it says."""
+    before, found, after = str(error).rpartition(" - at `$")
+    return (after.rstrip("`").lstrip("."), before) if found else ("", after)
 
 
 def body(path: str) -> str:

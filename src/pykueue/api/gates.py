@@ -7,8 +7,9 @@ from typing import Final, Literal
 from pykueue.base.struct import Frozen
 
 Stage = Literal["Alpha", "Beta", "GA", "Deprecated"]
-Status = Literal["built", "inert", "performance"]
-"""built: changes something we do. inert: Kueue has it, we do not. performance: changes no behaviour, here or there."""
+Status = Literal["built", "validation", "inert", "performance"]
+"""built: changes something we do. validation: changes what we accept, while the feature itself is not built.
+inert: Kueue has it, we do not. performance: changes no behaviour, here or there."""
 
 
 class Step(Frozen):
@@ -79,7 +80,12 @@ TABLE: Final = (
     ),
     Gate("AssignQueueLabelsForPods", "label pods with the queue they came through", beta("0.17")),
     Gate("CleanupProvisioningRequestsOnEviction", "delete an evicted workload's ProvisioningRequests", beta("0.19")),
-    Gate("ConcurrentAdmission", "try several flavors for one workload at the same time", alpha("0.18")),
+    Gate(
+        "ConcurrentAdmission",
+        "try several flavors for one workload at the same time",
+        alpha("0.18"),
+        status="validation",
+    ),
     Gate("CustomMetricLabels", "add labels of metrics.customLabels to the metrics", alpha("0.17")),
     Gate(
         "DeferRayServiceFinalizationForRedisCleanup",
@@ -88,7 +94,10 @@ TABLE: Final = (
     ),
     Gate("DisableWaitForPodsReady", "turn waitForPodsReady off altogether", alpha("0.19"), status="built"),
     Gate(
-        "ElasticJobsViaWorkloadSlices", "resize a running job through workload slices", beta("0.18", alpha_since="0.13")
+        "ElasticJobsViaWorkloadSlices",
+        "resize a running job through workload slices",
+        beta("0.18", alpha_since="0.13"),
+        status="validation",
     ),
     Gate(
         "ElasticJobsViaWorkloadSlicesWithTAS",
@@ -114,7 +123,13 @@ TABLE: Final = (
         status="built",
     ),
     Gate("KueueDRAIntegration", "count devices of resource claims against quota", beta("0.18")),
-    Gate("KueueDRAIntegrationConsumableCapacity", "count a device's capacity", alpha("0.19"), requires=DRA),
+    Gate(
+        "KueueDRAIntegrationConsumableCapacity",
+        "count a device's capacity",
+        alpha("0.19"),
+        requires=DRA,
+        status="validation",
+    ),
     Gate(
         "KueueDRAIntegrationExtendedResource",
         "count devices that are asked for by extended resource name",
@@ -126,6 +141,7 @@ TABLE: Final = (
         "count a device's counters",
         beta("0.19", alpha_since="0.18"),
         requires=DRA,
+        status="validation",
     ),
     Gate("KueueDRARejectWorkloadsWhenDRADisabled", "refuse resource claims while nothing counts them", beta("0.18")),
     Gate("LWSImmutableGroupSize", "fix the group size of a queued LeaderWorkerSet", beta("0.20")),
@@ -194,7 +210,7 @@ TABLE: Final = (
     Gate("ShortWorkloadNames", "keep workload names within 63 characters", alpha("0.17")),
     Gate("SkipAncestorCheckForDeletedWorkloads", "let a webhook pass a deleted object without its owner", beta("0.20")),
     Gate("SkipReassignmentForPodOwnedWorkloads", "never move a single pod to another node", beta("0.19")),
-    Gate("SparkApplicationIntegration", "queue SparkApplications", alpha("0.17")),
+    Gate("SparkApplicationIntegration", "queue SparkApplications", alpha("0.17"), status="validation"),
     Gate("TASAssignmentsEncodingByHostnamePrefix", "write topology assignments shorter", beta("0.19")),
     Gate("TASBalancedPlacement", "spread pods evenly over domains", alpha("0.15"), requires=TAS),
     Gate("TASCacheNodeMatchResults", "remember which nodes match", beta("0.19"), status="performance"),
@@ -231,7 +247,7 @@ TABLE: Final = (
     Gate("TASRespectNodeAffinityPreferred", "weigh preferred node affinity", alpha("0.18"), requires=TAS),
     Gate("TASValidateWorkloadSliceSize", "check the slice size of a workload", beta("0.20"), status="built"),
     Gate("TLSOptions", "obey the tls section", (Step("0.16", "Beta", True), Step("0.20", "GA", True)), locked=True),
-    Gate("TopologyAwareScheduling", "place pods by topology", beta("0.14", alpha_since="0.9")),
+    Gate("TopologyAwareScheduling", "place pods by topology", beta("0.14", alpha_since="0.9"), status="validation"),
     Gate(
         "UnadmittedWorkloadsExplicitStatus",
         "write QuotaReserved=False as soon as a workload is seen",
@@ -248,6 +264,7 @@ TABLE: Final = (
         "WorkloadPriorityClassDefaulting",
         "use the WorkloadPriorityClass named default for jobs that name none",
         beta("0.20", alpha_since="0.18"),
+        status="built",
     ),
     Gate("WorkloadRequestUseMergePatch", "write workloads by merge patch", alpha("0.14")),
     Gate(
@@ -333,12 +350,12 @@ def resolve(requested: Mapping[str, bool]) -> Resolved:
 
 
 def group_values(requested: Mapping[str, bool]) -> dict[str, bool]:
-    """What AllAlpha and AllBeta make of the gates of their stage."""
+    """What AllAlpha and AllBeta make of the gates of their stage: of Kueue's alone, for they are Kueue's words."""
     return {
         gate.name: requested[group]
         for group, stage in GROUPS.items()
         if group in requested
-        for gate in GATES.values()
+        for gate in TABLE
         if gate.stage == stage
     }
 
@@ -365,16 +382,18 @@ def warnings(requested: Mapping[str, bool]) -> list[str]:
             said.append(f"{name} is always {spelled(gate.default)}; leave it out")
         elif gate.status == "inert":
             said.append(f"{name} has no effect here: pykueue has nothing yet that it would switch ({gate.effect})")
-    changed = group_values(requested)
-    idle = [
-        name
-        for name, wish in changed.items()
-        if name not in requested and wish != GATES[name].default and GATES[name].status == "inert"
+        elif gate.status == "validation":
+            said.append(f"{name} only changes validation here; the feature itself is not built yet ({gate.effect})")
+    changed = [
+        GATES[name]
+        for name, wish in group_values(requested).items()
+        if name not in requested and wish != GATES[name].default
     ]
-    if idle:
-        said.append(
-            f"{' and '.join(g for g in GROUPS if g in requested)} has no effect here on {', '.join(sorted(idle))}"
-        )
+    groups = " and ".join(group for group in GROUPS if group in requested)
+    for status, effect in (("inert", "has no effect here on"), ("validation", "only changes the validation here of")):
+        idle = sorted(gate.name for gate in changed if gate.status == status)
+        if idle:
+            said.append(f"{groups} {effect} {', '.join(idle)}")
     return said
 
 

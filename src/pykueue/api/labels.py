@@ -21,6 +21,9 @@ DNS_LABEL_FORM: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 SUBDOMAIN_FORM: Final = rf"{DNS_LABEL_FORM}(\.{DNS_LABEL_FORM})*"
 HTTP_PATH_FORM: Final = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
 
+NO_OPERATOR: Final = "not a valid selector operator"
+VALUES_NEEDED: Final = "must be specified when `operator` is 'In' or 'NotIn'"
+VALUES_UNWELCOME: Final = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
 ALPHANUMERIC_ENDS: Final = "and must start and end with an alphanumeric character"
 NAME_SAYS: Final = f"must consist of alphanumeric characters, '-', '_' or '.', {ALPHANUMERIC_ENDS}"
 VALUE_SAYS: Final = (
@@ -148,12 +151,12 @@ def requirement_errors(requirement: Mapping[str, object], path: str) -> Iterator
     match operator:
         case "In" | "NotIn":
             if not values:
-                yield required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+                yield required(f"{path}.values", VALUES_NEEDED)
         case "Exists" | "DoesNotExist":
             if values:
-                yield forbidden(f"{path}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+                yield forbidden(f"{path}.values", VALUES_UNWELCOME)
         case _:
-            yield invalid(f"{path}.operator", operator, "not a valid selector operator")
+            yield invalid(f"{path}.operator", operator, NO_OPERATOR)
     key = requirement.get("key", "")
     if isinstance(key, str):
         yield from label_name_errors(key, f"{path}.key")

@@ -1,16 +1,90 @@
 """What does a pod template say? What we read of pods, and of LimitRange, RuntimeClass and batch/v1 Job beside them.
 
-Amounts are parsed while the object is decoded, so whoever holds one of these structs holds valid quantities.
+Amounts are parsed while the object is decoded, so whoever holds one of these structs holds valid quantities. The
+annotations say what `podcheck` judges; `unread` names the fields that Kubernetes knows and we have no use for, so that
+a field that is neither read nor listed is a slip of the pen.
 """
 
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Annotated, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from pykueue.api.core import ObjectMeta, Toleration
+from pykueue.api.core import AnyQuantity, Int32, Labels, Metadata, ObjectMeta, Toleration, about, holds
+from pykueue.api.fields import located
 from pykueue.base.struct import Wire
 from pykueue.base.units import Quantity, parse_quantity
+
+UNREAD_OF_CONTAINERS: Final = (
+    "args",
+    "command",
+    "env",
+    "envFrom",
+    "image",
+    "imagePullPolicy",
+    "lifecycle",
+    "livenessProbe",
+    "readinessProbe",
+    "resizePolicy",
+    "restartPolicyRules",
+    "securityContext",
+    "startupProbe",
+    "stdin",
+    "stdinOnce",
+    "terminationMessagePath",
+    "terminationMessagePolicy",
+    "tty",
+    "volumeDevices",
+    "volumeMounts",
+    "workingDir",
+)
+UNREAD_OF_PODS: Final = (
+    "activeDeadlineSeconds",
+    "automountServiceAccountToken",
+    "dnsConfig",
+    "dnsPolicy",
+    "enableServiceLinks",
+    "ephemeralContainers",
+    "hostAliases",
+    "hostIPC",
+    "hostNetwork",
+    "hostPID",
+    "hostUsers",
+    "hostname",
+    "hostnameOverride",
+    "imagePullSecrets",
+    "nodeName",
+    "os",
+    "preemptionPolicy",
+    "readinessGates",
+    "restartPolicy",
+    "schedulerName",
+    "schedulingGates",
+    "schedulingGroup",
+    "securityContext",
+    "serviceAccount",
+    "serviceAccountName",
+    "setHostnameAsFQDN",
+    "shareProcessNamespace",
+    "subdomain",
+    "terminationGracePeriodSeconds",
+    "volumes",
+    "workloadRef",
+)
+UNREAD_OF_JOBS: Final = (
+    "activeDeadlineSeconds",
+    "backoffLimit",
+    "backoffLimitPerIndex",
+    "completionMode",
+    "managedBy",
+    "manualSelector",
+    "maxFailedIndexes",
+    "podFailurePolicy",
+    "podReplacementPolicy",
+    "selector",
+    "successPolicy",
+    "ttlSecondsAfterFinished",
+)
 
 
 class TemplateError(ValueError):
@@ -26,21 +100,24 @@ class ResourceList(dict[str, Quantity]):
     """Quantities by resource name, as in `requests`; treat it as a `Mapping`, for structs share it."""
 
 
+Amounts: TypeAlias = Annotated[ResourceList, holds(Mapping[str, AnyQuantity])]
+
+
 class Resources(Wire):
     """What a container, or a pod as a whole, asks for and is held to."""
 
-    requests: ResourceList = msgspec.field(default_factory=ResourceList)
-    limits: ResourceList = msgspec.field(default_factory=ResourceList)
-    claims: tuple[object, ...] = ()
+    requests: Annotated[Amounts, about("Amounts to set aside.")] = msgspec.field(default_factory=ResourceList)
+    limits: Annotated[Amounts, about("Amounts never to exceed.")] = msgspec.field(default_factory=ResourceList)
+    claims: Annotated[tuple[object, ...], about("Claims on devices.")] = ()
 
 
 class Container(Wire):
     """A container; among the init containers, one that is always restarted is a sidecar."""
 
-    name: str = ""
-    resources: Resources = Resources()
-    ports: tuple[object, ...] = ()
-    restart_policy: str | None = None
+    name: Annotated[str, about("Name within the pod.", required=True)] = ""
+    resources: Annotated[Resources, about("What it asks for.")] = Resources()
+    ports: Annotated[tuple[object, ...], about("Ports that it opens.")] = ()
+    restart_policy: Annotated[str | None, about("Always makes an init container a sidecar.")] = None
 
     def is_sidecar(self) -> bool:
         """Whether it keeps running beside what starts after it; meaningful for init containers only."""
@@ -50,61 +127,71 @@ class Container(Wire):
 class NodeSelectorRequirement(Wire):
     """One condition on a node's label, or on a field of the node."""
 
-    key: str
-    operator: str
-    values: tuple[str, ...] = ()
+    key: Annotated[str, about("Label or field that the condition is on.")]
+    operator: Annotated[str, about("In, NotIn, Exists, DoesNotExist, Gt or Lt.")]
+    values: Annotated[tuple[str, ...], about("What to compare with.")] = ()
 
 
 class NodeSelectorTerm(Wire):
     """Conditions that must hold together."""
 
-    match_expressions: tuple[NodeSelectorRequirement, ...] = ()
-    match_fields: tuple[NodeSelectorRequirement, ...] = ()
+    match_expressions: Annotated[tuple[NodeSelectorRequirement, ...], about("Conditions on labels.")] = ()
+    match_fields: Annotated[tuple[NodeSelectorRequirement, ...], about("Conditions on fields.")] = ()
 
 
 class NodeSelector(Wire):
     """Terms of which one must hold."""
 
-    node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
+    node_selector_terms: Annotated[tuple[NodeSelectorTerm, ...], about("The terms.", required=True)] = ()
 
 
 class NodeAffinity(Wire):
     """On which nodes the pod must, or would rather, run."""
 
-    required_during_scheduling_ignored_during_execution: NodeSelector | None = None
-    preferred_during_scheduling_ignored_during_execution: tuple[object, ...] = ()
+    required_during_scheduling_ignored_during_execution: Annotated[
+        NodeSelector | None, about("Nodes on which it must run.")
+    ] = None
+    preferred_during_scheduling_ignored_during_execution: Annotated[
+        tuple[object, ...], about("Nodes on which it would rather run.")
+    ] = ()
 
 
 class Affinity(Wire):
     """Where the pod wants to be. What concerns other pods is kept as it came, for comparison only."""
 
-    node_affinity: NodeAffinity | None = None
-    pod_affinity: object = None
-    pod_anti_affinity: object = None
+    node_affinity: Annotated[NodeAffinity | None, about("On which nodes.")] = None
+    pod_affinity: Annotated[object, about("Near which pods.")] = None
+    pod_anti_affinity: Annotated[object, about("Far from which pods.")] = None
 
 
 class PodSpec(Wire):
     """What decides how much room a pod takes and where it may run."""
 
-    containers: tuple[Container, ...] = ()
-    init_containers: tuple[Container, ...] = ()
-    node_selector: Mapping[str, str] = {}
-    affinity: Affinity | None = None
-    tolerations: tuple[Toleration, ...] = ()
-    runtime_class_name: str | None = None
-    priority: int | None = None
-    priority_class_name: str = ""
-    overhead: ResourceList = msgspec.field(default_factory=ResourceList)
-    resources: Resources | None = None
-    resource_claims: tuple[object, ...] = ()
-    topology_spread_constraints: tuple[object, ...] = ()
+    containers: Annotated[
+        tuple[Container, ...], about("What runs side by side.", required=True, unread=UNREAD_OF_CONTAINERS)
+    ] = ()
+    init_containers: Annotated[
+        tuple[Container, ...], about("What runs first, one after the other.", unread=UNREAD_OF_CONTAINERS)
+    ] = ()
+    node_selector: Annotated[Labels, about("Labels that its node must have.")] = {}
+    affinity: Annotated[Affinity | None, about("Where it wants to be.")] = None
+    tolerations: Annotated[tuple[Toleration, ...], about("Taints that it puts up with.")] = ()
+    runtime_class_name: Annotated[str | None, about("Way in which its containers run.")] = None
+    priority: Annotated[Int32 | None, about("Its priority, as its class gives it.")] = None
+    priority_class_name: Annotated[str, about("Where its priority comes from.")] = ""
+    overhead: Annotated[Amounts, about("What running it costs beside its containers.")] = msgspec.field(
+        default_factory=ResourceList
+    )
+    resources: Annotated[Resources | None, about("What the pod as a whole asks for.")] = None
+    resource_claims: Annotated[tuple[object, ...], about("Claims on devices.")] = ()
+    topology_spread_constraints: Annotated[tuple[object, ...], about("How pods are spread out.")] = ()
 
 
 class PodTemplate(Wire):
     """What every pod of a pod set is made from."""
 
-    metadata: ObjectMeta = ObjectMeta()
-    spec: PodSpec = PodSpec()
+    metadata: Metadata = ObjectMeta()
+    spec: Annotated[PodSpec, about("What the pods look like.", unread=UNREAD_OF_PODS)] = PodSpec()
 
 
 class LimitRangeItem(Wire):
@@ -146,17 +233,19 @@ class RuntimeClass(Wire):
 class JobSpec(Wire):
     """How many pods a Job runs, whether it may start them, and their template as it came."""
 
-    parallelism: int | None = None
-    completions: int | None = None
-    suspend: bool | None = None
-    template: msgspec.Raw = msgspec.Raw(b"{}")
+    parallelism: Annotated[Int32 | None, about("Most pods at a time.")] = None
+    completions: Annotated[Int32 | None, about("Pods that must succeed.")] = None
+    suspend: Annotated[bool | None, about("Whether it is held back.")] = None
+    template: Annotated[msgspec.Raw, holds(PodTemplate), about("What the pods look like.", required=True)] = (
+        msgspec.Raw(b"{}")
+    )
 
 
 class Job(Wire):
     """A batch/v1 Job."""
 
-    metadata: ObjectMeta = ObjectMeta()
-    spec: JobSpec = JobSpec()
+    metadata: Metadata = ObjectMeta()
+    spec: Annotated[JobSpec, about("What it runs.", required=True, unread=UNREAD_OF_JOBS)] = JobSpec()
 
 
 Slice = TypeVar("Slice", PodTemplate, LimitRange, RuntimeClass, Job)
@@ -183,7 +272,7 @@ def decode_without_nulls(raw: bytes | msgspec.Raw, kind: type[Slice], *, first: 
     try:
         tree = msgspec.json.decode(raw)
     except (ValueError, RecursionError):
-        raise located(first) from first
+        raise misplaced(first) from first
     return from_tree(tree, kind)
 
 
@@ -192,19 +281,15 @@ def from_tree(tree: object, kind: type[Slice]) -> Slice:
     try:
         return msgspec.json.decode(msgspec.json.encode(without_nulls(tree)), type=kind, dec_hook=read_special)
     except msgspec.ValidationError as error:
-        raise located(error) from error
+        raise misplaced(error) from error
     except (TypeError, ValueError, RecursionError) as error:
         raise TemplateError(path="", problem=f"{error}; use plain JSON values") from error
 
 
-def located(error: msgspec.ValidationError) -> TemplateError:
+def misplaced(error: msgspec.ValidationError) -> TemplateError:
     """The same error with its path as Kubernetes writes it."""
-    before, found, after = str(error).rpartition(" - at `$")
-    return (
-        TemplateError(path=after.rstrip("`").lstrip("."), problem=before)
-        if found
-        else TemplateError(path="", problem=after)
-    )
+    path, problem = located(error)
+    return TemplateError(path=path, problem=problem)
 
 
 def read_special(kind: type, value: object) -> object:

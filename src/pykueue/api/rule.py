@@ -1,7 +1,7 @@
-"""What is a rule? One thing that must hold of an object, its words, where it is enforced, and how to read a tree.
+"""What is a rule? One thing that must hold of an object, its words, and where it is enforced.
 
-Objects are plain JSON trees that have passed the schema. A rule nevertheless reads them with care: what is absent or
-of the wrong type reads as empty here, so on an odd tree a rule just does not speak.
+Objects are plain JSON trees that have passed the schema. A rule nevertheless reads them with care (see `trees`): on an
+odd tree a rule just does not speak.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -9,17 +9,12 @@ from typing import Final, Literal, TypeAlias
 
 from pykueue.api.fields import FieldError, invalid
 from pykueue.api.gates import defaults
+from pykueue.api.trees import Tree, nodes
 from pykueue.base.struct import Frozen
-from pykueue.base.units import Quantity, QuantityError, parse_quantity
 
-Tree: TypeAlias = Mapping[str, object]
 Surface = Literal["CEL", "webhook"]
 Event = Literal["create", "update"]
 Version = Literal["any", "v1beta1", "v1beta2"]
-
-NOTHING: Final[Tree] = {}
-WHOLE_MAX: Final = 10**60
-"""No quantity is written with so many digits; longer numbers are not worth turning into text."""
 
 GATES: Final = defaults()
 
@@ -148,79 +143,8 @@ KINDS: Final[Mapping[str, str]] = {
 """The kind of object that the first word of a rule's id stands for."""
 
 
-def nodes(at: str, new: object, old: object = None, path: str = "") -> Iterator[tuple[str, object, object]]:
-    """The nodes that a schema path such as `spec.levels[]` names: (path, value, value before), absent ones left out."""
-    if not at:
-        yield path, new, old
-        return
-    step, _, rest = at.partition(".")
-    name = step.removesuffix("[]")
-    node = member(new, name)
-    if node is None:
-        return
-    inner = f"{path}.{name}" if path else name
-    if step == name:
-        yield from nodes(rest, node, member(old, name), inner)
-    elif isinstance(node, list):
-        for index, item in enumerate(node):
-            yield from nodes(rest, item, None, f"{inner}[{index}]")
-
-
 def shape(node: object) -> object:
     """What stands for a node in the message of a CEL rule: a plain value itself, the type of anything larger."""
     if isinstance(node, Mapping):
         return "object"
     return "array" if isinstance(node, list) else node
-
-
-def member(tree: object, *keys: str) -> object:
-    """What lies under these keys; `None` where it is absent."""
-    for key in keys:
-        tree = tree.get(key) if isinstance(tree, Mapping) else None
-    return tree
-
-
-def has(tree: object, *keys: str) -> bool:
-    """Whether there is something under these keys."""
-    return member(tree, *keys) is not None
-
-
-def mapping(tree: object, *keys: str) -> Tree:
-    """The object under these keys; an empty one where there is none."""
-    found = member(tree, *keys)
-    return found if isinstance(found, Mapping) else NOTHING
-
-
-def items(tree: object, *keys: str) -> list[object]:
-    """The list under these keys; an empty one where there is none."""
-    found = member(tree, *keys)
-    return found if isinstance(found, list) else []
-
-
-def mappings(tree: object, *keys: str) -> list[tuple[int, Tree]]:
-    """The objects in the list under these keys, each with its index."""
-    return [(index, item) for index, item in enumerate(items(tree, *keys)) if isinstance(item, Mapping)]
-
-
-def text(tree: object, *keys: str) -> str:
-    """The text under these keys; empty where there is none."""
-    found = member(tree, *keys)
-    return found if isinstance(found, str) else ""
-
-
-def whole(tree: object, *keys: str) -> int | None:
-    """The whole number under these keys."""
-    found = member(tree, *keys)
-    return found if isinstance(found, int) and not isinstance(found, bool) else None
-
-
-def amount(value: object) -> Quantity | None:
-    """The quantity that this value spells, as a text or as a number."""
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < WHOLE_MAX:
-        value = str(value)
-    if not isinstance(value, str):
-        return None
-    try:
-        return parse_quantity(value)
-    except QuantityError:
-        return None

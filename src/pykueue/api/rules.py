@@ -8,9 +8,11 @@ alone say, patterns and lengths and list keys, is the schema's and not here.
 from collections.abc import Iterator, Mapping
 from typing import Final, Literal
 
+from pykueue.api import schema
 from pykueue.api.fields import FieldError, aggregate, shown
-from pykueue.api.names import DEFAULT_POD_SET, GROUP, Finalizer
-from pykueue.api.rule import GATES, Context, Rule, Surface, Tree, items, mapping, member, text
+from pykueue.api.kinds import DEPRECATED, KINDS
+from pykueue.api.names import DEFAULT_POD_SET, Finalizer
+from pykueue.api.rule import GATES, Context, Rule, Surface
 from pykueue.api.rules_flavors import (
     ADMISSION_CHECK,
     MULTIKUEUE_CLUSTER,
@@ -21,12 +23,8 @@ from pykueue.api.rules_flavors import (
 )
 from pykueue.api.rules_queues import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE
 from pykueue.api.rules_workload import WORKLOAD
+from pykueue.api.trees import Tree, items, mapping, member, text
 from pykueue.base.struct import Frozen
-
-GROUPS: Final[Mapping[str, str]] = {"ProvisioningRequest": "autoscaling.x-k8s.io"}
-"""The API group of the kinds that are not of our own group."""
-DEPRECATED: Final = "This version is deprecated. Use v1beta2 instead."
-NOT_DEPRECATED: Final = frozenset({"MultiKueueConfig"})
 
 RULES: Final[tuple[Rule, ...]] = (
     *CLUSTER_QUEUE,
@@ -87,21 +85,34 @@ def reject(
     *,
     version: str = "v1beta2",
 ) -> Rejection | None:
-    """What the API server answers if it refuses this object; the webhook is asked only of what the schema accepts."""
-    errors = check(kind, new, old, gates, version=version, surface="CEL")
+    """What the API server answers if it refuses this object; the webhook is asked only of what the schema accepts.
+
+    Defaults must have been filled in. An object written as v1beta1 is judged by the schema of that version, and is
+    converted for the webhook, which sees each object as v1beta2.
+    """
+    errors = (
+        *schema.problems(KINDS[kind].view, new, version),
+        *check(kind, new, old, gates, version=version, surface="CEL"),
+    )
     if errors:
         return invalid_object(kind, new, errors)
-    errors = check(kind, new, old, gates, version=version, surface="webhook")
+    stored, before = as_stored(kind, new, version), as_stored(kind, old, version) if old is not None else None
+    errors = check(kind, stored, before, gates, surface="webhook")
     if errors:
         message = f'admission webhook "{webhook_name(kind)}" denied the request: {aggregate(errors)}'
         return Rejection(403, "Forbidden", message, errors)
     return None
 
 
+def as_stored(kind: str, tree: Tree, version: str) -> Tree:
+    """The object in the version that the webhook sees."""
+    return mapping(schema.as_stored(KINDS[kind].view, tree, version))
+
+
 def invalid_object(kind: str, tree: Tree, errors: tuple[FieldError, ...]) -> Rejection:
     """What the API server answers to an object that its schema refuses."""
     name = shown(text(tree, "metadata", "name"))
-    message = f"{kind}.{GROUPS.get(kind, GROUP)} {name} is invalid: {aggregate(errors)}"
+    message = f"{kind}.{KINDS[kind].group} {name} is invalid: {aggregate(errors)}"
     return Rejection(422, "Invalid", message, errors)
 
 
@@ -112,7 +123,7 @@ def webhook_name(kind: str) -> str:
 
 def warnings(kind: str, version: str = "v1beta2") -> tuple[str, ...]:
     """What a user who writes this kind in this version is warned of."""
-    return (DEPRECATED,) if version == "v1beta1" and kind not in NOT_DEPRECATED else ()
+    return (DEPRECATED,) if version in KINDS[kind].deprecated else ()
 
 
 def default(kind: str, tree: Tree, gates: Mapping[str, bool] = GATES) -> Tree:

@@ -10,24 +10,13 @@ from typing import Final
 from pykueue.api.fields import IMMUTABLE, FieldError, invalid
 from pykueue.api.labels import label_name_errors, label_value, labels_errors
 from pykueue.api.names import HOSTNAME_LABEL
-from pykueue.api.rule import (
-    Context,
-    Holds,
-    Rule,
-    Tree,
-    cel_rule,
-    has,
-    items,
-    mapping,
-    mappings,
-    member,
-    text,
-    webhook_rule,
-)
+from pykueue.api.rule import Context, Holds, Rule, cel_rule, webhook_rule
+from pykueue.api.trees import Tree, has, items, mapping, mappings, member, text
 
 EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-EFFECT_LIST: Final = "['NoSchedule', 'PreferNoSchedule', 'NoExecute']"
-EFFECT_SAYS: Final = "supported taint effect values: 'NoSchedule', 'PreferNoSchedule', 'NoExecute'"
+EFFECT_LIST: Final = str(list(EFFECTS))
+EFFECT_SAYS: Final = f"supported taint effect values: {EFFECT_LIST[1:-1]}"
+TAINTS_ONCE: Final = "taints must be unique by key and effect pair"
 SAME: Final = "self == oldSelf"
 UNIQUE: Final = "must be unique"
 LAST_LEVEL: Final = f"self[size(self) - 1].nodeLabel == '{HOSTNAME_LABEL}'"
@@ -119,8 +108,7 @@ def taints_once(new: Tree, old: Tree | None, context: Context) -> Iterator[Field
     for i, taint in mappings(new, "spec", "nodeTaints"):
         pair = text(taint, "key"), text(taint, "effect")
         if pair in seen:
-            detail = "taints must be unique by key and effect pair"
-            yield FieldError(f"spec.nodeTaints[{i}]", "Duplicate", taint, detail)
+            yield FieldError(f"spec.nodeTaints[{i}]", "Duplicate", taint, TAINTS_ONCE)
         seen.add(pair)
 
 
@@ -179,7 +167,7 @@ RESOURCE_FLAVOR: Final[tuple[Rule, ...]] = (
     webhook_rule("RF-1", "spec.nodeLabels", "", node_labels),
     webhook_rule("RF-2", "spec.nodeTaints[].key", "", taint_keys),
     webhook_rule("RF-3", "spec.nodeTaints[].value", "", taint_values),
-    webhook_rule("RF-4", "spec.nodeTaints[]", "taints must be unique by key and effect pair", taints_once),
+    webhook_rule("RF-4", "spec.nodeTaints[]", TAINTS_ONCE, taints_once),
     webhook_rule("RF-5", "spec.tolerations[].key", "", flavor_tolerations),
 )
 

@@ -9,27 +9,21 @@ from typing import Final
 
 from pykueue.api.fields import IMMUTABLE, NEGATIVE, FieldError, duplicate, invalid, not_supported
 from pykueue.api.labels import label_name_errors, selector_errors
-from pykueue.api.rule import (
-    Context,
-    Predicate,
-    Rule,
-    Tree,
-    amount,
-    cel_rule,
-    has,
-    items,
-    mapping,
-    mappings,
-    member,
-    text,
-    webhook_rule,
-)
+from pykueue.api.rule import Context, Predicate, Rule, cel_rule, webhook_rule
+from pykueue.api.trees import Tree, amount, has, items, mapping, mappings, member, text
 from pykueue.base.struct import Frozen
 
 FLAVORS_MAX: Final = 256
 COVERED_MAX: Final = 256
 COMBINATIONS_MAX: Final = 512
 CONCURRENT_FLAVORS_MAX: Final = 16
+OVER_NOMINAL: Final = "must be less than or equal to the nominalQuota"
+OUT_OF_ORDER: Final = "must match the name in coveredResources"
+RECLAIM_NEEDED: Final = "reclaimWithinCohort=Never and borrowWithinCohort.Policy!=Never"
+BORROW_ALONE: Final = "borrowingLimit must be nil when cohort is empty"
+WEIGHT_TOO_SMALL: Final = "When not 0, weight must be > 10e-9"
+ONE_GROUP: Final = "must have exactly one ResourceGroup when ConcurrentAdmissionPolicy is defined"
+NOT_STRICT: Final = "StrictFIFO queueing strategy cannot be used when ConcurrentAdmissionPolicy is defined"
 RQ: Final = "spec.resourceGroups[].flavors[].resources[]"
 
 
@@ -121,7 +115,7 @@ def resources_in_order(new: Tree, old: Tree | None, context: Context) -> Iterato
     for quota in quotas(new):
         name = member(quota.entry, "name")
         if isinstance(name, str) and name != quota.covered:
-            yield invalid(f"{quota.path}.name", name, "must match the name in coveredResources")
+            yield invalid(f"{quota.path}.name", name, OUT_OF_ORDER)
 
 
 def quantities_not_negative(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
@@ -153,7 +147,7 @@ def lends_what_it_has(new: Tree, old: Tree | None, context: Context) -> Iterator
     for quota in quotas(new):
         lent, nominal = amount(member(quota.entry, "lendingLimit")), amount(member(quota.entry, "nominalQuota"))
         if lent is not None and nominal is not None and lent.nanos > nominal.nanos:
-            yield invalid(f"{quota.path}.lendingLimit", str(lent), "must be less than or equal to the nominalQuota")
+            yield invalid(f"{quota.path}.lendingLimit", str(lent), OVER_NOMINAL)
 
 
 def flavors_in_total(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
@@ -192,7 +186,7 @@ def preemption_checked(new: Tree, old: Tree | None, context: Context) -> Iterato
     """The webhook's own look at what the schema says of preemption."""
     preemption = mapping(new, "spec", "preemption")
     if not preemption_fits(preemption):
-        yield invalid("spec.preemption", preemption, "reclaimWithinCohort=Never and borrowWithinCohort.Policy!=Never")
+        yield invalid("spec.preemption", preemption, RECLAIM_NEEDED)
 
 
 def preference_checked(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
@@ -215,7 +209,7 @@ def weight_counts(new: Tree, old: Tree | None, context: Context) -> Iterator[Fie
     """A weight is either nothing or enough to divide by."""
     weight = amount(member(new, "spec", "fairSharing", "weight"))
     if weight is not None and weight.nanos == 1:
-        yield invalid("spec.fairSharing", str(weight), "When not 0, weight must be > 10e-9")
+        yield invalid("spec.fairSharing", str(weight), WEIGHT_TOO_SMALL)
 
 
 def check_flavors(tree: Tree) -> dict[str, frozenset[str]]:
@@ -255,8 +249,7 @@ def concurrent_one_group(new: Tree, old: Tree | None, context: Context) -> Itera
     """Concurrent admission needs one resource group."""
     groups = len(items(new, "spec", "resourceGroups"))
     if has(new, "spec", "concurrentAdmissionPolicy") and groups != 1:
-        detail = "must have exactly one ResourceGroup when ConcurrentAdmissionPolicy is defined"
-        yield invalid("spec.resourceGroups", groups, detail)
+        yield invalid("spec.resourceGroups", groups, ONE_GROUP)
 
 
 def concurrent_few_flavors(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
@@ -294,8 +287,7 @@ def concurrent_last_flavor(new: Tree, old: Tree | None, context: Context) -> Ite
 def concurrent_not_strict(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
     """Variants overtake each other, so the order cannot be strict."""
     if has(new, "spec", "concurrentAdmissionPolicy") and text(new, "spec", "queueingStrategy") == "StrictFIFO":
-        detail = "StrictFIFO queueing strategy cannot be used when ConcurrentAdmissionPolicy is defined"
-        yield invalid("spec.queueingStrategy", "StrictFIFO", detail)
+        yield invalid("spec.queueingStrategy", "StrictFIFO", NOT_STRICT)
 
 
 NO_BORROWING: Final = "self.resourceGroups.all(g, g.flavors.all(f, f.resources.all(r, !has(r.borrowingLimit))))"
@@ -306,7 +298,7 @@ FLAVOR_NAME: Final = "spec.resourceGroups[].flavors[].name"
 LIMITS: Final = (f"{RQ}.borrowingLimit", f"{RQ}.lendingLimit")
 CONCURRENT: Final = "spec.concurrentAdmissionPolicy"
 WEIGHT: Final = "spec.fairSharing.weight"
-WEIGHT_SAYS: Final = "When not 0, weight must be > 10e-9"
+WEIGHT_SAYS: Final = WEIGHT_TOO_SMALL
 
 
 def group_rules(kind: str, parent_field: str, parent: str) -> tuple[Rule, ...]:
@@ -315,7 +307,7 @@ def group_rules(kind: str, parent_field: str, parent: str) -> tuple[Rule, ...]:
         webhook_rule(f"{kind}-1", COVERED, "", covered_well_formed),
         webhook_rule(f"{kind}-2", COVERED, "", covered_once),
         webhook_rule(f"{kind}-3", FLAVOR_NAME, "", flavors_once),
-        webhook_rule(f"{kind}-4", f"{RQ}.name", "must match the name in coveredResources", resources_in_order),
+        webhook_rule(f"{kind}-4", f"{RQ}.name", OUT_OF_ORDER, resources_in_order),
         webhook_rule(f"{kind}-5", (f"{RQ}.nominalQuota", *LIMITS), NEGATIVE, quantities_not_negative),
         webhook_rule(
             f"{kind}-6", LIMITS, f"must be nil when {parent} is empty", no_limits_without(parent_field, parent)
@@ -329,7 +321,7 @@ CLUSTER_QUEUE: Final[tuple[Rule, ...]] = (
     cel_rule(
         "CQ-CEL-1",
         "spec",
-        "borrowingLimit must be nil when cohort is empty",
+        BORROW_ALONE,
         f"!has(self.resourceGroups) || has(self.cohortName) || {NO_BORROWING}",
         lambda spec, _: has(spec, "cohortName") or no_borrowing_limit(spec),
         version="v1beta2",
@@ -337,7 +329,7 @@ CLUSTER_QUEUE: Final[tuple[Rule, ...]] = (
     cel_rule(
         "CQ-CEL-2",
         "spec",
-        "borrowingLimit must be nil when cohort is empty",
+        BORROW_ALONE,
         f"!has(self.resourceGroups) || has(self.cohort) || {NO_BORROWING}",
         lambda spec, _: has(spec, "cohort") or no_borrowing_limit(spec),
         version="v1beta1",
@@ -353,14 +345,14 @@ CLUSTER_QUEUE: Final[tuple[Rule, ...]] = (
     cel_rule(
         "CQ-CEL-4",
         "spec.preemption",
-        "reclaimWithinCohort=Never and borrowWithinCohort.Policy!=Never",
+        RECLAIM_NEEDED,
         "!has(self.reclaimWithinCohort) || self.reclaimWithinCohort != 'Never' || !has(self.borrowWithinCohort)"
         " || !has(self.borrowWithinCohort.policy) || self.borrowWithinCohort.policy == 'Never'",
         preemption_fits,
     ),
     cel_rule("CQ-CEL-5", "spec.resourceGroups[]", COMPLETE_SAYS, COMPLETE, flavors_complete),
     *group_rules("CQ", "cohortName", "cohort"),
-    webhook_rule("CQ-9", f"{RQ}.lendingLimit", "must be less than or equal to the nominalQuota", lends_what_it_has),
+    webhook_rule("CQ-9", f"{RQ}.lendingLimit", OVER_NOMINAL, lends_what_it_has),
     webhook_rule(
         "CQ-10",
         "spec.resourceGroups",
@@ -383,7 +375,7 @@ CLUSTER_QUEUE: Final[tuple[Rule, ...]] = (
     webhook_rule(
         "CQ-14",
         "spec.preemption",
-        "reclaimWithinCohort=Never and borrowWithinCohort.Policy!=Never",
+        RECLAIM_NEEDED,
         preemption_checked,
     ),
     webhook_rule(
@@ -403,7 +395,7 @@ CLUSTER_QUEUE: Final[tuple[Rule, ...]] = (
     webhook_rule(
         "CQ-18",
         "spec.resourceGroups",
-        "must have exactly one ResourceGroup when ConcurrentAdmissionPolicy is defined",
+        ONE_GROUP,
         concurrent_one_group,
         gate="ConcurrentAdmission",
     ),
@@ -431,7 +423,7 @@ CLUSTER_QUEUE: Final[tuple[Rule, ...]] = (
     webhook_rule(
         "CQ-22",
         "spec.queueingStrategy",
-        "StrictFIFO queueing strategy cannot be used when ConcurrentAdmissionPolicy is defined",
+        NOT_STRICT,
         concurrent_not_strict,
         gate="ConcurrentAdmission",
     ),

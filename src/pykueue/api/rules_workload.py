@@ -7,14 +7,14 @@ The rules at the root say what may not change while quota is reserved. The webho
 from collections.abc import Mapping
 from typing import Final
 
-from pykueue.api.rule import Rule, cel_rule, has, items, mappings, member, text, whole
+from pykueue.api.convert import ASSIGNMENT, WORKLOAD_CLASS
+from pykueue.api.rule import Rule, cel_rule
 from pykueue.api.rules_flavors import toleration_rules
 from pykueue.api.rules_workload_spec import SPEC, condition_true, reserved
 from pykueue.api.rules_workload_status import STATUS
+from pykueue.api.trees import has, items, mappings, member, text, whole
 
 ROOTLESS: Final = "The message begins at once; Kubernetes puts the path `<nil>` before it, which helps nobody."
-TA: Final = "status.admission.podSetAssignments[].topologyAssignment"
-WPC_SOURCE: Final = "kueue.x-k8s.io/workloadpriorityclass"
 
 
 def says(who: str, condition: str) -> str:
@@ -128,7 +128,7 @@ def source_kept(new: object, old: object) -> bool:
 def class_name_kept(new: object, old: object) -> bool:
     """With quota reserved, the priority class stays, unless it is a workload's (v1beta1)."""
     kept = text(new, "spec", "priorityClassName") == text(old, "spec", "priorityClassName")
-    return not reserved(old) or text(old, "spec", "priorityClassSource") == WPC_SOURCE or kept
+    return not reserved(old) or text(old, "spec", "priorityClassSource") == WORKLOAD_CLASS or kept
 
 
 SCHEMA: Final[tuple[Rule, ...]] = (
@@ -247,7 +247,7 @@ SCHEMA: Final[tuple[Rule, ...]] = (
     ),
     cel_rule(
         "WL-CEL-14",
-        TA,
+        ASSIGNMENT,
         "valuesPerLevel must have the same length as the number of levels in this TopologyAssignment",
         "self.slices.all(s, size(s.valuesPerLevel) == size(self.levels))",
         slices_have_levels,
@@ -255,7 +255,7 @@ SCHEMA: Final[tuple[Rule, ...]] = (
     ),
     cel_rule(
         "WL-CEL-15",
-        f"{TA}.slices[]",
+        f"{ASSIGNMENT}.slices[]",
         "podCounts.individual must have length equal to domainCount",
         "!has(self.podCounts.individual) || size(self.podCounts.individual) == self.domainCount",
         counts_per_domain,
@@ -263,7 +263,7 @@ SCHEMA: Final[tuple[Rule, ...]] = (
     ),
     cel_rule(
         "WL-CEL-16",
-        f"{TA}.slices[]",
+        f"{ASSIGNMENT}.slices[]",
         "valuesPerLevel.individual, if set, must have roots of length equal to domainCount of this "
         "TopologyAssignmentSlice",
         "self.valuesPerLevel.all(v, !has(v.individual) || size(v.individual.roots) == self.domainCount)",
@@ -273,7 +273,7 @@ SCHEMA: Final[tuple[Rule, ...]] = (
     *(
         cel_rule(
             rule,
-            f"{TA}.slices[].{field}",
+            f"{ASSIGNMENT}.slices[].{field}",
             "exactly one of the fields in [universal individual] must be set",
             "has(self.universal) != has(self.individual)",
             one_of,
@@ -296,8 +296,8 @@ SCHEMA: Final[tuple[Rule, ...]] = (
         "WL-CEL-25",
         "",
         "priorityClassName is immutable while workload quota reserved and priorityClassSource is not equal to "
-        + WPC_SOURCE,
-        f"!({BEFORE}) || {value_or('oldSelf', 'priorityClassSource', EMPTY)} == '{WPC_SOURCE}'"
+        + WORKLOAD_CLASS,
+        f"!({BEFORE}) || {value_or('oldSelf', 'priorityClassSource', EMPTY)} == '{WORKLOAD_CLASS}'"
         f" || {value_or('self', 'priorityClassName', EMPTY)} == {value_or('oldSelf', 'priorityClassName', EMPTY)}",
         class_name_kept,
         version="v1beta1",

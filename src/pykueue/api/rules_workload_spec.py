@@ -20,23 +20,21 @@ from pykueue.api.labels import (
     size_bytes,
 )
 from pykueue.api.names import Annotation
-from pykueue.api.rule import (
-    Context,
-    Rule,
-    Tree,
-    amount,
-    has,
-    items,
-    mapping,
-    mappings,
-    member,
-    text,
-    webhook_rule,
-    whole,
-)
+from pykueue.api.rule import Context, Rule, webhook_rule
+from pykueue.api.trees import Tree, amount, has, items, mapping, mappings, member, text, whole
 
 AT_GATES: Final = f"metadata.annotations[{Annotation.ADMISSION_GATED_BY}]"
 AT_BOOST: Final = f"metadata.annotations[{Annotation.PRIORITY_BOOST}]"
+ONE_MIN_COUNT: Final = "at most one podSet can use minCount"
+PARTIAL_OR_ELASTIC: Final = "partial admission and elastic job cannot be used together"
+RESERVED_KEY: Final = "the key is reserved for internal kueue use"
+SIZE_NEEDED: Final = "must be set when podSetSliceRequiredTopology is specified"
+SIZE_ALONE: Final = "may not be set when podSetSliceRequiredTopology is not specified"
+NOT_POSITIVE: Final = "must be greater than 0"
+GATE_EMPTY: Final = "cannot contain empty gate names"
+GATE_LATE: Final = "cannot add admission gate after creation"
+GATE_ADDED: Final = "can only remove gates, not add new ones"
+BOOST_NO_NUMBER: Final = "must be a valid signed integer"
 RESERVED_RESOURCE: Final = "pods"
 GATE_BYTES_MAX: Final = 63
 AMOUNTS: Final = frozenset({"requests", "limits", "overhead", "resourceUsage", "allocatedResources"})
@@ -95,14 +93,14 @@ def few_min_counts(new: Tree, old: Tree | None, context: Context) -> Iterator[Fi
     """Only one pod set may shrink."""
     variable = sum(has(pod_set, "minCount") for _, pod_set in mappings(new, "spec", "podSets"))
     if variable > 1:
-        yield invalid("spec.podSets", variable, "at most one podSet can use minCount")
+        yield invalid("spec.podSets", variable, ONE_MIN_COUNT)
 
 
 def not_partial_and_elastic(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
     """A workload either starts smaller or is resized later."""
     variable = sum(has(pod_set, "minCount") for _, pod_set in mappings(new, "spec", "podSets"))
     if variable and elastic(new, context):
-        yield invalid("spec.podSets", variable, "partial admission and elastic job cannot be used together")
+        yield invalid("spec.podSets", variable, PARTIAL_OR_ELASTIC)
 
 
 def template_metadata(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
@@ -132,7 +130,7 @@ def pods_not_requested(new: Tree, old: Tree | None, context: Context) -> Iterato
     """The count of pods is a resource that we add ourselves."""
     for path, name, _ in pod_resources(new):
         if name == RESERVED_RESOURCE:
-            yield invalid(path, name, "the key is reserved for internal kueue use")
+            yield invalid(path, name, RESERVED_KEY)
 
 
 def requests_not_negative(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
@@ -153,15 +151,14 @@ def slice_has_size(new: Tree, old: Tree | None, context: Context) -> Iterator[Fi
     """Who asks for slices says how large."""
     for path, request in topology_requests(new):
         if has(request, "podSetSliceRequiredTopology") and not has(request, "podSetSliceSize"):
-            yield required(f"{path}.podSetSliceSize", "must be set when podSetSliceRequiredTopology is specified")
+            yield required(f"{path}.podSetSliceSize", SIZE_NEEDED)
 
 
 def size_has_slice(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
     """Who says how large asks for slices."""
     for path, request in topology_requests(new):
         if has(request, "podSetSliceSize") and not has(request, "podSetSliceRequiredTopology"):
-            detail = "may not be set when podSetSliceRequiredTopology is not specified"
-            yield forbidden(f"{path}.podSetSliceSize", detail)
+            yield forbidden(f"{path}.podSetSliceSize", SIZE_ALONE)
 
 
 def slice_sizes(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
@@ -170,9 +167,7 @@ def slice_sizes(new: Tree, old: Tree | None, context: Context) -> Iterator[Field
         sizes = [(f"{path}.podSetSliceSize", whole(request, "podSetSliceSize"))]
         constraints = "podsetSliceRequiredTopologyConstraints"
         sizes += [(f"{path}.{constraints}[{j}].size", whole(one, "size")) for j, one in mappings(request, constraints)]
-        yield from (
-            invalid(where, size, "must be greater than 0") for where, size in sizes if size is not None and size <= 0
-        )
+        yield from (invalid(where, size, NOT_POSITIVE) for where, size in sizes if size is not None and size <= 0)
 
 
 def gate_names(annotated: str) -> list[str]:
@@ -184,7 +179,7 @@ def gates_not_empty(new: Tree, old: Tree | None, context: Context) -> Iterator[F
     """Every gate has a name."""
     annotated = annotation(new, Annotation.ADMISSION_GATED_BY)
     if "" in gate_names(annotated):
-        yield invalid(AT_GATES, annotated, "cannot contain empty gate names")
+        yield invalid(AT_GATES, annotated, GATE_EMPTY)
 
 
 def gates_once(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
@@ -208,7 +203,7 @@ def gates_well_formed(new: Tree, old: Tree | None, context: Context) -> Iterator
 def gates_not_added_late(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
     """Gates are there from the beginning."""
     if annotation(new, Annotation.ADMISSION_GATED_BY) and not annotation(old, Annotation.ADMISSION_GATED_BY):
-        yield forbidden(AT_GATES, "cannot add admission gate after creation")
+        yield forbidden(AT_GATES, GATE_LATE)
 
 
 def gates_only_removed(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
@@ -218,7 +213,7 @@ def gates_only_removed(new: Tree, old: Tree | None, context: Context) -> Iterato
         gate_names(annotation(new, Annotation.ADMISSION_GATED_BY)),
     )
     if before and any(name not in before for name in now):
-        yield forbidden(AT_GATES, "can only remove gates, not add new ones")
+        yield forbidden(AT_GATES, GATE_ADDED)
 
 
 def boost_not_empty(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
@@ -232,7 +227,7 @@ def boost_is_number(new: Tree, old: Tree | None, context: Context) -> Iterator[F
     boost = annotation(new, Annotation.PRIORITY_BOOST)
     digits = re.fullmatch(r"[+-]?0*([0-9]{1,10})", boost, re.ASCII)
     if boost and not (digits and -(2**31) <= int(digits[1]) * (-1 if boost[0] == "-" else 1) < 2**31):
-        yield invalid(AT_BOOST, boost, "must be a valid signed integer")
+        yield invalid(AT_BOOST, boost, BOOST_NO_NUMBER)
 
 
 def pod_sets_fixed(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
@@ -267,43 +262,39 @@ SIZES: Final = "TASValidateWorkloadSliceSize"
 GATED: Final = "AdmissionGatedBy"
 
 SPEC: Final[tuple[Rule, ...]] = (
-    webhook_rule("WL-1", POD_SETS, "at most one podSet can use minCount", few_min_counts),
+    webhook_rule("WL-1", POD_SETS, ONE_MIN_COUNT, few_min_counts),
     webhook_rule(
         "WL-2",
         POD_SETS,
-        "partial admission and elastic job cannot be used together",
+        PARTIAL_OR_ELASTIC,
         not_partial_and_elastic,
         gate="ElasticJobsViaWorkloadSlices",
     ),
     webhook_rule("WL-3", METADATA, "", template_metadata, gate="WorkloadValidationForPodSetMetadata"),
-    webhook_rule("WL-4", RESOURCES, "the key is reserved for internal kueue use", pods_not_requested),
+    webhook_rule("WL-4", RESOURCES, RESERVED_KEY, pods_not_requested),
     webhook_rule("WL-5", RESOURCES, NEGATIVE, requests_not_negative, gate="WorkloadValidateResourcesAreNonNegative"),
-    webhook_rule(
-        "WL-6", SLICE_SIZE, "must be set when podSetSliceRequiredTopology is specified", slice_has_size, gate=SIZES
-    ),
+    webhook_rule("WL-6", SLICE_SIZE, SIZE_NEEDED, slice_has_size, gate=SIZES),
     webhook_rule(
         "WL-7",
         SLICE_SIZE,
-        "may not be set when podSetSliceRequiredTopology is not specified",
+        SIZE_ALONE,
         size_has_slice,
         gate=SIZES,
     ),
-    webhook_rule("WL-8", (SLICE_SIZE, CONSTRAINT_SIZE), "must be greater than 0", slice_sizes, gate=SIZES),
-    webhook_rule("WL-9", AT_GATES, "cannot contain empty gate names", gates_not_empty, gate=GATED),
+    webhook_rule("WL-8", (SLICE_SIZE, CONSTRAINT_SIZE), NOT_POSITIVE, slice_sizes, gate=SIZES),
+    webhook_rule("WL-9", AT_GATES, GATE_EMPTY, gates_not_empty, gate=GATED),
     webhook_rule("WL-10", AT_GATES, "duplicate gate name: %s", gates_once, gate=GATED),
     webhook_rule("WL-11", AT_GATES, "", gates_well_formed, gate=GATED),
     webhook_rule(
         "WL-12",
         AT_GATES,
-        "cannot add admission gate after creation",
+        GATE_LATE,
         gates_not_added_late,
         on=("update",),
         gate=GATED,
     ),
-    webhook_rule(
-        "WL-13", AT_GATES, "can only remove gates, not add new ones", gates_only_removed, on=("update",), gate=GATED
-    ),
+    webhook_rule("WL-13", AT_GATES, GATE_ADDED, gates_only_removed, on=("update",), gate=GATED),
     webhook_rule("WL-14", AT_BOOST, BOOST_EMPTY, boost_not_empty, gate="PriorityBoost"),
-    webhook_rule("WL-15", AT_BOOST, "must be a valid signed integer", boost_is_number, gate="PriorityBoost"),
+    webhook_rule("WL-15", AT_BOOST, BOOST_NO_NUMBER, boost_is_number, gate="PriorityBoost"),
     webhook_rule("WL-16", "spec.podSets[]", IMMUTABLE, pod_sets_fixed, on=("update",)),
 )

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from pykueue.api.core import REASON
 from pykueue.api.fields import (
     IMMUTABLE,
     FieldError,
@@ -22,28 +23,15 @@ from pykueue.api.labels import (
     size_bytes,
 )
 from pykueue.api.names import Annotation
-from pykueue.api.rule import (
-    NOTHING,
-    Context,
-    Rule,
-    Tree,
-    amount,
-    has,
-    items,
-    mapping,
-    mappings,
-    member,
-    text,
-    webhook_rule,
-    whole,
-)
+from pykueue.api.rule import Context, Rule, webhook_rule
 from pykueue.api.rules_flavors import toleration_keys
 from pykueue.api.rules_workload_spec import annotation, elastic, pod_sets, reserved, settled
+from pykueue.api.trees import NOTHING, Tree, amount, has, items, mapping, mappings, member, text, whole
 from pykueue.base.units import amount_of
 
 REASON_BYTES_MAX: Final = 1024
 MESSAGE_BYTES_MAX: Final = 32768
-REASON_FORM: Final = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"
+REASON_FORM: Final = REASON.removeprefix("^").removesuffix("$")
 REASON_SAYS: Final = ill_formed(
     "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric "
     "characters or '_,:', and must end with an alphanumeric character or '_'",
@@ -54,6 +42,8 @@ REASON_SAYS: Final = ill_formed(
     "ReasonA,ReasonB",
     "ReasonA:ReasonB",
 )
+NOT_NOMINATED: Final = "when setting clusterName it must be one of the nominatedClusterNames"
+ADMISSION_NEEDED: Final = "must be set while the QuotaReserved condition is true"
 STATUSES: Final = ("False", "True", "Unknown")
 
 
@@ -61,7 +51,7 @@ def reservation_has_admission(new: Tree, old: Tree | None, context: Context) -> 
     """Quota is reserved somewhere; a workload that already lacks the place may be mended, so it is let through."""
     lacking = [reserved(tree) and not has(tree, "status", "admission") for tree in (new, old)]
     if lacking == [True, False]:
-        yield required("status.admission", "must be set while the QuotaReserved condition is true")
+        yield required("status.admission", ADMISSION_NEEDED)
 
 
 def assignments(tree: Tree) -> Iterator[tuple[str, Tree]]:
@@ -234,8 +224,7 @@ def cluster_nominated(new: Tree, old: Tree | None, context: Context) -> Iterator
     if name is None or has(old, "status", "clusterName") or annotation(new, Annotation.WORKLOAD_SLICE_REPLACEMENT_FOR):
         return
     if name not in items(old, "status", "nominatedClusterNames"):
-        detail = "when setting clusterName it must be one of the nominatedClusterNames"
-        yield invalid("status.clusterName", name, detail)
+        yield invalid("status.clusterName", name, NOT_NOMINATED)
 
 
 ADMISSION: Final = "status.admission"
@@ -247,7 +236,7 @@ STATUS: Final[tuple[Rule, ...]] = (
     webhook_rule(
         "WL-17",
         ADMISSION,
-        "must be set while the QuotaReserved condition is true",
+        ADMISSION_NEEDED,
         reservation_has_admission,
     ),
     webhook_rule("WL-18", f"{PSA}.name", "", assignments_named),
@@ -275,7 +264,7 @@ STATUS: Final[tuple[Rule, ...]] = (
     webhook_rule(
         "WL-29",
         "status.clusterName",
-        "when setting clusterName it must be one of the nominatedClusterNames",
+        NOT_NOMINATED,
         cluster_nominated,
         on=("update",),
     ),

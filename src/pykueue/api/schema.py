@@ -5,14 +5,16 @@ The messages are those of a Kubernetes API server. Cross-field rules are another
 
 import re
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from typing import Annotated, Final, Literal, Union, cast, get_args, get_origin
 
 import msgspec
+from msgspec.structs import replace
 
-from pykueue.api.core import Json
+from pykueue.api.convert import V1BETA1, is_newer, is_older, newer_fields, older_mistakes, older_path, to_v1beta2
+from pykueue.api.core import LABEL, QUALIFIED, QUANTITY, SUBDOMAIN, Json
 from pykueue.api.fields import (
     FieldError,
     body,
@@ -22,16 +24,23 @@ from pykueue.api.fields import (
     required,
     too_long,
     too_many,
+    unknown,
     wrong_type,
 )
 from pykueue.base.struct import Frozen
 from pykueue.base.units import parse_instant, parse_quantity
 
-Shape = Literal["object", "map", "array", "string", "integer", "boolean", "integer,string", "opaque"]
+Shape = Literal[
+    "object", "map", "array", "string", "integer", "boolean", "integer,string", "integer,number,string", "opaque", "any"
+]
+"""An opaque object is stored as it came: nothing is filled in. Its known fields are judged all the same."""
 
 ERRORS_MAX: Final = 1000
 """Mistakes listed for one object; who sends more than that needs no longer list."""
+SUGGESTIONS_MAX: Final = 50
+"""Unknown fields for which the nearest known one is looked for; looking is slow, and the rest are of another kind."""
 RANGES: Final = {"int32": 2**31, "int64": 2**63}
+QUANTITIES: Final = frozenset({"integer,string", "integer,number,string"})
 JSON_TYPES: Final[dict[type, str]] = {
     bool: "boolean",  # ahead of int, of which Python makes it a kind
     int: "integer",
@@ -40,6 +49,13 @@ JSON_TYPES: Final[dict[type, str]] = {
     list: "array",
     Mapping: "object",
 }
+ADVICE: Final[Mapping[str, str]] = {
+    LABEL: "use lower-case letters, digits and '-', as in team-a",
+    SUBDOMAIN: "use lower-case letters, digits, '-' and '.', as in team-a",
+    QUALIFIED: "use letters, digits, '-', '_' and '.', after a domain and '/' if need be, as in example.com/rack",
+    QUANTITY: "write a number with an optional suffix, as in 500m, 2, 1.5Gi",
+}
+"""What a pattern asks for, in words."""
 RFC3339: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 
 
@@ -120,12 +136,18 @@ def compiled(hint: object, outer: Mapping[str, object] | None = None) -> Node:
         limits |= {"description": meta.description} if meta.description else {}
         limits |= meta.extra_json_schema or {}
     limits |= outer or {}
+    held = described_by(hint).get("holds")
     while get_origin(hint) is Annotated:
         hint = get_args(hint)[0]
+    if held is not None:
+        inner = compiled(held, limits)
+        return Node("opaque", inner.limits, inner.properties) if hint is msgspec.Raw else inner
     origin = get_origin(hint)
     if origin is Union or origin is types.UnionType:
         members = [one for one in get_args(hint) if one is not type(None)]
-        return compiled(members[0], limits) if len(members) == 1 else Node("integer,string", limits)
+        if len(members) == 1:
+            return compiled(members[0], limits)
+        return Node("integer,number,string" if float in members else "integer,string", limits)
     if origin is Literal:
         return Node("string", {"enum": list(get_args(hint)), **limits})
     if origin is tuple:
@@ -140,19 +162,40 @@ def plain(hint: object, limits: Mapping[str, object]) -> Node:
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         known = node_of(hint)
         return Node("object", {**known.limits, **limits}, known.properties)
-    shapes: dict[object, Shape] = {str: "string", int: "integer", bool: "boolean", msgspec.Raw: "opaque"}
+    shapes: dict[object, Shape] = {str: "string", int: "integer", bool: "boolean", object: "any"}
     return Node(shapes[hint], limits)
 
 
-def problems(kind: type, tree: object) -> tuple[FieldError, ...]:
-    """Everything that the schema has against this tree, in the order of the schema's fields."""
-    return tuple(islice(mistakes(node_of(kind), tree, ""), ERRORS_MAX))
+def problems(kind: type, tree: object, version: str = "v1beta2") -> tuple[FieldError, ...]:
+    """Everything that the schema has against this tree, in the order of the schema's fields.
+
+    A tree of an older version is judged once it is converted, and its author reads the names that they wrote.
+    """
+    found = islice(mistakes(node_of(kind), as_stored(kind, tree, version), ""), ERRORS_MAX)
+    if version != "v1beta1" or not isinstance(tree, Mapping):
+        return tuple(found)
+    return (*older_mistakes(kind.__name__, tree), *(as_written(error, kind.__name__, tree) for error in found))
+
+
+def as_stored(kind: type, tree: object, version: str) -> object:
+    """The tree in the version that the schema describes."""
+    if version != "v1beta1" or not isinstance(tree, Mapping):
+        return tree
+    return to_v1beta2({**tree, "apiVersion": V1BETA1, "kind": kind.__name__})
+
+
+def as_written(error: FieldError, kind: str, tree: Mapping[str, object]) -> FieldError:
+    """The error with the path, and in its detail the name, that v1beta1 has for the field."""
+    path = older_path(kind, error.path, tree)
+    return replace(error, path=path, detail=error.detail.replace(body(error.path), body(path)))
 
 
 def mistakes(node: Node, value: object, path: str) -> Iterator[FieldError]:
     """What is wrong with the value at this path, and below it."""
     found = json_type(value)
     wanted = "object" if node.shape in ("map", "opaque") else node.shape
+    if wanted == "any":
+        return
     if found not in wanted.split(","):
         yield wrong_type(path, wanted=wanted, found=found)
     elif isinstance(value, Mapping):
@@ -161,7 +204,7 @@ def mistakes(node: Node, value: object, path: str) -> Iterator[FieldError]:
         yield from list_mistakes(node, value, path)
     elif isinstance(value, str):
         yield from text_mistakes(node, value, path)
-    elif isinstance(value, int) and not isinstance(value, bool):
+    elif isinstance(value, int | float) and not isinstance(value, bool):
         yield from number_mistakes(node, value, path)
 
 
@@ -250,15 +293,15 @@ def text_mistakes(node: Node, value: str, path: str) -> Iterator[FieldError]:
         yield too_long(path, most)
     elif isinstance(pattern, str) and not fits(pattern, value):
         yield invalid(path, value, f"{body(path)} should match '{pattern}'")
-    elif node.shape == "integer,string":
+    elif node.shape in QUANTITIES:
         yield from quantity_mistakes(value, path)
     if node.limits.get("format") == "date-time" and not is_moment(value):
         yield invalid(path, value, f'{body(path)} must be of type date-time: "{value[:64]}"')
 
 
-def number_mistakes(node: Node, value: int, path: str) -> Iterator[FieldError]:
-    """What is wrong with a whole number."""
-    if node.shape == "integer,string":
+def number_mistakes(node: Node, value: float, path: str) -> Iterator[FieldError]:
+    """What is wrong with a number."""
+    if node.shape in QUANTITIES:
         yield from quantity_mistakes(value, path)
         return
     form, least = str(node.limits.get("format", "int64")), node.limit("minimum")
@@ -268,7 +311,7 @@ def number_mistakes(node: Node, value: int, path: str) -> Iterator[FieldError]:
         yield invalid(path, value, f"{body(path)} should be greater than or equal to {least}")
 
 
-def quantity_mistakes(value: str | int, path: str) -> Iterator[FieldError]:
+def quantity_mistakes(value: str | float, path: str) -> Iterator[FieldError]:
     """What is wrong with a quantity that has the right characters."""
     try:
         parse_quantity(str(value))
@@ -300,23 +343,68 @@ def is_moment(value: str) -> bool:
     return True
 
 
-def unknown_fields(kind: type, tree: object) -> tuple[str, ...]:
-    """Paths of the fields that the schema does not know: a strict client refuses them, a server drops them."""
-    return tuple(strangers(node_of(kind), tree, ""))
+def helpful(error: FieldError) -> str:
+    """The mistake in the words of a server, and what to do about it where those leave that open."""
+    said = error.detail.removeprefix(body(error.path))
+    hint = next((words for pattern, words in ADVICE.items() if said == f" should match '{pattern}'"), "")
+    if said.startswith(" must be of type string:") and error.value in ("boolean", "integer", "number"):
+        hint = "put the value in quotes"
+    return f"{error}; {hint}" if hint else str(error)
 
 
-def strangers(node: Node, value: object, path: str, unread: tuple[str, ...] = ()) -> Iterator[str]:
-    """Paths of unknown fields at this path, and below it."""
-    if node.shape == "object" and isinstance(value, Mapping):
+class Stranger(Frozen):
+    """A field that the schema does not know, where it stands, and the fields that the schema knows there."""
+
+    parent: str
+    name: str
+    known: tuple[str, ...]
+
+    @property
+    def path(self) -> str:
+        """The path of the field."""
+        return joined(self.parent, self.name)
+
+
+def unknown_fields(kind: type, tree: object, version: str = "v1beta2") -> tuple[str, ...]:
+    """Paths of the fields that this version does not know: a strict client refuses them, a server drops them."""
+    return tuple(error.path for error in unknown_problems(kind, tree, version))
+
+
+def unknown_problems(kind: type, tree: object, version: str = "v1beta2") -> tuple[FieldError, ...]:
+    """The fields that this version does not know, each with advice."""
+    found = strangers(node_of(kind), as_stored(kind, tree, version), "")
+    if version != "v1beta1" or not isinstance(tree, Mapping):
+        return tuple(advised(found))
+    name = kind.__name__
+    older = (older_stranger(one, name, tree) for one in found if not is_older(name, one.path))
+    return (*advised(older), *newer_fields(name, tree))
+
+
+def advised(found: Iterable[Stranger]) -> Iterator[FieldError]:
+    """An error for each unknown field; the nearest known name is looked for while they are few."""
+    for number, one in enumerate(found):
+        yield unknown(one.path, one.name, one.known if number < SUGGESTIONS_MAX else ())
+
+
+def older_stranger(one: Stranger, kind: str, tree: Mapping[str, object]) -> Stranger:
+    """The unknown field by its path in v1beta1, beside the names that v1beta1 has there."""
+    names = [older_path(kind, joined(one.parent, name), tree).rpartition(".")[2] for name in one.known]
+    kept = (name for name in names if not is_newer(kind, joined(one.parent, name)))
+    return Stranger(older_path(kind, one.parent, tree) if one.parent else "", one.name, tuple(kept))
+
+
+def strangers(node: Node, value: object, path: str, unread: tuple[str, ...] = ()) -> Iterator[Stranger]:
+    """Unknown fields at this path, and below it."""
+    if node.shape in ("object", "opaque") and isinstance(value, Mapping):
         for name, inner in value.items():
             known = node.properties.get(name)
             if known is not None:
                 yield from strangers(known.node, inner, joined(path, name), known.unread)
             elif name not in unread:
-                yield joined(path, str(name))
+                yield Stranger(path, str(name), (*node.properties, *unread))
     elif node.shape == "array" and isinstance(value, list) and node.items is not None:
         for index, item in enumerate(value):
-            yield from strangers(node.items, item, f"{path}[{index}]")
+            yield from strangers(node.items, item, f"{path}[{index}]", unread)
 
 
 def defaults(kind: type, tree: Mapping[str, Json]) -> dict[str, Json]:

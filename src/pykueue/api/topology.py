@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from pykueue.api.names import HOSTNAME_LABEL
 from pykueue.api.workload import (
     IndividualValues,
     LevelValues,
@@ -16,7 +17,6 @@ from pykueue.api.workload import (
 )
 from pykueue.base.struct import Wire
 
-HOSTNAME: Final = "kubernetes.io/hostname"
 SLICES_MAX: Final = 1000
 SLICE_DOMAINS_MAX: Final = 100_000
 DOMAINS_MAX: Final = 1_000_000
@@ -41,7 +41,7 @@ def pack(levels: Sequence[str], domains: Sequence[Domain], *, by_hostname_prefix
             name, given = "/".join(domain.values), len(domain.values)
             raise AssignmentError(f"domain {name} has {given} values for {len(levels)} levels; give it one for each")
     compact = TopologyAssignment(tuple(levels), tuple(packed(domains)))
-    if not by_hostname_prefix or not domains or not levels or levels[-1] != HOSTNAME:
+    if not by_hostname_prefix or not domains or not levels or levels[-1] != HOSTNAME_LABEL:
         return compact
     split = TopologyAssignment(tuple(levels), tuple(slices_by_prefix(domains)))
     return min(compact, split, key=lambda one: len(msgspec.json.encode(one)))

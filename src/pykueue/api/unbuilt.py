@@ -3,8 +3,20 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeAlias
 
-from pykueue.api.config import Configuration, Tls, VisibilityServer
+from pykueue.api.config import Configuration, Tls, VisibilityServer, WorkloadRetention
+from pykueue.api.configdecode import Mistake, decode
+from pykueue.api.configfile import (
+    ConfigurationError,
+    Loaded,
+    Upgraded,
+    completed,
+    from_v1beta1,
+    read_configuration,
+    version_of,
+)
 from pykueue.api.fields import FieldError, forbidden
+from pykueue.api.gates import defaults
+from pykueue.api.yamltext import read_tree
 
 Found: TypeAlias = Callable[[Configuration], Iterator[str]]
 """The paths, of those below a row's, at which a Configuration asks for the thing."""
@@ -62,6 +74,14 @@ UNBUILT: Final[Mapping[str, tuple[str, Found]]] = {
         "jobs that other controllers queue are not built yet; remove the list",
         when(lambda c: c.integrations.external_frameworks),
     ),
+    "integrations.labelKeysToCopy": (
+        "copying labels from jobs to workloads is not built yet; remove the list",
+        when(lambda c: c.integrations.label_keys_to_copy),
+    ),
+    "objectRetentionPolicies": (
+        "deleting workloads some time after their end is not built yet; remove the section",
+        when(lambda c: c.object_retention_policies.workloads != WorkloadRetention()),
+    ),
     "pprofBindAddress": (
         "there is no profiling server; remove the address",
         when(lambda c: c.pprof_bind_address not in ("", "0")),
@@ -85,3 +105,27 @@ def unbuilt(configuration: Configuration) -> tuple[FieldError, ...]:
         for path, (sentence, found) in UNBUILT.items()
         for place in found(configuration)
     )
+
+
+def read_built(text: str | bytes, *, feature_gates: str = "") -> tuple[Loaded | None, tuple[Mistake, ...]]:
+    """The Configuration that the text holds, if it can be read, and every mistake, with what is not built beside."""
+    try:
+        loaded = read_configuration(text, feature_gates=feature_gates)
+    except ConfigurationError as error:
+        told = {mistake.path for mistake in error.mistakes}
+        beside = (one for one in unbuilt(as_far_as_read(text)) if one.path not in told)
+        return None, (*error.mistakes, *beside)
+    return loaded, unbuilt(loaded.configuration)
+
+
+def as_far_as_read(text: str | bytes) -> Configuration:
+    """The Configuration as far as the text can be read; what cannot be holds its default."""
+    passed_over: list[Mistake] = []
+    value = read_tree(text).value
+    if not isinstance(value, dict):
+        return Configuration()
+    tree = {key: entry for key, entry in value.items() if key not in ("apiVersion", "kind")}
+    old = version_of(value, passed_over) == "v1beta1"
+    upgraded = from_v1beta1(tree, passed_over) if old else Upgraded(tree, frozenset())
+    found = decode(dict(upgraded.tree), Configuration, passed_over, also=("apiVersion", "kind"))
+    return completed(found, upgraded.off, defaults())

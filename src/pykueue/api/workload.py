@@ -21,10 +21,12 @@ from pykueue.api.core import (
     Quantities,
     Toleration,
     about,
+    holds,
     keyed,
     limited,
 )
 from pykueue.api.kueue import CheckName
+from pykueue.api.pods import PodTemplate
 from pykueue.base.struct import Wire
 
 PodSetName: TypeAlias = Annotated[str, limited(maxLength=63, pattern=LABEL)]
@@ -65,7 +67,7 @@ class TopologyRequest(Wire):
 class PodSet(Wire):
     """So many pods of one template."""
 
-    template: Annotated[msgspec.Raw, about("What the pods look like.", type="object")]
+    template: Annotated[msgspec.Raw, holds(PodTemplate), about("What the pods look like.", type="object")]
     name: Annotated[PodSetName, about("Name within the workload.")] = "main"
     count: Annotated[Count, about("How many pods there are.")] = 1
     min_count: Annotated[Positive | None, about("Fewest pods with which it may start.")] = None

@@ -3,7 +3,7 @@
 import time
 from typing import Protocol
 
-from pykueue.base.units import MICROS, Instant
+from pykueue.base.units import Instant
 
 
 class Clock(Protocol):
@@ -19,18 +19,3 @@ class SystemClock:
     def now(self) -> Instant:
         """The present instant."""
         return Instant(time.time_ns() // 1_000)
-
-
-class ManualClock:
-    """A clock that stands still until it is moved."""
-
-    def __init__(self, start: Instant) -> None:
-        self.instant = start
-
-    def now(self) -> Instant:
-        """The instant it was last moved to."""
-        return self.instant
-
-    def advance(self, seconds: float) -> None:
-        """Move on by so many seconds."""
-        self.instant = Instant(self.instant + round(seconds * MICROS))

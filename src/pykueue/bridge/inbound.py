@@ -1,27 +1,36 @@
 """What do these objects tell the engine? Views of Kubernetes objects, turned into the engine's own nouns."""
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from pykueue.api import checks as api_checks
 from pykueue.api import core, kueue
 from pykueue.api import workload as api_workload
 from pykueue.api.names import Annotation, Label, WorkloadCondition
 from pykueue.api.pods import LimitRange, PodSpec, PodTemplate, RuntimeClass, TemplateError, decode_template
+from pykueue.api.rule import Context
+from pykueue.api.rules_workload_spec import boost_is_number, boost_not_empty
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant, QuantityError, Seconds, amount_of, parse_instant, parse_quantity
 from pykueue.bridge.limits import adjusted, problem
 from pykueue.bridge.requests import ResourceConfig, counted, pod_requests
-from pykueue.bridge.shape import selection, shape_key, unsupported, unsupported_annotations
+from pykueue.bridge.shape import selection, shape_key
+from pykueue.bridge.unbuilt import unbuilt
 from pykueue.engine import model
+
+BOOST_RULES: Final = (boost_not_empty, boost_is_number)
+"""What may stand in a priority-boost annotation; a Workload from before the gate was on has not been judged by them."""
 
 
 class Surroundings(Frozen):
-    """What a workload's requests depend on beside the workload itself."""
+    """What a workload depends on beside itself."""
 
     resources: ResourceConfig = ResourceConfig()
     limit_ranges: tuple[LimitRange, ...] = ()
     """Those of the workload's namespace, by name."""
     runtime_classes: Mapping[str, RuntimeClass] = {}
+    boosts: bool = False
+    """Whether a priority-boost annotation means anything: the gate PriorityBoost."""
 
 
 def instant(text: str | None) -> Instant:
@@ -42,15 +51,12 @@ def namespace(seen: core.Namespace) -> model.Namespace:
 def flavor(seen: kueue.ResourceFlavor) -> model.Flavor:
     """A ResourceFlavor."""
     spec = seen.spec
-    unbuilt = ""
-    if spec.topology_name:
-        unbuilt = f"ResourceFlavor {seen.name} has a topologyName, and topology-aware scheduling is not supported yet"
     return model.Flavor(
         seen.name,
         tuple(sorted(spec.node_labels.items())),
         tuple(model.Taint(t.key, t.value or "", t.effect) for t in spec.node_taints),
         tuple(toleration(t) for t in spec.tolerations),
-        unbuilt,
+        "; ".join(f"ResourceFlavor {seen.name}: {text}" for text in unbuilt("ResourceFlavor", seen)),
     )
 
 
@@ -120,19 +126,9 @@ def cluster_queue(seen: kueue.ClusterQueue) -> model.ClusterQueue:
         model.StopPolicy(spec.stop_policy),
         tuple(model.CheckRule(rule.name, tuple(rule.on_flavors)) for rule in rules),
         seen.metadata.deletion_timestamp is not None,
-        queue_unbuilt(spec),
+        "; ".join(unbuilt("ClusterQueue", seen)),
         seen.metadata.generation or 1,
     )
-
-
-def queue_unbuilt(spec: kueue.ClusterQueueSpec) -> str:
-    """What a ClusterQueue asks for that this version cannot do; empty when there is nothing."""
-    scope = spec.admission_scope
-    if scope is not None and scope.admission_mode == "UsageBasedAdmissionFairSharing":
-        return "spec.admissionScope: admission fair sharing is not supported yet"
-    if spec.concurrent_admission_policy is not None:
-        return "spec.concurrentAdmissionPolicy: concurrent admission is not supported yet"
-    return ""
 
 
 def local_queue(seen: kueue.LocalQueue) -> model.LocalQueue:
@@ -146,9 +142,9 @@ def local_queue(seen: kueue.LocalQueue) -> model.LocalQueue:
 
 
 def check(seen: api_checks.AdmissionCheck) -> model.Check:
-    """An AdmissionCheck, active when its controller says so."""
+    """An AdmissionCheck, active when its controller says so; one whose work we cannot do never is."""
     active = any(c.type == "Active" and c.status == "True" for c in seen.status.conditions)
-    return model.Check(seen.name, active, seen.spec.controller_name)
+    return model.Check(seen.name, active and not unbuilt("AdmissionCheck", seen), seen.spec.controller_name)
 
 
 def workload(seen: api_workload.Workload, around: Surroundings | None = None) -> model.Workload:
@@ -156,8 +152,8 @@ def workload(seen: api_workload.Workload, around: Surroundings | None = None) ->
     around = around or Surroundings()
     spec, status = seen.spec, seen.status
     conditions = {condition.type: condition for condition in status.conditions}
-    pod_sets, trouble, unbuilt = read_pod_sets(seen, around)
-    boost, bad_boost = priority_boost(seen.metadata.annotations)
+    pod_sets, trouble, beyond = read_pod_sets(seen, around)
+    boost, bad_boost = priority_boost(seen.metadata.annotations) if around.boosts else (0, "")
     state = status.requeue_state
     reserved = held(conditions, WorkloadCondition.QUOTA_RESERVED)
     admitted = held(conditions, WorkloadCondition.ADMITTED)
@@ -174,7 +170,7 @@ def workload(seen: api_workload.Workload, around: Surroundings | None = None) ->
         job_uid=seen.metadata.labels.get(Label.JOB_UID, ""),
         gated_by=seen.metadata.annotations.get(Annotation.ADMISSION_GATED_BY, ""),
         problem=trouble or bad_boost,
-        unbuilt="; ".join(unbuilt),
+        unbuilt="; ".join((*unbuilt("Workload", seen), *beyond)),
         max_run=None if spec.maximum_execution_time_seconds is None else Seconds(spec.maximum_execution_time_seconds),
         past_run=Seconds(status.accumulated_past_execution_time_seconds or 0),
         finished=held(conditions, WorkloadCondition.FINISHED) is not None,
@@ -284,23 +280,22 @@ def priority_boost(annotations: Mapping[str, str]) -> tuple[int, str]:
     text = annotations.get(Annotation.PRIORITY_BOOST)
     if text is None:
         return 0, ""
-    try:
-        boost = int(text) if len(text) <= 11 else 2**31
-    except ValueError:
-        boost = 2**31
-    if -(2**31) <= boost < 2**31:
-        return boost, ""
-    path = f"metadata.annotations[{Annotation.PRIORITY_BOOST}]"
-    return 0, f'{path}: Invalid value: "{text[:64]}": must be a valid signed integer'
+    tree = {"metadata": {"annotations": annotations}}
+    wrong = next((error for rule in BOOST_RULES for error in rule(tree, None, Context({}))), None)
+    if wrong is not None:
+        return 0, str(wrong)
+    # Python refuses to read a number of thousands of zeros.
+    size = int(text.lstrip("+-0") or "0")
+    return -size if text.startswith("-") else size, ""
 
 
 def read_pod_sets(
     seen: api_workload.Workload, around: Surroundings
 ) -> tuple[tuple[model.PodSet, ...], str, tuple[str, ...]]:
-    """The pod sets, why they can never be scheduled, and what they ask for that this version cannot do."""
+    """The pod sets, why they can never be scheduled, and what their templates ask for that this version cannot do."""
     pod_sets: list[model.PodSet] = []
     specs: list[PodSpec] = []
-    unbuilt = list(unsupported_annotations(seen.metadata.annotations, "metadata.annotations"))
+    beyond: list[str] = []
     trouble = ""
     for index, pod_set in enumerate(seen.spec.pod_sets):
         path = f"spec.podSets[{index}]"
@@ -312,9 +307,7 @@ def read_pod_sets(
             trouble = trouble or f"{path}.template.{error}"
             template, spec, requests = PodTemplate(), PodSpec(), ()
         specs.append(spec)
-        unbuilt.extend(f"{path}.{text}" for text in unsupported(template))
-        if pod_set.topology_request is not None:
-            unbuilt.append(f"{path}.topologyRequest: topology-aware scheduling is not supported yet; remove it")
+        beyond.extend(f"{path}.template.{text}" for text in unbuilt("PodTemplate", template))
         chosen = selection(spec)
         pod_sets.append(
             model.PodSet(
@@ -328,6 +321,4 @@ def read_pod_sets(
                 shape_key(spec),
             )
         )
-    if seen.spec.preemption_gates:
-        unbuilt.append("spec.preemptionGates: preemption gates are not supported yet; remove them")
-    return tuple(pod_sets), trouble or problem(specs, around.limit_ranges) or "", tuple(unbuilt)
+    return tuple(pod_sets), trouble or problem(specs, around.limit_ranges) or "", tuple(beyond)

@@ -1,6 +1,7 @@
 """Which Workload stands for a job? A batch/v1 Job's manifest as the Workload that is queued for it."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from hashlib import sha1
 from typing import Final
@@ -10,17 +11,37 @@ from msgspec.structs import replace
 from pykueue.api.convert import V1BETA2
 from pykueue.api.core import Json, Tree
 from pykueue.api.fields import FieldError, invalid, not_found, required
+from pykueue.api.gates import FALSE, TRUE
 from pykueue.api.labels import dns_subdomain
 from pykueue.api.names import DEFAULT_POD_SET, DEFAULT_PRIORITY_CLASS, DEFAULT_QUEUE, GROUP, Annotation, Label
 from pykueue.api.pods import Job
+from pykueue.api.priorityclass import GROUP as SCHEDULING_GROUP
+from pykueue.api.priorityclass import SYSTEM
+from pykueue.api.trees import mappings, text
 from pykueue.base.struct import Frozen
-from pykueue.bridge.requests import job_pod_counts
+from pykueue.base.units import UNLIMITED
+from pykueue.bridge.unbuilt import unbuilt
 
 NAME_MAX: Final = 253
 HASH_LENGTH: Final = 5
 CARRIED: Final = (Annotation.ADMISSION_GATED_BY, Annotation.ELASTIC_JOB)
 """Annotations of a job that speak to whoever queues it."""
 SECONDS_DIGITS_MAX: Final = 10
+WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
+DIGITS_MAX: Final = 19
+"""Of a 64-bit number; a longer text is not worth converting."""
+AT_QUEUE: Final = f"metadata.labels[{Label.QUEUE}]"
+AT_LIMIT: Final = f"metadata.labels[{Label.MAX_EXEC_TIME_SECONDS}]"
+AT_MINIMUM: Final = f"metadata.annotations[{Annotation.JOB_MIN_PARALLELISM}]"
+AT_EQUAL: Final = f"metadata.annotations[{Annotation.JOB_COMPLETIONS_EQUAL_PARALLELISM}]"
+OWN_FIELDS: Final[Mapping[str, str]] = {
+    "spec.podSets[0].template": "spec.template",
+    "spec.podSets[0].count": "spec.parallelism",
+    "spec.podSets[0].minCount": AT_MINIMUM,
+    "spec.queueName": AT_QUEUE,
+    "spec.maximumExecutionTimeSeconds": AT_LIMIT,
+}
+"""Where the user of a Job finds what the Workload for it has in these fields."""
 
 
 class Place(Frozen):
@@ -32,6 +53,21 @@ class Place(Frozen):
     """The value of each WorkloadPriorityClass."""
     default_class: bool = True
     """Whether the class named default is for jobs that name none."""
+    pod_classes: Mapping[str, int] = {}
+    """The value of each PriorityClass, beside those that every cluster has."""
+    default_pod_class: str = ""
+    """The PriorityClass for pods that name none."""
+    selected: bool = True
+    """Whether managedJobsNamespaceSelector selects its namespace."""
+    queueless: bool = False
+    """Whether jobs that name no queue are held back too: manageJobsWithoutQueueName."""
+
+
+class PodCounts(Frozen):
+    """How many pods are wanted, and with how few it would start; `None` if with no fewer."""
+
+    count: int
+    min_count: int | None = None
 
 
 def workload_name(*, kind: str, group: str, name: str, uid: str) -> str:
@@ -45,28 +81,58 @@ def queue_of(job: Job, place: Place) -> str:
     return job.metadata.labels.get(Label.QUEUE, "") or (DEFAULT_QUEUE if place.default_queue else "")
 
 
+def left_out(tree: Tree, job: Job, place: Place) -> str:
+    """Why no Workload is made for a Job; empty when one is."""
+    for kind in ("Complete", "Failed"):
+        if any(text(one, "type") == kind and text(one, "status") == "True" for one in conditions(tree)):
+            return f"its status says that it is {kind}, so there is nothing left to run"
+    if not place.selected:
+        return "managedJobsNamespaceSelector does not select its namespace, so it never starts"
+    if not queue_of(job, place) and not place.queueless:
+        return f"it has no label {Label.QUEUE}, so it is not queued"
+    return "; ".join(unbuilt("Job", tree))
+
+
+def conditions(tree: Tree) -> Iterator[Mapping[str, object]]:
+    """The conditions in a Job's status."""
+    for _, one in mappings(tree, "status", "conditions"):
+        yield one
+
+
+def in_own_words(sentence: str) -> str:
+    """A sentence about the Workload for a Job with the paths at which the Job has the same."""
+    for path, own in OWN_FIELDS.items():
+        sentence = sentence.replace(path, own)
+    return sentence
+
+
 def workload_tree(tree: Tree, job: Job, place: Place) -> tuple[Tree, tuple[FieldError, ...]]:
-    """The Workload for a Job, and everything that keeps the Job from being queued; with mistakes, do not use it."""
+    """The Workload for a Job, and everything that keeps the Job from being queued.
+
+    With mistakes the Workload is good for nothing but to look for further ones.
+    """
     meta = job.metadata
     template, mistakes = template_of(tree)
-    counts = job_pod_counts(job)
-    priority, priority_class, errors = priority_of(job, place)
+    priority, priority_class, errors = priority_of(tree, job, place)
     mistakes += errors
     mistakes += malformed(job)
+    mistakes += tuple(unequal(tree, job))
     limit, errors = run_limit(job)
     mistakes += errors
+    counts = job_pod_counts(job)
     if isinstance(counts, FieldError):
-        return {}, (*mistakes, counts)
+        mistakes += (counts,)
+        counts = PodCounts(pods_at_once(job))
     pod_set: Tree = {"name": DEFAULT_POD_SET, "count": counts.count, "template": template}
     if counts.min_count is not None:
         pod_set["minCount"] = counts.min_count
     spec: Tree = {"queueName": queue_of(job, place), "podSets": [pod_set], "priority": priority, "active": True}
-    if priority_class:
-        spec["priorityClassRef"] = {"group": GROUP, "kind": "WorkloadPriorityClass", "name": priority_class}
+    if priority_class is not None:
+        spec["priorityClassRef"] = priority_class
     if limit is not None:
         spec["maximumExecutionTimeSeconds"] = limit
     uid = meta.uid or ""
-    carried: Tree = {key: text for key, text in meta.annotations.items() if key in CARRIED}
+    carried: Tree = {key: value for key, value in meta.annotations.items() if key in CARRIED}
     metadata: Tree = {
         "name": workload_name(kind="Job", group="batch", name=meta.name or "", uid=uid),
         "namespace": meta.namespace or "default",
@@ -92,35 +158,76 @@ def malformed(job: Job) -> tuple[FieldError, ...]:
     found: list[FieldError] = []
     queue = job.metadata.labels.get(Label.QUEUE, "")
     if queue:
-        path = f"metadata.labels[{Label.QUEUE}]"
-        found += (invalid(path, queue, text) for text in dns_subdomain(queue))
+        found += (invalid(AT_QUEUE, queue, wrong) for wrong in dns_subdomain(queue))
     for field, count in (("parallelism", job.spec.parallelism), ("completions", job.spec.completions)):
         if count is not None and not 0 <= count < 2**31:
             found.append(invalid(f"spec.{field}", count, "must be a whole number from 0 to 2147483647"))
     return tuple(found)
 
 
-def priority_of(job: Job, place: Place) -> tuple[int, str, tuple[FieldError, ...]]:
-    """A job's priority, the class it comes from, and what is wrong with that."""
+def job_pod_counts(job: Job) -> PodCounts | FieldError:
+    """The number of pods a Job runs at once, with the least it accepts; or what is wrong with that annotation."""
+    count = pods_at_once(job)
+    asked = job.metadata.annotations.get(Annotation.JOB_MIN_PARALLELISM)
+    if asked is None:
+        return PodCounts(count)
+    if not WHOLE_NUMBER.fullmatch(asked):
+        return invalid(AT_MINIMUM, asked, f'strconv.Atoi: parsing "{asked}": invalid syntax')
+    if len(asked.lstrip("+-0")) > DIGITS_MAX or not -UNLIMITED - 1 <= int(asked) <= UNLIMITED:
+        return invalid(AT_MINIMUM, asked, f'strconv.Atoi: parsing "{asked}": value out of range')
+    least = int(asked)
+    if not 0 < least < count:
+        return invalid(AT_MINIMUM, least, f"should be between 0 and {count - 1}")
+    return PodCounts(count, least)
+
+
+def pods_at_once(job: Job) -> int:
+    """The most pods of a Job that run at a time."""
+    parallelism = 1 if job.spec.parallelism is None else job.spec.parallelism
+    return parallelism if job.spec.completions is None else min(parallelism, job.spec.completions)
+
+
+def unequal(tree: Tree, job: Job) -> Iterator[FieldError]:
+    """What keeps a Job that asks for it from having as many completions as pods at once."""
+    asked = job.metadata.annotations.get(Annotation.JOB_COMPLETIONS_EQUAL_PARALLELISM)
+    if asked is None or asked in FALSE:
+        return
+    if asked not in TRUE:
+        yield invalid(AT_EQUAL, asked, f'strconv.ParseBool: parsing "{asked}": invalid syntax; write "true" or "false"')
+        return
+    if text(tree, "spec", "completionMode") != "Indexed":
+        yield invalid(AT_EQUAL, asked, "should not be enabled for NonIndexed jobs")
+    parallelism, completions = (1 if count is None else count for count in (job.spec.parallelism, job.spec.completions))
+    if parallelism != completions:
+        key = Annotation.JOB_COMPLETIONS_EQUAL_PARALLELISM
+        yield invalid("spec.completions", completions, f"should be equal to parallelism when {key} annotation is true")
+
+
+def priority_of(tree: Tree, job: Job, place: Place) -> tuple[int, Tree | None, tuple[FieldError, ...]]:
+    """A job's priority, a reference to the class it comes from, and what is wrong with that."""
     name = job.metadata.labels.get(Label.PRIORITY_CLASS, "")
     if not name and place.default_class and DEFAULT_PRIORITY_CLASS in place.classes:
         name = DEFAULT_PRIORITY_CLASS
+    kind, group, classes = "WorkloadPriorityClass", GROUP, place.classes
+    path, remedy = f"metadata.labels[{Label.PRIORITY_CLASS}]", "remove the label"
     if not name:
-        return 0, "", ()
-    if name in place.classes:
-        return place.classes[name], name, ()
-    near = get_close_matches(name[:NAME_MAX], place.classes, n=1)
-    advice = f"did you mean {near[0]}?" if near else "create this WorkloadPriorityClass, or remove the label"
-    error = not_found(f"metadata.labels[{Label.PRIORITY_CLASS}]", name)
-    return 0, "", (replace(error, detail=advice),)
+        name = text(tree, "spec", "template", "spec", "priorityClassName") or place.default_pod_class
+        kind, group, classes = "PriorityClass", SCHEDULING_GROUP, {**SYSTEM, **place.pod_classes}
+        path, remedy = "spec.template.spec.priorityClassName", "remove the field"
+    if not name:
+        return 0, None, ()
+    if name in classes:
+        return classes[name], {"group": group, "kind": kind, "name": name}, ()
+    near = get_close_matches(name[:NAME_MAX], classes, n=1)
+    advice = f"did you mean {near[0]}?" if near else f"create this {kind}, or {remedy}"
+    return 0, None, (replace(not_found(path, name), detail=advice),)
 
 
 def run_limit(job: Job) -> tuple[int | None, tuple[FieldError, ...]]:
     """How long a job may be admitted, in seconds, and what is wrong with its label."""
-    text = job.metadata.labels.get(Label.MAX_EXEC_TIME_SECONDS)
-    if text is None:
+    asked = job.metadata.labels.get(Label.MAX_EXEC_TIME_SECONDS)
+    if asked is None:
         return None, ()
-    if text.isascii() and text.isdigit() and len(text) <= SECONDS_DIGITS_MAX and 0 < int(text) < 2**31:
-        return int(text), ()
-    path = f"metadata.labels[{Label.MAX_EXEC_TIME_SECONDS}]"
-    return None, (invalid(path, text, "should be greater than 0; write a whole number of seconds"),)
+    if asked.isascii() and asked.isdigit() and len(asked) <= SECONDS_DIGITS_MAX and 0 < int(asked) < 2**31:
+        return int(asked), ()
+    return None, (invalid(AT_LIMIT, asked, "should be greater than 0; write a whole number of seconds"),)

@@ -1,11 +1,13 @@
-"""What does a Configuration mean to the engine? Gates and settings, resolved once into the engine's options."""
+"""What does a Configuration mean? Gates and settings, resolved once: the engine's options, and what is taken in."""
 
 from collections.abc import Mapping
 from typing import Final
 
-from pykueue.api.config import Configuration, WaitForPodsReady
+from pykueue.api.config import WaitForPodsReady
 from pykueue.api.configfile import Loaded
+from pykueue.api.core import LabelSelector
 from pykueue.api.durations import SECOND, Micros
+from pykueue.base.struct import Frozen
 from pykueue.base.units import Seconds
 from pykueue.bridge.requests import ResourceConfig
 from pykueue.engine.model import Options, PodsReadyOptions, Timestamp
@@ -61,7 +63,28 @@ def whole_seconds(duration: Micros) -> Seconds:
     return Seconds(-(-duration // SECOND))
 
 
-def resource_config(configuration: Configuration) -> ResourceConfig:
-    """How requests are counted under a Configuration."""
+class Intake(Frozen):
+    """Which jobs are queued, and how objects are read before the engine hears of them."""
+
+    resources: ResourceConfig = ResourceConfig()
+    boosts: bool = False
+    """Whether a priority-boost annotation means anything."""
+    default_class: bool = True
+    """Whether the WorkloadPriorityClass named default is for jobs that name none."""
+    queueless: bool = False
+    """Whether jobs that name no queue are held back too."""
+    namespaces: LabelSelector | None = None
+    """Whose jobs are queued at all."""
+
+
+def intake(loaded: Loaded) -> Intake:
+    """What is taken in under a Configuration."""
+    configuration, gates = loaded.configuration, loaded.gates.values
     resources = configuration.resources
-    return ResourceConfig(tuple(resources.exclude_resource_prefixes), tuple(resources.transformations))
+    return Intake(
+        ResourceConfig(tuple(resources.exclude_resource_prefixes), tuple(resources.transformations)),
+        gates["PriorityBoost"],
+        gates["WorkloadPriorityClassDefaulting"],
+        configuration.manage_jobs_without_queue_name,
+        configuration.managed_jobs_namespace_selector,
+    )

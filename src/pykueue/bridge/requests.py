@@ -1,23 +1,17 @@
-"""How much does one pod ask for, how is that counted, and how many pods does a Job want?
+"""How much does one pod ask for, and how is that counted?
 
 Before counting, `limits.adjusted` fills in what a pod template leaves to its namespace.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 from pykueue.api.config import Transformation
-from pykueue.api.fields import FieldError, invalid
-from pykueue.api.names import Annotation
-from pykueue.api.pods import Job, PodSpec
+from pykueue.api.pods import PodSpec
 from pykueue.base.struct import Frozen
-from pykueue.base.units import NANO, UNLIMITED, Quantity, amount_of
+from pykueue.base.units import NANO, Quantity, amount_of
 
 ONE: Final = Quantity(NANO)
-WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
-DIGITS_MAX: Final = 19
-"""Of a 64-bit number; a longer text is not worth converting."""
 
 
 class ResourceConfig(Frozen):
@@ -25,13 +19,6 @@ class ResourceConfig(Frozen):
 
     exclude_prefixes: tuple[str, ...] = ()
     transformations: tuple[Transformation, ...] = ()
-
-
-class PodCounts(Frozen):
-    """How many pods are wanted, and with how few it would start; `None` if with no fewer."""
-
-    count: int
-    min_count: int | None = None
 
 
 def pod_requests(spec: PodSpec) -> Mapping[str, Quantity]:
@@ -102,21 +89,3 @@ def transformed(requests: Mapping[str, Quantity], transformations: Iterable[Tran
     }
     # A negative factor lessens what other factors generate, never what the pod itself asked for under that name.
     return added(retained, {name: Quantity(max(0, -(-total // NANO**2))) for name, total in generated.items()})
-
-
-def job_pod_counts(job: Job) -> PodCounts | FieldError:
-    """The number of pods a Job runs at once, with the least it accepts; or what is wrong with that annotation."""
-    parallelism = 1 if job.spec.parallelism is None else job.spec.parallelism
-    count = parallelism if job.spec.completions is None else min(parallelism, job.spec.completions)
-    text = job.metadata.annotations.get(Annotation.JOB_MIN_PARALLELISM)
-    if text is None:
-        return PodCounts(count)
-    path = f"metadata.annotations[{Annotation.JOB_MIN_PARALLELISM}]"
-    if not WHOLE_NUMBER.fullmatch(text):
-        return invalid(path, text, f'strconv.Atoi: parsing "{text}": invalid syntax')
-    if len(text.lstrip("+-0")) > DIGITS_MAX or not -UNLIMITED - 1 <= int(text) <= UNLIMITED:
-        return invalid(path, text, f'strconv.Atoi: parsing "{text}": value out of range')
-    least = int(text)
-    if not 0 < least < count:
-        return invalid(path, least, f"should be between 0 and {count - 1}")
-    return PodCounts(count, least)

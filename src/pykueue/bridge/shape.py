@@ -1,14 +1,13 @@
-"""Where may the pods of a template run, which templates does the scheduler find alike, and what is not built yet?"""
+"""Where may the pods of a template run, and which templates does the scheduler find alike?"""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import Final, TypeAlias
 
 import msgspec
 
 from pykueue.api.core import Toleration
-from pykueue.api.names import Annotation
-from pykueue.api.pods import Container, PodSpec, PodTemplate
+from pykueue.api.pods import Container, PodSpec
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Quantity, canonical
 
@@ -19,15 +18,6 @@ Tolerated: TypeAlias = tuple[str, str, str, str]
 """The key, operator, value and effect of a toleration."""
 
 DIGITS: Final = 16
-TOPOLOGY_ANNOTATIONS: Final = (
-    Annotation.REQUIRED_TOPOLOGY,
-    Annotation.PREFERRED_TOPOLOGY,
-    Annotation.UNCONSTRAINED_TOPOLOGY,
-    Annotation.SLICE_REQUIRED_TOPOLOGY,
-    Annotation.SLICE_SIZE,
-    Annotation.SLICE_REQUIRED_TOPOLOGY_CONSTRAINTS,
-    Annotation.POD_SET_GROUP,
-)
 
 
 class Selection(Frozen):
@@ -102,34 +92,3 @@ def container_shape(container: Container) -> Mapping[str, object]:
 def texts(quantities: Mapping[str, Quantity]) -> Mapping[str, str]:
     """The quantities in their one spelling."""
     return {name: canonical(quantity) for name, quantity in quantities.items()}
-
-
-def unsupported(template: PodTemplate) -> tuple[str, ...]:
-    """A sentence for each thing the template asks for that is not built yet, with its path."""
-    return (*unsupported_annotations(template.metadata.annotations, "template.metadata.annotations"), *claims(template))
-
-
-def unsupported_annotations(annotations: Mapping[str, str], path: str) -> tuple[str, ...]:
-    """A sentence for each of these annotations, of a template, a Workload or a job, that asks for what is not built."""
-    topology = tuple(
-        f"{path}[{name}]: topology-aware scheduling is not supported yet; remove the annotation"
-        for name in TOPOLOGY_ANNOTATIONS
-        if name in annotations
-    )
-    if annotations.get(Annotation.ELASTIC_JOB) != "true":
-        return topology
-    return (*topology, f"{path}[{Annotation.ELASTIC_JOB}]: elastic jobs are not supported yet; remove the annotation")
-
-
-def claims(template: PodTemplate) -> Iterator[str]:
-    """A sentence for each place in the template that claims devices by dynamic resource allocation."""
-    advice = "dynamic resource allocation is not supported yet; request the device as an extended resource instead"
-    if template.spec.resource_claims:
-        yield f"template.spec.resourceClaims: {advice}"
-    for kind, containers in (
-        ("initContainers", template.spec.init_containers),
-        ("containers", template.spec.containers),
-    ):
-        for index, container in enumerate(containers):
-            if container.resources.claims:
-                yield f"template.spec.{kind}[{index}].resources.claims: {advice}"

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import click
 
-from pykueue.api.configfile import ConfigurationError, read_configuration
-from pykueue.api.configtext import TEXT_MAX, printable
-from pykueue.api.unbuilt import unbuilt
+from pykueue.api.unbuilt import read_built
+from pykueue.api.yamltext import TEXT_MAX, printable
 
 
 @click.group()
@@ -41,14 +40,10 @@ def check(file: str, feature_gates: str) -> None:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         mistakes = [f"cannot be read: {reason}; check the name and your rights to it"]
     else:
-        try:
-            loaded = read_configuration(text, feature_gates=feature_gates)
-        except ConfigurationError as error:
-            mistakes = [str(one) for one in error.mistakes]
-        else:
-            mistakes = [str(one) for one in unbuilt(loaded.configuration)]
-            for warning in loaded.warnings:
-                click.echo(printable(f"{file}: warning: {warning}"), err=True)
+        loaded, found = read_built(text, feature_gates=feature_gates)
+        mistakes = [str(one) for one in found]
+        for warning in () if loaded is None else loaded.warnings:
+            click.echo(printable(f"{file}: warning: {warning}"), err=True)
     for mistake in mistakes:
         click.echo(printable(f"{file}: {mistake}"), err=True)
     if mistakes:

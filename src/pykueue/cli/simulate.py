@@ -9,13 +9,14 @@ from typing import Final
 import click
 import msgspec
 
-from pykueue.api.configtext import printable
 from pykueue.api.durations import DurationError, Micros, parse_duration
+from pykueue.api.yamltext import printable
 from pykueue.base.units import Instant, amount_text, format_instant, parse_instant
 from pykueue.cli.tables import duration, elided, hanging, painted, table, wants_colour
 from pykueue.engine.explain import either
+from pykueue.sim.document import as_json
 from pykueue.sim.manifests import BYTES_MAX, Mistake
-from pykueue.sim.report import ENDINGS, Report, as_json, report
+from pykueue.sim.report import ENDINGS, Report, report
 from pykueue.sim.trace import START, Invalid, Setting, read
 from pykueue.sim.world import END_OF_TIME, End, What, World
 
@@ -80,8 +81,8 @@ def simulate(
     """Say what queues would do with these jobs, without a cluster.
 
     Each FILE holds plain manifests, YAML or JSON: ClusterQueues, LocalQueues, ResourceFlavors, Cohorts,
-    WorkloadPriorityClasses, AdmissionChecks, Namespaces, LimitRanges, RuntimeClasses, Workloads, Jobs, and the
-    controller's Configuration. A folder stands for the manifests in it, and - for the standard input.
+    WorkloadPriorityClasses, PriorityClasses, AdmissionChecks, Namespaces, LimitRanges, RuntimeClasses, Workloads,
+    Jobs, and the controller's Configuration. A folder stands for the manifests in it, and - for the standard input.
 
     \b
     Annotations of a Job or Workload say how it behaves:
@@ -200,27 +201,31 @@ def short_names(names: list[str]) -> dict[str, str]:
 
 
 def queue_table(found: Report) -> list[str]:
-    """Waits, admissions and preemptions of each ClusterQueue; a wait is from arrival to the first start."""
+    """Waits, admissions and preemptions of each ClusterQueue.
+
+    A wait is from arrival to the first start; `waited` is all the time that its workloads waited, after evictions too.
+    """
     rows = []
     for one in found.queues:
         wait = one.wait
         waits = ("-", "-", "-") if wait is None else (duration(wait.mean), duration(wait.p95), duration(wait.longest))
         counts = (one.workloads, one.admissions, one.finished, one.preempts, one.preempted, one.evicted)
         arrived, admissions, finished, *rest = map(str, counts)
-        rows.append((one.queue, arrived, admissions, finished, *waits, *rest))
+        rows.append((one.queue, arrived, admissions, finished, *waits, duration(one.waited), *rest))
     headers = (
         "ClusterQueue",
         "jobs",
-        "started",
-        "finished",
+        "starts",
+        "done",
         "wait mean",
         "p95",
         "max",
+        "waited",
         "preempts",
         "preempted",
         "evicted",
     )
-    return table(headers, rows, "<>>>>>>>>>", 22)
+    return table(headers, rows, "<>>>>>>>>>>", 22)
 
 
 def use_table(found: Report) -> list[str]:

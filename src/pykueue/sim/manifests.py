@@ -7,16 +7,21 @@ import yaml
 from msgspec.structs import replace
 
 from pykueue.api import rules
-from pykueue.api.codec import DecodeError, Kind, decode_as, kind_of
+from pykueue.api.codec import DecodeError, decode_as, kind_of
 from pykueue.api.config import GROUP as CONFIG_GROUP
 from pykueue.api.config import KIND as CONFIGURATION
-from pykueue.api.configtext import DEPTH_MAX, Builder, Misread, Unreadable, json_tree, marked, printable, stop
+from pykueue.api.configfile import CURRENT as CONFIG_VERSION
 from pykueue.api.convert import V1BETA1, to_v1beta2
 from pykueue.api.core import Json, KubeObject, ObjectMeta, Tree
 from pykueue.api.fields import FieldError, invalid, required
+from pykueue.api.kinds import Kind
 from pykueue.api.labels import annotations_errors, dns_label, dns_subdomain, labels_errors
+from pykueue.api.podcheck import job_problems, template_problems
 from pykueue.api.pods import Job, LimitRange, RuntimeClass, TemplateError, from_tree
-from pykueue.api.schema import defaults, json_type, problems, unknown_fields
+from pykueue.api.priorityclass import VERSION as PRIORITY_VERSION
+from pykueue.api.priorityclass import PriorityClass, read_priority_class
+from pykueue.api.schema import defaults, helpful, json_type, problems, unknown_problems
+from pykueue.api.yamltext import DEPTH_MAX, Builder, Misread, Unreadable, json_tree, marked, printable, stop
 from pykueue.base.struct import Frozen
 
 BYTES_MAX: Final = 64 * 1024 * 1024
@@ -36,10 +41,11 @@ SIMULATED: Final = (
 )
 NAMESPACED: Final = frozenset({"LocalQueue", "Workload", "LimitRange", "Job"})
 
-View: TypeAlias = KubeObject | LimitRange | RuntimeClass | Job
+View: TypeAlias = KubeObject | LimitRange | RuntimeClass | PriorityClass | Job
 PLAIN: Final[Mapping[str, tuple[str, Callable[[Tree], View]]]] = {
     "LimitRange": ("v1", lambda tree: from_tree(tree, LimitRange)),
     "RuntimeClass": ("node.k8s.io/v1", lambda tree: from_tree(tree, RuntimeClass)),
+    "PriorityClass": (PRIORITY_VERSION, read_priority_class),
     "Job": ("batch/v1", lambda tree: from_tree(tree, Job)),
 }
 """Kinds of Kubernetes itself that are simulated: the API version of each, and how it is read."""
@@ -81,7 +87,7 @@ class Mistake(Frozen):
 
 
 class Object(Frozen):
-    """An object that passed all that an API server would ask of it, defaults filled in."""
+    """An object that passed what an API server would ask of it, or whose mistakes are noted; defaults filled in."""
 
     document: Document
     kind: str
@@ -237,6 +243,10 @@ def judge(document: Document, gates: Mapping[str, bool], errors: list[str]) -> O
     kind = tree.get("kind")
     if isinstance(kind, str) and kind in PLAIN:
         return judge_plain(document, kind, errors)
+    if kind == CONFIGURATION:
+        found = str(tree.get("apiVersion"))[:63]
+        errors.append(f"apiVersion: {found!r} does not serve {kind}; write {CONFIG_VERSION}")
+        return None
     try:
         known = kind_of(tree)
     except DecodeError as error:
@@ -257,30 +267,36 @@ def other_kind(kind: object, error: str) -> str:
 
 
 def judge_plain(document: Document, kind: str, errors: list[str]) -> Object | None:
-    """An object of Kubernetes' own kinds, of which only what we read is judged."""
+    """An object of Kubernetes' own kinds, of which only what we read is judged.
+
+    One with mistakes is given back too, as far as it can be read: there may be more of them in what it asks for.
+    """
     version, read = PLAIN[kind]
     tree = document.tree
     if tree.get("apiVersion") != version:
         errors.append(f"apiVersion: {str(tree.get('apiVersion'))[:63]!r} does not serve {kind}; write {version}")
-    errors += map(hinted, metadata_errors(kind, tree))
+    errors += map(helpful, (*metadata_errors(kind, tree), *(job_problems(tree) if kind == "Job" else ())))
     try:
         seen = read(tree)
     except TemplateError as error:
         if not any(text.startswith(f"{error.path.partition('[')[0]}") for text in errors):
             errors.append(f"{error}; correct it or leave the field out")
         return None
-    return None if errors else placed(document, kind, tree, seen)
+    return placed(document, kind, tree, seen)
 
 
 def judge_known(document: Document, known: Kind, gates: Mapping[str, bool], errors: list[str]) -> Object | None:
     """An object of Kueue's kinds, judged by its schema and by the rules across its fields."""
     tree, kind, old = document.tree, known.kind, document.tree.get("apiVersion") == V1BETA1
+    version = "v1beta1" if old else "v1beta2"
     if old:
         errors += map(str, rules.check(kind, tree, gates=gates, version="v1beta1", surface="CEL"))
+    found = (*problems(known.view, tree, version), *metadata_errors(kind, tree), *template_errors(kind, tree))
+    errors += dict.fromkeys(map(helpful, found))
+    unknown = unknown_problems(known.view, tree, version)
+    errors += map(str, unknown[:UNKNOWN_SHOWN_MAX])
+    if old:
         tree = to_v1beta2(tree)
-    errors += map(hinted, (*problems(known.view, tree), *metadata_errors(kind, tree)))
-    unknown = unknown_fields(known.view, tree)
-    errors += (f"{path}: unknown field; correct its name or remove it" for path in unknown[:UNKNOWN_SHOWN_MAX])
     if len(unknown) > UNKNOWN_SHOWN_MAX:
         errors.append(f"and {len(unknown) - UNKNOWN_SHOWN_MAX} more unknown fields")
     if errors:
@@ -294,6 +310,16 @@ def judge_known(document: Document, known: Kind, gates: Mapping[str, bool], erro
         errors.append(str(error))
         return None
     return None if errors else placed(document, kind, stored, seen)
+
+
+def template_errors(kind: str, tree: Tree) -> Iterator[FieldError]:
+    """What the pods of a Workload would be refused for, beyond what its own schema can say."""
+    spec = tree.get("spec")
+    pod_sets = spec.get("podSets") if kind == "Workload" and isinstance(spec, dict) else None
+    for index, pod_set in enumerate(pod_sets if isinstance(pod_sets, list) else ()):
+        template = pod_set.get("template") if isinstance(pod_set, dict) else None
+        if isinstance(template, dict):
+            yield from template_problems(template, f"spec.podSets[{index}].template", unknown=False)
 
 
 def placed(document: Document, kind: str, tree: Tree, view: View) -> Object:
@@ -318,14 +344,6 @@ def metadata_errors(kind: str, tree: Tree) -> Iterator[FieldError]:
         yield from (invalid("metadata.namespace", namespace, text) for text in dns_label(namespace))
     yield from labels_errors(metadata.get("labels"), "metadata.labels")
     yield from annotations_errors(metadata.get("annotations"), "metadata.annotations")
-    if kind in PLAIN:
-        # Of the other kinds the schema has judged the metadata along with the rest.
+    if kind in PLAIN and kind != "Job":
+        # Of the other kinds the schema judges the metadata along with the rest.
         yield from (replace(error, path=f"metadata.{error.path}") for error in problems(ObjectMeta, metadata))
-
-
-def hinted(error: FieldError) -> str:
-    """The mistake, and how to write a label or annotation that YAML takes for a number."""
-    texts = ("metadata.annotations", "metadata.labels")
-    if error.code == "TypeInvalid" and error.path.startswith(texts) and error.value in ("integer", "number", "boolean"):
-        return f"{error}; put the value in quotes"
-    return str(error)

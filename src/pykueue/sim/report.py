@@ -1,25 +1,35 @@
-"""What came of it? The past as lines that people read, as tables of waits and use, and as one JSON object."""
+"""What came of it? The past as lines that people read, and as tables of waits and use. Next: `document`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 from pykueue.base.struct import Frozen
-from pykueue.base.units import MICROS, UNLIMITED, Instant, amount_text, format_instant
-from pykueue.engine.decisions import Admit, Bypassed, Deactivate, Evict, Inactive, Queued, Reserve, Unreserve, Wait, Why
+from pykueue.base.units import UNLIMITED, Instant, amount_text, format_instant
+from pykueue.bridge.jobs import in_own_words
+from pykueue.engine.decisions import (
+    Admit,
+    Bypassed,
+    Deactivate,
+    Evict,
+    Inactive,
+    Queued,
+    QueueMissing,
+    Reserve,
+    Unreserve,
+    Wait,
+    Why,
+)
 from pykueue.engine.explain import because, reason, what_helps
 from pykueue.engine.model import ClusterQueue, LocalQueue, PodSet, Workload
 from pykueue.engine.wording import message
 from pykueue.sim.world import End, Moment, Past, What
 
-SCHEMA: Final = "pykueue.io/simulation/v1"
 NO_QUEUE: Final = "(none)"
 
 FOLLOWS: Final[Mapping[What, tuple[What, ...]]] = {
     What.RUNS: (What.STARTS,),
     What.RELEASES: (What.PREEMPTED, What.EVICTED),
 }
-
-Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 
 ENDINGS: Final = {
     End.REST: "nothing is left to happen",
@@ -66,6 +76,9 @@ class QueueRow(Frozen):
     admissions: int
     finished: int
     wait: Spread | None
+    """From arrival to the first start."""
+    waited: int
+    """Microseconds that its workloads waited in all: before their first start, and again after each eviction."""
     preempts: int
     """How often one of its workloads preempted another."""
     preempted: int
@@ -117,13 +130,16 @@ class Names:
         local = {thing.key: thing.queue for thing in past.trace.things if isinstance(thing, LocalQueue)}
         self.names = {one.workload.key: one.name for one in past.trace.arrivals}
         self.queues = {one.workload.key: local.get(one.workload.local_queue) or NO_QUEUE for one in past.trace.arrivals}
+        self.jobs = {one.workload.key for one in past.trace.arrivals if one.of_job}
 
     def of(self, key: str) -> str:
         """What the user calls a workload."""
         return self.names.get(key, key)
 
-    def told(self, text: str) -> str:
-        """A sentence with what users call the workloads in it."""
+    def told(self, text: str, key: str) -> str:
+        """A sentence about a workload, with the names that users gave and the places where they wrote things."""
+        if key in self.jobs:
+            text = in_own_words(text)
         for word in text.split():
             bare = word.strip("(),;:.")
             if bare in self.names:
@@ -162,19 +178,32 @@ def line(moment: Moment, before: Moment | None, names: Names) -> Line:
     decision, key = moment.decision, moment.workload
     word, text, by = "", "", ""
     helps: tuple[str, ...] = ()
+    why = happening(moment, names) if decision is None else because(decision, moment.level)
     if isinstance(decision, Wait):
-        word, text, helps = decision.reason, message(decision.why), what_helps(decision.why)
+        word, text = decision.reason, message(decision.why)
+        why, helps = verdict(decision.why, moment.level)
     elif isinstance(decision, Evict):
         word, text, by = decision.preemption or decision.reason, decision.message, decision.by
-    why = happening(moment, names) if decision is None else names.told(because(decision, moment.level))
     # A start whose pods run at once, and an eviction whose pods are gone at once, are one thing to a reader.
     follows: tuple[What, ...] = FOLLOWS.get(moment.what, ())
     if isinstance(decision, Wait) and isinstance(decision.why, Inactive):
         follows = (What.EVICTED, What.RELEASES)
     beside = before is not None and before.at == moment.at and before.what in follows
     queue = names.queues.get(key, NO_QUEUE)
-    helps = tuple(names.told(one) for one in helps)
-    return Line(moment.at, key, names.of(key), queue, moment.what, why, helps, word, text, by, beside)
+    helps = tuple(names.told(one, key) for one in helps)
+    return Line(moment.at, key, names.of(key), queue, moment.what, names.told(why, key), helps, word, text, by, beside)
+
+
+def verdict(why: Why, level: Workload | None) -> tuple[str, tuple[str, ...]]:
+    """Why a workload waits, and what would help."""
+    if isinstance(why, QueueMissing) and level is not None and is_queueless(level):
+        return "it names no LocalQueue", ("name one in its spec.queueName",)
+    return reason(why, level), what_helps(why)
+
+
+def is_queueless(level: Workload) -> bool:
+    """Whether a workload names no LocalQueue."""
+    return level.local_queue.endswith("/")
 
 
 def happening(moment: Moment, names: Names) -> str:
@@ -182,6 +211,8 @@ def happening(moment: Moment, names: Names) -> str:
     level = moment.level
     if moment.what is What.ARRIVES and level is not None:
         priority = f", priority {level.priority}" if level.priority else ""
+        if is_queueless(level):
+            return f"asks {request(level)}, and names no LocalQueue{priority}"
         queue = names.queues.get(moment.workload, NO_QUEUE)
         target = f"ClusterQueue {queue}" if queue != NO_QUEUE else f"LocalQueue {level.local_queue}"
         return f"asks {request(level)} of {target}{priority}"
@@ -203,6 +234,7 @@ def queue_rows(past: Past, names: Names) -> tuple[QueueRow, ...]:
     known = [thing.name for thing in past.trace.things if isinstance(thing, ClusterQueue)]
     counts: dict[str, dict[str, int]] = {name: {} for name in (*known, *names.queues.values())}
     waits: dict[str, list[int]] = {name: [] for name in counts}
+    waited = waited_by(past)
     started: set[str] = set()
     for moment in past.moments:
         queue = names.queues[moment.workload]
@@ -220,12 +252,36 @@ def queue_rows(past: Past, names: Names) -> tuple[QueueRow, ...]:
             counts[name].get(What.STARTS, 0),
             counts[name].get(What.FINISHES, 0),
             spread(waits[name]),
+            sum(time for key, time in waited.items() if names.queues[key] == name),
             counts[name].get("preempts", 0),
             counts[name].get(What.PREEMPTED, 0),
             counts[name].get(What.EVICTED, 0),
         )
         for name in sorted(counts)
     )
+
+
+def waited_by(past: Past) -> Mapping[str, int]:
+    """How long each workload waited in all: until its first start, and from each eviction to its next start.
+
+    Time for which it was deactivated does not count, for then it does not ask for anything.
+    """
+    total: dict[str, int] = {}
+    since: dict[str, Instant] = {}
+    for moment in past.moments:
+        key, level = moment.workload, moment.level
+        if moment.what in (What.STARTS, What.FINISHES, What.DEACTIVATED):
+            total[key] = total.get(key, 0) + moment.at - since.pop(key, moment.at)
+        elif moment.what in (What.ARRIVES, What.PREEMPTED, What.EVICTED) and level is not None and waits_now(level):
+            since.setdefault(key, moment.at)
+    for key, at in since.items():
+        total[key] = total.get(key, 0) + past.end - at
+    return total
+
+
+def waits_now(level: Workload) -> bool:
+    """Whether a workload asks to start and may not yet: it is not admitted, or has to stop."""
+    return level.active and not level.finished and (level.admitted_at is None or level.evicted is not None)
 
 
 def spread(values: Sequence[int]) -> Spread | None:
@@ -328,8 +384,9 @@ def waiting_rows(past: Past, names: Names) -> tuple[WaitingRow, ...]:
         state, text, helps = standing(level, why)
         text = text if level.active else deactivated.get(level.key, text)
         queue = names.queues[level.key]
-        told = tuple(names.told(one) for one in helps)
-        rows.append(WaitingRow(level.key, names.of(level.key), queue, since[level.key], state, names.told(text), told))
+        told = tuple(names.told(one, level.key) for one in helps)
+        text = names.told(text, level.key)
+        rows.append(WaitingRow(level.key, names.of(level.key), queue, since[level.key], state, text, told))
     return tuple(rows)
 
 
@@ -343,87 +400,4 @@ def standing(level: Workload, why: Why) -> tuple[str, str, tuple[str, ...]]:
         return "reserves", f"AdmissionCheck {pending} is not ready", (f"see what {pending} waits for",)
     if level.requeue_at is not None and level.active:
         return "waits", f"it was evicted, and keeps away until {format_instant(level.requeue_at)}", ()
-    return "waits" if level.active else "deactivated", reason(why, level), what_helps(why)
-
-
-def as_json(found: Report) -> dict[str, Json]:
-    """The report as one JSON object; `docs/simulate.md` says what its fields mean."""
-    return {
-        "schema": SCHEMA,
-        "start": format_instant(found.start),
-        "events": [event_json(one, found.start) for one in found.lines],
-        "summary": {
-            "end": format_instant(found.end),
-            "seconds": seconds(found.end - found.start),
-            "ended": found.ended.value,
-            "queues": [queue_json(one) for one in found.queues],
-            "use": [use_json(one) for one in found.use],
-            "waiting": [waiting_json(one, found.start) for one in found.waiting],
-            "notes": list(found.notes),
-        },
-    }
-
-
-def seconds(micros: int) -> float:
-    """Microseconds as seconds."""
-    return micros / MICROS
-
-
-def event_json(one: Line, start: Instant) -> dict[str, Json]:
-    """One event."""
-    return {
-        "at": format_instant(one.at),
-        "seconds": seconds(one.at - start),
-        "workload": one.workload,
-        "name": one.name,
-        "queue": one.queue,
-        "what": one.what.value,
-        "why": one.why,
-        "helps": list(one.helps),
-        "reason": one.reason,
-        "message": one.message,
-        "by": one.by,
-    }
-
-
-def queue_json(one: QueueRow) -> dict[str, Json]:
-    """One ClusterQueue."""
-    wait = one.wait
-    return {
-        "queue": one.queue,
-        "workloads": one.workloads,
-        "admissions": one.admissions,
-        "finished": one.finished,
-        "wait_seconds": None
-        if wait is None
-        else {"mean": seconds(wait.mean), "p95": seconds(wait.p95), "max": seconds(wait.longest)},
-        "preempts": one.preempts,
-        "preempted": one.preempted,
-        "evicted": one.evicted,
-    }
-
-
-def use_json(one: UseRow) -> dict[str, Json]:
-    """One quota."""
-    share = one.tenths_of_percent
-    return {
-        "queue": one.queue,
-        "flavor": one.flavor,
-        "resource": one.resource,
-        "nominal": amount_text(one.resource, one.nominal),
-        "used_percent": None if share is None else share / 10,
-        "peak": amount_text(one.resource, one.peak),
-    }
-
-
-def waiting_json(one: WaitingRow, start: Instant) -> dict[str, Json]:
-    """One workload that has not come to its end."""
-    return {
-        "workload": one.workload,
-        "name": one.name,
-        "queue": one.queue,
-        "since_seconds": seconds(one.since - start),
-        "state": one.state,
-        "why": one.why,
-        "helps": list(one.helps),
-    }
+    return "waits" if level.active else "deactivated", *verdict(why, level)

@@ -1,4 +1,4 @@
-"""What is to be simulated? Judged manifests as a cluster, and as jobs that arrive in it and behave as annotated."""
+"""What is to be simulated? Judged manifests as a cluster, and as jobs that arrive in it; `plans` says how they go."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
@@ -11,50 +11,39 @@ from pykueue.api import rules
 from pykueue.api.checks import AdmissionCheck
 from pykueue.api.codec import DecodeError, decode_as
 from pykueue.api.config import NAMESPACE_NAME_LABEL
-from pykueue.api.configfile import ConfigurationError, Loaded, default_configuration, read_configuration
+from pykueue.api.configfile import MINIMAL, Loaded, default_configuration
 from pykueue.api.convert import V1BETA1
-from pykueue.api.core import Namespace, Tree
-from pykueue.api.durations import DurationError, Micros, parse_duration
+from pykueue.api.core import Namespace, Tree, matches
 from pykueue.api.fields import FieldError, invalid
 from pykueue.api.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass
 from pykueue.api.names import DEFAULT_QUEUE, Label
 from pykueue.api.pods import Job, LimitRange, RuntimeClass
+from pykueue.api.priorityclass import PriorityClass
 from pykueue.api.schema import defaults
-from pykueue.api.unbuilt import unbuilt
+from pykueue.api.unbuilt import read_built
 from pykueue.api.workload import Workload
 from pykueue.base.struct import Frozen
-from pykueue.base.units import Instant, format_instant, parse_instant
+from pykueue.base.units import Instant, parse_instant
 from pykueue.bridge import inbound, jobs
-from pykueue.bridge.options import options, resource_config
+from pykueue.bridge.options import intake, options
+from pykueue.bridge.unbuilt import idle, unbuilt
 from pykueue.engine import model
 from pykueue.sim.manifests import Document, Mistake, Object, documents, is_configuration, objects
+from pykueue.sim.plans import (
+    ANSWER,
+    ANSWERS,
+    KNOWN,
+    PREFIX,
+    RUN,
+    RUN_DEFAULT,
+    Plan,
+    arrival_of,
+    plan_of,
+)
 
-RUN: Final = "pykueue.io/run-seconds"
-ARRIVAL: Final = "pykueue.io/arrival"
-READY: Final = "pykueue.io/ready-seconds"
-STOP: Final = "pykueue.io/stop-seconds"
-CHECKPOINT: Final = "pykueue.io/checkpoint"
-ANSWER: Final = "pykueue.io/check"
-PREFIX: Final = "pykueue.io/"
-OF_A_JOB: Final = (RUN, ARRIVAL, READY, STOP, CHECKPOINT)
-
-ANSWERS: Final = ("ready", "pending", "retry", "rejected")
-NEVER: Final = "never"
-RUN_DEFAULT: Final = Micros(60_000_000)
 START: Final = parse_instant("2026-01-01T00:00:00Z")
 SHOWN_MAX: Final = 3
 """Names that a note lists."""
-
-
-class Plan(Frozen):
-    """How a job behaves: when its pods are ready once it may start, how long it runs, how long it takes to stop."""
-
-    run: Micros = RUN_DEFAULT
-    ready: Micros | None = Micros(0)
-    """None: never."""
-    stop: Micros = Micros(0)
-    checkpoint: bool = False
-    """Whether an evicted job goes on where it was; otherwise it starts over."""
 
 
 class Arrival(Frozen):
@@ -65,6 +54,8 @@ class Arrival(Frozen):
     plan: Plan
     name: str
     """What the user calls it: the job's name, or that of a Workload of its own."""
+    of_job: bool = False
+    """Whether the user wrote a Job, and finds in it what the workload says."""
 
 
 class Trace(Frozen):
@@ -112,7 +103,7 @@ def read(files: Iterable[tuple[str, bytes]], setting: Setting | None = None) -> 
     builder = Reader(loaded, setting)
     builder.take(judged, mistakes)
     if mistakes:
-        raise Invalid(mistakes)
+        raise Invalid(tuple(dict.fromkeys(mistakes)))
     return builder.trace()
 
 
@@ -122,17 +113,10 @@ def configuration_of(setting: Setting, found: list[Document], mistakes: list[Mis
     sources += [(one.where, msgspec.json.encode(one.tree)) for one in found]
     for where, _ in sources[1:]:
         mistakes.append(Mistake(where, f"a second Configuration beside {sources[0][0]}; keep one"))
-    try:
-        if not sources:
-            where = "--feature-gates"
-            return default_configuration(feature_gates=setting.feature_gates)
-        where, text = sources[0]
-        loaded = read_configuration(text, feature_gates=setting.feature_gates)
-    except ConfigurationError as error:
-        mistakes += (Mistake(where, str(one).removeprefix("--feature-gates: ")) for one in error.mistakes)
-        return default_configuration()
-    mistakes += (Mistake(where, str(one)) for one in unbuilt(loaded.configuration))
-    return loaded
+    where, text = sources[0] if sources else ("--feature-gates", MINIMAL.encode())
+    loaded, errors = read_built(text, feature_gates=setting.feature_gates)
+    mistakes += (Mistake(where, str(one).removeprefix("--feature-gates: ")) for one in errors)
+    return default_configuration() if loaded is None else loaded
 
 
 class Reader:
@@ -140,6 +124,7 @@ class Reader:
 
     def __init__(self, loaded: Loaded, setting: Setting) -> None:
         self.loaded = loaded
+        self.intake = intake(loaded)
         self.setting = setting
         self.things: list[model.Thing] = []
         self.arrivals: list[Arrival] = []
@@ -147,27 +132,30 @@ class Reader:
         self.notes: list[str] = list(loaded.warnings)
         self.namespaces: dict[str, model.Namespace] = {}
         self.classes: dict[str, int] = {}
+        self.pod_classes: dict[str, PriorityClass] = {}
         self.limit_ranges: dict[str, list[LimitRange]] = {}
         self.runtime_classes: dict[str, RuntimeClass] = {}
         self.default_queues: set[str] = set()
         self.guessed: list[str] = []
+        self.trusted: list[str] = []
 
     def take(self, judged: Sequence[Object], mistakes: list[Mistake]) -> None:
         """Read all objects: first the cluster, then the jobs in it."""
         for one in judged:
             self.take_cluster(one, mistakes)
         for one in judged:
+            if one.namespace:
+                self.namespaces.setdefault(one.namespace, named_namespace(model.Namespace(one.namespace)))
+        for one in judged:
             if isinstance(one.view, Job):
                 self.take_job(one, one.view, mistakes)
             elif isinstance(one.view, Workload):
-                self.take_workload(one, one.tree, one.key, mistakes)
+                self.take_workload(one, one.tree, mistakes)
             self.note_strangers(one)
+            self.notes += (f"{one.kind} {one.key}: {text}" for text in idle(one.kind, one.view))
         old = [f"{one.kind} {one.key}" for one in judged if one.document.tree.get("apiVersion") == V1BETA1]
         if old:
             self.notes.append(f"v1beta1 is deprecated; write v1beta2 in {listed(old)}")
-        for one in judged:
-            if one.namespace:
-                self.namespaces.setdefault(one.namespace, named_namespace(model.Namespace(one.namespace)))
 
     def take_cluster(self, one: Object, mistakes: list[Mistake]) -> None:
         """Read an object that jobs depend on."""
@@ -188,51 +176,77 @@ class Reader:
                 self.take_check(one, view, mistakes)
             case WorkloadPriorityClass() as view:
                 self.classes[one.name] = view.value
+            case PriorityClass() as view:
+                self.take_pod_class(one, view, mistakes)
             case LimitRange() as view:
                 self.limit_ranges.setdefault(one.namespace, []).append(view)
             case RuntimeClass() as view:
                 self.runtime_classes[one.name] = view
 
     def take_check(self, one: Object, view: AdmissionCheck, mistakes: list[Mistake]) -> None:
-        """Read an AdmissionCheck: active unless it says otherwise, and how it answers."""
+        """Read an AdmissionCheck: active unless it says otherwise, or unless we cannot do its work; how it answers."""
         said = any(condition.type == "Active" for condition in view.status.conditions)
+        beyond = unbuilt(one.kind, view)
         check = inbound.check(view)
-        self.things.append(check if said else replace(check, active=True))
+        self.things.append(check if said or beyond else replace(check, active=True))
+        self.notes += (f"AdmissionCheck {one.name}: {text}" for text in beyond)
         answer = one.annotations.get(ANSWER, ANSWERS[0]).lower()
         self.answers[one.name] = answer
+        if ANSWER not in one.annotations and not beyond:
+            self.trusted.append(one.name)
         if answer not in ANSWERS:
-            note(
-                mistakes, one, invalid(f"metadata.annotations[{ANSWER}]", answer, f"write one of: {', '.join(ANSWERS)}")
-            )
+            path = f"metadata.annotations[{ANSWER}]"
+            note(mistakes, one, invalid(path, answer, f"write one of: {', '.join(ANSWERS)}"))
+
+    def take_pod_class(self, one: Object, view: PriorityClass, mistakes: list[Mistake]) -> None:
+        """Read a PriorityClass, of which one at most is for pods that name none."""
+        if view.global_default and (other := self.default_pod_class()):
+            detail = f"PriorityClass {other} is the global default already; keep one"
+            note(mistakes, one, invalid("globalDefault", True, detail))
+        self.pod_classes[one.name] = view
+
+    def default_pod_class(self) -> str:
+        """The PriorityClass for pods that name none; empty where there is none."""
+        return next((name for name, found in self.pod_classes.items() if found.global_default), "")
+
+    def place(self, namespace: str) -> jobs.Place:
+        """What a job finds in a namespace."""
+        return jobs.Place(
+            namespace in self.default_queues,
+            self.classes,
+            self.intake.default_class,
+            {name: found.value for name, found in self.pod_classes.items()},
+            self.default_pod_class(),
+            matches(self.intake.namespaces, dict(self.namespaces[namespace].labels)),
+            self.intake.queueless,
+        )
 
     def take_job(self, one: Object, job: Job, mistakes: list[Mistake]) -> None:
         """Read a Job as the workload that is queued for it."""
-        default_class = self.loaded.gates.values["WorkloadPriorityClassDefaulting"]
-        place = jobs.Place(one.namespace in self.default_queues, self.classes, default_class)
-        if not jobs.queue_of(job, place) and not self.loaded.configuration.manage_jobs_without_queue_name:
-            label = f"it has no label {Label.QUEUE}, so it is not queued"
-            self.notes.append(f"Job {one.key} is left out: {label}")
+        place = self.place(one.namespace)
+        if why := jobs.left_out(one.tree, job, place):
+            self.notes.append(f"Job {one.key} is left out: {why}")
             return
+        if not jobs.queue_of(job, place):
+            advice = f"give it the label {Label.QUEUE}"
+            self.notes.append(f"Job {one.key} names no queue, so manageJobsWithoutQueueName keeps it waiting; {advice}")
         if not job.metadata.uid:
             job = replace(job, metadata=replace(job.metadata, uid=made_up_uid("Job", one.key)))
         job = replace(job, metadata=replace(job.metadata, namespace=one.namespace))
-        tree, errors = jobs.workload_tree(one.tree, job, place)
+        tree, wrong = jobs.workload_tree(one.tree, job, place)
+        errors = (*wrong, *rules.check("Workload", tree, gates=self.loaded.gates.values))
+        for error in errors:
+            note(mistakes, one, replace(error, path=jobs.in_own_words(error.path)))
         if not errors:
-            errors = rules.check("Workload", tree, gates=self.loaded.gates.values)
-        if errors:
-            for error in errors:
-                note(
-                    mistakes, one, replace(error, path=error.path.replace("spec.podSets[0].template", "spec.template"))
-                )
-            return
-        self.take_workload(one, tree, one.key, mistakes)
+            self.take_workload(one, tree, mistakes)
 
-    def take_workload(self, one: Object, tree: Tree, name: str, mistakes: list[Mistake]) -> None:
+    def take_workload(self, one: Object, tree: Tree, mistakes: list[Mistake]) -> None:
         """Read a Workload and how its job behaves."""
         around = inbound.Surroundings(
-            resource_config(self.loaded.configuration),
+            self.intake.resources,
             tuple(sorted(self.limit_ranges.get(one.namespace, ()), key=lambda found: found.metadata.name or "")),
             self.runtime_classes,
+            self.intake.boosts,
         )
         try:
             view = decode_as(Workload, defaults(Workload, tree))
@@ -241,21 +255,21 @@ class Reader:
             return
         view = replace(view, metadata=replace(view.metadata, namespace=one.namespace))
         workload = inbound.workload(view, around)
-        if not self.loaded.gates.values["AdmissionGatedBy"]:
-            workload = replace(workload, gated_by="")
         if not workload.uid:
             workload = replace(workload, uid=made_up_uid("Workload", workload.key))
+        if workload.unbuilt and workload.admission is not None:
+            self.notes.append(f"{one.kind} {one.key} holds its quota, but {workload.unbuilt}")
         plan, errors = plan_of(one.annotations)
         at, late = arrival_of(one.annotations, self.setting.start)
         for wrong in (*errors, *late):
             note(mistakes, one, wrong)
         if RUN not in one.annotations and plan.ready is not None:
-            self.guessed.append(name)
-        self.arrivals.append(Arrival(at, workload, plan, name))
+            self.guessed.append(one.key)
+        self.arrivals.append(Arrival(at, workload, plan, one.key, isinstance(one.view, Job)))
 
     def note_strangers(self, one: Object) -> None:
         """Say which annotations look like ours and are not."""
-        known = (ANSWER,) if one.kind == "AdmissionCheck" else OF_A_JOB if one.kind in ("Job", "Workload") else ()
+        known = KNOWN.get(one.kind, ())
         for key in one.annotations:
             if key.startswith(PREFIX) and key not in known:
                 offer = f"those of a {one.kind} are {', '.join(known)}" if known else f"a {one.kind} has none"
@@ -266,6 +280,8 @@ class Reader:
         if self.guessed:
             who = listed(self.guessed)
             self.notes.append(f"no {RUN} on {who}; taken to run for {RUN_DEFAULT // 1_000_000} s")
+        if self.trusted:
+            self.notes.append(f"no {ANSWER} on AdmissionCheck {listed(self.trusted)}; taken to answer {ANSWERS[0]}")
         return Trace(
             self.setting.start,
             options(self.loaded, self.setting.seed),
@@ -310,52 +326,3 @@ def in_line(arrivals: Iterable[Arrival], start: Instant) -> list[Arrival]:
             created = Instant(one.at + position)
         found.append(replace(one, workload=replace(one.workload, created=created)))
     return found
-
-
-def plan_of(annotations: Mapping[str, str]) -> tuple[Plan, tuple[FieldError, ...]]:
-    """How a job with these annotations behaves, and what is wrong with them."""
-    errors: list[FieldError] = []
-    ready: Micros | None = None
-    if annotations.get(READY) != NEVER:
-        ready = length(annotations, READY, Micros(0), errors, f", or {NEVER}")
-    checkpoint = annotations.get(CHECKPOINT, "false")
-    if checkpoint not in ("true", "false"):
-        errors.append(invalid(f"metadata.annotations[{CHECKPOINT}]", checkpoint, 'write "true" or "false"'))
-    run = length(annotations, RUN, RUN_DEFAULT, errors)
-    return Plan(run, ready, length(annotations, STOP, Micros(0), errors), checkpoint == "true"), tuple(errors)
-
-
-def length(
-    annotations: Mapping[str, str], key: str, absent: Micros, errors: list[FieldError], other: str = ""
-) -> Micros:
-    """The length of time that an annotation gives, in seconds or as a duration."""
-    text = annotations.get(key)
-    if text is None:
-        return absent
-    try:
-        found = parse_duration(f"{text}s" if text[-1:].isdigit() else text)
-    except DurationError:
-        found = Micros(-1)
-    if found < 0:
-        errors.append(invalid(f"metadata.annotations[{key}]", text, f"write seconds, as in 90 or 1.5{other}"))
-    return found
-
-
-def arrival_of(annotations: Mapping[str, str], start: Instant) -> tuple[Instant, tuple[FieldError, ...]]:
-    """When a job comes: at the start, so long after it, or at an instant."""
-    text = annotations.get(ARRIVAL)
-    if text is None:
-        return start, ()
-    path = f"metadata.annotations[{ARRIVAL}]"
-    try:
-        offset = parse_duration(f"{text}s" if text[-1:].isdigit() else text)
-        at = Instant(start + offset)
-    except DurationError:
-        try:
-            at = parse_instant(text)
-        except (ValueError, OverflowError):
-            advice = "write the time after the start, as in 30s or 5m, or an instant, as in 2026-01-01T12:00:00Z"
-            return start, (invalid(path, text, advice),)
-    if at < start:
-        return start, (invalid(path, text, f"is before the start, {format_instant(start)}; see --start"),)
-    return at, ()

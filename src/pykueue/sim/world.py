@@ -14,7 +14,8 @@ from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Seen, Stopped, Synced, Written
 from pykueue.engine.model import Check, CheckState, PodsReady, Workload
 from pykueue.engine.world import assigned_flavors
-from pykueue.sim.trace import Arrival, Plan, Trace
+from pykueue.sim.plans import Plan
+from pykueue.sim.trace import Arrival, Trace
 
 CHECK_RETRY: Final = Seconds(60)
 """How long a check that asks for another try wants to wait for it."""

@@ -6,14 +6,12 @@ a mistake knows its path and line. Values become what JSON has; a date or `1:30`
 
 import json
 import re
-from collections.abc import Mapping
-from typing import Final, NoReturn, TypeAlias
+from typing import Final, NoReturn
 
 import yaml
 
+from pykueue.api.core import Json
 from pykueue.base.struct import Frozen
-
-Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 
 TEXT_MAX: Final = 256 * 1024
 NODES_MAX: Final = 20_000
@@ -333,8 +331,3 @@ def marked(error: yaml.MarkedYAMLError) -> str:
         f"line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1}: " if error.problem_mark else ""
     )
     return f"{where}not YAML: {printable(str(error.problem or error.context or 'unreadable'))[:200]}"
-
-
-def entries_of(value: Json) -> Mapping[str, Json]:
-    """The entries of a mapping; none where the value is something else."""
-    return value if isinstance(value, dict) else {}

@@ -7,7 +7,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pykueue.api.configtext import DEPTH_MAX, NODES_MAX, TEXT_MAX, Misread, Tree, plain_value, read_tree
+from pykueue.api.yamltext import DEPTH_MAX, NODES_MAX, TEXT_MAX, Misread, Tree, plain_value, read_tree
 
 BOMB = "a: &a [1,1,1,1,1,1,1,1,1,1]\n" + "".join(
     f"{b}: &{b} [{','.join([f'*{a}'] * 10)}]\n" for a, b in zip("abcde", "bcdef", strict=True)

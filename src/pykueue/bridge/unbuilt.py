@@ -1,0 +1,173 @@
+"""What do objects ask for that we do not do yet? One row per kind and path; whoever builds a thing deletes its row.
+
+What a Configuration asks for in vain stands in `api/unbuilt.py`.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Final
+
+import msgspec
+
+from pykueue.api.names import Annotation, CheckController, Label
+from pykueue.base.struct import Frozen
+
+TOPOLOGY: Final = "topology-aware scheduling is not supported yet"
+ELASTIC: Final = "elastic jobs are not supported yet"
+CONCURRENT: Final = "concurrent admission is not supported yet"
+MULTIKUEUE: Final = "sending workloads to other clusters, MultiKueue, is not supported yet"
+DEVICES: Final = "dynamic resource allocation is not supported yet; request the device as an extended resource instead"
+PREBUILT: Final = "Workloads that are made before their jobs are not supported yet"
+STEP: Final = re.compile(r"\[\]|\[[^]]+\]|[A-Za-z]+")
+"""One step of a path."""
+EMPTY: Final[tuple[object, ...]] = (None, "", (), [], {})
+"""What asks for nothing, whatever the field."""
+
+
+class Row(Frozen):
+    """What to tell whoever asks for a thing; with `only`, other values of the field ask for nothing."""
+
+    sentence: str
+    only: str | None = None
+
+
+def annotated(key: str) -> str:
+    """The path of an annotation."""
+    return f"metadata.annotations[{key}]"
+
+
+TEMPLATE_METADATA: Final[Mapping[str, Row]] = {
+    **{
+        annotated(key): Row(f"{TOPOLOGY}; remove the annotation")
+        for key in (
+            Annotation.REQUIRED_TOPOLOGY,
+            Annotation.PREFERRED_TOPOLOGY,
+            Annotation.UNCONSTRAINED_TOPOLOGY,
+            Annotation.SLICE_REQUIRED_TOPOLOGY,
+            Annotation.SLICE_SIZE,
+            Annotation.SLICE_REQUIRED_TOPOLOGY_CONSTRAINTS,
+            Annotation.POD_SET_GROUP,
+        )
+    },
+    annotated(Annotation.ELASTIC_JOB): Row(f"{ELASTIC}; remove the annotation", "true"),
+}
+"""Annotations that mean the same on a pod template and on the Workload around it."""
+
+UNBUILT: Final[Mapping[str, Mapping[str, Row]]] = {
+    "ResourceFlavor": {"spec.topologyName": Row(f"{TOPOLOGY}; remove it")},
+    "ClusterQueue": {
+        "spec.admissionScope.admissionMode": Row(
+            "admission fair sharing is not supported yet; remove the scope", "UsageBasedAdmissionFairSharing"
+        ),
+        "spec.concurrentAdmissionPolicy": Row(f"{CONCURRENT}; remove the policy"),
+    },
+    "AdmissionCheck": {
+        "spec.controllerName": Row(
+            f"{MULTIKUEUE}; ClusterQueues that name the check admit nothing", str(CheckController.MULTIKUEUE)
+        )
+    },
+    "Workload": {
+        **TEMPLATE_METADATA,
+        annotated(Annotation.WORKLOAD_SLICE_REPLACEMENT_FOR): Row(f"{ELASTIC}; remove the annotation"),
+        annotated(Annotation.ALLOWED_RESOURCE_FLAVORS): Row(f"{CONCURRENT}; remove the annotation"),
+        f"metadata.labels[{Label.CONCURRENT_ADMISSION_PARENT}]": Row(f"{CONCURRENT}; remove the label"),
+        "spec.podSets[].topologyRequest": Row(f"{TOPOLOGY}; remove it"),
+        "spec.preemptionGates": Row("preemption gates are not supported yet; remove them"),
+        "status.clusterName": Row(MULTIKUEUE),
+        "status.nominatedClusterNames": Row(MULTIKUEUE),
+        "status.unhealthyNodes": Row(TOPOLOGY),
+        "status.admission.podSetAssignments[].topologyAssignment": Row(TOPOLOGY),
+        "status.admission.podSetAssignments[].delayedTopologyRequest": Row(TOPOLOGY, "Pending"),
+    },
+    "PodTemplate": {
+        **TEMPLATE_METADATA,
+        "spec.resourceClaims": Row(DEVICES),
+        "spec.initContainers[].resources.claims": Row(DEVICES),
+        "spec.containers[].resources.claims": Row(DEVICES),
+    },
+    "Job": {
+        "spec.managedBy": Row(MULTIKUEUE, str(CheckController.MULTIKUEUE)),
+        f"metadata.labels[{Label.PREBUILT_WORKLOAD}]": Row(PREBUILT),
+        annotated(Annotation.PREBUILT_WORKLOAD): Row(PREBUILT),
+    },
+}
+"""What keeps an object, or whatever depends on it, from being admitted: each path with what to tell the user."""
+
+IDLE: Final[Mapping[str, Mapping[str, Row]]] = {
+    kind: {"spec.fairSharing.weight": Row("fair sharing is not built yet, so the weight has no effect")}
+    for kind in ("ClusterQueue", "LocalQueue", "Cohort")
+}
+"""What is passed over without harm, as Kueue does while the feature is off; worth a note all the same."""
+
+
+class Branch(Frozen):
+    """Rows whose paths begin alike, so that what is absent is looked for once."""
+
+    row: Row | None = None
+    branches: tuple[tuple[str, "Branch"], ...] = ()
+    """By the next step: the name of a field, `[key]` for an entry of a mapping, `[]` for each item of a list."""
+
+
+def grown(rows: Mapping[tuple[str, ...], Row]) -> Branch:
+    """The rows, by the steps of their paths, as one branch."""
+    below: dict[str, dict[tuple[str, ...], Row]] = {}
+    for steps, row in rows.items():
+        if steps:
+            below.setdefault(steps[0], {})[steps[1:]] = row
+    return Branch(rows.get(()), tuple((step, grown(rest)) for step, rest in below.items()))
+
+
+def branches(table: Mapping[str, Mapping[str, Row]]) -> Mapping[str, Branch]:
+    """A branch for each kind in a table."""
+    return {
+        kind: grown({tuple(step[0] for step in STEP.finditer(path)): row for path, row in rows.items()})
+        for kind, rows in table.items()
+    }
+
+
+UNBUILT_BRANCHES: Final = branches(UNBUILT)
+IDLE_BRANCHES: Final = branches(IDLE)
+
+
+def unbuilt(kind: str, thing: object) -> tuple[str, ...]:
+    """A sentence with its path for each thing that an object asks for and we do not do yet.
+
+    The object may be a view or a plain JSON tree.
+    """
+    return tuple(said(UNBUILT_BRANCHES.get(kind, Branch()), thing))
+
+
+def idle(kind: str, thing: object) -> tuple[str, ...]:
+    """A sentence with its path for each thing that an object sets to no effect."""
+    return tuple(said(IDLE_BRANCHES.get(kind, Branch()), thing))
+
+
+def said(branch: Branch, thing: object, place: str = "") -> Iterator[str]:
+    """The sentences of the rows that a thing at this place asks for."""
+    row = branch.row
+    if row is not None and (row.only is None or thing == row.only):
+        yield f"{place}: {row.sentence}"
+    for step, below in branch.branches:
+        if step == "[]":
+            for index, item in enumerate(thing if isinstance(thing, list | tuple) else ()):
+                yield from said(below, item, f"{place}[{index}]")
+            continue
+        found = member(thing, step.strip("[]"))
+        if found not in EMPTY:
+            yield from said(below, found, f"{place}{step}" if step[0] == "[" or not place else f"{place}.{step}")
+
+
+def member(thing: object, name: str) -> object:
+    """What a mapping, or a view, holds under the name that stands on the wire."""
+    if isinstance(thing, Mapping):
+        return thing.get(name)
+    if isinstance(thing, msgspec.Struct) and name in (fields := fields_of(type(thing))):
+        return getattr(thing, fields[name])
+    return None
+
+
+@cache
+def fields_of(view: type[msgspec.Struct]) -> Mapping[str, str]:
+    """The names of a view's fields on the wire, and what we call them."""
+    return dict(zip(view.__struct_encode_fields__, view.__struct_fields__, strict=True))

@@ -1,0 +1,93 @@
+"""How does a report look to a program? One JSON object; `docs/simulate.md` says what its fields mean."""
+
+from typing import Final
+
+from pykueue.api.core import Json
+from pykueue.base.units import MICROS, Instant, amount_text, format_instant
+from pykueue.sim.report import Line, QueueRow, Report, UseRow, WaitingRow
+
+SCHEMA: Final = "pykueue.io/simulation/v1"
+
+
+def as_json(found: Report) -> dict[str, Json]:
+    """The report as one JSON object."""
+    return {
+        "schema": SCHEMA,
+        "start": format_instant(found.start),
+        "events": [event_json(one, found.start) for one in found.lines],
+        "summary": {
+            "end": format_instant(found.end),
+            "seconds": seconds(found.end - found.start),
+            "ended": found.ended.value,
+            "queues": [queue_json(one) for one in found.queues],
+            "use": [use_json(one) for one in found.use],
+            "waiting": [waiting_json(one, found.start) for one in found.waiting],
+            "notes": list(found.notes),
+        },
+    }
+
+
+def seconds(micros: int) -> float:
+    """Microseconds as seconds."""
+    return micros / MICROS
+
+
+def event_json(one: Line, start: Instant) -> dict[str, Json]:
+    """One event."""
+    return {
+        "at": format_instant(one.at),
+        "seconds": seconds(one.at - start),
+        "workload": one.workload,
+        "name": one.name,
+        "queue": one.queue,
+        "what": one.what.value,
+        "why": one.why,
+        "helps": list(one.helps),
+        "reason": one.reason,
+        "message": one.message,
+        "by": one.by,
+    }
+
+
+def queue_json(one: QueueRow) -> dict[str, Json]:
+    """One ClusterQueue."""
+    wait = one.wait
+    return {
+        "queue": one.queue,
+        "workloads": one.workloads,
+        "admissions": one.admissions,
+        "finished": one.finished,
+        "wait_seconds": None
+        if wait is None
+        else {"mean": seconds(wait.mean), "p95": seconds(wait.p95), "max": seconds(wait.longest)},
+        "waited_seconds": seconds(one.waited),
+        "preempts": one.preempts,
+        "preempted": one.preempted,
+        "evicted": one.evicted,
+    }
+
+
+def use_json(one: UseRow) -> dict[str, Json]:
+    """One quota."""
+    share = one.tenths_of_percent
+    return {
+        "queue": one.queue,
+        "flavor": one.flavor,
+        "resource": one.resource,
+        "nominal": amount_text(one.resource, one.nominal),
+        "used_percent": None if share is None else share / 10,
+        "peak": amount_text(one.resource, one.peak),
+    }
+
+
+def waiting_json(one: WaitingRow, start: Instant) -> dict[str, Json]:
+    """One workload that has not come to its end."""
+    return {
+        "workload": one.workload,
+        "name": one.name,
+        "queue": one.queue,
+        "since_seconds": seconds(one.since - start),
+        "state": one.state,
+        "why": one.why,
+        "helps": list(one.helps),
+    }

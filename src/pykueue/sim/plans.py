@@ -1,0 +1,84 @@
+"""How does a job behave? When it arrives, how long it runs and how it stops, as its annotations say."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from pykueue.api.durations import DurationError, Micros, parse_duration
+from pykueue.api.fields import FieldError, invalid
+from pykueue.base.struct import Frozen
+from pykueue.base.units import Instant, format_instant, parse_instant
+
+PREFIX: Final = "pykueue.io/"
+RUN: Final = "pykueue.io/run-seconds"
+ARRIVAL: Final = "pykueue.io/arrival"
+READY: Final = "pykueue.io/ready-seconds"
+STOP: Final = "pykueue.io/stop-seconds"
+CHECKPOINT: Final = "pykueue.io/checkpoint"
+ANSWER: Final = "pykueue.io/check"
+OF_A_JOB: Final = (RUN, ARRIVAL, READY, STOP, CHECKPOINT)
+KNOWN: Final[Mapping[str, tuple[str, ...]]] = {"Job": OF_A_JOB, "Workload": OF_A_JOB, "AdmissionCheck": (ANSWER,)}
+"""The annotations of ours that objects of a kind may have."""
+
+ANSWERS: Final = ("ready", "pending", "retry", "rejected")
+NEVER: Final = "never"
+RUN_DEFAULT: Final = Micros(60_000_000)
+
+
+class Plan(Frozen):
+    """How a job behaves: when its pods are ready once it may start, how long it runs, how long it takes to stop."""
+
+    run: Micros = RUN_DEFAULT
+    ready: Micros | None = Micros(0)
+    """None: never."""
+    stop: Micros = Micros(0)
+    checkpoint: bool = False
+    """Whether an evicted job goes on where it was; otherwise it starts over."""
+
+
+def plan_of(annotations: Mapping[str, str]) -> tuple[Plan, tuple[FieldError, ...]]:
+    """How a job with these annotations behaves, and what is wrong with them."""
+    errors: list[FieldError] = []
+    ready: Micros | None = None
+    if annotations.get(READY) != NEVER:
+        ready = length(annotations, READY, Micros(0), errors, f", or {NEVER}")
+    checkpoint = annotations.get(CHECKPOINT, "false")
+    if checkpoint not in ("true", "false"):
+        errors.append(invalid(f"metadata.annotations[{CHECKPOINT}]", checkpoint, 'write "true" or "false"'))
+    run = length(annotations, RUN, RUN_DEFAULT, errors)
+    return Plan(run, ready, length(annotations, STOP, Micros(0), errors), checkpoint == "true"), tuple(errors)
+
+
+def length(
+    annotations: Mapping[str, str], key: str, absent: Micros, errors: list[FieldError], other: str = ""
+) -> Micros:
+    """The length of time that an annotation gives, in seconds or as a duration."""
+    text = annotations.get(key)
+    if text is None:
+        return absent
+    try:
+        found = parse_duration(f"{text}s" if text[-1:].isdigit() else text)
+    except DurationError:
+        found = Micros(-1)
+    if found < 0:
+        errors.append(invalid(f"metadata.annotations[{key}]", text, f"write seconds, as in 90 or 1.5{other}"))
+    return found
+
+
+def arrival_of(annotations: Mapping[str, str], start: Instant) -> tuple[Instant, tuple[FieldError, ...]]:
+    """When a job comes: at the start, so long after it, or at an instant."""
+    text = annotations.get(ARRIVAL)
+    if text is None:
+        return start, ()
+    path = f"metadata.annotations[{ARRIVAL}]"
+    try:
+        offset = parse_duration(f"{text}s" if text[-1:].isdigit() else text)
+        at = Instant(start + offset)
+    except DurationError:
+        try:
+            at = parse_instant(text)
+        except (ValueError, OverflowError):
+            advice = "write the time after the start, as in 30s or 5m, or an instant, as in 2026-01-01T12:00:00Z"
+            return start, (invalid(path, text, advice),)
+    if at < start:
+        return start, (invalid(path, text, f"is before the start, {format_instant(start)}; see --start"),)
+    return at, ()

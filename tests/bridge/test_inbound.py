@@ -1,0 +1,91 @@
+"""Does the engine hear what objects say, and of what it cannot do?"""
+
+import msgspec
+import pytest
+
+from pykueue.api.checks import AdmissionCheck
+from pykueue.api.core import Tree
+from pykueue.api.kueue import ClusterQueue, ResourceFlavor
+from pykueue.api.workload import Workload
+from pykueue.bridge import inbound
+from pykueue.bridge.inbound import Surroundings
+
+BOOST = "kueue.x-k8s.io/priority-boost"
+ACTIVE: Tree = {
+    "conditions": [
+        {
+            "type": "Active",
+            "status": "True",
+            "reason": "r",
+            "message": "m",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+    ]
+}
+
+
+def check(controller: str) -> AdmissionCheck:
+    tree = {"metadata": {"name": "c"}, "spec": {"controllerName": controller}, "status": ACTIVE}
+    return msgspec.convert(tree, AdmissionCheck)
+
+
+def workload(annotations: dict[str, str] | None = None, **status: object) -> Workload:
+    tree = {
+        "metadata": {"name": "w", "namespace": "n", "annotations": annotations or {}},
+        "spec": {"podSets": [{"template": {"spec": {"resourceClaims": [{"name": "gpu"}]}}}]},
+        "status": status,
+    }
+    return msgspec.json.decode(msgspec.json.encode(tree), type=Workload)
+
+
+@pytest.mark.parametrize(
+    ("controller", "active"),
+    [
+        pytest.param("x.io/y", True, id="anybody's check is as active as it says"),
+        pytest.param("kueue.x-k8s.io/multikueue", False, id="MultiKueue's never is"),
+    ],
+)
+def test_a_check_is_active(controller: str, active: bool) -> None:
+    found = inbound.check(check(controller))
+    assert (found.active, found.controller) == (active, controller)
+
+
+def test_flavors_and_queues_say_what_is_not_built() -> None:
+    flavor = msgspec.convert({"metadata": {"name": "f"}, "spec": {"topologyName": "t"}}, ResourceFlavor)
+    assert inbound.flavor(flavor).unbuilt.startswith("ResourceFlavor f: spec.topologyName: topology-aware")
+    scope = {"admissionMode": "UsageBasedAdmissionFairSharing"}
+    queue = msgspec.convert({"metadata": {"name": "q"}, "spec": {"admissionScope": scope}}, ClusterQueue)
+    assert inbound.cluster_queue(queue).unbuilt.startswith("spec.admissionScope.admissionMode: admission fair")
+
+
+def test_a_workload_says_all_that_is_not_built() -> None:
+    found = inbound.workload(workload(clusterName="far"))
+    assert [one.split(": ")[0] for one in found.unbuilt.split("; ") if ": " in one] == [
+        "status.clusterName",
+        "spec.podSets[0].template.spec.resourceClaims",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "boost"),
+    [
+        pytest.param("7", 7, id="more"),
+        pytest.param("-7", -7, id="less"),
+        pytest.param("+7", 7, id="with a sign"),
+        pytest.param("-2147483648", -(2**31), id="the least"),
+        pytest.param("0" * 5000 + "1", 1, id="very many zeros"),
+    ],
+)
+def test_a_boost_is_read(text: str, boost: int) -> None:
+    found = inbound.workload(workload({BOOST: text}), Surroundings(boosts=True))
+    assert (found.boost, found.problem) == (boost, "")
+
+
+@pytest.mark.parametrize("text", ["", "1_000", " 5", "5 ", "five", "2147483648", "9" * 5000, "\u0661", "1.5"])
+def test_a_bad_boost_is_a_problem_only_while_the_gate_is_on(text: str) -> None:
+    on = inbound.workload(workload({BOOST: text}), Surroundings(boosts=True))
+    assert on.boost == 0
+    assert on.problem.startswith(f"metadata.annotations[{BOOST}]: Invalid value: ")
+    assert "must be a valid signed integer" in on.problem
+    off = inbound.workload(workload({BOOST: text}))
+    assert (off.boost, off.problem) == (0, "")
