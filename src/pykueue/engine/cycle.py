@@ -74,7 +74,7 @@ class Entry:
         self.item = item
         self.queue = queue
         self.scene = scene
-        self.plan: Plan | None = None
+        self.plan = Plan()
         self.planner: Planner | None = None
         self.victims: tuple[Victim, ...] = ()
         self.deferred = False
@@ -92,7 +92,6 @@ class Entry:
 
     def usage(self) -> tuple[tuple[int, int], ...]:
         """What its plan would use."""
-        assert self.plan is not None, "only a planned head has a usage"
         return usage_of(self.plan.usage)
 
 
@@ -122,7 +121,7 @@ class Cycle:
             self.apply_claim(entry)
         for entry in self.entries:
             self.nominate(entry)
-        nominated = [entry for entry in self.entries if entry.plan is not None]
+        nominated = [entry for entry in self.entries if entry.outcome is None]
         for entry in sorted(nominated, key=self.order):
             self.consider(entry)
         for scene in scenes:
@@ -153,7 +152,6 @@ class Cycle:
 
     def order(self, entry: Entry) -> tuple[bool, int, int, Instant, str]:
         """The place of a nominated head among the others."""
-        assert entry.plan is not None, "only a planned head is ordered"
         return head_key(
             entry.item, borrowing=entry.plan.borrowing, promised=self.is_promised(entry), options=self.options
         )
@@ -245,7 +243,6 @@ class Cycle:
         """Whether a preemptor goes on waiting for the victims it has, and does so."""
         left = [victim for victim in claim.victims if self.holds(victim)]
         plan, scene = entry.plan, entry.scene
-        assert plan is not None, "only a planned head is considered"
         if not left or any(victim.workload.evicted is None for victim in left):
             return False
         if plan.fits and self.still_fits(entry) and self.fits_now(entry):
@@ -272,7 +269,6 @@ class Cycle:
         """Start a head, or make room for it, or say why it waits."""
         self.replan(entry)
         plan = entry.plan
-        assert plan is not None, "only a planned head is considered"
         if plan.failure is not None:
             why = Unassigned(plan.obstacles())
             entry.ends(Outcome.NO_FIT, plan.failure, why)
@@ -307,7 +303,6 @@ class Cycle:
         overlap = any(victim.item.key in scene.claimed for victim in entry.victims)
         if not overlap or not self.options.recompute_overlap:
             return
-        assert entry.plan is not None, "only a planned head has victims"
         assert entry.planner is not None, "a planned head has a planner"
         pinned = {
             (index, resource): choice.flavor
@@ -352,7 +347,6 @@ class Cycle:
         """Keep a blocked head's quota from being lent in this cycle, unless it can always be taken back."""
         # spec: CYC-3
         queue, plan = entry.queue, entry.plan
-        assert plan is not None, "only a planned head reserves"
         pending = self.world.pending[queue.name]
         insists = self.options.prioritize_preemptors and pending.preemptor is entry.item
         if queue.spec.preemption.reclaim is Policy.ANY and not insists:
@@ -379,7 +373,6 @@ class Cycle:
     def preempt(self, entry: Entry) -> None:
         """Tell the victims to leave, and keep their room for this head. It starts in a later cycle."""
         plan, item = entry.plan, entry.item
-        assert plan is not None, "only a planned head preempts"
         for victim in entry.victims:
             entry.scene.claimed[victim.item.key] = victim.item
             if victim.item.workload.evicted is None:
@@ -393,7 +386,6 @@ class Cycle:
         """Book what a head will use, in this cycle and, if so set, until it is admitted or can no longer use it."""
         if self.options.reserve_for_preemptor:
             victims = tuple(victim.item for victim in entry.victims)
-            assert entry.plan is not None, "only a planned head is promised room"
             counts = tuple(part.count for part in entry.plan.pod_sets)
             entry.item.claim = Claim(entry.usage(), victims, counts, entry.start)
         entry.scene.pledged = True
@@ -415,7 +407,6 @@ class Cycle:
     def start(self, entry: Entry) -> None:
         """Reserve quota, and admit at once when no AdmissionCheck has to speak first."""
         item, plan = entry.item, entry.plan
-        assert plan is not None, "only a planned head starts"
         blocker = self.holds_admission or self.world.blocked_by(item)
         if blocker:
             entry.ends(Outcome.CONTENDED, WaitReason.WAITING_FOR_PODS_READY, PodsNotReady(blocker))

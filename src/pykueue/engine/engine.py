@@ -61,22 +61,23 @@ class Engine:
         """What is to be done at this instant: whatever time and facts demand, then one scheduling cycle."""
         if not (self.synced and self.leading):
             return []
-        self.world.now = now
+        world = self.world
+        world.now = now
         decisions: list[Decision] = []
         self.refresh()
         while self.timers and self.timers[0][0] <= now:
             due, key = heappop(self.timers)
-            item = self.world.items.get(key)
+            item = world.items.get(key)
             if item is not None and item.timer == due:
                 item.timer = None
-                self.world.touched[key] = item
-        while self.world.touched:
-            touched, self.world.touched = self.world.touched, {}
+                world.touched[key] = item
+        while world.touched:
+            touched, world.touched = world.touched, {}
             for item in touched.values():
                 self.attend(item, decisions)
         self.redo_trees()
         self.flush()
-        trees = sorted(self.world.forest.restless, key=Tree.place)
+        trees = sorted(world.forest.restless, key=Tree.place)
         if trees:
             self.run_cycle(trees, decisions)
             for tree in trees:
@@ -93,7 +94,7 @@ class Engine:
             return world.now
         while self.timers:
             due, key = self.timers[0]
-            item = self.world.items.get(key)
+            item = world.items.get(key)
             if item is not None and item.timer == due:
                 return due
             heappop(self.timers)
@@ -102,7 +103,7 @@ class Engine:
     def refresh(self) -> None:
         """Bring the trees up to date with the edits of queues, cohorts, flavors and checks."""
         world = self.world
-        recheck, self.world.to_recheck = self.world.to_recheck, {}
+        recheck, world.to_recheck = world.to_recheck, {}
         for name in recheck:
             queue = world.forest.queues.get(name)
             if queue is None:
@@ -111,9 +112,7 @@ class Engine:
             if active != queue.active:
                 queue.active = active
                 world.forest.stale[queue] = None
-                if active:
-                    self.world.to_flush[name] = None
-                touch_members_of_queue(self.world, name)
+                touch_members_of_queue(world, name)
         if world.forest.stale:
             cut_off = {name for name, queue in world.forest.queues.items() if queue.tree is None}
             self.redo_trees()
@@ -123,10 +122,11 @@ class Engine:
 
     def redo_trees(self) -> None:
         """Redo the trees that edits touched, and try everyone in them again."""
-        for tree in self.world.forest.refresh():
+        world = self.world
+        for tree in world.forest.refresh():
             for queue in tree.queues:
-                self.world.to_flush[queue.name] = None
-                preemptor = self.world.pending[queue.name].preemptor
+                world.to_flush[queue.name] = None
+                preemptor = world.pending[queue.name].preemptor
                 if preemptor is not None:
                     # What an edit may have made impossible is planned anew.
                     preemptor.claim = None
@@ -158,7 +158,7 @@ class Engine:
         """Wake the parked workloads of every tree in which something happened; once, however much did."""
         # spec: QUE-5
         world = self.world
-        requests, self.world.to_flush = self.world.to_flush, {}
+        requests, world.to_flush = world.to_flush, {}
         trees: dict[Tree, None] = {}
         for name in requests:
             queue = world.forest.queues.get(name)
@@ -167,12 +167,12 @@ class Engine:
         for tree in trees:
             tree.touch()
             for queue in tree.queues:
-                world.pending[queue.name].flush(self.world.now, partial(world.serves, queue))
+                world.pending[queue.name].flush(world.now, partial(world.serves, queue))
 
     def run_cycle(self, trees: list[Tree], decisions: list[Decision]) -> None:
         """One cycle over the trees in which something changed, and what follows from it."""
         world = self.world
-        cycle = Cycle(world, self.world.now)
+        cycle = Cycle(world, world.now)
         cycle.run(trees)
         for decision in cycle.decisions:
             decisions.append(decision)
@@ -181,7 +181,7 @@ class Engine:
             self.attend(world.items[decision.workload], decisions)
         world.to_flush.update(dict.fromkeys(queue.name for queue in cycle.freed))
         for entry in cycle.entries:
-            self.evaluations += entry.plan is not None
+            self.evaluations += entry.planner is not None
             if entry.outcome is not None and entry.why is not None:
                 self.put_back(entry, entry.outcome, decisions)
         if world.options.retry_beside_borrowers:
@@ -215,11 +215,11 @@ class Engine:
 
     def came_round(self, entry: Entry) -> bool:
         """Whether a head's scans have tried every way to begin, or long enough, and are to start over."""
-        bookmark, plan = entry.item.bookmark, entry.plan
-        if bookmark is None or plan is None or not bookmark.pending() or bookmark.tried in entry.item.starts:
+        bookmark = entry.item.bookmark
+        if bookmark is None or not bookmark.pending() or bookmark.tried in entry.item.starts:
             return True
         flavors = {flavor for group in entry.queue.groups.values() for flavor in group.flavors}
-        return bookmark.round > len(flavors) * len(plan.pod_sets)
+        return bookmark.round > len(flavors) * len(entry.plan.pod_sets)
 
     def is_restless(self, tree: Tree) -> bool:
         """Whether another cycle over a tree could decide anything that the last one did not."""
