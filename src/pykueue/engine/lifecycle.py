@@ -133,6 +133,8 @@ def requeue(workload: Workload, world: World, now: Instant) -> Review:
 
 def when_pending(item: Item, world: World, now: Instant) -> Wait | None:
     """Why a workload cannot even be considered, or that it can again."""
+    if item.workload.on_hold:
+        return None
     found = obstacle(item, world)
     if found is not None:
         reason, why = found
@@ -155,8 +157,6 @@ def when_pending(item: Item, world: World, now: Instant) -> Wait | None:
 def obstacle(item: Item, world: World) -> tuple[WaitReason, Why] | None:
     """What keeps a pending workload out of the order, in the order in which it is told."""
     workload = item.workload
-    if workload.on_hold:
-        return None
     local = world.local_queues.get(workload.local_queue)
     name = workload.local_queue.partition("/")[2]
     if local is None or local.terminating:
