@@ -4,11 +4,13 @@ import msgspec
 import pytest
 
 from pykueue.api.checks import AdmissionCheck
-from pykueue.api.core import Tree
+from pykueue.api.codec import decode
+from pykueue.api.core import Json, Tree
 from pykueue.api.kueue import ClusterQueue, ResourceFlavor
 from pykueue.api.workload import Workload
 from pykueue.bridge import inbound
 from pykueue.bridge.inbound import Surroundings
+from pykueue.engine import model
 
 BOOST = "kueue.x-k8s.io/priority-boost"
 ACTIVE: Tree = {
@@ -89,3 +91,22 @@ def test_a_bad_boost_is_a_problem_only_while_the_gate_is_on(text: str) -> None:
     assert "must be a valid signed integer" in on.problem
     off = inbound.workload(workload({BOOST: text}))
     assert (off.boost, off.problem) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "comes_to"),
+    [
+        pytest.param("ResourceFlavor", "kueue.x-k8s.io/v1beta2", model.Flavor, id="flavor"),
+        pytest.param("Cohort", "kueue.x-k8s.io/v1beta1", model.Cohort, id="cohort of the older version"),
+        pytest.param("ClusterQueue", "kueue.x-k8s.io/v1beta1", model.ClusterQueue, id="queue of the older version"),
+        pytest.param("LocalQueue", "kueue.x-k8s.io/v1beta2", model.LocalQueue, id="local queue"),
+        pytest.param("Namespace", "v1", model.Namespace, id="namespace"),
+        pytest.param("AdmissionCheck", "kueue.x-k8s.io/v1beta2", model.Check, id="check"),
+        pytest.param("Workload", "kueue.x-k8s.io/v1beta2", model.Workload, id="workload"),
+        pytest.param("Topology", "kueue.x-k8s.io/v1beta2", type(None), id="a kind the engine is not told of"),
+    ],
+)
+def test_every_kind_comes_to_one_noun(kind: str, version: str, comes_to: type) -> None:
+    spec: dict[str, Json] = {"levels": [{"nodeLabel": "rack"}]} if kind == "Topology" else {}
+    tree: Tree = {"apiVersion": version, "kind": kind, "metadata": {"name": "x", "namespace": "ns"}, "spec": spec}
+    assert isinstance(inbound.thing(decode(tree)), comes_to)

@@ -12,8 +12,6 @@ import pytest
 
 from pykueue.api.codec import decode
 from pykueue.api.core import KubeObject
-from pykueue.api.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
-from pykueue.api.workload import Workload
 from pykueue.base.units import MICROS, UNLIMITED, Instant
 from pykueue.bridge import inbound
 from pykueue.engine import model
@@ -239,18 +237,9 @@ def view(kind: str, name: str, spec: Mapping[str, Any], **rest: Any) -> KubeObje
 
 
 def thing(seen: KubeObject) -> model.Thing:
-    match seen:
-        case ResourceFlavor():
-            return inbound.flavor(seen)
-        case Cohort():
-            return inbound.cohort(seen)
-        case ClusterQueue():
-            return inbound.cluster_queue(seen)
-        case LocalQueue():
-            return inbound.local_queue(seen)
-        case Workload():
-            return inbound.workload(seen)
-    raise AssertionError(f"no thing of the engine's comes of {type(seen).__name__}")
+    found = inbound.thing(seen)
+    assert found is not None, f"nothing of the engine's comes of {type(seen).__name__}"
+    return found
 
 
 def cluster(quantity: str | int) -> tuple[model.Thing, ...]:

@@ -15,8 +15,6 @@ import msgspec
 from msgspec.structs import replace
 
 from pykueue.api.codec import decode
-from pykueue.api.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
-from pykueue.api.workload import Workload
 from pykueue.base.units import Instant, Seconds, after, amount_text, parse_instant
 from pykueue.bridge import inbound
 from pykueue.engine import model
@@ -34,19 +32,9 @@ CHUNK = 8
 
 def thing(tree: Record) -> model.Thing:
     """An object of a recording, as the engine knows it."""
-    seen = decode(tree)
-    match seen:
-        case ResourceFlavor():
-            return inbound.flavor(seen)
-        case Cohort():
-            return inbound.cohort(seen)
-        case ClusterQueue():
-            return inbound.cluster_queue(seen)
-        case LocalQueue():
-            return inbound.local_queue(seen)
-        case Workload():
-            return inbound.workload(seen)
-    raise AssertionError(f"a recording holds no {type(seen).__name__}")
+    found = inbound.thing(decode(tree))
+    assert found is not None, f"a recording holds no {tree['kind']}"
+    return found
 
 
 class Replay:

@@ -33,6 +33,27 @@ class Surroundings(Frozen):
     """Whether a priority-boost annotation means anything: the gate PriorityBoost."""
 
 
+def thing(seen: core.KubeObject, around: Surroundings | None = None) -> model.Thing | None:
+    """What an object is to the engine; None for a kind that the engine is not told of."""
+    match seen:
+        case kueue.ResourceFlavor():
+            return flavor(seen)
+        case kueue.Cohort():
+            return cohort(seen)
+        case kueue.ClusterQueue():
+            return cluster_queue(seen)
+        case kueue.LocalQueue():
+            return local_queue(seen)
+        case core.Namespace():
+            return namespace(seen)
+        case api_checks.AdmissionCheck():
+            return check(seen)
+        case api_workload.Workload():
+            return workload(seen, around)
+        case _:
+            return None
+
+
 def instant(text: str | None) -> Instant:
     """The instant that an object names; the beginning of time when it names none."""
     return Instant(0) if text is None else parse_instant(text)
