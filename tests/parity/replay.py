@@ -138,7 +138,11 @@ def differences(record: Record, options: model.Options = KUEUE_0_19) -> Iterator
 def judge(line: bytes) -> tuple[str, str]:
     """The scenario's name, and its first difference; empty when it has none."""
     record = msgspec.json.decode(line)
-    return record["scenario"]["name"], next(differences(record), "")
+    try:
+        first = next(differences(record), "")
+    except Exception as error:  # One scenario that cannot be played must not hide how the others come out.
+        first = f"raised {type(error).__name__}: {error}"
+    return record["scenario"]["name"], first
 
 
 def judge_file(path: Path) -> list[tuple[str, str]]:

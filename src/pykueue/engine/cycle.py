@@ -108,6 +108,8 @@ class Cycle:
         """Who was started in this cycle and has to be ready before anyone else is."""
         self.freed: list[Node] = []
         """Queues whose head no longer keeps the room of its victims from others."""
+        self.kept: dict[Tree, None] = {}
+        """Trees in which room is kept for a head that was not before."""
         self.lent: dict[Tree, None] = {}
         """Trees in which a head was started on borrowed quota."""
 
@@ -209,10 +211,15 @@ class Cycle:
         entry.planner = Planner(entry.queue, item, self.world.flavors, self.world.epoch, search, self.options)
         entry.plan, entry.victims = entry.planner.best()
         self.apply_claim(entry)
-        if self.options.flavor_fungibility:
-            rounds = entry.start.round + 1 if entry.start is not None and entry.plan.resumed else 0
-            tried, generation = entry.plan.tried(), entry.queue.generation
-            item.bookmark = Bookmark(tried, generation, tree.cycle, item.shape.digest, rounds)
+        item.bookmark = self.bookmark(entry)
+
+    def bookmark(self, entry: Entry) -> Bookmark | None:
+        """Where the next scan of flavors is to go on; None when it is to begin at the first ones."""
+        if not self.options.flavor_fungibility or not entry.plan.left_flavors():
+            return None
+        rounds = entry.start.round + 1 if entry.start is not None and entry.plan.resumed else 0
+        tree, queue, shape = entry.scene.tree, entry.queue, entry.item.shape
+        return Bookmark(entry.plan.tried(), queue.generation, tree.cycle, shape.digest, rounds)
 
     def passes(self, entry: Entry) -> bool:
         """Whether a head passes the checks that come before any flavor is looked at."""
@@ -260,10 +267,12 @@ class Cycle:
         return True
 
     def lapse(self, entry: Entry, before: Claim | None) -> None:
-        """Note that room is no longer kept for a head, so that others may try for it, or for what is now used."""
+        """Note whether room is no longer kept for a head, so that others may try for it, or is kept from now on."""
         now = entry.item.claim
         if before is not None and (now is None or now.usage != before.usage):
             self.freed.append(entry.queue)
+        elif now is not None and before is None:
+            self.kept[entry.scene.tree] = None
 
     def carry_out(self, entry: Entry) -> None:
         """Start a head, or make room for it, or say why it waits."""

@@ -180,6 +180,8 @@ class Engine:
         for decision in cycle.decisions:
             self.attend(world.items[decision.workload], decisions)
         world.to_flush.update(dict.fromkeys(queue.name for queue in cycle.freed))
+        for tree in cycle.kept:
+            tree.touch()
         for entry in cycle.entries:
             self.evaluations += entry.planner is not None
             if entry.outcome is not None and entry.why is not None:
@@ -216,7 +218,7 @@ class Engine:
     def came_round(self, entry: Entry) -> bool:
         """Whether a head's scans have tried every way to begin, or long enough, and are to start over."""
         bookmark = entry.item.bookmark
-        if bookmark is None or not bookmark.pending() or bookmark.tried in entry.item.starts:
+        if bookmark is None or bookmark.tried in entry.item.starts:
             return True
         flavors = {flavor for group in entry.queue.groups.values() for flavor in group.flavors}
         return bookmark.round > len(flavors) * len(entry.plan.pod_sets)

@@ -139,6 +139,14 @@ class Plan:
         """What stands in the way of each pod set that something stands in the way of."""
         return tuple(PodSetObstacles(p.name, tuple(p.obstacles)) for p in self.pod_sets if p.obstacles)
 
+    def left_flavors(self) -> bool:
+        """Whether some scan ended before the last flavor."""
+        for pod_set in self.pod_sets:
+            for choice in pod_set.choices.values():
+                if choice.tried != -1:
+                    return True
+        return False
+
     def tried(self) -> tuple[tuple[tuple[str, int], ...], ...]:
         """How far each scan came."""
         return tuple(tuple((r, c.tried) for r, c in p.choices.items()) for p in self.pod_sets)

@@ -37,10 +37,6 @@ class Bookmark(Frozen):
     round: int = 0
     """How many scans in a row have gone on where another one ended."""
 
-    def pending(self) -> bool:
-        """Whether flavors were left untried."""
-        return any(index != -1 for pod_set in self.tried for _, index in pod_set)
-
     def start(self, pod_set: int, resource: str) -> int:
         """The index of the flavor to try first."""
         if pod_set < len(self.tried):

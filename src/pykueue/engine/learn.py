@@ -146,8 +146,7 @@ def see_workload(world: World, workload: Workload, version: int) -> None:
     """A workload is like this, unless we know better or a write of ours is still on its way."""
     item = world.items.get(workload.key)
     if item is None:
-        shape = world.shape(workload)
-        item = Item(workload, shape, queue_stamp(workload, world.options))
+        item = Item(workload, world.shape(workload), queue_stamp(workload, world.options))
         item.version = version
         world.items[workload.key] = item
         adopt(world, item, workload)
@@ -174,7 +173,7 @@ def adopt(world: World, item: Item, workload: Workload) -> None:
     if old != workload.local_queue:
         world.members.get(old, {}).pop(item.key, None)
     world.members.setdefault(workload.local_queue, {})[item.key] = item
-    shape = world.shape(workload)
+    shape = world.shape(workload, item.shape)
     if shape.pod_sets is not workload.pod_sets and shape.pod_sets == workload.pod_sets:
         # All of a shape share their pod sets, so that equal ones are stored once.
         workload = replace(workload, pod_sets=shape.pod_sets)

@@ -208,6 +208,8 @@ def when_reserved(item: Item, world: World, now: Instant) -> Review:
 def by_checks(item: Item, world: World, now: Instant) -> Decision | None:
     """A rejected check ends the workload; one that wants another try sends it back to the queue at once."""
     # spec: LIF-6
+    if not item.workload.checks:
+        return None
     checks = sorted(item.workload.checks, key=lambda check: check.name)
     rejected = [check for check in checks if check.state == "Rejected"]
     if rejected:

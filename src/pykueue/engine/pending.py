@@ -176,8 +176,7 @@ class PendingQueue:
         elif self.preemptor is item and outcome not in IMMEDIATE and self.options.forget_hopeless_preemptor:
             self.forget_preemptor()
         strict = self.strategy is Strategy.STRICT and outcome not in ASIDE
-        untried = item.bookmark is not None and item.bookmark.pending()
-        if outcome in IMMEDIATE or strict or untried:
+        if outcome in IMMEDIATE or strict or item.bookmark is not None:
             self.insert(item, now)
         elif outcome in SHARED and self.options.equivalence and self.strategy is Strategy.BEST_EFFORT:
             self.insert(item, now)
