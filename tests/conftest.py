@@ -8,7 +8,7 @@ from hypothesis import settings
 # A busy machine must not fail a test, so no profile has a deadline. The default one draws the same examples in each
 # run: a red `make check` is red for the next person too. Finding new examples is the business of the long one.
 settings.register_profile("default", deadline=None, derandomize=True, max_examples=50, database=None)
-settings.register_profile("long", deadline=None, max_examples=2_000, stateful_step_count=80, print_blob=True)
+settings.register_profile("long", deadline=None, max_examples=500, stateful_step_count=80, print_blob=True)
 settings.load_profile(os.environ.get("PYKUEUE_HYPOTHESIS", "default"))
 
 
