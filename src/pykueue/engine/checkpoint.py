@@ -59,6 +59,7 @@ class RememberedQueue(Frozen):
     preemptor: str
     preemptor_generation: int
     sticky: bool
+    aside: tuple[tuple[str, int], ...]
     parked: tuple[tuple[tuple[PodSet, ...], int, WaitReason], ...]
     """The parked classes, by pod sets and priority, and their verdicts; a class may have lost all its members."""
 
@@ -69,8 +70,10 @@ class RememberedTree(Frozen):
     root: str
     is_queue: bool
     version: int
+    news: int
     cycle: int
     restless: bool
+    strict_heads: tuple[str, ...]
     heads: tuple[str, ...]
 
 
@@ -123,7 +126,16 @@ def checkpoint(engine: Engine) -> Checkpoint:
         tuple(remembered(item, engine) for item in world.items.values()),
         tuple(remembered_queue(node, engine) for node in forest.queues.values()),
         tuple(
-            RememberedTree(t.root.name, t.root.is_queue, t.version, t.cycle, t.is_restless(), tuple(t.heads))
+            RememberedTree(
+                t.root.name,
+                t.root.is_queue,
+                t.version,
+                t.news,
+                t.cycle,
+                t.is_restless(),
+                tuple(t.strict_heads),
+                tuple(t.heads),
+            )
             for t in forest.trees
         ),
         tuple(engine.timers),
@@ -181,6 +193,7 @@ def remembered_queue(node: Node, engine: Engine) -> RememberedQueue:
         "" if pending.preemptor is None else pending.preemptor.key,
         pending.preemptor_generation,
         pending.sticky,
+        tuple(pending.aside.items()),
         tuple(parked),
     )
 
@@ -268,6 +281,7 @@ def restore_queue(engine: Engine, kept: RememberedQueue) -> None:
     pending = world.pending[kept.name]
     pending.preemptor = world.items.get(kept.preemptor)
     pending.preemptor_generation, pending.sticky = kept.preemptor_generation, kept.sticky
+    pending.aside = dict(kept.aside)
     for pod_sets, priority, verdict in kept.parked:
         group = pending.classes.setdefault(world.shape_of(pod_sets, priority), ShapeClass())
         group.parked = verdict
@@ -283,7 +297,8 @@ def restore_trees(engine: Engine, saved: Checkpoint) -> None:
         node = (forest.queues if kept.is_queue else forest.cohorts)[kept.root]
         tree = node.tree
         assert tree is not None, f"{kept.root} was the root of a tree"
-        tree.version, tree.cycle, tree.heads = kept.version, kept.cycle, list(kept.heads)
+        tree.version, tree.news, tree.cycle = kept.version, kept.news, kept.cycle
+        tree.heads, tree.strict_heads = list(kept.heads), list(kept.strict_heads)
         if kept.restless:
             forest.restless[tree] = None
         ordered[tree] = None

@@ -23,7 +23,7 @@ from pykueue.engine.decisions import (
 )
 from pykueue.engine.flavors import Plan, Planner, start_of
 from pykueue.engine.items import Bookmark, Claim, Item
-from pykueue.engine.model import Policy
+from pykueue.engine.model import Policy, Strategy
 from pykueue.engine.order import head_key
 from pykueue.engine.pending import Outcome
 from pykueue.engine.preempt import Search, Victim
@@ -36,7 +36,7 @@ from pykueue.engine.world import World
 class Scene:
     """What one tree looks like in the course of a cycle."""
 
-    __slots__ = ("admitted", "claimed", "lends", "pledged", "real", "snapshot", "tree")
+    __slots__ = ("admitted", "claimed", "keepers", "lends", "news", "pledged", "real", "snapshot", "tree")
 
     def __init__(self, tree: Tree, forest: Forest) -> None:
         self.tree = tree
@@ -48,6 +48,10 @@ class Scene:
         """Whether the snapshot shows room that is not free yet."""
         self.real: dict[str, Node] | None = None
         """The queues of the tree as they really are, with nobody gone and nothing promised; made when it matters."""
+        self.keepers: list[Node] = []
+        """Queues for whose blocked heads room is kept in this cycle."""
+        self.news = 0
+        """How much had happened in the tree before this cycle."""
         self.lends = True
         """Whether every head so far has borrowed."""
 
@@ -129,10 +133,24 @@ class Cycle:
         for scene in scenes:
             scene.snapshot.rewind(0)
 
+    def step_back(self, tree: Tree) -> None:
+        """Heads that stepped aside for a StrictFIFO head come back when that, or anything else, has changed."""
+        pendings = [self.world.pending[queue.name] for queue in tree.queues if self.world.can_admit(queue)]
+        heads = [pending.head() for pending in pendings if pending.strategy is Strategy.STRICT]
+        keys = [head.key for head in heads if head is not None]
+        if keys != tree.strict_heads:
+            tree.strict_heads = keys
+            tree.news += 1
+        for pending in pendings:
+            if pending.aside:
+                pending.step_back(tree.news, self.now)
+
     def heads(self, scene: Scene) -> list[Entry]:
         """The next workload of each ClusterQueue of a tree."""
         found = []
         tree = scene.tree
+        self.step_back(tree)
+        scene.news = tree.news
         for queue in tree.queues:
             pending = self.world.pending.get(queue.name)
             item = pending.head() if pending is not None and self.world.can_admit(queue) else None
@@ -372,6 +390,7 @@ class Cycle:
             else:
                 kept[fr] = amount
         entry.scene.snapshot.book(queue, usage_of(kept))
+        entry.scene.keepers.append(queue)
 
     def wait_for_others(self, entry: Entry) -> None:
         """It will fit when victims of other heads have left: keep its place."""

@@ -7,13 +7,13 @@ from typing import assert_never
 from pykueue.base.units import Instant
 from pykueue.engine.assume import assumed
 from pykueue.engine.cycle import Cycle, Entry
-from pykueue.engine.decisions import Decision, WaitReason
+from pykueue.engine.decisions import Decision, NoLongerFits, WaitReason
 from pykueue.engine.facts import Fact, Gone, Leading, Refused, Seen, Stopped, Synced, Written
 from pykueue.engine.flavors import start_of
 from pykueue.engine.items import Item
 from pykueue.engine.learn import confirm, lose, see, take_back, touch_members_of_queue
 from pykueue.engine.lifecycle import review, tell
-from pykueue.engine.model import Options, Policy
+from pykueue.engine.model import Options, Policy, Strategy
 from pykueue.engine.pending import SHARED, Outcome
 from pykueue.engine.places import settle
 from pykueue.engine.quota import Tree
@@ -204,10 +204,21 @@ class Engine:
             if self.came_round(entry):
                 item.bookmark = None
                 outcome = outcome if None in item.starts and not entry.replanned else Outcome.CONTENDED
-        world.pending[entry.queue.name].requeue(item, outcome, reason, world.now)
+        pending = world.pending[entry.queue.name]
+        pending.requeue(item, outcome, reason, world.now)
+        if self.is_kept_out(entry) and pending.strategy is Strategy.BEST_EFFORT:
+            pending.step_aside(item, entry.scene.news)
         if wait is not None:
             decisions.append(wait)
             self.assume(item, wait)
+
+    def is_kept_out(self, entry: Entry) -> bool:
+        """Whether a head fits but for room that is kept for heads of strict queues, which will keep it again."""
+        scene = entry.scene
+        if not self.world.options.step_aside or not isinstance(entry.why, NoLongerFits) or not scene.keepers:
+            return False
+        lasting = all(queue.spec.strategy is Strategy.STRICT for queue in scene.keepers)
+        return lasting and scene.tree.news == scene.news and entry.item.claim is None
 
     def wake_rivals(self, tree: Tree) -> None:
         """Someone has borrowed: whoever found nobody to preempt, and may preempt borrowers, looks again."""

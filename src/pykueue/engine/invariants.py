@@ -363,7 +363,8 @@ def shares_a_verdict(decision: Decision) -> bool:
 def overlooked(engine: Engine) -> Iterator[str]:
     """Every parked workload that would simply fit now; meaningful while the engine is at rest.
 
-    Room that a claim keeps for a preemptor is not there for others, so a tree with a claim is left out.
+    Room that a claim keeps for a preemptor is not there for others, so a tree with a claim is left out; so is who
+    stepped aside for the head of a strict queue.
     """
     world = engine.world
     claims = {item.queue for item in world.items.values() if item.claim is not None}
@@ -374,7 +375,12 @@ def overlooked(engine: Engine) -> Iterator[str]:
         if world.options.reserve_for_preemptor and not claims.isdisjoint(q.name for q in queue.tree.queues):
             continue
         for item, parked in pending:
-            if parked and may_be_tried(item, queue, engine) and fits_from_the_start(item, queue, engine):
+            if (
+                parked
+                and item.key not in pending.aside
+                and may_be_tried(item, queue, engine)
+                and fits_from_the_start(item, queue, engine)
+            ):
                 yield f"{item.key} is parked in queue {name}, and would fit now"
 
 

@@ -383,6 +383,8 @@ class Options(Frozen):
     """A blocked borrower above its limit reserves nothing, where Kueue would reserve a negative amount (CYC-3)."""
     partial_skips_reclaimed: bool = True
     """The search for a smaller count starts from the pods still to run (FLV-8)."""
+    step_aside: bool = True
+    """A head that only the room kept for a StrictFIFO head stands against lets the next of its queue try (QUE-2)."""
     retry_beside_borrowers: bool = True
     """An admission on borrowed quota wakes those who may preempt borrowers and had found none (QUE-5)."""
     forget_hopeless_preemptor: bool = True
@@ -398,6 +400,7 @@ KUEUE_SETTING: Final = Options(
     search_counts_pods=False,
     clamp_reserve=False,
     partial_skips_reclaimed=False,
+    step_aside=False,
     retry_beside_borrowers=False,
     forget_hopeless_preemptor=False,
     judge_every_resource=False,

@@ -89,6 +89,8 @@ class PendingQueue:
         """Those parked one by one."""
         self.resting: set[str] = set()
         """Those of them whose own history keeps them back, until it is over."""
+        self.aside: dict[str, int] = {}
+        """Those of them that stepped aside for a StrictFIFO head, and how much had happened in the tree by then."""
         self.preemptor: Item | None = None
         self.preemptor_generation = 0
         self.sticky = False
@@ -132,6 +134,7 @@ class PendingQueue:
         """Take a workload from its place, to put it elsewhere; who is the preemptor stays as it is."""
         self.parked.pop(item.key, None)
         self.resting.discard(item.key)
+        self.aside.pop(item.key, None)
         if item.entry:
             item.entry = 0
             group = self.classes[item.group]
@@ -210,6 +213,19 @@ class PendingQueue:
         self.strategy = strategy
         if strategy is Strategy.STRICT:
             self.unpark_classes()
+
+    def step_aside(self, item: Item, news: int) -> None:
+        """Let the next in line try, until something happens in the tree."""
+        self.take_out(item)
+        self.park(item)
+        self.aside[item.key] = news
+
+    def step_back(self, news: int, now: Instant) -> None:
+        """Whoever stepped aside is in line again, if something has happened since."""
+        for key in [key for key, then in self.aside.items() if then != news]:
+            item = self.parked[key]
+            self.take_out(item)
+            self.insert(item, now)
 
     def has_rested(self, item: Item, now: Instant) -> bool:
         """Whether a workload was kept back by its own history, and is no more."""

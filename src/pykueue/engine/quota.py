@@ -31,7 +31,7 @@ class Flavors:
 class Tree:
     """All that hangs together below one root; a decision in one tree cannot change one in another."""
 
-    __slots__ = ("cycle", "heads", "queues", "restless", "root", "version")
+    __slots__ = ("cycle", "heads", "news", "queues", "restless", "root", "strict_heads", "version")
 
     def __init__(self, root: "Node", restless: "dict[Tree, None]") -> None:
         self.root = root
@@ -39,6 +39,10 @@ class Tree:
         """All trees that have to be looked at again."""
         self.version = 0
         """Counts the changes that could alter a decision in this tree."""
+        self.news = 0
+        """Counts those of them that are not merely other heads."""
+        self.strict_heads: list[str] = []
+        """The heads of its StrictFIFO queues in the last cycle."""
         self.cycle = 0
         self.heads: list[str] = []
         """Who was considered in the last cycle."""
@@ -47,6 +51,7 @@ class Tree:
     def touch(self) -> None:
         """Something changed that may let a head of this tree start."""
         self.version += 1
+        self.news += 1
         self.restless[self] = None
 
     def is_restless(self) -> bool:
