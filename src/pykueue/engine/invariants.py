@@ -375,12 +375,8 @@ def overlooked(engine: Engine) -> Iterator[str]:
         if world.options.reserve_for_preemptor and not claims.isdisjoint(q.name for q in queue.tree.queues):
             continue
         for item, parked in pending:
-            if (
-                parked
-                and item.key not in pending.aside
-                and may_be_tried(item, queue, engine)
-                and fits_from_the_start(item, queue, engine)
-            ):
+            waits = parked and item.key not in pending.aside and may_be_tried(item, queue, engine)
+            if waits and fits_from_the_start(item, queue, engine):
                 yield f"{item.key} is parked in queue {name}, and would fit now"
 
 

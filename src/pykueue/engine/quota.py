@@ -399,7 +399,8 @@ class Forest:
         if self.stale or queue.tree is None:
             for fr, amount in usage:
                 queue.usage[fr] = queue.usage.get(fr, 0) + sign * amount
-            self.stale[queue] = None
+            if self.stale:
+                self.stale[queue] = None
             return
         book = take if sign > 0 else give
         for fr, amount in usage:
