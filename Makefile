@@ -32,7 +32,7 @@ lint: .venv/.stamp ## ruff: rules, then formatting
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: .venv/.stamp ## mypy --strict on src
+types: .venv/.stamp ## mypy --strict on src, tests and bench
 	$(BIN)/mypy
 
 arch: .venv/.stamp ## import-linter: imports point down, and the pure packages stay pure

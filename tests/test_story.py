@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pykueue.base.units import Instant
+from pykueue.base.units import Instant, Seconds
 from pykueue.engine.model import (
     Cohort,
     Flavor,
@@ -97,7 +97,7 @@ def test_a_flavor_is_read_from_one_line() -> None:
 
 
 def test_options_are_the_engines_with_what_is_written_on_top() -> None:
-    assert options({"pods_ready": {"timeout": 5}}).pods_ready == PodsReadyOptions(timeout=5)  # type: ignore[arg-type]  # any int
+    assert options({"pods_ready": {"timeout": 5}}).pods_ready == PodsReadyOptions(timeout=Seconds(5))
     assert options({"pods_ready": False}).pods_ready is None
     assert options({}).reserve_for_preemptor
     assert not options({"kueue": True}).reserve_for_preemptor

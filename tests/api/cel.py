@@ -194,7 +194,12 @@ def item(term: Term, index: Term) -> Term:
 
 
 def quantified(name: str, term: Term, variable: str, body: Term) -> Term:
-    decide = {"all": all, "exists": any, "exists_one": lambda found: sum(found) == 1}[name]
+    ways: dict[str, Callable[[list[bool]], bool]] = {
+        "all": all,
+        "exists": any,
+        "exists_one": lambda found: sum(found) == 1,
+    }
+    decide = ways[name]
 
     def judge(scope: Scope) -> object:
         listed = term(scope)

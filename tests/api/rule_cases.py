@@ -1,6 +1,7 @@
 """Which objects show what each rule means? One that passes everything, one that the rule refuses, and in what words."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from pykueue.api.trees import Tree
 from pykueue.base.struct import Frozen
@@ -151,12 +152,12 @@ def gated(value: str) -> dict[str, object]:
 def resized(count: int, reclaimable: int | None, given: int | None = None) -> dict[str, object]:
     """A resizable workload with quota reserved, and pods that are done with."""
     entry = assigned() if given is None else assigned(count=given)
-    done = {} if reclaimable is None else {"reclaimablePods": [{"name": "main", "count": reclaimable}]}
+    done: dict[str, Any] = {} if reclaimable is None else {"reclaimablePods": [{"name": "main", "count": reclaimable}]}
     elastic = {"kueue.x-k8s.io/elastic-job": "true"}
     return held(pod_set(count=count), annotations=elastic, admission=admission(entry), **done)
 
 
-def done(*counts: tuple[str, int]) -> dict[str, object]:
+def done(*counts: tuple[str, int]) -> dict[str, Any]:
     return {"reclaimablePods": [{"name": name, "count": count} for name, count in counts]}
 
 
@@ -211,7 +212,7 @@ def groups_cases(prefix: str, parent_field: str, parent: str) -> list[Case]:
     def of(*groups: Tree, **spec: object) -> dict[str, object]:
         return thing({"resourceGroups": list(groups), **spec})
 
-    two = [{"name": "cpu", "nominalQuota": 1}, {"name": "memory", "nominalQuota": "1Gi"}]
+    two: list[Tree] = [{"name": "cpu", "nominalQuota": 1}, {"name": "memory", "nominalQuota": "1Gi"}]
     none = f"must be nil when {parent} is empty"
     return [
         Case(
@@ -303,7 +304,7 @@ TR = "spec.podSets[0].topologyRequest"
 PSU = "status.admissionChecks[0].podSetUpdates[0]"
 TWO = (pod_set("a", 3), pod_set("b", 3))
 EITHER = "exactly one of the fields in [universal individual] must be set"
-RUNNING = {"conditions": [true("QuotaReserved"), true("Admitted")]}
+RUNNING: dict[str, Any] = {"conditions": [true("QuotaReserved"), true("Admitted")]}
 
 
 def asks(**request: object) -> dict[str, object]:

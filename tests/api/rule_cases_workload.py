@@ -6,14 +6,12 @@ from tests.api.rule_cases import (
     BOOST,
     EITHER,
     IMMUTABLE,
-    NAME,
     NEGATIVE,
     PSU,
     RUNNING,
     SLICE,
     TR,
     TWO,
-    VALUE,
     WHILE,
     Case,
     admission,
@@ -36,6 +34,7 @@ from tests.api.rule_cases import (
     was,
     workload,
 )
+from tests.api.test_labels import NAME, VALUE
 
 WPC = "kueue.x-k8s.io/workloadpriorityclass"
 PC = "scheduling.k8s.io/priorityclass"

@@ -1,6 +1,7 @@
 """Is nothing lost between the versions but what one of them cannot say?"""
 
 import copy
+from typing import Any, TypeAlias
 
 import pytest
 from hypothesis import assume, given
@@ -11,6 +12,9 @@ from pykueue.api.core import Tree
 from pykueue.api.kinds import KINDS
 from pykueue.api.schema import Node, node_of
 from pykueue.api.trees import nodes
+
+Row: TypeAlias = tuple[str, str, dict[str, object], dict[str, object]]
+"""What a row shows, a kind, and an object of it before and after."""
 
 WPC, PC = "kueue.x-k8s.io/workloadpriorityclass", "scheduling.k8s.io/priorityclass"
 
@@ -41,7 +45,7 @@ ENDLESS = placed(
 )
 CHECKS = {"admissionChecks": [{"name": "a"}, {"name": "b"}]}
 
-BOTH_WAYS = [
+BOTH_WAYS: list[Row] = [
     ("cohort", "ClusterQueue", {"spec": {"cohort": "c"}}, {"spec": {"cohortName": "c"}}),
     ("usage of a local queue", "LocalQueue", {"status": {"flavorUsage": []}}, {"status": {"flavorsUsage": []}}),
     (
@@ -84,7 +88,7 @@ BOTH_WAYS = [
     ("only the version", "ResourceFlavor", {"spec": {"nodeLabels": {}}}, {"spec": {"nodeLabels": {}}}),
     ("a kind we do not know", "Later", {"spec": {"cohort": "c"}}, {"spec": {"cohort": "c"}}),
 ]
-UPWARD = [
+UPWARD: list[Row] = [
     (
         "checks replace the strategy",
         "ClusterQueue",
@@ -153,7 +157,7 @@ UPWARD = [
     ),
     ("no domains", "Workload", placed(levels=["l"], domains=[]), placed(levels=["l"], slices=[])),
 ]
-DOWNWARD = [
+DOWNWARD: list[Row] = [
     ("concurrent admission is lost", "ClusterQueue", {"spec": {"concurrentAdmissionPolicy": {}}}, {"spec": {}}),
     ("the strategy stays", "ClusterQueue",
      {"spec": {"admissionChecksStrategy": CHECKS}}, {"spec": {"admissionChecksStrategy": CHECKS}}),
@@ -168,7 +172,7 @@ DOWNWARD = [
 ]  # fmt: skip
 
 
-def rows(*tables: list[tuple[str, str, dict[str, object], dict[str, object]]]) -> list[object]:
+def rows(*tables: list[Row]) -> list[object]:
     return [pytest.param(*row[1:], id=row[0]) for table in tables for row in table]
 
 
@@ -219,9 +223,9 @@ def valid(node: Node) -> st.SearchStrategy[object]:
     return st.sampled_from(enum) if isinstance(enum, list) else LEAVES[node.shape]
 
 
-def without_losses(tree: Tree) -> Tree:
+def without_losses(tree: Tree) -> dict[str, Any]:
     """The tree less what v1beta1 cannot say."""
-    kept = copy.deepcopy(tree)
+    kept: dict[str, Any] = copy.deepcopy(tree)
     spec, status = kept.get("spec"), kept.get("status")
     if isinstance(spec, dict):
         for name in ("concurrentAdmissionPolicy", "preemptionGates", "quotaManagement"):
@@ -245,10 +249,9 @@ VERSIONED = sorted(name for name, kind in KINDS.items() if "v1beta1" in kind.ver
 
 @given(st.data(), st.sampled_from(VERSIONED))
 def test_there_and_back_again(data: st.DataObject, name: str) -> None:
-    tree = data.draw(valid(node_of(KINDS[name].view)))
-    assert isinstance(tree, dict)
-    tree |= {"apiVersion": V1BETA2, "kind": name}
-    tree = without_losses(tree)
+    drawn = data.draw(valid(node_of(KINDS[name].view)))
+    assert isinstance(drawn, dict)
+    tree = without_losses(drawn | {"apiVersion": V1BETA2, "kind": name})
     reference = tree.get("spec", {}).get(
         "priorityClassRef", {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass"}
     )
@@ -302,8 +305,8 @@ ANY = st.recursive(
 
 
 @given(st.sampled_from(VERSIONED), ANY, ANY)
-def test_any_shape_can_be_converted(name: str, spec: object, status: object) -> None:
+def test_any_shape_can_be_converted(name: str, spec: Any, status: Any) -> None:
     for version in (V1BETA1, V1BETA2):
-        tree: Tree = {"apiVersion": version, "kind": name, "spec": spec, "status": status}  # type: ignore[dict-item]
+        tree: Tree = {"apiVersion": version, "kind": name, "spec": spec, "status": status}
         assert to_v1beta2(tree)["apiVersion"] == V1BETA2
         assert to_v1beta1(tree)["apiVersion"] == V1BETA1

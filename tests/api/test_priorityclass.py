@@ -2,13 +2,13 @@
 
 import pytest
 
-from pykueue.api.core import Tree
+from pykueue.api.core import Json, Tree
 from pykueue.api.pods import TemplateError
 from pykueue.api.priorityclass import SYSTEM, VERSION, read_priority_class
 
 
-def tree(name: str = "a", **fields: object) -> Tree:
-    return {"apiVersion": VERSION, "kind": "PriorityClass", "metadata": {"name": name}, **fields}  # type: ignore[dict-item]
+def tree(name: str = "a", **fields: Json) -> Tree:
+    return {"apiVersion": VERSION, "kind": "PriorityClass", "metadata": {"name": name}, **fields}
 
 
 def test_a_class_is_read() -> None:

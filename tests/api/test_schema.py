@@ -1,5 +1,7 @@
 """Are all mistakes of shape found, at once, whatever is sent?"""
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,11 +30,11 @@ from pykueue.api.schema import (
 from pykueue.api.workload import Workload
 
 
-def queue(**spec: object) -> dict[str, object]:
+def queue(**spec: object) -> dict[str, Any]:
     return {"spec": spec}
 
 
-def group(**changes: object) -> dict[str, object]:
+def group(**changes: object) -> dict[str, Any]:
     flavor = {"name": "f", "resources": [{"name": "cpu", "nominalQuota": 1}]}
     return queue(resourceGroups=[{"coveredResources": ["cpu"], "flavors": [flavor | changes]}])
 
@@ -282,7 +284,7 @@ def test_a_mistake_says_what_to_do(kind: type[KubeObject], tree: object, ending:
 
 
 def test_ten_thousand_groups_are_one_mistake() -> None:
-    found = problems(ClusterQueue, queue(resourceGroups=[group()["spec"]["resourceGroups"][0]] * 10_000))  # type: ignore[index]
+    found = problems(ClusterQueue, queue(resourceGroups=[group()["spec"]["resourceGroups"][0]] * 10_000))
     assert [str(error) for error in found] == ["spec.resourceGroups: Too many: 10000: must have at most 16 items"]
 
 

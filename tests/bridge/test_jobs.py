@@ -1,11 +1,12 @@
 """Is the Workload for a Job the one that Kueue would make?"""
 
 from hashlib import sha1
+from typing import Any
 
 import pytest
 
 from pykueue.api.codec import decode_as
-from pykueue.api.core import ObjectMeta, Tree
+from pykueue.api.core import Json, ObjectMeta, Tree
 from pykueue.api.fields import FieldError
 from pykueue.api.pods import Job, JobSpec, from_tree
 from pykueue.api.workload import Workload
@@ -25,7 +26,7 @@ PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
 TEMPLATE: Tree = {"spec": {"containers": [{"name": "a", "resources": {"requests": {"cpu": "1"}}}]}}
 
 
-def job(labels: dict[str, str] | None = None, annotations: dict[str, str] | None = None, **spec: object) -> Tree:
+def job(labels: dict[str, str] | None = None, annotations: dict[str, str] | None = None, **spec: Json) -> Tree:
     tree: Tree = {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -36,7 +37,7 @@ def job(labels: dict[str, str] | None = None, annotations: dict[str, str] | None
             "labels": {"kueue.x-k8s.io/queue-name": "main", **(labels or {})},
             "annotations": {**(annotations or {})},
         },
-        "spec": {"template": TEMPLATE, **spec},  # type: ignore[dict-item]
+        "spec": {"template": TEMPLATE, **spec},
     }
     return tree
 
@@ -200,7 +201,8 @@ def test_mistakes_do_not_hide_each_other() -> None:
         parallelism=-1,
     )
     assert len(refused(tree)) == 5
-    assert workload_tree(tree, from_tree(tree, Job), Place())[0]["spec"]["podSets"][0]["template"] == TEMPLATE  # type: ignore[index,call-overload]
+    found: Any = workload_tree(tree, from_tree(tree, Job), Place())[0]
+    assert found["spec"]["podSets"][0]["template"] == TEMPLATE
 
 
 def test_a_job_is_told_of_its_own_fields() -> None:

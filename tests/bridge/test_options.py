@@ -4,6 +4,7 @@ import pytest
 
 from pykueue.api.configfile import default_configuration, read_configuration
 from pykueue.api.core import LabelSelector, matches
+from pykueue.base.units import Seconds
 from pykueue.bridge.options import SWITCHES, intake, options
 from pykueue.engine.model import Options, PodsReadyOptions, Timestamp
 
@@ -32,7 +33,7 @@ def test_pods_ready_is_read_in_whole() -> None:
         "backoffMaxSeconds: 9}\n"
     )
     found = options(read_configuration(text)).pods_ready
-    assert found == PodsReadyOptions(2, None, True, Timestamp.CREATION, 5, 9, 3)  # type: ignore[arg-type]
+    assert found == PodsReadyOptions(Seconds(2), None, True, Timestamp.CREATION, Seconds(5), Seconds(9), 3)
 
 
 def test_the_recovery_timeout_is_the_timeout_unless_given() -> None:

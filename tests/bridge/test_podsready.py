@@ -3,6 +3,7 @@
 import pytest
 
 from pykueue.api.configfile import read_configuration
+from pykueue.base.units import Seconds
 from pykueue.bridge.options import options
 from pykueue.engine.model import PodsReadyOptions, Timestamp
 from tests.facts import covers
@@ -18,12 +19,12 @@ def pods_ready(text: str) -> PodsReadyOptions | None:
 @covers("KEP349-15")
 def test_the_feature_is_on_with_half_an_hour_and_blocks_nothing() -> None:
     assert pods_ready("") == PodsReadyOptions(
-        timeout=1800,
-        recovery_timeout=1800,
+        timeout=Seconds(1800),
+        recovery_timeout=Seconds(1800),
         block_admission=False,
         timestamp=Timestamp.EVICTION,
-        backoff_base=60,
-        backoff_max=3600,
+        backoff_base=Seconds(60),
+        backoff_max=Seconds(3600),
         backoff_limit=None,
     )
 

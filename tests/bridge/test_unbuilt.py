@@ -28,12 +28,9 @@ VALUES: Mapping[str, object] = {
     "spec.fairSharing.weight": "0",
 }
 """What stands at a path that wants more than a text."""
-CASES = [
-    pytest.param(kind, path, row, id=f"{kind} {path}")
-    for table in (UNBUILT, IDLE)
-    for kind, rows in table.items()
-    for path, row in rows.items()
-]
+ROWS = [(kind, path, row) for table in (UNBUILT, IDLE) for kind, rows in table.items() for path, row in rows.items()]
+CASES = [pytest.param(kind, path, row, id=f"{kind} {path}") for kind, path, row in ROWS]
+ONE_VALUE = [pytest.param(kind, path, row, id=f"{kind} {path}") for kind, path, row in ROWS if row.only is not None]
 
 
 def asking(path: str, value: object) -> object:
@@ -66,7 +63,7 @@ def test_a_row_is_told_with_its_place(kind: str, path: str, row: Row) -> None:
     assert sentence == f"{path.replace('[]', '[1]')}: {row.sentence}"
 
 
-@pytest.mark.parametrize(("kind", "path", "row"), [case for case in CASES if case.values[2].only is not None])  # type: ignore[union-attr]
+@pytest.mark.parametrize(("kind", "path", "row"), ONE_VALUE)
 def test_another_value_asks_for_nothing(kind: str, path: str, row: Row) -> None:
     other = {"Pending": "Ready", "UsageBasedAdmissionFairSharing": "NoAdmissionFairSharing"}.get(
         row.only or "", "x.io/y"

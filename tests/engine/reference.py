@@ -154,9 +154,8 @@ class Numbers:
 
     def overdrawn(self) -> Iterator[tuple[Node, Pair, int]]:
         """Every node that uses more than it may, by how much."""
-        pairs = {
-            (q.flavor, q.resource) for spec in (*self.queues.values(), *self.cohorts.values()) for q in spec.quotas
-        }
+        specs: list[ClusterQueue | Cohort] = [*self.queues.values(), *self.cohorts.values()]
+        pairs = {(quota.flavor, quota.resource) for spec in specs for quota in spec.quotas}
         pairs |= {pair for holder in self.holders for pair, _ in holder.usage}
         for node in self.nodes():
             if self.cut_off(node):

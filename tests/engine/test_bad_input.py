@@ -59,23 +59,23 @@ def says_why(engine: Engine) -> bool:
     return all(level.admission is not None or (level.waiting and level.waiting.message) for level in levels)
 
 
-def queue(nominal: int = 10, name: str = "q", **rest: object) -> model.ClusterQueue:
+def queue(nominal: int = 10, name: str = "q", **rest: Any) -> model.ClusterQueue:
     return model.ClusterQueue(
         name,
         groups=(model.ResourceGroup(("cpu",), ("spot",)),),
         quotas=(model.Quota("spot", "cpu", nominal),),
         namespaces=model.Selector(),
-        **rest,  # type: ignore[arg-type]
+        **rest,
     )
 
 
-def workload(*pod_sets: model.PodSet, name: str = "w", **rest: object) -> model.Workload:
+def workload(*pod_sets: model.PodSet, name: str = "w", **rest: Any) -> model.Workload:
     key = f"red/{name}"
-    return model.Workload(key, name, "red/q", Instant(0), pod_sets, **rest)  # type: ignore[arg-type]
+    return model.Workload(key, name, "red/q", Instant(0), pod_sets, **rest)
 
 
-def pods(count: int = 1, cpu: int = 1, name: str = "main", **rest: object) -> model.PodSet:
-    return model.PodSet(name, count, (("cpu", cpu),), **rest)  # type: ignore[arg-type]
+def pods(count: int = 1, cpu: int = 1, name: str = "main", **rest: Any) -> model.PodSet:
+    return model.PodSet(name, count, (("cpu", cpu),), **rest)
 
 
 LOCAL = model.LocalQueue("red/q", "q")

@@ -1,6 +1,7 @@
 """Does the front door keep its word: levels in, decisions out, nothing twice, nothing early, nothing forgotten?"""
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import pytest
@@ -41,14 +42,14 @@ TIMEOUT = Seconds(1800)
 CYCLES_MAX = 50
 
 
-def queue(name: str = "q", nominal: int = 4, cohort: str = "", **rest: object) -> ClusterQueue:
+def queue(name: str = "q", nominal: int = 4, cohort: str = "", **rest: Any) -> ClusterQueue:
     groups, quotas = (ResourceGroup(("cpu",), ("spot",)),), (Quota("spot", "cpu", nominal),)
-    return ClusterQueue(name, cohort, groups, quotas, namespaces=Selector(), **rest)  # type: ignore[arg-type]
+    return ClusterQueue(name, cohort, groups, quotas, namespaces=Selector(), **rest)
 
 
-def workload(name: str = "w", cpu: int = 4, local: str = "q", created: int = 0, **rest: object) -> Workload:
+def workload(name: str = "w", cpu: int = 4, local: str = "q", created: int = 0, **rest: Any) -> Workload:
     pods = (PodSet("main", 1, (("cpu", cpu),)),)
-    return Workload(f"red/{name}", name, f"red/{local}", Instant(created), pods, **rest)  # type: ignore[arg-type]
+    return Workload(f"red/{name}", name, f"red/{local}", Instant(created), pods, **rest)
 
 
 CLUSTER: tuple[Thing, ...] = (Namespace("red"), Flavor("spot"), queue(), LocalQueue("red/q", "q"))

@@ -194,7 +194,7 @@ def test_that_preemption_is_no_help_is_said() -> None:
 
 
 def test_the_nearest_obstacles_come_first_and_the_rest_is_counted() -> None:
-    found = (
+    found: tuple[Obstacle, ...] = (
         Mismatch("m"),
         Short("far", "cpu", 9000),
         OverCapacity("o", "cpu", 0, 5000, 4000),

@@ -1,5 +1,7 @@
 """Does each comparison put first whom the specification puts first?"""
 
+from typing import Any
+
 import pytest
 
 from pykueue.base.units import MICROS, Instant
@@ -12,8 +14,8 @@ from pykueue.engine.world import World
 CREATED, LATER, NOW = Instant(5 * MICROS), Instant(9 * MICROS), Instant(20 * MICROS)
 
 
-def workload(name: str = "w", created: Instant = CREATED, priority: int = 0, **rest: object) -> Workload:
-    return Workload(f"default/{name}", name, "default/queue", created, priority=priority, **rest)  # type: ignore[arg-type]
+def workload(name: str = "w", created: Instant = CREATED, priority: int = 0, **rest: Any) -> Workload:
+    return Workload(f"default/{name}", name, "default/queue", created, priority=priority, **rest)
 
 
 def item(seen: Workload, queue: str = "ours", options: Options | None = None) -> Item:

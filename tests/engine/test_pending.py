@@ -1,5 +1,7 @@
 """Is the right workload next, is who cannot start set aside, and does every event wake whom it may help?"""
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -27,9 +29,9 @@ class Desk:
         self.queue.restrategize(strategy)
         self.items: dict[str, Item] = {}
 
-    def put(self, name: str, cpu: int = 1, created: int = 0, priority: int = 0, **rest: object) -> Item:
+    def put(self, name: str, cpu: int = 1, created: int = 0, priority: int = 0, **rest: Any) -> Item:
         pods = (PodSet("main", 1, (("cpu", cpu),)),)
-        seen = Workload(f"red/{name}", name, "red/q", Instant(created), pods, priority, **rest)  # type: ignore[arg-type]
+        seen = Workload(f"red/{name}", name, "red/q", Instant(created), pods, priority, **rest)
         item = Item(seen, self.world.shape(seen), queue_stamp(seen, self.options))
         self.queue.insert(item, NOW)
         self.items[name] = item

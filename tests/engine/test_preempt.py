@@ -10,6 +10,7 @@ quota, so what one victim's leaving forbids depends on the order, and the search
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from pykueue.base.units import Instant
 from pykueue.engine.decisions import PreemptionReason
@@ -72,7 +73,7 @@ class Scene:
 
 
 def queue(name: str, nominal: int, cohort: str = "all", **policies: Policy) -> ClusterQueue:
-    return ClusterQueue(name, cohort, quotas=(Quota(*CPU, nominal),), preemption=Preemption(**policies))
+    return ClusterQueue(name, cohort, quotas=(Quota(*CPU, nominal),), preemption=replace(Preemption(), **policies))
 
 
 def holder(key: str, queue: str, amount: int, priority: int = 0, stamp: int = 0) -> Holder:

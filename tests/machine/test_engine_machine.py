@@ -4,7 +4,7 @@ The machine plays the cluster: it holds the objects, edits them, stores the engi
 lets time pass. All that it says is kept, and said again to a second engine at the end: that must decide the same.
 """
 
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from hypothesis import strategies as st
@@ -15,7 +15,7 @@ from pykueue.base.units import MICROS, Instant, Seconds
 from pykueue.engine.assume import after
 from pykueue.engine.decisions import Admit, Decision, Evict, Reserve
 from pykueue.engine.engine import Engine
-from pykueue.engine.facts import Fact, Gone, Leading, Refused, Seen, Stopped, Synced, Written
+from pykueue.engine.facts import Fact, Gone, Kind, Leading, Refused, Seen, Stopped, Synced, Written
 from pykueue.engine.invariants import at_rest, broken, over_quota, overlooked
 from pykueue.engine.items import Place
 from pykueue.engine.model import (
@@ -143,8 +143,8 @@ class EngineMachine(RuleBasedStateMachine):
             self.stranded, self.preempted = True, {}
         thing = data.draw(CHANGES[kind])
         if gone:
-            name = thing.key if isinstance(thing, LocalQueue) else thing.name
-            self.tell(Gone(type(thing).__name__, name))
+            name = thing.key if isinstance(thing, LocalQueue | Workload) else thing.name
+            self.tell(Gone(cast(Kind, type(thing).__name__), name))
         else:
             self.see(thing)
 

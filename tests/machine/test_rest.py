@@ -75,7 +75,7 @@ def started_afresh(story: Story) -> list[Decision]:
     engine.observe(Synced())
     for _ in range(CYCLES):
         decisions = engine.decide(story.now)
-        started = [decision for decision in decisions if isinstance(decision, Admit | Reserve)]
+        started: list[Decision] = [decision for decision in decisions if isinstance(decision, Admit | Reserve)]
         if started:
             return started
         for decision in decisions:

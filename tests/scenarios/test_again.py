@@ -1,7 +1,7 @@
 """Do stories come out the same whatever happens to us? Restarts, refused writes, and the journal, over every story."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
@@ -12,16 +12,23 @@ from pykueue.engine.journal import Recorder
 from pykueue.engine.journal import replay as replayed
 from pykueue.engine.model import Workload
 from tests.story import Story
-from tests.storyfile import Told, begin, stories, story_files, take
+from tests.storyfile import Told, Tree, begin, stories, story_files, take
 
 ALL = [pytest.param(told, id=f"{told.path.stem}:{told.name}") for path in story_files() for told in stories(path)]
-LIVES = [p for p in ALL if p.id is not None and p.id.split(":")[0] in {"lifecycle", "podsready", "requeue", "checks"}]
+LIVES = [
+    p for p in ALL if isinstance(p.id, str) and p.id.split(":")[0] in {"lifecycle", "podsready", "requeue", "checks"}
+]
 """Stories of the lives of workloads, which no restart and no refusal may change."""
+
+
+def steps(told: Told) -> list[Tree]:
+    """What happens in a story, in order."""
+    return cast(list[Tree], told.tree["steps"])
 
 
 def interruptible(told: Told) -> bool:
     """Whether a story can be interrupted at any step: it leaves no write on its way, and its leadership alone."""
-    words = str(told.tree["steps"])
+    words = str(steps(told))
     return not any(word in words for word in ("delay", "leading", "'cycles'", "restart", "refuse", "unsynced"))
 
 
@@ -29,7 +36,7 @@ def decided(told: Told, restart_before: int | None = None) -> list[str]:
     """What a story decides beside waits, in order; perhaps with a restart before one of its steps."""
     story = begin(told.tree)
     lines = []
-    for index, step in enumerate(told.tree["steps"]):
+    for index, step in enumerate(steps(told)):
         if index == restart_before:
             story.do("restart")
             story.decide()
@@ -42,14 +49,14 @@ def decided(told: Told, restart_before: int | None = None) -> list[str]:
 def test_a_restart_changes_no_life(told: Told) -> None:
     if interruptible(told):
         undisturbed = decided(told)
-        for index in range(1, len(told.tree["steps"])):
+        for index in range(1, len(steps(told))):
             assert decided(told, restart_before=index) == undisturbed, f"a restart before step {index + 1} changes it"
 
 
 def end(told: Told, refused: int | None = None) -> dict[str, Workload]:
     """How a story leaves its workloads, but for what was last said of them; perhaps with writes refused in one step."""
     story = begin(told.tree)
-    for index, step in enumerate(told.tree["steps"]):
+    for index, step in enumerate(steps(told)):
         if index == refused:
             story.do(*(f"refuse {key.removeprefix('ns/')}" for key in story.workloads()))
         take(story, step)
@@ -62,7 +69,7 @@ def end(told: Told, refused: int | None = None) -> dict[str, Workload]:
 def test_refused_writes_change_no_end(told: Told) -> None:
     if interruptible(told):
         undisturbed = end(told)
-        for index in range(1, len(told.tree["steps"])):
+        for index in range(1, len(steps(told))):
             assert end(told, refused=index) == undisturbed, f"writes refused in step {index + 1} change it"
 
 
@@ -82,7 +89,7 @@ def test_a_journal_replays_to_the_byte(told: Told, monkeypatch: pytest.MonkeyPat
     lines: list[bytes] = []
     monkeypatch.setattr("tests.story.Engine", lambda options: Recording(Engine(options), lines))
     story = begin(told.tree)
-    for step in told.tree["steps"]:
+    for step in steps(told):
         take(story, step)
         recording: Any = story.engine
         recording.recorder.put(checkpoint(recording.engine))
@@ -93,7 +100,7 @@ def test_a_checkpoint_of_what_was_restored_is_the_same() -> None:
     for path in story_files():
         for told in stories(path):
             story: Story = begin(told.tree)
-            for step in told.tree["steps"]:
+            for step in steps(told):
                 take(story, step)
                 saved = checkpoint(story.engine)
                 assert checkpoint(restore(saved)) == saved, f"{Path(path).stem}: {told.name}"

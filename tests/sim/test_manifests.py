@@ -148,7 +148,9 @@ def test_an_older_version_is_converted_and_judged() -> None:
     old = queue(cohort="c").replace("v1beta2", "v1beta1")
     found, errors = objects(documents("f", old.encode())[0], GATES)
     assert errors == []
-    assert found[0].tree["spec"]["cohortName"] == "c"  # type: ignore[index,call-overload]
+    spec = found[0].tree["spec"]
+    assert isinstance(spec, dict)
+    assert spec["cohortName"] == "c"
     assert mistakes(queue(cohort="c"))[0].endswith("spec.cohort: unknown field; did you mean cohortName?")
     newer = queue(cohortName="c").replace("v1beta2", "v1beta1")
     assert mistakes(newer)[0].endswith("spec.cohortName: unknown field; did you mean cohort?")

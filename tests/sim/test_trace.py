@@ -2,6 +2,7 @@
 
 import json
 import re
+from typing import Any
 
 import msgspec
 import pytest
@@ -9,6 +10,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pykueue.api.durations import Micros
 from pykueue.engine import model
 from pykueue.sim.plans import Plan
 from pykueue.sim.report import report
@@ -42,7 +44,7 @@ def test_without_annotations_a_job_runs_a_minute_and_a_note_says_so() -> None:
 
 def test_annotations_are_the_plan() -> None:
     found = only_job(job("a", run_seconds="1.5", ready_seconds="2m", stop_seconds=3, checkpoint="true", arrival="1h"))
-    assert found.plan == Plan(1_500_000, 120_000_000, 3_000_000, True)  # type: ignore[arg-type]
+    assert found.plan == Plan(Micros(1_500_000), Micros(120_000_000), Micros(3_000_000), True)
     assert found.at == START + 3_600_000_000
 
 
@@ -144,7 +146,9 @@ def test_namespaces_exist_and_have_their_label() -> None:
 
 
 def test_a_configuration_may_be_among_the_manifests_but_only_one() -> None:
-    assert traced(configuration("waitForPodsReady: {timeout: 7s}\n")).options.pods_ready.timeout == 7  # type: ignore[union-attr]
+    pods_ready = traced(configuration("waitForPodsReady: {timeout: 7s}\n")).options.pods_ready
+    assert pods_ready is not None
+    assert pods_ready.timeout == 7
     again = ("c.yaml", configuration("").removeprefix("---\n").encode())
     assert "a second Configuration beside c.yaml" in mistakes(configuration(""), configuration=again)[0]
 
@@ -396,7 +400,17 @@ TEXTS = (
     "retry",
     "high",
 )
-OTHERS = (None, True, [], {}, [None], ["cpu"], {"cpu": "-1"}, {"cpu": "1e30"}, "9999-12-31T23:59:59Z")
+OTHERS: tuple[object, ...] = (
+    None,
+    True,
+    [],
+    {},
+    [None],
+    ["cpu"],
+    {"cpu": "-1"},
+    {"cpu": "1e30"},
+    "9999-12-31T23:59:59Z",
+)
 ODD = st.sampled_from((*NUMBERS, *TEXTS, *OTHERS))
 
 
@@ -423,10 +437,10 @@ def edited(tree: object, path: tuple[object, ...], value: object) -> object:
 def test_whatever_is_wrong_is_told_or_simulated_but_never_a_crash(
     edits: list[tuple[tuple[object, ...], object]],
 ) -> None:
-    trees: object = BASE
+    trees: Any = BASE
     for path, value in edits:
         trees = edited(trees, path, value)
-    raw = b"".join(b"\n---\n" + json.dumps(tree).encode() for tree in trees)  # type: ignore[attr-defined]
+    raw = b"".join(b"\n---\n" + json.dumps(tree).encode() for tree in trees)
     try:
         trace = read([("f.yaml", raw)])
     except Invalid as error:
