@@ -4,7 +4,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from pykueue.base.units import Instant, Seconds
+from pykueue.base.units import MICROS, Instant, Seconds
 from pykueue.engine.decisions import (
     Admit,
     Deactivate,
@@ -18,7 +18,6 @@ from pykueue.engine.decisions import (
     Wait,
 )
 from pykueue.engine.items import Item
-from pykueue.engine.lifecycle import run_time
 from pykueue.engine.model import (
     CheckState,
     DeactivationTarget,
@@ -86,7 +85,9 @@ def past_run(workload: Workload, now: Instant) -> Seconds:
     spent = f"{EvictionReason.DEACTIVATED}DueTo{DeactivationCause.MAX_RUN}"
     if workload.evicted is not None and workload.evicted.reason == spent:
         return Seconds(0)
-    return run_time(workload, now)
+    if workload.admitted_at is None:
+        return workload.past_run
+    return Seconds(workload.past_run + (now - workload.admitted_at) // MICROS)
 
 
 def evicted(workload: Workload, decision: Evict) -> Workload:

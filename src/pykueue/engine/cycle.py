@@ -27,10 +27,10 @@ from pykueue.engine.model import Policy, Strategy
 from pykueue.engine.order import head_key
 from pykueue.engine.pending import Outcome
 from pykueue.engine.preempt import Search, Victim
-from pykueue.engine.quota import Forest, Node, Tree, path, usage_of
-from pykueue.engine.snapshot import Snapshot, book, fits
+from pykueue.engine.quota import Forest, Node, Tree, book, path, usage_of
+from pykueue.engine.snapshot import Snapshot, fits
 from pykueue.engine.wording import preempted
-from pykueue.engine.world import World
+from pykueue.engine.world import World, has_failed_check
 
 
 class Scene:
@@ -131,7 +131,7 @@ class Cycle:
         for entry in sorted(nominated, key=self.order):
             self.consider(entry)
         for scene in scenes:
-            scene.snapshot.rewind(0)
+            scene.snapshot.rewind()
 
     def step_back(self, tree: Tree) -> None:
         """Heads that stepped aside for a StrictFIFO head come back when that, or anything else, has changed."""
@@ -242,7 +242,7 @@ class Cycle:
     def passes(self, entry: Entry) -> bool:
         """Whether a head passes the checks that come before any flavor is looked at."""
         workload = entry.item.workload
-        if any(check.state in ("Retry", "Rejected") for check in workload.checks):
+        if has_failed_check(workload):
             entry.ends(Outcome.INVALID, WaitReason.PENDING_EVALUATION, FailedChecks())
             return False
         why = self.world.refusal(entry.queue, workload)
@@ -452,8 +452,5 @@ class Cycle:
         self.holds_admission = item.key if options is not None and options.block_admission else ""
         admission = plan.admission(entry.queue.name)
         flavors = {choice.flavor for part in plan.pod_sets for choice in part.choices.values()}
-        states = {check.name: check.state for check in item.workload.checks}
-        required = self.world.required_checks(entry.queue, flavors)
-        ready = all(states.get(check) == "Ready" for check in required)
-        decide = Admit if ready else Reserve
+        decide = Admit if self.world.has_passed(entry.queue, item.workload, flavors) else Reserve
         self.decisions.append(decide(item.key, admission, plan.borrowing, self.now))

@@ -19,7 +19,7 @@ from pykueue.engine.places import is_admissible
 from pykueue.engine.preempt import Search
 from pykueue.engine.quota import Forest, Node, root_of
 from pykueue.engine.snapshot import Snapshot
-from pykueue.engine.world import World, held
+from pykueue.engine.world import World, has_failed_check, held
 
 Amounts = dict[int, int]
 
@@ -58,7 +58,7 @@ def edges(engine: Engine) -> Iterator[str]:
         actual = "" if node.parent is None else node.parent.name
         if wanted != actual:
             yield f"{title(node)} hangs under {actual!r}, and its spec says {wanted!r}"
-        if node.parent is not None and node not in node.parent.children.values():
+        if node.parent is not None and node not in node.parent.children:
             yield f"{title(node)} is no child of its cohort {actual}"
         root = root_of(node)
         if root is None:
@@ -119,7 +119,7 @@ def counted(node: Node, world: World, into: dict[Node, Count]) -> Count:
     count = into[node] = Count()
     quotas = quotas_by_spec(node)
     count.subtree = {flavors.id(quota.flavor, quota.resource): quota.nominal for quota in quotas}
-    for child in node.children.values():
+    for child in node.children:
         if child.tree is not node.tree:
             # Nested too deep; that it should be so is for `edges` to say.
             continue
@@ -176,7 +176,7 @@ def over_quota(engine: Engine) -> Iterator[str]:
         waiting = [tree.root]
         while waiting:
             node = waiting.pop()
-            waiting.extend(child for child in node.children.values() if child.tree is tree)
+            waiting.extend(child for child in node.children if child.tree is tree)
             for fr, used in node.usage.items():
                 limit = 0 if node.parent is None else node.borrow.get(fr)
                 if limit is None:
@@ -386,7 +386,7 @@ def may_be_tried(item: Item, queue: Node, engine: Engine) -> bool:
     return (
         backoff_over(workload, engine.world.now)
         and world.serves(queue, workload.namespace)
-        and not any(check.state in ("Retry", "Rejected") for check in workload.checks)
+        and not has_failed_check(workload)
         and not (workload.problem or workload.unbuilt)
         and not world.blocked_by(item)
     )

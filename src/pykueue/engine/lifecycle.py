@@ -34,7 +34,7 @@ from pykueue.engine.items import Item
 from pykueue.engine.model import CheckState, ClusterQueue, LocalQueue, PodsReadyOptions, StopPolicy, Workload
 from pykueue.engine.quota import Node
 from pykueue.engine.wording import message
-from pykueue.engine.world import World, assigned_flavors, readiness, seconds_between
+from pykueue.engine.world import World, assigned_flavors, has_failed_check, readiness
 
 DEACTIVATED = "The workload is deactivated"
 AT_ONCE = frozenset({EvictionReason.PREEMPTED, "NodeFailures"})
@@ -174,8 +174,7 @@ def obstacle(item: Item, world: World) -> tuple[WaitReason, Why] | None:
     if not world.options.observability:
         return (WaitReason.GATED, GatedBy(gates)) if gates else None
     # What its checks said comes first in a cycle too; telling both in turn would never end.
-    failed = any(check.state in ("Retry", "Rejected") for check in workload.checks)
-    refused = None if failed else world.refusal(queue, workload)
+    refused = None if has_failed_check(workload) else world.refusal(queue, workload)
     if refused is not None:
         return WaitReason.MISCONFIGURED, refused
     if gates:
@@ -280,9 +279,7 @@ def by_admission(item: Item, world: World, now: Instant) -> Decision | None:
     queue = world.forest.queues.get(item.queue)
     if workload.admitted_at is not None or workload.admission is None or queue is None:
         return None
-    states = {check.name: check.state for check in workload.checks}
-    required = world.required_checks(queue, assigned_flavors(workload))
-    if all(states.get(check) == "Ready" for check in required):
+    if world.has_passed(queue, workload, assigned_flavors(workload)):
         return Admit(item.key, workload.admission, 0, now, reserved_before=True)
     return None
 
@@ -347,13 +344,6 @@ def by_run_time(workload: Workload, world: World, now: Instant) -> Review:
     if now < due:
         return Review(look_again=due)
     return Review(Deactivate(workload.key, DeactivationCause.MAX_RUN, "exceeding the maximum execution time", now))
-
-
-def run_time(workload: Workload, now: Instant) -> Seconds:
-    """How long a workload has run in all, once its present attempt has ended."""
-    if workload.admitted_at is None:
-        return workload.past_run
-    return Seconds(workload.past_run + seconds_between(workload.admitted_at, now))
 
 
 def tell(item: Item, world: World, reason: WaitReason, why: Why, now: Instant) -> Wait | None:

@@ -29,8 +29,8 @@ class Outcome(Enum):
 
 SHARED = frozenset({Outcome.NO_FIT, Outcome.NO_VICTIMS})
 """Outcomes that hold for every workload of the same shape."""
-ASIDE = frozenset({Outcome.NAMESPACE_MISMATCH, Outcome.UNSUPPORTED})
-"""Outcomes for which even the head of a strict queue steps aside."""
+PARKED_ANYHOW = frozenset({Outcome.NAMESPACE_MISMATCH, Outcome.UNSUPPORTED})
+"""Outcomes for which even the head of a strict queue is parked."""
 IMMEDIATE = frozenset({Outcome.PENDING_PREEMPTION, Outcome.CONTENDED})
 """Outcomes after which a workload is tried again in the next cycle."""
 
@@ -96,8 +96,9 @@ class PendingQueue:
         self.sticky = False
 
     def insert(self, item: Item, now: Instant) -> None:
-        """Put a pending workload where it belongs. The one placement rule, also after a restart."""
+        """Put a pending workload where it belongs, wherever it was. The one placement rule, also after a restart."""
         # spec: QUE-1
+        self.take_out(item)
         if not backoff_over(item.workload, now):
             self.park(item)
             self.resting.add(item.key)
@@ -119,9 +120,9 @@ class PendingQueue:
             heappush(self.front, (key, entry, group))
 
     def park(self, item: Item) -> None:
-        """Set one workload aside until something wakes it."""
+        """Set one workload aside, wherever it was, until something wakes it."""
+        self.take_out(item)
         item.place = Place.PARKED
-        item.entry = 0
         self.parked[item.key] = item
 
     def remove(self, item: Item) -> None:
@@ -131,7 +132,7 @@ class PendingQueue:
             self.forget_preemptor()
 
     def take_out(self, item: Item) -> None:
-        """Take a workload from its place, to put it elsewhere; who is the preemptor stays as it is."""
+        """Take a workload from its place, if it has one; who is the preemptor stays as it is."""
         self.parked.pop(item.key, None)
         self.resting.discard(item.key)
         self.aside.pop(item.key, None)
@@ -173,12 +174,11 @@ class PendingQueue:
     def requeue(self, item: Item, outcome: Outcome, reason: WaitReason, now: Instant) -> None:
         """Put an evaluated workload back: to the order, or aside, alone or with its whole class."""
         # spec: QUE-2
-        self.take_out(item)
         if outcome is Outcome.PENDING_PREEMPTION:
             self.remember_preemptor(item)
         elif self.preemptor is item and outcome not in IMMEDIATE and self.options.forget_hopeless_preemptor:
             self.forget_preemptor()
-        strict = self.strategy is Strategy.STRICT and outcome not in ASIDE
+        strict = self.strategy is Strategy.STRICT and outcome not in PARKED_ANYHOW
         if outcome in IMMEDIATE or strict or item.bookmark is not None:
             self.insert(item, now)
         elif outcome in SHARED and self.options.equivalence and self.strategy is Strategy.BEST_EFFORT:
@@ -194,7 +194,6 @@ class PendingQueue:
         self.unpark_classes()
         for item in list(self.parked.values()):
             if backoff_over(item.workload, now) and serves(item.workload.namespace):
-                self.take_out(item)
                 self.insert(item, now)
 
     def unpark_classes(self) -> None:
@@ -216,16 +215,13 @@ class PendingQueue:
 
     def step_aside(self, item: Item, news: int) -> None:
         """Let the next in line try, until something happens in the tree."""
-        self.take_out(item)
         self.park(item)
         self.aside[item.key] = news
 
     def step_back(self, news: int, now: Instant) -> None:
         """Whoever stepped aside is in line again, if something has happened since."""
         for key in [key for key, then in self.aside.items() if then != news]:
-            item = self.parked[key]
-            self.take_out(item)
-            self.insert(item, now)
+            self.insert(self.parked[key], now)
 
     def has_rested(self, item: Item, now: Instant) -> bool:
         """Whether a workload was kept back by its own history, and is no more."""

@@ -19,11 +19,11 @@ def settle(world: World, item: Item) -> None:
         item.shape = shape
         item.priority = item.shape.priority
         item.stamp = queue_stamp(workload, world.options)
-    holds = workload.admission is not None and workload.active and not workload.finished
+    admission = workload.admission if workload.active and not workload.finished else None
     world.homeless.pop(item.key, None)
-    if holds and workload.admission is not None and workload.admission.queue in world.forest.queues:
-        place_holder(world, item, before)
-    elif holds:
+    if admission is not None and admission.queue in world.forest.queues:
+        place_holder(world, item, before, admission.queue)
+    elif admission is not None:
         leave_place(world, item)
         world.homeless[item.key] = item
     elif is_admissible(world, workload) and world.queue_of(workload) in world.pending:
@@ -51,12 +51,9 @@ def is_admissible(world: World, workload: Workload) -> bool:
     )
 
 
-def place_holder(world: World, item: Item, before: Workload | None) -> None:
-    """A workload holds quota."""
-    workload = item.workload
-    assert workload.admission is not None, "a holder has an admission"
-    name = workload.admission.queue
-    queue = world.forest.queues[name]
+def place_holder(world: World, item: Item, before: Workload | None, name: str) -> None:
+    """A workload holds quota in this ClusterQueue."""
+    workload, queue = item.workload, world.forest.queues[name]
     here = item.place is Place.HOLDING and item.queue == name
     if here and before is workload:
         return
@@ -88,9 +85,7 @@ def place_pending(world: World, item: Item, before: Workload | None) -> None:
     here = item.place in (Place.QUEUED, Place.PARKED) and item.queue == name
     changed = before is None or changes_evaluation(before, workload, world.options)
     if not here or changed or pending.has_rested(item, world.now):
-        if here:
-            pending.take_out(item)
-        else:
+        if not here:
             leave_place(world, item)
             item.queue = name
         pending.insert(item, world.now)
@@ -103,7 +98,6 @@ def place_pending(world: World, item: Item, before: Workload | None) -> None:
             tree.restless[tree] = None
     if pending.parked_with_class(item) is not None and not world.serves(world.forest.queues[name], workload.namespace):
         # Its class will be woken for reasons that cannot help it.
-        pending.take_out(item)
         pending.park(item)
 
 

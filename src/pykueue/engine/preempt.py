@@ -159,30 +159,31 @@ class Search:
         self, candidates: list[Candidate], requests: Requests, frs: frozenset[int], *, borrow: bool
     ) -> tuple[Victim, ...]:
         """Let candidates leave one by one until the requests fit, then let back whoever need not have left."""
-        snapshot = self.snapshot
-        before, mark = set(snapshot.gone), snapshot.mark()
-        chosen: list[Candidate] = []
-        enough = False
-        for candidate in candidates:
-            if self.protected(candidate, frs, borrow=borrow):
-                continue
-            snapshot.leave(candidate.item)
-            chosen.append(candidate)
-            if self.fits(requests, borrow=borrow):
-                enough = True
-                break
-        if enough:
+        with self.snapshot.scratch():
+            chosen = self.enough(candidates, requests, frs, borrow=borrow)
             # spec: PRE-5
             for index in range(len(chosen) - 2, -1, -1):
-                snapshot.come_back(chosen[index].item)
+                self.snapshot.come_back(chosen[index].item)
                 if self.fits(requests, borrow=borrow):
                     chosen[index] = chosen[-1]
                     chosen.pop()
                 else:
-                    snapshot.leave(chosen[index].item)
-        snapshot.rewind(mark)
-        snapshot.gone = before
-        return tuple(Victim(candidate.item, candidate.reason) for candidate in chosen) if enough else ()
+                    self.snapshot.leave(chosen[index].item)
+        return tuple(Victim(candidate.item, candidate.reason) for candidate in chosen)
+
+    def enough(
+        self, candidates: list[Candidate], requests: Requests, frs: frozenset[int], *, borrow: bool
+    ) -> list[Candidate]:
+        """Let candidates leave, in order, until the requests fit: who left, or nobody when all would not do."""
+        chosen: list[Candidate] = []
+        for candidate in candidates:
+            if self.protected(candidate, frs, borrow=borrow):
+                continue
+            self.snapshot.leave(candidate.item)
+            chosen.append(candidate)
+            if self.fits(requests, borrow=borrow):
+                return chosen
+        return []
 
     def protected(self, candidate: Candidate, frs: frozenset[int], *, borrow: bool) -> bool:
         """Whether a candidate's queue, or a cohort between it and ours, is no longer above its own."""
@@ -230,7 +231,7 @@ def below_nominal(queue: Node, frs: frozenset[int]) -> bool:
 
 def over_users(cohort: Node, visited: Node, frs: frozenset[int]) -> Iterator[Node]:
     """The active queues below a cohort that use more than their own, but for the branch already visited."""
-    for child in cohort.children.values():
+    for child in cohort.children:
         if child is visited or within_nominal(child, frs):
             continue
         if not child.is_queue:

@@ -97,7 +97,7 @@ class Node:
         self.name = name
         self.is_queue = is_queue
         self.parent: Node | None = None
-        self.children: dict[str, Node] = {}
+        self.children: dict[Node, None] = {}
         self.nominal: dict[int, int] = {}
         self.borrow: dict[int, int] = {}
         self.lend: dict[int, int] = {}
@@ -211,6 +211,18 @@ def give(node: Node, fr: int, amount: int) -> None:
         node = parent
 
 
+def book(node: Node, usage: Usage) -> None:
+    """Use so much more."""
+    for fr, amount in usage:
+        take(node, fr, amount)
+
+
+def unbook(node: Node, usage: Usage) -> None:
+    """Use so much less."""
+    for fr, amount in usage:
+        give(node, fr, amount)
+
+
 def borrows_with(node: Node, fr: int, amount: int) -> bool:
     """Whether a node would use more than its own with so much more."""
     return node.subtree.get(fr, 0) < node.usage.get(fr, 0) + amount
@@ -244,11 +256,7 @@ def lowest_fit(queue: Node, fr: int, amount: int) -> tuple[int, bool]:
 
 def path(node: Node) -> str:
     """The names from the root to a node, as messages show them."""
-    names = [node.name]
-    above = node.parent
-    while above is not None:
-        names.append(above.name)
-        above = above.parent
+    names = [node.name, *(cohort.name for cohort in ancestors(node))]
     return "/" + "/".join(reversed(names))
 
 
@@ -327,7 +335,7 @@ class Forest:
             self.unhang(node)
         if above is not None:
             node.parent = above
-            above.children[("q/" if node.is_queue else "c/") + node.name] = node
+            above.children[node] = None
         self.stale[node] = None
 
     def unhang(self, node: Node) -> None:
@@ -335,7 +343,7 @@ class Forest:
         above = node.parent
         self.stale[node] = None
         if above is not None:
-            above.children.pop(("q/" if node.is_queue else "c/") + node.name, None)
+            above.children.pop(node, None)
             node.parent = None
             self.stale[above] = None
             self.prune(above)
@@ -402,9 +410,7 @@ class Forest:
             if self.stale:
                 self.stale[queue] = None
             return
-        book = take if sign > 0 else give
-        for fr, amount in usage:
-            book(queue, fr, amount)
+        (book if sign > 0 else unbook)(queue, usage)
 
     def release(self, queue: Node, item: Item) -> None:
         """A workload's usage counts no more; scans of flavors start afresh in this queue."""
@@ -437,7 +443,7 @@ def cut_off(node: Node) -> None:
     while waiting:
         here = waiting.pop()
         here.tree = None
-        for child in here.children.values():
+        for child in here.children:
             if child not in seen:
                 seen.add(child)
                 waiting.append(child)
@@ -456,7 +462,7 @@ def redo(node: Node, tree: Tree, depth: int = 1) -> None:
         # spec: QUO-1
         node.subtree = dict(node.nominal)
         node.usage = {}
-        for child in node.children.values():
+        for child in node.children:
             if depth == DEPTH_MAX:
                 cut_off(child)
                 continue

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from pykueue.engine.items import Item
-from pykueue.engine.quota import Forest, Node, Tree, Usage, free, give, take
+from pykueue.engine.quota import Forest, Node, Tree, Usage, book, free, unbook
 
 
 class Snapshot:
@@ -23,8 +23,7 @@ class Snapshot:
 
     def unbook(self, queue: Node, usage: Usage) -> None:
         """Use so much less."""
-        for fr, amount in usage:
-            give(queue, fr, amount)
+        unbook(queue, usage)
         self.journal.append((queue, usage, False))
 
     def leave(self, item: Item) -> None:
@@ -37,23 +36,27 @@ class Snapshot:
         self.gone.discard(item.key)
         self.book(self.forest.queues[item.queue], item.usage)
 
-    def mark(self) -> int:
-        """A point to go back to."""
-        return len(self.journal)
-
-    def rewind(self, mark: int) -> None:
-        """Undo what was booked since the mark. Who left since then is the caller's to restore in `gone`."""
+    def rewind(self, mark: int = 0) -> None:
+        """Undo what was booked since the journal had this length."""
         journal = self.journal
         while len(journal) > mark:
             queue, usage, booked = journal.pop()
-            undo = give if booked else take
-            for fr, amount in usage:
-                undo(queue, fr, amount)
+            (unbook if booked else book)(queue, usage)
+
+    @contextmanager
+    def scratch(self) -> Iterator[None]:
+        """Whatever is done in this block is undone at its end."""
+        before, mark = set(self.gone), len(self.journal)
+        try:
+            yield
+        finally:
+            self.rewind(mark)
+            self.gone = before
 
     def as_it_is(self, tree: Tree) -> dict[str, Node]:
         """Copies of a tree's queues, and of the cohorts above them, as they are without what this world has booked."""
         journal = list(self.journal)
-        self.rewind(0)
+        self.rewind()
         copies: dict[Node, Node] = {}
         queues = {queue.name: copied(queue, copies) for queue in tree.queues}
         for queue, usage, booked in journal:
@@ -63,15 +66,11 @@ class Snapshot:
     @contextmanager
     def without(self, leaving: Iterable[Item]) -> Iterator[None]:
         """The world in which these holders have left, for the length of a block."""
-        before, mark = set(self.gone), self.mark()
-        for item in leaving:
-            if item.key not in self.gone:
-                self.leave(item)
-        try:
+        with self.scratch():
+            for item in leaving:
+                if item.key not in self.gone:
+                    self.leave(item)
             yield
-        finally:
-            self.rewind(mark)
-            self.gone = before
 
 
 def copied(node: Node, copies: dict[Node, Node]) -> Node:
@@ -82,12 +81,6 @@ def copied(node: Node, copies: dict[Node, Node]) -> Node:
         copy.subtree, copy.local, copy.borrow, copy.usage = node.subtree, node.local, node.borrow, dict(node.usage)
         copy.parent = None if node.parent is None else copied(node.parent, copies)
     return copy
-
-
-def book(queue: Node, usage: Usage) -> None:
-    """Use so much more of a queue's quota."""
-    for fr, amount in usage:
-        take(queue, fr, amount)
 
 
 def fits(queue: Node, usage: Usage) -> bool:

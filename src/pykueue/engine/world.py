@@ -60,14 +60,13 @@ class World:
 
     def shape(self, workload: Workload, known: Shape | None = None) -> Shape:
         """The one shape of all workloads like this; `known` is the one it had, in case it is the same."""
-        pod_sets = workload.pod_sets
-        same = known is not None and known.pod_sets is pod_sets and not workload.reclaimable
-        if same and known is not None and known.priority == effective_priority(workload, self.options):
-            return known
+        pod_sets, priority = workload.pod_sets, effective_priority(workload, self.options)
         if workload.reclaimable:
             counts = effective_counts(workload, self.options)
             pod_sets = tuple(replace(p, count=n) for p, n in zip(pod_sets, counts, strict=True))
-        return self.shape_of(pod_sets, effective_priority(workload, self.options))
+        elif known is not None and known.pod_sets is pod_sets and known.priority == priority:
+            return known
+        return self.shape_of(pod_sets, priority)
 
     def shape_of(self, pod_sets: tuple[PodSet, ...], priority: int) -> Shape:
         """The one shape of these pod sets at this priority."""
@@ -134,6 +133,11 @@ class World:
         # spec: LIF-9
         return tuple(r.check for r in queue.spec.checks if not r.flavors or not flavors.isdisjoint(r.flavors))
 
+    def has_passed(self, queue: Node, workload: Workload, flavors: set[str]) -> bool:
+        """Whether every AdmissionCheck that a workload on these flavors has to pass is ready."""
+        states = {check.name: check.state for check in workload.checks}
+        return all(states.get(check) == "Ready" for check in self.required_checks(queue, flavors))
+
     def is_ready(self, workload: Workload) -> bool:
         """Whether a workload's pods are known to be ready."""
         ready = readiness(workload, workload.reserved_at)
@@ -154,6 +158,11 @@ def readiness(workload: Workload, since: Instant | None) -> PodsReady | None:
     if ready is None or since is None or ready.at // MICROS < since // MICROS:
         return None
     return ready
+
+
+def has_failed_check(workload: Workload) -> bool:
+    """Whether an AdmissionCheck has sent a workload back, or away."""
+    return any(check.state in ("Retry", "Rejected") for check in workload.checks)
 
 
 def assigned_flavors(workload: Workload) -> set[str]:
@@ -181,8 +190,3 @@ def held(workload: Workload, flavors: Flavors, options: Options) -> tuple[tuple[
             used = amount if left == assignment.count else amount // assignment.count * left
             total[fr] = total.get(fr, 0) + max(0, used)
     return tuple(total.items()), frozenset(pairs)
-
-
-def seconds_between(start: Instant, end: Instant) -> int:
-    """Whole seconds from one instant to another."""
-    return (end - start) // MICROS
