@@ -1,9 +1,10 @@
 """What time is it? The only module that reads a clock; everyone else is handed an `Instant` or a `Clock`."""
 
+import asyncio
 import time
 from typing import Protocol
 
-from pykueue.base.units import Instant
+from pykueue.base.units import MICROS, Instant
 
 
 class Clock(Protocol):
@@ -12,6 +13,9 @@ class Clock(Protocol):
     def now(self) -> Instant:
         """The present instant."""
 
+    async def sleep_until(self, due: Instant) -> None:
+        """Return when it is this late."""
+
 
 class SystemClock:
     """The machine's own clock."""
@@ -19,3 +23,7 @@ class SystemClock:
     def now(self) -> Instant:
         """The present instant."""
         return Instant(time.time_ns() // 1_000)
+
+    async def sleep_until(self, due: Instant) -> None:
+        """Return when it is this late."""
+        await asyncio.sleep(max(0, due - self.now()) / MICROS)

@@ -33,6 +33,16 @@ class Surroundings(Frozen):
     """Whether a priority-boost annotation means anything: the gate PriorityBoost."""
 
 
+class PodSets(Frozen):
+    """A Workload's pods: what it takes to schedule them, or why nothing does."""
+
+    pod_sets: tuple[model.PodSet, ...]
+    trouble: str = ""
+    """Why they can never be scheduled."""
+    beyond: tuple[str, ...] = ()
+    """What their templates ask for that this version cannot do."""
+
+
 def thing(seen: core.KubeObject, around: Surroundings | None = None) -> model.Thing | None:
     """What an object is to the engine; None for a kind that the engine is not told of."""
     match seen:
@@ -168,12 +178,17 @@ def check(seen: api_checks.AdmissionCheck) -> model.Check:
     return model.Check(seen.name, active and not unbuilt("AdmissionCheck", seen), seen.spec.controller_name)
 
 
-def workload(seen: api_workload.Workload, around: Surroundings | None = None) -> model.Workload:
-    """A Workload, with its pods' requests as they are counted in its surroundings."""
+def workload(
+    seen: api_workload.Workload, around: Surroundings | None = None, known: PodSets | None = None
+) -> model.Workload:
+    """A Workload, with its pods' requests as they are counted in its surroundings.
+
+    `known` is what was read of its pod sets at this generation and in these surroundings, where that was kept.
+    """
     around = around or Surroundings()
     spec, status = seen.spec, seen.status
     conditions = {condition.type: condition for condition in status.conditions}
-    pod_sets, trouble, beyond = read_pod_sets(seen, around)
+    found = known or read_pod_sets(seen, around)
     boost, bad_boost = priority_boost(seen.metadata.annotations) if around.boosts else (0, "")
     state = status.requeue_state
     reserved = held(conditions, WorkloadCondition.QUOTA_RESERVED)
@@ -183,15 +198,15 @@ def workload(seen: api_workload.Workload, around: Surroundings | None = None) ->
         uid=seen.metadata.uid or "",
         local_queue=f"{seen.namespace}/{spec.queue_name or ''}",
         created=instant(seen.metadata.creation_timestamp),
-        pod_sets=pod_sets,
+        pod_sets=found.pod_sets,
         priority=spec.priority or 0,
         boost=boost,
         generation=seen.metadata.generation or 1,
         active=spec.active,
         job_uid=seen.metadata.labels.get(Label.JOB_UID, ""),
         gated_by=seen.metadata.annotations.get(Annotation.ADMISSION_GATED_BY, ""),
-        problem=trouble or bad_boost,
-        unbuilt="; ".join((*unbuilt("Workload", seen), *beyond)),
+        problem=found.trouble or bad_boost,
+        unbuilt="; ".join((*unbuilt("Workload", seen), *found.beyond)),
         max_run=None if spec.maximum_execution_time_seconds is None else Seconds(spec.maximum_execution_time_seconds),
         past_run=Seconds(status.accumulated_past_execution_time_seconds or 0),
         finished=held(conditions, WorkloadCondition.FINISHED) is not None,
@@ -310,10 +325,8 @@ def priority_boost(annotations: Mapping[str, str]) -> tuple[int, str]:
     return -size if text.startswith("-") else size, ""
 
 
-def read_pod_sets(
-    seen: api_workload.Workload, around: Surroundings
-) -> tuple[tuple[model.PodSet, ...], str, tuple[str, ...]]:
-    """The pod sets, why they can never be scheduled, and what their templates ask for that this version cannot do."""
+def read_pod_sets(seen: api_workload.Workload, around: Surroundings) -> PodSets:
+    """The pod sets of a Workload."""
     pod_sets: list[model.PodSet] = []
     specs: list[PodSpec] = []
     beyond: list[str] = []
@@ -342,4 +355,4 @@ def read_pod_sets(
                 shape_key(spec),
             )
         )
-    return tuple(pod_sets), trouble or problem(specs, around.limit_ranges) or "", tuple(beyond)
+    return PodSets(tuple(pod_sets), trouble or problem(specs, around.limit_ranges) or "", tuple(beyond))

@@ -1,0 +1,129 @@
+"""What is said aloud when a decision has been carried out? Decisions as Kubernetes Events, in Kueue's words."""
+
+from typing import Final, assert_never
+
+from pykueue.api.workload import Workload
+from pykueue.base.struct import Frozen
+from pykueue.base.units import MICROS, Instant
+from pykueue.bridge.outbound import queued_since
+from pykueue.engine import model
+from pykueue.engine.decisions import (
+    Admit,
+    Deactivate,
+    DeactivationCause,
+    Decision,
+    Evict,
+    EvictionReason,
+    GatedBy,
+    GatesCleared,
+    Requeue,
+    Reserve,
+    Unreserve,
+    Wait,
+)
+from pykueue.engine.model import effective_priority
+from pykueue.engine.wording import message
+
+SCHEDULER: Final = "kueue-admission"
+CONTROLLER: Final = "kueue-workload-controller"
+
+
+class Note(Frozen):
+    """An Event about a Workload."""
+
+    workload: str
+    """Its key."""
+    reason: str
+    text: str
+    warning: bool = False
+    reporter: str = SCHEDULER
+
+
+def notes(
+    decision: Decision, seen: Workload, level: model.Workload, by: model.Workload | None, options: model.Options
+) -> tuple[Note, ...]:
+    """The Events of a decision on a Workload that was like this; `by` is the preemptor, where there is one."""
+    key = decision.workload
+    match decision:
+        case Reserve(admission=admission, at=at):
+            return (reserved(key, admission.queue, seen, at),)
+        case Admit(admission=admission, at=at, reserved_before=False):
+            return (reserved(key, admission.queue, seen, at), admitted(key, admission.queue, 0))
+        case Admit(admission=admission, at=at):
+            since = at if level.reserved_at is None else level.reserved_at
+            return (admitted(key, admission.queue, seconds(since, at), CONTROLLER),)
+        case Evict():
+            return evicted(decision, level, by, options)
+        case Deactivate(cause=cause, message=text):
+            return deactivated(key, cause, text, level)
+        case Wait(reason=reason, why=GatedBy(gates)):
+            text = f"Workload admission is gated by: {gates}"
+            return (Note(key, reason, text, reporter=CONTROLLER),)
+        case Wait(why=GatesCleared()):
+            text = "Admission gate cleared, workload is now admissible"
+            return (Note(key, "AdmissionGateCleared", text, reporter=CONTROLLER),)
+        case Wait(reason=reason, why=why):
+            return (Note(key, reason, message(why), warning=True),)
+        case Unreserve() | Requeue():
+            return ()
+        case _:
+            assert_never(decision)
+
+
+def seconds(since: Instant, until: Instant) -> int:
+    """The time between, in whole seconds, rounded to even as %.0f rounds."""
+    return round(max(0, until - since) / MICROS)
+
+
+def reserved(key: str, queue: str, seen: Workload, at: Instant) -> Note:
+    """Quota was reserved."""
+    waited = seconds(queued_since(seen), at)
+    text = f"Quota reserved in ClusterQueue {queue}, wait time since queued was {waited}s"
+    return Note(key, "QuotaReserved", text)
+
+
+def admitted(key: str, queue: str, waited: int, reporter: str = SCHEDULER) -> Note:
+    """The job may start."""
+    text = f"Admitted by ClusterQueue {queue}, wait time since reservation was {waited}s"
+    return Note(key, "Admitted", text, reporter=reporter)
+
+
+def evicted(
+    decision: Evict, level: model.Workload, by: model.Workload | None, options: model.Options
+) -> tuple[Note, ...]:
+    """The job must stop; nothing is said of one that held no quota."""
+    if level.admission is None:
+        return ()
+    reason = f"EvictedDueTo{decision.reason}"
+    if decision.reason is EvictionReason.DEACTIVATED and decision.cause:
+        reason += f"DueTo{decision.cause}"
+    reporter = CONTROLLER if decision.preemption is None else SCHEDULER
+    told = Note(decision.workload, reason, decision.message, reporter=reporter)
+    if decision.preemption is None or by is None:
+        return (told,)
+    ranks = f"; preemptor {rank(by, options)}; preemptee {rank(level, options)}"
+    loss = f"Preempted workload {level.key} (UID: {level.uid}) in ClusterQueue {level.admission.queue}{ranks}"
+    return (
+        told,
+        Note(decision.workload, "Preempted", decision.message + ranks),
+        Note(by.key, "PreemptedWorkload", loss),
+    )
+
+
+def rank(level: model.Workload, options: model.Options) -> str:
+    """A workload's priority and what it is made of."""
+    boost = level.boost if options.priority_boost else 0
+    return f"effective priority: {effective_priority(level, options)} (base: {level.priority}, boost: {boost})"
+
+
+def deactivated(key: str, cause: DeactivationCause | None, text: str, level: model.Workload) -> tuple[Note, ...]:
+    """Why a workload is made inactive; a limit of tries needs no words of its own."""
+    match cause:
+        case DeactivationCause.MAX_RUN:
+            limit = f"The maximum execution time ({level.max_run}s) exceeded"
+            return (Note(key, cause, limit, warning=True, reporter=CONTROLLER),)
+        case DeactivationCause.ADMISSION_CHECK:
+            rejected = f"Deactivated due to {text}"
+            return (Note(key, "AdmissionCheckRejected", rejected, warning=True, reporter=CONTROLLER),)
+        case _:
+            return ()
