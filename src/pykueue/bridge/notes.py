@@ -9,6 +9,7 @@ from pykueue.bridge.outbound import queued_since
 from pykueue.engine import model
 from pykueue.engine.decisions import (
     Admit,
+    Considered,
     Deactivate,
     DeactivationCause,
     Decision,
@@ -22,7 +23,7 @@ from pykueue.engine.decisions import (
     Wait,
 )
 from pykueue.engine.model import effective_priority
-from pykueue.engine.wording import message
+from pykueue.engine.wording import message, obstacle
 
 SCHEDULER: Final = "kueue-admission"
 CONTROLLER: Final = "kueue-workload-controller"
@@ -45,10 +46,10 @@ def notes(
     """The Events of a decision on a Workload that was like this; `by` is the preemptor, where there is one."""
     key = decision.workload
     match decision:
-        case Reserve(admission=admission, at=at):
-            return (reserved(key, admission.queue, seen, at),)
-        case Admit(admission=admission, at=at, reserved_before=False):
-            return (reserved(key, admission.queue, seen, at), admitted(key, admission.queue, 0))
+        case Reserve(admission=admission):
+            return (reserved(decision, seen),)
+        case Admit(admission=admission, reserved_before=False):
+            return (reserved(decision, seen), admitted(key, admission.queue, 0))
         case Admit(admission=admission, at=at):
             since = at if level.reserved_at is None else level.reserved_at
             return (admitted(key, admission.queue, seconds(since, at), CONTROLLER),)
@@ -75,11 +76,24 @@ def seconds(since: Instant, until: Instant) -> int:
     return round(max(0, until - since) / MICROS)
 
 
-def reserved(key: str, queue: str, seen: Workload, at: Instant) -> Note:
+def reserved(decision: Reserve | Admit, seen: Workload) -> Note:
     """Quota was reserved."""
-    waited = seconds(queued_since(seen), at)
-    text = f"Quota reserved in ClusterQueue {queue}, wait time since queued was {waited}s"
-    return Note(key, "QuotaReserved", text)
+    waited = seconds(queued_since(seen), decision.at)
+    text = f"Quota reserved in ClusterQueue {decision.admission.queue}, wait time since queued was {waited}s"
+    tried: dict[str, list[str]] = {}
+    for one in decision.considered:
+        tried.setdefault(one.pod_set, []).append(attempt(one))
+    if tried:
+        text += "; Flavors considered: " + " | ".join(f"{name}: {', '.join(said)}" for name, said in tried.items())
+    return Note(decision.workload, "QuotaReserved", text)
+
+
+def attempt(tried: Considered) -> str:
+    """How one flavor was judged."""
+    said = [tried.mode if tried.mode in ("NoFit", "Fit") else f"preemptionMode={tried.mode}"]
+    if tried.borrowing:
+        said.append(f"borrow={tried.borrowing}")
+    return f"{tried.flavor}({';'.join((*said, *sorted(map(obstacle, tried.obstacles))))})"
 
 
 def admitted(key: str, queue: str, waited: int, reporter: str = SCHEDULER) -> Note:

@@ -453,4 +453,5 @@ class Cycle:
         admission = plan.admission(entry.queue.name)
         flavors = {choice.flavor for part in plan.pod_sets for choice in part.choices.values()}
         decide = Admit if self.world.has_passed(entry.queue, item.workload, flavors) else Reserve
-        self.decisions.append(decide(item.key, admission, plan.borrowing, self.now))
+        said = plan.considered()
+        self.decisions.append(decide(item.key, admission, plan.borrowing, self.now, considered=said))

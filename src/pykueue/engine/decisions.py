@@ -241,6 +241,17 @@ Why = (
 )
 
 
+class Considered(Frozen):
+    """A flavor that was tried for a pod set and did not simply fit."""
+
+    pod_set: str
+    flavor: str
+    mode: str
+    """NoFit, NoCandidates, Preempt, Reclaim, or Fit for one that borrows."""
+    borrowing: int
+    obstacles: tuple[Obstacle, ...] = ()
+
+
 class Reserve(Frozen, tag=True):
     """Quota is reserved; admission follows when the AdmissionChecks are ready."""
 
@@ -248,6 +259,7 @@ class Reserve(Frozen, tag=True):
     admission: Admission
     borrowing: int
     at: Instant
+    considered: tuple[Considered, ...] = ()
 
 
 class Admit(Frozen, tag=True):
@@ -258,6 +270,7 @@ class Admit(Frozen, tag=True):
     borrowing: int
     at: Instant
     reserved_before: bool = False
+    considered: tuple[Considered, ...] = ()
 
 
 class Evict(Frozen, tag=True):

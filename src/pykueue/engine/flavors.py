@@ -5,17 +5,16 @@ from enum import IntEnum
 
 from pykueue.base.struct import Frozen
 from pykueue.engine.decisions import (
-    FlavorMissing,
-    Mismatch,
+    Considered,
     NotNominated,
     Obstacle,
     OverCapacity,
     PodSetObstacles,
     Short,
     Uncovered,
-    Untolerated,
     WaitReason,
 )
+from pykueue.engine.eligibility import eligibility
 from pykueue.engine.items import Bookmark, Item, Shape, Totals, totals_of
 from pykueue.engine.model import (
     Admission,
@@ -23,12 +22,8 @@ from pykueue.engine.model import (
     Flavor,
     Fungible,
     Options,
-    PodSet,
     Policy,
     Preference,
-    Taint,
-    Toleration,
-    requirement_holds,
     resource_rank,
 )
 from pykueue.engine.preempt import Search, Victim
@@ -47,8 +42,13 @@ class Mode(IntEnum):
     FIT = 4
 
 
+SPOKEN = ("NoFit", "NoCandidates", "Preempt", "Reclaim", "Fit")
+"""The modes as events name them."""
+
+
 Grade = tuple[Mode, int]
 """A mode and how far up the tree it borrows."""
+PLAIN: Grade = (Mode.FIT, 0)
 SEVERITY = (WaitReason.WAITING_FOR_QUOTA, WaitReason.EXCEEDS_MAX_QUOTA, WaitReason.NO_MATCHING_FLAVOR)
 """Why a flavor is out of the question, mildest first."""
 SHORT, EXCEEDED, UNMATCHED = range(3)
@@ -90,13 +90,15 @@ class Judged:
 class PodSetPlan:
     """What one pod set would get."""
 
-    __slots__ = ("choices", "count", "name", "obstacles", "totals")
+    __slots__ = ("choices", "considered", "count", "name", "obstacles", "totals")
 
     def __init__(self, name: str, count: int, totals: Totals) -> None:
         self.name = name
         self.count = count
         self.totals = totals
         self.choices: dict[str, Choice] = {}
+        self.considered: list[tuple[str, Mode, int, tuple[Obstacle, ...]]] = []
+        """Flavors that did not simply fit, each with its mode, how far it borrows, and what stood in the way."""
         self.obstacles: list[Obstacle] = []
 
 
@@ -138,6 +140,14 @@ class Plan:
     def obstacles(self) -> tuple[PodSetObstacles, ...]:
         """What stands in the way of each pod set that something stands in the way of."""
         return tuple(PodSetObstacles(p.name, tuple(p.obstacles)) for p in self.pod_sets if p.obstacles)
+
+    def considered(self) -> tuple[Considered, ...]:
+        """The flavors that did not simply fit, pod set by pod set, by name."""
+        return tuple(
+            Considered(p.name, flavor, SPOKEN[mode], level, obstacles)
+            for p in self.pod_sets
+            for flavor, mode, level, obstacles in sorted(p.considered, key=lambda tried: tried[0])
+        )
 
     def left_flavors(self) -> bool:
         """Whether some scan ended before the last flavor."""
@@ -302,6 +312,7 @@ class Planner:
             start = self.item.bookmark.start(index, resource)
             plan.resumed = plan.resumed or start > 0
         obstacles: list[Obstacle] = []
+        considered = plan.pod_sets[-1].considered
         mildest = NOBODY_FAILED
         best: Judged | None = None
         last = -1
@@ -310,9 +321,12 @@ class Planner:
             excluded = self.excluded(index, resource, group.flavors[position], pinned)
             if excluded is not None:
                 obstacles.append(excluded)
+                considered.append((group.flavors[position], Mode.NO_FIT, 0, (excluded,)))
                 mildest = min(mildest, UNMATCHED)
                 continue
             judged = self.judge(plan, group, position, requests)
+            if judged.grade != PLAIN:
+                considered.append((judged.flavor, *judged.grade, tuple(judged.obstacles)))
             obstacles.extend(judged.obstacles)
             mildest = min(mildest, judged.severity)
             if self.stops_at(judged.grade):
@@ -333,7 +347,7 @@ class Planner:
     def judge(self, plan: Plan, group: CoveredGroup, position: int, requests: list[tuple[str, int]]) -> Judged:
         """How well one flavor would serve everything that a pod set asks of a resource group."""
         flavor, frs = group.flavors[position], group.frs[position]
-        grade: Grade = (Mode.FIT, 0)
+        grade = PLAIN
         worst = NOBODY_FAILED
         obstacles: list[Obstacle] = []
         resources = []
@@ -428,47 +442,6 @@ def first_true(size: int, test: Callable[[int], bool]) -> int:
         else:
             low = middle + 1
     return low
-
-
-def eligibility(pod_set: PodSet, name: str, flavor: Flavor | None) -> Obstacle | None:
-    """Why a pod set's pods cannot run on a flavor's nodes; None when they can."""
-    if flavor is None:
-        return FlavorMissing(name)
-    # spec: FLV-2
-    for taint in flavor.taints:
-        if taint.effect != "PreferNoSchedule" and not tolerated(taint, (*pod_set.tolerations, *flavor.tolerations)):
-            return Untolerated(name, taint.key, taint.value, taint.effect)
-    return None if affine(pod_set, dict(flavor.labels)) else Mismatch(name)
-
-
-def tolerated(taint: Taint, tolerations: Sequence[Toleration]) -> bool:
-    """Whether some toleration covers a taint."""
-    for toleration in tolerations:
-        if toleration.effect and toleration.effect != taint.effect:
-            continue
-        if toleration.key and toleration.key != taint.key:
-            continue
-        match toleration.operator:
-            case "Exists":
-                return True
-            case "" | "Equal" if toleration.value == taint.value and toleration.key:
-                return True
-            case "Gt" | "Lt" if requirement_holds(
-                {taint.key: taint.value}, taint.key, toleration.operator, (toleration.value,)
-            ):
-                return True
-    return False
-
-
-def affine(pod_set: PodSet, labels: dict[str, str]) -> bool:
-    """Whether node selector and required affinity accept a flavor, judged by the keys its labels have."""
-    # spec: FLV-3
-    if any(labels[key] != value for key, value in pod_set.selector if key in labels):
-        return False
-    if not pod_set.affinity:
-        return True
-    terms = [[e for e in term if e[0] in labels] for term in pod_set.affinity]
-    return any(all(requirement_holds(labels, *expression) for expression in term) for term in terms)
 
 
 def start_of(item: Item, queue: Node, cycle: int, options: Options) -> Bookmark | None:
