@@ -33,7 +33,7 @@ FOREIGN = (
     (re.compile("/" + "work/"), "names a path of one machine; write it relative to the repository"),
     (re.compile(r"\.\./" + "shared"), "names a folder outside the repository; say it in our own documents"),
     (
-        re.compile(r"https?://[^/\s]*(?:py" + "pi|pythonhosted|registry|artifact|nexus|proxy|mirror)"),
+        re.compile(r"https?://[^/\s{]*(?:py" + "pi|pythonhosted|registry|artifact|nexus|proxy|mirror)"),
         "links to a package registry; name the package alone, and for a lock file run `make pins`",
     ),
     (

@@ -15,10 +15,15 @@ SOURCE = Path(__file__).resolve().parent.parent.parent / "src" / "pykueue"
 
 BUILT = {
     "AdmissionGatedBy",
+    "AssignQueueLabelsForPods",
     "BlockBorrowingWithinCycle",
     "DisableWaitForPodsReady",
+    "FinishOrphanedWorkloads",
     "FlavorFungibility",
     "FlavorFungibilityPreserveScanProgress",
+    "LocalQueueMetrics",
+    "MetricForWorkloadCreationLatency",
+    "MetricsForCohorts",
     "PartialAdmission",
     "PrioritizePreemptorWorkloads",
     "PriorityBoost",
@@ -27,12 +32,17 @@ BUILT = {
     "ReclaimablePods",
     "RecomputeAssignmentUponPreemptionTargetsOverlap",
     "RejectUpdatesToCQWithInvalidOnFlavors",
+    "RemoveFinalizersWithStrictPatch",
     "ReserveForPreemptor",
     "SchedulingEquivalenceHashing",
+    "ShortWorkloadNames",
+    "SkipAncestorCheckForDeletedWorkloads",
     "TASValidateWorkloadSliceSize",
     "UnadmittedWorkloadsExplicitStatus",
     "UnadmittedWorkloadsObservability",
+    "WorkloadIdentifierAnnotations",
     "WorkloadPriorityClassDefaulting",
+    "WorkloadRequestUseMergePatch",
     "WorkloadValidateResourcesAreNonNegative",
     "WorkloadValidationForPodSetMetadata",
 }
@@ -42,6 +52,7 @@ VALIDATION = {
     "KueueDRAIntegrationConsumableCapacity",
     "KueueDRAIntegrationPartitionableDevices",
     "SparkApplicationIntegration",
+    "TASMultiLayerTopology",
     "TopologyAwareScheduling",
 }
 
@@ -142,10 +153,10 @@ def test_gates_of_ours_are_beside_the_table(name: str, stage: str, default: bool
         pytest.param({"PartialAdmission": False}, (), (), id="a built gate is turned"),
         pytest.param({"VectorizedResourceRequests": False}, (), (), id="a gate of speed alone goes without saying"),
         pytest.param(
-            {"ShortWorkloadNames": True},
+            {"FailureRecoveryPolicy": True},
             (
-                "ShortWorkloadNames has no effect here: pykueue has nothing yet that it would switch "
-                "(keep workload names within 63 characters)",
+                "FailureRecoveryPolicy has no effect here: pykueue has nothing yet that it would switch "
+                "(force deletion of consenting pods on unreachable nodes)",
             ),
             (),
             id="a gate that we have no use for",

@@ -11,13 +11,8 @@ ASKED = {
     "multiKueue": "multiKueue: {}",
     "resources.deviceClassMappings": "resources: {deviceClassMappings: [{name: a, deviceClassNames: [b]}]}",
     "metrics.customLabels": "metrics: {customLabels: [{name: a}]}",
-    "metrics.localQueueMetrics.localQueueSelector": "metrics: {localQueueMetrics: {localQueueSelector: {}}}",
     "integrations.frameworks": "integrations: {frameworks: [pod]}",
-    "integrations.externalFrameworks": "integrations: {externalFrameworks: [A.b.c]}",
-    "integrations.labelKeysToCopy": "integrations: {labelKeysToCopy: [a]}",
-    "objectRetentionPolicies": "objectRetentionPolicies: {workloads: {afterFinished: 0s}}",
     "pprofBindAddress": "pprofBindAddress: ':8083'",
-    "tls": "tls: {minVersion: VersionTLS13}",
     "visibilityServer": "visibilityServer: {bindPort: 9000}",
 }
 
@@ -53,10 +48,8 @@ def test_each_framework_is_refused_at_its_place() -> None:
 @pytest.mark.parametrize(
     "lines",
     [
-        pytest.param("tls: {}", id="demands that we meet anyway"),
         pytest.param("visibilityServer: {bindPort: 8082}", id="the default in full"),
         pytest.param("pprofBindAddress: '0'", id="profiling turned off"),
-        pytest.param("objectRetentionPolicies: {workloads: {}}", id="objects that stay"),
         pytest.param("controller: {groupKindConcurrency: {Job.batch: 5}}", id="the manifest's concurrency"),
     ],
 )

@@ -217,7 +217,7 @@ def test_a_check_without_an_answer_is_taken_to_be_ready_and_a_note_says_so() -> 
     [
         pytest.param("spec: {", "spec: {managedBy: kueue.x-k8s.io/multikueue, ", "spec.managedBy", id="MultiKueue's"),
         pytest.param(
-            "labels: {", "labels: {kueue.x-k8s.io/prebuilt-workload-name: w, ", "Workloads that are made", id="prebuilt"
+            "labels: {", "labels: {kueue.x-k8s.io/prebuilt-workload-name: w, ", "is made before it", id="prebuilt"
         ),
         pytest.param("spec: {", "status: {conditions: [{type: Failed, status: 'True'}]}\nspec: {", "Failed", id="over"),
         pytest.param("{name: a, ", "{name: a, namespace: kube-system, ", "managedJobsNamespaceSelector", id="system"),

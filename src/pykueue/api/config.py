@@ -166,9 +166,12 @@ class WaitForPodsReady(Section):
 
 
 class ClientConnection(Section):
-    """How hard we may press the API server; a negative `qps` is no limit."""
+    """How hard we may press the API server; without a `qps`, or with a negative one, there is no limit.
 
-    qps: Float32 = 300.0
+    Kueue presses no harder than 300 times a second where nothing is said; the API server has a limit of its own.
+    """
+
+    qps: Float32 = -1.0
     burst: Int32 = 500
 
 

@@ -78,7 +78,7 @@ TABLE: Final = (
         beta("0.19", alpha_since="0.17"),
         status="built",
     ),
-    Gate("AssignQueueLabelsForPods", "label pods with the queue they came through", beta("0.17")),
+    Gate("AssignQueueLabelsForPods", "label pods with the queue they came through", beta("0.17"), status="built"),
     Gate("CleanupProvisioningRequestsOnEviction", "delete an evicted workload's ProvisioningRequests", beta("0.19")),
     Gate(
         "ConcurrentAdmission",
@@ -113,7 +113,7 @@ TABLE: Final = (
         "FairSharingPrioritizeNonBorrowing", "admit subtrees that do not borrow first, under fair sharing", beta("0.17")
     ),
     Gate("FastQuotaReleaseInPodIntegration", "count a terminating pod as gone at once", alpha("0.17")),
-    Gate("FinishOrphanedWorkloads", "finish a workload whose owner is gone", beta("0.18")),
+    Gate("FinishOrphanedWorkloads", "finish a workload whose owner is gone", beta("0.18"), status="built"),
     Gate("FlavorFungibility", "obey spec.flavorFungibility of a ClusterQueue", beta("0.5"), status="built"),
     Gate(
         "FlavorFungibilityPreserveScanProgress",
@@ -145,15 +145,17 @@ TABLE: Final = (
     ),
     Gate("KueueDRARejectWorkloadsWhenDRADisabled", "refuse resource claims while nothing counts them", beta("0.18")),
     Gate("LWSImmutableGroupSize", "fix the group size of a queued LeaderWorkerSet", beta("0.20")),
-    Gate("LocalQueueMetrics", "publish metrics of LocalQueues", beta("0.17", alpha_since="0.10")),
+    Gate("LocalQueueMetrics", "publish metrics of LocalQueues", beta("0.17", alpha_since="0.10"), status="built"),
     Gate(
         "ManagedJobsNamespaceSelectorAlwaysRespected",
         "leave jobs outside the selected namespaces alone even when they name a queue",
         (*beta("0.15", alpha_since="0.13"), Step("0.19", "GA", True)),
         locked=True,
     ),
-    Gate("MetricForWorkloadCreationLatency", "publish how long creating a workload takes", beta("0.18")),
-    Gate("MetricsForCohorts", "publish metrics of cohorts", beta("0.18")),
+    Gate(
+        "MetricForWorkloadCreationLatency", "publish how long creating a workload takes", beta("0.18"), status="built"
+    ),
+    Gate("MetricsForCohorts", "publish metrics of cohorts", beta("0.18"), status="built"),
     Gate("MultiKueue", "send workloads to other clusters", beta("0.9", alpha_since="0.6")),
     Gate(
         "MultiKueueAdaptersForCustomJobs",
@@ -199,7 +201,12 @@ TABLE: Final = (
         alpha("0.18"),
         status="built",
     ),
-    Gate("RemoveFinalizersWithStrictPatch", "check the resource version when removing a finalizer", beta("0.17")),
+    Gate(
+        "RemoveFinalizersWithStrictPatch",
+        "check the resource version when removing a finalizer",
+        beta("0.17"),
+        status="built",
+    ),
     Gate("SchedulerLibraryIntegration", "ask the kube-scheduler's own checks when placing by topology", alpha("0.19")),
     Gate(
         "SchedulingEquivalenceHashing",
@@ -207,8 +214,13 @@ TABLE: Final = (
         (Step("0.17", "Beta", False), Step("0.18", "Beta", True)),
         status="built",
     ),
-    Gate("ShortWorkloadNames", "keep workload names within 63 characters", alpha("0.17")),
-    Gate("SkipAncestorCheckForDeletedWorkloads", "let a webhook pass a deleted object without its owner", beta("0.20")),
+    Gate("ShortWorkloadNames", "keep workload names within 63 characters", alpha("0.17"), status="built"),
+    Gate(
+        "SkipAncestorCheckForDeletedWorkloads",
+        "let a webhook pass a deleted object without its owner",
+        beta("0.20"),
+        status="built",
+    ),
     Gate("SkipReassignmentForPodOwnedWorkloads", "never move a single pod to another node", beta("0.19")),
     Gate("SparkApplicationIntegration", "queue SparkApplications", alpha("0.17"), status="validation"),
     Gate("TASAssignmentsEncodingByHostnamePrefix", "write topology assignments shorter", beta("0.19")),
@@ -225,7 +237,11 @@ TABLE: Final = (
     ),
     Gate("TASHandleOverlappingFlavors", "share nodes between flavors of one topology", beta("0.18"), requires=TAS),
     Gate(
-        "TASMultiLayerTopology", "slice a pod set over several levels", beta("0.19", alpha_since="0.17"), requires=TAS
+        "TASMultiLayerTopology",
+        "slice a pod set over several levels",
+        beta("0.19", alpha_since="0.17"),
+        requires=TAS,
+        status="validation",
     ),
     Gate(
         "TASProfileMixed", "choose the placement by the kind of request", beta("0.15", alpha_since="0.10"), requires=TAS
@@ -259,14 +275,19 @@ TABLE: Final = (
     Gate("ValidateRayAndSparkJobUpdates", "refuse to take the queue off a Ray or Spark job", beta("0.18")),
     Gate("VectorizedResourceRequests", "add up requests as vectors", beta("0.19"), status="performance"),
     Gate("VisibilityOnDemand", "serve the list of pending workloads", beta("0.9", alpha_since="0.6")),
-    Gate("WorkloadIdentifierAnnotations", "name groups and prebuilt workloads in annotations", beta("0.18")),
+    Gate(
+        "WorkloadIdentifierAnnotations",
+        "name groups and prebuilt workloads in annotations",
+        beta("0.18"),
+        status="built",
+    ),
     Gate(
         "WorkloadPriorityClassDefaulting",
         "use the WorkloadPriorityClass named default for jobs that name none",
         beta("0.20", alpha_since="0.18"),
         status="built",
     ),
-    Gate("WorkloadRequestUseMergePatch", "write workloads by merge patch", alpha("0.14")),
+    Gate("WorkloadRequestUseMergePatch", "write workloads by merge patch", alpha("0.14"), status="built"),
     Gate(
         "WorkloadValidateResourcesAreNonNegative",
         "refuse negative requests in a workload",

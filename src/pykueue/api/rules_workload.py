@@ -1,7 +1,8 @@
 """What must hold of a Workload? The table of its rules: those of the schema, and after them those of the webhook.
 
-The rules at the root say what may not change while quota is reserved. The webhook's are in `rules_workload_spec` and
-`rules_workload_status`.
+The rules at the root say what may not change while quota is reserved. Their CEL asks first whether it has changed at
+all: every write of a status is judged by them, and almost none changes it. The webhook's rules are in
+`rules_workload_spec` and `rules_workload_status`.
 """
 
 from collections.abc import Mapping
@@ -136,8 +137,8 @@ SCHEMA: Final[tuple[Rule, ...]] = (
         "WL-CEL-1",
         "",
         "podSetAssignments must have the same number of podSets as the spec",
-        f"!({NOW}) || !has(self.status.admission)"
-        f" || {count_of('status.admission.podSetAssignments')} == {count_of('spec.podSets')}",
+        "!has(self.status) || !has(self.status.admission)"
+        f" || {count_of('status.admission.podSetAssignments')} == {count_of('spec.podSets')} || !{NOW}",
         assignments_complete,
         differs=ROOTLESS,
     ),
@@ -145,7 +146,7 @@ SCHEMA: Final[tuple[Rule, ...]] = (
         "WL-CEL-2",
         "",
         "priorityClassRef is immutable while workload quota reserved",
-        f"!({BEFORE}) || {holds_field('self', REF)} == {holds_field('oldSelf', REF)}",
+        f"{holds_field('self', REF)} == {holds_field('oldSelf', REF)} || !{BEFORE}",
         ref_kept,
         version="v1beta2",
         differs=ROOTLESS,
@@ -154,7 +155,7 @@ SCHEMA: Final[tuple[Rule, ...]] = (
         "WL-CEL-3",
         "",
         "priorityClassRef.group is immutable while workload quota reserved",
-        f"!({BEFORE}) || {unchanged('group')}",
+        f"{unchanged('group')} || !{BEFORE}",
         lambda new, old: not reserved(old) or same_ref_part(new, old, "group"),
         version="v1beta2",
         differs=ROOTLESS,
@@ -163,7 +164,7 @@ SCHEMA: Final[tuple[Rule, ...]] = (
         "WL-CEL-4",
         "",
         "priorityClassRef.kind is immutable while workload quota reserved",
-        f"!({BEFORE}) || {unchanged('kind')}",
+        f"{unchanged('kind')} || !{BEFORE}",
         lambda new, old: not reserved(old) or same_ref_part(new, old, "kind"),
         version="v1beta2",
         differs=ROOTLESS,
@@ -172,8 +173,8 @@ SCHEMA: Final[tuple[Rule, ...]] = (
         "WL-CEL-5",
         "",
         "priorityClassRef.name is immutable for scheduling.k8s.io/priorityclass while workload quota reserved",
-        f"!({BEFORE}) || !({REF_BOTH}) || oldSelf.spec.{REF}.group != 'scheduling.k8s.io'"
-        f" || oldSelf.spec.{REF}.kind != 'PriorityClass' || self.spec.{REF}.name == oldSelf.spec.{REF}.name",
+        f"{unchanged('name')} || oldSelf.spec.{REF}.group != 'scheduling.k8s.io'"
+        f" || oldSelf.spec.{REF}.kind != 'PriorityClass' || !{BEFORE}",
         ref_name_kept,
         version="v1beta2",
         differs=ROOTLESS,
@@ -182,8 +183,9 @@ SCHEMA: Final[tuple[Rule, ...]] = (
         "WL-CEL-6",
         "",
         "queueName is immutable while workload quota reserved",
-        f"!({BEFORE} && {NOW}) || ({holds_field('self', 'queueName')} == {holds_field('oldSelf', 'queueName')}"
-        f" && (!{holds_field('self', 'queueName')} || self.spec.queueName == oldSelf.spec.queueName))",
+        f"({holds_field('self', 'queueName')} == {holds_field('oldSelf', 'queueName')}"
+        f" && (!{holds_field('self', 'queueName')} || self.spec.queueName == oldSelf.spec.queueName))"
+        f" || !({BEFORE} && {NOW})",
         queue_kept,
         differs=ROOTLESS,
     ),
@@ -191,9 +193,9 @@ SCHEMA: Final[tuple[Rule, ...]] = (
         "WL-CEL-7",
         "",
         "maximumExecutionTimeSeconds is immutable while workload quota reserved",
-        f"!({says('oldSelf', 'Admitted')} && {says('self', 'Admitted')})"
-        f" || {value_or('self', 'maximumExecutionTimeSeconds', '0')}"
-        f" == {value_or('oldSelf', 'maximumExecutionTimeSeconds', '0')}",
+        f"{value_or('self', 'maximumExecutionTimeSeconds', '0')}"
+        f" == {value_or('oldSelf', 'maximumExecutionTimeSeconds', '0')}"
+        f" || !({says('oldSelf', 'Admitted')} && {says('self', 'Admitted')})",
         run_time_kept,
         differs=ROOTLESS,
     ),
@@ -286,8 +288,8 @@ SCHEMA: Final[tuple[Rule, ...]] = (
         "WL-CEL-24",
         "",
         "priorityClassSource is immutable while workload quota reserved",
-        f"!({BEFORE}) || {value_or('self', 'priorityClassSource', EMPTY)}"
-        f" == {value_or('oldSelf', 'priorityClassSource', EMPTY)}",
+        f"{value_or('self', 'priorityClassSource', EMPTY)}"
+        f" == {value_or('oldSelf', 'priorityClassSource', EMPTY)} || !{BEFORE}",
         source_kept,
         version="v1beta1",
         differs=ROOTLESS,
@@ -297,8 +299,8 @@ SCHEMA: Final[tuple[Rule, ...]] = (
         "",
         "priorityClassName is immutable while workload quota reserved and priorityClassSource is not equal to "
         + WORKLOAD_CLASS,
-        f"!({BEFORE}) || {value_or('oldSelf', 'priorityClassSource', EMPTY)} == '{WORKLOAD_CLASS}'"
-        f" || {value_or('self', 'priorityClassName', EMPTY)} == {value_or('oldSelf', 'priorityClassName', EMPTY)}",
+        f"{value_or('self', 'priorityClassName', EMPTY)} == {value_or('oldSelf', 'priorityClassName', EMPTY)}"
+        f" || {value_or('oldSelf', 'priorityClassSource', EMPTY)} == '{WORKLOAD_CLASS}' || !{BEFORE}",
         class_name_kept,
         version="v1beta1",
         differs=ROOTLESS,

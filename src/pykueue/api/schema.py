@@ -289,7 +289,7 @@ def text_mistakes(node: Node, value: str, path: str) -> Iterator[FieldError]:
     least, most, pattern = node.limit("minLength"), node.limit("maxLength"), node.limits.get("pattern")
     if least is not None and len(value) < least:
         yield invalid(path, value, f"{body(path)} should be at least {least} chars long")
-    if most is not None and len(value) > most:
+    elif most is not None and len(value) > most:
         yield too_long(path, most)
     elif isinstance(pattern, str) and not fits(pattern, value):
         yield invalid(path, value, f"{body(path)} should match '{pattern}'")

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeAlias
 
-from pykueue.api.config import Configuration, Tls, VisibilityServer, WorkloadRetention
+from pykueue.api.config import DEFAULT_NAMESPACE, Configuration, VisibilityServer
 from pykueue.api.configdecode import Mistake, decode
 from pykueue.api.configfile import (
     ConfigurationError,
@@ -62,33 +62,13 @@ UNBUILT: Final[Mapping[str, tuple[str, Found]]] = {
         "labels of your own on metrics are not built yet; remove them",
         when(lambda c: c.metrics.custom_labels),
     ),
-    "metrics.localQueueMetrics.localQueueSelector": (
-        "metrics for a choice of LocalQueues are not built yet; remove the selector",
-        when(lambda c: c.metrics.local_queue_metrics.local_queue_selector is not None),
-    ),
     "integrations.frameworks": (
         f"this kind of job is not built yet; remove it, and keep {', '.join(sorted(BUILT_FRAMEWORKS))}",
         other_frameworks,
     ),
-    "integrations.externalFrameworks": (
-        "jobs that other controllers queue are not built yet; remove the list",
-        when(lambda c: c.integrations.external_frameworks),
-    ),
-    "integrations.labelKeysToCopy": (
-        "copying labels from jobs to workloads is not built yet; remove the list",
-        when(lambda c: c.integrations.label_keys_to_copy),
-    ),
-    "objectRetentionPolicies": (
-        "deleting workloads some time after their end is not built yet; remove the section",
-        when(lambda c: c.object_retention_policies.workloads != WorkloadRetention()),
-    ),
     "pprofBindAddress": (
         "there is no profiling server; remove the address",
         when(lambda c: c.pprof_bind_address not in ("", "0")),
-    ),
-    "tls": (
-        "demands on connections other than TLS 1.2 or later are not built yet; remove the section",
-        when(lambda c: c.tls not in (None, Tls())),
     ),
     "visibilityServer": (
         "serving the list of pending workloads elsewhere than by default is not built yet; remove the section",
@@ -107,10 +87,15 @@ def unbuilt(configuration: Configuration) -> tuple[FieldError, ...]:
     )
 
 
-def read_built(text: str | bytes, *, feature_gates: str = "") -> tuple[Loaded | None, tuple[Mistake, ...]]:
-    """The Configuration that the text holds, if it can be read, and every mistake, with what is not built beside."""
+def read_built(
+    text: str | bytes, *, feature_gates: str = "", namespace: str = ""
+) -> tuple[Loaded | None, tuple[Mistake, ...]]:
+    """The Configuration that the text holds, if it can be read, and every mistake, with what is not built beside.
+
+    `namespace` is where we run, if that is known, for a file that does not say.
+    """
     try:
-        loaded = read_configuration(text, feature_gates=feature_gates)
+        loaded = read_configuration(text, feature_gates=feature_gates, namespace=namespace or DEFAULT_NAMESPACE)
     except ConfigurationError as error:
         told = {mistake.path for mistake in error.mistakes}
         beside = (one for one in unbuilt(as_far_as_read(text)) if one.path not in told)

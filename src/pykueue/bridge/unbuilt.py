@@ -18,7 +18,6 @@ ELASTIC: Final = "elastic jobs are not supported yet"
 CONCURRENT: Final = "concurrent admission is not supported yet"
 MULTIKUEUE: Final = "sending workloads to other clusters, MultiKueue, is not supported yet"
 DEVICES: Final = "dynamic resource allocation is not supported yet; request the device as an extended resource instead"
-PREBUILT: Final = "Workloads that are made before their jobs are not supported yet"
 STEP: Final = re.compile(r"\[\]|\[[^]]+\]|[A-Za-z]+")
 """One step of a path."""
 EMPTY: Final[tuple[object, ...]] = (None, "", (), [], {})
@@ -88,8 +87,6 @@ UNBUILT: Final[Mapping[str, Mapping[str, Row]]] = {
     },
     "Job": {
         "spec.managedBy": Row(MULTIKUEUE, str(CheckController.MULTIKUEUE)),
-        f"metadata.labels[{Label.PREBUILT_WORKLOAD}]": Row(PREBUILT),
-        annotated(Annotation.PREBUILT_WORKLOAD): Row(PREBUILT),
     },
 }
 """What keeps an object, or whatever depends on it, from being admitted: each path with what to tell the user."""

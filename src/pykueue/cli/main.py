@@ -7,6 +7,9 @@ import click
 
 COMMANDS: Final = {
     "config": "pykueue.cli.config",
+    "manager": "pykueue.cli.cluster",
+    "manifests": "pykueue.cli.manifests",
+    "replay": "pykueue.cli.replay",
     "simulate": "pykueue.cli.simulate",
 }
 """Each command, and the module with a command of that name in it."""

@@ -5,7 +5,6 @@ from typing import Final, TypeAlias
 
 from pykueue.base.struct import Frozen
 from pykueue.base.units import UNLIMITED, Instant, amount_text, format_instant
-from pykueue.bridge.jobs import in_own_words
 from pykueue.engine.decisions import (
     Admit,
     Bypassed,
@@ -22,6 +21,7 @@ from pykueue.engine.decisions import (
 from pykueue.engine.explain import because, reason, what_helps
 from pykueue.engine.model import ClusterQueue, LocalQueue, PodSet, Workload
 from pykueue.engine.wording import message
+from pykueue.jobs.manifest import in_own_words
 from pykueue.sim.world import End, Moment, Past, What
 
 NO_QUEUE: Final = "(none)"

@@ -24,10 +24,11 @@ from pykueue.api.unbuilt import read_built
 from pykueue.api.workload import Workload
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant, parse_instant
-from pykueue.bridge import inbound, jobs
+from pykueue.bridge import inbound
 from pykueue.bridge.options import intake, options
 from pykueue.bridge.unbuilt import idle, unbuilt
 from pykueue.engine import model
+from pykueue.jobs import manifest
 from pykueue.sim.manifests import Document, Mistake, Object, documents, is_configuration, objects
 from pykueue.sim.plans import (
     ANSWER,
@@ -209,9 +210,9 @@ class Reader:
         """The PriorityClass for pods that name none; empty where there is none."""
         return next((name for name, found in self.pod_classes.items() if found.global_default), "")
 
-    def place(self, namespace: str) -> jobs.Place:
+    def place(self, namespace: str) -> manifest.Place:
         """What a job finds in a namespace."""
-        return jobs.Place(
+        return manifest.Place(
             namespace in self.default_queues,
             self.classes,
             self.intake.default_class,
@@ -224,19 +225,19 @@ class Reader:
     def take_job(self, one: Object, job: Job, mistakes: list[Mistake]) -> None:
         """Read a Job as the workload that is queued for it."""
         place = self.place(one.namespace)
-        if why := jobs.left_out(one.tree, job, place):
+        if why := manifest.left_out(one.tree, job, place) or "; ".join(unbuilt("Job", one.tree)):
             self.notes.append(f"Job {one.key} is left out: {why}")
             return
-        if not jobs.queue_of(job, place):
+        if not manifest.queue_of(job, place):
             advice = f"give it the label {Label.QUEUE}"
             self.notes.append(f"Job {one.key} names no queue, so manageJobsWithoutQueueName keeps it waiting; {advice}")
         if not job.metadata.uid:
             job = replace(job, metadata=replace(job.metadata, uid=made_up_uid("Job", one.key)))
         job = replace(job, metadata=replace(job.metadata, namespace=one.namespace))
-        tree, wrong = jobs.workload_tree(one.tree, job, place)
+        tree, wrong = manifest.workload_tree(one.tree, job, place)
         errors = (*wrong, *rules.check("Workload", tree, gates=self.loaded.gates.values))
         for error in errors:
-            note(mistakes, one, replace(error, path=jobs.in_own_words(error.path)))
+            note(mistakes, one, replace(error, path=manifest.in_own_words(error.path)))
         if not errors:
             self.take_workload(one, tree, mistakes)
 

@@ -1,36 +1,45 @@
-"""Which Workload stands for a job? A batch/v1 Job's manifest as the Workload that is queued for it."""
+"""What would become of this Job? Its manifest as the Workload that is queued for it, with every mistake in it."""
 
-import re
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from hashlib import sha1
 from typing import Final
 
 from msgspec.structs import replace
 
 from pykueue.api.convert import V1BETA2
-from pykueue.api.core import Json, Tree
+from pykueue.api.core import Tree
 from pykueue.api.fields import FieldError, invalid, not_found, required
 from pykueue.api.gates import FALSE, TRUE
 from pykueue.api.labels import dns_subdomain
-from pykueue.api.names import DEFAULT_POD_SET, DEFAULT_PRIORITY_CLASS, DEFAULT_QUEUE, GROUP, Annotation, Label
+from pykueue.api.names import DEFAULT_POD_SET, DEFAULT_PRIORITY_CLASS, DEFAULT_QUEUE, Annotation, Label
 from pykueue.api.pods import Job
-from pykueue.api.priorityclass import GROUP as SCHEDULING_GROUP
 from pykueue.api.priorityclass import SYSTEM
 from pykueue.api.trees import mappings, text
 from pykueue.base.struct import Frozen
 from pykueue.base.units import UNLIMITED
-from pykueue.bridge.unbuilt import unbuilt
+from pykueue.jobs.batch import DIGITS_MAX, WHOLE_NUMBER, pods_at_once
+from pykueue.jobs.podsets import pod_set
+from pykueue.jobs.workload import (
+    NAME_MAX,
+    WORKLOAD_CLASS,
+    Classes,
+    MissingClass,
+    Priority,
+    class_label,
+    pod_class_of,
+    prebuilt_name,
+    priority_of,
+    queue_label,
+    run_limit,
+    spec_tree,
+    workload_name,
+)
 
-NAME_MAX: Final = 253
-HASH_LENGTH: Final = 5
 CARRIED: Final = (Annotation.ADMISSION_GATED_BY, Annotation.ELASTIC_JOB)
 """Annotations of a job that speak to whoever queues it."""
-SECONDS_DIGITS_MAX: Final = 10
-WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
-DIGITS_MAX: Final = 19
-"""Of a 64-bit number; a longer text is not worth converting."""
 AT_QUEUE: Final = f"metadata.labels[{Label.QUEUE}]"
+AT_CLASS: Final = f"metadata.labels[{Label.PRIORITY_CLASS}]"
+AT_POD_CLASS: Final = "spec.template.spec.priorityClassName"
 AT_LIMIT: Final = f"metadata.labels[{Label.MAX_EXEC_TIME_SECONDS}]"
 AT_MINIMUM: Final = f"metadata.annotations[{Annotation.JOB_MIN_PARALLELISM}]"
 AT_EQUAL: Final = f"metadata.annotations[{Annotation.JOB_COMPLETIONS_EQUAL_PARALLELISM}]"
@@ -70,19 +79,13 @@ class PodCounts(Frozen):
     min_count: int | None = None
 
 
-def workload_name(*, kind: str, group: str, name: str, uid: str) -> str:
-    """The name of the Workload for a job: the kind, the job's name, and a hash that no other job shares."""
-    digest = sha1(f"{kind}\n{group}\n{name}\n{uid}".encode(), usedforsecurity=False).hexdigest()[:HASH_LENGTH]
-    return f"{f'{kind.lower()}-{name}'[: NAME_MAX - HASH_LENGTH - 1]}-{digest}"
-
-
 def queue_of(job: Job, place: Place) -> str:
     """The LocalQueue that a job goes to; empty when it names none and there is none by default."""
-    return job.metadata.labels.get(Label.QUEUE, "") or (DEFAULT_QUEUE if place.default_queue else "")
+    return queue_label(job.metadata) or (DEFAULT_QUEUE if place.default_queue else "")
 
 
 def left_out(tree: Tree, job: Job, place: Place) -> str:
-    """Why no Workload is made for a Job; empty when one is."""
+    """Why no Workload is made for a Job that asks for nothing unusual; empty when one is."""
     for kind in ("Complete", "Failed"):
         if any(text(one, "type") == kind and text(one, "status") == "True" for one in conditions(tree)):
             return f"its status says that it is {kind}, so there is nothing left to run"
@@ -90,7 +93,9 @@ def left_out(tree: Tree, job: Job, place: Place) -> str:
         return "managedJobsNamespaceSelector does not select its namespace, so it never starts"
     if not queue_of(job, place) and not place.queueless:
         return f"it has no label {Label.QUEUE}, so it is not queued"
-    return "; ".join(unbuilt("Job", tree))
+    if name := prebuilt_name(job.metadata, annotations=True):
+        return f"its Workload, {name}, is made before it; that one is simulated if it is among the manifests"
+    return ""
 
 
 def conditions(tree: Tree) -> Iterator[Mapping[str, object]]:
@@ -113,24 +118,14 @@ def workload_tree(tree: Tree, job: Job, place: Place) -> tuple[Tree, tuple[Field
     """
     meta = job.metadata
     template, mistakes = template_of(tree)
-    priority, priority_class, errors = priority_of(tree, job, place)
-    mistakes += errors
-    mistakes += malformed(job)
-    mistakes += tuple(unequal(tree, job))
-    limit, errors = run_limit(job)
-    mistakes += errors
     counts = job_pod_counts(job)
     if isinstance(counts, FieldError):
         mistakes += (counts,)
-        counts = PodCounts(pods_at_once(job))
-    pod_set: Tree = {"name": DEFAULT_POD_SET, "count": counts.count, "template": template}
-    if counts.min_count is not None:
-        pod_set["minCount"] = counts.min_count
-    spec: Tree = {"queueName": queue_of(job, place), "podSets": [pod_set], "priority": priority, "active": True}
-    if priority_class is not None:
-        spec["priorityClassRef"] = priority_class
-    if limit is not None:
-        spec["maximumExecutionTimeSeconds"] = limit
+        counts = PodCounts(pods_of(job))
+    pod_sets = (pod_set(DEFAULT_POD_SET, template, counts.count, counts.min_count),)
+    priority, errors = judged_priority(job, pod_sets, place)
+    mistakes += (*errors, *malformed(job), *unequal(tree, job), *judged_limit(job))
+    spec = spec_tree(pod_sets, queue_of(job, place), priority, run_limit(meta))
     uid = meta.uid or ""
     carried: Tree = {key: value for key, value in meta.annotations.items() if key in CARRIED}
     metadata: Tree = {
@@ -144,7 +139,7 @@ def workload_tree(tree: Tree, job: Job, place: Place) -> tuple[Tree, tuple[Field
     return {"apiVersion": V1BETA2, "kind": "Workload", "metadata": metadata, "spec": spec}, mistakes
 
 
-def template_of(tree: Tree) -> tuple[Json, tuple[FieldError, ...]]:
+def template_of(tree: Tree) -> tuple[Tree, tuple[FieldError, ...]]:
     """The pod template of a Job as it came."""
     spec = tree.get("spec")
     template = spec.get("template") if isinstance(spec, dict) else None
@@ -156,7 +151,7 @@ def template_of(tree: Tree) -> tuple[Json, tuple[FieldError, ...]]:
 def malformed(job: Job) -> tuple[FieldError, ...]:
     """What is wrong with a Job's queue label and with its counts."""
     found: list[FieldError] = []
-    queue = job.metadata.labels.get(Label.QUEUE, "")
+    queue = queue_label(job.metadata)
     if queue:
         found += (invalid(AT_QUEUE, queue, wrong) for wrong in dns_subdomain(queue))
     for field, count in (("parallelism", job.spec.parallelism), ("completions", job.spec.completions)):
@@ -167,7 +162,7 @@ def malformed(job: Job) -> tuple[FieldError, ...]:
 
 def job_pod_counts(job: Job) -> PodCounts | FieldError:
     """The number of pods a Job runs at once, with the least it accepts; or what is wrong with that annotation."""
-    count = pods_at_once(job)
+    count = pods_of(job)
     asked = job.metadata.annotations.get(Annotation.JOB_MIN_PARALLELISM)
     if asked is None:
         return PodCounts(count)
@@ -181,10 +176,9 @@ def job_pod_counts(job: Job) -> PodCounts | FieldError:
     return PodCounts(count, least)
 
 
-def pods_at_once(job: Job) -> int:
+def pods_of(job: Job) -> int:
     """The most pods of a Job that run at a time."""
-    parallelism = 1 if job.spec.parallelism is None else job.spec.parallelism
-    return parallelism if job.spec.completions is None else min(parallelism, job.spec.completions)
+    return pods_at_once(job.spec.parallelism, job.spec.completions)
 
 
 def unequal(tree: Tree, job: Job) -> Iterator[FieldError]:
@@ -203,31 +197,27 @@ def unequal(tree: Tree, job: Job) -> Iterator[FieldError]:
         yield invalid("spec.completions", completions, f"should be equal to parallelism when {key} annotation is true")
 
 
-def priority_of(tree: Tree, job: Job, place: Place) -> tuple[int, Tree | None, tuple[FieldError, ...]]:
-    """A job's priority, a reference to the class it comes from, and what is wrong with that."""
-    name = job.metadata.labels.get(Label.PRIORITY_CLASS, "")
+def judged_priority(job: Job, pod_sets: tuple[Tree, ...], place: Place) -> tuple[Priority, tuple[FieldError, ...]]:
+    """A job's priority, and what is wrong with its class."""
+    name = class_label(job.metadata)
     if not name and place.default_class and DEFAULT_PRIORITY_CLASS in place.classes:
         name = DEFAULT_PRIORITY_CLASS
-    kind, group, classes = "WorkloadPriorityClass", GROUP, place.classes
-    path, remedy = f"metadata.labels[{Label.PRIORITY_CLASS}]", "remove the label"
-    if not name:
-        name = text(tree, "spec", "template", "spec", "priorityClassName") or place.default_pod_class
-        kind, group, classes = "PriorityClass", SCHEDULING_GROUP, {**SYSTEM, **place.pod_classes}
-        path, remedy = "spec.template.spec.priorityClassName", "remove the field"
-    if not name:
-        return 0, None, ()
-    if name in classes:
-        return classes[name], {"group": group, "kind": kind, "name": name}, ()
-    near = get_close_matches(name[:NAME_MAX], classes, n=1)
-    advice = f"did you mean {near[0]}?" if near else f"create this {kind}, or {remedy}"
-    return 0, None, (replace(not_found(path, name), detail=advice),)
+    classes = Classes(place.classes, place.pod_classes, place.default_pod_class)
+    found = priority_of(name, pod_class_of(pod_sets), classes)
+    if not isinstance(found, MissingClass):
+        return found, ()
+    if found.kind == WORKLOAD_CLASS:
+        path, remedy, known = AT_CLASS, "remove the label", [*place.classes]
+    else:
+        path, remedy, known = AT_POD_CLASS, "remove the field", [*SYSTEM, *place.pod_classes]
+    near = get_close_matches(found.name[:NAME_MAX], known, n=1)
+    advice = f"did you mean {near[0]}?" if near else f"create this {found.kind}, or {remedy}"
+    return Priority(), (replace(not_found(path, found.name), detail=advice),)
 
 
-def run_limit(job: Job) -> tuple[int | None, tuple[FieldError, ...]]:
-    """How long a job may be admitted, in seconds, and what is wrong with its label."""
+def judged_limit(job: Job) -> tuple[FieldError, ...]:
+    """What is wrong with a job's limit on its run time."""
     asked = job.metadata.labels.get(Label.MAX_EXEC_TIME_SECONDS)
-    if asked is None:
-        return None, ()
-    if asked.isascii() and asked.isdigit() and len(asked) <= SECONDS_DIGITS_MAX and 0 < int(asked) < 2**31:
-        return int(asked), ()
-    return None, (invalid(AT_LIMIT, asked, "should be greater than 0; write a whole number of seconds"),)
+    if asked is None or run_limit(job.metadata) is not None:
+        return ()
+    return (invalid(AT_LIMIT, asked, "should be greater than 0; write a whole number of seconds"),)

@@ -10,16 +10,16 @@ from pykueue.api.core import Json, ObjectMeta, Tree
 from pykueue.api.fields import FieldError
 from pykueue.api.pods import Job, JobSpec, from_tree
 from pykueue.api.workload import Workload
-from pykueue.bridge.jobs import (
+from pykueue.jobs.manifest import (
     Place,
     PodCounts,
     in_own_words,
     job_pod_counts,
     left_out,
     queue_of,
-    workload_name,
     workload_tree,
 )
+from pykueue.jobs.workload import workload_name
 
 EQUAL = "kueue.x-k8s.io/job-completions-equal-parallelism"
 PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
@@ -161,12 +161,9 @@ def test_a_missing_class_of_the_pods_is_told() -> None:
             job({"kueue.x-k8s.io/queue-name": ""}), Place(queueless=True), "", id="no queue, and held all the same"
         ),
         pytest.param(job(), Place(selected=False), "managedJobsNamespaceSelector does not", id="another's namespace"),
-        pytest.param(
-            job(managedBy="kueue.x-k8s.io/multikueue"), Place(), "spec.managedBy: sending workloads", id="MultiKueue's"
-        ),
         pytest.param(job(managedBy="kubernetes.io/job-controller"), Place(), "", id="the usual controller's"),
-        pytest.param(job({PREBUILT: "w"}), Place(), f"metadata.labels[{PREBUILT}]: Workloads", id="prebuilt by label"),
-        pytest.param(job(None, {PREBUILT: "w"}), Place(), f"metadata.annotations[{PREBUILT}]", id="by annotation"),
+        pytest.param(job({PREBUILT: "w"}), Place(), "its Workload, w, is made before it", id="prebuilt by label"),
+        pytest.param(job(None, {PREBUILT: "w"}), Place(), "its Workload, w, is made before it", id="by annotation"),
         *(
             pytest.param(
                 {**job(), "status": {"conditions": [{"type": kind, "status": status}]}},

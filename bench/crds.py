@@ -1,0 +1,227 @@
+"""What does a schema cost? Processor time of a real kube-apiserver for each write of a Workload, schema by schema.
+
+    python -m bench.crds                 the table of docs/adr/0009-what-the-crds-leave-out.md, in a few minutes
+    python -m bench.crds ours upstream   these schemas only
+
+All schemas are on one server, each in an API group of its own, and take turns, so that a busy machine is as unkind to
+one as to the other. What the server uses while nobody asks is taken off. It needs the control plane built with Kueue
+(`controlplane/build kueue`), whose definition is the one that ours is compared with.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from copy import deepcopy
+from functools import partial
+from typing import Any
+
+import yaml
+
+from pykueue.api.crds import ONE_WRITER, at, crd, rendered
+from pykueue.api.kinds import KINDS
+from pykueue.api.schema import node_of
+from tests.plane.client import path_of, resource_of
+from tests.plane.plane import Plane, executables
+
+Tree = dict[str, Any]
+ROUNDS = 10
+COUNT = 40
+"""Workloads of each schema in each round."""
+CALM_SECONDS = 4.0
+KEPT = "x-kubernetes-preserve-unknown-fields"
+
+
+def ours() -> Tree:
+    """Our definition, in a form that needs no webhook."""
+    made: Tree = deepcopy(crd(KINDS["Workload"]))
+    made["spec"]["conversion"] = {"strategy": "None"}
+    return made
+
+
+def schemas(made: Tree) -> list[Tree]:
+    """The schema of each version."""
+    return [version["schema"]["openAPIV3Schema"] for version in made["spec"]["versions"]]
+
+
+def upstream() -> Tree:
+    """Kueue's definition."""
+    file = executables("kueue") / "kueue/config/components/crd/bases/kueue.x-k8s.io_workloads.yaml"
+    made: Tree = yaml.load(file.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    made["spec"].pop("conversion", None)
+    return made
+
+
+def every_list_keyed() -> Tree:
+    """Ours, with the lists keyed that have one writer."""
+    made, keyed = ours(), rendered(node_of(KINDS["Workload"].view))
+    for schema in schemas(made):
+        for path in ONE_WRITER["Workload"]:
+            for found, known in zip(at(schema, path), at(keyed, path), strict=True):
+                found |= {name: limit for name, limit in known.items() if name.startswith("x-kubernetes-list")}
+    return made
+
+
+def walked(node: Any, change: Callable[[Tree], None]) -> Any:
+    """The tree, changed at every object in it."""
+    if isinstance(node, dict):
+        change(node)
+        for inner in node.values():
+            walked(inner, change)
+    elif isinstance(node, list):
+        for inner in node:
+            walked(inner, change)
+    return node
+
+
+def no_list_keyed() -> Tree:
+    """Ours, with conditions and checks atomic too, which would break other writers."""
+
+    def change(node: Tree) -> None:
+        if node.get("x-kubernetes-list-type") == "map":
+            del node["x-kubernetes-list-map-keys"]
+            node["x-kubernetes-list-type"] = "atomic"
+
+    return walked(ours(), change)  # type: ignore[no-any-return]
+
+
+def no_rules() -> Tree:
+    """Ours, without any rule in CEL."""
+    return walked(ours(), lambda node: node.pop("x-kubernetes-validations", None))  # type: ignore[no-any-return]
+
+
+def no_schema() -> Tree:
+    """Ours, without a schema: what the rest of the server costs."""
+    made = ours()
+    for version in made["spec"]["versions"]:
+        version["schema"]["openAPIV3Schema"] = {"type": "object", KEPT: True}
+        version.pop("selectableFields", None)
+    return made
+
+
+VARIANTS: dict[str, Callable[[], Tree]] = {
+    "upstream": upstream,
+    "ours": ours,
+    "ours, every list keyed": every_list_keyed,
+    "ours, no list keyed": no_list_keyed,
+    "ours, no rules": no_rules,
+    "no schema": no_schema,
+}
+
+
+def template(*, large: bool) -> Tree:
+    """A pod template of one container, or one of 4 KB."""
+    container: Tree = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "1", "memory": "200Mi"}}}
+    if large:
+        container["env"] = [{"name": f"VARIABLE_{number}", "value": "x" * 40} for number in range(40)]
+        container["volumeMounts"] = [{"name": f"data-{number}", "mountPath": f"/data/{number}"} for number in range(10)]
+        container["ports"] = [{"containerPort": 8000 + number, "protocol": "TCP"} for number in range(5)]
+    return {"spec": {"restartPolicy": "Never", "containers": [container]}}
+
+
+def workload(group: str, name: str, *, large: bool) -> Tree:
+    """A workload as a manager creates it."""
+    return {
+        "apiVersion": f"{group}/v1beta2",
+        "kind": "Workload",
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "labels": {"kueue.x-k8s.io/job-uid": "6ad1f8b2-1f6f-4f83-9d28-2b1c7a0c0000"},
+            "finalizers": ["kueue.x-k8s.io/resource-in-use"],
+        },
+        "spec": {
+            "queueName": "queue",
+            "priority": 50,
+            "podSets": [{"name": "main", "count": 3, "template": template(large=large)}],
+        },
+    }
+
+
+def condition(kind: str) -> Tree:
+    """A condition that holds."""
+    told = {"reason": kind, "message": f"{kind} in ClusterQueue queue", "lastTransitionTime": "2026-01-31T12:00:00Z"}
+    return {"type": kind, "status": "True", "observedGeneration": 1, **told}
+
+
+def status(tree: Tree, *conditions: str) -> Tree:
+    """What is applied to the status of an admitted workload."""
+    assignment = {
+        "name": "main",
+        "count": 3,
+        "flavors": {"cpu": "default", "memory": "default"},
+        "resourceUsage": {"cpu": "3", "memory": "600Mi"},
+    }
+    given = {"clusterQueue": "queue", "podSetAssignments": [assignment]}
+    head = {key: tree[key] for key in ("apiVersion", "kind")} | {
+        "metadata": {key: tree["metadata"][key] for key in ("name", "namespace")}
+    }
+    return head | {"status": {"conditions": [condition(kind) for kind in conditions], "admission": given}}
+
+
+def apply(plane: Plane, tree: Tree, *conditions: str) -> None:
+    """Write a workload's status as a manager does."""
+    plane.client.apply(status(tree, *conditions), "kueue-admission", subresource="status")
+
+
+WRITES: tuple[Callable[[Plane, Tree], object], ...] = (
+    lambda plane, tree: plane.client.create(tree),
+    lambda plane, tree: apply(plane, tree, "QuotaReserved", "Admitted"),
+    lambda plane, tree: apply(plane, tree, "QuotaReserved", "Admitted", "Finished"),
+)
+"""A workload's life: it is created, admitted, and ends."""
+
+
+def cost(plane: Plane, idle: float, write: Callable[[Plane, Tree], object], trees: list[Tree]) -> float:
+    """Seconds of the server's processor that these writes take."""
+    server = plane.programs["kube-apiserver"]
+    start, used = time.monotonic(), server.cpu_seconds()
+    for tree in trees:
+        write(plane, tree)
+    return server.cpu_seconds() - used - idle * (time.monotonic() - start)
+
+
+def calm(plane: Plane) -> float:
+    """The share of a processor that the server uses while nobody asks, once that is little."""
+    server, share = plane.programs["kube-apiserver"], 1.0
+    for _ in range(10):
+        used = server.cpu_seconds()
+        time.sleep(CALM_SECONDS)
+        share = (server.cpu_seconds() - used) / CALM_SECONDS
+        if share < 0.1:
+            break
+    return share
+
+
+def in_group(definition: Tree, group: str) -> Tree:
+    """A definition in an API group of its own."""
+    definition["metadata"] = {"name": f"workloads.{group}"}
+    definition["spec"]["group"] = group
+    return definition
+
+
+def main(chosen: list[str]) -> None:
+    """Print the table: milliseconds of the server's processor for each write, and bytes of an object afterwards."""
+    groups = {name: f"v{number}.example.com" for number, name in enumerate(VARIANTS) if not chosen or name in chosen}
+    print("| schema | pod template | create | admit | finish | bytes |\n| --- | --- | ---: | ---: | ---: | ---: |")
+    with Plane.start(pods=False) as plane:
+        for name, group in groups.items():
+            plane.apply_all([in_group(VARIANTS[name](), group)])
+            plane.retried(partial(plane.client.create, workload(group, "first", large=False)))
+        for large in (False, True):
+            idle = calm(plane)
+            spent = {name: [0.0] * len(WRITES) for name in groups}
+            for number in range(ROUNDS):
+                for name, group in groups.items():
+                    trees = [workload(group, f"w-{large}-{number}-{one}".lower(), large=large) for one in range(COUNT)]
+                    for index, write in enumerate(WRITES):
+                        spent[name][index] += cost(plane, idle, write, trees)
+            for name, group in groups.items():
+                shown = " | ".join(f"{1000 * seconds / ROUNDS / COUNT:.2f}" for seconds in spent[name])
+                path = path_of(resource_of(workload(group, "", large=large)), "default", f"w-{large}-0-0".lower())
+                size = len(plane.client.raw("GET", path)[1])
+                print(f"| {name} | {'4 KB' if large else 'one container'} | {shown} | {size} |", flush=True)
+        plane.client.forget_connection()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,130 @@
+"""Do we win Kueue's own race? Runs the contenders one after the other, and prints one line per floor."""
+
+import signal
+import sys
+from argparse import ArgumentParser, Namespace
+from types import FrameType
+from typing import Final
+
+from bench.race.contenders import (
+    KUEUE,
+    LIMITS,
+    OURS,
+    OURS_ON_THEIRS,
+    RIVALS,
+    TITLES,
+    Contender,
+    contenders,
+    control_plane,
+)
+from bench.race.page import PAGE, write
+from bench.race.result import Result, middle, ratios
+from bench.race.shapes import BASELINE, LARGE, QUICK, SHAPES, Shape
+from bench.race.store import load, save
+from bench.race.tables import figures, where_it_goes
+from bench.race.track import RaceError, run
+from pykueue.base.clock import SystemClock
+from pykueue.base.units import format_instant
+
+# Who runs how often. In a hurry the slower of the rivals runs once: it is there to show that it is the slower one.
+ROUNDS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
+    QUICK.name: ((LIMITS, OURS, KUEUE), (OURS, LIMITS), (LIMITS, OURS)),
+    BASELINE.name: ((KUEUE, LIMITS, OURS, OURS_ON_THEIRS),),
+    LARGE.name: ((OURS, LIMITS),),
+}
+
+
+def options(arguments: list[str]) -> Namespace:
+    """What we were asked for."""
+    parser = ArgumentParser(prog="python -m bench.race", description="Race Kueue on its own scalability harness.")
+    parser.add_argument("--shape", choices=SHAPES, default=BASELINE.name, help="the load; quick is a tenth of baseline")
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=TITLES,
+        help="run this contender alone (may be repeated); of the others the last results are taken, and marked",
+    )
+    parser.add_argument("--rounds", type=int, help="run everybody so many times, and take the median")
+    parser.add_argument("--keep", action="store_true", help=f"write the tables to {PAGE}")
+    parser.add_argument("--date", default="", help="the date to write there, as in 2026-01-31; else today")
+    parser.add_argument(
+        "--profile", action="store_true", help="run ours under cProfile; its figures then count for nothing"
+    )
+    return parser.parse_args(arguments)
+
+
+def plan(shape: Shape, only: list[str] | None, rounds: int | None) -> list[str]:
+    """Who runs, in order; with several rounds the contenders alternate, so that a noisy minute hits all of them."""
+    usual = ROUNDS[shape.name]
+    if only:
+        usual = (tuple(dict.fromkeys(only)),) * len(usual)
+    if rounds:
+        usual = (usual[0],) * rounds
+    return [name for each in usual for name in each]
+
+
+def interrupted(number: int, frame: FrameType | None) -> None:
+    """Being told to end is the same as Ctrl-C: what was started is stopped on the way out."""
+    raise KeyboardInterrupt
+
+
+def race(shape: Shape, order: list[str], date: str, profile: bool) -> list[Result]:
+    """The median of each contender's runs; one that does not see every workload through is an error."""
+    built = control_plane()
+    ready = {each.name: each for each in contenders(list(dict.fromkeys(order)), built, profile)}
+    results: dict[str, list[Result]] = {}
+    for turn, name in enumerate(order, start=1):
+        contender: Contender = ready[name]
+        print(f"{shape.name}, run {turn} of {len(order)}: {contender.title}", flush=True)
+        found = run(contender, shape, built, date)
+        if not found.complete:
+            raise RaceError(f"{name}: {found.unfinished:,} of {found.workloads:,} workloads were not seen through")
+        print(f"  {found.wall:.1f} s", flush=True)
+        results.setdefault(name, []).append(found)
+        if not profile:
+            save(middle(results[name]))
+    return [middle(each) for each in results.values()]
+
+
+def judge(results: list[Result], shape: Shape) -> bool:
+    """Print one line per floor, for ours and for ours under Kueue's CRDs; whether ours keeps all that count."""
+    by_name = {each.contender: each for each in results}
+    rivals = [by_name[name] for name in RIVALS if name in by_name]
+    kept = True
+    for name in (OURS, OURS_ON_THEIRS):
+        if name not in by_name or not rivals:
+            continue
+        print(f"\n{TITLES[name]}, {shape.name}: figure by figure against the better of {len(rivals)}")
+        for ratio in ratios(by_name[name], rivals):
+            print(ratio.line())
+            kept = kept and (ratio.ok or name != OURS)
+    return kept
+
+
+def main(arguments: list[str]) -> int:
+    """Race, print, and keep the tables if told to."""
+    asked = options(arguments)
+    shape = SHAPES[asked.shape]
+    date = asked.date or format_instant(SystemClock().now())[:10]
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, interrupted)
+    try:
+        results = race(shape, plan(shape, asked.only, asked.rounds), date, asked.profile)
+    except RaceError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted; everything that was started is stopped", file=sys.stderr)
+        return 130
+    fresh = frozenset(each.contender for each in results)
+    results += [old for name in TITLES if name not in fresh and (old := load(shape.name, name))]
+    results.sort(key=lambda each: list(TITLES).index(each.contender))
+    print(f"\n{figures(results, fresh)}\n{where_it_goes(results)}")
+    kept = judge(results, shape)
+    if asked.keep:
+        write(shape, results, fresh, date)
+    return 0 if kept or shape is not BASELINE else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

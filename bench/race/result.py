@@ -1,0 +1,161 @@
+"""Who was better, and by how much? What a run came to, medians of several, and the floors as ratios."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import median
+from typing import Any, Final
+
+from pykueue.base.struct import Frozen
+
+MILLI: Final = 1000
+
+
+class Class(Frozen):
+    """What became of the workloads of one class."""
+
+    count: int
+    admission: float
+    """Mean seconds from creation to admission."""
+    evictions: float
+
+
+class Result(Frozen):
+    """What one run of one contender came to; of several runs, the median of each figure."""
+
+    contender: str
+    shape: str
+    date: str
+    wall: float
+    """Seconds from the manager's start to its end, as the harness's own gate counts them."""
+    manager: float
+    """CPU seconds of the manager; the other three are theirs while it lived."""
+    apiserver: float
+    etcd: float
+    runner: float
+    others: float
+    """CPU seconds that the machine spent on anything else meanwhile."""
+    memory: float
+    """Bytes the manager had resident at most."""
+    workloads: int
+    unfinished: int
+    dropped: int
+    """Events that the harness's recorder had no time for; many make its means unsure."""
+    classes: Mapping[str, Class]
+    requests: Mapping[str, float]
+    runs: int = 1
+
+    @property
+    def complete(self) -> bool:
+        """Whether every workload was seen through."""
+        return self.workloads > 0 and self.unfinished == 0
+
+    @property
+    def evictions(self) -> float:
+        """Evictions of all classes."""
+        return sum(each.evictions for each in self.classes.values())
+
+
+def read_classes(summary: Mapping[str, Any]) -> dict[str, Class]:
+    """The classes in the harness's summary, the longest waiting last."""
+    found = {
+        name: Class(each["count"], each["averageTimeToAdmissionMs"] / MILLI, each["totalEvictions"])
+        for name, each in summary["workloadClasses"].items()
+    }
+    return dict(sorted(found.items(), key=lambda entry: entry[1].count))
+
+
+def middle(results: Sequence[Result]) -> Result:
+    """The median of each figure over the runs of one contender."""
+    first = results[0]
+    assert all((each.contender, each.shape) == (first.contender, first.shape) for each in results)
+
+    def of(figure: Callable[[Result], float]) -> float:
+        return median(map(figure, results))
+
+    def of_class(name: str) -> Class:
+        each = [result.classes[name] for result in results if name in result.classes]
+        return Class(each[0].count, median(one.admission for one in each), median(one.evictions for one in each))
+
+    asked = sorted({name for result in results for name in result.requests})
+    return Result(
+        contender=first.contender,
+        shape=first.shape,
+        date=max(each.date for each in results),
+        wall=of(lambda each: each.wall),
+        manager=of(lambda each: each.manager),
+        apiserver=of(lambda each: each.apiserver),
+        etcd=of(lambda each: each.etcd),
+        runner=of(lambda each: each.runner),
+        others=of(lambda each: each.others),
+        memory=of(lambda each: each.memory),
+        workloads=first.workloads,
+        unfinished=max(each.unfinished for each in results),
+        dropped=max(each.dropped for each in results),
+        classes={name: of_class(name) for name in first.classes},
+        requests={name: median(each.requests.get(name, 0) for each in results) for name in asked},
+        runs=sum(each.runs for each in results),
+    )
+
+
+class Floor(Frozen):
+    """How much of a rival's figure ours may be at most, and at best should be."""
+
+    name: str
+    at_most: float
+    aim: float
+    figure: Callable[[Result], float]
+
+
+FLOORS: Final = (
+    Floor("wall", 0.75, 0.5, lambda result: result.wall),
+    Floor("kube-apiserver CPU", 0.70, 0.5, lambda result: result.apiserver),
+    Floor("manager CPU", 0.50, 0.25, lambda result: result.manager),
+    Floor("manager memory", 0.50, 0.25, lambda result: result.memory),
+)
+
+
+def admission_floor(name: str) -> Floor:
+    """The floor of one class of workloads: they wait no longer than with the rival."""
+    return Floor(f"admission, {name}", 1.0, 1.0, lambda result: result.classes[name].admission)
+
+
+class Ratio(Frozen):
+    """Our figure beside the best of the rivals'."""
+
+    floor: Floor
+    ours: float
+    rival: float
+    whose: str
+
+    @property
+    def value(self) -> float:
+        """Our figure as a part of theirs."""
+        return self.ours / self.rival if self.rival else float("inf")
+
+    @property
+    def ok(self) -> bool:
+        """Whether the floor is kept."""
+        return self.value <= self.floor.at_most
+
+    def line(self) -> str:
+        """The ratio for the terminal."""
+        verdict = "ok" if self.ok else "MISSED"
+        return (
+            f"{self.floor.name:<19} <= {self.floor.at_most:<5.2f} {self.value:6.3f} {verdict:<6} "
+            f"{number(self.floor, self.ours)} against {number(self.floor, self.rival)} ({self.whose})"
+        )
+
+
+def number(floor: Floor, value: float) -> str:
+    """A figure with its unit."""
+    return f"{value / 2**20:,.0f} MB" if floor.name == "manager memory" else f"{value:,.1f} s"
+
+
+def ratios(ours: Result, rivals: Iterable[Result]) -> list[Ratio]:
+    """Each floor, held against whichever rival does better in that figure."""
+    against = list(rivals)
+    floors = [*FLOORS, *(admission_floor(name) for name in ours.classes)]
+    found = []
+    for floor in floors:
+        best = min(against, key=floor.figure)
+        found.append(Ratio(floor, floor.figure(ours), floor.figure(best), best.contender))
+    return found

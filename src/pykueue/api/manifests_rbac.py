@@ -1,0 +1,147 @@
+"""Who may do what? The manager's own rights, and roles for the people who run jobs and who look after quotas.
+
+The manager gets what it uses and no more: whoever makes it do something new adds the right here, and the end-to-end
+tests, which run it with these rights alone, say when that was forgotten.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from pykueue.api.config import WEBHOOK_SECRET
+from pykueue.api.core import Tree
+from pykueue.api.crds import CONVERTED
+from pykueue.api.kinds import KINDS
+from pykueue.api.names import GROUP, Label
+
+ACCOUNT: Final = "kueue-controller-manager"
+MUTATING: Final = "kueue-mutating-webhook-configuration"
+VALIDATING: Final = "kueue-validating-webhook-configuration"
+RBAC: Final = "rbac.authorization.k8s.io"
+LABELS: Final[Tree] = {"app.kubernetes.io/name": "kueue"}
+READ: Final = ("get", "list", "watch")
+WRITE: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
+
+
+def rights(group: str, resources: tuple[str, ...], verbs: tuple[str, ...], names: tuple[str, ...] = ()) -> Tree:
+    """One rule of a role."""
+    rule: Tree = {"apiGroups": [group], "resources": [*resources], "verbs": [*verbs]}
+    return rule | ({"resourceNames": [*names]} if names else {})
+
+
+MANAGER: Final[tuple[Tree, ...]] = (
+    rights("", ("limitranges", "namespaces"), READ),
+    rights("node.k8s.io", ("runtimeclasses",), READ),
+    rights("scheduling.k8s.io", ("priorityclasses",), READ),
+    rights("batch", ("jobs",), ("delete", *READ, "patch", "update")),
+    rights("batch", ("jobs/status",), ("patch",)),
+    # An owner reference that blocks the owner's deletion needs this right on the owner.
+    rights("batch", ("jobs/finalizers",), ("update",)),
+    rights(GROUP, ("workloads",), WRITE),
+    rights(GROUP, ("workloads/finalizers",), ("update",)),
+    # Finalizers come and go by patches of the objects themselves.
+    rights(GROUP, ("admissionchecks", "clusterqueues", "resourceflavors"), (*READ, "patch")),
+    rights(GROUP, ("cohorts", "localqueues", "topologies", "workloadpriorityclasses"), READ),
+    rights(
+        GROUP,
+        ("admissionchecks/status", "clusterqueues/status", "cohorts/status", "localqueues/status", "workloads/status"),
+        ("get", "patch"),
+    ),
+    rights("events.k8s.io", ("events",), ("create", "patch")),
+    rights(
+        "apiextensions.k8s.io",
+        ("customresourcedefinitions",),
+        ("get", "patch"),
+        tuple(f"{KINDS[kind].plural}.{GROUP}" for kind in CONVERTED),
+    ),
+    rights("admissionregistration.k8s.io", ("mutatingwebhookconfigurations",), ("get", "patch"), (MUTATING,)),
+    rights("admissionregistration.k8s.io", ("validatingwebhookconfigurations",), ("get", "patch"), (VALIDATING,)),
+)
+"""What the manager does in the whole cluster."""
+ELECTION: Final = (rights("coordination.k8s.io", ("leases",), ("create", "get", "patch", "update")),)
+SECRETS: Final = (rights("", ("secrets",), ("get", "patch", "update"), (WEBHOOK_SECRET,)),)
+METRICS_AUTH: Final = (
+    rights("authentication.k8s.io", ("tokenreviews",), ("create",)),
+    rights("authorization.k8s.io", ("subjectaccessreviews",), ("create",)),
+)
+
+ADMINS: Final = (Label.BATCH_ADMIN.value,)
+EVERYONE: Final = (Label.BATCH_ADMIN.value, Label.BATCH_USER.value)
+BUILT_IN: Final = tuple(f"{RBAC}/aggregate-to-{role}" for role in ("view", "edit", "admin"))
+PEOPLE: Final[tuple[tuple[str, str, str, bool, tuple[str, ...], tuple[str, ...]], ...]] = (
+    ("clusterqueue", GROUP, "clusterqueues", True, ADMINS, (*ADMINS, BUILT_IN[2])),
+    ("cohort", GROUP, "cohorts", True, ADMINS, (*ADMINS, BUILT_IN[2])),
+    ("resourceflavor", GROUP, "resourceflavors", False, ADMINS, (*ADMINS, BUILT_IN[2])),
+    ("topology", GROUP, "topologies", False, ADMINS, (*ADMINS, BUILT_IN[2])),
+    ("localqueue", GROUP, "localqueues", True, ADMINS, (*EVERYONE, *BUILT_IN)),
+    ("workload", GROUP, "workloads", True, ADMINS, (*EVERYONE, *BUILT_IN)),
+    ("job", "batch", "jobs", True, EVERYONE, (*EVERYONE, *BUILT_IN)),
+)
+"""For each kind its short name, group, plural, whether it has a status, and which roles take in its editors and its
+viewers. Users may not read ClusterQueues: the quota of others is not theirs to see."""
+
+
+def rbac(namespace: str) -> tuple[Tree, ...]:
+    """The manager's account with its rights, and the roles for people."""
+    return (
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": named(ACCOUNT, namespace)},
+        cluster_role("kueue-manager-role", MANAGER),
+        binding("kueue-manager", namespace, everywhere=True),
+        role("kueue-leader-election-role", namespace, ELECTION),
+        binding("kueue-leader-election", namespace),
+        role("kueue-manager-secrets-role", namespace, SECRETS),
+        binding("kueue-manager-secrets", namespace),
+        cluster_role("kueue-metrics-auth-role", METRICS_AUTH),
+        binding("kueue-metrics-auth", namespace, everywhere=True),
+        cluster_role("kueue-metrics-reader", ({"nonResourceURLs": ["/metrics"], "verbs": ["get"]},)),
+        aggregated("kueue-batch-admin-role", Label.BATCH_ADMIN.value),
+        aggregated("kueue-batch-user-role", Label.BATCH_USER.value),
+        *leaf_roles(),
+    )
+
+
+def named(name: str, namespace: str = "", **labels: str) -> Tree:
+    """The metadata of an object of ours."""
+    place: Tree = {"namespace": namespace} if namespace else {}
+    return {"name": name, **place, "labels": {**LABELS, **labels}}
+
+
+def cluster_role(name: str, rules: tuple[Tree, ...], labels: tuple[tuple[str, str], ...] = ()) -> Tree:
+    """Rights in the whole cluster."""
+    metadata = named(name, **dict(labels))
+    return {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": metadata, "rules": [*rules]}
+
+
+def role(name: str, namespace: str, rules: tuple[Tree, ...]) -> Tree:
+    """Rights in one namespace."""
+    return {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": named(name, namespace), "rules": [*rules]}
+
+
+def binding(name: str, namespace: str, *, everywhere: bool = False) -> Tree:
+    """Gives the manager the role of this name, in its namespace or everywhere."""
+    kind = "ClusterRole" if everywhere else "Role"
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": f"{kind}Binding",
+        "metadata": named(f"{name}-rolebinding", "" if everywhere else namespace),
+        "roleRef": {"apiGroup": RBAC, "kind": kind, "name": f"{name}-role"},
+        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}],
+    }
+
+
+def aggregated(name: str, label: str) -> Tree:
+    """A role made of every role that carries this label."""
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "ClusterRole",
+        "metadata": named(name),
+        "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {label: "true"}}]},
+    }
+
+
+def leaf_roles() -> Iterator[Tree]:
+    """For each kind that people work with, a role to edit it and one to view it."""
+    for short, group, plural, status, editors, viewers in PEOPLE:
+        for who, verbs, parts in (("editor", WRITE, editors), ("viewer", READ, viewers)):
+            labels = (("rbac.kueue.x-k8s.io/role", f"{short}-{who}"), *((part, "true") for part in parts))
+            beside = (rights(group, (f"{plural}/status",), ("get",)),) if status else ()
+            yield cluster_role(f"kueue-{short}-{who}-role", (rights(group, (plural,), verbs), *beside), labels)

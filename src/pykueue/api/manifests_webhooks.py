@@ -1,0 +1,167 @@
+"""What does the API server ask us about? The webhook configurations, with Kueue's names and paths.
+
+A Job without a queue is none of our business and never reaches us, so that an outage of ours cannot stop it. What the
+manager writes itself does not come back to it either: it would wait for its own answer. ADR 0010 tells why, and how a
+Job that names no queue finds the default one all the same.
+"""
+
+from typing import Final
+
+import msgspec
+
+from pykueue.api.config import SYSTEM_NAMESPACE, WEBHOOK_SERVICE, everywhere_but
+from pykueue.api.core import Tree
+from pykueue.api.kinds import KINDS
+from pykueue.api.manifests_deployment import Install
+from pykueue.api.manifests_rbac import ACCOUNT, MUTATING, VALIDATING, named
+from pykueue.api.names import DEFAULT_QUEUE, GROUP, Label
+
+REGISTRATION: Final = "admissionregistration.k8s.io"
+QUEUE: Final = f"'{Label.QUEUE}'"
+POLICY: Final = "kueue-default-queue"
+IGNORED_SECONDS: Final = 2
+"""How long a Job that may be none of our business waits for us at most."""
+
+
+def names_queue(who: str) -> str:
+    """CEL for: this object names a queue; an empty name is none."""
+    labels = f"{who}.metadata.labels"
+    return f"(has({labels}) && {QUEUE} in {labels} && {labels}[{QUEUE}] != '')"
+
+
+CREATED_WITH_QUEUE: Final = names_queue("object")
+EVER_WITH_QUEUE: Final = f"{names_queue('object')} || (oldObject != null && {names_queue('oldObject')})"
+OWNED_BY_OURS: Final = (
+    "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, "
+    "has(o.controller) && o.controller && o.apiVersion == 'batch/v1' && o.kind == 'Job')"
+)
+OPEN: Final = "!has(params.spec.stopPolicy) || params.spec.stopPolicy == 'None'"
+
+
+def webhooks(install: Install) -> tuple[Tree, ...]:
+    """What the server asks before it takes an object, and the policy that finds the default queue."""
+    policy = install.default_queues == "policy" and not install.configuration.manage_jobs_without_queue_name
+    return (
+        *(default_queue(install) if policy else ()),
+        configuration("Mutating", MUTATING, mutating(install)),
+        configuration("Validating", VALIDATING, validating(install)),
+    )
+
+
+def configuration(sort: str, name: str, hooks: list[Tree]) -> Tree:
+    """A webhook configuration."""
+    return {
+        "apiVersion": f"{REGISTRATION}/v1",
+        "kind": f"{sort}WebhookConfiguration",
+        "metadata": named(name),
+        "webhooks": [*hooks],
+    }
+
+
+def mutating(install: Install) -> list[Tree]:
+    """The webhooks that fill in."""
+    ours = [kind_hook(install, kind, "mutate", ("CREATE",)) for kind in ("ClusterQueue", "ResourceFlavor", "Workload")]
+    return [*ours, *job_defaulting(install)]
+
+
+def validating(install: Install) -> list[Tree]:
+    """The webhooks that judge."""
+    both = ("CREATE", "UPDATE")
+    kinds = ("ClusterQueue", "Cohort", "ResourceFlavor", "Workload")
+    ours = [kind_hook(install, kind, "validate", both) for kind in kinds]
+    asked = () if install.configuration.manage_jobs_without_queue_name else (("names-a-queue", EVER_WITH_QUEUE),)
+    return [*ours, job_hook(install, "vjob.kb.io", "validate", both, asked)]
+
+
+def job_defaulting(install: Install) -> list[Tree]:
+    """The webhooks that suspend Jobs: those that name a queue, and those that may be meant for the default one."""
+    create = ("CREATE",)
+    if install.configuration.manage_jobs_without_queue_name:
+        return [job_hook(install, "mjob.kb.io", "mutate", create, ())]
+    named_queue = job_hook(install, "mjob.kb.io", "mutate", create, (("names-a-queue", CREATED_WITH_QUEUE),))
+    if install.default_queues == "policy":
+        return [named_queue]
+    asked = (("names-no-queue", f"!{CREATED_WITH_QUEUE}"),)
+    without = job_hook(install, "mjob-default-queue.kb.io", "mutate", create, asked)
+    return [named_queue, without | {"failurePolicy": "Ignore", "timeoutSeconds": IGNORED_SECONDS}]
+
+
+def kind_hook(install: Install, kind: str, does: str, operations: tuple[str, ...]) -> Tree:
+    """The webhook of one of our kinds."""
+    version, plural = KINDS[kind].versions[0], KINDS[kind].plural
+    resources = (plural, f"{plural}/status") if (kind, does) == ("Workload", "validate") else (plural,)
+    name, path = f"{does[0]}{kind.lower()}.kb.io", f"/{does}-{GROUP.replace('.', '-')}-{version}-{kind.lower()}"
+    return hook(install, name, path) | rules(GROUP, version, resources, operations)
+
+
+def job_hook(
+    install: Install, name: str, does: str, operations: tuple[str, ...], asked: tuple[tuple[str, str], ...]
+) -> Tree:
+    """The webhook of Jobs, in the namespaces whose jobs we manage."""
+    made = hook(install, name, f"/{does}-batch-v1-job", asked) | rules("batch", "v1", ("jobs",), operations)
+    return made | {"namespaceSelector": managed(install)}
+
+
+def hook(install: Install, name: str, path: str, asked: tuple[tuple[str, str], ...] = ()) -> Tree:
+    """A webhook without its rules, asked only where all these conditions hold and the writer is not ourselves."""
+    account = f"system:serviceaccount:{install.namespace}:{ACCOUNT}"
+    conditions = (("not-our-own-write", f"request.userInfo.username != '{account}'"), *asked)
+    return {
+        "name": name,
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": {"service": {"namespace": install.namespace, "name": WEBHOOK_SERVICE, "path": path}},
+        "failurePolicy": "Fail",
+        "sideEffects": "None",
+        "matchConditions": [{"name": condition, "expression": expression} for condition, expression in conditions],
+    }
+
+
+def rules(group: str, version: str, resources: tuple[str, ...], operations: tuple[str, ...]) -> Tree:
+    """The rules of a webhook or a policy for one kind."""
+    rule: Tree = {"apiGroups": [group], "apiVersions": [version], "operations": [*operations]}
+    return {"rules": [rule | {"resources": [*resources]}]}
+
+
+def managed(install: Install) -> Tree:
+    """The selector of namespaces whose jobs we manage."""
+    selector = install.configuration.managed_jobs_namespace_selector
+    made: Tree = msgspec.to_builtins(selector or everywhere_but(SYSTEM_NAMESPACE, install.namespace))
+    return made
+
+
+def default_queue(install: Install) -> tuple[Tree, Tree]:
+    """The policy by which the server itself gives a Job without a queue the default one, where there is one.
+
+    The Job then names a queue like any other, and only then does its webhook, which comes later, see it.
+    """
+    apply = f"Object{{metadata: Object.metadata{{labels: {{{QUEUE}: '{DEFAULT_QUEUE}'}}}}}}"
+    conditions = (
+        ("names-no-queue", f"!{CREATED_WITH_QUEUE}"),
+        ("not-of-another-job", f"!({OWNED_BY_OURS})"),
+        ("queue-is-open", OPEN),
+    )
+    spec: Tree = {
+        "paramKind": {"apiVersion": f"{GROUP}/v1beta2", "kind": "LocalQueue"},
+        "failurePolicy": "Ignore",
+        "reinvocationPolicy": "Never",
+        "matchConstraints": {
+            "namespaceSelector": managed(install),
+            "resourceRules": rules("batch", "v1", ("jobs",), ("CREATE",))["rules"],
+        },
+        "matchConditions": [{"name": name, "expression": expression} for name, expression in conditions],
+        "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": apply}}],
+    }
+    bound: Tree = {
+        "policyName": POLICY,
+        "paramRef": {"name": DEFAULT_QUEUE, "parameterNotFoundAction": "Allow"},
+    }
+    version = f"{REGISTRATION}/v1"
+    return (
+        {"apiVersion": version, "kind": "MutatingAdmissionPolicy", "metadata": named(POLICY), "spec": spec},
+        {
+            "apiVersion": version,
+            "kind": "MutatingAdmissionPolicyBinding",
+            "metadata": named(f"{POLICY}-binding"),
+            "spec": bound,
+        },
+    )

@@ -1,0 +1,244 @@
+"""What runs, and how is it put together? The only place that builds things. Here: the manager of a cluster."""
+
+import asyncio
+import logging
+import signal
+import ssl
+import tempfile
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Final
+
+import uvloop
+
+from pykueue.api.config import WEBHOOK_SECRET, WEBHOOK_SERVICE
+from pykueue.api.configfile import Loaded
+from pykueue.base.clock import Clock, SystemClock
+from pykueue.base.struct import Frozen
+from pykueue.base.units import MICROS
+from pykueue.controllers.admission import Admission
+from pykueue.controllers.cluster import Cluster, settings
+from pykueue.controllers.endpoints import EndpointError, Endpoints, listening
+from pykueue.controllers.jobs import Jobs
+from pykueue.controllers.journalfile import JournalFile
+from pykueue.controllers.metrics import Metrics
+from pykueue.controllers.scheduling import Pump
+from pykueue.controllers.status import Statuses
+from pykueue.controllers.webhooks import Webhooks
+from pykueue.controllers.workloads import Workloads
+from pykueue.jobs.batch import BATCH
+from pykueue.kube.certs import Certificates, GivenCertificates, Names, OwnCertificates
+from pykueue.kube.connection import Connection
+from pykueue.kube.http import HttpKube
+from pykueue.kube.lease import Always, Election, Fenced, Leadership
+from pykueue.kube.tls import TlsError, server_context
+
+LOG: Final = logging.getLogger(__name__)
+
+CONTROLLERS: Final = ("scheduling", "jobs", "workloads", "status", "webhooks")
+"""The parts that can be turned off."""
+LANDING_SECONDS: Final = 1.0
+"""How long writes on their way are waited for at the end."""
+CERT_DIR: Final = Path(tempfile.gettempdir()) / "k8s-webhook-server" / "serving-certs"
+LOOPBACK: Final = ("localhost", "127.0.0.1")
+"""Where the webhooks are reached when the API server is on the same machine."""
+
+
+class Plan(Frozen):
+    """How to run the manager."""
+
+    loaded: Loaded
+    connection: Connection
+    controllers: frozenset[str] = frozenset(CONTROLLERS)
+    journal: Path | None = None
+    secure_metrics: bool = True
+    identity: str = "pykueue"
+    seed: int = 0
+    """Feeds the jitter of backoffs."""
+
+
+class LostError(Exception):
+    """This process leads no more, and must end."""
+
+
+class Manager:
+    """Everything that a cluster needs of us, in one process."""
+
+    def __init__(self, plan: Plan, clock: Clock) -> None:
+        self.plan = plan
+        configuration = plan.loaded.configuration
+        self.configuration = configuration
+        self.clock = clock
+        self.reading = HttpKube(plan.connection, clock)
+        qps = configuration.client_connection.qps
+        self.writing = HttpKube(
+            plan.connection, clock, qps=qps if qps > 0 else None, burst=configuration.client_connection.burst
+        )
+        self.leadership = self.candidacy()
+        self.cluster = Cluster(
+            Fenced(self.writing, self.leadership),
+            self.reading,
+            clock,
+            settings(plan.loaded, plan.seed),
+            instance=plan.identity,
+            with_jobs="jobs" in plan.controllers,
+        )
+        self.metrics = Metrics(plan.loaded)
+        self.journal = None if plan.journal is None else JournalFile(plan.journal)
+        self.pump = Pump(self.cluster, self.metrics, self.journal)
+        self.metrics.watch(self.cluster, self.pump.engine)
+        self.duties: dict[str, Callable[[], Coroutine[None, None, None]]] = {}
+        """What only a leader does, by name."""
+        self.tasks: dict[str, asyncio.Task[None]] = {}
+        """What is being done."""
+        self.stopping = False
+        if "jobs" in plan.controllers:
+            self.duties["jobs"] = Jobs(self.cluster, (BATCH,), self.pump.stopped).run
+        if "workloads" in plan.controllers:
+            self.duties["workloads"] = Workloads(self.cluster, self.pump).run
+        if "status" in plan.controllers:
+            self.duties["status"] = Statuses(self.cluster, self.pump).run
+        context = server_context(configuration.tls)
+        self.certificates = self.own_or_given(context)
+        admission = Admission(self.reading, self.cluster, configuration, plan.loaded.gates.values)
+        self.endpoints = Endpoints(
+            listening(configuration, webhook="webhooks" in plan.controllers, secure=plan.secure_metrics),
+            clock,
+            self.reading,
+            webhooks=Webhooks(admission.world),
+            context=context,
+            registry=self.metrics.registry,
+            missing=self.missing,
+        )
+
+    def candidacy(self) -> Leadership:
+        """How this process comes to lead."""
+        election = self.configuration.leader_election
+        if not election.leader_elect:
+            return Always()
+        return Election(
+            lambda: HttpKube(self.plan.connection, SystemClock()),
+            self.clock,
+            self.plan.identity,
+            election.resource_namespace or self.configuration.namespace,
+            election.resource_name,
+            lease=election.lease_duration / MICROS,
+            renew=election.renew_deadline / MICROS,
+            retry=election.retry_period / MICROS,
+        )
+
+    def own_or_given(self, context: ssl.SSLContext) -> Certificates | None:
+        """Where the certificate of our servers comes from; none where nothing is served over https."""
+        if "webhooks" not in self.plan.controllers and not self.plan.secure_metrics:
+            return None
+        management = self.configuration.internal_cert_management
+        if not management.enable:
+            folder = self.configuration.webhook.cert_dir or CERT_DIR
+            return GivenCertificates(Path(folder), self.clock, context)
+        names = Names(
+            self.configuration.namespace,
+            management.webhook_service_name or WEBHOOK_SERVICE,
+            management.webhook_secret_name or WEBHOOK_SECRET,
+            LOOPBACK,
+        )
+        return OwnCertificates(self.reading, self.clock, context, names)
+
+    def missing(self) -> Iterator[str]:
+        """What keeps us from being ready."""
+        if self.certificates is not None and not self.certificates.ready.is_set():
+            yield self.certificates.trouble
+        yield from self.cluster.missing()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until told to stop; raises LostError when another leads before that."""
+        await self.endpoints.start()
+        try:
+            self.begin("stop", stop.wait)
+            if self.certificates is not None:
+                self.begin("certificates", self.certificates.run)
+            self.begin("follow", self.cluster.follow)
+            self.begin("events", self.cluster.events.run)
+            self.begin("decide", self.pump.run)
+            self.begin("lead", lambda: self.leadership.run(self.started, self.stopped))
+            while "stop" in self.tasks:
+                done, _ = await asyncio.wait(self.tasks.values(), return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
+                    del self.tasks[task.get_name()]
+        finally:
+            self.stopping = True
+            await self.land()
+
+    def begin(self, name: str, work: Callable[[], Coroutine[None, None, object]]) -> None:
+        """Do something until the end."""
+
+        async def done() -> None:
+            await work()
+
+        self.tasks[name] = asyncio.get_running_loop().create_task(done(), name=name)
+
+    def started(self) -> None:
+        """From now on this process leads."""
+        self.pump.lead("scheduling" in self.plan.controllers)
+        for name, duty in self.duties.items():
+            self.begin(name, lambda duty=duty: self.when_synced(duty))  # type: ignore[misc]  # bound for each
+
+    async def when_synced(self, duty: Callable[[], Coroutine[None, None, None]]) -> None:
+        """Do something once there is a first full picture."""
+        await self.cluster.until_synced()
+        await duty()
+
+    def stopped(self, reason: str) -> None:
+        """From now on this process may write no more."""
+        self.pump.lead(False)
+        for name in self.duties:
+            if name in self.tasks:
+                self.tasks[name].cancel()
+        if not self.stopping:
+            raise LostError(reason)
+
+    async def land(self) -> None:
+        """Stop deciding, let the writes on their way arrive, let go of the lease, close everything."""
+        await self.end("decide", *self.duties)
+        flights = self.pump.flights.tasks.values()
+        if flights:
+            await asyncio.wait(tuple(flights), timeout=LANDING_SECONDS)
+        await self.end("events")
+        await self.leadership.release()
+        await self.end(*self.tasks)
+        await self.endpoints.stop()
+        await asyncio.gather(self.reading.close(), self.writing.close())
+        if self.journal is not None:
+            self.journal.close()
+
+    async def end(self, *names: str) -> None:
+        """Stop doing something."""
+        tasks = [self.tasks.pop(name) for name in names if name in self.tasks]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+
+async def attend(plan: Plan) -> int:
+    """Run the manager until a signal; the exit code."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    try:
+        await Manager(plan, SystemClock()).run(stop)
+    except LostError as error:
+        LOG.error("leads no more, and ends: %s", error)
+        return 1
+    except (EndpointError, TlsError) as error:
+        LOG.error("%s", error)
+        return 1
+    LOG.info("stopped")
+    return 0
+
+
+def serve(plan: Plan) -> int:
+    """Run the manager of a cluster until a signal; the exit code."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(attend(plan))

@@ -1,0 +1,73 @@
+"""Who asks the auditor? `python -m pykueue.audit --kubeconfig FILE` follows a cluster and prints what must not be."""
+
+import gzip
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+
+import click
+
+from pykueue.audit.auditor import Auditor
+from pykueue.audit.follow import Follower, FollowError, Server, follow
+from pykueue.audit.history import Line, encode, events
+from pykueue.audit.world import Finding, Settings
+from pykueue.base.clock import SystemClock
+
+
+@click.command()
+@click.option("--kubeconfig", type=click.Path(exists=True, dir_okay=False), help="Cluster to follow.")
+@click.option("--history", type=click.Path(exists=True, dir_okay=False), help="Recorded history to judge instead.")
+@click.option("--record", type=click.Path(dir_okay=False), help="File in which to keep what was heard (gzip).")
+@click.option("--lease", default="", help="NAMESPACE/NAME of the manager's Lease: waiting counts while it is held.")
+@click.option("--people", is_flag=True, help="People also start Jobs and delete Workloads by hand.")
+@click.option("--block-admission", is_flag=True, help="The manager waits for pods to be ready before it goes on.")
+@click.option("--seconds", type=float, help="Stop after so long; without it, when interrupted.")
+def main(
+    kubeconfig: str | None,
+    history: str | None,
+    record: str | None,
+    lease: str,
+    people: bool,
+    block_admission: bool,
+    seconds: float | None,
+) -> None:
+    """Follow a cluster, print what must not be, and exit with 1 if there was anything."""
+    auditor = Auditor(Settings(lease=lease, alone=not people, block_admission=block_admission))
+    if history:
+        with gzip.open(history, "rb") as lines:
+            for event in events(lines):
+                show(auditor.observe(event))
+    elif kubeconfig:
+        with ExitStack() as files:
+            keep: Callable[[bytes], object] | None = None
+            if record:
+                keep = files.enter_context(gzip.open(record, "wb", compresslevel=1)).write
+            watch(auditor, kubeconfig, keep, seconds)
+    else:
+        raise click.UsageError("give --kubeconfig to follow a cluster, or --history to judge a recording")
+    click.echo(f"{auditor.events} events, {len(auditor.findings)} findings")
+    sys.exit(1 if auditor.findings else 0)
+
+
+def watch(auditor: Auditor, kubeconfig: str, keep: Callable[[bytes], object] | None, seconds: float | None) -> None:
+    """Follow a cluster until time is up or someone interrupts."""
+
+    def heard(line: Line, found: Iterable[Finding]) -> None:
+        if keep is not None:
+            keep(encode(line))
+        show(found)
+
+    try:
+        follow(Follower(Server.of(kubeconfig), auditor, SystemClock(), heard=heard, late=show), seconds)
+    except FollowError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def show(found: Iterable[Finding]) -> None:
+    """Print findings, one a line."""
+    for finding in found:
+        click.echo(str(finding))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,207 @@
+"""Does each Workload say what makes sense? Its conditions at every revision, and each step from one to the next."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from pykueue.api.core import matches
+from pykueue.api.workload import Admission, Workload
+from pykueue.audit.views import condition, finished, holds
+from pykueue.audit.world import Change, Finding, Settings, World
+from pykueue.base.units import MICROS, Instant, parse_instant
+
+RULE: Final = "conditions"
+EVICTION: Final = "eviction"
+RESERVATION: Final = "reservation"
+
+EVICTION_REASONS: Final = frozenset(
+    {
+        "Preempted",
+        "PodsReadyTimeout",
+        "AdmissionCheck",
+        "ClusterQueueStopped",
+        "LocalQueueStopped",
+        "NodeFailures",
+        "Deactivated",
+        "FlavorMigration",
+        "EvictedOnManagerCluster",
+    }
+)
+DEACTIVATED: Final = "DeactivatedDueTo"
+PREEMPTION_REASONS: Final = frozenset(
+    {"InClusterQueue", "InCohortReclamation", "InCohortFairSharing", "InCohortReclaimWhileBorrowing"}
+)
+PREEMPTOR: Final = re.compile(r"\(UID: ([^,)]+), JobUID: ")
+CLOCK_MICROS: Final = 2 * MICROS
+"""Times on the wire have whole seconds, and no two clocks agree."""
+
+
+class Conditions:
+    """The rule that a Workload's conditions fit together, and that none is left or reached without its reason."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.lag_micros = settings.lag_seconds * MICROS
+        self.uids: set[str] = set()
+        """UIDs of all Workloads that ever were."""
+
+    def seen(self, change: Change, world: World) -> Iterator[Finding]:
+        """What this change breaks."""
+        old, new = change.of(Workload) or (None, None)
+        if new is None:
+            return
+        self.uids.add(new.metadata.uid or "")
+        about = f"Workload {change.key}"
+        yield from (change.found(RULE, about, says) for says in contradictions(new))
+        if change.listed:
+            return
+        yield from (change.found(EVICTION, about, says) for says in self.eviction(old, new))
+        if old is not None:
+            yield from (change.found(EVICTION, about, says) for says in losses(old, new))
+            yield from (change.found(RULE, about, says) for says in backward(old, new))
+        if holds(new, "Finished") and not (old is not None and holds(old, "Finished")):
+            yield from (change.found("finish", about, says) for says in finish(new, world))
+        if holds(new, "QuotaReserved") and not (old is not None and holds(old, "QuotaReserved")):
+            yield from (change.found(RESERVATION, about, says) for says in self.reserved(change.at, new, world))
+        if holds(new, "Admitted") and not (old is not None and holds(old, "Admitted")):
+            unready = [check.name for check in new.status.admission_checks if check.state != "Ready"]
+            if unready:
+                yield change.found(RULE, about, f"was admitted while checks are not ready: {', '.join(unready)}")
+
+    def late(self, at: Instant, world: World) -> Iterator[Finding]:
+        """Nothing: a Workload makes sense at once or not at all."""
+        yield from ()
+
+    def eviction(self, old: Workload | None, new: Workload) -> Iterator[str]:
+        """What is wrong with an eviction that has just begun."""
+        evicted = condition(new, "Evicted")
+        if evicted is None or evicted.status != "True" or (old is not None and holds(old, "Evicted")):
+            return
+        if evicted.reason not in EVICTION_REASONS and not evicted.reason.startswith(DEACTIVATED):
+            yield f"was evicted for {evicted.reason or 'no reason'}, which is no reason to evict"
+        if not evicted.message:
+            yield f"was evicted for {evicted.reason} without a message"
+        if evictions(new) <= (evictions(old) if old is not None else 0):
+            yield f"was evicted for {evicted.reason}, and no eviction was counted"
+        if evicted.reason != "Preempted":
+            return
+        preempted = condition(new, "Preempted")
+        if preempted is None or preempted.status != "True" or preempted.reason not in PREEMPTION_REASONS:
+            yield "was evicted as preempted, and its Preempted condition does not say why"
+        found = PREEMPTOR.search(evicted.message)
+        if found is None:
+            yield "was preempted, and the message names no preemptor"
+        elif found.group(1) not in self.uids:
+            yield f"was preempted for the workload with UID {found.group(1)}, which never was"
+
+    def reserved(self, at: Instant, new: Workload, world: World) -> Iterator[str]:
+        """What is wrong with a reservation that was just made."""
+        if not new.spec.active:
+            yield "got quota though it is not active"
+        if holds(new, "Finished"):
+            yield "got quota though it is finished"
+        if holds(new, "Evicted"):
+            yield "got quota and still counts as evicted"
+        state = new.status.requeue_state
+        if state is not None and state.requeue_at and parse_instant(state.requeue_at) > at + CLOCK_MICROS:
+            yield f"got quota though it was to wait until {state.requeue_at}"
+        if new.status.admission is not None:
+            yield from misassigned(new, new.status.admission)
+        yield from self.queue_refuses(at, new, world)
+
+    def queue_refuses(self, at: Instant, new: Workload, world: World) -> Iterator[str]:
+        """Why its queues should not have given it quota; what was edited just now does not count."""
+        local_key, name = f"{new.namespace}/{new.spec.queue_name or ''}", world.queue_name_of(new)
+        if not world.quiet("LocalQueue", local_key, at, self.lag_micros):
+            return
+        local = world.local_queues.get(local_key)
+        if local is None:
+            yield f"got quota though there is no LocalQueue {new.spec.queue_name}"
+            return
+        if local.spec.stop_policy != "None":
+            yield f"got quota though LocalQueue {local.name} is stopped"
+        given = new.status.admission.cluster_queue if new.status.admission is not None else None
+        if given and given != name:
+            yield f"got quota of ClusterQueue {given}, and its LocalQueue leads to {name}"
+        queue = world.queues.get(name)
+        if not world.quiet("ClusterQueue", name, at, self.lag_micros):
+            return
+        if queue is None:
+            yield f"got quota though there is no ClusterQueue {name}"
+            return
+        if queue.spec.stop_policy != "None":
+            yield f"got quota though ClusterQueue {name} is stopped"
+        namespace = world.namespaces.get(new.namespace)
+        if (
+            namespace is not None
+            and world.quiet("Namespace", new.namespace, at, self.lag_micros)
+            and not matches(queue.spec.namespace_selector, namespace.metadata.labels)
+        ):
+            yield f"got quota though ClusterQueue {name} does not select namespace {new.namespace}"
+
+
+def evictions(workload: Workload) -> int:
+    """How many evictions the status counts."""
+    stats = workload.status.scheduling_stats
+    return sum(counted.count for counted in stats.evictions) if stats is not None else 0
+
+
+def contradictions(workload: Workload) -> Iterator[str]:
+    """What cannot be true at the same time."""
+    reserved, admitted = holds(workload, "QuotaReserved"), holds(workload, "Admitted")
+    if admitted and not reserved:
+        yield "is admitted and has no quota reserved"
+    if reserved and workload.status.admission is None:
+        yield "has quota reserved and no admission"
+    if not reserved and workload.status.admission is not None:
+        yield "has an admission and no quota reserved"
+    evicted = condition(workload, "Evicted")
+    if evicted is not None and evicted.status == "True" and not evicted.reason:
+        yield "is evicted for no reason"
+
+
+def losses(old: Workload, new: Workload) -> Iterator[str]:
+    """Admission that was lost without an eviction."""
+    if holds(old, "Admitted") and not holds(new, "Admitted") and not holds(new, "Evicted"):
+        yield "lost its admission without an eviction"
+
+
+def backward(old: Workload, new: Workload) -> Iterator[str]:
+    """Steps that lead back where nothing leads back."""
+    if holds(old, "Finished") and not holds(new, "Finished"):
+        yield "was finished and is no longer"
+    before, now = old.status.admission, new.status.admission
+    if before is not None and now is not None and holds(old, "QuotaReserved") and holds(new, "QuotaReserved"):
+        if before.cluster_queue != now.cluster_queue:
+            yield f"moved from ClusterQueue {before.cluster_queue} to {now.cluster_queue} without losing its quota"
+        if [given.flavors for given in before.pod_set_assignments] != [
+            given.flavors for given in now.pod_set_assignments
+        ]:
+            yield "changed its flavors without losing its quota"
+
+
+def finish(new: Workload, world: World) -> Iterator[str]:
+    """Why a workload should not have been called finished."""
+    found, job = condition(new, "Finished"), world.job_of(new)
+    reason = found.reason if found is not None else ""
+    if reason in ("Succeeded", "Failed") and job is not None and not finished(job):
+        yield f"is finished as {reason}, and its Job is not"
+    if reason == "OwnerNotFound" and job is not None and job.metadata.deletion_timestamp is None:
+        yield "is finished because its owner is gone, and its Job is there"
+
+
+def misassigned(workload: Workload, admission: Admission) -> Iterator[str]:
+    """Pod sets that were given something other than they asked for."""
+    given = {assigned.name: assigned for assigned in admission.pod_set_assignments}
+    wanted = {pod_set.name: pod_set for pod_set in workload.spec.pod_sets}
+    if given.keys() != wanted.keys():
+        yield f"asked for pod sets {', '.join(sorted(wanted))} and got {', '.join(sorted(given)) or 'none'}"
+        return
+    for name, pod_set in wanted.items():
+        count = given[name].count
+        least = pod_set.min_count if pod_set.min_count is not None else pod_set.count
+        done = sum(pods.count for pods in workload.status.reclaimable_pods if pods.name == name)
+        if count is not None and not max(0, least - done) <= count <= pod_set.count:
+            yield f"got {count} pods for pod set {name}, which asked for {least} to {pod_set.count}"
+        missing = sorted(given[name].resource_usage.keys() - given[name].flavors.keys())
+        if missing:
+            yield f"takes {', '.join(missing)} for pod set {name} from no flavor"

@@ -1,0 +1,347 @@
+"""What is going on in a cluster, in order? One watch for each kind, merged by version, told to the auditor.
+
+All kinds are first listed at one and the same version, so that nothing is judged against a world that never was.
+Events of different watches arrive out of step; each is held back for a moment, and all are while a watch is broken, so
+that the auditor hears them in the order in which they happened.
+"""
+
+import asyncio
+import base64
+import heapq
+import signal
+import ssl
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Self
+from urllib.parse import urlencode
+
+import aiohttp
+import msgspec
+import yaml
+
+from pykueue.api.core import ObjectMeta
+from pykueue.audit.auditor import Auditor
+from pykueue.audit.history import METADATA, Line, event_of, version_of
+from pykueue.audit.views import SOURCES, EventType, Source, UnreadableError
+from pykueue.audit.world import Finding
+from pykueue.base.clock import Clock
+from pykueue.base.struct import Frozen, Wire
+from pykueue.base.units import MICROS, Instant
+
+PAGE: Final = 500
+HOLD_SECONDS: Final = 1.0
+RETRY_SECONDS: Final = 0.3
+QUIET_SECONDS: Final = 60
+"""A watch says something at least this often, if only a bookmark; after that it counts as broken."""
+
+
+class FollowError(Exception):
+    """The cluster cannot be followed: what was asked, and what the server said."""
+
+
+class GapError(Exception):
+    """Part of the history is no longer kept by the server."""
+
+
+class Server(Frozen):
+    """Where an API server is, and how it knows us."""
+
+    url: str
+    token: str = ""
+    authority: str = ""
+    certificate: tuple[str, str] = ("", "")
+    trusting: bool = False
+
+    @classmethod
+    def of(cls, kubeconfig: str) -> Self:
+        """The server of a kubeconfig's current context."""
+        tree = yaml.safe_load(Path(kubeconfig).read_text())
+        context = named(tree["contexts"], tree["current-context"])["context"]
+        cluster = named(tree["clusters"], context["cluster"])["cluster"]
+        user = named(tree["users"], context["user"])["user"]
+        token = user.get("token") or (Path(user["tokenFile"]).read_text().strip() if "tokenFile" in user else "")
+        return cls(
+            cluster["server"],
+            token,
+            text_of(cluster, "certificate-authority"),
+            (text_of(user, "client-certificate"), text_of(user, "client-key")),
+            bool(cluster.get("insecure-skip-tls-verify")),
+        )
+
+    def tls(self) -> ssl.SSLContext:
+        """What to trust, and what to show."""
+        found = ssl.create_default_context(cadata=self.authority or None)
+        if self.trusting:
+            found.check_hostname, found.verify_mode = False, ssl.CERT_NONE
+        if all(self.certificate):
+            with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
+                file.write("\n".join(self.certificate))
+                file.flush()
+                found.load_cert_chain(file.name)
+        return found
+
+
+def named(items: Sequence[Mapping[str, object]], name: str) -> Mapping[str, dict[str, str]]:
+    """The item of that name in a kubeconfig's list."""
+    for item in items:
+        if item.get("name") == name:
+            return item  # type: ignore[return-value]  # the file is plain YAML
+    raise FollowError(f"kubeconfig: there is no {name!r}; correct current-context and what it names")
+
+
+def text_of(part: Mapping[str, str], key: str) -> str:
+    """What a kubeconfig holds in itself under `key-data`, or names as a file under `key`."""
+    if f"{key}-data" in part:
+        return base64.b64decode(part[f"{key}-data"]).decode()
+    return Path(part[key]).read_text() if key in part else ""
+
+
+class ListMeta(Wire):
+    """What a list says of itself."""
+
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class Listed(Wire):
+    """One page of a list."""
+
+    metadata: ListMeta = ListMeta()
+    items: tuple[msgspec.Raw, ...] = ()
+
+
+class Watched(Wire):
+    """One event of a watch."""
+
+    type: str
+    object: msgspec.Raw
+
+
+class Bookmark(Wire):
+    """How far a watch has got."""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+
+LISTED: Final = msgspec.json.Decoder(Listed)
+WATCHED: Final = msgspec.json.Decoder(Watched)
+BOOKMARK: Final = msgspec.json.Decoder(Bookmark)
+
+
+class Follower:
+    """Tells an auditor all that happens in a cluster, until it is cancelled."""
+
+    def __init__(
+        self,
+        server: Server,
+        auditor: Auditor,
+        clock: Clock,
+        *,
+        heard: Callable[[Line, list[Finding]], None] = lambda line, found: None,
+        late: Callable[[list[Finding]], None] = lambda found: None,
+        hold_seconds: float = HOLD_SECONDS,
+    ) -> None:
+        self.server, self.auditor, self.clock = server, auditor, clock
+        self.heard, self.late = heard, late
+        self.hold_micros = int(hold_seconds * MICROS)
+        self.held: list[tuple[int, int, Line]] = []
+        self.count = 0
+        self.told = 0
+        self.last_at = Instant(0)
+        self.out_of_order = 0
+        """Events that came too late to be told in their order."""
+        self.gaps = 0
+        """How often the server no longer had what we needed to go on."""
+        self.broken: dict[str, Instant] = {}
+        """Kinds whose watch is down, and since when."""
+        self.whole_since: Instant | None = None
+        """Since when every watch has been up."""
+        self.began = asyncio.Event()
+        """Set once all is listed."""
+
+    async def run(self) -> None:
+        """Follow the cluster, however often the server goes away."""
+        timeout = aiohttp.ClientTimeout(total=None, connect=5, sock_read=QUIET_SECONDS * 2)
+        headers = {"Authorization": f"Bearer {self.server.token}"} if self.server.token else {}
+        connector = aiohttp.TCPConnector(ssl=self.server.tls(), limit=0)
+        async with aiohttp.ClientSession(
+            self.server.url, connector=connector, timeout=timeout, headers=headers, read_bufsize=2**20
+        ) as session:
+            while True:
+                try:
+                    await self.follow_once(session)
+                except* GapError:
+                    self.gaps += 1
+                    self.held.clear()
+
+    async def follow_once(self, session: aiohttp.ClientSession) -> None:
+        """List everything, then watch; ends with a `GapError` when the server forgot too much."""
+        version = await self.list_all(session)
+        self.broken = {kind: self.clock.now() for kind in SOURCES}
+        self.whole_since = None
+        self.began.set()
+        async with asyncio.TaskGroup() as tasks:
+            for source in SOURCES.values():
+                tasks.create_task(self.watch(session, source, version))
+            tasks.create_task(self.tell())
+
+    async def list_all(self, session: aiohttp.ClientSession) -> int:
+        """Tell all there is, as of one version, and return that version."""
+        while True:
+            try:
+                first = LISTED.decode(await self.get(session, SOURCES["Namespace"].path, limit="1"))
+                version = first.metadata.resource_version
+                pages = [
+                    (source, item) for source in SOURCES.values() for item in await self.list(session, source, version)
+                ]
+                break
+            except (aiohttp.ClientError, TimeoutError, GapError):
+                await asyncio.sleep(RETRY_SECONDS)
+        self.tell_differences(pages)
+        self.told = int(version)
+        return int(version)
+
+    def tell_differences(self, listed: Iterable[tuple[Source, msgspec.Raw]]) -> None:
+        """Tell how what is there differs from what the auditor has heard of."""
+        at, there = self.clock.now(), {kind: set[str]() for kind in SOURCES}
+        changed: list[Line] = []
+        for source, item in listed:
+            metadata = METADATA.decode(item).metadata
+            key = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name or ""
+            there[source.kind].add(key)
+            known = self.auditor.world.shelves[source.kind].get(key)
+            if known is None or known.metadata.resource_version != metadata.resource_version:
+                changed.append(Line(at, "LISTED", source.kind, item))
+        for kind, shelf in self.auditor.world.shelves.items():
+            for key, thing in list(shelf.items()):
+                if key not in there[kind]:
+                    names = {"namespace": thing.namespace, "name": thing.name}
+                    changed.append(Line(at, "VANISHED", kind, msgspec.Raw(msgspec.json.encode({"metadata": names}))))
+        for line in changed:
+            self.pass_on(line)
+
+    async def list(self, session: aiohttp.ClientSession, source: Source, version: str) -> list[msgspec.Raw]:
+        """All objects of a kind as of one version."""
+        asked = {"limit": str(PAGE), "resourceVersion": version, "resourceVersionMatch": "Exact"}
+        found: list[msgspec.Raw] = []
+        while True:
+            page = LISTED.decode(await self.get(session, source.path, **asked))
+            found += page.items
+            if not page.metadata.continue_:
+                return found
+            asked = {"limit": str(PAGE), "continue": page.metadata.continue_}
+
+    async def get(self, session: aiohttp.ClientSession, path: str, **asked: str) -> bytes:
+        """The answer to a read; one that will not come by waiting is a `FollowError`."""
+        async with session.get(f"{path}?{urlencode(asked)}") as answer:
+            body = await answer.read()
+            if answer.status == 410:
+                raise GapError(path)
+            if answer.status in (401, 403, 404):
+                text = body.decode(errors="replace")[:300]
+                raise FollowError(f"GET {path}: {answer.status} {text}; grant list and watch, or install the CRDs")
+            answer.raise_for_status()
+            return body
+
+    async def watch(self, session: aiohttp.ClientSession, source: Source, version: int) -> None:
+        """Hold every event of a kind for the teller, through broken connections."""
+        while True:
+            with suppress(aiohttp.ClientError, TimeoutError, ValueError):
+                version = await self.stream(session, source, version)
+            self.mark(source.kind, up=False)
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def stream(self, session: aiohttp.ClientSession, source: Source, version: int) -> int:
+        """Hold the events of one connection; returns the version to go on from."""
+        asked = {"watch": "1", "resourceVersion": str(version), "allowWatchBookmarks": "true", "timeoutSeconds": "600"}
+        async with session.get(f"{source.path}?{urlencode(asked)}") as answer:
+            if answer.status == 410:
+                raise GapError(source.kind)
+            answer.raise_for_status()
+            self.mark(source.kind, up=True)
+            rest = b""
+            with suppress(aiohttp.ClientError, TimeoutError):
+                async for chunk in answer.content.iter_any():
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    for text in lines:
+                        version = max(version, self.take(source.kind, WATCHED.decode(text)))
+        return version
+
+    def take(self, kind: str, event: Watched) -> int:
+        """Hold an event; returns its version."""
+        if event.type == "ERROR":
+            raise GapError(kind)
+        if event.type == "BOOKMARK":
+            return int(BOOKMARK.decode(event.object).metadata.resource_version or 0)
+        type_: EventType = "DELETED" if event.type == "DELETED" else "ADDED" if event.type == "ADDED" else "MODIFIED"
+        version = version_of(event.object)
+        self.count += 1
+        # The line must outlive the buffer that it was read from.
+        line = Line(self.clock.now(), type_, kind, msgspec.Raw(bytes(event.object)))
+        heapq.heappush(self.held, (version, self.count, line))
+        return version
+
+    def mark(self, kind: str, *, up: bool) -> None:
+        """Remember whether a watch is up."""
+        now = self.clock.now()
+        if up:
+            self.broken.pop(kind, None)
+            if not self.broken and self.whole_since is None:
+                self.whole_since = now
+        else:
+            self.broken.setdefault(kind, now)
+            self.whole_since = None
+
+    async def tell(self) -> None:
+        """Tell what has been held long enough, in order, and look now and then for what is late."""
+        silent = False
+        while True:
+            await asyncio.sleep(self.hold_micros / MICROS / 5)
+            ripe = Instant(self.clock.now() - self.hold_micros)
+            if self.whole_since is None or self.whole_since > ripe:
+                silent = True
+                continue
+            if silent:
+                self.auditor.uptime.interrupted(ripe)
+                silent = False
+            while self.held and self.held[0][2].at <= ripe:
+                version, _, line = heapq.heappop(self.held)
+                self.out_of_order += version < self.told
+                self.told = max(self.told, version)
+                self.pass_on(line)
+            if ripe - self.auditor.looked >= MICROS:
+                self.late(self.auditor.tick(max(ripe, self.last_at)))
+
+    def pass_on(self, line: Line) -> None:
+        """Tell the auditor, with times that never go back."""
+        self.last_at = max(self.last_at, line.at)
+        line = Line(self.last_at, line.type, line.kind, line.object)
+        with suppress(UnreadableError):
+            self.heard(line, self.auditor.observe(event_of(line)))
+
+    async def caught_up(self, version: int) -> None:
+        """Return once everything up to this version has been told."""
+        while self.told < version:
+            await asyncio.sleep(0.05)
+
+
+async def follow_for(follower: Follower, seconds: float | None) -> None:
+    """Follow until time is up, or someone interrupts or ends the process."""
+    enough = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, enough.set)
+    following = asyncio.create_task(follower.run())
+    waiting = asyncio.create_task(asyncio.wait_for(enough.wait(), seconds))
+    await asyncio.wait([following, waiting], return_when=asyncio.FIRST_COMPLETED)
+    for task in (following, waiting):
+        task.cancel()
+        with suppress(asyncio.CancelledError, TimeoutError):
+            await task
+
+
+def follow(follower: Follower, seconds: float | None = None) -> None:
+    """Follow until time is up, or someone interrupts or ends the process."""
+    asyncio.run(follow_for(follower, seconds))

@@ -1,0 +1,52 @@
+"""How is a history kept? One JSON object a line: when we heard, what happened, and the object as the server sent it."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from pykueue.api.core import KubeObject
+from pykueue.audit.views import Event, EventType, UnreadableError, read
+from pykueue.base.struct import Frozen
+from pykueue.base.units import Instant
+
+
+class Line(Frozen):
+    """One event as it is kept."""
+
+    at: Instant
+    type: EventType
+    kind: str
+    object: msgspec.Raw
+
+
+LINES: Final = msgspec.json.Decoder(Line)
+METADATA: Final = msgspec.json.Decoder(KubeObject)
+
+
+def version_of(raw: bytes | msgspec.Raw) -> int:
+    """The version of the store at which an object came to be as it is; 0 where it says none."""
+    try:
+        text = METADATA.decode(raw).metadata.resource_version or "0"
+    except msgspec.DecodeError as error:
+        raise UnreadableError(f"metadata cannot be read: {error}; the auditor passes over it") from error
+    return int(text) if text.isdecimal() else 0
+
+
+def event_of(line: Line) -> Event:
+    """The event in a line; raises only `UnreadableError`."""
+    return Event(line.type, line.kind, version_of(line.object), line.at, read(line.kind, line.object))
+
+
+def encode(line: Line) -> bytes:
+    """The line as text, with its end."""
+    return msgspec.json.encode(line) + b"\n"
+
+
+def events(lines: Iterable[bytes]) -> Iterator[Event]:
+    """The events of a history, in its order; objects that cannot be read are passed over."""
+    for text in lines:
+        try:
+            yield event_of(LINES.decode(text))
+        except UnreadableError:
+            continue

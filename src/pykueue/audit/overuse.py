@@ -1,0 +1,195 @@
+"""Does anyone hold more than it may? Reservations against quotas, at every revision."""
+
+from collections.abc import Iterator
+
+from pykueue.api.kueue import ClusterQueue, Cohort
+from pykueue.api.workload import PodSetAssignment, Workload
+from pykueue.audit.tree import QUEUE, Account, Forest, NodeName, Slot, amount
+from pykueue.audit.views import holds, reserving
+from pykueue.audit.world import Change, Finding, Settings, World
+from pykueue.base.units import MICROS, Instant, amount_text
+
+RULE = "overuse"
+
+
+class Held:
+    """What each ClusterQueue holds: the reservations of active, unfinished workloads."""
+
+    def __init__(self) -> None:
+        self.by_queue: dict[str, dict[Slot, int]] = {}
+        self.charged: dict[str, tuple[str, dict[Slot, int]]] = {}
+
+    def charge(self, key: str, workload: Workload | None) -> set[tuple[str, Slot]]:
+        """Book what a workload holds now; returns where it holds more than before."""
+        before_queue, before = self.charged.pop(key, ("", {}))
+        for slot, taken in before.items():
+            self.by_queue[before_queue][slot] -= taken
+        if workload is None or not reserving(workload) or workload.status.admission is None:
+            return set()
+        queue, now = workload.status.admission.cluster_queue or "", reservation(workload)
+        self.charged[key] = (queue, now)
+        booked = self.by_queue.setdefault(queue, {})
+        for slot, taken in now.items():
+            booked[slot] = booked.get(slot, 0) + taken
+        return {
+            (queue, slot)
+            for slot, taken in now.items()
+            if taken > (before.get(slot, 0) if queue == before_queue else 0)
+        }
+
+
+def reservation(workload: Workload) -> dict[Slot, int]:
+    """What an admission takes of each flavor and resource, less what its finished pods no longer need."""
+    taken: dict[Slot, int] = {}
+    counts = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
+    done = {pods.name: pods.count for pods in workload.status.reclaimable_pods}
+    assert workload.status.admission is not None, "only a workload with an admission has a reservation"
+    for given in workload.status.admission.pod_set_assignments:
+        for resource, flavor in given.flavors.items():
+            slot = (flavor, resource)
+            taken[slot] = taken.get(slot, 0) + still_needed(given, resource, counts, done)
+    return taken
+
+
+def still_needed(given: PodSetAssignment, resource: str, counts: dict[str, int], done: dict[str, int]) -> int:
+    """What an assignment takes of a resource for the pods that are not done."""
+    whole = amount(resource, given.resource_usage.get(resource, 0))
+    wanted = counts.get(given.name, 0)
+    count = given.count if given.count is not None else wanted
+    left = max(0, wanted - done.get(given.name, 0))
+    return whole // count * left if left < count else whole
+
+
+class Overuse:
+    """The rule that reservations stay within quotas, but for what an edit of quotas left stranded."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.lag_micros = settings.lag_seconds * MICROS
+        self.held = Held()
+        self.forest: Forest | None = None
+        self.stranded: dict[tuple[NodeName, Slot], int] = {}
+        """By how much each node may be over: it was so after the latest edit, and has only fallen since."""
+        self.edited: dict[NodeName, Instant] = {}
+        """When the tree below each root was last edited."""
+        self.blind = True
+        """Whether what is held has changed while we did not look."""
+        self.first = True
+        self.edited_blind: set[NodeName] = set()
+        """Roots of the trees that were edited while we did not look."""
+
+    def trees(self, world: World) -> Forest:
+        """The trees as they stand."""
+        if self.forest is None:
+            self.forest = Forest(world.queues.values(), world.cohorts.values())
+        return self.forest
+
+    def seen(self, change: Change, world: World) -> Iterator[Finding]:
+        """What this change breaks."""
+        workload = change.of(Workload)
+        self.blind = self.blind or change.listed
+        if not change.listed and self.blind:
+            yield from self.look_again(change, world)
+        if workload is not None and change.listed:
+            self.held.charge(change.key, workload[1])
+        elif workload is not None:
+            yield from self.charged(change, world, *workload)
+        elif change.kind in ("ClusterQueue", "Cohort") and requoted(change):
+            self.requote(change, world)
+
+    def look_again(self, change: Change, world: World) -> Iterator[Finding]:
+        """What came to be over while we did not look, where nobody edited quotas; what was so at first is stranded."""
+        had, forest = self.stranded, self.trees(world)
+        self.strand(forest)
+        for (name, slot), over in self.stranded.items():
+            root = forest.roots[name]
+            if (
+                over > had.get((name, slot), 0)
+                and not self.first
+                and root is not None
+                and root not in self.edited_blind
+            ):
+                yield self.found(change, Account(forest, root, slot, self.held.by_queue), name, "while we did not look")
+        self.first = self.blind = False
+        self.edited_blind.clear()
+
+    def late(self, at: Instant, world: World) -> Iterator[Finding]:
+        """Nothing: quota is exceeded at once or not at all."""
+        yield from ()
+
+    def requote(self, change: Change, world: World) -> None:
+        """Take what is now over as stranded, in whatever tree the edited node was or is."""
+        if self.first and change.listed:
+            self.forest = None
+            return
+        name = (change.kind, change.key)
+        touched = {self.trees(world).roots.get(name)}
+        self.forest = None
+        forest = self.trees(world)
+        touched.add(forest.roots.get(name))
+        self.edited.update({root: change.at for root in touched if root is not None})
+        if change.listed:
+            self.edited_blind.update(root for root in touched if root is not None)
+        else:
+            self.strand(forest)
+
+    def strand(self, forest: Forest) -> None:
+        """Write down by how much every node is over."""
+        slots = {slot for held in self.held.by_queue.values() for slot in held}
+        roots = {root for root in forest.roots.values() if root is not None}
+        self.stranded = {
+            (name, slot): over
+            for root in roots
+            for slot in slots
+            for name, over in Account(forest, root, slot, self.held.by_queue).excesses().items()
+        }
+
+    def charged(self, change: Change, world: World, old: Workload | None, new: Workload | None) -> Iterator[Finding]:
+        """What breaks by what a workload holds now."""
+        touched = set(self.held.charged.get(change.key, ("", {}))[1])
+        queues = {self.held.charged.get(change.key, ("", {}))[0]}
+        grown = self.held.charge(change.key, new)
+        touched.update(self.held.charged.get(change.key, ("", {}))[1])
+        queues.add(self.held.charged.get(change.key, ("", {}))[0])
+        forest = self.trees(world)
+        # Someone who turns an evicted workload on again, while it still shows its reservation, edits what is held.
+        excused = old is not None and not old.spec.active and holds(old, "QuotaReserved")
+        for root in {forest.root_of(queue) for queue in queues if queue} - {None}:
+            assert root is not None, "the roots are those of trees"
+            for slot in sorted(touched):
+                account = Account(forest, root, slot, self.held.by_queue)
+                adds = any(inner == slot and forest.root_of(queue) == root for queue, inner in grown)
+                for name in account.usage:
+                    over, had = max(0, account.excess(name)), self.stranded.get((name, slot), 0)
+                    if over > had and adds and not excused and not self.lately_edited(root, change.at):
+                        yield self.found(change, account, name, f"Workload {change.key} took the last")
+                    self.note(name, slot, over)
+
+    def note(self, name: NodeName, slot: Slot, over: int) -> None:
+        """Remember by how much a node is over: from here on it may only fall."""
+        if over:
+            self.stranded[name, slot] = over
+        else:
+            self.stranded.pop((name, slot), None)
+
+    def lately_edited(self, root: NodeName, at: Instant) -> bool:
+        """Whether reservations made before an edit of this tree may still be on their way."""
+        return root in self.edited and at - self.edited[root] < self.lag_micros
+
+    def found(self, change: Change, account: Account, name: NodeName, how: str) -> Finding:
+        """The finding that a node holds more than it may."""
+        flavor, resource = account.slot
+        used, most = amount_text(resource, account.usage[name]), amount_text(resource, account.may_use(name))
+        whose = "holds" if name[0] == QUEUE else "and what is below it hold"
+        says = f"{whose} {used} {resource} of flavor {flavor} and may hold {most}; {how}"
+        return change.found(RULE, " ".join(name), says)
+
+
+def requoted(change: Change) -> bool:
+    """Whether a change is one of quotas or of a place in the tree."""
+    match change.old, change.new:
+        case ClusterQueue(spec=old), ClusterQueue(spec=new):
+            return (old.resource_groups, old.cohort_name) != (new.resource_groups, new.cohort_name)
+        case Cohort(spec=before), Cohort(spec=now):
+            return (before.resource_groups, before.parent_name) != (now.resource_groups, now.parent_name)
+        case _:
+            return True

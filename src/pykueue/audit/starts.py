@@ -1,0 +1,105 @@
+"""Does anything run without admission? Pods of queued Jobs, and the moments at which they were made."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from pykueue.api.names import Label
+from pykueue.api.workload import Workload
+from pykueue.audit.uptime import Uptime
+from pykueue.audit.views import Job, Pod, controller_uid, holds
+from pykueue.audit.world import Change, Finding, Settings, World
+from pykueue.base.units import MICROS, Instant
+
+RULE: Final = "unadmitted"
+OVER: Final = frozenset({"Succeeded", "Failed"})
+
+
+class Starts:
+    """The rule that pods of a queued Job are made and go on only while its Workload is admitted."""
+
+    def __init__(self, settings: Settings, uptime: Uptime) -> None:
+        self.settings, self.uptime = settings, uptime
+        self.lag_micros = settings.lag_seconds * MICROS
+        self.lost: dict[str, Instant] = {}
+        """When the Workload of each Job, by UID, was last seen to lose its admission."""
+        self.held_back: dict[str, Instant] = {}
+        """When each Job, by UID, was last seen to be suspended."""
+        self.astray: dict[str, Instant] = {}
+        """Since when each pod, by key, goes on without admission."""
+        self.told: set[str] = set()
+        """UIDs of the pods that were reported."""
+
+    def seen(self, change: Change, world: World) -> Iterator[Finding]:
+        """What this change breaks."""
+        workload, job, pod = change.of(Workload), change.of(Job), change.of(Pod)
+        if workload is not None:
+            self.keep_loss(change, *workload)
+        elif job is not None:
+            yield from self.switched(change, world, *job)
+        elif pod is not None and pod[0] is None and pod[1] is not None and not change.listed:
+            yield from self.made(change, world, pod[1])
+
+    def keep_loss(self, change: Change, old: Workload | None, new: Workload | None) -> None:
+        """Remember when a Job lost its admission."""
+        if old is not None and holds(old, "Admitted") and not (new is not None and holds(new, "Admitted")):
+            self.lost[controller_uid(old, "Job")] = change.at
+
+    def switched(self, change: Change, world: World, old: Job | None, new: Job | None) -> Iterator[Finding]:
+        """What is wrong with a Job that was started; forgets Jobs that are gone."""
+        if new is None:
+            uid = (old.metadata.uid or "") if old is not None else ""
+            self.lost.pop(uid, None)
+            self.held_back.pop(uid, None)
+            return
+        was, now = bool(old is not None and old.spec.suspend), bool(new.spec.suspend)
+        if now and not was:
+            self.held_back[new.metadata.uid or ""] = change.at
+        if was and not now and self.settings.alone and queued(new) and not change.listed and not admitted(new, world):
+            yield change.found("start", f"Job {change.key}", "was started without an admitted Workload")
+
+    def made(self, change: Change, world: World, pod: Pod) -> Iterator[Finding]:
+        """What is wrong with a pod that was just made."""
+        job = world.job_of(pod)
+        if job is None or not queued(job):
+            return
+        uid = job.metadata.uid or ""
+        if job.spec.suspend and change.at - self.held_back.get(uid, Instant(0)) >= self.lag_micros:
+            self.told.add(pod.metadata.uid or "")
+            yield change.found(RULE, f"Pod {change.key}", f"was made though Job {job.name} is suspended")
+        # The Job controller may not have heard yet that the Job is suspended, let alone that its admission went.
+        lately = uid in self.lost and change.at - self.lost[uid] < self.lag_micros
+        if not job.spec.suspend and self.settings.alone and not lately and not admitted(job, world):
+            self.told.add(pod.metadata.uid or "")
+            yield change.found(RULE, f"Pod {change.key}", f"was made though Job {job.name} is not admitted")
+
+    def late(self, at: Instant, world: World) -> Iterator[Finding]:
+        """Pods that have gone on without admission for longer than a stop takes."""
+        still: dict[str, Instant] = {}
+        for key, pod in world.pods.items():
+            job = world.job_of(pod)
+            if job is None or not queued(job) or ended(pod) or admitted(job, world):
+                continue
+            since = still[key] = self.astray.get(key, at)
+            if (
+                self.uptime.waited(since, at) > self.settings.stop_seconds * MICROS
+                and pod.metadata.uid not in self.told
+            ):
+                self.told.add(pod.metadata.uid or "")
+                says = f"goes on for {(at - since) // MICROS} s though Job {job.name} is not admitted"
+                yield Finding(RULE, f"Pod {key}", says, world.version, at)
+        self.astray = still
+
+
+def queued(job: Job) -> bool:
+    """Whether the Job is the manager's: it names a queue."""
+    return bool(job.metadata.labels.get(Label.QUEUE))
+
+
+def admitted(job: Job, world: World) -> bool:
+    """Whether a Workload of the Job is admitted, or was when it finished."""
+    return any(holds(workload, "Admitted") for workload in world.workloads_of(job))
+
+
+def ended(pod: Pod) -> bool:
+    """Whether the pod is over, or on its way out."""
+    return pod.status.phase in OVER or pod.metadata.deletion_timestamp is not None

@@ -1,0 +1,184 @@
+"""How much may each ClusterQueue and cohort use? The arithmetic of cohorts, written for the auditor alone.
+
+Nothing here is shared with the manager: two programs that count in the same way would be wrong in the same way.
+Everything is computed afresh from the quotas and what each ClusterQueue holds, one flavor and resource at a time.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, TypeAlias
+
+from pykueue.api.kueue import ClusterQueue, Cohort, ResourceGroup
+from pykueue.base.struct import Frozen
+from pykueue.base.units import UNLIMITED, QuantityError, amount_of, parse_quantity
+
+Slot: TypeAlias = tuple[str, str]
+"""A flavor and a resource."""
+Amounts: TypeAlias = Mapping[Slot, int]
+NodeName: TypeAlias = tuple[str, str]
+"""`ClusterQueue` or `Cohort`, and the name."""
+
+QUEUE: Final = "ClusterQueue"
+COHORT: Final = "Cohort"
+
+
+class Quota(Frozen):
+    """What a node has of one flavor and resource; a limit that is None does not limit."""
+
+    nominal: int = 0
+    borrow_max: int | None = None
+    lend_max: int | None = None
+
+
+NO_QUOTA: Final = Quota()
+
+
+class Node(Frozen):
+    """A ClusterQueue or a cohort in its tree."""
+
+    name: NodeName
+    quotas: Mapping[Slot, Quota]
+    parent: NodeName | None
+
+
+def amount(resource: str, text: str | int) -> int:
+    """The quantity as a whole number; one that cannot be read counts as nothing."""
+    try:
+        return amount_of(resource, parse_quantity(str(text)))
+    except QuantityError:
+        return 0
+
+
+def quotas_of(groups: Iterable[ResourceGroup]) -> dict[Slot, Quota]:
+    """The quota of each flavor and resource in these groups."""
+    return {
+        (flavor.name, quota.name): Quota(
+            amount(quota.name, quota.nominal_quota),
+            None if quota.borrowing_limit is None else amount(quota.name, quota.borrowing_limit),
+            None if quota.lending_limit is None else amount(quota.name, quota.lending_limit),
+        )
+        for group in groups
+        for flavor in group.flavors
+        for quota in flavor.resources
+    }
+
+
+def plus(left: int, right: int) -> int:
+    """The sum, where what is unlimited stays so."""
+    return UNLIMITED if UNLIMITED in (left, right) else min(left + right, UNLIMITED)
+
+
+def minus(left: int, right: int) -> int:
+    """The difference, where what is unlimited stays so unless all of it is taken."""
+    if left == UNLIMITED:
+        return 0 if right == UNLIMITED else UNLIMITED
+    return left - right
+
+
+class Forest:
+    """All trees of cohorts as they stand. Nodes above or in a circle of cohorts belong to none."""
+
+    def __init__(self, queues: Iterable[ClusterQueue], cohorts: Iterable[Cohort]) -> None:
+        self.nodes: dict[NodeName, Node] = {}
+        for cohort in cohorts:
+            self.add((COHORT, cohort.name), quotas_of(cohort.spec.resource_groups), cohort.spec.parent_name)
+        for queue in queues:
+            self.add((QUEUE, queue.name), quotas_of(queue.spec.resource_groups), queue.spec.cohort_name)
+        for node in list(self.nodes.values()):
+            if node.parent is not None and node.parent not in self.nodes:
+                # A cohort exists, without quota of its own, as soon as somebody names it.
+                self.add(node.parent, {}, None)
+        self.children: dict[NodeName, list[NodeName]] = {}
+        for name, node in self.nodes.items():
+            if node.parent is not None:
+                self.children.setdefault(node.parent, []).append(name)
+        self.roots = {name: self.climb(name) for name in self.nodes}
+
+    def add(self, name: NodeName, quotas: Mapping[Slot, Quota], parent: str | None) -> None:
+        """Plant a node."""
+        self.nodes[name] = Node(name, quotas, (COHORT, parent) if parent else None)
+
+    def climb(self, name: NodeName) -> NodeName | None:
+        """The root above a node, or None when the way up never ends."""
+        passed: set[NodeName] = set()
+        while name not in passed:
+            passed.add(name)
+            parent = self.nodes[name].parent
+            if parent is None:
+                return name
+            name = parent
+        return None
+
+    def root_of(self, queue: str) -> NodeName | None:
+        """The root of a ClusterQueue's tree, or None when it has no place in one."""
+        return self.roots.get((QUEUE, queue))
+
+    def below(self, name: NodeName) -> Iterator[NodeName]:
+        """The node and all beneath it, children before parents."""
+        for child in self.children.get(name, ()):
+            yield from self.below(child)
+        yield name
+
+    def queues_below(self, name: NodeName) -> list[str]:
+        """The ClusterQueues of a tree."""
+        return [inner for kind, inner in self.below(name) if kind == QUEUE]
+
+
+class Account:
+    """One tree, one flavor and resource: what each node has, keeps for itself, uses, and may still use."""
+
+    def __init__(self, forest: Forest, root: NodeName, slot: Slot, held: Mapping[str, Amounts]) -> None:
+        self.forest, self.slot = forest, slot
+        self.subtree: dict[NodeName, int] = {}
+        self.kept: dict[NodeName, int] = {}
+        self.usage: dict[NodeName, int] = {}
+        for name in forest.below(root):
+            self.settle(name, held)
+
+    def quota(self, name: NodeName) -> Quota:
+        """The quota that is the node's own."""
+        return self.forest.nodes[name].quotas.get(self.slot, NO_QUOTA)
+
+    def settle(self, name: NodeName, held: Mapping[str, Amounts]) -> None:
+        """Work out a node whose children are settled."""
+        quota = self.quota(name)
+        has, uses = quota.nominal, held.get(name[1], {}).get(self.slot, 0) if name[0] == QUEUE else 0
+        for child in self.forest.children.get(name, ()):
+            has = plus(has, minus(self.subtree[child], self.kept[child]))
+            uses += self.spilt(child)
+        self.subtree[name], self.usage[name] = has, uses
+        self.kept[name] = max(0, minus(has, quota.lend_max)) if quota.lend_max is not None else 0
+
+    def spilt(self, name: NodeName) -> int:
+        """What the node uses beyond the part that it keeps for itself, and so of its parent's."""
+        return max(0, self.usage[name] - self.kept[name])
+
+    def may_spill(self, name: NodeName) -> int | None:
+        """The most that the node may use of its parent's, or None when only the parent limits it."""
+        limit = self.quota(name).borrow_max
+        return None if limit is None else plus(minus(self.subtree[name], self.kept[name]), limit)
+
+    def excess(self, name: NodeName) -> int:
+        """By how much the node uses more than it may; negative where something is left."""
+        if self.forest.nodes[name].parent is None:
+            return self.usage[name] - self.subtree[name]
+        most = self.may_spill(name)
+        return -UNLIMITED if most is None else self.spilt(name) - most
+
+    def excesses(self) -> dict[NodeName, int]:
+        """The nodes that use more than they may, and by how much."""
+        return {name: over for name in self.usage if (over := self.excess(name)) > 0}
+
+    def left(self, name: NodeName) -> int:
+        """How much more could be used at this node without anyone using more than it may."""
+        parent = self.forest.nodes[name].parent
+        if parent is None:
+            return minus(self.subtree[name], self.usage[name])
+        above, most = self.left(parent), self.may_spill(name)
+        if most is not None:
+            above = min(above, most - self.spilt(name))
+        return plus(max(0, self.kept[name] - self.usage[name]), above)
+
+    def may_use(self, name: NodeName) -> int:
+        """The node's limit in the terms that its owner knows: what it and its children have, and may borrow."""
+        limit = self.quota(name).borrow_max if self.forest.nodes[name].parent is not None else 0
+        return UNLIMITED if limit is None else plus(self.subtree[name], limit)

@@ -1,0 +1,170 @@
+"""What is there? Every object as of the latest event, and what belongs to what."""
+
+from collections.abc import Iterator
+from typing import cast
+
+from pykueue.api.core import Namespace
+from pykueue.api.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
+from pykueue.api.workload import Workload
+from pykueue.audit.views import SOURCES, Event, Job, Pod, Seen, Thing, controller_uid, key_of
+from pykueue.base.struct import Frozen
+from pykueue.base.units import Instant
+
+
+class Settings(Frozen):
+    """How long things may take, in seconds, and what else there is in the cluster."""
+
+    stuck_seconds: int = 10
+    """How long a workload that would fit may wait."""
+    lost_seconds: int = 10
+    """How long a queued Job may be without its one Workload."""
+    stop_seconds: int = 10
+    """How long pods may go on without an admission."""
+    lag_seconds: int = 5
+    """How long other controllers, and writes that were on their way, may act on what was true before."""
+    lease: str = ""
+    """Namespace and name of the manager's Lease; waiting counts only while it is held. Without it, always."""
+    alone: bool = True
+    """Whether only the manager starts Jobs and deletes Workloads; otherwise people may do so too."""
+    block_admission: bool = False
+    """Whether the manager admits nothing while an admitted workload's pods are not ready."""
+
+
+class Finding(Frozen):
+    """Something that must not be: which rule it breaks, what it is about, and what was seen."""
+
+    rule: str
+    about: str
+    says: str
+    version: int
+    at: Instant
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.about}: {self.says} (version {self.version})"
+
+
+class Change(Frozen):
+    """What an event made of an object; `listed` when we did not see it happen."""
+
+    kind: str
+    key: str
+    old: Thing | None
+    new: Thing | None
+    version: int
+    at: Instant
+    listed: bool = False
+
+    def of(self, view: type[Seen]) -> tuple[Seen | None, Seen | None] | None:
+        """The object before and after, when it is of this kind."""
+        if view.__name__ != self.kind:
+            return None
+        old = self.old if isinstance(self.old, view) else None
+        return old, self.new if isinstance(self.new, view) else None
+
+    def found(self, rule: str, about: str, says: str) -> Finding:
+        """A finding at this change."""
+        return Finding(rule, about, says, self.version, self.at)
+
+
+class World:
+    """All objects, each kind by its key, as of the latest event."""
+
+    def __init__(self) -> None:
+        self.shelves: dict[str, dict[str, Thing]] = {kind: {} for kind in SOURCES}
+        # Each shelf holds its own kind alone: `take` sees to it.
+        self.workloads = cast("dict[str, Workload]", self.shelves["Workload"])
+        self.queues = cast("dict[str, ClusterQueue]", self.shelves["ClusterQueue"])
+        self.cohorts = cast("dict[str, Cohort]", self.shelves["Cohort"])
+        self.local_queues = cast("dict[str, LocalQueue]", self.shelves["LocalQueue"])
+        self.flavors = cast("dict[str, ResourceFlavor]", self.shelves["ResourceFlavor"])
+        self.namespaces = cast("dict[str, Namespace]", self.shelves["Namespace"])
+        self.jobs = cast("dict[str, Job]", self.shelves["Job"])
+        self.pods = cast("dict[str, Pod]", self.shelves["Pod"])
+        self.version = 0
+        self.job_keys: dict[str, str] = {}
+        """Key of each Job by its UID."""
+        self.workload_keys: dict[str, dict[str, None]] = {}
+        """Keys of the Workloads of each Job, by the Job's UID."""
+        self.pod_keys: dict[str, dict[str, None]] = {}
+        """Keys of the pods of each Job, by the Job's UID."""
+        self.edited: dict[tuple[str, str], Instant] = {}
+        """When each object's specification or labels were last seen to change, by kind and key."""
+
+    @property
+    def limited(self) -> set[str]:
+        """The namespaces that have a LimitRange."""
+        return {thing.namespace for thing in self.shelves["LimitRange"].values()}
+
+    def take(self, event: Event) -> Change:
+        """What this event changes, after having made the change."""
+        key, shelf = key_of(event.object), self.shelves[event.kind]
+        old = shelf.get(key)
+        new = None if event.type in ("DELETED", "VANISHED") else event.object
+        if new is None:
+            shelf.pop(key, None)
+        else:
+            shelf[key] = new
+        self.link(event.kind, key, old, present=False)
+        self.link(event.kind, key, new, present=True)
+        self.version = max(self.version, event.version)
+        listed = event.type in ("LISTED", "VANISHED")
+        if not listed and edited(old, new):
+            self.edited[event.kind, key] = event.at
+        return Change(event.kind, key, old, new, event.version, event.at, listed)
+
+    def link(self, kind: str, key: str, thing: Thing | None, *, present: bool) -> None:
+        """Keep in mind, or forget, whom this object belongs to."""
+        if thing is None:
+            return
+        if kind == "Job":
+            uid = thing.metadata.uid or ""
+            if present:
+                self.job_keys[uid] = key
+            else:
+                self.job_keys.pop(uid, None)
+        elif kind in ("Workload", "Pod"):
+            owners = self.workload_keys if kind == "Workload" else self.pod_keys
+            uid = controller_uid(thing, "Job")
+            if not uid:
+                return
+            if present:
+                owners.setdefault(uid, {})[key] = None
+            else:
+                owners.get(uid, {}).pop(key, None)
+                if not owners.get(uid):
+                    owners.pop(uid, None)
+
+    def job_of(self, thing: Workload | Pod) -> Job | None:
+        """The Job that controls this object, while it exists."""
+        return self.jobs.get(self.job_keys.get(controller_uid(thing, "Job"), ""))
+
+    def workloads_of(self, job: Job) -> Iterator[Workload]:
+        """The Workloads of a Job."""
+        for key in self.workload_keys.get(job.metadata.uid or "", ()):
+            yield self.workloads[key]
+
+    def pods_of(self, job: Job) -> Iterator[Pod]:
+        """The pods of a Job."""
+        for key in self.pod_keys.get(job.metadata.uid or "", ()):
+            yield self.pods[key]
+
+    def queue_name_of(self, workload: Workload) -> str:
+        """The name of the ClusterQueue that its LocalQueue leads to; empty where there is none."""
+        found = self.local_queues.get(f"{workload.namespace}/{workload.spec.queue_name or ''}")
+        return (found.spec.cluster_queue or "") if found is not None else ""
+
+    def quiet(self, kind: str, key: str, at: Instant, lag_micros: int) -> bool:
+        """Whether nobody has edited this object for so long."""
+        return at - self.edited.get((kind, key), Instant(-lag_micros)) >= lag_micros
+
+
+def edited(old: Thing | None, new: Thing | None) -> bool:
+    """Whether an object appeared, went, or changed in what people write."""
+    if old is None or new is None:
+        return old is not new
+    before, after = old.metadata, new.metadata
+    return (
+        before.generation != after.generation
+        or before.labels != after.labels
+        or before.deletion_timestamp != after.deletion_timestamp
+    )

@@ -1,0 +1,228 @@
+"""What should the status of a queue say? The difference to what it says, as a merge patch; nothing where it is right.
+
+Only fields that are ours appear in a patch, and of those only the ones that differ. A patch of conditions holds the
+others' too, as they were seen, because a merge patch replaces the whole list: it must be sent for that version only.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeVar
+
+from pykueue.api.checks import AdmissionCheck
+from pykueue.api.core import Condition, Json, Tree
+from pykueue.api.kueue import (
+    ClusterQueue,
+    ClusterQueueStatus,
+    Cohort,
+    FlavorUsage,
+    LocalFlavorUsage,
+    LocalQueue,
+    LocalQueueStatus,
+    LocalResourceUsage,
+    ResourceUsage,
+)
+from pykueue.base.struct import Frozen
+from pykueue.base.units import Instant, amount_text, format_instant
+from pykueue.bridge.outbound import condition_tree
+from pykueue.bridge.unbuilt import unbuilt
+from pykueue.engine.model import StopPolicy
+from pykueue.engine.quota import Node
+from pykueue.engine.tally import (
+    Held,
+    Pair,
+    Tally,
+    inactive_because,
+    nominal_of,
+    of_local_queue,
+    of_queue,
+    pairs_of,
+)
+from pykueue.engine.wording import shortened
+from pykueue.engine.world import World
+
+ACTIVE: Final = "Active"
+FLAVORS_MAX: Final = 64
+"""How many flavors a status has room for."""
+REFUSES: Final = "Can't admit new workloads"
+CLOSED: Final = "Can't submit new workloads to clusterQueue"
+
+Status = TypeVar("Status", ClusterQueueStatus, LocalQueueStatus)
+
+
+class Verdict(Frozen):
+    """Whether a queue is active, and why."""
+
+    active: bool
+    reason: str
+    message: str
+
+
+def cluster_queue(seen: ClusterQueue, world: World, now: Instant) -> Tree:
+    """What differs in the status of a ClusterQueue; nothing for one that the engine has not heard of."""
+    queue, tally = world.forest.queues.get(seen.name), of_queue(world, seen.name)
+    if queue is None or tally is None:
+        return {}
+    wanted = ClusterQueueStatus(
+        flavors_reservation=usages(queue, tally.reserved),
+        flavors_usage=usages(queue, tally.admitted),
+        pending_workloads=tally.pending,
+        reserving_workloads=tally.reserved.workloads,
+        admitted_workloads=tally.admitted.workloads,
+    )
+    patch = difference(seen.status, wanted)
+    conditions = with_active(seen.status.conditions, verdict(world, queue), seen.metadata.generation, now)
+    return patch if conditions is None else {**patch, "conditions": conditions}
+
+
+def verdict(world: World, queue: Node) -> Verdict:
+    """Whether a ClusterQueue can admit, and why not, in Kueue's words."""
+    because = inactive_because(world, queue)
+    if not because:
+        return Verdict(True, "Ready", "Can admit new workloads")
+    if queue.spec.terminating:
+        return Verdict(False, "Terminating", f"{REFUSES}; clusterQueue is terminating")
+    return Verdict(False, because[0][0], f"{REFUSES}: {', '.join(text for _, text in because)}.")
+
+
+def usages(queue: Node, held: Held) -> tuple[FlavorUsage, ...]:
+    """How much is taken of everything that a ClusterQueue covers, also where nothing is."""
+    nominal = nominal_of(queue)
+
+    def usage(pair: Pair) -> ResourceUsage:
+        total = held.amounts.get(pair, 0)
+        borrowed = max(0, total - nominal.get(pair, 0)) if queue.spec.cohort else 0
+        resource = pair[1]
+        return ResourceUsage(resource, amount_text(resource, total), amount_text(resource, borrowed))
+
+    return tuple(
+        FlavorUsage(flavor, tuple(usage((flavor, resource)) for resource in resources))
+        for flavor, resources in list(pairs_of(queue).items())[:FLAVORS_MAX]
+    )
+
+
+def local_queue(seen: LocalQueue, world: World, now: Instant) -> Tree:
+    """What differs in the status of a LocalQueue; nothing for one that the engine has not heard of."""
+    key = f"{seen.namespace}/{seen.name}"
+    tally = of_local_queue(world, key)
+    return {} if tally is None else local_queue_with(seen, world, tally, now)
+
+
+def local_queue_with(seen: LocalQueue, world: World, tally: Tally, now: Instant) -> Tree:
+    """The same for a LocalQueue that stands like this."""
+    local = world.local_queues[f"{seen.namespace}/{seen.name}"]
+    queue = world.forest.queues.get(local.queue)
+    if local.stop is not StopPolicy.NONE:
+        found = Verdict(False, "Stopped", "LocalQueue is stopped")
+    elif queue is None:
+        found = Verdict(False, "ClusterQueueDoesNotExist", CLOSED)
+    elif inactive_because(world, queue):
+        found = Verdict(False, "ClusterQueueIsInactive", CLOSED)
+    else:
+        found = Verdict(True, "Ready", "Can submit new workloads to localQueue")
+    wanted = LocalQueueStatus(
+        flavors_reservation=local_usages(queue, tally.reserved),
+        flavors_usage=local_usages(queue, tally.admitted),
+        pending_workloads=tally.pending,
+        reserving_workloads=tally.reserved.workloads,
+        admitted_workloads=tally.admitted.workloads,
+    )
+    patch = difference(seen.status, wanted)
+    conditions = with_active(seen.status.conditions, found, seen.metadata.generation, now)
+    return patch if conditions is None else {**patch, "conditions": conditions}
+
+
+def local_usages(queue: Node | None, held: Held) -> tuple[LocalFlavorUsage, ...]:
+    """How much a LocalQueue's workloads take of everything that its ClusterQueue covers."""
+    covered: Mapping[str, Sequence[str]] = {} if queue is None else pairs_of(queue)
+    return tuple(
+        LocalFlavorUsage(
+            flavor,
+            tuple(
+                LocalResourceUsage(resource, amount_text(resource, held.amounts.get((flavor, resource), 0)))
+                for resource in resources
+            ),
+        )
+        for flavor, resources in list(covered.items())[:FLAVORS_MAX]
+    )
+
+
+def cohort(seen: Cohort) -> Tree:
+    """What differs in the status of a Cohort: a share is left over from a time when sharing was fair."""
+    return {} if seen.status.fair_sharing is None else {"fairSharing": None}
+
+
+def admission_check(seen: AdmissionCheck, now: Instant) -> Tree:
+    """What differs in the status of an AdmissionCheck: that we do not make it, where we ought to.
+
+    Whoever makes a check says whether it is active; of the others' checks nothing is said here.
+    """
+    beyond = unbuilt("AdmissionCheck", seen)
+    if not beyond:
+        return {}
+    found = Verdict(False, "Unsupported", "; ".join(beyond))
+    conditions = with_active(seen.status.conditions, found, seen.metadata.generation, now)
+    return {} if conditions is None else {"conditions": conditions}
+
+
+def difference(seen: Status, wanted: Status) -> Tree:
+    """The fields in which a status is not as wanted, conditions aside."""
+    patch: Tree = {}
+    if seen.pending_workloads != wanted.pending_workloads:
+        patch["pendingWorkloads"] = wanted.pending_workloads
+    if seen.reserving_workloads != wanted.reserving_workloads:
+        patch["reservingWorkloads"] = wanted.reserving_workloads
+    if seen.admitted_workloads != wanted.admitted_workloads:
+        patch["admittedWorkloads"] = wanted.admitted_workloads
+    if seen.flavors_reservation != wanted.flavors_reservation:
+        patch["flavorsReservation"] = flavors_tree(wanted.flavors_reservation)
+    if seen.flavors_usage != wanted.flavors_usage:
+        patch["flavorsUsage"] = flavors_tree(wanted.flavors_usage)
+    if seen.fair_sharing is not None:
+        patch["fairSharing"] = None
+    return patch
+
+
+def flavors_tree(usages: Sequence[FlavorUsage] | Sequence[LocalFlavorUsage]) -> Json:
+    """Usage as it is sent; null where there is none."""
+    found: list[Json] = [
+        {"name": usage.name, "resources": [resource_tree(resource) for resource in usage.resources]} for usage in usages
+    ]
+    return found or None
+
+
+def resource_tree(usage: ResourceUsage | LocalResourceUsage) -> Tree:
+    """Usage of one resource as it is sent."""
+    tree: Tree = {"name": usage.name, "total": usage.total}
+    if isinstance(usage, ResourceUsage):
+        tree["borrowed"] = usage.borrowed
+    return tree
+
+
+def with_active(
+    conditions: Sequence[Condition], found: Verdict, generation: int | None, now: Instant
+) -> list[Json] | None:
+    """All conditions, with ours as it should be; None when it is so already."""
+    status = "True" if found.active else "False"
+    message = shortened(found.message)
+    known = next((condition for condition in conditions if condition.type == ACTIVE), None)
+    since = format_instant(now)
+    if known is not None:
+        if (known.status, known.reason, known.message, known.observed_generation) == (
+            status,
+            found.reason,
+            message,
+            generation,
+        ):
+            return None
+        if known.status == status and known.last_transition_time is not None:
+            since = known.last_transition_time
+    ours: Tree = {
+        "type": ACTIVE,
+        "status": status,
+        "reason": found.reason,
+        "message": message,
+        "lastTransitionTime": since,
+    }
+    if generation is not None:
+        ours["observedGeneration"] = generation
+    others: list[Json] = [condition_tree(condition) for condition in conditions if condition.type != ACTIVE]
+    return [*others, ours]

@@ -1,0 +1,157 @@
+"""What does a Workload need beside being scheduled? The first rule that speaks wins; most need nothing, ever.
+
+Orphans are finished, finished ones go when their time is over, and the list of checks follows the ClusterQueue.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from pykueue.api.core import Condition, Json, Tree
+from pykueue.api.durations import Micros
+from pykueue.api.kueue import ClusterQueue
+from pykueue.api.names import Finalizer, Label, WorkloadCondition
+from pykueue.api.workload import AdmissionCheckState, Workload
+from pykueue.base.struct import Frozen
+from pykueue.base.units import Instant, format_instant, parse_instant
+from pykueue.bridge.outbound import check_tree, slice_of
+
+ORPHANED: Final = "OwnerNotFound"
+ORPHANED_MESSAGE: Final = "The workload's owner no longer exists"
+PENDING: Final = "Pending"
+
+
+class Finish(Frozen):
+    """Its owner is gone, so it is finished."""
+
+
+class LetGo(Frozen):
+    """Our finalizer is to go, so that the object can."""
+
+
+class Expire(Frozen):
+    """It has been kept long enough and is to be deleted."""
+
+
+class SyncChecks(Frozen):
+    """These are the checks that it must list, by name."""
+
+    names: tuple[str, ...]
+
+
+class LookAgain(Frozen):
+    """Nothing before this instant."""
+
+    at: Instant
+
+
+Need = Finish | LetGo | Expire | SyncChecks | LookAgain
+
+
+class Rules(Frozen):
+    """What the Configuration says about all this."""
+
+    finish_orphans: bool = True
+    """The gate FinishOrphanedWorkloads."""
+    keep_finished: Micros | None = None
+    """How long finished Workloads are kept; None is forever."""
+
+
+def need(seen: Workload, queue: ClusterQueue | None, rules: Rules, now: Instant) -> Need | None:
+    """What is to be done about a Workload that was sent to this ClusterQueue, or to none that exists."""
+    metadata = seen.metadata
+    deleting = metadata.deletion_timestamp is not None
+    finished = held(seen, WorkloadCondition.FINISHED)
+    if not metadata.owner_references and (
+        deleting or (rules.finish_orphans and metadata.labels.get(Label.JOB_UID, ""))
+    ):
+        if finished is None and not deleting:
+            return Finish()
+        if Finalizer.RESOURCE_IN_USE in metadata.finalizers:
+            return LetGo()
+    if finished is not None:
+        return after_the_end(seen, finished, rules, now)
+    if deleting or queue is None:
+        return None
+    names = required_checks(seen, queue)
+    listed = seen.status.admission_checks
+    if tuple(sorted(one.name for one in listed)) != names or any(spoke_too_late(seen, one) for one in listed):
+        return SyncChecks(names)
+    return None
+
+
+def after_the_end(seen: Workload, finished: Condition, rules: Rules, now: Instant) -> Need | None:
+    """A finished Workload is kept for a while, or forever."""
+    if rules.keep_finished is None or finished.last_transition_time is None:
+        return None
+    due = Instant(parse_instant(finished.last_transition_time) + rules.keep_finished)
+    if now < due:
+        return LookAgain(due)
+    if seen.metadata.deletion_timestamp is None:
+        return Expire()
+    return LetGo() if Finalizer.RESOURCE_IN_USE in seen.metadata.finalizers else None
+
+
+def required_checks(seen: Workload, queue: ClusterQueue) -> tuple[str, ...]:
+    """The checks that a Workload must list: those of its flavors, or before it has any, those of all flavors alike."""
+    strategy = queue.spec.admission_checks_strategy
+    if strategy is None:
+        return ()
+    offered = {flavor.name for group in queue.spec.resource_groups for flavor in group.flavors}
+    admission = seen.status.admission
+    given = set() if admission is None else {f for one in admission.pod_set_assignments for f in one.flavors.values()}
+    found: set[str] = set()
+    for rule in strategy.admission_checks:
+        named = set(rule.on_flavors) or offered
+        if offered <= named if admission is None else not named.isdisjoint(given):
+            found.add(rule.name)
+    return tuple(sorted(found))
+
+
+def spoke_too_late(seen: Workload, check: AdmissionCheckState) -> bool:
+    """Whether a check asks for another try of a Workload that has left already, and would keep it from one."""
+    return (
+        check.state == "Retry"
+        and held(seen, WorkloadCondition.EVICTED) is not None
+        and held(seen, WorkloadCondition.QUOTA_RESERVED) is None
+    )
+
+
+def with_checks(seen: Workload, names: Iterable[str], now: Instant) -> Tree:
+    """The slice of a Workload's status in which it lists these checks; what is listed already stays as it is."""
+    listed = {one.name: one for one in seen.status.admission_checks}
+    status = slice_of(seen)
+    checks: list[Json] = []
+    for name in names:
+        known = listed.get(name)
+        if known is None:
+            checks.append({"name": name, "state": PENDING, "message": "", "lastTransitionTime": format_instant(now)})
+        elif spoke_too_late(seen, known):
+            checks.append(reset(known, now))
+        else:
+            checks.append(check_tree(known))
+    status.pop("admissionChecks", None)
+    if checks:
+        status["admissionChecks"] = checks
+    return status
+
+
+def reset(check: AdmissionCheckState, now: Instant) -> Tree:
+    """A check that is back at the start, as after an eviction."""
+    found: Tree = {
+        "name": check.name,
+        "state": PENDING,
+        "message": f"Reset to Pending after eviction. Previously: {check.state}",
+        "lastTransitionTime": format_instant(now),
+        "retryCount": (check.retry_count or 0) + 1,
+    }
+    if check.requeue_after_seconds is not None:
+        found["requeueAfterSeconds"] = check.requeue_after_seconds
+    return found
+
+
+def held(seen: Workload, kind: str) -> Condition | None:
+    """A condition of a Workload that is true."""
+    for condition in seen.status.conditions:
+        if condition.type == kind:
+            return condition if condition.status == "True" else None
+    return None

@@ -1,0 +1,76 @@
+"""What do I apply? `pykueue manifests`: every object of an installation as YAML."""
+
+import sys
+from pathlib import Path
+from typing import Literal, cast
+
+import click
+
+from pykueue.api.config import DEFAULT_NAMESPACE
+from pykueue.api.manifests import PARTS, rendered
+from pykueue.api.manifests import manifests as made
+from pykueue.api.manifests_deployment import Install, shipped
+from pykueue.api.unbuilt import read_built
+from pykueue.api.yamltext import TEXT_MAX, printable
+
+
+@click.command()
+@click.option("--namespace", default=DEFAULT_NAMESPACE, show_default=True, help="Where the manager runs.")
+@click.option("--image", default=Install().image, show_default=True, help="The manager's container image.")
+@click.option(
+    "--replicas", type=click.IntRange(min=0), default=Install().replicas, show_default=True, help="How many managers."
+)
+@click.option("--config", metavar="FILE", default="", help="Your Configuration, in place of the one that we ship.")
+@click.option(
+    "--default-queues",
+    type=click.Choice(["policy", "webhook"]),
+    default="policy",
+    show_default=True,
+    help="How a Job without a queue finds the queue `default`: by a MutatingAdmissionPolicy, which needs Kubernetes"
+    " 1.36, or by asking the manager, and going on without an answer while it is away.",
+)
+@click.option(
+    "--only", type=click.Choice([*PARTS]), multiple=True, metavar="PART", help=f"One part: {', '.join(PARTS)}."
+)
+def manifests(
+    namespace: str, image: str, replicas: int, config: str, default_queues: str, only: tuple[str, ...]
+) -> None:
+    """Print what an installation needs, as YAML.
+
+    \b
+    Example:
+      pykueue manifests --image example.com/pykueue:1 | kubectl apply --server-side -f -
+      pykueue manifests --only crds --only rbac
+
+    Exit codes: 0, done; 2, something is wrong with the input.
+    """
+    text, where = (read(config), config) if config else (shipped(namespace), "")
+    loaded, mistakes = read_built(text)
+    for mistake in mistakes:
+        click.echo(printable(f"{where}: {mistake}"), err=True)
+    if loaded is None or mistakes:
+        sys.exit(2)
+    said = loaded.configuration.namespace
+    if said != namespace:
+        click.echo(f"{where}: namespace: {said!r} is not that of --namespace; write {namespace!r} in both", err=True)
+        sys.exit(2)
+    install = Install(
+        namespace=namespace,
+        image=image,
+        replicas=replicas,
+        configuration=loaded.configuration,
+        text=text,
+        default_queues=cast("Literal['policy', 'webhook']", default_queues),
+    )
+    click.echo(rendered(made(install, only or PARTS)), nl=False)
+
+
+def read(file: str) -> str:
+    """The text of a file, or the end of the command."""
+    try:
+        with Path(file).open(encoding="utf-8") as opened:
+            return opened.read(TEXT_MAX + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        click.echo(printable(f"{file}: cannot be read: {reason}; check the name and your rights to it"), err=True)
+        sys.exit(2)

@@ -1,0 +1,137 @@
+"""Does this job belong to another that is queued? The way up from owner to owner."""
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from pykueue.api.config import FRAMEWORKS
+from pykueue.api.core import KubeObject, ObjectMeta, OwnerReference
+from pykueue.base.struct import Frozen
+from pykueue.jobs.kind import Described
+from pykueue.jobs.seen import Ancestor, Ancestry
+from pykueue.jobs.workload import queue_label
+from pykueue.kube.port import DeniedError, Kube, NotFoundError, Resource
+
+LOG: Final = logging.getLogger(__name__)
+
+DEPTH_MAX: Final = 10
+REMEMBERED: Final = 4096
+NO_OWNERS: Final = Ancestry()
+OBJECT: Final = msgspec.json.Decoder(KubeObject)
+
+
+class Hop(Frozen):
+    """What is known of an owner: its identity, its own owner, and, of a kind that is queued, its standing."""
+
+    uid: str
+    above: OwnerReference | None
+    ancestor: Ancestor | None = None
+
+
+def controller_ref(metadata: ObjectMeta) -> OwnerReference | None:
+    """The reference to the object that controls this one."""
+    return next((one for one in metadata.owner_references if one.controller), None)
+
+
+def group_kind(reference: OwnerReference) -> tuple[str, str]:
+    """The group and kind of the object that a reference is to."""
+    group, slash, _ = reference.api_version.rpartition("/")
+    return (group if slash else ""), reference.kind
+
+
+def known_kinds(external: tuple[str, ...]) -> frozenset[tuple[str, str]]:
+    """The kinds of owner that are looked at: every framework, those of other projects that are named, ReplicaSet."""
+    found = {("apps", "ReplicaSet")}
+    for name in (*FRAMEWORKS.values(), *external):
+        kind, _, rest = name.partition(".")
+        found.add((rest.partition(".")[2], kind))
+    return frozenset(found)
+
+
+class Ancestors:
+    """Finds the topmost owner of a job that is queued by itself."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        queued: Mapping[tuple[str, str], Callable[[str], Described | None]],
+        admitted: Callable[[tuple[str, str], str], bool],
+        *,
+        external: tuple[str, ...] = (),
+        queueless: bool = False,
+    ) -> None:
+        self.kube = kube
+        self.queued = queued
+        """By group and kind of those that are queued: the object of a key."""
+        self.admitted = admitted
+        """Whether the job of this kind and key has an unfinished Workload that is admitted."""
+        self.queueless = queueless
+        self.known = known_kinds(external)
+        self.remembered: OrderedDict[str, OwnerReference | None] = OrderedDict()
+        """The owners of owners of other kinds, by their UID; that never changes."""
+
+    async def of(self, job: Described) -> Ancestry:
+        """What is known of a job's owners."""
+        reference = controller_ref(job.metadata)
+        if reference is None or group_kind(reference) not in self.known:
+            return NO_OWNERS
+        namespace = job.metadata.namespace or ""
+        top: Ancestor | None = None
+        passed = {job.metadata.uid}
+        while reference is not None and group_kind(reference) in self.known:
+            if reference.uid in passed:
+                # Objects that own each other in a circle belong to nobody.
+                return Ancestry(too_deep=True)
+            hop = await self.owner(reference, namespace)
+            if hop is None:
+                return Ancestry(missing=True)
+            if hop.uid != reference.uid:
+                break
+            top = hop.ancestor or top
+            if len(passed) > DEPTH_MAX:
+                return Ancestry(too_deep=True)
+            passed.add(hop.uid)
+            reference = hop.above
+        return Ancestry(top)
+
+    async def owner(self, reference: OwnerReference, namespace: str) -> Hop | None:
+        """The object that a reference is to; None when it is not there."""
+        kind = group_kind(reference)
+        find = self.queued.get(kind)
+        if find is None:
+            return await self.other(reference, namespace)
+        key = f"{namespace}/{reference.name}"
+        found = find(key)
+        if found is None:
+            return None
+        metadata = found.metadata
+        queue = queue_label(metadata)
+        counts = bool(queue) or self.queueless
+        ancestor = Ancestor(queue, self.admitted(kind, key)) if counts else None
+        return Hop(metadata.uid or "", controller_ref(metadata), ancestor)
+
+    async def other(self, reference: OwnerReference, namespace: str) -> Hop | None:
+        """An owner of a kind that is not queued here, of which only its own owner matters."""
+        if reference.uid in self.remembered:
+            self.remembered.move_to_end(reference.uid)
+            return Hop(reference.uid, self.remembered[reference.uid])
+        group, kind = group_kind(reference)
+        version = reference.api_version.rpartition("/")[2]
+        resource = Resource(group, version, f"{kind.lower()}s", kind, True)
+        try:
+            raw = await self.kube.get(resource, reference.name, namespace)
+        except NotFoundError:
+            return None
+        except DeniedError as error:
+            LOG.info("the way up from %s/%s ends at its owner: %s", namespace, reference.name, error)
+            return Hop(reference.uid, None)
+        metadata = OBJECT.decode(raw).metadata
+        hop = Hop(metadata.uid or "", controller_ref(metadata))
+        if hop.uid == reference.uid:
+            self.remembered[hop.uid] = hop.above
+            if len(self.remembered) > REMEMBERED:
+                self.remembered.popitem(last=False)
+        return hop

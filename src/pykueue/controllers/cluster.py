@@ -1,0 +1,160 @@
+"""What do the controllers share? The API, the clock, the settings, and a picture of every kind they read."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final, Protocol, TypeVar
+
+import msgspec
+
+from pykueue.api.checks import AdmissionCheck
+from pykueue.api.codec import decode_as
+from pykueue.api.configfile import Loaded
+from pykueue.api.core import KubeObject, Namespace
+from pykueue.api.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass
+from pykueue.api.names import WorkloadCondition
+from pykueue.api.pods import LimitRange, RuntimeClass, decode
+from pykueue.api.priorityclass import PriorityClass
+from pykueue.api.workload import Workload
+from pykueue.base.clock import Clock
+from pykueue.base.struct import Frozen
+from pykueue.base.units import Instant
+from pykueue.bridge.options import Intake, intake, options
+from pykueue.controllers.events import Recorder
+from pykueue.controllers.writes import Writes
+from pykueue.engine.model import Options
+from pykueue.jobs.batch import JobView, read_job
+from pykueue.kube.informer import Informer
+from pykueue.kube.port import (
+    ADMISSION_CHECKS,
+    CLUSTER_QUEUES,
+    COHORTS,
+    JOBS,
+    LIMIT_RANGES,
+    LOCAL_QUEUES,
+    NAMESPACES,
+    PRIORITY_CLASSES,
+    RESOURCE_FLAVORS,
+    RUNTIME_CLASSES,
+    WORKLOAD_PRIORITY_CLASSES,
+    WORKLOADS,
+    Kube,
+    Resource,
+)
+
+View = TypeVar("View", bound=KubeObject)
+
+PRIORITY_CLASS: Final = msgspec.json.Decoder(PriorityClass)
+
+
+LOOK_AGAIN: Final = 10_000
+"""Microseconds between two looks at whether the first picture is there."""
+
+
+class Followed(Protocol):
+    """What the informers of all kinds share."""
+
+    resource: Resource
+    synced: asyncio.Event
+    trouble: str
+
+    async def run(self) -> None:
+        """Follow the kind, for ever."""
+
+
+class Settings(Frozen):
+    """Configuration and gates, resolved once."""
+
+    loaded: Loaded
+    options: Options
+    intake: Intake
+    gates: Mapping[str, bool]
+    namespace: str
+
+
+def settings(loaded: Loaded, seed: int = 0) -> Settings:
+    """What a Configuration means to the controllers; the seed feeds the jitter of backoffs."""
+    gates = loaded.gates.values
+    return Settings(loaded, options(loaded, seed), intake(loaded), gates, loaded.configuration.namespace)
+
+
+class Cluster:
+    """The cluster as the controllers see it, and how they change it."""
+
+    def __init__(
+        self, kube: Kube, reading: Kube, clock: Clock, chosen: Settings, *, instance: str, with_jobs: bool = True
+    ) -> None:
+        self.kube = kube
+        """Writes through this one end with the lease."""
+        self.clock = clock
+        self.settings = chosen
+
+        def following(resource: Resource, view: type[View]) -> Informer[View]:
+            return Informer(reading, resource, lambda raw: decode_as(view, raw), clock)
+
+        self.workloads = Informer(
+            reading, WORKLOADS, lambda raw: decode_as(Workload, raw), clock, shrink=without_what_is_over
+        )
+        self.cluster_queues = following(CLUSTER_QUEUES, ClusterQueue)
+        self.local_queues = following(LOCAL_QUEUES, LocalQueue)
+        self.cohorts = following(COHORTS, Cohort)
+        self.flavors = following(RESOURCE_FLAVORS, ResourceFlavor)
+        self.checks = following(ADMISSION_CHECKS, AdmissionCheck)
+        self.namespaces = following(NAMESPACES, Namespace)
+        self.priority_classes = following(WORKLOAD_PRIORITY_CLASSES, WorkloadPriorityClass)
+        self.pod_priority_classes: Informer[PriorityClass] = Informer(
+            reading, PRIORITY_CLASSES, PRIORITY_CLASS.decode, clock
+        )
+        self.limit_ranges: Informer[LimitRange] = Informer(
+            reading, LIMIT_RANGES, lambda raw: decode(raw, LimitRange), clock
+        )
+        self.runtime_classes: Informer[RuntimeClass] = Informer(
+            reading, RUNTIME_CLASSES, lambda raw: decode(raw, RuntimeClass), clock
+        )
+        self.jobs: Informer[JobView] = Informer(reading, JOBS, read_job, clock)
+        self.writes = Writes(kube, self.workloads, merge=chosen.gates["WorkloadRequestUseMergePatch"])
+        self.events = Recorder(kube, clock, instance)
+
+        self.essential: tuple[Followed, ...] = (
+            self.namespaces,
+            self.flavors,
+            self.cohorts,
+            self.cluster_queues,
+            self.local_queues,
+            self.workloads,
+        )
+        """Nothing is decided before there is a full picture of these."""
+        self.others: tuple[Followed, ...] = (
+            self.checks,
+            self.priority_classes,
+            self.pod_priority_classes,
+            self.limit_ranges,
+            self.runtime_classes,
+            *((self.jobs,) if with_jobs else ()),
+        )
+        """If one of these cannot be read, that is reported, and the rest goes on without."""
+
+    def missing(self) -> tuple[str, ...]:
+        """The kinds of which the first full picture is still missing, each with what is in the way."""
+        return tuple(
+            f"{one.resource}: {one.trouble or 'not listed yet'}"
+            for one in (*self.essential, *self.others)
+            if not one.synced.is_set() and not (one.trouble and one in self.others)
+        )
+
+    async def until_synced(self) -> None:
+        """Return when there is a first full picture."""
+        while self.missing():
+            await self.clock.sleep_until(Instant(self.clock.now() + LOOK_AGAIN))
+
+    async def follow(self) -> None:
+        """Keep the picture up to date, for ever."""
+        async with asyncio.TaskGroup() as tasks:
+            for one in (*self.essential, *self.others):
+                tasks.create_task(one.run(), name=f"follow {one.resource}")
+
+
+def without_what_is_over(seen: Workload) -> Workload:
+    """A finished Workload without its pod templates, which nobody reads any more; they are most of its size."""
+    if not any(c.type == WorkloadCondition.FINISHED and c.status == "True" for c in seen.status.conditions):
+        return seen
+    return msgspec.structs.replace(seen, spec=msgspec.structs.replace(seen.spec, pod_sets=()))

@@ -1,0 +1,261 @@
+"""Which metrics are there? Kueue's families: their names, labels and buckets, as dashboards and alerts know them.
+
+Left out, because what they measure is not built: `kueue_cluster_queue_weighted_share`, `kueue_cohort_weighted_share`
+and `kueue_local_queue_admission_fair_sharing_usage` (fair sharing), `kueue_pod_scheduling_gate_removal_seconds` (pods
+as a kind of job), `multikueue_workloads_dispatched_total` and `multikueue_workloads_admitted_total` (other clusters),
+and `kueue_replaced_workload_slices_total` (elastic jobs; Kueue does not serve it either).
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final
+
+from pykueue.base.struct import Frozen
+
+ROLE: Final = "replica_role"
+QUEUE: Final = ("cluster_queue",)
+LOCAL: Final = ("name", "namespace")
+COHORT: Final = ("cohort",)
+PRIORITY: Final = ("priority_class",)
+EVICTION: Final = ("reason", "underlying_cause")
+
+SHORT_WAITS: Final = (1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 5120, 10240)
+LONG_WAITS: Final = (*SHORT_WAITS, 20480, 40960)
+CREATION: Final = tuple(round(0.01 * 2**n, 2) for n in range(11))
+BRIEF: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+
+
+class Kind(Enum):
+    """How a family's values come about."""
+
+    COUNTER = "counter"
+    HISTOGRAM = "histogram"
+    GAUGE = "gauge"
+
+
+class Family(Frozen):
+    """One metric with all its series."""
+
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[str, ...]
+    buckets: tuple[float, ...] = ()
+
+
+ALL: Final[list[Family]] = []
+"""Every family of ours, in the order in which they are shown."""
+
+
+def counter(name: str, labels: tuple[str, ...], text: str) -> Family:
+    """A number that only grows."""
+    ALL.append(Family(name, Kind.COUNTER, text, (*labels, ROLE)))
+    return ALL[-1]
+
+
+def gauge(name: str, labels: tuple[str, ...], text: str) -> Family:
+    """A number as it is at the moment."""
+    ALL.append(Family(name, Kind.GAUGE, text, (*labels, ROLE)))
+    return ALL[-1]
+
+
+def histogram(name: str, labels: tuple[str, ...], buckets: tuple[float, ...], text: str) -> Family:
+    """How often something took how long."""
+    ALL.append(Family(name, Kind.HISTOGRAM, text, (*labels, ROLE), buckets))
+    return ALL[-1]
+
+
+# The scheduler.
+ATTEMPTS: Final = counter("kueue_admission_attempts_total", ("result",), "Scheduling cycles, by how they ended.")
+ATTEMPT_SECONDS: Final = histogram(
+    "kueue_admission_attempt_duration_seconds", ("result",), BRIEF, "How long scheduling cycles took."
+)
+PREEMPTION_SKIPS: Final = gauge(
+    "kueue_admission_cycle_preemption_skips",
+    QUEUE,
+    "Workloads whose preemption was put off in the last cycle, because another one claimed the same room.",
+)
+CREATION_SECONDS: Final = histogram(
+    "kueue_workload_creation_latency_seconds",
+    ("job_kind",),
+    CREATION,
+    "Time between the creation of a job and that of its Workload.",
+)
+
+# ClusterQueues.
+PENDING: Final = gauge(
+    "kueue_pending_workloads",
+    (*QUEUE, "status"),
+    "Workloads that wait: in line (active), or set aside until something changes (inadmissible).",
+)
+PENDING_SHAPES: Final = gauge(
+    "kueue_pending_scheduling_hashes",
+    (*QUEUE, "status"),
+    "Kinds of waiting workloads that no scheduling decision could tell apart.",
+)
+FINISHED_NOW: Final = gauge("kueue_finished_workloads", QUEUE, "Finished Workloads that still exist.")
+FINISHED: Final = counter("kueue_finished_workloads_total", (*QUEUE, *PRIORITY), "Workloads that finished.")
+EXECUTION: Final = histogram(
+    "kueue_execution_time_seconds", (*QUEUE, *PRIORITY), LONG_WAITS, "For how long finished workloads were admitted."
+)
+RESERVED: Final = counter(
+    "kueue_quota_reserved_workloads_total", (*QUEUE, *PRIORITY), "Workloads that quota was reserved for."
+)
+RESERVED_WAIT: Final = histogram(
+    "kueue_quota_reserved_wait_time_seconds",
+    (*QUEUE, *PRIORITY),
+    SHORT_WAITS,
+    "Time from when a workload was created, or put back in line, until quota was reserved for it.",
+)
+ADMITTED: Final = counter("kueue_admitted_workloads_total", (*QUEUE, *PRIORITY), "Workloads that were admitted.")
+ADMITTED_WAIT: Final = histogram(
+    "kueue_admission_wait_time_seconds",
+    (*QUEUE, *PRIORITY),
+    LONG_WAITS,
+    "Time from when a workload was created, or put back in line, until it was admitted.",
+)
+CHECKS_WAIT: Final = histogram(
+    "kueue_admission_checks_wait_time_seconds",
+    (*QUEUE, *PRIORITY),
+    SHORT_WAITS,
+    "Time between the reservation of quota and admission.",
+)
+READY_WAIT: Final = histogram(
+    "kueue_ready_wait_time_seconds",
+    (*QUEUE, *PRIORITY),
+    SHORT_WAITS,
+    "Time from when a workload was created, or put back in line, until its pods were ready.",
+)
+ADMITTED_TO_READY: Final = histogram(
+    "kueue_admitted_until_ready_wait_time_seconds",
+    (*QUEUE, *PRIORITY),
+    SHORT_WAITS,
+    "Time between the admission of a workload and its pods being ready.",
+)
+EVICTED: Final = counter(
+    "kueue_evicted_workloads_total", (*QUEUE, *EVICTION, *PRIORITY), "Evictions of workloads that held quota."
+)
+EVICTED_ONCE: Final = counter(
+    "kueue_evicted_workloads_once_total",
+    (*QUEUE, *EVICTION, *PRIORITY),
+    "Workloads that were evicted for a reason for the first time.",
+)
+READY_TO_EVICTED: Final = histogram(
+    "kueue_pods_ready_to_evicted_time_seconds",
+    (*QUEUE, *EVICTION),
+    SHORT_WAITS,
+    "For how long the pods of evicted workloads had been ready.",
+)
+EVICTION_SECONDS: Final = histogram(
+    "kueue_workload_eviction_latency_seconds",
+    (*QUEUE, "reason"),
+    SHORT_WAITS,
+    "Time between the eviction of a workload and its quota being free.",
+)
+PREEMPTED: Final = counter(
+    "kueue_preempted_workloads_total",
+    ("preempting_cluster_queue", "reason"),
+    "Workloads that had to leave for one of this ClusterQueue.",
+)
+RESERVING_NOW: Final = gauge("kueue_reserving_active_workloads", QUEUE, "Workloads that hold quota.")
+ADMITTED_NOW: Final = gauge("kueue_admitted_active_workloads", QUEUE, "Workloads that are admitted and not finished.")
+QUEUE_STATUS: Final = gauge(
+    "kueue_cluster_queue_status", (*QUEUE, "status"), "1 for the state it is in: pending, active or terminating."
+)
+UNADMITTED: Final = gauge(
+    "kueue_unadmitted_workloads", (*QUEUE, *EVICTION), "Workloads that are not admitted, and what keeps them."
+)
+QUEUE_INFO: Final = gauge(
+    "kueue_cluster_queue_info", (*QUEUE, "parent_cohort", "root_cohort"), "Where it stands in the tree of cohorts."
+)
+
+# What ClusterQueues own and use, where the Configuration asks for it.
+PLACE: Final = ("cohort", *QUEUE, "flavor", "resource")
+RESOURCE_RESERVATION: Final = gauge("kueue_cluster_queue_resource_reservation", PLACE, "Quota that is reserved.")
+RESOURCE_USAGE: Final = gauge("kueue_cluster_queue_resource_usage", PLACE, "Quota of admitted workloads.")
+NOMINAL_QUOTA: Final = gauge("kueue_cluster_queue_nominal_quota", PLACE, "Quota of its own.")
+BORROWING_LIMIT: Final = gauge(
+    "kueue_cluster_queue_borrowing_limit", PLACE, "Most that it may use beyond its own; infinite without a limit."
+)
+LENDING_LIMIT: Final = gauge(
+    "kueue_cluster_queue_lending_limit", PLACE, "Most of its own that others may use; infinite without a limit."
+)
+RESOURCE_PENDING: Final = gauge(
+    "kueue_cluster_queue_resource_pending", (*QUEUE, "resource"), "What its waiting workloads ask for."
+)
+
+# Cohorts.
+SUBTREE_QUOTA: Final = gauge(
+    "kueue_cohort_subtree_quota", (*COHORT, "flavor", "resource"), "Quota of the cohort and all below it."
+)
+SUBTREE_RESERVATIONS: Final = gauge(
+    "kueue_cohort_subtree_resource_reservations",
+    (*COHORT, "flavor", "resource"),
+    "Quota that the ClusterQueues below it have reserved.",
+)
+SUBTREE_ADMITTED: Final = counter(
+    "kueue_cohort_subtree_admitted_workloads_total", (*COHORT, *PRIORITY), "Workloads that were admitted below it."
+)
+SUBTREE_ADMITTED_NOW: Final = gauge(
+    "kueue_cohort_subtree_admitted_active_workloads", COHORT, "Workloads below it that are admitted and not finished."
+)
+COHORT_INFO: Final = gauge(
+    "kueue_cohort_info", (*COHORT, "parent_cohort", "root_cohort"), "Where it stands in the tree of cohorts."
+)
+
+# LocalQueues, of which many families are twins of those above.
+LOCAL_PENDING: Final = gauge("kueue_local_queue_pending_workloads", (*LOCAL, "status"), PENDING.help)
+LOCAL_FINISHED_NOW: Final = gauge("kueue_local_queue_finished_workloads", LOCAL, FINISHED_NOW.help)
+LOCAL_FINISHED: Final = counter("kueue_local_queue_finished_workloads_total", (*LOCAL, *PRIORITY), FINISHED.help)
+LOCAL_EXECUTION: Final = histogram(
+    "kueue_local_queue_execution_time_seconds", (*LOCAL, *PRIORITY), LONG_WAITS, EXECUTION.help
+)
+LOCAL_RESERVED: Final = counter("kueue_local_queue_quota_reserved_workloads_total", (*LOCAL, *PRIORITY), RESERVED.help)
+LOCAL_RESERVED_WAIT: Final = histogram(
+    "kueue_local_queue_quota_reserved_wait_time_seconds", (*LOCAL, *PRIORITY), SHORT_WAITS, RESERVED_WAIT.help
+)
+LOCAL_ADMITTED: Final = counter("kueue_local_queue_admitted_workloads_total", (*LOCAL, *PRIORITY), ADMITTED.help)
+LOCAL_ADMITTED_WAIT: Final = histogram(
+    "kueue_local_queue_admission_wait_time_seconds", (*LOCAL, *PRIORITY), SHORT_WAITS, ADMITTED_WAIT.help
+)
+LOCAL_CHECKS_WAIT: Final = histogram(
+    "kueue_local_queue_admission_checks_wait_time_seconds", (*LOCAL, *PRIORITY), SHORT_WAITS, CHECKS_WAIT.help
+)
+LOCAL_READY_WAIT: Final = histogram(
+    "kueue_local_queue_ready_wait_time_seconds", (*LOCAL, *PRIORITY), SHORT_WAITS, READY_WAIT.help
+)
+LOCAL_ADMITTED_TO_READY: Final = histogram(
+    "kueue_local_queue_admitted_until_ready_wait_time_seconds",
+    (*LOCAL, *PRIORITY),
+    SHORT_WAITS,
+    ADMITTED_TO_READY.help,
+)
+LOCAL_EVICTED: Final = counter(
+    "kueue_local_queue_evicted_workloads_total", (*LOCAL, *EVICTION, *PRIORITY), EVICTED.help
+)
+LOCAL_RESERVING_NOW: Final = gauge("kueue_local_queue_reserving_active_workloads", LOCAL, RESERVING_NOW.help)
+LOCAL_ADMITTED_NOW: Final = gauge("kueue_local_queue_admitted_active_workloads", LOCAL, ADMITTED_NOW.help)
+LOCAL_STATUS: Final = gauge(
+    "kueue_local_queue_status", (*LOCAL, "active"), "1 for what its condition Active says: True, False or Unknown."
+)
+LOCAL_UNADMITTED: Final = gauge("kueue_local_queue_unadmitted_workloads", (*LOCAL, *QUEUE, *EVICTION), UNADMITTED.help)
+LOCAL_RESERVATION: Final = gauge(
+    "kueue_local_queue_resource_reservation", (*LOCAL, "flavor", "resource"), "Quota that its workloads have reserved."
+)
+LOCAL_USAGE: Final = gauge(
+    "kueue_local_queue_resource_usage", (*LOCAL, "flavor", "resource"), "Quota of its admitted workloads."
+)
+
+TWINS: Final[Mapping[str, Family]] = {
+    FINISHED.name: LOCAL_FINISHED,
+    EXECUTION.name: LOCAL_EXECUTION,
+    RESERVED.name: LOCAL_RESERVED,
+    RESERVED_WAIT.name: LOCAL_RESERVED_WAIT,
+    ADMITTED.name: LOCAL_ADMITTED,
+    ADMITTED_WAIT.name: LOCAL_ADMITTED_WAIT,
+    CHECKS_WAIT.name: LOCAL_CHECKS_WAIT,
+    READY_WAIT.name: LOCAL_READY_WAIT,
+    ADMITTED_TO_READY.name: LOCAL_ADMITTED_TO_READY,
+    EVICTED.name: LOCAL_EVICTED,
+}
+"""What is counted for a ClusterQueue, by name, and its twin for a LocalQueue."""

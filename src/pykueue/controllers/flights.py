@@ -1,0 +1,345 @@
+"""How is a decision carried out? As writes on one Workload, each answered to the engine as stored or refused.
+
+The engine decides on assumed state while writes are on their way. Three rules keep what is stored right all the same:
+decisions on one Workload are written in their order; quota that a write gives back is handed out by no other write
+before the first is stored; and a write without an answer is read back before anything more is said of its Workload.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+from typing import Final, Protocol, TypeVar
+
+from pykueue.api.codec import DecodeError
+from pykueue.api.workload import Workload
+from pykueue.base.struct import Frozen
+from pykueue.base.units import MICROS, Instant
+from pykueue.bridge.notes import notes
+from pykueue.bridge.outbound import Scribe, Step, slice_of
+from pykueue.controllers.cluster import Cluster
+from pykueue.controllers.events import ref
+from pykueue.controllers.metrics import Metrics
+from pykueue.engine import model
+from pykueue.engine.assume import after
+from pykueue.engine.decisions import Admit, Deactivate, Decision, Evict, Reserve, Unreserve, Wait
+from pykueue.engine.engine import Engine
+from pykueue.engine.facts import Fact, Refused, Written
+from pykueue.kube.port import (
+    WORKLOADS,
+    ConflictError,
+    KubeError,
+    NotFoundError,
+    NotLeadingError,
+    UnansweredError,
+)
+
+LOG: Final = logging.getLogger(__name__)
+
+AT_ONCE: Final = 32
+"""Writes at a time; more would only wait in the server."""
+REBASES: Final = 5
+"""How often a write is tried anew when others keep changing its Workload."""
+READ_BACK_AFTER: Final = MICROS // 5
+SHUN_BASE: Final = MICROS
+SHUN_MAX: Final = 300 * MICROS
+DOUBLINGS_MAX: Final = 20
+"""How long a Workload whose writes the server refuses is left alone: twice as long each time, within these bounds."""
+
+Answer = TypeVar("Answer")
+
+
+class Ground(Protocol):
+    """What the writes stand on: the pump."""
+
+    cluster: Cluster
+    engine: Engine
+    metrics: Metrics
+    unsaid: dict[str, tuple[Wait, Instant]]
+
+    def observe(self, fact: Fact) -> None:
+        """Tell the engine a fact."""
+
+    def see(self, key: str, seen: Workload) -> None:
+        """Tell the engine what a Workload is like."""
+
+    def level(self, key: str, seen: Workload) -> model.Workload:
+        """A Workload as the engine is to see it."""
+
+
+class Errand:
+    """A decision to be written, what must be stored before it, and who waits for it to be."""
+
+    def __init__(self, decision: Decision) -> None:
+        self.decision = decision
+        self.waits_for: tuple[asyncio.Future[bool], ...] = ()
+        self.stored: asyncio.Future[bool] | None = None
+
+
+class Shunned(Frozen):
+    """A Workload that is left alone for a while, and why; the reason is empty once the time is over."""
+
+    why: str
+    until: Instant
+    tries: int
+
+
+class Flight:
+    """What is on its way for one Workload, and what is to follow."""
+
+    def __init__(self, base: model.Workload) -> None:
+        self.base = base
+        """What is stored of it before the next of the errands, as far as we know."""
+        self.errands: list[Errand] = []
+
+    def batch(self) -> list[Errand]:
+        """The errands of the next write: all in a row that need not wait for others once it has begun."""
+        taken: list[Errand] = []
+        while self.errands:
+            first = self.errands[0]
+            if taken and not all(future.done() for future in first.waits_for):
+                break
+            taken.append(self.errands.pop(0))
+            # The reason of a deactivation is stored before the deactivation itself, and that before the eviction.
+            if isinstance(first.decision, Deactivate):
+                break
+        return taken
+
+
+class Flights:
+    """All writes of decisions."""
+
+    def __init__(self, ground: Ground) -> None:
+        self.ground = ground
+        self.slots = asyncio.Semaphore(AT_ONCE)
+        self.flights: dict[str, Flight] = {}
+        self.tasks: dict[str, asyncio.Task[None]] = {}
+        self.shunned: dict[str, Shunned] = {}
+        self.freeing: dict[str, dict[asyncio.Future[bool], None]] = {}
+        """Per tree of queues, the writes that give quota back."""
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.flights
+
+    def add(self, decision: Decision) -> None:
+        """Have a decision written."""
+        flight = self.flights.get(decision.workload) or self.begin(decision.workload)
+        errand = Errand(decision)
+        flight.errands.append(errand)
+        match decision:
+            case Admit(admission=admission, reserved_before=False) | Reserve(admission=admission):
+                errand.waits_for = tuple(self.freeing.get(self.tree(admission.queue), ()))
+            case Unreserve() | Deactivate() if flight.base.admission is not None:
+                tree = self.tree(flight.base.admission.queue)
+                errand.stored = asyncio.get_running_loop().create_future()
+                self.freeing.setdefault(tree, {})[errand.stored] = None
+                errand.stored.add_done_callback(lambda done: self.freed(tree, done))
+            case _:
+                pass
+
+    def freed(self, tree: str, done: asyncio.Future[bool]) -> None:
+        """A write that gives quota back has ended."""
+        waiting = self.freeing[tree]
+        del waiting[done]
+        if not waiting:
+            del self.freeing[tree]
+
+    def tree(self, queue: str) -> str:
+        """A name for all the queues among which quota moves."""
+        node = self.ground.engine.world.forest.queues.get(queue)
+        if node is None or node.tree is None:
+            return f"queue {queue}"
+        return f"{'queue' if node.tree.root.is_queue else 'cohort'} {node.tree.root.name}"
+
+    def begin(self, key: str) -> Flight:
+        """Begin to write what is to be said of a Workload."""
+        item = self.ground.engine.world.items[key]
+        flight = self.flights[key] = Flight(item.confirmed or item.workload)
+        self.tasks[key] = asyncio.get_running_loop().create_task(self.fly(key, flight), name=f"write {key}")
+        return flight
+
+    def abandon(self) -> None:
+        """Stop writing at once: another process may lead by now."""
+        for task in self.tasks.values():
+            task.cancel()
+
+    def pardon(self) -> Instant | None:
+        """Try again the Workloads that were left alone long enough; when the next is due."""
+        ground = self.ground
+        now = ground.cluster.clock.now()
+        soonest: Instant | None = None
+        for key, shunned in list(self.shunned.items()):
+            if not shunned.why:
+                continue
+            if shunned.until > now:
+                soonest = shunned.until if soonest is None else min(soonest, shunned.until)
+                continue
+            self.shunned[key] = Shunned("", shunned.until, shunned.tries)
+            seen = ground.cluster.workloads.get(key)
+            if seen is not None and key not in self.flights:
+                ground.see(key, seen)
+        return soonest
+
+    async def fly(self, key: str, flight: Flight) -> None:
+        """Write until nothing is left to be said of a Workload."""
+        ground = self.ground
+        try:
+            while True:
+                batch = flight.batch()
+                if not batch and key not in ground.unsaid:
+                    break
+                try:
+                    stored = await self.write(key, flight, batch)
+                except BaseException:
+                    self.answer(batch, stored=False)
+                    raise
+                self.answer(batch, stored=stored)
+                if not stored:
+                    break
+        except Exception as error:
+            LOG.exception("what was decided could not be written", extra={"object": key})
+            await self.shun(key, flight, f"our own mistake: {error!r}")
+        finally:
+            del self.flights[key]
+            del self.tasks[key]
+            self.answer(flight.errands, stored=False)
+            item = ground.engine.world.items.get(key)
+            if item is not None and item.flying:
+                ground.observe(Refused(key))
+            seen = ground.cluster.workloads.get(key)
+            if seen is not None:
+                ground.see(key, seen)
+
+    def answer(self, errands: list[Errand], *, stored: bool) -> None:
+        """Tell whoever waits whether decisions were stored."""
+        for errand in errands:
+            if errand.stored is not None and not errand.stored.done():
+                errand.stored.set_result(stored)
+
+    async def write(self, key: str, flight: Flight, batch: list[Errand]) -> bool:
+        """Write some decisions; whether they were stored."""
+        for future in [future for errand in batch for future in errand.waits_for]:
+            if not await asyncio.shield(future):
+                # The room that was to be given back was not; whoever was to have it is considered anew.
+                return False
+        ground = self.ground
+        wait = ground.unsaid.pop(key, None)
+        decisions = [errand.decision for errand in batch]
+        settles = any(isinstance(decision, Admit | Reserve | Unreserve) for decision in decisions)
+        said = [wait[0]] if wait is not None and not settles else []
+        for _ in range(REBASES):
+            seen = ground.cluster.workloads.get(key)
+            if seen is None or seen.metadata.uid != flight.base.uid:
+                return False
+            scribe = Scribe(seen, flight.base, ground.cluster.settings.options)
+            for decision in (*said, *decisions):
+                scribe.write(decision)
+            try:
+                found = await self.send(key, seen, scribe.finish())
+            except ConflictError:
+                if not await self.rebase(key, flight):
+                    return False
+                continue
+            except (NotFoundError, NotLeadingError):
+                return False
+            except KubeError as error:
+                LOG.error("refused: %s", error, extra={"object": key})
+                await self.shun(key, flight, f"the API server refused our write: {error.message or error.reason}")
+                return False
+            self.shunned.pop(key, None)
+            self.tell(flight, [*said, *decisions], seen, version=int(found.metadata.resource_version or 0), mute=said)
+            flight.base = scribe.level
+            return True
+        LOG.warning("others keep changing this Workload; what was decided is decided anew", extra={"object": key})
+        return False
+
+    async def send(self, key: str, seen: Workload, steps: list[Step]) -> Workload:
+        """The Workload once these steps are stored; a step without an answer is read back."""
+        writes = self.ground.cluster.writes
+        for step in steps:
+            try:
+                seen = await self.slotted(
+                    writes.deactivate(seen) if step.status is None else writes.admission(seen, step.status)
+                )
+            except UnansweredError as error:
+                LOG.warning("no answer, reading back: %s", error, extra={"object": key})
+                fresh = await self.read_back(key)
+                done = not fresh.spec.active if step.status is None else slice_of(fresh) == step.status
+                if not done:
+                    raise ConflictError(error.what, error.code, error.reason, error.message) from error
+                seen = fresh
+        return seen
+
+    async def slotted(self, call: Awaitable[Answer]) -> Answer:
+        """What a call answers once there is a slot for it."""
+        async with self.slots:
+            return await call
+
+    async def read_back(self, key: str) -> Workload:
+        """The Workload as the server has it, however long it takes to tell."""
+        cluster = self.ground.cluster
+        namespace, _, name = key.partition("/")
+        while True:
+            try:
+                return cluster.workloads.learn(await cluster.kube.get(WORKLOADS, name, namespace))
+            except UnansweredError:
+                await cluster.clock.sleep_until(Instant(cluster.clock.now() + READ_BACK_AFTER))
+
+    async def rebase(self, key: str, flight: Flight) -> bool:
+        """Read the Workload that someone else has changed; whether our decisions still stand on it."""
+        try:
+            fresh = self.ground.level(key, await self.read_back(key))
+        except (KubeError, DecodeError, ValueError):
+            return False
+        return standing(fresh) == standing(flight.base)
+
+    async def shun(self, key: str, flight: Flight, why: str) -> None:
+        """Leave a Workload alone for a while whose writes fail for good; longer each time."""
+        clock = self.ground.cluster.clock
+        tries = self.shunned[key].tries + 1 if key in self.shunned else 0
+        until = Instant(clock.now() + min(SHUN_BASE << min(tries, DOUBLINGS_MAX), SHUN_MAX))
+        holds = flight.base.admission is not None
+        self.shunned[key] = Shunned("" if holds else why, until, tries)
+        if holds:
+            # What holds quota goes on holding it; the engine hears of the refusal when it is time to try again.
+            await clock.sleep_until(until)
+
+    def tell(
+        self, flight: Flight, decisions: list[Decision], seen: Workload, *, version: int, mute: list[Wait]
+    ) -> None:
+        """Tell the engine that decisions were stored, and everyone else what happened."""
+        ground = self.ground
+        level, options = flight.base, ground.cluster.settings.options
+        for decision in decisions:
+            if decision not in mute:
+                ground.observe(Written(decision.workload, version))
+            by = None
+            if isinstance(decision, Evict) and decision.preemption is not None:
+                item = ground.engine.world.items.get(decision.by)
+                by = None if item is None else item.workload
+                preempting = "" if item is None else ground.engine.world.queue_of(item.workload)
+                ground.metrics.preempted(preempting, decision.preemption)
+            for note in notes(decision, seen, level, by, options):
+                about = ground.cluster.workloads.get(note.workload)
+                if about is not None:
+                    say = ground.cluster.events.warning if note.warning else ground.cluster.events.normal
+                    say(ref(WORKLOADS, about.metadata), note.reason, note.text, note.reporter)
+            level = after(level, decision)
+
+
+def standing(level: model.Workload) -> tuple[object, ...]:
+    """What of a Workload a decision rests on; pods that come and go, and words, do not count."""
+    return (
+        level.uid,
+        level.generation,
+        level.active,
+        level.finished,
+        level.gated_by,
+        level.on_hold,
+        level.replacing,
+        None if level.admission is None else level.admission.queue,
+        level.admitted_at is None,
+        None if level.evicted is None else level.evicted.reason,
+        level.requeued,
+        level.deactivation,
+        tuple((check.name, check.state) for check in level.checks),
+    )

@@ -1,0 +1,285 @@
+"""How does the engine meet the cluster? Facts are pumped in, cycles run, and what is decided goes to `flights`."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from msgspec.structs import replace
+
+from pykueue.api.core import KubeObject
+from pykueue.api.workload import Workload
+from pykueue.base.units import MICROS, Instant
+from pykueue.bridge import inbound
+from pykueue.controllers.cluster import Cluster
+from pykueue.controllers.flights import Flights
+from pykueue.controllers.journalfile import JournalFile
+from pykueue.controllers.metrics import Metrics
+from pykueue.engine import model
+from pykueue.engine.decisions import Admit, Decision, Evict, Reserve, Wait
+from pykueue.engine.engine import Engine
+from pykueue.engine.explain import explain
+from pykueue.engine.facts import Fact, Gone, Kind, Leading, Seen, Stopped, Synced, Written
+from pykueue.engine.journal import Recorder
+from pykueue.engine.wording import message
+from pykueue.kube.informer import Change, Informer
+
+LOG: Final = logging.getLogger(__name__)
+
+SAY_AFTER: Final = MICROS // 2
+"""How long the reason why a workload waits is kept back: by then it may be over, or another."""
+SAY_AGAIN_AFTER: Final = 2 * MICROS
+"""The same for a reason that is told already and only differs in its numbers."""
+Known = TypeVar("Known", bound=KubeObject)
+
+
+class Pump:
+    """Runs the engine on a cluster."""
+
+    def __init__(self, cluster: Cluster, metrics: Metrics, journal: JournalFile | None = None) -> None:
+        self.cluster = cluster
+        self.metrics = metrics
+        self.engine = Engine(cluster.settings.options)
+        self.engine.observe(Leading(False))
+        self.front: Engine | Recorder = self.engine
+        self.journal = journal
+        self.news = asyncio.Event()
+        self.flights = Flights(self)
+        self.alarm: asyncio.Task[None] | None = None
+        self.alarm_at = Instant(0)
+        self.unsaid: dict[str, tuple[Wait, Instant]] = {}
+        """Why workloads wait, and when that is to be written."""
+        self.say_at: Instant | None = None
+        """Nothing of that is due before this instant."""
+        self.read: dict[str, tuple[str, int, inbound.Surroundings, inbound.PodSets]] = {}
+        """What was read of each Workload's pod sets: its identity, generation and surroundings, and the outcome."""
+        self.around: dict[str, inbound.Surroundings] = {}
+        """What the workloads of each namespace depend on."""
+        self.listeners: list[Callable[[Decision], None]] = []
+        """Whoever wants to hear of decisions when they are made."""
+        self.tell_of(cluster.namespaces, "Namespace")
+        self.tell_of(cluster.flavors, "Flavor")
+        self.tell_of(cluster.checks, "Check")
+        self.tell_of(cluster.cohorts, "Cohort")
+        self.tell_of(cluster.cluster_queues, "ClusterQueue")
+        self.tell_of(cluster.local_queues, "LocalQueue")
+        cluster.workloads.listen(self.hear_workload)
+        cluster.limit_ranges.listen(lambda change: self.read_again(change.key.partition("/")[0]))
+        cluster.runtime_classes.listen(lambda change: self.read_again(""))
+
+    # Facts.
+
+    def observe(self, fact: Fact) -> None:
+        """Tell the engine a fact."""
+        if self.journal is not None and self.journal.is_full:
+            self.journal.begin()
+            self.front = Recorder(self.engine, self.journal.write)
+        self.front.observe(fact)
+        self.news.set()
+
+    def tell_of(self, informer: Informer[Known], kind: Kind) -> None:
+        """Tell the engine of every change of a kind."""
+
+        def hear(change: Change[Known]) -> None:
+            if change.new is None:
+                self.observe(Gone(kind, change.key))
+                return
+            try:
+                found = inbound.thing(change.new)
+            except ValueError as error:
+                # Only what was stored while no webhook judged it can be so; it counts as absent until it is mended.
+                LOG.error("%s cannot be understood and is left out: %s", kind, error, extra={"object": change.key})
+                self.observe(Gone(kind, change.key))
+                return
+            if found is not None:
+                self.observe(Seen(found, version_of(change.new)))
+
+        informer.listen(hear)
+
+    def hear_workload(self, change: Change[Workload]) -> None:
+        """A Workload has changed; while a write of ours is on its way, its end tells us of it."""
+        if change.new is None or (change.old is not None and change.old.metadata.uid != change.new.metadata.uid):
+            self.unsaid.pop(change.key, None)
+            self.read.pop(change.key, None)
+            self.flights.shunned.pop(change.key, None)
+            self.observe(Gone("Workload", change.key))
+        if change.new is not None and change.key not in self.flights:
+            self.see(change.key, change.new)
+
+    def see(self, key: str, seen: Workload) -> None:
+        """Tell the engine what a Workload is like."""
+        try:
+            found = self.level(key, seen)
+        except ValueError as error:
+            LOG.error("Workload cannot be understood and is left out: %s", error, extra={"object": key})
+            self.observe(Gone("Workload", key))
+            return
+        self.observe(Seen(found, version_of(seen)))
+
+    def level(self, key: str, seen: Workload) -> model.Workload:
+        """A Workload as the engine is to see it."""
+        around = self.surroundings(seen.namespace)
+        uid, generation = seen.metadata.uid or "", seen.metadata.generation or 0
+        kept = self.read.get(key)
+        if kept is None or kept[:2] != (uid, generation) or kept[2] is not around or not seen.spec.pod_sets:
+            kept = self.read[key] = (uid, generation, around, inbound.read_pod_sets(seen, around))
+        found = inbound.workload(seen, around, kept[3])
+        if found.admission is not None or found.finished:
+            return found
+        shunned = self.flights.shunned.get(key)
+        if shunned is not None and shunned.why:
+            found = replace(found, problem=shunned.why)
+        wait = self.unsaid.get(key)
+        if wait is not None:
+            found = replace(found, waiting=model.Waiting(wait[0].reason, message(wait[0].why)))
+        return found
+
+    def surroundings(self, namespace: str) -> inbound.Surroundings:
+        """What the Workloads of a namespace depend on beside themselves."""
+        found = self.around.get(namespace)
+        if found is None:
+            ranges, chosen = self.cluster.limit_ranges.objects, self.cluster.settings.intake
+            found = self.around[namespace] = inbound.Surroundings(
+                chosen.resources,
+                tuple(ranges[key] for key in sorted(ranges) if key.partition("/")[0] == namespace),
+                self.cluster.runtime_classes.objects,
+                chosen.boosts,
+            )
+        return found
+
+    def read_again(self, namespace: str) -> None:
+        """Read the pending Workloads of a namespace again, or of all, in their new surroundings."""
+        for name in [namespace] if namespace else list(self.around):
+            self.around.pop(name, None)
+        for key, seen in self.cluster.workloads.objects.items():
+            if seen.status.admission is None and key not in self.flights and namespace in ("", seen.namespace):
+                self.see(key, seen)
+
+    def stopped(self, key: str) -> None:
+        """No pod of this evicted workload runs any more."""
+        item = self.engine.world.items.get(key)
+        if item is not None and not item.stopped:
+            self.observe(Stopped(key))
+
+    def lead(self, leading: bool) -> None:
+        """From now on this process may write, or may not any more."""
+        self.observe(Leading(leading))
+        if not leading:
+            self.flights.abandon()
+            self.unsaid.clear()
+
+    # Cycles.
+
+    async def run(self) -> None:
+        """Decide, for as long as this process runs; the engine is silent while another leads."""
+        await self.cluster.until_synced()
+        if self.journal is not None:
+            self.front = Recorder(self.engine, self.journal.write)
+        self.observe(Synced())
+        LOG.info("the first full picture is there: %d workloads", len(self.cluster.workloads.objects))
+        clock = self.cluster.clock
+        while True:
+            now = clock.now()
+            wake = self.front.next_wake()
+            if wake is None or wake > now:
+                await self.rest(wake)
+                continue
+            decisions = self.front.decide(now)
+            started = any(isinstance(decision, Admit | Reserve | Evict) for decision in decisions)
+            self.metrics.cycle(started, (clock.now() - now) / MICROS)
+            for decision in decisions:
+                self.carry_out(decision)
+            # One cycle, and everyone else has a turn: what they bring is decided on together.
+            await asyncio.sleep(0)
+
+    async def rest(self, wake: Instant | None) -> None:
+        """Wait for news, or until it is time to decide, to speak or to try again."""
+        self.news.clear()
+        if self.journal is not None:
+            self.journal.flush()
+        due = [at for at in (wake, self.speak(), self.flights.pardon()) if at is not None]
+        if due:
+            self.set_alarm(min(due))
+        await self.news.wait()
+
+    def set_alarm(self, due: Instant) -> None:
+        """Have news at this instant, whatever else happens; an alarm that is set for an earlier one stays."""
+        if self.alarm is not None and not self.alarm.done():
+            if self.alarm_at <= due:
+                return
+            self.alarm.cancel()
+        self.alarm_at = due
+        self.alarm = asyncio.get_running_loop().create_task(self.ring(due), name="alarm")
+
+    async def ring(self, due: Instant) -> None:
+        """Have news when it is this late."""
+        await self.cluster.clock.sleep_until(due)
+        self.news.set()
+
+    def carry_out(self, decision: Decision) -> None:
+        """Have a decision written."""
+        key = decision.workload
+        LOG.log(
+            logging.DEBUG if isinstance(decision, Wait) else logging.INFO,
+            "%s",
+            Explained(decision, self.engine),
+            extra={"object": key},
+        )
+        for listener in self.listeners:
+            listener(decision)
+        if isinstance(decision, Wait) and key not in self.flights:
+            self.keep_back(decision)
+        else:
+            self.flights.add(decision)
+
+    def keep_back(self, wait: Wait) -> None:
+        """Say later why a workload waits, if it still does then; the engine need not wait for that."""
+        key = wait.workload
+        seen = self.cluster.workloads.get(key)
+        told = None if seen is None else inbound.waiting({c.type: c for c in seen.status.conditions})
+        if told is not None and (told.reason, told.message) == (wait.reason, message(wait.why)):
+            self.unsaid.pop(key, None)
+        else:
+            again = told is not None and told.reason == wait.reason
+            due = Instant(wait.at + (SAY_AGAIN_AFTER if again else SAY_AFTER))
+            earlier = self.unsaid.get(key)
+            due = due if earlier is None else min(due, earlier[1])
+            self.unsaid[key] = (wait, due)
+            self.say_at = due if self.say_at is None else min(due, self.say_at)
+        self.observe(Written(key))
+
+    def speak(self) -> Instant | None:
+        """Write what has been kept back long enough; when the next is due."""
+        now = self.cluster.clock.now()
+        if self.say_at is None or self.say_at > now:
+            return self.say_at
+        soonest: Instant | None = None
+        for key, (_, due) in list(self.unsaid.items()):
+            shunned = self.flights.shunned.get(key)
+            at = due if shunned is None else max(due, shunned.until)
+            if key not in self.engine.world.items:
+                del self.unsaid[key]
+            elif at > now:
+                soonest = at if soonest is None else min(soonest, at)
+            elif key not in self.flights:
+                self.flights.begin(key)
+        self.say_at = soonest
+        return soonest
+
+
+class Explained:
+    """A decision in words, found only if they are wanted."""
+
+    def __init__(self, decision: Decision, engine: Engine) -> None:
+        self.decision = decision
+        self.engine = engine
+
+    def __str__(self) -> str:
+        item = self.engine.world.items.get(self.decision.workload)
+        return explain(self.decision, None if item is None else item.workload)
+
+
+def version_of(seen: KubeObject) -> int:
+    """An object's version as a number that grows."""
+    text = seen.metadata.resource_version or ""
+    return int(text) if text.isascii() and text.isdigit() else 0

@@ -1,0 +1,192 @@
+"""Who looks after Workloads beside the scheduler? Orphans, the end of retention, lists of checks, priority classes.
+
+What a Workload needs is worked out when it changes, and most need nothing: then nothing is queued and nothing is kept.
+"""
+
+import asyncio
+import logging
+from typing import Final, assert_never
+
+import msgspec
+
+from pykueue.api.core import Tree
+from pykueue.api.kueue import ClusterQueue, LocalQueue, WorkloadPriorityClass
+from pykueue.api.names import Finalizer
+from pykueue.api.workload import Workload
+from pykueue.base.units import MICROS, Instant
+from pykueue.bridge import upkeep
+from pykueue.bridge.outbound import finished
+from pykueue.bridge.upkeep import Expire, Finish, LetGo, LookAgain, Need, Rules, SyncChecks, need, with_checks
+from pykueue.controllers.cluster import Cluster
+from pykueue.controllers.events import ref
+from pykueue.controllers.status import Decider
+from pykueue.kube.controller import Controller
+from pykueue.kube.informer import Change
+from pykueue.kube.port import WORKLOADS, ConflictError, NotFoundError, Patch, RejectedError
+
+LOG: Final = logging.getLogger(__name__)
+
+REPORTER: Final = "kueue-workload-controller"
+WORKERS: Final = 4
+LEADING_MICROS: Final = MICROS // 2
+"""How often to look whether we lead."""
+
+
+class Workloads:
+    """Does for Workloads what neither the scheduler nor their jobs do."""
+
+    def __init__(self, cluster: Cluster, pump: Decider) -> None:
+        self.cluster = cluster
+        self.pump = pump
+        gates, configuration = cluster.settings.gates, cluster.settings.loaded.configuration
+        retention = configuration.object_retention_policies.workloads.after_finished
+        self.rules = Rules(gates["FinishOrphanedWorkloads"], retention)
+        self.strict = gates["RemoveFinalizersWithStrictPatch"]
+        self.controller = Controller("workload", self.reconcile, cluster.clock, WORKERS)
+        self.classes = Controller("workloadpriorityclass", self.spread, cluster.clock)
+        cluster.workloads.listen(self.workload_changed)
+        cluster.cluster_queues.listen(self.queue_changed)
+        cluster.local_queues.listen(self.local_queue_changed)
+        cluster.priority_classes.listen(self.class_changed)
+
+    def leads(self) -> bool:
+        """Whether it is for us to act."""
+        return self.pump.engine.synced and self.pump.engine.leading
+
+    def workload_changed(self, change: Change[Workload]) -> None:
+        """Have a Workload looked after, now or later, if it needs anything."""
+        if change.new is not None and self.leads():
+            self.consider(change.key, change.new)
+
+    def consider(self, key: str, seen: Workload) -> None:
+        """Queue a Workload that needs something."""
+        match self.need(seen):
+            case None:
+                return
+            case LookAgain(at):
+                self.controller.add_after(key, (at - self.cluster.clock.now()) / MICROS)
+            case _:
+                self.controller.add(key)
+
+    def need(self, seen: Workload) -> Need | None:
+        """What a Workload needs at this moment."""
+        local = self.cluster.local_queues.get(f"{seen.namespace}/{seen.spec.queue_name}")
+        queue = None if local is None else self.cluster.cluster_queues.get(local.spec.cluster_queue or "")
+        return need(seen, queue, self.rules, self.cluster.clock.now())
+
+    def queue_changed(self, change: Change[ClusterQueue]) -> None:
+        """The checks of a ClusterQueue's workloads follow its own."""
+        old, new = change.old, change.new
+        if new is None or (old is not None and old.metadata.generation == new.metadata.generation):
+            return
+        for door in self.pump.engine.world.doors.get(change.key, ()):
+            self.consider_behind(door)
+
+    def local_queue_changed(self, change: Change[LocalQueue]) -> None:
+        """A new LocalQueue tells its workloads which checks they must pass."""
+        if change.old is None and change.new is not None:
+            self.consider_behind(change.key)
+
+    def consider_behind(self, door: str) -> None:
+        """Look at all Workloads of a LocalQueue."""
+        if not self.leads():
+            return
+        for key in self.pump.engine.world.members.get(door, {}):
+            seen = self.cluster.workloads.get(key)
+            if seen is not None:
+                self.consider(key, seen)
+
+    def class_changed(self, change: Change[WorkloadPriorityClass]) -> None:
+        """A class that is new, or has another value, gives it to its workloads."""
+        old, new = change.old, change.new
+        if new is not None and (old is None or old.value != new.value) and self.leads():
+            self.classes.add(change.key)
+
+    async def run(self) -> None:
+        """Look after Workloads, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.controller.run())
+            tasks.create_task(self.classes.run())
+            tasks.create_task(self.take_over())
+
+    async def take_over(self) -> None:
+        """Look at everything whenever we come to lead; while another leads, nothing is kept here."""
+        led = False
+        while True:
+            leads = self.leads()
+            if leads and not led:
+                for name in self.cluster.priority_classes.objects:
+                    self.classes.add(name)
+                for key, seen in self.cluster.workloads.objects.items():
+                    self.consider(key, seen)
+            led = leads
+            await self.cluster.clock.sleep_until(Instant(self.cluster.clock.now() + LEADING_MICROS))
+
+    async def reconcile(self, key: str) -> float | None:
+        """Do what a Workload needs; what it needs after that comes with its next change."""
+        seen = self.cluster.workloads.get(key)
+        if seen is None or not self.leads():
+            return None
+        now = self.cluster.clock.now()
+        found = self.need(seen)
+        match found:
+            case None:
+                pass
+            case LookAgain(at):
+                return max(0, at - now) / MICROS
+            case Finish():
+                status = finished(seen, upkeep.ORPHANED, upkeep.ORPHANED_MESSAGE, now)
+                await self.cluster.writes.admission(seen, status)
+                LOG.info("finished, because its owner is gone", extra={"object": key})
+            case LetGo():
+                await self.let_go(seen)
+            case Expire():
+                await self.expire(seen)
+            case SyncChecks(names):
+                await self.cluster.writes.admission(seen, with_checks(seen, names, now))
+            case _:
+                assert_never(found)
+        return None
+
+    async def let_go(self, seen: Workload) -> Workload:
+        """Take our finalizer off a Workload."""
+        left = [one for one in seen.metadata.finalizers if one != Finalizer.RESOURCE_IN_USE]
+        metadata: Tree = {"uid": seen.metadata.uid, "finalizers": [*left] or None}
+        if self.strict:
+            metadata["resourceVersion"] = seen.metadata.resource_version
+        return await self.patch(seen, {"metadata": metadata})
+
+    async def expire(self, seen: Workload) -> None:
+        """Delete a Workload that has been kept long enough."""
+        if Finalizer.RESOURCE_IN_USE in seen.metadata.finalizers:
+            seen = await self.let_go(seen)
+        await self.cluster.kube.delete(WORKLOADS, seen.name, seen.namespace, uid=seen.metadata.uid or "")
+        about = ref(WORKLOADS, seen.metadata)
+        self.cluster.events.normal(about, "Deleted", "Deleted finished workload due to elapsed retention", REPORTER)
+
+    async def spread(self, name: str) -> float | None:
+        """Give the value of a class to every Workload that refers to it, finished ones too."""
+        found = self.cluster.priority_classes.get(name)
+        if found is None or not self.leads():
+            return None
+        for seen in list(self.cluster.workloads.objects.values()):
+            named = seen.spec.priority_class_ref
+            if named is None or named.kind != "WorkloadPriorityClass" or named.name != name:
+                continue
+            if seen.spec.priority == found.value:
+                continue
+            try:
+                await self.patch(seen, {"metadata": {"uid": seen.metadata.uid}, "spec": {"priority": found.value}})
+            except (NotFoundError, ConflictError):
+                # It is gone, or another of its name has come, which knows the value already.
+                continue
+            except RejectedError as error:
+                LOG.error("its priority stays %s: %s", seen.spec.priority, error, extra={"object": seen.name})
+        return None
+
+    async def patch(self, seen: Workload, body: Tree) -> Workload:
+        """The Workload after a merge patch."""
+        raw = await self.cluster.kube.patch(
+            WORKLOADS, seen.name, msgspec.json.encode(body), seen.namespace, how=Patch.MERGE
+        )
+        return self.cluster.workloads.learn(raw)

@@ -1,0 +1,160 @@
+"""How is the status of a Workload written? By server-side apply of what its manager owns, under a precondition.
+
+An apply takes nothing from a field that another manager owns as well: what must go is looked for in the answer, and
+removed by a patch of its own if it is still there.
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+from pykueue.api.convert import V1BETA2
+from pykueue.api.core import Json, Tree
+from pykueue.api.names import WorkloadCondition
+from pykueue.api.workload import Workload
+from pykueue.bridge.outbound import condition_tree
+from pykueue.kube.informer import Informer
+from pykueue.kube.port import WORKLOADS, Kube, Patch
+
+ADMISSION: Final = "kueue-admission"
+SLICE: Final = (
+    "admission",
+    "requeueState",
+    "resourceRequests",
+    "accumulatedPastExecutionTimeSeconds",
+    "schedulingStats",
+    "clusterName",
+    "nominatedClusterNames",
+    "unhealthyNodes",
+    "preemptionGates",
+)
+"""Fields of the status, beside conditions and checks, that `kueue-admission` alone has the say over."""
+DEACTIVATION: Final = WorkloadCondition.DEACTIVATION_TARGET
+"""The one condition that is removed again."""
+SHARED: Final = ("admissionChecks", "requeueState")
+"""Fields whose parts others may own too, so that an apply cannot take them away."""
+
+
+class Writes:
+    """Writes the status of Workloads, and remembers the answer."""
+
+    def __init__(self, kube: Kube, workloads: Informer[Workload], *, merge: bool = False) -> None:
+        self.kube = kube
+        self.workloads = workloads
+        self.merge = merge
+        """Whether plain merge patches are sent instead: the gate WorkloadRequestUseMergePatch."""
+
+    async def admission(self, seen: Workload, status: Tree) -> Workload:
+        """The Workload once the slice of `kueue-admission` is this; raises ConflictError when `seen` is out of date."""
+        if self.merge:
+            return await self.mend(seen, merged(seen, status))
+        raw = await self.apply(seen, status, ADMISSION, version=seen.metadata.resource_version or "")
+        left = leftovers(raw, status)
+        found = self.workloads.learn(raw)
+        return found if not left else await self.mend(found, left)
+
+    async def own(self, seen: Workload, status: Tree, manager: str) -> Workload:
+        """The Workload once another manager's few fields are these."""
+        if self.merge:
+            return await self.mend(seen, merged(seen, status, whole=False))
+        return self.workloads.learn(await self.apply(seen, status, manager))
+
+    async def apply(self, seen: Workload, status: Tree, manager: str, version: str = "") -> bytes:
+        """The answer to an apply on the object that was seen, and at no other version where one is given."""
+        metadata: Tree = {"name": seen.name, "namespace": seen.namespace, "uid": seen.metadata.uid}
+        if version:
+            metadata["resourceVersion"] = version
+        body: Tree = {"apiVersion": V1BETA2, "kind": "Workload", "metadata": metadata, "status": status}
+        return await self.kube.patch(
+            WORKLOADS,
+            seen.name,
+            msgspec.json.encode(body),
+            seen.namespace,
+            how=Patch.APPLY,
+            subresource="status",
+            manager=manager,
+        )
+
+    async def mend(self, seen: Workload, status: Tree) -> Workload:
+        """The Workload once these fields of its status are so, whoever owns them; null removes one."""
+        metadata: Tree = {"uid": seen.metadata.uid, "resourceVersion": seen.metadata.resource_version}
+        body = msgspec.json.encode({"metadata": metadata, "status": status})
+        raw = await self.kube.patch(
+            WORKLOADS,
+            seen.name,
+            body,
+            seen.namespace,
+            how=Patch.MERGE,
+            subresource="status",
+            manager=ADMISSION,
+        )
+        return self.workloads.learn(raw)
+
+    async def deactivate(self, seen: Workload) -> Workload:
+        """The Workload once it is inactive."""
+        metadata: Tree = {"uid": seen.metadata.uid, "resourceVersion": seen.metadata.resource_version}
+        body = msgspec.json.encode({"metadata": metadata, "spec": {"active": False}})
+        raw = await self.kube.patch(WORKLOADS, seen.name, body, seen.namespace, how=Patch.MERGE, manager=ADMISSION)
+        return self.workloads.learn(raw)
+
+
+class StatusOnly(msgspec.Struct):
+    """The status of an object, as it came."""
+
+    status: dict[str, Any] = {}
+
+
+STATUS: Final = msgspec.json.Decoder(StatusOnly)
+
+
+def leftovers(raw: bytes, status: Tree) -> Tree:
+    """What of the slice is still there in an answer though it was left out, as a patch that removes it."""
+    gone = [name for name in SLICE if name not in status and f'"{name}"'.encode() in raw]
+    shared = [name for name in SHARED if name in status]
+    target = b'"DeactivationTarget"' in raw and DEACTIVATION not in kinds(status.get("conditions"))
+    if not (gone or shared or target):
+        return {}
+    found = STATUS.decode(raw).status
+    left: Tree = {name: None for name in gone if name in found}
+    for name in shared:
+        if found.get(name) != status[name]:
+            left[name] = replaced(found.get(name), status[name])
+    if target and DEACTIVATION in kinds(found.get("conditions")):
+        left["conditions"] = [c for c in items(found["conditions"]) if text(c, "type") != DEACTIVATION]
+    return left
+
+
+def kinds(conditions: Json) -> set[str]:
+    """The types of conditions."""
+    return {text(condition, "type") for condition in items(conditions)}
+
+
+def replaced(found: Json, wanted: Json) -> Json:
+    """A value for a merge patch that turns what was found into what is wanted."""
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        return {**{name: None for name in found if name not in wanted}, **wanted}
+    return wanted
+
+
+def items(value: Json) -> list[Tree]:
+    """The objects in a list."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def text(item: Tree, field: str) -> str:
+    """A field of an object that is text."""
+    found = item.get(field)
+    return found if isinstance(found, str) else ""
+
+
+def merged(seen: Workload, status: Tree, *, whole: bool = True) -> Tree:
+    """The same as a merge patch: what is left out of the slice is removed, and conditions of others stay."""
+    patch: Tree = dict(status)
+    if whole:
+        patch.update({name: None for name in (*SLICE, "admissionChecks") if name not in status})
+    if "conditions" in status:
+        wanted = items(status["conditions"])
+        mine = kinds(status["conditions"]) | ({DEACTIVATION} if whole else set())
+        others: list[Json] = [condition_tree(c) for c in seen.status.conditions if c.type not in mine]
+        patch["conditions"] = [*others, *wanted]
+    return patch

@@ -1,0 +1,171 @@
+"""May this object enter the cluster, and as what? The one answer behind every admission webhook, and without one.
+
+`admit` is asked twice of each object, as a server does: first what to fill in, then, of the object so completed,
+whether it may be. The rules of our own kinds are in `api/rules.py`, those of Jobs in `jobs/admit_batch.py`. An object
+of a kind that we do not queue is let through as it is.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final, Literal, TypeAlias
+
+from pykueue.api import rules
+from pykueue.api.convert import to_v1beta2
+from pykueue.api.core import Json
+from pykueue.api.fields import FieldError, aggregate
+from pykueue.api.kinds import KINDS
+from pykueue.api.names import GROUP, Label
+from pykueue.api.trees import Tree, mapping, member, text
+from pykueue.base.struct import Frozen
+from pykueue.jobs import admit_batch
+from pykueue.jobs.admit_topology import Mistake
+from pykueue.jobs.admit_world import AdmitWorld
+
+Stage: TypeAlias = Literal["mutate", "validate"]
+Operation: TypeAlias = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
+
+JUDGED: Final = frozenset({"ClusterQueue", "Cohort", "ResourceFlavor", "Workload"})
+"""Our kinds that Kueue's webhooks judge; of the others the schema says all there is to say."""
+STRICT_BY_CREATION: Final = (
+    "spec.queueingStrategy: with StrictFIFO and requeuingStrategy.timestamp Creation, a workload whose pods never "
+    "become ready comes back to the head and holds up all others; use BestEffortFIFO or timestamp Eviction"
+)
+UNSELECTED: Final = (
+    f"{admit_batch.AT_QUEUE}: managedJobsNamespaceSelector does not select this namespace, so the Job is not queued "
+    "and starts by itself"
+)
+
+
+class Review(Frozen):
+    """One object on its way into the cluster."""
+
+    stage: Stage
+    operation: Operation
+    group: str
+    kind: str
+    new: Tree
+    """The object; empty where it is being deleted."""
+    old: Tree | None = None
+    """What it was before; `None` where it is being created."""
+    subresource: str = ""
+
+
+class Verdict(Frozen):
+    """What becomes of it: refused with a message, or let through, as it came or as `tree`."""
+
+    message: str = ""
+    """Why it is refused; empty where it is not."""
+    warnings: tuple[str, ...] = ()
+    tree: Tree | None = None
+    """The object as it is to be; `None` where it stays as it came."""
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the object may enter."""
+        return not self.message
+
+
+def admit(review: Review, world: AdmitWorld) -> Verdict:
+    """What becomes of an object that is created or changed; whatever is deleted may go."""
+    if review.operation not in ("CREATE", "UPDATE"):
+        return Verdict()
+    if review.stage == "mutate":
+        return completed(review, world)
+    return judged(review, world)
+
+
+def completed(review: Review, world: AdmitWorld) -> Verdict:
+    """The object with everything filled in that its author left to us; an object that is there already stays so."""
+    if review.operation != "CREATE":
+        return Verdict()
+    tree = review.new
+    if (review.group, review.kind) == ("batch", "Job"):
+        tree = admit_batch.default(tree, world)
+    elif review.group == GROUP and review.kind in JUDGED:
+        tree = rules.default(review.kind, tree, world.gates.gates)
+    return Verdict() if tree == review.new else Verdict(tree=tree)
+
+
+def judged(review: Review, world: AdmitWorld) -> Verdict:
+    """Whether the object may be, and what its author should know."""
+    new, old = review.new, review.old if review.operation == "UPDATE" else None
+    if old is not None and leaves(new, old):
+        return Verdict()
+    if (review.group, review.kind) == ("batch", "Job"):
+        found: tuple[Mistake, ...] = tuple(admit_batch.errors(new, old, world))
+        warnings = tuple(job_warnings(new, old, world))
+    elif review.group == GROUP and review.kind in JUDGED:
+        new, old = as_stored(new), None if old is None else as_stored(old)
+        found = new_mistakes(review.kind, new, old, world)
+        warnings = tuple(queue_warnings(review.kind, new, old, world))
+    else:
+        return Verdict()
+    return Verdict(message=aggregate(found) if found else "", warnings=warnings)
+
+
+def leaves(new: Tree, old: Tree) -> bool:
+    """Whether an object is on its way out and merely let go of: whatever is wrong with it must not keep it here."""
+    return text(new, "metadata", "deletionTimestamp") != "" and all(
+        new.get(part) == old.get(part) for part in ("spec", "status")
+    )
+
+
+def as_stored(tree: Tree) -> Tree:
+    """The object in the version that the rules are about."""
+    known = KINDS.get(text(tree, "kind"))
+    if known is None or text(tree, "apiVersion") not in known.api_versions[1:]:
+        return tree
+    return to_v1beta2(dict(tree))  # type: ignore[arg-type]  # decoded JSON is Json
+
+
+def new_mistakes(kind: str, new: Tree, old: Tree | None, world: AdmitWorld) -> tuple[FieldError, ...]:
+    """What is wrong with an object of ours.
+
+    Where its spec has not changed, what was wrong with it before is not held against the change, as when we ourselves
+    write the status of a Workload that was created while no webhook answered.
+    """
+    gates = world.gates.gates
+    found = rules.check(kind, new, old, gates, surface="webhook")
+    if not found or old is None or new.get("spec") != old.get("spec"):
+        return found
+    already = frozenset(map(str, rules.check(kind, old, None, gates, surface="webhook")))
+    return tuple(one for one in found if str(one) not in already)
+
+
+def queue_warnings(kind: str, new: Tree, old: Tree | None, world: AdmitWorld) -> Iterator[str]:
+    """What an administrator should know of a queue that may be, but may surprise."""
+    strict = text(new, "spec", "queueingStrategy") == "StrictFIFO"
+    if kind == "ClusterQueue" and strict and world.creation_order:
+        before = text(old, "spec", "queueingStrategy")
+        if before != "StrictFIFO":
+            yield STRICT_BY_CREATION
+
+
+def job_warnings(new: Tree, old: Tree | None, world: AdmitWorld) -> Iterator[str]:
+    """What the author of a Job should know of it."""
+    if old is None and not world.selected and admit_batch.label(new, Label.QUEUE):
+        yield UNSELECTED
+
+
+def json_patch(old: Tree, new: Tree) -> list[Json]:
+    """The operations of RFC 6902 that make one object of the other; lists are replaced whole."""
+    return [*steps(old, new, "")]
+
+
+def steps(old: Mapping[str, object], new: Mapping[str, object], at: str) -> Iterator[Json]:
+    """The operations that make the object at this pointer another."""
+    for key in old:
+        if key not in new:
+            yield {"op": "remove", "path": f"{at}/{escaped(key)}"}
+    for key, value in new.items():
+        path, before = f"{at}/{escaped(key)}", member(old, key)
+        if key not in old:
+            yield {"op": "add", "path": path, "value": value}  # type: ignore[dict-item]  # decoded JSON is Json
+        elif isinstance(value, Mapping) and isinstance(before, Mapping):
+            yield from steps(mapping(before), mapping(value), path)
+        elif value != before:
+            yield {"op": "replace", "path": path, "value": value}  # type: ignore[dict-item]  # decoded JSON is Json
+
+
+def escaped(key: str) -> str:
+    """A key as a step of a JSON pointer."""
+    return key.replace("~", "~0").replace("/", "~1")

@@ -1,0 +1,312 @@
+"""May this Job be? What the webhook fills in for a batch/v1 Job, what it refuses, and in which words.
+
+The rules are Kueue's, in its order; `admit` puts them to work. Where a Job was wrong before it came to us, as one that
+was created while no webhook answered, it can still be changed: only new mistakes are refused.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from pykueue.api.fields import IMMUTABLE, FieldError, forbidden, invalid
+from pykueue.api.gates import FALSE, TRUE
+from pykueue.api.labels import LABEL_BYTES_MAX, dns_subdomain, size_bytes
+from pykueue.api.names import DEFAULT_PRIORITY_CLASS, DEFAULT_QUEUE, Annotation, Label
+from pykueue.api.rules_workload_spec import (
+    PARTIAL_OR_ELASTIC,
+    annotation,
+    gates_not_added_late,
+    gates_not_empty,
+    gates_once,
+    gates_only_removed,
+    gates_well_formed,
+)
+from pykueue.api.trees import Tree, mapping, mappings, member, text, whole
+from pykueue.jobs.admit_topology import Mistake, size_errors, template_errors
+from pykueue.jobs.admit_world import AdmitWorld
+from pykueue.jobs.batch import follows, pods_at_once
+
+AT_QUEUE: Final = f"metadata.labels[{Label.QUEUE}]"
+AT_CLASS: Final = f"metadata.labels[{Label.PRIORITY_CLASS}]"
+AT_LIMIT: Final = f"metadata.labels[{Label.MAX_EXEC_TIME_SECONDS}]"
+AT_PREBUILT_LABEL: Final = f"metadata.labels[{Label.PREBUILT_WORKLOAD}]"
+AT_PREBUILT: Final = f"metadata.annotations[{Annotation.PREBUILT_WORKLOAD}]"
+AT_MINIMUM: Final = f"metadata.annotations[{Annotation.JOB_MIN_PARALLELISM}]"
+AT_EQUAL: Final = f"metadata.annotations[{Annotation.JOB_COMPLETIONS_EQUAL_PARALLELISM}]"
+AT_ELASTIC: Final = f"metadata.annotations[{Annotation.ELASTIC_JOB}]"
+AT_TEMPLATE: Final = "spec.template.metadata"
+
+NOT_POSITIVE: Final = "should be greater than 0"
+SECONDS_MAX: Final = 2**31 - 1
+TOO_LATE: Final = f"should be at most {SECONDS_MAX}"
+NOT_INDEXED: Final = "should not be enabled for NonIndexed jobs"
+UNEQUAL: Final = (
+    f"should be equal to parallelism when {Annotation.JOB_COMPLETIONS_EQUAL_PARALLELISM} annotation is true"
+)
+QUEUE_NEEDED: Final = "queue-name must not be empty in namespace with default queue"
+CLASS_ADDED: Final = "WorkloadPriorityClass cannot be added to a non-suspended workload"
+CLASS_REMOVED: Final = "WorkloadPriorityClass cannot be removed from a workload"
+PARALLELISM_FIXED: Final = "cannot change when partial admission is enabled and the job is not suspended"
+EQUAL_FIXED: Final = f"{IMMUTABLE} while the job is not suspended"
+
+WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
+INT64_DIGITS: Final = 19
+
+
+def label(tree: object, key: str) -> str:
+    """The value of a label; empty where there is none."""
+    return text(tree, "metadata", "labels", key)
+
+
+def labelled(tree: Tree, key: str, value: str) -> Tree:
+    """The object with this label."""
+    metadata = mapping(tree, "metadata")
+    return {**tree, "metadata": {**metadata, "labels": {**mapping(metadata, "labels"), key: value}}}
+
+
+def controller(tree: object) -> Tree | None:
+    """The reference to the object that controls this one."""
+    owners = mappings(tree, "metadata", "ownerReferences")
+    return next((owner for _, owner in owners if owner.get("controller") is True), None)
+
+
+def group_kind(reference: Tree) -> str:
+    """The kind of object that a reference is to, as `group/Kind`."""
+    group, slash, _ = text(reference, "apiVersion").rpartition("/")
+    return f"{group}{slash}{text(reference, 'kind')}"
+
+
+def suspended(tree: object) -> bool:
+    """Whether a Job is held back; one that is still being stopped is not."""
+    return member(tree, "spec", "suspend") is True and annotation(tree, Annotation.STOPPING) != "true"
+
+
+def most_pods(tree: object) -> int:
+    """The most pods of a Job that run at a time."""
+    return pods_at_once(whole(tree, "spec", "parallelism"), whole(tree, "spec", "completions"))
+
+
+def count(tree: object, field: str) -> int:
+    """A count in a Job's spec; one where it is absent."""
+    found = whole(tree, "spec", field)
+    return 1 if found is None else found
+
+
+def elastic(tree: object, world: AdmitWorld) -> bool:
+    """Whether a Job may change its size while it runs."""
+    asked = annotation(tree, Annotation.ELASTIC_JOB) == "true"
+    return asked and world.gates.on("ElasticJobsViaWorkloadSlices")
+
+
+def default(tree: Tree, world: AdmitWorld) -> Tree:
+    """A new Job as it enters the cluster: in the default queue, of the default class, and held back until admitted.
+
+    Kueue holds back every Job that names a queue. We leave alone those in namespaces that managedJobsNamespaceSelector
+    does not select, since nobody would ever start them.
+    """
+    owner = controller(tree)
+    alone = owner is None or group_kind(owner) not in world.managed_kinds
+    if world.default_queue and world.selected and alone and not label(tree, Label.QUEUE):
+        tree = labelled(tree, Label.QUEUE, DEFAULT_QUEUE)
+    defaulting = world.gates.on("WorkloadPriorityClassDefaulting")
+    if defaulting and world.default_class and alone and not label(tree, Label.PRIORITY_CLASS):
+        tree = labelled(tree, Label.PRIORITY_CLASS, DEFAULT_PRIORITY_CLASS)
+    if held_back(tree, world) and not suspended(tree):
+        tree = {**tree, "spec": {**mapping(tree, "spec"), "suspend": True}}
+    return tree
+
+
+def held_back(tree: Tree, world: AdmitWorld) -> bool:
+    """Whether a new Job waits for its admission."""
+    leaving = text(tree, "metadata", "deletionTimestamp") != ""
+    if leaving and world.gates.on("SkipAncestorCheckForDeletedWorkloads"):
+        return False
+    if world.managed_ancestor or not world.selected:
+        return False
+    return world.queueless or label(tree, Label.QUEUE) != ""
+
+
+def errors(new: Tree, old: Tree | None, world: AdmitWorld) -> Iterator[Mistake]:
+    """What is wrong with a Job, or with how it changes."""
+    if old is None:
+        yield from mistakes(new, world)
+        return
+    already = frozenset(map(str, mistakes(old, world)))
+    yield from (one for one in lasting(new, world) if str(one) not in already)
+    if changed(new, old, Annotation.JOB_MIN_PARALLELISM):
+        yield from minimum_errors(new, world)
+    yield from (one for one in equality_errors(new) if str(one) not in already)
+    yield from change_errors(new, old, world)
+    yield from parallelism_change_errors(new, old)
+    yield from (one for one in topology_errors(new, world) if str(one) not in already)
+
+
+def mistakes(tree: Tree, world: AdmitWorld) -> Iterator[Mistake]:
+    """What is wrong with a Job by itself."""
+    yield from lasting(tree, world)
+    yield from minimum_errors(tree, world)
+    yield from equality_errors(tree)
+    yield from topology_errors(tree, world)
+
+
+def lasting(tree: Tree, world: AdmitWorld) -> Iterator[FieldError]:
+    """What is wrong with the labels and annotations that any kind of job may have."""
+    yield from name_errors(AT_QUEUE, member(tree, "metadata", "labels", Label.QUEUE))
+    yield from prebuilt_errors(tree, world)
+    yield from limit_errors(tree)
+    if world.gates.on("AdmissionGatedBy"):
+        for rule in (gates_not_empty, gates_once, gates_well_formed):
+            yield from rule(tree, None, world.gates)
+
+
+def name_errors(path: str, name: object) -> Iterator[FieldError]:
+    """What keeps the text in a field from being the name of an object, in one error."""
+    wrong = dns_subdomain(name) if isinstance(name, str) else ()
+    if wrong:
+        yield invalid(path, name, ",".join(wrong))
+
+
+def prebuilt_place(tree: Tree, world: AdmitWorld) -> str:
+    """The path at which a Job names the Workload that was made for it beforehand."""
+    named = annotation(tree, Annotation.PREBUILT_WORKLOAD)
+    wanted = world.gates.on("WorkloadIdentifierAnnotations") or size_bytes(named) > LABEL_BYTES_MAX
+    return AT_PREBUILT if named and wanted else AT_PREBUILT_LABEL
+
+
+def prebuilt_name(tree: Tree, world: AdmitWorld) -> str:
+    """The Workload that was made for a Job beforehand; empty where none is named."""
+    named, older = annotation(tree, Annotation.PREBUILT_WORKLOAD), label(tree, Label.PREBUILT_WORKLOAD)
+    if world.gates.on("WorkloadIdentifierAnnotations"):
+        return named or older
+    return older or (named if size_bytes(named) > LABEL_BYTES_MAX else "")
+
+
+def prebuilt_errors(tree: Tree, world: AdmitWorld) -> Iterator[FieldError]:
+    """What is wrong with the name of a Workload that was made beforehand."""
+    if prebuilt_place(tree, world) == AT_PREBUILT:
+        yield from name_errors(AT_PREBUILT, annotation(tree, Annotation.PREBUILT_WORKLOAD))
+    else:
+        yield from name_errors(AT_PREBUILT_LABEL, member(tree, "metadata", "labels", Label.PREBUILT_WORKLOAD))
+
+
+def limit_errors(tree: Tree) -> Iterator[FieldError]:
+    """What is wrong with the time that a Job may run."""
+    asked = member(tree, "metadata", "labels", Label.MAX_EXEC_TIME_SECONDS)
+    if not isinstance(asked, str):
+        return
+    seconds = whole_number(asked)
+    if isinstance(seconds, str):
+        yield invalid(AT_LIMIT, asked, seconds)
+    elif seconds <= 0:
+        yield invalid(AT_LIMIT, seconds, NOT_POSITIVE)
+    elif seconds > SECONDS_MAX:
+        # Kueue accepts it and then knows of no limit; the user asked for one.
+        yield invalid(AT_LIMIT, seconds, TOO_LATE)
+
+
+def minimum_errors(tree: Tree, world: AdmitWorld) -> Iterator[FieldError]:
+    """What is wrong with the least number of pods that a Job starts with."""
+    asked = member(tree, "metadata", "annotations", Annotation.JOB_MIN_PARALLELISM)
+    if not isinstance(asked, str):
+        return
+    least, most = whole_number(asked), most_pods(tree) - 1
+    if isinstance(least, str):
+        yield invalid(AT_MINIMUM, asked, least)
+    elif not 0 < least <= most:
+        yield invalid(AT_MINIMUM, least, f"should be between 0 and {most}")
+    if elastic(tree, world):
+        yield invalid(AT_MINIMUM, asked, PARTIAL_OR_ELASTIC)
+
+
+def equality_errors(tree: Tree) -> Iterator[FieldError]:
+    """What keeps a Job that asks for it from having as many completions as pods at once."""
+    asked = member(tree, "metadata", "annotations", Annotation.JOB_COMPLETIONS_EQUAL_PARALLELISM)
+    if not isinstance(asked, str) or asked in FALSE:
+        return
+    if asked not in TRUE:
+        yield invalid(AT_EQUAL, asked, f"strconv.ParseBool: parsing {quoted(asked)}: invalid syntax")
+        return
+    if text(tree, "spec", "completionMode") != "Indexed":
+        yield invalid(AT_EQUAL, asked, NOT_INDEXED)
+    if count(tree, "parallelism") != count(tree, "completions"):
+        yield invalid("spec.completions", whole(tree, "spec", "completions"), UNEQUAL)
+
+
+def topology_errors(tree: Tree, world: AdmitWorld) -> Iterator[Mistake]:
+    """What is wrong with the places that a Job's pods ask for."""
+    if not world.gates.on("TopologyAwareScheduling"):
+        return
+    metadata = mapping(tree, "spec", "template", "metadata")
+    found = tuple(template_errors(metadata, AT_TEMPLATE, world.gates))
+    if found:
+        yield from found
+        return
+    if elastic(tree, world):
+        for key, mode in ((Annotation.REQUIRED_TOPOLOGY, "required"), (Annotation.PREFERRED_TOPOLOGY, "preferred")):
+            if member(metadata, "annotations", key) is not None:
+                path = f"{AT_TEMPLATE}.annotations.{key}"
+                yield forbidden(path, f"{mode} topology is not supported with elastic jobs")
+                return
+    yield from size_errors(metadata, AT_TEMPLATE, most_pods(tree))
+
+
+def changed(new: Tree, old: Tree, key: str) -> bool:
+    """Whether an annotation has another value than before."""
+    return annotation(new, key) != annotation(old, key)
+
+
+def change_errors(new: Tree, old: Tree, world: AdmitWorld) -> Iterator[FieldError]:
+    """What may not change, or not now, in the labels and annotations that any kind of job may have."""
+    running = not suspended(new)
+    queue, queue_before = label(new, Label.QUEUE), label(old, Label.QUEUE)
+    if running and queue != queue_before:
+        yield invalid(AT_QUEUE, queue, IMMUTABLE)
+    if not queue and queue_before and world.default_queue:
+        yield invalid(AT_QUEUE, "", QUEUE_NEEDED)
+    prebuilt = prebuilt_name(new, world)
+    if running and not elastic(old, world) and prebuilt != prebuilt_name(old, world):
+        yield invalid(prebuilt_place(new, world), prebuilt, IMMUTABLE)
+    limit = label(new, Label.MAX_EXEC_TIME_SECONDS)
+    if (running or not suspended(old)) and limit != label(old, Label.MAX_EXEC_TIME_SECONDS):
+        yield invalid(AT_LIMIT, limit, IMMUTABLE)
+    name, name_before = label(new, Label.PRIORITY_CLASS), label(old, Label.PRIORITY_CLASS)
+    if running and name and not name_before:
+        yield invalid(AT_CLASS, name, CLASS_ADDED)
+    if name_before and not name:
+        yield invalid(AT_CLASS, name, CLASS_REMOVED)
+    if elastic(new, world) != elastic(old, world):
+        yield invalid(AT_ELASTIC, elastic(new, world), IMMUTABLE)
+    if world.gates.on("AdmissionGatedBy"):
+        for rule in (gates_not_added_late, gates_only_removed):
+            yield from rule(new, old, world.gates)
+
+
+def parallelism_change_errors(new: Tree, old: Tree) -> Iterator[FieldError]:
+    """What may not change about the number of pods of a Job that is not held back."""
+    partial = member(old, "metadata", "annotations", Annotation.JOB_MIN_PARALLELISM) is not None
+    started = member(old, "spec", "suspend") is not True
+    if partial and started and count(new, "parallelism") != count(old, "parallelism"):
+        yield forbidden("spec.parallelism", PARALLELISM_FIXED)
+    if not suspended(old) and not suspended(new) and in_step(new) != in_step(old):
+        yield forbidden(AT_EQUAL, EQUAL_FIXED)
+
+
+def in_step(tree: Tree) -> bool:
+    """Whether a Job is to have as many completions as pods at once."""
+    key = Annotation.JOB_COMPLETIONS_EQUAL_PARALLELISM
+    return follows({key: annotation(tree, key)})
+
+
+def whole_number(written: str) -> int | str:
+    """The whole number that Go reads in this text, or what it says of the text instead."""
+    if not WHOLE_NUMBER.fullmatch(written):
+        return f"strconv.Atoi: parsing {quoted(written)}: invalid syntax"
+    if len(written.lstrip("+-").lstrip("0")) > INT64_DIGITS or not -(2**63) <= int(written) < 2**63:
+        return f"strconv.Atoi: parsing {quoted(written)}: value out of range"
+    return int(written)
+
+
+def quoted(written: str) -> str:
+    """The text as Go's messages quote it, as long as nobody plays tricks with control characters."""
+    shown = written.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{shown}"'

@@ -1,0 +1,252 @@
+"""How does a batch/v1 Job queue? How it is read, held back, started, stopped and counted."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from pykueue.api.core import Condition, KubeObject, Tree
+from pykueue.api.gates import TRUE
+from pykueue.api.names import DEFAULT_POD_SET, Annotation
+from pykueue.api.pods import without_nulls
+from pykueue.api.workload import PodSet
+from pykueue.base.struct import Wire
+from pykueue.base.units import UNLIMITED
+from pykueue.jobs.kind import Outcome, Step
+from pykueue.jobs.podsets import Info, InjectionError, Shape, fill_in, looks, pod_set, put_back, template_tree
+
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+KEPT_LABELS: Final = frozenset(
+    ("job-name", "controller-uid", "batch.kubernetes.io/job-name", "batch.kubernetes.io/controller-uid")
+)
+"""Labels of the template that the Job controller sets."""
+LEFT_OUT_LABELS: Final = KEPT_LABELS - {"batch.kubernetes.io/job-name"}
+"""Those of them that the Workload does not carry."""
+WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
+DIGITS_MAX: Final = 19
+"""Of a 64-bit number; a longer text is not worth converting."""
+INTERVAL: Final = re.compile(r"([0-9]{1,10})(?:-([0-9]{1,10}))?", re.ASCII)
+
+
+class UncountedPods(Wire):
+    """Pods that have ended and that the Job's counters do not hold yet."""
+
+    succeeded: tuple[str, ...] = ()
+
+
+class JobStatus(Wire):
+    """How far a Job has got."""
+
+    conditions: tuple[Condition, ...] = ()
+    start_time: str | None = None
+    active: int = 0
+    ready: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    completed_indexes: str = ""
+    failed_indexes: str = ""
+    uncounted_terminated_pods: UncountedPods = UncountedPods()
+
+
+class JobSpec(Wire):
+    """What a Job runs; the template as it came."""
+
+    parallelism: int = 1
+    completions: int | None = None
+    completion_mode: str = "NonIndexed"
+    suspend: bool = False
+    managed_by: str | None = None
+    template: msgspec.Raw = msgspec.Raw(b"{}")
+
+    def __post_init__(self) -> None:
+        # A Raw as decoded is a window on the message it came in, and would keep a whole list response in memory.
+        msgspec.structs.force_setattr(self, "template", self.template.copy())
+
+
+class JobView(KubeObject):
+    """A batch/v1 Job."""
+
+    spec: JobSpec = JobSpec()
+    status: JobStatus = JobStatus()
+
+
+JOB: Final = msgspec.json.Decoder(JobView)
+
+
+def read_job(raw: bytes) -> JobView:
+    """The Job in these bytes; raises `msgspec.ValidationError` for what no Job looks like."""
+    try:
+        found = JOB.decode(raw)
+    except msgspec.ValidationError:
+        # A null stands for an absent field, and is rare enough to be looked for only when the quick way has failed.
+        found = JOB.decode(msgspec.json.encode(without_nulls(msgspec.json.decode(raw))))
+    notes = found.metadata.annotations
+    if LAST_APPLIED not in notes:
+        return found
+    # It repeats the whole manifest, and nothing here ever reads it.
+    fewer = {key: text for key, text in notes.items() if key != LAST_APPLIED}
+    metadata = msgspec.structs.replace(found.metadata, annotations=fewer)
+    return msgspec.structs.replace(found, metadata=metadata)
+
+
+def pods_at_once(parallelism: int | None, completions: int | None) -> int:
+    """The most pods of a Job that run at a time."""
+    most = 1 if parallelism is None else parallelism
+    return most if completions is None else min(most, completions)
+
+
+def least_pods(annotations: Mapping[str, str]) -> int | None:
+    """The fewest pods with which a Job would start; None when it says nothing that can be understood."""
+    asked = annotations.get(Annotation.JOB_MIN_PARALLELISM)
+    if asked is None or not WHOLE_NUMBER.fullmatch(asked) or len(asked.lstrip("+-0")) > DIGITS_MAX:
+        return None
+    found = int(asked)
+    return found if 0 < found <= UNLIMITED else None
+
+
+def follows(annotations: Mapping[str, str]) -> bool:
+    """Whether the completions of a Job follow its parallelism."""
+    return annotations.get(Annotation.JOB_COMPLETIONS_EQUAL_PARALLELISM) in TRUE
+
+
+def indexes_done(texts: Iterable[str], completions: int) -> int:
+    """How many indexes below `completions` lie in intervals such as `1,3-5`, each counted once."""
+    intervals: list[tuple[int, int]] = []
+    for text in texts:
+        for interval in text.split(","):
+            found = INTERVAL.fullmatch(interval)
+            if found is not None:
+                first = int(found[1])
+                intervals.append((first, min(int(found[2] or found[1]), completions - 1)))
+    counted, last = 0, -1
+    for first, end in sorted(intervals):
+        begin = max(first, last + 1)
+        if begin <= end:
+            counted += end - begin + 1
+            last = end
+    return counted
+
+
+class BatchJob:
+    """The kind batch/v1 Job."""
+
+    framework: Final = "batch/job"
+    group: Final = "batch"
+    version: Final = "v1"
+    kind: Final = "Job"
+
+    def suspended(self, job: JobView) -> bool:
+        """Whether it is held back, and nothing is left to do for that."""
+        return job.spec.suspend and not self.stopping(job)
+
+    def stopping(self, job: JobView) -> bool:
+        """Whether its stop has begun, and something is left to do for it."""
+        return job.spec.suspend and job.metadata.annotations.get(Annotation.STOPPING) == "true"
+
+    def active(self, job: JobView) -> bool:
+        """Whether pods of it are there."""
+        return job.status.active != 0
+
+    def finished(self, job: JobView) -> Outcome | None:
+        """How it ended, once it has."""
+        for condition in job.status.conditions:
+            if condition.type in ("Complete", "Failed") and condition.status == "True":
+                return Outcome(condition.type == "Complete", condition.message)
+        return None
+
+    def count(self, job: JobView) -> int:
+        """The most pods that run at a time."""
+        return pods_at_once(job.spec.parallelism, job.spec.completions)
+
+    def pod_sets(self, job: JobView, *, partial: bool) -> tuple[Tree, ...]:
+        """Its pods, as a Workload has them; `partial` says whether fewer pods may be admitted."""
+        template = template_tree(job.spec.template)
+        metadata = template.get("metadata")
+        labels = metadata.get("labels") if isinstance(metadata, dict) else None
+        if isinstance(metadata, dict) and isinstance(labels, dict):
+            metadata["labels"] = {key: text for key, text in labels.items() if key not in LEFT_OUT_LABELS} or None
+        least = least_pods(job.metadata.annotations) if partial else None
+        return (pod_set(DEFAULT_POD_SET, template, self.count(job), least),)
+
+    def shapes(self, job: JobView, *, partial: bool) -> tuple[Shape, ...]:
+        """What of its pods tells it from a job that needs another Workload."""
+        least = least_pods(job.metadata.annotations) if partial else None
+        return (Shape(self.count(job), least, *looks(bytes(job.spec.template))),)
+
+    def start(self, job: JobView, infos: Sequence[Info]) -> Step:
+        """The next write on the way to its start; raises `InjectionError` when it can never start like that."""
+        if len(infos) != 1:
+            raise InjectionError(f"invalid podset infos: expecting 1 podset, got {len(infos)}")
+        template = fill_in(template_tree(job.spec.template), infos[0])
+        if template and job.status.start_time is not None:
+            # The template of a Job can be changed only while it has no start time.
+            return Step({"status": {"startTime": None}}, status=True)
+        spec: Tree = {"suspend": False, **self.counts(job, infos[0].count)}
+        if template:
+            spec["template"] = template
+        return Step({"spec": spec}, tells=True)
+
+    def counts(self, job: JobView, count: int) -> Tree:
+        """The merge patch that gives a Job which may start with fewer pods so many."""
+        if least_pods(job.metadata.annotations) is None or count == job.spec.parallelism:
+            return {}
+        found: Tree = {"parallelism": count}
+        if follows(job.metadata.annotations):
+            found["completions"] = count
+        return found
+
+    def stop(self, job: JobView, pod_sets: Sequence[PodSet] | None) -> Step | None:
+        """The next write on the way to its stop, with its pods as they were before; None when it is stopped.
+
+        First it is held back, then its start time goes, and then its template and counts are restored: only a Job
+        without a start time lets them be changed. An annotation lasts from the first write to the last, so that
+        whoever comes after a crash knows that there is something left to do.
+        """
+        if not job.spec.suspend or (job.status.start_time is not None and not self.stopping(job)):
+            body: Tree = {"metadata": {"annotations": {Annotation.STOPPING.value: "true"}}}
+            if not job.spec.suspend:
+                body["spec"] = {"suspend": True}
+            return Step(body, tells=not job.spec.suspend)
+        if not self.stopping(job):
+            return None
+        if job.status.start_time is not None:
+            return Step({"status": {"startTime": None}}, status=True)
+        done: Tree = {"metadata": {"annotations": {Annotation.STOPPING.value: None}}}
+        if pod_sets:
+            original = template_tree(pod_sets[0].template)
+            spec = self.counts(job, pod_sets[0].count)
+            template = put_back(template_tree(job.spec.template), original, KEPT_LABELS)
+            if template:
+                spec["template"] = template
+            if spec:
+                done["spec"] = spec
+        return Step(done)
+
+    def suspend(self, job: JobView) -> Step | None:
+        """The write that holds it back, and no more; None when it is held back."""
+        return None if job.spec.suspend else Step({"spec": {"suspend": True}}, tells=True)
+
+    def reclaimable(self, job: JobView) -> Mapping[str, int]:
+        """The pods that need their quota no more: those for which no work is left."""
+        spec, status = job.spec, job.status
+        most = spec.parallelism
+        wanted = most if spec.completions is None else spec.completions
+        done = status.succeeded
+        if spec.completion_mode == "Indexed":
+            done = indexes_done((status.completed_indexes, status.failed_indexes), wanted)
+        left = max(wanted - done, 0)
+        return {DEFAULT_POD_SET: most - left} if most > 1 and done > 0 and left < most else {}
+
+    def pods_ready(self, job: JobView) -> bool:
+        """Whether all its pods are ready, or have succeeded."""
+        status = job.status
+        good = status.succeeded + status.ready + len(status.uncounted_terminated_pods.succeeded)
+        return good >= self.count(job)
+
+    def priority_class(self, job: JobView) -> str:
+        """A Job names a class in its template only."""
+        return ""
+
+
+BATCH: Final = BatchJob()

@@ -1,0 +1,48 @@
+"""Is this the Workload of that job? Whether the two ask for the same."""
+
+from pykueue.api.workload import Workload
+from pykueue.jobs.kind import Described
+from pykueue.jobs.podsets import (
+    Info,
+    InjectionError,
+    MissingFlavorError,
+    injected,
+    running_shapes,
+    same_shapes,
+    shapes_of,
+)
+from pykueue.jobs.seen import Seen, admitted, controller_of, finished, reserved
+from pykueue.jobs.workload import run_limit
+
+
+def equivalent(seen: Seen, job: Described, workload: Workload) -> bool:
+    """Whether a Workload is that of the job as the job is now."""
+    owner = controller_of(workload)
+    if owner is None or owner.name != job.metadata.name:
+        return False
+    if seen.rules.finish_orphans and owner.uid != job.metadata.uid:
+        return False
+    if finished(workload) and not workload.spec.pod_sets:
+        # What is over is remembered without its pods.
+        return True
+    if workload.spec.maximum_execution_time_seconds != run_limit(job.metadata):
+        return False
+    ours = seen.kind.shapes(job, partial=seen.rules.partial)
+    tolerations = not admitted(workload)
+    infos = running_infos(seen, workload)
+    running = None if infos is None else running_shapes(workload, infos)
+    if running is not None and same_shapes(ours, running, tolerations=tolerations):
+        return True
+    if running is not None and not seen.kind.suspended(job):
+        return False
+    return same_shapes(ours, shapes_of(workload), tolerations=tolerations)
+
+
+def running_infos(seen: Seen, workload: Workload) -> tuple[Info, ...] | None:
+    """What the pods of a Workload with quota are given; None where that cannot be said."""
+    if not reserved(workload):
+        return None
+    try:
+        return injected(workload, seen.flavors, seen.rules.injection)
+    except (MissingFlavorError, InjectionError):
+        return None

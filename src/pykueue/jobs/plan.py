@@ -1,0 +1,230 @@
+"""What should happen to this job now? One pure function from what is seen to a few actions; `controllers` does them.
+
+The rules stand in Kueue's order, and the first one that speaks wins; only what is written to a Workload's status goes
+along with what is done to the job. Every action changes something that is seen the next time, so a pass that was cut
+short at any point is made good by the next one.
+"""
+
+from typing import Final
+
+from pykueue.api.core import Condition
+from pykueue.api.names import WorkloadCondition
+from pykueue.api.workload import Workload
+from pykueue.base.units import MICROS, Instant, parse_instant
+from pykueue.jobs.actions import (
+    NOTHING,
+    Action,
+    Actions,
+    Await,
+    DeleteJob,
+    Finish,
+    LookAgain,
+    Notice,
+    PatchJob,
+    RemoveFinalizer,
+    Stopped,
+    Tell,
+    UpdateWorkload,
+)
+from pykueue.jobs.kind import Described, Step
+from pykueue.jobs.match import equivalent
+from pykueue.jobs.podsets import InjectionError, MissingFlavorError, injected
+from pykueue.jobs.seen import Ancestor, Seen, admitted, condition, controller_of, finished, holds_on, key_of, reserved
+from pykueue.jobs.upkeep import (
+    adopted,
+    created,
+    deleted,
+    kept_up,
+    may_be_rewritten,
+    readiness,
+    reclaimed,
+    rewritten,
+    unsupported,
+)
+from pykueue.jobs.workload import prebuilt_name, queue_label
+
+SUCCEEDED: Final = "Succeeded"
+FAILED: Final = "Failed"
+FAILED_TO_START: Final = "FailedToStart"
+OUT_OF_SYNC: Final = "OutOfSync"
+OWNER_NOT_FOUND: Final = "OwnerNotFound"
+TOLD: Final = frozenset((SUCCEEDED, FAILED, FAILED_TO_START, OUT_OF_SYNC, OWNER_NOT_FOUND))
+"""Reasons for which a Workload is finished by us, which is told when it is written."""
+BY_KUEUE: Final = "DeactivatedDueTo"
+
+NOT_ADMITTED: Final = "Not admitted by cluster queue"
+WORKLOAD_DELETED: Final = "Workload is deleted"
+NO_MATCH: Final = "No matching Workload; restoring pod templates according to existent Workload"
+NO_WORKLOAD: Final = "Missing Workload; unable to restore pod templates"
+NO_PREBUILT: Final = "missing workload"
+OUT_OF_SYNC_SAYS: Final = "The prebuilt workload is out of sync with its user job"
+OWNER_NOT_FOUND_SAYS: Final = "The workload's owner no longer exists"
+SUSPENDED: Final = Notice("Suspended", "Kueue managed child job suspended")
+TOO_DEEP: Final = Notice(
+    "JobNestingTooDeep",
+    "Terminated search for Kueue-managed Job because ancestor depth exceeded limit of 10",
+    warning=True,
+)
+EXPIRED: Final = Notice("Deleted", "Deleted job: deactivation retention period expired")
+OWNER_PAUSE: Final = 5.0
+"""Seconds until a job is looked at again whose owner is not there; it will be deleted with it, as a rule."""
+
+
+def plan(seen: Seen, now: Instant) -> Actions:
+    """What is to be done for a job now; nothing when all is as it should be."""
+    job = seen.job
+    if job is None or job.metadata.deletion_timestamp is not None:
+        return orphaned(seen)
+    if not seen.selected:
+        return NOTHING
+    owners = seen.owners
+    if owners.too_deep:
+        return (Tell(TOO_DEEP),)
+    if owners.missing:
+        return (LookAgain(OWNER_PAUSE),)
+    if not queue_label(job.metadata) and not seen.rules.queueless and (owners.top is None or not owners.top.queue):
+        return NOTHING
+    if owners.top is not None:
+        return child(seen, job, owners.top)
+    if name := prebuilt_name(job.metadata, annotations=seen.rules.prebuilt_annotations):
+        return with_prebuilt(seen, job, name, now)
+    return with_own(seen, job, now)
+
+
+def orphaned(seen: Seen) -> Actions:
+    """The job is gone or going: its Workloads are over, and may go too."""
+    found: list[Action] = []
+    for one in seen.workloads:
+        going = one.metadata.deletion_timestamp is not None
+        if seen.rules.finish_orphans and not going and not finished(one):
+            found.append(Finish(one, OWNER_NOT_FOUND, OWNER_NOT_FOUND_SAYS))
+        elif holds_on(one):
+            found.append(RemoveFinalizer(one))
+    return tuple(found)
+
+
+def child(seen: Seen, job: Described, top: Ancestor) -> Actions:
+    """A job that belongs to one that is queued runs only while that one may."""
+    if top.admitted or seen.kind.finished(job) is not None:
+        return NOTHING
+    step = seen.kind.suspend(job)
+    return NOTHING if step is None else patched(step, SUSPENDED)
+
+
+def with_prebuilt(seen: Seen, job: Described, name: str, now: Instant) -> Actions:
+    """The job names a Workload that was made before it; any other that it has is one too many."""
+    workload = seen.prebuilt
+    owner = None if workload is None else controller_of(workload)
+    if workload is not None and owner is None:
+        return (UpdateWorkload(workload, adopted(seen, job, workload)),)
+    if workload is not None and owner is not None and owner.uid == job.metadata.uid:
+        extra = tuple(deleted(one) for one in seen.workloads if one.name != name)
+        over = condition(workload, WorkloadCondition.FINISHED)
+        ended = over is not None and over.status == "True"
+        if ended and over is not None and over.reason != OUT_OF_SYNC:
+            return extra or settled(seen, job, workload, now)
+        if not ended:
+            if equivalent(seen, job, workload):
+                return extra or settled(seen, job, workload, now)
+            return (Finish(workload, OUT_OF_SYNC, OUT_OF_SYNC_SAYS, finish_notice(workload)),)
+    if seen.kind.finished(job) is not None:
+        return NOTHING
+    return stopped(seen, job, None, NO_PREBUILT, confirm=True)
+
+
+def with_own(seen: Seen, job: Described, now: Instant) -> Actions:
+    """The job has one Workload, which we make: the one that equals it is kept, and no other."""
+    found = sorted(seen.workloads, key=lambda one: (not reserved(one), one.metadata.creation_timestamp or "", one.name))
+    match = next((one for one in found if equivalent(seen, job, one)), None)
+    extra = [one for one in found if one is not match]
+    over = seen.kind.finished(job) is not None
+    if match is None and not over and not seen.kind.suspended(job):
+        only = extra[0] if len(extra) == 1 else None
+        actions = stopped(seen, job, only, NO_WORKLOAD if only is None else NO_MATCH, confirm=True)
+        if actions:
+            return actions
+    if match is None and extra and not over and may_be_rewritten(job, extra[0]):
+        return rewritten(seen, job, extra[0], extra[1:])
+    if extra:
+        return tuple(map(deleted, extra))
+    if match is not None:
+        return settled(seen, job, match, now)
+    return NOTHING if over else created(seen, job)
+
+
+def settled(seen: Seen, job: Described, workload: Workload, now: Instant) -> Actions:
+    """The job and its one Workload agree on what is asked for: bring the one's state in line with the other's."""
+    if finished(workload):
+        return let_go(workload)
+    if workload.metadata.deletion_timestamp is not None:
+        left: Actions = (RemoveFinalizer(workload),) if holds_on(workload) else NOTHING
+        return stopped(seen, job, workload, WORKLOAD_DELETED) or left
+    outcome = seen.kind.finished(job)
+    if outcome is not None:
+        reason = SUCCEEDED if outcome.success else FAILED
+        return (Finish(workload, reason, outcome.message, finish_notice(workload)),)
+    written = (*reclaimed(seen, job, workload), *readiness(seen, job, workload))
+    evicted = condition(workload, WorkloadCondition.EVICTED)
+    if evicted is not None and evicted.status == "True":
+        return (*stop_evicted(seen, job, workload, evicted, now), *written)
+    if seen.kind.stopping(job):
+        # It may have been admitted again meanwhile, but a stop that was begun must be ended before the next start.
+        return (*stopped(seen, job, workload, NOT_ADMITTED), *written)
+    if not seen.kind.suspended(job) and not admitted(workload):
+        return (*stopped(seen, job, workload, NOT_ADMITTED, confirm=True), *written)
+    if seen.kind.suspended(job) and admitted(workload):
+        return started(seen, job, workload, written)
+    beyond = tuple(Tell(unsupported(text)) for text in seen.beyond)
+    return (*beyond, *(written or kept_up(seen, job, workload)))
+
+
+def let_go(workload: Workload) -> Actions:
+    """Nothing more is done for a Workload that is over."""
+    if not holds_on(workload):
+        return NOTHING
+    over = condition(workload, WorkloadCondition.FINISHED)
+    told = over is not None and over.reason in TOLD
+    return (RemoveFinalizer(workload, None if told else finish_notice(workload)),)
+
+
+def finish_notice(workload: Workload) -> Notice:
+    """What is told when a Workload is over."""
+    return Notice("FinishedWorkload", f"Workload '{key_of(workload)}' is declared finished")
+
+
+def stop_evicted(seen: Seen, job: Described, workload: Workload, evicted: Condition, now: Instant) -> Actions:
+    """An evicted job stops, gives its quota back when its pods are gone, and may be deleted in the end."""
+    actions = stopped(seen, job, workload, evicted.message)
+    if actions:
+        return actions
+    done: Actions = (Stopped(workload),) if reserved(workload) and not seen.kind.active(job) else NOTHING
+    keep = seen.rules.delete_after
+    if keep is None or workload.spec.active or not evicted.reason.startswith(BY_KUEUE):
+        return done
+    since = Instant(0) if evicted.last_transition_time is None else parse_instant(evicted.last_transition_time)
+    left = since + keep - now
+    return (*done, LookAgain(left / MICROS) if left > 0 else DeleteJob(EXPIRED))
+
+
+def stopped(seen: Seen, job: Described, workload: Workload | None, text: str, *, confirm: bool = False) -> Actions:
+    """The next write on the way to a stopped job; nothing when it is stopped."""
+    step = seen.kind.stop(job, None if workload is None else workload.spec.pod_sets)
+    return NOTHING if step is None else patched(step, Notice("Stopped", text), confirm=confirm)
+
+
+def patched(step: Step, notice: Notice, *, confirm: bool = False) -> Actions:
+    """A step, told if it is the one that counts."""
+    return (PatchJob(step.body, step.status, notice if step.tells else None, confirm and step.tells),)
+
+
+def started(seen: Seen, job: Described, workload: Workload, written: Actions) -> Actions:
+    """The job may run: start it with what its pods were admitted to."""
+    try:
+        step = seen.kind.start(job, injected(workload, seen.flavors, seen.rules.injection))
+    except MissingFlavorError:
+        return (*written, Await())
+    except InjectionError as error:
+        return (Finish(workload, FAILED_TO_START, str(error), finish_notice(workload)),)
+    admission = workload.status.admission
+    queue = "" if admission is None else admission.cluster_queue or ""
+    return (*patched(step, Notice("Started", f"Admitted by clusterQueue {queue}")), *written)

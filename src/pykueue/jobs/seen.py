@@ -1,0 +1,118 @@
+"""What is seen of a job? The job, its Workloads, its owners, and what the Configuration says about all of them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pykueue.api.core import Condition, OwnerReference
+from pykueue.api.durations import Micros
+from pykueue.api.kueue import ResourceFlavor
+from pykueue.api.names import Finalizer, WorkloadCondition
+from pykueue.api.workload import Workload
+from pykueue.base.struct import Frozen
+from pykueue.jobs.kind import Described, JobKind
+from pykueue.jobs.podsets import Injection
+from pykueue.jobs.workload import Classes
+
+
+class Ancestor(Frozen):
+    """The topmost owner of a job that is queued by itself."""
+
+    queue: str
+    admitted: bool
+    """Whether its Workload is unfinished and admitted."""
+
+
+class Ancestry(Frozen):
+    """What is known of a job's owners."""
+
+    top: Ancestor | None = None
+    missing: bool = False
+    """Whether an owner is not there."""
+    too_deep: bool = False
+
+
+class Rules(Frozen):
+    """What the Configuration and the gates say about jobs."""
+
+    queueless: bool = False
+    """manageJobsWithoutQueueName"""
+    pods_ready: bool = False
+    """waitForPodsReady"""
+    labels_to_copy: tuple[str, ...] = ()
+    delete_after: Micros | None = None
+    """objectRetentionPolicies.workloads.afterDeactivatedByKueue"""
+    reclaimable: bool = True
+    """ReclaimablePods"""
+    finish_orphans: bool = True
+    """FinishOrphanedWorkloads"""
+    prebuilt_annotations: bool = True
+    """WorkloadIdentifierAnnotations"""
+    partial: bool = True
+    """PartialAdmission"""
+    gated: bool = True
+    """AdmissionGatedBy"""
+    short_names: bool = False
+    """ShortWorkloadNames"""
+    injection: Injection = Injection()
+
+
+class Seen(Frozen):
+    """A job and all that decides what becomes of it."""
+
+    kind: JobKind[Any]
+    namespace: str
+    job: Described | None
+    """None when there is no such job."""
+    workloads: tuple[Workload, ...] = ()
+    """Those whose controller is a job of this kind and name."""
+    prebuilt: Workload | None = None
+    """The one that the job names, if there is one."""
+    selected: bool = True
+    """Whether managedJobsNamespaceSelector selects its namespace."""
+    owners: Ancestry = Ancestry()
+    classes: Classes = Classes()
+    flavors: Mapping[str, ResourceFlavor] = {}
+    beyond: tuple[str, ...] = ()
+    """What it asks for that we cannot do yet."""
+    rules: Rules = Rules()
+
+
+def condition(workload: Workload, kind: str) -> Condition | None:
+    """A condition of a Workload."""
+    return next((one for one in workload.status.conditions if one.type == kind), None)
+
+
+def holds(workload: Workload, kind: str) -> bool:
+    """Whether a condition of a Workload is true."""
+    found = condition(workload, kind)
+    return found is not None and found.status == "True"
+
+
+def reserved(workload: Workload) -> bool:
+    """Whether it holds quota."""
+    return holds(workload, WorkloadCondition.QUOTA_RESERVED)
+
+
+def admitted(workload: Workload) -> bool:
+    """Whether its job may run."""
+    return holds(workload, WorkloadCondition.ADMITTED)
+
+
+def finished(workload: Workload) -> bool:
+    """Whether it is over."""
+    return holds(workload, WorkloadCondition.FINISHED)
+
+
+def key_of(workload: Workload) -> str:
+    """Namespace and name."""
+    return f"{workload.namespace}/{workload.name}"
+
+
+def controller_of(workload: Workload) -> OwnerReference | None:
+    """The object that controls a Workload."""
+    return next((one for one in workload.metadata.owner_references if one.controller), None)
+
+
+def holds_on(workload: Workload) -> bool:
+    """Whether our finalizer keeps a Workload from being removed."""
+    return Finalizer.RESOURCE_IN_USE in workload.metadata.finalizers

@@ -1,0 +1,251 @@
+"""What does a Workload learn from its job? How it is made, kept in step, and told about the job's pods."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from pykueue.api.core import Json, Tree
+from pykueue.api.names import Annotation, WorkloadCondition
+from pykueue.api.workload import Workload
+from pykueue.jobs.actions import (
+    NOTHING,
+    Actions,
+    Await,
+    CreateWorkload,
+    DeleteWorkload,
+    Notice,
+    Tell,
+    UpdateWorkload,
+    WritePodsReady,
+    WriteReclaimable,
+)
+from pykueue.jobs.kind import Described
+from pykueue.jobs.seen import Seen, admitted, condition, controller_of, finished, holds, key_of, reserved
+from pykueue.jobs.workload import (
+    WORKLOAD_CLASS,
+    MissingClass,
+    Priority,
+    carried_annotations,
+    class_label,
+    gates_annotation,
+    owner_reference,
+    pod_class_of,
+    prebuilt_name,
+    priority_of,
+    queue_label,
+    run_limit,
+    spec_tree,
+    uid_label,
+    workload_name,
+    workload_object,
+)
+
+WAIT_FOR_START: Final = "WaitForStart"
+WAIT_FOR_RECOVERY: Final = "WaitForRecovery"
+STARTED: Final = "Started"
+RECOVERED: Final = "Recovered"
+NOT_READY_SAYS: Final = "Not all pods are ready or succeeded"
+RECOVERY_SAYS: Final = "At least one pod has failed, waiting for recovery"
+READY_SAYS: Final = "All pods reached readiness and the workload is running"
+
+
+def created(seen: Seen, job: Described) -> Actions:
+    """A Workload for the job, as soon as no pod of it is left."""
+    if seen.kind.active(job):
+        return NOTHING
+    if seen.beyond:
+        return tuple(Tell(unsupported(text)) for text in seen.beyond)
+    pod_sets, priority = asked(seen, job)
+    if isinstance(priority, MissingClass):
+        return (Tell(missing_notice(priority)), Await())
+    metadata = job.metadata
+    name = new_name(seen, job)
+    labels: Tree = {key: metadata.labels[key] for key in seen.rules.labels_to_copy if key in metadata.labels}
+    tree = workload_object(
+        name,
+        seen.namespace,
+        {**labels, **uid_label(metadata.uid or "")},
+        carried_annotations(metadata, gated=seen.rules.gated),
+        owner_of(seen, job),
+        spec_of(job, pod_sets, priority),
+    )
+    return (CreateWorkload(tree, Notice("CreatedWorkload", f"Created Workload: {seen.namespace}/{name}")),)
+
+
+def new_name(seen: Seen, job: Described) -> str:
+    """What the job's Workload is called."""
+    name, uid = job.metadata.name or "", job.metadata.uid or ""
+    kind = seen.kind
+    return workload_name(kind=kind.kind, group=kind.group, name=name, uid=uid, short=seen.rules.short_names)
+
+
+def asked(seen: Seen, job: Described) -> tuple[tuple[Tree, ...], Priority | MissingClass]:
+    """The pods of the job, and its priority."""
+    pod_sets = seen.kind.pod_sets(job, partial=seen.rules.partial)
+    pod_class = seen.kind.priority_class(job) or pod_class_of(pod_sets)
+    return pod_sets, priority_of(class_label(job.metadata), pod_class, seen.classes)
+
+
+def spec_of(job: Described, pod_sets: Sequence[Tree], priority: Priority) -> Tree:
+    """What the job asks for."""
+    return spec_tree(pod_sets, queue_label(job.metadata), priority, run_limit(job.metadata))
+
+
+def may_be_rewritten(job: Described, workload: Workload) -> bool:
+    """Whether a Workload that does not equal its suspended job can be made to."""
+    owner = controller_of(workload)
+    ours = owner is not None and owner.uid == job.metadata.uid
+    return ours and not reserved(workload) and not finished(workload) and workload.metadata.deletion_timestamp is None
+
+
+def rewritten(seen: Seen, job: Described, workload: Workload, others: Sequence[Workload]) -> Actions:
+    """A pending Workload is given what its job asks for now; the others go."""
+    pod_sets, priority = asked(seen, job)
+    told: Actions = NOTHING
+    if isinstance(priority, MissingClass):
+        # The pods must be counted rightly, whatever becomes of the priority.
+        told = (Tell(missing_notice(priority)), Await())
+        was = workload.spec.priority_class_ref
+        value = workload.spec.priority or 0
+        priority = Priority(value) if was is None else Priority(value, was.group, was.kind, was.name)
+    body = spec_of(job, pod_sets, priority)
+    body.setdefault("priorityClassRef", None)
+    body.setdefault("maximumExecutionTimeSeconds", None)
+    notice = Notice("UpdatedWorkload", f"Updated not matching Workload for suspended job: {key_of(workload)}")
+    return (*map(deleted, others), UpdateWorkload(workload, {"spec": body}, (notice,)), *told)
+
+
+def deleted(workload: Workload) -> DeleteWorkload:
+    """A Workload that is one too many."""
+    return DeleteWorkload(workload, Notice("DeletedWorkload", f"Deleted not matching Workload: {key_of(workload)}"))
+
+
+def adopted(seen: Seen, job: Described, workload: Workload) -> Tree:
+    """The merge patch by which a Workload becomes that of the job."""
+    others: list[Json] = [
+        {
+            "apiVersion": one.api_version,
+            "kind": one.kind,
+            "name": one.name,
+            "uid": one.uid,
+            **({} if one.controller is None else {"controller": one.controller}),
+            **({} if one.block_owner_deletion is None else {"blockOwnerDeletion": one.block_owner_deletion}),
+        }
+        for one in workload.metadata.owner_references
+        if one.uid != job.metadata.uid
+    ]
+    metadata: Tree = {"ownerReferences": [*others, owner_of(seen, job)]}
+    labels = uid_label(job.metadata.uid or "")
+    return {"metadata": {**metadata, "labels": labels} if labels else metadata}
+
+
+def owner_of(seen: Seen, job: Described) -> Tree:
+    """The reference to the job."""
+    version = f"{seen.kind.group}/{seen.kind.version}" if seen.kind.group else seen.kind.version
+    return owner_reference(api_version=version, kind=seen.kind.kind, metadata=job.metadata)
+
+
+def reclaimed(seen: Seen, job: Described, workload: Workload) -> Actions:
+    """Pods that need their quota no more; while it is held, their number never falls."""
+    found = seen.kind.reclaimable(job) if seen.rules.reclaimable else None
+    if found is None:
+        return NOTHING
+    sizes = {one.name: one.count for one in workload.spec.pod_sets}
+    wanted = {name: min(count, sizes[name]) for name, count in found.items() if name in sizes}
+    known = {one.name: one.count for one in workload.status.reclaimable_pods}
+    if reserved(workload):
+        wanted = {
+            name: max(wanted.get(name, 0), known.get(name, 0)) for name in sizes if name in wanted or name in known
+        }
+    return NOTHING if wanted == known else (WriteReclaimable(workload, tuple(sorted(wanted.items()))),)
+
+
+def readiness(seen: Seen, job: Described, workload: Workload) -> Actions:
+    """Whether the pods are ready, if anybody wants to know."""
+    if not seen.rules.pods_ready:
+        return NOTHING
+    known = condition(workload, WorkloadCondition.PODS_READY)
+    before = "" if known is None else known.reason
+    if not admitted(workload):
+        found = WritePodsReady(workload, False, WAIT_FOR_START, NOT_READY_SAYS)
+    elif holds(workload, WorkloadCondition.EVICTED):
+        # Its pods go because they must; that is no failure to recover from.
+        return NOTHING
+    elif seen.kind.pods_ready(job):
+        again = before in (WAIT_FOR_RECOVERY, RECOVERED)
+        found = WritePodsReady(workload, True, RECOVERED if again else STARTED, READY_SAYS)
+    elif known is not None and (known.status == "True" or before == WAIT_FOR_RECOVERY):
+        found = WritePodsReady(workload, False, WAIT_FOR_RECOVERY, RECOVERY_SAYS)
+    else:
+        found = WritePodsReady(workload, False, WAIT_FOR_START, NOT_READY_SAYS)
+    same = known is not None and (known.status == "True", before) == (found.ready, found.reason)
+    return NOTHING if same else (found,)
+
+
+def kept_up(seen: Seen, job: Described, workload: Workload) -> Actions:
+    """Queue, priority class and gates of the Workload follow those of a job that waits or runs."""
+    if prebuilt_name(job.metadata, annotations=seen.rules.prebuilt_annotations):
+        return queue_followed(seen, job, workload, {}, (), checks_told(seen, job, workload))
+    gates = gates_annotation(job.metadata)
+    body: Tree = {}
+    notices: list[Notice] = []
+    if seen.rules.gated and gates != gates_annotation(workload.metadata):
+        body["metadata"] = {"annotations": {Annotation.ADMISSION_GATED_BY.value: gates or None}}
+        notices.append(Notice("UpdatedWorkload", f'Updated workload AdmissionGatedBy to "{gates}"'))
+    told = checks_told(seen, job, workload)
+    changed = class_changed(seen, job, workload)
+    if isinstance(changed, MissingClass):
+        told = (*told, Tell(missing_notice(changed)), Await())
+    elif changed is not None:
+        body["spec"] = {"priority": changed.value, "priorityClassRef": changed.reference()}
+        notices.append(Notice("UpdatedWorkload", f"Updated workload priority class: {key_of(workload)}"))
+    return queue_followed(seen, job, workload, body, tuple(notices), told)
+
+
+def queue_followed(
+    seen: Seen, job: Described, workload: Workload, body: Tree, notices: tuple[Notice, ...], told: Actions
+) -> Actions:
+    """The patch of a Workload with the job's queue in it, if that has changed and may."""
+    queue = queue_label(job.metadata)
+    # The API lets nobody move a Workload that holds quota, so its move waits until it has none.
+    if queue != (workload.spec.queue_name or "") and seen.kind.suspended(job) and not reserved(workload):
+        spec = body.get("spec")
+        body = {**body, "spec": {**(spec if isinstance(spec, dict) else {}), "queueName": queue}}
+    return (*told, UpdateWorkload(workload, body, notices)) if body else told
+
+
+def class_changed(seen: Seen, job: Described, workload: Workload) -> Priority | MissingClass | None:
+    """The priority that a change of the job's class comes to; None when nothing is to change."""
+    was = workload.spec.priority_class_ref
+    if was is not None and was.kind != WORKLOAD_CLASS:
+        return None
+    name = class_label(job.metadata)
+    if name == ("" if was is None else was.name) or (was is None and reserved(workload)):
+        return None
+    pod_sets = () if name else seen.kind.pod_sets(job, partial=seen.rules.partial)
+    found = priority_of(name, seen.kind.priority_class(job) or pod_class_of(pod_sets), seen.classes)
+    if isinstance(found, Priority) and found.kind != WORKLOAD_CLASS and reserved(workload):
+        # The API lets only the name of a class change while quota is held.
+        return None
+    return found
+
+
+def missing_notice(missing: MissingClass) -> Notice:
+    """What is told of a class that is not there."""
+    return Notice(f"{missing.kind}NotFound", f'{missing.kind} "{missing.name}" not found', warning=True)
+
+
+def unsupported(text: str) -> Notice:
+    """What is told of something that we cannot do yet."""
+    return Notice("Unsupported", text, warning=True)
+
+
+def checks_told(seen: Seen, job: Described, workload: Workload) -> Actions:
+    """What the checks say that a job with quota still waits for."""
+    if not seen.kind.suspended(job) or not reserved(workload) or admitted(workload):
+        return NOTHING
+    said = [
+        f"{one.name}: {one.message}"
+        for one in workload.status.admission_checks
+        if one.state == "Pending" and one.message
+    ]
+    return (Tell(Notice("UpdatedAdmissionCheck", "; ".join(said))),) if said else NOTHING

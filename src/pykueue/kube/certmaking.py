@@ -1,0 +1,219 @@
+"""How is a certificate made, and when is it time for another? An authority of our own, and what it signs."""
+
+import ipaddress
+from datetime import datetime, timedelta
+from typing import Final
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from pykueue.base.struct import Frozen
+from pykueue.base.units import EPOCH, Instant
+
+AUTHORITY_NAME: Final = "kueue-ca"
+ORGANIZATION: Final = "kueue"
+AUTHORITY_DAYS: Final = 3652
+SERVING_DAYS: Final = 365
+AHEAD: Final = timedelta(days=90)
+"""So long before its end a certificate is replaced, or after two thirds of its life if that is later."""
+SKEW: Final = timedelta(hours=1)
+"""So far in the past a life begins, for those whose clocks are behind."""
+NAME_MAX: Final = 64
+"""Characters of a common name."""
+
+Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
+
+
+class Bundle(Frozen):
+    """All that the webhooks' TLS needs, as PEM. Printing one does not show its keys."""
+
+    authority: bytes
+    """The certificate to trust, and behind it earlier ones that may still be in use."""
+    authority_key: bytes
+    certificate: bytes
+    key: bytes
+
+    def __repr__(self) -> str:
+        return f"Bundle({len(self.authority)} bytes of authority, {len(self.certificate)} bytes of certificate)"
+
+
+class Pair(Frozen):
+    """A certificate and its key, ready for use."""
+
+    certificate: x509.Certificate
+    key: Key
+
+    def __repr__(self) -> str:
+        return f"Pair({self.certificate.subject.rfc4514_string()})"
+
+
+def moment(now: Instant) -> datetime:
+    """The instant as certificates write it."""
+    return EPOCH + timedelta(microseconds=now)
+
+
+def renewed(held: Bundle | None, names: tuple[str, ...], now: Instant) -> Bundle:
+    """The bundle that should be in use now for a server of these names: the one at hand, unless it has to be replaced.
+
+    A new certificate is signed by the authority at hand as long as that can be; a new authority comes with the old one
+    behind it, so that whoever still shows an older certificate is trusted too.
+    """
+    authority = None if held is None else pair_in(held.authority, held.authority_key)
+    if authority is not None and (due(authority.certificate, now) or not is_authority(authority.certificate)):
+        authority = None
+    if held is not None and authority is not None and suits(held, authority.certificate, names, now):
+        return held
+    trusted = b"" if held is None else held.authority
+    if authority is None:
+        authority = new_authority(now)
+        trusted = certificate_pem(authority.certificate) + still_valid(trusted, now)
+    serving = new_serving(authority, names, now)
+    return Bundle(
+        authority=trusted,
+        authority_key=key_pem(authority.key),
+        certificate=certificate_pem(serving.certificate),
+        key=key_pem(serving.key),
+    )
+
+
+def suits(held: Bundle, authority: x509.Certificate, names: tuple[str, ...], now: Instant) -> bool:
+    """Whether the certificate at hand will do for a while."""
+    serving = pair_in(held.certificate, held.key)
+    if serving is None or due(serving.certificate, now):
+        return False
+    return serves(serving.certificate, authority, names)
+
+
+def pair_in(certificate: bytes, key: bytes) -> Pair | None:
+    """The certificate and the key in these texts; nothing where they are no pair."""
+    try:
+        found = x509.load_pem_x509_certificates(certificate)[0]
+        secret = serialization.load_pem_private_key(key, password=None)
+        same = public_bytes(found) == secret.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        return None
+    return Pair(found, secret) if same and isinstance(secret, Key) else None
+
+
+def public_bytes(certificate: x509.Certificate) -> bytes:
+    """The public key of a certificate."""
+    return certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+
+
+def due(certificate: x509.Certificate, now: Instant) -> bool:
+    """Whether it is time for another certificate, or not yet time for this one."""
+    begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    return not begin <= moment(now) < end - min(AHEAD, (end - begin) / 3)
+
+
+def is_authority(certificate: x509.Certificate) -> bool:
+    """Whether a certificate may vouch for others."""
+    try:
+        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except (x509.ExtensionNotFound, x509.DuplicateExtension, ValueError):
+        return False
+
+
+def serves(certificate: x509.Certificate, authority: x509.Certificate, names: tuple[str, ...]) -> bool:
+    """Whether a server of these names can show this certificate to whoever trusts the authority."""
+    try:
+        certificate.verify_directly_issued_by(authority)
+        listed = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (ValueError, TypeError, InvalidSignature, x509.ExtensionNotFound, x509.DuplicateExtension):
+        return False
+    return all(alternative(name) in listed for name in names)
+
+
+def still_valid(trusted: bytes, now: Instant) -> bytes:
+    """Those of the certificates in this text that have not come to their end, without those that cannot be read."""
+    try:
+        found = x509.load_pem_x509_certificates(trusted)
+    except ValueError:
+        return b""
+    return b"".join(certificate_pem(one) for one in found if moment(now) < one.not_valid_after_utc)
+
+
+def alternative(name: str) -> x509.GeneralName:
+    """A name of a server as certificates list it."""
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def new_authority(now: Instant) -> Pair:
+    """An authority of our own."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = named(AUTHORITY_NAME)
+    made = begun(subject, subject, key.public_key(), now, AUTHORITY_DAYS)
+    made = made.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    made = made.add_extension(usage(signs=True), critical=True)
+    made = made.add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key()), critical=False)
+    return Pair(made.sign(key, hashes.SHA256()), key)
+
+
+def new_serving(authority: Pair, names: tuple[str, ...], now: Instant) -> Pair:
+    """A certificate for a server of these names."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    issuer = authority.certificate
+    made = begun(named(names[0]), issuer.subject, key.public_key(), now, SERVING_DAYS)
+    made = made.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    made = made.add_extension(usage(signs=False), critical=True)
+    made = made.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+    made = made.add_extension(x509.SubjectAlternativeName([*map(alternative, names)]), critical=False)
+    made = made.add_extension(
+        x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key()), critical=False
+    )
+    return Pair(made.sign(authority.key, hashes.SHA256()), key)
+
+
+def begun(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: Instant, days: int
+) -> x509.CertificateBuilder:
+    """What all our certificates begin with."""
+    at = moment(now)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(at - SKEW)
+        .not_valid_after(at + timedelta(days=days))
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+    )
+
+
+def named(name: str) -> x509.Name:
+    """A subject of this name; a name that is too long is left to the list of alternatives."""
+    short = [x509.NameAttribute(NameOID.COMMON_NAME, name)] if len(name) <= NAME_MAX else []
+    return x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, ORGANIZATION), *short])
+
+
+def usage(*, signs: bool) -> x509.KeyUsage:
+    """What a key is for: to sign certificates, or to serve."""
+    return x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def certificate_pem(certificate: x509.Certificate) -> bytes:
+    """A certificate as text."""
+    return certificate.public_bytes(Encoding.PEM)
+
+
+def key_pem(key: Key) -> bytes:
+    """A key as text."""
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

@@ -1,0 +1,103 @@
+"""How do we serve over TLS? The demands of a Configuration, and a certificate that can change while we serve."""
+
+import contextlib
+import os
+import ssl
+import tempfile
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from pykueue.api.config import Tls
+
+VERSIONS: Final[Mapping[str, ssl.TLSVersion]] = {
+    "VersionTLS12": ssl.TLSVersion.TLSv1_2,
+    "VersionTLS13": ssl.TLSVersion.TLSv1_3,
+}
+CURVES: Final[Mapping[int, str]] = {23: "prime256v1", 24: "secp384r1", 25: "secp521r1", 29: "X25519"}
+CIPHERS: Final[Mapping[str, str]] = {
+    "3DES_EDE_CBC_SHA": "DES-CBC3-SHA",
+    "AES_128_CBC_SHA": "AES128-SHA",
+    "AES_128_CBC_SHA256": "AES128-SHA256",
+    "AES_128_GCM_SHA256": "AES128-GCM-SHA256",
+    "AES_256_CBC_SHA": "AES256-SHA",
+    "AES_256_GCM_SHA384": "AES256-GCM-SHA384",
+    "CHACHA20_POLY1305": "CHACHA20-POLY1305",
+    "CHACHA20_POLY1305_SHA256": "CHACHA20-POLY1305",
+    "RC4_128_SHA": "RC4-SHA",
+}
+"""What OpenSSL calls the second half of a cipher suite, after `WITH`."""
+EXCHANGES: Final[Mapping[str, str]] = {"ECDHE_ECDSA": "ECDHE-ECDSA-", "ECDHE_RSA": "ECDHE-RSA-", "RSA": ""}
+"""What OpenSSL calls the first half."""
+
+
+class TlsError(ValueError):
+    """A demand on connections that cannot be met here, or a certificate that cannot be used."""
+
+
+def server_context(demands: Tls | None = None) -> ssl.SSLContext:
+    """How our servers speak; it needs a certificate (`use`) before anybody gets through."""
+    demands = demands or Tls()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = VERSIONS[demands.min_version]
+    context.set_alpn_protocols(["http/1.1"])
+    suites = [suite for suite in demands.cipher_suites if "_WITH_" in suite]
+    # Those of TLS 1.3 have names without WITH; there is no choosing among them, here or in Go.
+    if suites:
+        try:
+            context.set_ciphers(":".join(map(cipher, suites)))
+        except ssl.SSLError as error:
+            raise TlsError(
+                f"tls.cipherSuites: {', '.join(suites)}: this machine's OpenSSL has none of them; choose stronger ones"
+            ) from error
+    if demands.curve_preferences:
+        choose_curve(context, demands.curve_preferences)
+    return context
+
+
+def cipher(suite: str) -> str:
+    """OpenSSL's name for a cipher suite."""
+    exchange, _, rest = suite.removeprefix("TLS_").partition("_WITH_")
+    return EXCHANGES[exchange] + CIPHERS[rest]
+
+
+def choose_curve(context: ssl.SSLContext, preferences: tuple[int, ...]) -> None:
+    """Have the context agree on keys by one curve only; Python cannot name several."""
+    wanted = [CURVES[curve] for curve in preferences if curve in CURVES]
+    if len(preferences) != 1 or not wanted:
+        raise TlsError(
+            "tls.curvePreferences: only one curve can be demanded, and only one of "
+            f"{', '.join(map(str, CURVES))}; name one, or remove the list"
+        )
+    context.set_ecdh_curve(wanted[0])
+
+
+def use(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """Show this certificate, with the chain behind it, from the next handshake on; open connections stay."""
+    with in_file(certificate.strip() + b"\n" + key.strip() + b"\n") as path:
+        try:
+            # On a mismatch a context is left with half of the pair, so it is tried on one that nobody uses. An empty
+            # password keeps an encrypted key from asking at the terminal.
+            for loaded in (ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), context):
+                loaded.load_cert_chain(path, password="")
+        except (ssl.SSLError, ValueError) as error:
+            raise TlsError(f"the certificate and its key cannot be used together: {error}") from error
+
+
+@contextlib.contextmanager
+def in_file(content: bytes) -> Iterator[str]:
+    """The path of a file with this content while it is needed; in memory where the system can, so that no disk sees it.
+
+    Python's ssl takes certificates from files only.
+    """
+    if hasattr(os, "memfd_create"):
+        handle, path = os.memfd_create("certificate"), ""
+    else:
+        handle, path = tempfile.mkstemp(suffix=".pem")
+    try:
+        with open(handle, "wb", closefd=False) as file:
+            file.write(content)
+        yield path or f"/proc/self/fd/{handle}"
+    finally:
+        os.close(handle)
+        if path:
+            os.unlink(path)

@@ -1,0 +1,288 @@
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from bench.race.__main__ import plan
+from bench.race.contenders import (
+    KUEUE,
+    LIMITS,
+    OURS,
+    OURS_ON_THEIRS,
+    PATCHES,
+    WRAPPER,
+    patched,
+    split,
+    without_conversion,
+)
+from bench.race.page import FILE, marks, replaced
+from bench.race.processes import TICK, read_busy, read_peak, read_stat
+from bench.race.requests import Tally, counted, read_page, writes
+from bench.race.result import Class, Result, middle, ratios, read_classes
+from bench.race.shapes import BASELINE, LARGE, QUICK, SHAPES, Shape, Size, cut, size
+from bench.race.tables import figures, where_it_goes
+
+CLASSES = {"large": Class(10, 2.0, 3), "small": Class(90, 8.0, 0)}
+
+
+def result(contender: str = OURS, requests: Mapping[str, float] | None = None, **figures: Any) -> Result:
+    usual = Result(
+        contender=contender,
+        shape="quick",
+        date="2026-01-31",
+        wall=10.0,
+        manager=2.0,
+        apiserver=8.0,
+        etcd=1.0,
+        runner=1.0,
+        others=0.5,
+        memory=50 * 2**20,
+        workloads=100,
+        unfinished=0,
+        dropped=0,
+        classes=CLASSES,
+        requests=requests or {"POST workloads": 100},
+    )
+    return msgspec.structs.replace(usual, **figures)
+
+
+def load(cohorts: int, queues: int, *counts: int) -> dict[str, Any]:
+    sets = [{"count": count, "creationIntervalMs": 5, "workloads": [{"className": "small"}]} for count in counts]
+    return {"cohorts": [{"count": cohorts, "queuesSets": [{"count": queues, "workloadsSets": sets}]}]}
+
+
+def test_a_load_has_as_many_workloads_as_its_sets_in_all_queues() -> None:
+    assert size(load(5, 6, 350, 100, 50)) == Size(cohorts=5, queues=30, workloads=15_000)
+
+
+def test_a_tenth_of_a_load_has_as_many_queues() -> None:
+    whole = load(5, 6, 350, 100, 50)
+    assert cut(whole, 10) == load(5, 6, 35, 10, 5)
+    assert size(whole).workloads == 15_000, "the whole load is left as it was"
+
+
+def test_no_set_of_workloads_is_cut_away() -> None:
+    assert cut(load(1, 1, 4), 10) == load(1, 1, 1)
+
+
+def test_a_process_whose_name_looks_like_fields() -> None:
+    found = read_stat("12 (a) R 9 (b) S 7 12 11 0 -1 4194560 1 0 0 0 150 50 9 9 20 0 8 0 5 1 1")
+    assert (found.name, found.parent, found.session) == ("a) R 9 (b", 7, 11)
+    assert found.seconds == pytest.approx(200 * TICK), "those of its children are not its own"
+
+
+@pytest.mark.parametrize(
+    ("text", "peak"),
+    [
+        pytest.param("Name:\tx\nVmHWM:\t  2048 kB\nVmRSS:\t 1024 kB\n", 2 * 2**20, id="alive"),
+        pytest.param("Name:\tx\nState:\tZ (zombie)\n", 0, id="ended"),
+    ],
+)
+def test_the_peak_memory_of_a_process(text: str, peak: int) -> None:
+    assert read_peak(text) == peak
+
+
+def test_waiting_is_not_being_busy() -> None:
+    assert read_busy("cpu  100 10 50 9999 777 4 6 0 0 0\ncpu0 1 1 1 1 1 1 1 0 0 0\n") == pytest.approx(170 * TICK)
+
+
+METRICS = """\
+# TYPE apiserver_request_total counter
+apiserver_request_total{code="200",group="kueue.x-k8s.io",resource="workloads",subresource="status",verb="APPLY"} 200
+apiserver_request_total{code="201",group="kueue.x-k8s.io",resource="workloads",subresource="status",verb="APPLY"} 1
+apiserver_request_total{code="409",group="kueue.x-k8s.io",resource="workloads",subresource="status",verb="APPLY"} 3
+apiserver_request_total{code="201",group="",resource="events",subresource="",verb="POST"} 1e+03
+apiserver_request_total{code="0",group="",resource="events",subresource="",verb="WATCH"} 2
+apiserver_request_total{code="200",resource="",subresource="/metrics",verb="GET"} 4
+apiserver_request_total_of_another_kind{code="200",resource="events",verb="POST"} 7
+"""
+
+
+def test_requests_are_counted_by_verb_and_kind() -> None:
+    assert counted(METRICS) == {
+        "APPLY workloads/status": 204,
+        "409 APPLY workloads/status": 3,
+        "POST events": 1000,
+        "WATCH events": 2,
+        "GET other//metrics": 4,
+    }
+
+
+def test_a_refused_write_is_one_write() -> None:
+    assert writes(counted(METRICS)) == 204 + 1000
+
+
+def test_a_page_of_workloads_tells_the_finished_ones_and_where_it_goes_on() -> None:
+    page = {
+        "metadata": {"continue": "more", "resourceVersion": "9"},
+        "items": [
+            {"metadata": {}, "status": {"conditions": [{"type": "Finished", "status": "True", "reason": "x"}]}},
+            {"metadata": {}, "status": {"conditions": [{"type": "Finished", "status": "False"}]}},
+            {"metadata": {}, "status": {"conditions": [{"type": "Admitted", "status": "True"}]}},
+            {"metadata": {}},
+        ],
+    }
+    assert read_page(msgspec.json.encode(page)) == (Tally(4, 1), "more")
+    assert read_page(b'{"metadata":{},"items":[]}') == (Tally(0, 0), "")
+
+
+def test_the_classes_come_with_the_scarcest_first() -> None:
+    summary = {
+        "workloadClasses": {
+            "small": {"count": 9, "averageTimeToAdmissionMs": 2500, "totalEvictions": 1},
+            "large": {"count": 1, "averageTimeToAdmissionMs": 500, "totalEvictions": 0},
+        }
+    }
+    assert list(read_classes(summary).items()) == [("large", Class(1, 0.5, 0)), ("small", Class(9, 2.5, 1))]
+
+
+def test_the_median_is_taken_figure_by_figure() -> None:
+    runs = [
+        result(wall=1.0, memory=30, requests={"POST events": 5}),
+        result(wall=3.0, memory=10, unfinished=2),
+        result(wall=2.0, memory=20, requests={"POST events": 7}),
+    ]
+    found = middle(runs)
+    assert (found.wall, found.memory, found.runs) == (2.0, 20, 3)
+    assert found.requests["POST events"] == 5, "a run without such requests had none of them"
+    assert not found.complete, "one run that lost workloads spoils all"
+
+
+def test_each_floor_is_held_against_the_better_rival() -> None:
+    slow_but_small = result(KUEUE, wall=20.0, memory=100 * 2**20)
+    quick_but_big = result(LIMITS, wall=12.0, memory=400 * 2**20)
+    found = {ratio.floor.name: ratio for ratio in ratios(result(), [slow_but_small, quick_but_big])}
+    assert found["wall"].whose == LIMITS
+    assert found["wall"].value == pytest.approx(10 / 12)
+    assert found["manager memory"].whose == KUEUE
+    assert found["manager memory"].value == pytest.approx(0.5)
+    assert [name for name, ratio in found.items() if not ratio.ok] == ["wall", "kube-apiserver CPU", "manager CPU"]
+    assert [name for name in found if name.startswith("admission")] == ["admission, large", "admission, small"]
+
+
+@pytest.mark.parametrize(
+    ("name", "ours", "rival", "ok"),
+    [
+        pytest.param("wall", 75.0, 100.0, True, id="exactly quick enough"),
+        pytest.param("wall", 75.1, 100.0, False, id="a little too slow"),
+        pytest.param("apiserver", 70.0, 100.0, True, id="the API server just spared enough"),
+        pytest.param("manager", 51.0, 100.0, False, id="the manager works too hard"),
+        pytest.param("wall", 1.0, 0.0, False, id="a rival that measured nothing is no excuse"),
+    ],
+)
+def test_whether_a_floor_is_kept(name: str, ours: float, rival: float, ok: bool) -> None:
+    place = {"wall": "wall", "apiserver": "kube-apiserver CPU", "manager": "manager CPU"}[name]
+    mine, theirs = ({name: figure} for figure in (ours, rival))
+    found = ratios(msgspec.structs.replace(result(), **mine), [msgspec.structs.replace(result(KUEUE), **theirs)])
+    (ratio,) = [each for each in found if each.floor.name == place]
+    assert ratio.ok is ok
+    assert ("MISSED" in ratio.line()) is not ok
+
+
+def test_no_class_may_wait_longer_than_with_the_rival() -> None:
+    longer = result(classes=CLASSES | {"small": Class(90, 8.1, 0)})
+    of_classes = [ratio for ratio in ratios(longer, [result(KUEUE)]) if ratio.floor.name.startswith("admission")]
+    assert [(ratio.floor.name, ratio.ok) for ratio in of_classes] == [
+        ("admission, large", True),
+        ("admission, small", False),
+    ]
+
+
+def test_a_result_of_an_earlier_run_is_marked() -> None:
+    table = figures([result(KUEUE), result(OURS)], frozenset({OURS}))
+    assert "Kueue as it stands (earlier run of 2026-01-31)" in table
+    assert "pykueue (earlier" not in table
+
+
+def test_requests_are_shown_per_workload_and_refusals_last() -> None:
+    asked = {"409 APPLY workloads/status": 50.0, "POST events": 20.0, "APPLY workloads/status": 150.0, "GET nodes": 0.1}
+    rows = where_it_goes([result(requests=asked)]).splitlines()[2:]
+    assert [row.split("|")[1].strip() for row in rows] == [
+        "APPLY workloads/status",
+        "POST events",
+        "refused with 409: APPLY workloads/status",
+    ], "what hardly ever happens is left out"
+    assert "1.500" in rows[0]
+
+
+MAIN_GO = "\tkubeConfig.QPS = 50\n\tkubeConfig.Burst = 100\n"
+
+
+def test_the_client_limits_are_replaced() -> None:
+    assert patched(MAIN_GO) == "\tkubeConfig.QPS = 300\n\tkubeConfig.Burst = 500\n"
+
+
+@pytest.mark.parametrize("source", ["", MAIN_GO * 2], ids=["not there", "there twice"])
+def test_limits_that_cannot_be_replaced_are_an_error(source: str) -> None:
+    with pytest.raises(ValueError, match=PATCHES[0][0].strip()):
+        patched(source)
+
+
+def test_crds_are_split_without_their_conversion() -> None:
+    crd = {
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "workloads.kueue.x-k8s.io"},
+        "spec": {"group": "kueue.x-k8s.io", "conversion": {"strategy": "Webhook"}},
+    }
+    text = yaml.safe_dump_all([crd, {"kind": "Namespace", "metadata": {"name": "n"}}, None])
+    ((name, written),) = split(text)
+    assert name == "workloads.kueue.x-k8s.io.json"
+    assert msgspec.json.decode(written) == without_conversion(crd)
+    assert without_conversion(crd)["spec"] == {"group": "kueue.x-k8s.io"}
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        pytest.param(["--kubeconfig", "{}/kubeconfig", "--metricsPort", "4711"], id="as the harness gives them"),
+        pytest.param(["--zap-log-level=2", "--metricsPort=4711", "--kubeconfig={}/kubeconfig"], id="in one word each"),
+    ],
+)
+def test_the_wrapper_turns_the_flags_of_the_harness_into_ours(tmp_path: Path, flags: list[str]) -> None:
+    script = tmp_path / "pykueue"
+    script.write_text(WRAPPER.format(python="echo"))
+    subprocess.run(["/bin/sh", script, *(flag.format(tmp_path) for flag in flags)], check=True)
+    configuration = yaml.safe_load((tmp_path / "configuration.yaml").read_text())
+    assert configuration["metrics"]["bindAddress"] == ":4711"
+    assert configuration["leaderElection"]["leaderElect"] is True
+    said = (tmp_path / "manager.log").read_text()
+    assert said.startswith(f"manager --kubeconfig {tmp_path}/kubeconfig --config {tmp_path}/configuration.yaml ")
+
+
+@pytest.mark.parametrize(
+    ("shape", "only", "rounds", "order"),
+    [
+        pytest.param(BASELINE, None, None, [KUEUE, LIMITS, OURS, OURS_ON_THEIRS], id="everybody once"),
+        pytest.param(QUICK, [OURS], None, [OURS] * 3, id="one alone, as often as usual"),
+        pytest.param(BASELINE, [OURS, LIMITS], 2, [OURS, LIMITS, OURS, LIMITS], id="two in turns"),
+        pytest.param(LARGE, None, None, [OURS, LIMITS], id="at scale the better rival will do"),
+    ],
+)
+def test_who_runs(shape: Shape, only: list[str] | None, rounds: int | None, order: list[str]) -> None:
+    assert plan(shape, only, rounds) == order
+
+
+def test_in_a_hurry_ours_and_the_better_rival_run_three_times_each_in_turns() -> None:
+    order = plan(QUICK, None, None)
+    assert (order.count(OURS), order.count(LIMITS), order.count(KUEUE)) == (3, 3, 1)
+    assert all(order.index(name) < 3 for name in (OURS, LIMITS, KUEUE))
+
+
+def test_the_tables_of_one_load_leave_the_others_alone() -> None:
+    (first, last), (other, _) = marks("quick"), marks("large")
+    page = f"Words.\n{first}\nold\n{last}\nMore.\n{other}\n"
+    assert replaced(page, "quick", "new\n") == f"Words.\n{first}\n\nnew\n\n{last}\nMore.\n{other}\n"
+
+
+def test_a_page_without_a_place_is_an_error() -> None:
+    with pytest.raises(ValueError, match="no place for the tables of quick"):
+        replaced("Words.", "quick", "new")
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_page_has_a_place_for_each_load(shape: str) -> None:
+    assert replaced(FILE.read_text(), shape, "new")

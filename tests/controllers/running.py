@@ -1,0 +1,124 @@
+"""A whole manager on the API server in memory, without jobs and webhooks: what the tests of its controllers run on."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from pykueue.api.configfile import Loaded, default_configuration
+from pykueue.controllers.cluster import Cluster, settings
+from pykueue.controllers.metrics import Metrics
+from pykueue.controllers.scheduling import Pump
+from pykueue.controllers.status import Statuses
+from pykueue.controllers.workloads import Workloads
+from pykueue.kube.port import CLUSTER_QUEUES, LOCAL_QUEUES, NAMESPACES, RESOURCE_FLAVORS, WORKLOADS
+from tests.controllers.store import HandClock, Object, Store, settle
+
+TEAM = "team"
+
+
+class Running:
+    """The manager, and the API server that it runs on."""
+
+    def __init__(self, loaded: Loaded | None = None) -> None:
+        self.clock = HandClock()
+        self.store = Store(self.clock)
+        self.loaded = loaded or default_configuration()
+        self.cluster = Cluster(
+            self.store, self.store, self.clock, settings(self.loaded), instance="host", with_jobs=True
+        )
+        self.metrics = Metrics(self.loaded)
+        self.pump = Pump(self.cluster, self.metrics)
+        self.metrics.watch(self.cluster, self.pump.engine)
+        self.statuses = Statuses(self.cluster, self.pump)
+        self.workloads = Workloads(self.cluster, self.pump)
+
+    def queues(self, *names: str, cpu: str = "4", cohort: str = "", **spec: Any) -> None:
+        """A flavor, and for each name a ClusterQueue and a LocalQueue of the same name that leads to it."""
+        self.store.put(NAMESPACES, TEAM)
+        self.store.put(
+            RESOURCE_FLAVORS, "default", metadata={"finalizers": ["kueue.x-k8s.io/resource-in-use"]}, spec={}
+        )
+        for name in names:
+            self.store.put(CLUSTER_QUEUES, name, **cluster_queue(cpu, cohort, **spec))
+            self.store.put(LOCAL_QUEUES, name, TEAM, spec={"clusterQueue": name})
+
+    def workload(self, name: str, queue: str, cpu: str = "1", **fields: Any) -> Object:
+        """A Workload of one pod."""
+        return self.store.put(WORKLOADS, name, TEAM, **workload(queue, cpu, **fields))
+
+    def status(self, queue: str) -> Object:
+        """The status of a ClusterQueue."""
+        found: Object = self.store.at(CLUSTER_QUEUES, queue).get("status", {})
+        return found
+
+    def local_status(self, queue: str) -> Object:
+        """The status of a LocalQueue."""
+        found: Object = self.store.at(LOCAL_QUEUES, queue, TEAM).get("status", {})
+        return found
+
+    def condition(self, name: str, kind: str) -> Object | None:
+        """A condition of a Workload."""
+        conditions = self.store.at(WORKLOADS, name, TEAM).get("status", {}).get("conditions", [])
+        return next((one for one in conditions if one["type"] == kind), None)
+
+    def change_condition(self, name: str, kind: str, status: str, reason: str, message: str = "") -> None:
+        """Set a condition of a Workload, as someone else would."""
+        found = self.store.at(WORKLOADS, name, TEAM).get("status", {}).get("conditions", [])
+        now = self.store.put(NAMESPACES, "now-is")["metadata"]["creationTimestamp"]
+        self.store.objects[str(NAMESPACES)].pop("now-is")
+        ours = {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": now}
+        others = [one for one in found if one["type"] != kind]
+        self.store.put(WORKLOADS, name, TEAM, status={"conditions": [*others, ours]})
+
+    async def sample(self, line: str) -> float | None:
+        """The value of a series, written as in the text that Prometheus reads."""
+        page = (await self.metrics.page()).decode()
+        return next((float(one.rsplit(" ", 1)[1]) for one in page.splitlines() if one.startswith(line + " ")), None)
+
+
+@asynccontextmanager
+async def running(manager: Running, *, leads: bool = True) -> AsyncIterator[Running]:
+    """Run a manager until the end of the block."""
+    parts = (
+        manager.cluster.follow(),
+        manager.pump.run(),
+        manager.statuses.run(),
+        manager.workloads.run(),
+        manager.cluster.events.run(),
+    )
+    tasks = [asyncio.ensure_future(part) for part in parts]
+    try:
+        if leads:
+            manager.pump.lead(True)
+        await manager.clock.advance(0.5)
+        await settle()
+        yield manager
+        for task in tasks:
+            assert not task.done(), task
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def cluster_queue(cpu: str = "4", cohort: str = "", **spec: Any) -> Object:
+    """The fields of a ClusterQueue with cpu in the flavor `default`."""
+    flavor = {"name": "default", "resources": [{"name": "cpu", "nominalQuota": cpu}]}
+    made: Object = {
+        "namespaceSelector": {},
+        "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [flavor]}],
+        **spec,
+    }
+    if cohort:
+        made["cohortName"] = cohort
+    return {"metadata": {"finalizers": ["kueue.x-k8s.io/resource-in-use"]}, "spec": made}
+
+
+def workload(queue: str, cpu: str = "1", **fields: Any) -> Object:
+    """The fields of a Workload of one pod."""
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+    template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
+    spec: Object = {"queueName": queue, "active": True, "podSets": [{"name": "main", "count": 1, "template": template}]}
+    spec.update(fields.pop("spec", {}))
+    return {"spec": spec, **fields}

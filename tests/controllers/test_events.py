@@ -1,0 +1,225 @@
+"""Are Events stored as client-go stores them, and does nobody wait for them?"""
+
+import asyncio
+import logging
+
+import msgspec
+import pytest
+
+from pykueue.api.core import ObjectMeta
+from pykueue.base.units import Instant
+from pykueue.controllers.events import BUFFER_MAX, NOTE_BYTES_MAX, WRITERS, Recorder, Ref, cut, ref
+from pykueue.kube.port import CLUSTER_QUEUES, EVENTS, WORKLOADS, DeniedError, NotLeadingError
+from tests.controllers.store import HandClock, Object, Store, settle
+
+ABOUT = ref(WORKLOADS, ObjectMeta(name="w", namespace="team", uid="u-1", resource_version="7"))
+
+
+class Said:
+    """A recorder and where its Events are stored."""
+
+    def __init__(self) -> None:
+        self.clock = HandClock()
+        self.store = Store(self.clock)
+        self.recorder = Recorder(self.store, self.clock, "host-1")
+
+    def events(self) -> list[Object]:
+        return list(self.store.objects.get(str(EVENTS), {}).values())
+
+
+def told(story: object) -> None:
+    async def run() -> None:
+        said = Said()
+        task = asyncio.ensure_future(said.recorder.run())
+        await settle()
+        try:
+            await story(said)  # type: ignore[operator]
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(run())
+
+
+def test_an_event_looks_like_one_of_client_go() -> None:
+    async def story(said: Said) -> None:
+        said.clock.time = Instant(1_800_000_000_123_456)
+        said.recorder.normal(ABOUT, "Admitted", "Admitted by ClusterQueue q", "kueue-admission")
+        await settle()
+        (event,) = said.events()
+        assert event["metadata"]["name"] == f"w.{1_800_000_000_123_456_000:x}"
+        assert event["metadata"]["namespace"] == "team"
+        assert {key: value for key, value in event.items() if key not in ("metadata", "apiVersion", "kind")} == {
+            "eventTime": "2027-01-15T08:00:00.123456Z",
+            "reportingController": "kueue-admission",
+            "reportingInstance": "kueue-admission-host-1",
+            "action": "Admitted",
+            "reason": "Admitted",
+            "regarding": {
+                "apiVersion": "kueue.x-k8s.io/v1beta2",
+                "kind": "Workload",
+                "namespace": "team",
+                "name": "w",
+                "uid": "u-1",
+                "resourceVersion": "7",
+            },
+            "note": "Admitted by ClusterQueue q",
+            "type": "Normal",
+        }
+
+    told(story)
+
+
+def test_an_event_about_a_cluster_wide_object_is_kept_in_the_default_namespace() -> None:
+    async def story(said: Said) -> None:
+        said.recorder.warning(ref(CLUSTER_QUEUES, ObjectMeta(name="q", uid="u-2")), "Odd", "odd", "kueue", "Looked")
+        await settle()
+        (event,) = said.events()
+        assert event["metadata"]["namespace"] == "default"
+        assert "namespace" not in event["regarding"]
+        assert (event["action"], event["type"]) == ("Looked", "Warning")
+
+    told(story)
+
+
+def test_what_is_said_again_becomes_a_series_in_few_writes() -> None:
+    async def story(said: Said) -> None:
+        for _ in range(3):
+            said.recorder.warning(ABOUT, "Pending", "no room", "kueue-admission")
+            await said.clock.advance(1)
+        (event,) = said.events()
+        assert event["series"] == {"count": 2, "lastObservedTime": "2027-01-15T08:00:01.000000Z"}
+        assert [write.verb for write in said.store.writes] == ["create", "patch"]
+        for _ in range(20):
+            said.recorder.warning(ABOUT, "Pending", "no room", "kueue-admission")
+        await said.clock.advance(130)
+        (event,) = said.events()
+        assert event["series"]["count"] == 23
+        assert len(said.store.writes) == 3
+
+    told(story)
+
+
+def test_another_note_reason_or_object_is_another_event() -> None:
+    async def story(said: Said) -> None:
+        said.recorder.normal(ABOUT, "A", "one", "kueue")
+        said.recorder.normal(ABOUT, "A", "two", "kueue")
+        said.recorder.normal(ABOUT, "B", "one", "kueue")
+        said.recorder.warning(ABOUT, "A", "one", "kueue")
+        said.recorder.normal(ref(WORKLOADS, ObjectMeta(name="w", namespace="team", uid="u-9")), "A", "one", "kueue")
+        await settle()
+        assert len(said.events()) == 5
+        assert len({event["metadata"]["name"] for event in said.events()}) == 5
+
+    told(story)
+
+
+def test_after_minutes_of_silence_the_same_is_news_again() -> None:
+    async def story(said: Said) -> None:
+        said.recorder.normal(ABOUT, "A", "one", "kueue")
+        await said.clock.advance(6 * 60 + 1)
+        said.recorder.normal(ABOUT, "A", "one", "kueue")
+        await settle()
+        assert len(said.events()) == 2
+
+    told(story)
+
+
+def test_a_series_whose_first_event_has_expired_begins_anew() -> None:
+    async def story(said: Said) -> None:
+        said.recorder.normal(ABOUT, "A", "one", "kueue")
+        await settle()
+        said.store.objects[str(EVENTS)].clear()
+        said.recorder.normal(ABOUT, "A", "one", "kueue")
+        await settle()
+        (event,) = said.events()
+        assert event["series"]["count"] == 2
+
+    told(story)
+
+
+def test_more_than_the_buffer_holds_is_lost_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(said: Said) -> None:
+        with caplog.at_level(logging.WARNING):
+            for number in range(BUFFER_MAX + 50):
+                said.recorder.normal(Ref("v1", "Pod", "n", f"p{number}", f"u{number}"), "A", "x", "kueue")
+        assert said.recorder.lost == 50
+        assert len(caplog.records) == 1
+        assert len(said.recorder.said) < BUFFER_MAX
+
+    told(story)
+
+
+def test_a_refused_event_is_lost_and_later_ones_are_stored(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(said: Said) -> None:
+        said.store.failures = [DeniedError("create events.events.k8s.io team", 403, "Forbidden", "may not")] * 2
+        with caplog.at_level(logging.WARNING):
+            said.recorder.normal(ABOUT, "A", "one", "kueue")
+            said.recorder.normal(ABOUT, "B", "one", "kueue")
+            await settle()
+            said.recorder.normal(ABOUT, "A", "one", "kueue")
+            await settle()
+        (event,) = said.events()
+        assert (event["reason"], "series" in event) == ("A", False)
+        assert ["create events.events.k8s.io" in record.getMessage() for record in caplog.records] == [True]
+
+    told(story)
+
+
+def test_who_no_longer_leads_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(said: Said) -> None:
+        said.store.failures = [NotLeadingError("create events", 0, "", "not leading")]
+        with caplog.at_level(logging.WARNING):
+            said.recorder.normal(ABOUT, "A", "one", "kueue")
+            await settle()
+        assert said.events() == []
+        assert caplog.records == []
+
+    told(story)
+
+
+def test_what_was_said_before_the_stop_is_still_stored() -> None:
+    async def run() -> None:
+        said = Said()
+        task = asyncio.ensure_future(said.recorder.run())
+        await settle()
+        for number in range(WRITERS * 10):
+            said.recorder.normal(ABOUT, "A", f"note {number}", "kueue")
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert len(said.events()) == WRITERS * 10
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("x" * 5000, id="plain letters"),
+        pytest.param("é" * 600, id="two bytes each"),
+        pytest.param("\U0001f600" * 400, id="four bytes each"),
+    ],
+)
+def test_a_long_note_is_cut_and_says_so(text: str) -> None:
+    short = cut(text)
+    assert len(short.encode()) <= NOTE_BYTES_MAX
+    assert short.endswith(" ...")
+    assert text.startswith(short.removesuffix(" ..."))
+
+
+@pytest.mark.parametrize("text", [pytest.param("", id="nothing"), pytest.param("é" * 512, id="as long as may be")])
+def test_a_note_that_fits_stays(text: str) -> None:
+    assert cut(text) == text
+
+
+def test_a_long_name_leaves_room_for_the_suffix() -> None:
+    async def story(said: Said) -> None:
+        name = "a" * 230 + "." + "b" * 22
+        said.recorder.normal(Ref("v1", "Pod", "n", name, "u"), "A", "x", "kueue")
+        await settle()
+        found = said.events()[0]["metadata"]["name"]
+        assert len(found) <= 253
+        assert msgspec.json.decode(msgspec.json.encode(found)) == found
+        assert not found.startswith(name)
+
+    told(story)

@@ -1,0 +1,140 @@
+"""Who manages during a crash run? Managers that come and go, each with a way of its own to the API server."""
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.plane.client import Client, Tree
+from tests.plane.plane import executables
+from tests.plane.programs import ACCOUNT, LEASE, NAMESPACE, ManagerProcess, Site
+from tests.plane.proxy import Proxy
+
+LEASE_SECONDS = 3
+ELECTION = {"leaseDuration": f"{LEASE_SECONDS}s", "renewDeadline": "2s", "retryPeriod": "500ms"}
+
+
+class Member:
+    """One manager and its way to the API server, which can be cut."""
+
+    def __init__(self, process: ManagerProcess, proxy: Proxy, name: str) -> None:
+        self.process, self.proxy, self.name = process, proxy, name
+        self.started = time.monotonic()
+
+    def end(self) -> None:
+        """Kill it outright, and close its way."""
+        self.process.kill()
+        self.proxy.__exit__()
+
+
+class Crew:
+    """The managers that run now, and how to start another."""
+
+    def __init__(self, site: Site, program: str) -> None:
+        self.site, self.plane, self.program = site, site.plane, program
+        self.token = site.plane.token(NAMESPACE, ACCOUNT)
+        self.members: list[Member] = []
+        self.number = 0
+        self.gave_up = 0
+        """How many managers ended by themselves."""
+        self.ready_seconds: list[float] = []
+
+    def start(self, *, ready: bool = True) -> Member:
+        """Start one more manager."""
+        self.number += 1
+        name = f"manager-{self.number}"
+        proxy = Proxy(lambda: [self.plane.ports["api"]]).__enter__()
+        kubeconfig = self.plane.kubeconfig_for(self.token, name, f"https://127.0.0.1:{proxy.port}")
+        file, ports = self.site.settings(self.plane.folder / "managers", self.config(), ELECTION)
+        process = ManagerProcess(self.site, name, self.command(file, kubeconfig, name), ports, ready=ready, timeout=60)
+        if ready:
+            self.ready_seconds.append(process.ready_seconds)
+        member = Member(process, proxy, name)
+        self.members.append(member)
+        return member
+
+    def config(self) -> dict[str, Any]:
+        """What the Configuration says beyond what every site's does."""
+        if self.program != "kueue":
+            return {}
+        return {"webhook": {"certDir": str(self.site.certificates)}, "metrics": {"bindAddress": "0"}}
+
+    def command(self, config: Path, kubeconfig: Path, name: str) -> list[str]:
+        """The command of our manager, of one that is broken on purpose, or of the real Kueue."""
+        told = [f"--config={config}", f"--kubeconfig={kubeconfig}"]
+        if self.program == "kueue":
+            gates = "--feature-gates=VisibilityOnDemand=false"
+            return [str(executables("kueue") / "kueue" / "bin" / "kueue"), *told, gates]
+        launcher = ["pykueue"] if self.program == "pykueue" else ["tests.crash.mutant", self.program]
+        return [sys.executable, "-m", *launcher, "manager", *told, f"--identity={name}"]
+
+    def end(self, member: Member) -> None:
+        """Kill a manager."""
+        member.end()
+        self.members.remove(member)
+
+    def end_all(self) -> None:
+        for member in list(self.members):
+            self.end(member)
+
+    def mend(self) -> None:
+        """Start anew whoever ended by itself, as a Deployment would, and have at least one."""
+        for member in list(self.members):
+            if not member.process.alive():
+                self.gave_up += 1
+                self.end(member)
+        if not self.members:
+            self.start(ready=False)
+
+    def lease(self) -> Tree:
+        """What the Lease says; nothing while nobody can be asked."""
+        with contextlib.suppress(OSError):
+            found = self.plane.client.find("Lease", LEASE, NAMESPACE)
+            return found["spec"] if found is not None else {}
+        return {}
+
+    def leader(self) -> str:
+        return str(self.lease().get("holderIdentity") or "")
+
+    def await_leader(self, unlike: str = "", timeout: float = 60.0) -> float:
+        """Seconds until the Lease is held by another than the one named."""
+        start = time.monotonic()
+
+        def led() -> bool:
+            self.mend()
+            return self.leader() not in ("", unlike)
+
+        if not Client.soon(led, timeout):
+            raise AssertionError(f"nobody took the Lease from {unlike!r} within {timeout} s; it says {self.lease()}")
+        return time.monotonic() - start
+
+    def await_alive(self, timeout: float = 60.0) -> float:
+        """Seconds until one of us holds the Lease and renews it."""
+        start, before = time.monotonic(), self.lease().get("renewTime")
+
+        def renewed() -> bool:
+            self.mend()
+            now = self.lease()
+            return bool(now.get("holderIdentity")) and now.get("renewTime") not in (None, before)
+
+        if not Client.soon(renewed, timeout):
+            logs = "\n".join(member.process.tail(20) for member in self.members)
+            raise AssertionError(f"nobody renewed the Lease within {timeout} s; it says {self.lease()}\n{logs}")
+        return time.monotonic() - start
+
+    def leading(self) -> Member:
+        """The member that leads; for Kueue, which names itself, the only one there is."""
+        leader = self.leader()
+        return next((member for member in self.members if leader.startswith(member.name)), self.members[0])
+
+
+@contextlib.contextmanager
+def crew_on(site: Site, program: str) -> Iterator[Crew]:
+    """A crew without members yet; all are ended with the block."""
+    crew = Crew(site, program)
+    try:
+        yield crew
+    finally:
+        crew.end_all()

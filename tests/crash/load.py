@@ -1,0 +1,197 @@
+"""What keeps the manager busy? A few queues that share and fight over quota, and a steady stream of Jobs."""
+
+import random
+import threading
+from typing import Any
+
+from tests.plane.client import ApiError, Client, Tree
+from tests.plane.stages import PREFIX
+
+NAMESPACES = ("red", "blue")
+PRIORITIES = {"low": 0, "mid": 100, "high": 1000}
+UNFINISHED = 30
+"""How many Jobs are unfinished at any time."""
+KUEUE = "kueue.x-k8s.io/v1beta2"
+
+LOWER = "LowerPriority"
+QUEUES: dict[str, dict[str, Any]] = {
+    "left-a": {
+        "cpu": {"default": {"nominalQuota": 4}, "spot": {"nominalQuota": 2}},
+        "cohortName": "left",
+        "preemption": {"withinClusterQueue": LOWER, "reclaimWithinCohort": "Any"},
+    },
+    "left-b": {
+        "cpu": {"default": {"nominalQuota": 4, "lendingLimit": 2}},
+        "cohortName": "left",
+        "preemption": {
+            "withinClusterQueue": "LowerOrNewerEqualPriority",
+            "reclaimWithinCohort": LOWER,
+            "borrowWithinCohort": {"policy": LOWER},
+        },
+    },
+    "right-a": {
+        "cpu": {"default": {"nominalQuota": 5, "borrowingLimit": 4}},
+        "cohortName": "right",
+        "preemption": {"withinClusterQueue": LOWER, "reclaimWithinCohort": "Any"},
+    },
+    "right-b": {
+        "cpu": {"default": {"nominalQuota": 3}},
+        "cohortName": "right",
+        "queueingStrategy": "StrictFIFO",
+        "preemption": {"withinClusterQueue": LOWER, "reclaimWithinCohort": LOWER},
+    },
+    "alone": {"cpu": {"default": {"nominalQuota": 4}}, "preemption": {"withinClusterQueue": LOWER}},
+}
+COHORTS: dict[str, dict[str, Any]] = {
+    "all": {"cpu": {"default": {"nominalQuota": 2}}},
+    "left": {"cpu": {"default": {"nominalQuota": 1, "borrowingLimit": 5}}, "parentName": "all"},
+    "right": {"cpu": {}, "parentName": "all"},
+}
+
+
+def groups(cpu: dict[str, dict[str, int]]) -> list[Tree]:
+    """Resource groups with these quotas of cpu, and more memory than anyone asks for."""
+    flavors = [
+        {"name": flavor, "resources": [{"name": "cpu", **quota}, {"name": "memory", "nominalQuota": "100Gi"}]}
+        for flavor, quota in cpu.items()
+    ]
+    return [{"coveredResources": ["cpu", "memory"], "flavors": flavors}] if flavors else []
+
+
+def thing(kind: str, name: str, namespace: str = "", **parts: Any) -> Tree:
+    """An object of Kueue's API."""
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+    return {"apiVersion": KUEUE, "kind": kind, "metadata": metadata, **parts}
+
+
+def spec_of(told: dict[str, Any]) -> Tree:
+    """The specification of a queue or cohort of the tables above."""
+    rest = {key: value for key, value in told.items() if key != "cpu"}
+    return {"resourceGroups": groups(told["cpu"]), **rest}
+
+
+def furniture() -> list[Tree]:
+    """All objects but the Jobs."""
+    return [
+        *(thing("ResourceFlavor", name) for name in ("default", "spot")),
+        *(thing("Cohort", name, spec=spec_of(told)) for name, told in COHORTS.items()),
+        *(
+            thing("ClusterQueue", name, spec={"namespaceSelector": {}, **spec_of(told)})
+            for name, told in QUEUES.items()
+        ),
+        *({**thing("WorkloadPriorityClass", name), "value": value} for name, value in PRIORITIES.items()),
+        *({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in NAMESPACES),
+        *(
+            thing("LocalQueue", queue, namespace, spec={"clusterQueue": queue})
+            for namespace in NAMESPACES
+            for queue in QUEUES
+        ),
+    ]
+
+
+def job(name: str, luck: random.Random) -> Tree:
+    """A Job that its queue could run all by itself."""
+    queue = luck.choice(list(QUEUES))
+    pods = luck.choice((1, 1, 2, 3))
+    cpu = luck.choice((1, 1, 2, 3)) if pods == 1 else 1
+    seconds = luck.choice((1, 2, 3, 5))
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": name,
+            "namespace": luck.choice(NAMESPACES),
+            "labels": {
+                "kueue.x-k8s.io/queue-name": queue,
+                "kueue.x-k8s.io/priority-class": luck.choices(list(PRIORITIES), weights=(6, 3, 1))[0],
+            },
+        },
+        "spec": {
+            "parallelism": pods,
+            "completions": pods * luck.choice((1, 1, 2)),
+            "completionMode": luck.choice(("NonIndexed", "Indexed")),
+            "ttlSecondsAfterFinished": 20,
+            "template": {
+                "metadata": {"annotations": {f"{PREFIX}run-for": f"{seconds}s"}},
+                "spec": {
+                    "restartPolicy": "Never",
+                    "terminationGracePeriodSeconds": 0,
+                    "containers": [
+                        {
+                            "name": "main",
+                            "image": "none",
+                            "resources": {"requests": {"cpu": str(cpu), "memory": "64Mi"}},
+                        }
+                    ],
+                },
+            },
+        },
+    }
+
+
+class Load:
+    """A thread that keeps so many Jobs unfinished, until it is told to stop."""
+
+    def __init__(self, client: Client, luck: random.Random, prefix: str) -> None:
+        self.client, self.luck, self.prefix = client, luck, prefix
+        self.lock = threading.Lock()
+        self.unfinished: dict[str, str] = {}
+        """Names, by UID, of Jobs that were made and have neither ended nor been deleted by us."""
+        self.ended_early: set[str] = set()
+        """UIDs of Jobs that were seen to end before we knew that they were made."""
+        self.made = self.refused = 0
+        self.enough = threading.Event()
+        self.thread = threading.Thread(target=self.run, name="load", daemon=True)
+
+    def prepare(self) -> None:
+        """Make everything that Jobs need."""
+        for tree in furniture():
+            self.client.apply(tree)
+
+    def start(self) -> None:
+        self.thread.start()
+
+    def stop(self) -> None:
+        """Make no more Jobs."""
+        self.enough.set()
+        self.thread.join()
+
+    def run(self) -> None:
+        while not self.enough.wait(0.1):
+            while len(self.unfinished) < UNFINISHED and not self.enough.is_set():
+                if not self.make():
+                    break
+
+    def make(self) -> bool:
+        """Make one Job; whether the server took it."""
+        tree = job(f"{self.prefix}-{self.made + self.refused}", self.luck)
+        try:
+            made = self.client.create(tree)
+        except (ApiError, OSError):
+            self.refused += 1
+            return False
+        meta = made["metadata"]
+        with self.lock:
+            self.made += 1
+            if meta["uid"] in self.ended_early:
+                self.ended_early.discard(meta["uid"])
+            else:
+                self.unfinished[meta["uid"]] = f"{meta['namespace']}/{meta['name']}"
+        return True
+
+    def ended(self, uid: str) -> None:
+        """Learn that a Job has ended."""
+        with self.lock:
+            if self.unfinished.pop(uid, None) is None:
+                self.ended_early.add(uid)
+
+    def delete_some(self, count: int) -> int:
+        """Have some Jobs deleted, whatever they are doing; how many there were."""
+        with self.lock:
+            chosen = self.luck.sample(sorted(self.unfinished.items()), min(count, len(self.unfinished)))
+        for uid, key in chosen:
+            namespace, _, name = key.partition("/")
+            self.client.delete("Job", name, namespace)
+            with self.lock:
+                self.unfinished.pop(uid, None)
+        return len(chosen)

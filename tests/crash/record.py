@@ -1,0 +1,128 @@
+"""What came of a crash run? The plan, what is done of it and what was found, on disk from step to step."""
+
+import json
+import random
+import shutil
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pykueue.audit.world import Finding
+from tests.crash.faults import FAULTS, TAKEOVER_MAX
+
+
+class Step(NamedTuple):
+    """One fault of the plan."""
+
+    number: int
+    fault: str
+
+
+def plan(kills: int, each: int, seed: int, only: list[str]) -> list[Step]:
+    """The faults in the order in which they happen: the others spread among the kills by luck."""
+    others = [name for name in FAULTS if name != "kill" and (not only or name in only)] * each
+    faults = ["kill"] * (kills if not only or "kill" in only else 0) + others
+    random.Random(seed).shuffle(faults)
+    return [Step(number, fault) for number, fault in enumerate(faults)]
+
+
+class Record:
+    """A run's folder: `plan.json`, and one line of `steps.jsonl` for everything that came of it."""
+
+    def __init__(self, folder: Path, told: dict[str, Any]) -> None:
+        self.folder = folder
+        self.steps = [Step(*step) for step in told["steps"]]
+        self.cut_seconds: float = told["cut_seconds"]
+        self.program: str = told["program"]
+        self.done: dict[int, dict[str, Any]] = {}
+        self.findings: list[str] = []
+        self.endings: list[dict[str, Any]] = []
+        self.file = folder / "steps.jsonl"
+
+    @classmethod
+    def begin(cls, folder: Path, steps: list[Step], cut_seconds: float, program: str) -> "Record":
+        """A new run."""
+        folder.mkdir(parents=True)
+        told = {"steps": steps, "cut_seconds": cut_seconds, "program": program}
+        (folder / "plan.json").write_text(json.dumps(told))
+        return cls(folder, told)
+
+    @classmethod
+    def open(cls, folder: Path) -> "Record":
+        """A run that was broken off."""
+        record = cls(folder, json.loads((folder / "plan.json").read_text()))
+        for line in record.file.read_text().splitlines() if record.file.exists() else []:
+            record.take(json.loads(line))
+        return record
+
+    def take(self, line: dict[str, Any]) -> None:
+        match line["is"]:
+            case "step":
+                self.done[line["number"]] = line
+            case "finding":
+                self.findings.append(line["says"])
+            case "end":
+                self.endings.append(line)
+
+    def write(self, line: dict[str, Any]) -> None:
+        self.take(line)
+        with self.file.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+
+    def left(self) -> list[Step]:
+        """What is still to be done."""
+        return [step for step in self.steps if step.number not in self.done]
+
+    def finish(self, step: Step, took: float, figures: dict[str, float]) -> None:
+        self.write({"is": "step", "number": step.number, "fault": step.fault, "took": took, "figures": figures})
+
+    def found(self, finding: Finding) -> None:
+        self.write({"is": "finding", "says": str(finding)})
+
+    def close(self, **figures: Any) -> None:
+        self.write({"is": "end", **figures})
+
+    def keep_logs(self, folder: Path) -> None:
+        """Keep the managers' logs, which are gone with the control plane otherwise."""
+        for log in folder.glob("manager-*.log"):
+            shutil.copy(log, self.folder)
+
+
+def summary(record: Record) -> tuple[str, bool]:
+    """The figures of a run as a table, and whether all was well."""
+    rows: list[tuple[str, str, bool]] = []
+    for fault in FAULTS:
+        mine = [line for line in record.done.values() if line["fault"] == fault]
+        if not mine:
+            continue
+        figures = [f"{len(mine)} times"]
+        well = True
+        for name in sorted({name for line in mine for name in line["figures"]}):
+            values = [line["figures"][name] for line in mine if name in line["figures"]]
+            figures.append(f"{name.replace('_', ' ')} {min(values):.2f} to {max(values):.2f}")
+            most = TAKEOVER_MAX.get(fault)
+            if name == "takeover_seconds" and most is not None:
+                figures[-1] += f" (at most {most:.1f})"
+                well = max(values) <= most
+        rows.append((fault, ", ".join(figures), well))
+    for end in record.endings:
+        counts = end["counts"]
+        rows.append(
+            (
+                "Jobs",
+                f"{end['made']} made ({end['refused']} refused by the API server), {counts.get('Jobs ended', 0)} "
+                f"ended, {counts.get('Jobs failed', 0)} failed, {len(end['unfinished'])} not finished in the end",
+                not end["unfinished"] and not counts.get("Jobs failed"),
+            )
+        )
+        rows += [("", f"not finished: {key}", False) for key in end["unfinished"][:20]]
+        evicted = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()) if name.startswith("Evicted "))
+        rows.append(("workloads", f"{counts.get('Admitted', 0)} admissions; {evicted or 'no evictions'}", True))
+        rows.append(("managers", f"{end['gave_up']} ended by themselves", True))
+        looks = f"{end['events']} events, {end['gaps']} gaps, {end['out_of_order']} out of order"
+        rows.append(("auditor", looks, True))
+    if not record.endings:
+        rows.append(("run", "broken off; go on with --resume", False))
+    rows.append(("findings", str(len(record.findings)), not record.findings))
+    rows += [("", says, False) for says in record.findings[:50]]
+    text = "\n".join(f"{'ok ' if well else 'NO '} {name:<18} {figures}" for name, figures, well in rows)
+    return text, all(well for _, _, well in rows)

@@ -1,0 +1,123 @@
+"""Who watches during a crash run? The auditor, on a thread of its own, with a history on disk and a few counts."""
+
+import asyncio
+import contextlib
+import gzip
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from pykueue.api.workload import Workload
+from pykueue.audit.auditor import Auditor
+from pykueue.audit.follow import Follower, Server
+from pykueue.audit.history import Line, encode
+from pykueue.audit.views import Job, condition, finished, holds
+from pykueue.audit.world import Change, Finding, Settings, World
+from pykueue.base.clock import SystemClock
+from pykueue.base.units import Instant
+
+
+class Tally:
+    """Counts what happens, and says when a Job has ended."""
+
+    def __init__(self, ended: Callable[[str], None]) -> None:
+        self.ended = ended
+        self.counts: Counter[str] = Counter()
+
+    def seen(self, change: Change, world: World) -> Iterator[Finding]:
+        old, new = change.of(Workload) or (None, None)
+        if new is not None and not change.listed:
+            for type_ in ("QuotaReserved", "Admitted", "Evicted", "Finished"):
+                if holds(new, type_) and not (old is not None and holds(old, type_)):
+                    self.counts[type_] += 1
+                    if type_ == "Evicted":
+                        found = condition(new, type_)
+                        self.counts[f"Evicted {found.reason if found else ''}"] += 1
+        before, job = change.of(Job) or (None, None)
+        if job is not None and finished(job) and not (before is not None and finished(before)):
+            self.counts["Jobs ended"] += 1
+            self.counts["Jobs failed"] += holds(job, "Failed")
+            self.ended(job.metadata.uid or "")
+        elif before is not None and job is None and not finished(before):
+            self.ended(before.metadata.uid or "")
+        yield from ()
+
+    def late(self, at: Instant, world: World) -> Iterator[Finding]:
+        yield from ()
+
+
+class Watchman:
+    """The auditor at work."""
+
+    def __init__(
+        self,
+        kubeconfig: Path,
+        history: Path,
+        settings: Settings,
+        *,
+        ended: Callable[[str], None],
+        found: Callable[[Finding], None],
+    ) -> None:
+        self.auditor = Auditor(settings)
+        self.tally = Tally(ended)
+        self.auditor.rules = (*self.auditor.rules, self.tally)
+        self.found = found
+        self.clock = SystemClock()
+        self.closing = contextlib.ExitStack()
+        self.file = self.closing.enter_context(gzip.open(history, "ab", compresslevel=1))
+        self.server = Server.of(str(kubeconfig))
+        self.follower: Follower | None = None
+        self.loop = asyncio.new_event_loop()
+        self.ready = threading.Event()
+        self.failed: BaseException | None = None
+        self.thread = threading.Thread(target=self.run, name="watchman", daemon=True)
+
+    def __enter__(self) -> "Watchman":
+        self.thread.start()
+        self.ready.wait()
+        if self.failed is not None:
+            raise self.failed
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.loop.call_soon_threadsafe(self.cancel)
+        self.thread.join()
+        self.closing.close()
+
+    def cancel(self) -> None:
+        for task in asyncio.all_tasks(self.loop):
+            task.cancel()
+
+    def run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        try:
+            self.loop.run_until_complete(self.follow())
+        except asyncio.CancelledError:
+            pass
+        except BaseException as error:
+            self.failed = error
+        finally:
+            self.ready.set()
+            self.loop.close()
+
+    async def follow(self) -> None:
+        self.follower = Follower(self.server, self.auditor, self.clock, heard=self.heard, late=self.report)
+        following = asyncio.create_task(self.follower.run())
+        beginning = asyncio.create_task(self.follower.began.wait())
+        await asyncio.wait([following, beginning], return_when=asyncio.FIRST_COMPLETED)
+        self.ready.set()
+        await following
+
+    def heard(self, line: Line, found: list[Finding]) -> None:
+        self.file.write(encode(line))
+        self.report(found)
+
+    def report(self, found: list[Finding]) -> None:
+        for finding in found:
+            self.found(finding)
+
+    def check(self) -> None:
+        """Raise what ended the watch, if it has ended."""
+        if self.failed is not None:
+            raise RuntimeError(f"the auditor stopped: {self.failed!r}") from self.failed

@@ -1,0 +1,298 @@
+"""How does a Job get its quota, and what does it see while it waits?"""
+
+from tests.e2e.job import KUEUE
+from tests.e2e.team import Queue, Team
+from tests.facts import covers
+from tests.plane.client import condition
+
+GATED = "kueue.x-k8s.io/admission-gated-by"
+
+
+@covers("L1")
+def test_a_job_with_room_is_admitted_by_one_write(team: Team) -> None:
+    queue = team.queue(cpu=4)
+    with team.recorded() as versions:
+        job = queue.job("one", pods=2, cpu=1)
+        job.runs()
+    kept = versions[job.workload_name]
+    assert {condition(tree, "QuotaReserved").get("status") for tree in kept} <= {None, "True"}
+    first = next(tree for tree in kept if condition(tree, "QuotaReserved"))
+    assert condition(first, "QuotaReserved")["message"] == f"Quota reserved in ClusterQueue {queue.cluster_queue}"
+    assert condition(first, "Admitted")["status"] == "True"
+    assert first["status"]["admission"]["podSetAssignments"] == [
+        {"name": "main", "count": 2, "flavors": {"cpu": team.own("default")}, "resourceUsage": {"cpu": "2"}}
+    ]
+    job.event("CreatedWorkload", f"Created Workload: {team.namespace}/{job.workload_name}")
+    job.event("Started", f"Admitted by clusterQueue {queue.cluster_queue}")
+    job.workload_event("QuotaReserved")
+    job.workload_event("Admitted")
+    job.ends()
+    job.finishes("Succeeded", "Reached expected number of succeeded pods")
+    job.event("FinishedWorkload", f"Workload '{team.namespace}/{job.workload_name}' is declared finished")
+
+
+@covers("L3", "L127")
+def test_a_job_with_a_check_holds_its_quota_until_the_check_is_ready(team: Team) -> None:
+    check = team.check("approval")
+    queue = team.queue(cpu=2, admissionChecksStrategy={"admissionChecks": [{"name": check}]})
+    job = queue.job("one")
+    job.shows("QuotaReserved", True, "QuotaReserved", f"Quota reserved in ClusterQueue {queue.cluster_queue}")
+    job.shows("Admitted", False, "UnsatisfiedAdmissionChecks", "The workload has not all checks ready")
+    job.check_is(check, "Pending")
+    queue.uses(reserved=1, used=0)
+    job.never_runs(0.5)
+    job.set_check(check, "Ready", "go ahead")
+    job.runs()
+    queue.uses(reserved=1, used=1)
+
+
+@covers("L4", "L127")
+def test_a_job_without_room_waits_and_says_why(team: Team) -> None:
+    queue = team.queue(cpu=2)
+    first = queue.job("first", cpu=2)
+    first.runs()
+    second = queue.job("second", cpu=1)
+    message = (
+        "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor "
+        f"{team.own('default')}, 1 more needed"
+    )
+    tree = second.waits("WaitingForQuota", message)
+    assert condition(tree, "Admitted")["reason"] == "NoReservation"
+    assert condition(tree, "Admitted")["message"] == "The workload has no reservation"
+    second.workload_event("WaitingForQuota", message, "Warning")
+    queue.has_status(pendingWorkloads=1, reservingWorkloads=1, admittedWorkloads=1)
+    first.ends()
+    second.runs()
+
+
+@covers("L5", "S36")
+def test_a_job_equal_to_one_that_just_failed_is_parked_unseen(team: Team) -> None:
+    queue = team.queue(cpu=2)
+    queue.job("big", cpu=2).runs()
+    queue.job("first", cpu=1).waits("WaitingForQuota")
+    second = queue.job("second", cpu=1)
+    queue.has_status(pendingWorkloads=2)
+    tree = second.workload()
+    assert not condition(tree, "QuotaReserved")
+    assert not condition(tree, "Admitted")
+
+
+@covers("L6")
+def test_a_job_waits_for_its_local_queue_to_exist(team: Team) -> None:
+    team.shared_flavor()
+    cluster_queue = team.cluster_queue("main", {team.own("default"): {"cpu": 2}})
+    job = team.job("one", "later")
+    job.waits("Misconfigured", "LocalQueue later doesn't exist")
+    team.local_queue("later", cluster_queue)
+    job.runs()
+
+
+@covers("L7")
+def test_a_job_waits_for_its_cluster_queue_to_exist(team: Team) -> None:
+    team.shared_flavor()
+    queue = team.local_queue("main", team.own("later"))
+    job = queue.job("one")
+    job.waits("Misconfigured", f"ClusterQueue {team.own('later')} doesn't exist")
+    queue.local_says("Active", False, "ClusterQueueDoesNotExist", "Can't submit new workloads to clusterQueue")
+    team.cluster_queue("later", {team.own("default"): {"cpu": 2}})
+    job.runs()
+
+
+@covers("L8")
+def test_a_cluster_queue_without_its_flavor_is_inactive_until_the_flavor_comes(team: Team) -> None:
+    name = team.cluster_queue("main", {team.own("default"): {"cpu": 2}})
+    queue = team.local_queue("main", name)
+    job = queue.job("one")
+    job.waits("Suspended", f"ClusterQueue {name} is inactive")
+    missing = f"references missing ResourceFlavor(s): {team.own('default')}."
+    queue.says("Active", False, "FlavorNotFound", f"Can't admit new workloads: {missing}")
+    team.shared_flavor()
+    job.runs()
+    queue.says("Active", True, "Ready", "Can admit new workloads")
+    queue.local_says("Active", True, "Ready", "Can submit new workloads to localQueue")
+
+
+@covers("L9", "L11")
+def test_a_namespace_gets_in_by_its_labels_and_its_running_jobs_stay_when_the_label_goes(team: Team) -> None:
+    queue = team.queue(cpu=2, namespaceSelector={"matchLabels": {"open": team.name}})
+    job = queue.job("one")
+    job.waits("Misconfigured", "workload namespace doesn't match ClusterQueue selector")
+    team.client.patch("Namespace", team.namespace, {"metadata": {"labels": {"open": team.name}}})
+    job.runs()
+    team.client.patch("Namespace", team.namespace, {"metadata": {"labels": {"open": None}}})
+    job.stays()
+
+
+@covers("L10")
+def test_a_cluster_queue_without_a_namespace_selector_admits_nothing(team: Team) -> None:
+    queue = team.queue(cpu=2, namespaceSelector=None)
+    queue.job("one").waits("Misconfigured", "workload namespace doesn't match ClusterQueue selector")
+
+
+@covers("L12")
+def test_a_gated_job_stays_out_of_line_until_its_last_gate_is_gone(team: Team) -> None:
+    queue = team.queue(cpu=2)
+    job = queue.job("one", annotations={GATED: "a.example.com/x,b.example.com/y"})
+    job.waits("AdmissionGated", "Admission is gated by: a.example.com/x,b.example.com/y")
+    job.workload_event("AdmissionGated", "Workload admission is gated by: a.example.com/x,b.example.com/y")
+    queue.has_status(pendingWorkloads=0)
+    job.patch({"metadata": {"annotations": {GATED: "b.example.com/y"}}})
+    job.until(lambda tree: tree["metadata"]["annotations"].get(GATED) == "b.example.com/y", "one gate less")
+    job.never_runs(0.5)
+    job.patch({"metadata": {"annotations": {GATED: None}}})
+    job.runs()
+    job.workload_event("AdmissionGateCleared", "Admission gate cleared, workload is now admissible")
+
+
+@covers("L13", "S42")
+def test_a_waiting_job_that_moves_to_another_queue_keeps_its_age(team: Team) -> None:
+    full, other = team.queue("full", cpu=1), team.queue("other", cpu=1)
+    first, second = full.job("first"), other.job("second")
+    first.runs()
+    second.runs()
+    moved = full.job("moved")
+    moved.waits("WaitingForQuota")
+    younger = other.job("younger", cpu="0.9")
+    younger.waits("WaitingForQuota")
+    moved.label(queue_name="other")
+    moved.until(lambda tree: tree["spec"]["queueName"] == "other", "the new queue name")
+    other.has_status(pendingWorkloads=2)
+    second.ends()
+    moved.runs()
+    younger.waits("WaitingForQuota")
+
+
+@covers("L14")
+def test_a_waiting_job_whose_priority_is_raised_takes_its_new_place(team: Team) -> None:
+    low, high = team.priority("low", 1), team.priority("high", 10)
+    queue = team.queue(cpu=1, queueingStrategy="StrictFIFO")
+    running = queue.job("running", priority=high)
+    running.runs()
+    first, second = queue.job("first", priority=low), queue.job("second", priority=low)
+    second.workload()
+    second.label(priority_class=high)
+    tree = second.until(lambda tree: tree["spec"]["priority"] == 10, "its new priority")
+    assert tree["spec"]["priorityClassRef"]["name"] == high
+    second.event("UpdatedWorkload", f"Updated workload priority class: {team.namespace}/{second.workload_name}")
+    running.ends()
+    second.runs()
+    first.never_runs(0.5)
+
+
+@covers("L15")
+def test_a_running_job_whose_priority_falls_can_be_displaced_from_then_on(team: Team) -> None:
+    low, mid, high = team.priority("low", 1), team.priority("mid", 5), team.priority("high", 10)
+    queue = team.queue(cpu=1, preemption={"withinClusterQueue": "LowerPriority"})
+    running = queue.job("running", priority=high)
+    running.runs()
+    waiting = queue.job("waiting", priority=mid)
+    waiting.waits("WaitingForQuota")
+    running.label(priority_class=low)
+    running.until(lambda tree: tree["spec"]["priority"] == 1, "its new priority")
+    running.is_evicted("Preempted")
+    waiting.runs()
+
+
+@covers("L16")
+def test_a_new_value_of_a_priority_class_reaches_every_workload_that_names_it(team: Team) -> None:
+    name = team.priority("middle", 5)
+    queue = team.queue(cpu=2)
+    done, running = queue.job("done", priority=name), queue.job("running", priority=name)
+    done.runs()
+    done.ends()
+    done.finishes()
+    running.runs()
+    waiting = queue.job("waiting", cpu=2, priority=name)
+    waiting.waits("WaitingForQuota")
+    team.client.patch("WorkloadPriorityClass", name, {"value": 7})
+    for job in (done, running, waiting):
+        job.until(lambda tree: tree["spec"]["priority"] == 7, "the new value")
+
+
+@covers("L17")
+def test_a_limit_range_that_comes_later_stops_what_waits_and_leaves_what_runs(team: Team) -> None:
+    queue = team.queue(cpu=2)
+    running = queue.job("running", cpu=2)
+    running.runs()
+    waiting = queue.job("waiting", cpu=2)
+    waiting.waits("WaitingForQuota")
+    team.create(
+        {
+            "apiVersion": "v1",
+            "kind": "LimitRange",
+            "metadata": {"name": "small", "namespace": team.namespace},
+            "spec": {"limits": [{"type": "Container", "max": {"cpu": "1"}}]},
+        }
+    )
+    tree = waiting.waits("Misconfigured")
+    assert condition(tree, "QuotaReserved")["message"].startswith(
+        "resources didn't satisfy LimitRange constraints: "
+    ), condition(tree, "QuotaReserved")
+    running.stays(0.5)
+
+
+@covers("L19")
+def test_of_equal_jobs_the_older_goes_first(team: Team) -> None:
+    queue = team.queue(cpu=1)
+    running = queue.job("running")
+    running.runs()
+    older = queue.job("older", cpu="0.6")
+    older.waits("WaitingForQuota")
+    # Creation times have whole seconds; the younger one is to be younger by more than its UID.
+    team.sleep(1.1)
+    younger = queue.job("younger", cpu="0.7")
+    younger.waits("WaitingForQuota")
+    running.ends()
+    older.runs()
+    younger.never_runs(0.5)
+
+
+def test_a_workload_of_somebody_else_is_admitted_like_one_of_ours(team: Team) -> None:
+    queue = team.queue(cpu=2)
+    raw(team, queue, "raw")
+    team.client.wait_for(
+        "Workload",
+        "raw",
+        team.namespace,
+        lambda tree: condition(tree, "Admitted").get("status") == "True",
+        what="Admitted",
+    )
+    queue.uses(reserved=1, used=1)
+
+
+@covers("L42")
+def test_an_evicted_workload_that_nobody_stops_stays_reserved(team: Team) -> None:
+    low, high = team.priority("low", 1), team.priority("high", 10)
+    queue = team.queue(cpu=1, preemption={"withinClusterQueue": "LowerPriority"})
+    raw(team, queue, "raw", priority=low)
+    team.client.wait_for(
+        "Workload", "raw", team.namespace, lambda tree: condition(tree, "Admitted").get("status") == "True"
+    )
+    job = queue.job("high", priority=high)
+    team.client.wait_for(
+        "Workload", "raw", team.namespace, lambda tree: condition(tree, "Evicted").get("status") == "True"
+    )
+    job.never_runs(1.0)
+    tree = team.get("Workload", "raw", team.namespace)
+    assert condition(tree, "QuotaReserved")["status"] == "True"
+
+
+def raw(team: Team, queue: Queue, name: str, priority: str = "") -> None:
+    """A Workload that belongs to no Job."""
+    ref = {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": priority}
+    pods = {
+        "restartPolicy": "Never",
+        "containers": [{"name": "c", "image": "x", "resources": {"requests": {"cpu": 1}}}],
+    }
+    team.create(
+        {
+            "apiVersion": KUEUE,
+            "kind": "Workload",
+            "metadata": {"name": name, "namespace": team.namespace},
+            "spec": {
+                "queueName": queue.name,
+                "podSets": [{"name": "main", "count": 1, "template": {"spec": pods}}],
+                **({"priorityClassRef": ref, "priority": 1} if priority else {}),
+            },
+        }
+    )

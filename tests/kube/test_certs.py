@@ -1,0 +1,542 @@
+"""Which certificate do we serve with, and who trusts it? Real handshakes with what was made, stored and injected."""
+
+import asyncio
+import base64
+import logging
+import ssl
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from pykueue.base.units import Instant
+from pykueue.kube import certmaking
+from pykueue.kube.certmaking import Bundle, moment, renewed
+from pykueue.kube.certs import CONVERTED, GivenCertificates, Names, OwnCertificates, bundle_in
+from pykueue.kube.port import (
+    CRDS,
+    MUTATING_WEBHOOKS,
+    SECRETS,
+    VALIDATING_WEBHOOKS,
+    DeniedError,
+    RejectedError,
+    UnansweredError,
+)
+from pykueue.kube.tls import TlsError, server_context
+from tests.kube.shelf import HandClock, Shelf
+
+NAMES = Names("kueue-system", also=("127.0.0.1", "localhost"))
+NOW = HandClock().now()
+OURS = {"namespace": "kueue-system", "name": "kueue-webhook-service", "path": "/x", "port": 443}
+MUTATING = "kueue-mutating-webhook-configuration"
+VALIDATING = "kueue-validating-webhook-configuration"
+
+Tree = dict[str, Any]
+
+
+def own(shelf: Shelf, clock: HandClock) -> OwnCertificates:
+    return OwnCertificates(shelf, clock, server_context(), NAMES)
+
+
+def bundle_on(shelf: Shelf) -> Bundle:
+    found = bundle_in(shelf.objects[str(SECRETS), "kueue-system", "kueue-webhook-server-cert"])
+    assert found is not None
+    return found
+
+
+def secret(**data: str) -> Tree:
+    metadata = {"name": "kueue-webhook-server-cert", "namespace": "kueue-system", "labels": {"app": "kueue"}}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": data}
+
+
+def stored(bundle: Bundle) -> Tree:
+    parts = (bundle.authority, bundle.authority_key, bundle.certificate, bundle.key)
+    keys = ("ca.crt", "ca.key", "tls.crt", "tls.key")
+    return secret(**{key: base64.b64encode(part).decode() for key, part in zip(keys, parts, strict=True)})
+
+
+def hooks(name: str, *clients: Tree) -> Tree:
+    webhooks = [{"name": f"w{index}.kb.io", "clientConfig": client} for index, client in enumerate(clients)]
+    return {"metadata": {"name": name}, "webhooks": webhooks}
+
+
+def definition(name: str, strategy: str = "Webhook", **client: object) -> Tree:
+    conversion: Tree = {"strategy": strategy}
+    if strategy == "Webhook":
+        conversion["webhook"] = {"conversionReviewVersions": ["v1"], "clientConfig": {"service": OURS, **client}}
+    return {"metadata": {"name": name}, "spec": {"group": "kueue.x-k8s.io", "conversion": conversion}}
+
+
+def installed() -> Shelf:
+    """A cluster with our manifests, where nobody has run yet."""
+    shelf = Shelf()
+    shelf.put(SECRETS, secret(), "kueue-system")
+    shelf.put(MUTATING_WEBHOOKS, hooks(MUTATING, {"service": OURS}, {"service": OURS}))
+    shelf.put(VALIDATING_WEBHOOKS, hooks(VALIDATING, {"service": OURS}))
+    for name in CONVERTED:
+        shelf.put(CRDS, definition(name))
+    return shelf
+
+
+async def shown(context: ssl.SSLContext, authority: bytes, at: Instant, name: str = "localhost") -> x509.Certificate:
+    """The certificate that a server with this context shows to a client who trusts the authority at that time."""
+    client = ssl.create_default_context(cadata=authority.decode())
+    client.verify_flags |= ssl.VERIFY_X509_STRICT
+    # The test's time is not the machine's, so the lives of certificates are looked at here.
+    client.verify_flags |= 0x200000  # X509_V_FLAG_NO_CHECK_TIME
+    server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0, ssl=context)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client, server_hostname=name)
+        found = x509.load_der_x509_certificate(writer.get_extra_info("ssl_object").getpeercert(binary_form=True))
+        writer.close()
+    assert found.not_valid_before_utc <= moment(at) < found.not_valid_after_utc
+    return found
+
+
+def test_an_authority_vouches_for_the_servers_names() -> None:
+    made = renewed(None, NAMES.served, NOW)
+    authority, serving = (x509.load_pem_x509_certificate(one) for one in (made.authority, made.certificate))
+    assert authority.subject.rfc4514_string() == "CN=kueue-ca,O=kueue"
+    assert isinstance(serving.public_key(), ec.EllipticCurvePublicKey)
+    assert authority.not_valid_after_utc - moment(NOW) == timedelta(days=3652)
+    assert serving.not_valid_after_utc - moment(NOW) == timedelta(days=365)
+    names = serving.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == [
+        "kueue-webhook-service.kueue-system.svc",
+        "kueue-webhook-service.kueue-system.svc.cluster.local",
+        "localhost",
+    ]
+    vouched = serving.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value.key_identifier
+    assert vouched == authority.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value.digest
+    assert serving.extensions.get_extension_for_class(x509.KeyUsage).critical
+    assert authority.extensions.get_extension_for_class(x509.KeyUsage).value.key_cert_sign
+    assert "PRIVATE" not in repr(made)
+
+
+@pytest.mark.parametrize("name", ["kueue-webhook-service.kueue-system.svc", "localhost", "127.0.0.1"])
+def test_a_strict_client_gets_through_by_every_name(name: str) -> None:
+    shelf, clock = installed(), HandClock()
+
+    async def story() -> None:
+        certificates = own(shelf, clock)
+        assert await certificates.once()
+        await shown(certificates.context, bundle_on(shelf).authority, clock.now(), name)
+
+    asyncio.run(story())
+
+
+def test_a_long_name_is_served_too() -> None:
+    names = Names("n" * 63, service="s" * 63).served
+    made = renewed(None, names, NOW)
+    assert renewed(made, names, NOW) == made
+
+
+@pytest.mark.parametrize(
+    ("days", "same_authority", "same_certificate"),
+    [
+        pytest.param(274, True, True, id="young"),
+        pytest.param(276, True, False, id="ninety days before its end"),
+        pytest.param(400, True, False, id="past its end"),
+        pytest.param(3563, False, False, id="ninety days before the end of the authority"),
+        pytest.param(4000, False, False, id="past the end of the authority"),
+        pytest.param(-1, False, False, id="before its time"),
+    ],
+)
+def test_a_certificate_is_replaced_in_time(days: int, same_authority: bool, same_certificate: bool) -> None:
+    clock = HandClock()
+    first = renewed(None, NAMES.served, clock.now())
+    clock.pass_days(days)
+    second = renewed(first, NAMES.served, clock.now())
+    assert (second.authority == first.authority) is same_authority
+    assert (second.certificate == first.certificate) is same_certificate
+    assert renewed(second, NAMES.served, clock.now()) == second
+
+
+def test_who_still_shows_an_old_certificate_is_trusted_beside_a_new_authority() -> None:
+    clock = HandClock()
+    first = renewed(None, NAMES.served, clock.now())
+    clock.pass_days(3600)
+    second = renewed(first, NAMES.served, clock.now())
+    assert second.authority.endswith(first.authority)
+    clock.pass_days(3600)
+    third = renewed(second, NAMES.served, clock.now())
+    assert first.authority not in third.authority, "what is past its end is trusted no longer"
+    assert x509.load_pem_x509_certificates(third.authority)[1:] == x509.load_pem_x509_certificates(second.authority)[:1]
+
+
+def test_another_name_asks_for_another_certificate_by_the_same_authority() -> None:
+    first = renewed(None, NAMES.served, NOW)
+    second = renewed(first, (*NAMES.served, "::1"), NOW)
+    assert second.authority == first.authority
+    assert second.certificate != first.certificate
+
+
+def test_a_bundle_that_kueue_has_made_is_used() -> None:
+    """Its keys are RSA, its certificate is for the one name."""
+    keys = [rsa.generate_private_key(public_exponent=65537, key_size=2048) for _ in range(2)]
+    subject = certmaking.named("kueue-ca")
+    life = (moment(NOW) - timedelta(hours=1), moment(NOW) + timedelta(days=3652))
+
+    def made(key: rsa.RSAPrivateKey, name: x509.Name, extension: x509.ExtensionType) -> bytes:
+        builder = x509.CertificateBuilder(subject, name, key.public_key(), 7, *life)
+        return builder.add_extension(extension, critical=True).sign(keys[0], hashes.SHA256()).public_bytes(Encoding.PEM)
+
+    def written(key: rsa.RSAPrivateKey) -> bytes:
+        return key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
+
+    host = NAMES.served[0]
+    alternatives = x509.SubjectAlternativeName([x509.DNSName(host)])
+    bundle = Bundle(
+        authority=made(keys[0], subject, x509.BasicConstraints(ca=True, path_length=None)),
+        authority_key=written(keys[0]),
+        certificate=made(keys[1], certmaking.named(host), alternatives),
+        key=written(keys[1]),
+    )
+    assert renewed(bundle, (host,), NOW) == bundle
+    more = renewed(bundle, NAMES.served, NOW)
+    assert more.authority == bundle.authority
+    assert renewed(more, NAMES.served, NOW) == more
+
+
+@pytest.mark.parametrize(
+    "there",
+    [
+        pytest.param(None, id="no Secret"),
+        pytest.param(secret(), id="an empty Secret"),
+        pytest.param(secret(**{"ca.crt": "???", "ca.key": "", "tls.crt": "", "tls.key": ""}), id="no base64"),
+        pytest.param(secret(**dict.fromkeys(("ca.crt", "ca.key", "tls.crt", "tls.key"), "eA==")), id="no certificates"),
+        pytest.param({**secret(), "data": None}, id="no entries"),
+    ],
+)
+def test_a_bundle_is_made_where_there_is_none(there: Tree | None) -> None:
+    shelf, clock = installed(), HandClock()
+    del shelf.objects[str(SECRETS), "kueue-system", "kueue-webhook-server-cert"]
+    if there is not None:
+        shelf.put(SECRETS, there, "kueue-system")
+
+    async def story() -> None:
+        certificates = own(shelf, clock)
+        assert await certificates.once()
+        assert certificates.ready.is_set()
+        assert certificates.trouble == ""
+        assert certificates.used == bundle_on(shelf)
+
+    asyncio.run(story())
+    kept = shelf.objects[str(SECRETS), "kueue-system", "kueue-webhook-server-cert"]
+    assert kept["metadata"].get("labels") == (None if there is None else {"app": "kueue"})
+
+
+def test_entries_of_others_stay_in_the_secret() -> None:
+    shelf = installed()
+    shelf.put(SECRETS, secret(other="eA=="), "kueue-system")
+    asyncio.run(own(shelf, HandClock()).once())
+    assert shelf.objects[str(SECRETS), "kueue-system", "kueue-webhook-server-cert"]["data"]["other"] == "eA=="
+
+
+def test_replicas_that_start_together_agree_on_one_bundle() -> None:
+    shelf, clock = installed(), HandClock()
+
+    async def story() -> None:
+        replicas = [own(shelf, clock) for _ in range(3)]
+        assert await asyncio.gather(*(one.once() for one in replicas)) == [True] * 3
+        assert {one.used for one in replicas} == {bundle_on(shelf)}
+
+    asyncio.run(story())
+    assert len([what for what in shelf.log if what.startswith("replace")]) == 3, "each tried to be the first"
+
+
+def test_a_bundle_that_another_replica_has_just_written_is_taken() -> None:
+    shelf, clock = installed(), HandClock()
+    theirs = renewed(None, NAMES.served, NOW)
+
+    def faster(what: str) -> None:
+        if what.startswith("replace"):
+            shelf.before = lambda what: None
+            shelf.put(SECRETS, stored(theirs), "kueue-system")
+
+    async def story() -> None:
+        certificates = own(shelf, clock)
+        shelf.before = faster
+        await certificates.once()
+        assert certificates.used == theirs
+
+    asyncio.run(story())
+    assert bundle_on(shelf) == theirs
+
+
+def test_a_secret_that_keeps_changing_is_given_up_with_words() -> None:
+    shelf, clock = installed(), HandClock()
+
+    def always(what: str) -> None:
+        if what.startswith("replace"):
+            shelf.put(SECRETS, secret(), "kueue-system")
+
+    shelf.before = always
+
+    async def story() -> None:
+        certificates = own(shelf, clock)
+        assert not await certificates.once()
+        assert "keeps changing" in certificates.trouble
+        assert not certificates.ready.is_set()
+
+    asyncio.run(story())
+
+
+def test_a_second_round_writes_nothing() -> None:
+    shelf, clock = installed(), HandClock()
+
+    async def story() -> None:
+        certificates = own(shelf, clock)
+        assert await certificates.once()
+        shelf.log.clear()
+        assert await certificates.once()
+        assert await own(shelf, clock).once(), "another replica"
+
+    asyncio.run(story())
+    assert {what.split()[0] for what in shelf.log} == {"get"}
+
+
+def test_the_certificate_changes_while_we_serve() -> None:
+    shelf, clock = installed(), HandClock()
+
+    async def story() -> None:
+        certificates = own(shelf, clock)
+        await certificates.once()
+        trusted = bundle_on(shelf).authority
+        first = await shown(certificates.context, trusted, clock.now())
+        clock.pass_days(300)
+        await certificates.once()
+        second = await shown(certificates.context, trusted, clock.now())
+        assert first != second
+
+    asyncio.run(story())
+
+
+def test_a_certificate_that_another_replica_renewed_is_shown_here_too() -> None:
+    shelf, clock = installed(), HandClock()
+
+    async def story() -> None:
+        first, second = own(shelf, clock), own(shelf, clock)
+        await first.once()
+        await second.once()
+        clock.pass_days(300)
+        await second.once()
+        writes = len([what for what in shelf.log if what.startswith("replace")])
+        await first.once()
+        assert len([what for what in shelf.log if what.startswith("replace")]) == writes
+        assert first.used == second.used == bundle_on(shelf)
+
+    asyncio.run(story())
+
+
+def test_everybody_who_asks_us_is_told_whom_to_trust() -> None:
+    shelf, clock = installed(), HandClock()
+    asyncio.run(own(shelf, clock).once())
+    trusted = base64.b64encode(bundle_on(shelf).authority).decode()
+    for resource, name in ((MUTATING_WEBHOOKS, MUTATING), (VALIDATING_WEBHOOKS, VALIDATING)):
+        for webhook in shelf.objects[str(resource), "", name]["webhooks"]:
+            assert webhook["clientConfig"] == {"service": OURS, "caBundle": trusted}
+    for name in CONVERTED:
+        conversion = shelf.objects[str(CRDS), "", name]["spec"]["conversion"]
+        assert conversion["webhook"]["clientConfig"] == {"service": OURS, "caBundle": trusted}
+
+
+def test_only_ours_are_told() -> None:
+    shelf, clock = installed(), HandClock()
+    theirs = {"service": {"namespace": "other", "name": "webhook"}, "caBundle": "eA=="}
+    local = {"url": "https://127.0.0.1:9443/mutate-batch-v1-job"}
+    shelf.put(MUTATING_WEBHOOKS, hooks(MUTATING, theirs, local))
+    shelf.put(CRDS, definition(CONVERTED[0], "None"))
+    shelf.put(CRDS, definition(CONVERTED[1], service=theirs["service"], caBundle="eA=="))
+    before = {name: shelf.objects[str(CRDS), "", name] for name in CONVERTED[:2]}
+    assert asyncio.run(own(shelf, clock).once())
+    trusted = base64.b64encode(bundle_on(shelf).authority).decode()
+    found = [one["clientConfig"] for one in shelf.objects[str(MUTATING_WEBHOOKS), "", MUTATING]["webhooks"]]
+    assert found == [theirs, {**local, "caBundle": trusted}]
+    assert before == {name: shelf.objects[str(CRDS), "", name] for name in CONVERTED[:2]}
+
+
+def test_what_is_not_installed_yet_is_told_when_it_comes(caplog: pytest.LogCaptureFixture) -> None:
+    shelf, clock = Shelf(), HandClock()
+
+    async def story() -> None:
+        certificates = own(shelf, clock)
+        with caplog.at_level(logging.INFO):
+            assert not await certificates.once()
+            assert not await certificates.once()
+        assert certificates.ready.is_set(), "the absence of a webhook configuration keeps nobody from serving"
+        for key, held in installed().objects.items():
+            shelf.objects.setdefault(key, held)
+        assert await certificates.once()
+
+    asyncio.run(story())
+    said = [record.getMessage() for record in caplog.records]
+    assert len([one for one in said if "does not exist" in one]) == 2 + len(CONVERTED), "said once of each"
+
+
+def test_a_configuration_that_changed_in_between_is_told_later() -> None:
+    shelf, clock = installed(), HandClock()
+
+    def swapped(what: str) -> None:
+        if what == f"patch mutatingwebhookconfigurations.admissionregistration.k8s.io {MUTATING}":
+            shelf.before = lambda what: None
+            shelf.objects[str(MUTATING_WEBHOOKS), "", MUTATING]["webhooks"].reverse()
+
+    shelf.before = swapped
+
+    async def story() -> None:
+        certificates = own(shelf, clock)
+        assert not await certificates.once()
+        assert "caBundle" not in shelf.objects[str(MUTATING_WEBHOOKS), "", MUTATING]["webhooks"][0]["clientConfig"]
+        assert await certificates.once()
+        assert "caBundle" in shelf.objects[str(MUTATING_WEBHOOKS), "", MUTATING]["webhooks"][0]["clientConfig"]
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(DeniedError("get secrets", 403, "Forbidden", "may not get secrets"), id="denied"),
+        pytest.param(UnansweredError("get secrets", 0, "", "no route to the server"), id="unreachable"),
+        pytest.param(RejectedError("get secrets", 400, "BadRequest", "no"), id="rejected"),
+        pytest.param(ZeroDivisionError("a bug"), id="a bug of ours"),
+    ],
+)
+def test_no_answer_is_reported_and_asked_for_again(error: Exception) -> None:
+    shelf, clock = installed(), HandClock()
+
+    def broken(what: str) -> None:
+        if "secrets" in what:
+            raise error
+
+    async def story() -> None:
+        certificates = own(shelf, clock)
+        shelf.before = broken
+        task = asyncio.create_task(certificates.run())
+        while not certificates.trouble or certificates.trouble == "the certificate is not made yet":
+            await asyncio.sleep(0)
+        assert not certificates.ready.is_set()
+        shelf.before = lambda what: None
+        await asyncio.wait_for(certificates.ready.wait(), 5)
+        task.cancel()
+
+    asyncio.run(story())
+
+
+def test_a_failure_grows_rarer_and_a_settled_state_is_looked_at_each_minute() -> None:
+    shelf, clock = Shelf(), HandClock()
+    start = clock.seconds
+    looks: list[int] = []
+
+    def look(what: str) -> None:
+        if what.startswith("get secrets"):
+            looks.append(clock.seconds - start)
+
+    async def story() -> None:
+        certificates = own(shelf, clock)
+        shelf.before = look
+        task = asyncio.create_task(certificates.run())
+        while len(looks) < 9:
+            await asyncio.sleep(0)
+        task.cancel()
+
+    asyncio.run(story())
+    assert looks == [0, 1, 3, 7, 15, 31, 63, 123, 183]
+
+
+def test_no_key_is_ever_logged(caplog: pytest.LogCaptureFixture) -> None:
+    shelf, clock = installed(), HandClock()
+    with caplog.at_level(logging.DEBUG):
+        asyncio.run(own(shelf, clock).once())
+    secret_part = base64.b64encode(bundle_on(shelf).key).decode()[60:90]
+    said = "\n".join(map(str, caplog.records)) + caplog.text
+    assert caplog.records
+    assert "PRIVATE" not in said
+    assert secret_part not in said
+
+
+def given(folder: Path, bundle: Bundle) -> None:
+    (folder / "tls.crt").write_bytes(bundle.certificate)
+    (folder / "tls.key").write_bytes(bundle.key)
+
+
+def test_given_files_are_served_and_read_again_when_they_change(tmp_path: Path) -> None:
+    first, second = (renewed(None, NAMES.served, NOW) for _ in range(2))
+
+    async def story() -> None:
+        certificates = GivenCertificates(tmp_path, HandClock(), server_context())
+        certificates.once()
+        assert not certificates.ready.is_set()
+        assert "webhook.certDir" in certificates.trouble
+        given(tmp_path, first)
+        certificates.once()
+        assert certificates.ready.is_set()
+        assert certificates.trouble == ""
+        await shown(certificates.context, first.authority, NOW)
+        (tmp_path / "tls.key").write_bytes(second.key)
+        certificates.once()
+        assert "cannot be used together" in certificates.trouble
+        await shown(certificates.context, first.authority, NOW)
+        given(tmp_path, second)
+        certificates.once()
+        assert certificates.trouble == ""
+        await shown(certificates.context, second.authority, NOW)
+
+    asyncio.run(story())
+
+
+def test_given_files_are_looked_at_for_ever(tmp_path: Path) -> None:
+    bundle = renewed(None, NAMES.served, NOW)
+
+    async def story() -> None:
+        certificates = GivenCertificates(tmp_path, HandClock(), server_context())
+        task = asyncio.create_task(certificates.run())
+        await asyncio.sleep(0)
+        given(tmp_path, bundle)
+        await asyncio.wait_for(certificates.ready.wait(), 5)
+        task.cancel()
+
+    asyncio.run(story())
+
+
+Change = Callable[[Bundle], Bundle]
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        pytest.param(lambda b: Bundle(b.authority, b.authority_key, b.certificate, b.authority_key), id="another key"),
+        pytest.param(lambda b: Bundle(b.certificate, b.key, b.certificate, b.key), id="no authority"),
+        pytest.param(
+            lambda b: Bundle(b.authority, b.authority_key, *leaf(renewed(None, NAMES.served, NOW))), id="not its own"
+        ),
+        pytest.param(lambda b: Bundle(b"x", b.authority_key, b.certificate, b.key), id="an unreadable authority"),
+        pytest.param(lambda b: Bundle(b.authority, b"x", b.certificate, b.key), id="an unreadable key"),
+    ],
+)
+def test_a_bundle_that_does_not_hold_together_is_replaced(spoil: Change) -> None:
+    wrong = spoil(renewed(None, NAMES.served, NOW))
+    right = renewed(wrong, NAMES.served, NOW)
+    assert right != wrong
+    assert renewed(right, NAMES.served, NOW) == right
+
+
+def leaf(bundle: Bundle) -> tuple[bytes, bytes]:
+    return bundle.certificate, bundle.key
+
+
+def test_a_bundle_that_openssl_cannot_use_is_reported() -> None:
+    async def story() -> None:
+        certificates = own(installed(), HandClock())
+        with pytest.raises(TlsError):
+            certificates.show(Bundle(b"", b"", b"x", b"y"))
+
+    asyncio.run(story())
