@@ -70,11 +70,15 @@ class Manager:
         self.configuration = configuration
         self.clock = clock
         self.reading = HttpKube(plan.connection, clock)
-        qps = configuration.client_connection.qps
-        self.writing = HttpKube(
-            plan.connection, clock, qps=qps if qps > 0 else None, burst=configuration.client_connection.burst
-        )
         self.leadership = self.candidacy()
+        pressure = configuration.client_connection
+        self.writing = HttpKube(
+            plan.connection,
+            clock,
+            qps=pressure.qps if pressure.qps > 0 else None,
+            burst=pressure.burst,
+            may_write=lambda: self.leadership.leading,
+        )
         self.cluster = Cluster(
             Fenced(self.writing, self.leadership),
             self.reading,

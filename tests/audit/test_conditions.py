@@ -138,6 +138,13 @@ def test_a_reservation_ends_what_was_before(conditions: list[Tree], says: str) -
     assert told.found == [f"reservation: Workload ns/a: {says}"]
 
 
+def test_a_workload_may_be_evicted_again_in_the_write_that_gives_it_quota() -> None:
+    told = tale()
+    told.workload("a", "q", 1, *evicted(), status=counted(1))
+    told.reserve("a", "q", 1, *evicted(), status=counted(2))
+    assert told.found == []
+
+
 @pytest.mark.parametrize(
     ("closed", "says"),
     [

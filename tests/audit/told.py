@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from pykueue.audit.auditor import Auditor
+from pykueue.audit.reruns import TRACKED
 from pykueue.audit.views import Event, EventType, read
 from pykueue.audit.world import Finding, Settings
 from pykueue.base.units import MICROS, Instant, format_instant
@@ -166,7 +167,13 @@ class Tale:
 
     def pod(self, name: str, job: str, phase: str = "Pending", **metadata: Any) -> list[Finding]:
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": job, "uid": f"uid-Job-{job}", "controller": True}
-        return self.tell("Pod", "ns", name, metadata={"ownerReferences": [owner], **metadata}, status={"phase": phase})
+        return self.tell(
+            "Pod",
+            "ns",
+            name,
+            metadata={"ownerReferences": [owner], "finalizers": [TRACKED], **metadata},
+            status={"phase": phase},
+        )
 
 
 def evicted(reason: str = "Preempted", by: str = "uid-Workload-b") -> list[Tree]:

@@ -1,6 +1,7 @@
 """What does the cluster get over HTTP? Real servers on free ports, real TLS, and a client that trusts our authority."""
 
 import asyncio
+import io
 import json
 import socket
 import ssl
@@ -117,7 +118,8 @@ def test_a_webhook_takes_objects_of_many_megabytes() -> None:
             tree = job()
             tree["metadata"]["annotations"] = {"note": "\u0085" * 2_000_000}
             url = f"https://localhost:{setup.endpoints.webhook_port}/validate-batch-v1-job"
-            async with setup.client.post(url, json=review(tree)) as answer:
+            body = io.BytesIO(json.dumps(review(tree)).encode())
+            async with setup.client.post(url, data=body) as answer:
                 assert (await answer.json())["response"]["allowed"] is True
 
     asyncio.run(story())

@@ -1,7 +1,6 @@
 """Who watches during a crash run? The auditor, on a thread of its own, with a history on disk and a few counts."""
 
 import asyncio
-import contextlib
 import gzip
 import threading
 from collections import Counter
@@ -64,8 +63,7 @@ class Watchman:
         self.auditor.rules = (*self.auditor.rules, self.tally)
         self.found = found
         self.clock = SystemClock()
-        self.closing = contextlib.ExitStack()
-        self.file = self.closing.enter_context(gzip.open(history, "ab", compresslevel=1))
+        self.file = gzip.GzipFile(history, "ab", compresslevel=1)
         self.server = Server.of(str(kubeconfig))
         self.follower: Follower | None = None
         self.loop = asyncio.new_event_loop()
@@ -83,7 +81,7 @@ class Watchman:
     def __exit__(self, *_error: object) -> None:
         self.loop.call_soon_threadsafe(self.cancel)
         self.thread.join()
-        self.closing.close()
+        self.file.close()
 
     def cancel(self) -> None:
         for task in asyncio.all_tasks(self.loop):

@@ -117,7 +117,7 @@ def workload_tree(
 ) -> Tree:
     admission: Tree = {}
     if any(one["type"] == "QuotaReserved" and one["status"] == "True" for one in conditions):
-        assignment = {"name": "main", "count": count, "flavors": {"cpu": "spot"}, **(given or {})}
+        assignment: Tree = {"name": "main", "count": count, "flavors": {"cpu": "spot"}, **(given or {})}
         admission = {"admission": {"clusterQueue": "shared", "podSetAssignments": [assignment]}}
     reference: Tree = {
         "apiVersion": "batch/v1",
@@ -138,7 +138,7 @@ def workload_tree(
             "generation": 2,
             "creationTimestamp": THEN,
             "labels": {"kueue.x-k8s.io/job-uid": "u-1"},
-            "finalizers": [FINALIZER] if finalizers is None else finalizers,
+            "finalizers": [FINALIZER] if finalizers is None else [*finalizers],
             "ownerReferences": [reference] if owner else [],
             **(metadata or {}),
         },

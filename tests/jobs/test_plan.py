@@ -425,7 +425,7 @@ def test_a_finished_workload_is_remembered_without_its_pods_and_stays_that_of_it
 
 def test_an_admitted_job_starts_with_one_patch() -> None:
     assert plan(seen(job(), workload(RESERVED, ADMITTED)), NOW) == (
-        PatchJob({"spec": {"suspend": False, "template": GIVEN}}, notice=STARTED),
+        PatchJob({"spec": {"suspend": False, "template": GIVEN}}, notice=STARTED, last=True),
     )
 
 
@@ -438,7 +438,7 @@ def test_a_start_takes_what_the_status_must_learn_along() -> None:
 def test_an_admitted_job_that_its_user_suspends_is_started_again() -> None:
     one = running(suspend=True)
     assert plan(seen(one, workload(RESERVED, ADMITTED)), NOW) == (
-        PatchJob({"spec": {"suspend": False}}, notice=STARTED),
+        PatchJob({"spec": {"suspend": False}}, notice=STARTED, last=True),
     )
 
 
@@ -531,44 +531,67 @@ def test_a_running_job_is_stopped_when(one: JobView, known: object, does: tuple[
 EVICTED = workload(RESERVED, ADMITTED, evicted())
 
 
-def test_an_evicted_job_stops_step_by_step_and_says_so_when_its_pods_are_gone() -> None:
-    held = {"suspend": True, "annotations": {STOPPING: "true"}}
-    assert plan(seen(running(**held), EVICTED), NOW) == (PatchJob({"status": {"startTime": None}}, status=True),)
-    assert plan(seen(running(**held, status={"active": 3}), EVICTED), NOW) == (
-        PatchJob(
-            {
-                "metadata": {"annotations": {STOPPING: None}},
-                "spec": {
-                    "template": {
-                        "metadata": {
-                            "labels": {
-                                "kueue.x-k8s.io/podset": None,
-                                "kueue.x-k8s.io/local-queue-name": None,
-                                "kueue.x-k8s.io/cluster-queue-name": None,
-                            },
-                            "annotations": {"kueue.x-k8s.io/workload": None},
-                        },
-                        "spec": {"nodeSelector": {"pool": None}, "tolerations": None},
-                    }
-                },
-            }
-        ),
-    )
+RESTORED: Tree = {
+    "template": {
+        "metadata": {
+            "labels": {
+                "kueue.x-k8s.io/podset": None,
+                "kueue.x-k8s.io/local-queue-name": None,
+                "kueue.x-k8s.io/cluster-queue-name": None,
+            },
+            "annotations": {"kueue.x-k8s.io/workload": None},
+        },
+        "spec": {"nodeSelector": {"pool": None}, "tolerations": None},
+    }
+}
+HELD = {"suspend": True, "annotations": {STOPPING: "true"}}
+RESTORE = PatchJob({"metadata": {"annotations": {STOPPING: None}}, "spec": RESTORED}, last=True)
+
+
+def test_an_evicted_job_is_restored_when_its_pods_are_gone_and_then_says_so() -> None:
+    assert plan(seen(running(**HELD), EVICTED), NOW) == ()
+    assert plan(seen(running(**HELD, status={}), EVICTED), NOW) == (RESTORE, Stopped(EVICTED))
     assert plan(seen(job(status={"active": 3}), EVICTED), NOW) == ()
     assert plan(seen(job(), EVICTED), NOW) == (Stopped(EVICTED),)
     assert plan(seen(job(), workload(evicted())), NOW) == ()
 
 
+def test_before_kubernetes_1_36_the_start_time_goes_first() -> None:
+    one = running(**HELD, status={"startTime": "2026-01-01T11:30:00Z"})
+    assert plan(seen(one, EVICTED), NOW) == (PatchJob({"status": {"startTime": None}}, status=True),)
+
+
+def test_a_stop_that_was_begun_is_ended_though_the_quota_is_gone() -> None:
+    assert plan(seen(running(**HELD, status={}), workload(evicted())), NOW) == (RESTORE,)
+
+
+def test_the_template_of_a_job_that_its_user_edits_while_it_waits_is_left_alone() -> None:
+    edited: Tree = {**TEMPLATE, "metadata": {"labels": {"app": "mine"}}}
+    assert plan(seen(job(template=edited), workload(evicted())), NOW) == ()
+
+
 def test_a_job_that_was_admitted_while_it_stopped_ends_its_stop_before_it_starts() -> None:
     one = job(annotations={STOPPING: "true"})
     assert plan(seen(one, workload(RESERVED, ADMITTED)), NOW) == (
-        PatchJob({"metadata": {"annotations": {STOPPING: None}}}),
+        PatchJob({"metadata": {"annotations": {STOPPING: None}}}, last=True),
     )
 
 
 def test_a_job_that_its_user_suspended_is_restored_all_the_same() -> None:
-    found = plan(seen(running(suspend=True), EVICTED), NOW)
-    assert found == (PatchJob({"metadata": {"annotations": {STOPPING: "true"}}}),)
+    assert plan(seen(running(suspend=True), EVICTED), NOW) == ()
+    found = plan(seen(running(suspend=True, status={}), EVICTED), NOW)
+    assert found == (PatchJob({"spec": RESTORED}, last=True), Stopped(EVICTED))
+
+
+def test_a_job_that_must_change_waits_for_its_pods_before_it_starts() -> None:
+    assert plan(seen(job(status={"active": 1}), workload(RESERVED, ADMITTED)), NOW) == ()
+
+
+def test_the_finalizer_of_a_deleted_workload_stays_until_its_job_is_restored() -> None:
+    going = workload(RESERVED, ADMITTED, metadata={"deletionTimestamp": "2026-01-01T11:59:00Z"})
+    assert plan(seen(running(**HELD), going), NOW) == ()
+    assert plan(seen(running(suspend=True), going), NOW) == ()
+    assert plan(seen(running(**HELD, status={}), going), NOW) == (RESTORE,)
 
 
 def test_the_finalizer_of_a_deleted_workload_goes_when_its_job_is_stopped() -> None:

@@ -109,7 +109,9 @@ def test_an_object_is_made_read_changed_and_deleted() -> None:
 def test_an_apply_names_its_manager_and_takes_fields_over() -> None:
     async def test(api: TinyApi, kube: HttpKube) -> None:
         await api.put("things", thing("a"))
-        await kube.patch(THINGS, "a", b"{}", "default", how=Patch.APPLY, subresource="status", manager="kueue-admission")
+        await kube.patch(
+            THINGS, "a", b"{}", "default", how=Patch.APPLY, subresource="status", manager="kueue-admission"
+        )
         assert api.log == [("PATCH", f"{AT}/a/status?fieldManager=kueue-admission&force=true")]
         assert api.headers[0]["Content-Type"] == "application/apply-patch+yaml"
 

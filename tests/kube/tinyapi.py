@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import json
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 from aiohttp import web
@@ -243,3 +244,25 @@ def merged(tree: Tree, patch: Tree) -> Tree:
         else:
             result[key] = value
     return result
+
+
+@contextlib.contextmanager
+def in_background() -> Iterator[TinyApi]:
+    """A server on a thread of its own, so that it answers while the test's own loop is blocked."""
+    api = TinyApi()
+    started, ends = threading.Event(), threading.Event()
+
+    async def serve() -> None:
+        async with api.serve():
+            started.set()
+            while not ends.is_set():
+                await asyncio.sleep(0.01)
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
+    thread.start()
+    assert started.wait(10)
+    try:
+        yield api
+    finally:
+        ends.set()
+        thread.join(10)

@@ -2,8 +2,8 @@
 
 Fields, limits and descriptions come from the annotations (`schema`), cross-field rules from `rules`, names and columns
 from `kinds`. `crds_older` tells how v1beta1 looks beside that. Every write of a Workload pays for what its schema
-says, so three things are left out on purpose, with the figures in ADR 0009: the shape of pod templates, the keys of
-lists that have one writer, and the rules that only a misbehaving manager could break.
+says, so two things are left out on purpose, with the figures in ADR 0009: the shape of pod templates, and the keys of
+lists that have one writer.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,6 +22,8 @@ from pykueue.api.schema import Node, Property, node_of
 CONVERTED: Final = ("LocalQueue", "ClusterQueue", "Cohort", "Workload", "MultiKueueCluster")
 """Kinds whose versions differ in more than their names, so that a webhook has to convert them."""
 ONE_WRITER: Final[Mapping[str, tuple[str, ...]]] = {
+    "ClusterQueue": ("status.flavorsReservation", "status.flavorsUsage"),
+    "LocalQueue": ("status.flavorsReservation", "status.flavorsUsage"),
     "Workload": (
         "spec.podSets",
         "status.admission.podSetAssignments",
@@ -103,8 +105,7 @@ def openapi(kind: Kind, name: str) -> Tree:
     cast("Tree", schema["properties"])["metadata"] = SERVERS_OWN
     for path in ONE_WRITER.get(kind.kind, ()):
         for found in at(schema, path):
-            found.pop("x-kubernetes-list-map-keys", None)
-            found["x-kubernetes-list-type"] = "atomic"
+            make_atomic(found, judged=path.startswith("spec."))
     if name == "v1beta1":
         schema = as_v1beta1(kind.kind, schema)
     for rule in rules_of(kind.kind, version=name, surface="CEL"):
@@ -112,6 +113,17 @@ def openapi(kind: Kind, name: str) -> Tree:
             said = cast("list[Json]", found.setdefault("x-kubernetes-validations", []))
             said.append({"rule": rule.cel, "message": rule.message})
     return schema
+
+
+def make_atomic(listed: Tree, *, judged: bool) -> None:
+    """Has a list owned as a whole; where people write it, a rule keeps its keys apart in place of the server."""
+    keys = cast("list[str]", listed.pop("x-kubernetes-list-map-keys"))
+    listed["x-kubernetes-list-type"] = "atomic"
+    if judged:
+        same = " && ".join(f"a.{key} == b.{key}" for key in keys)
+        listed["x-kubernetes-validations"] = [
+            {"rule": f"self.all(a, self.exists_one(b, {same}))", "message": f"{' and '.join(keys)} must be unique"}
+        ]
 
 
 def rendered(node: Node) -> Tree:

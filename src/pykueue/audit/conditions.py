@@ -61,7 +61,7 @@ class Conditions:
         if holds(new, "Finished") and not (old is not None and holds(old, "Finished")):
             yield from (change.found("finish", about, says) for says in finish(new, world))
         if holds(new, "QuotaReserved") and not (old is not None and holds(old, "QuotaReserved")):
-            yield from (change.found(RESERVATION, about, says) for says in self.reserved(change.at, new, world))
+            yield from (change.found(RESERVATION, about, says) for says in self.reserved(change.at, old, new, world))
         if holds(new, "Admitted") and not (old is not None and holds(old, "Admitted")):
             unready = [check.name for check in new.status.admission_checks if check.state != "Ready"]
             if unready:
@@ -93,13 +93,14 @@ class Conditions:
         elif found.group(1) not in self.uids:
             yield f"was preempted for the workload with UID {found.group(1)}, which never was"
 
-    def reserved(self, at: Instant, new: Workload, world: World) -> Iterator[str]:
+    def reserved(self, at: Instant, old: Workload | None, new: Workload, world: World) -> Iterator[str]:
         """What is wrong with a reservation that was just made."""
         if not new.spec.active:
             yield "got quota though it is not active"
         if holds(new, "Finished"):
             yield "got quota though it is finished"
-        if holds(new, "Evicted"):
+        # One that is evicted again at once may show both in one write; then the eviction is counted.
+        if holds(new, "Evicted") and evictions(new) <= (evictions(old) if old is not None else 0):
             yield "got quota and still counts as evicted"
         state = new.status.requeue_state
         if state is not None and state.requeue_at and parse_instant(state.requeue_at) > at + CLOCK_MICROS:

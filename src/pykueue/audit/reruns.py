@@ -10,6 +10,7 @@ from pykueue.audit.world import Change, Finding, World
 from pykueue.base.units import Instant
 
 RULE: Final = "rerun"
+TRACKED: Final = "batch.kubernetes.io/job-tracking"
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
 
 
@@ -44,8 +45,8 @@ class Reruns:
         if job is None or not queued(job) or pod.status.phase != "Succeeded":
             return
         mine = self.succeeded.setdefault(job.metadata.uid or "", {})
-        # A pod on its way out may still succeed beside the one that took its place: no fault of the manager's.
-        if uid in mine or pod.metadata.deletion_timestamp is not None:
+        # The Job controller lets go of a pod before it deletes it; what becomes of the pod then counts for nothing.
+        if uid in mine or TRACKED not in pod.metadata.finalizers:
             return
         index = pod.metadata.annotations.get(INDEX, "")
         again = index and index in mine.values()

@@ -23,6 +23,7 @@ from pykueue.controllers.events import Recorder
 from pykueue.controllers.writes import Writes
 from pykueue.engine.model import Options
 from pykueue.jobs.batch import JobView, read_job
+from pykueue.jobs.plan import FAILED_TO_START
 from pykueue.kube.informer import Informer
 from pykueue.kube.port import (
     ADMISSION_CHECKS,
@@ -155,6 +156,10 @@ class Cluster:
 
 def without_what_is_over(seen: Workload) -> Workload:
     """A finished Workload without its pod templates, which nobody reads any more; they are most of its size."""
-    if not any(c.type == WorkloadCondition.FINISHED and c.status == "True" for c in seen.status.conditions):
-        return seen
-    return msgspec.structs.replace(seen, spec=msgspec.structs.replace(seen.spec, pod_sets=()))
+    for condition in seen.status.conditions:
+        if condition.type == WorkloadCondition.FINISHED and condition.status == "True":
+            # A job that could not start may be edited, and then differs from what its Workload says.
+            if condition.reason == FAILED_TO_START:
+                return seen
+            return msgspec.structs.replace(seen, spec=msgspec.structs.replace(seen.spec, pod_sets=()))
+    return seen

@@ -32,7 +32,7 @@ BODY_BYTES_MAX: Final = 128 * 1024 * 1024
 """A list that is converted comes in one piece."""
 IDLE_SECONDS: Final = 600
 """Longer than the API server keeps an idle connection, so that we never close one that is about to be used."""
-GRACE_SECONDS: Final = 0.4
+GRACE_SECONDS: Final = 0.3
 """What a request in flight gets to end in when we stop."""
 BACKLOG: Final = 512
 

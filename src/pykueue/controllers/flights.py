@@ -39,7 +39,7 @@ AT_ONCE: Final = 32
 """Writes at a time; more would only wait in the server."""
 REBASES: Final = 5
 """How often a write is tried anew when others keep changing its Workload."""
-READ_BACK_AFTER: Final = MICROS // 5
+PAUSE: Final = MICROS // 5
 SHUN_BASE: Final = MICROS
 SHUN_MAX: Final = 300 * MICROS
 DOUBLINGS_MAX: Final = 20
@@ -61,6 +61,9 @@ class Ground(Protocol):
 
     def see(self, key: str, seen: Workload) -> None:
         """Tell the engine what a Workload is like."""
+
+    def keep_back(self, wait: Wait) -> None:
+        """Say later why a workload waits."""
 
     def level(self, key: str, seen: Workload) -> model.Workload:
         """A Workload as the engine is to see it."""
@@ -183,17 +186,20 @@ class Flights:
         """Write until nothing is left to be said of a Workload."""
         ground = self.ground
         try:
+            batch = flight.batch()
             while True:
-                batch = flight.batch()
-                if not batch and key not in ground.unsaid:
-                    break
                 try:
                     stored = await self.write(key, flight, batch)
                 except BaseException:
                     self.answer(batch, stored=False)
                     raise
                 self.answer(batch, stored=stored)
-                if not stored:
+                batch = flight.batch() if stored else []
+                if all(isinstance(errand.decision, Wait) for errand in batch):
+                    # Why it waits can be told later, when more is known.
+                    for errand in batch:
+                        assert isinstance(errand.decision, Wait), "as just found"
+                        ground.keep_back(errand.decision)
                     break
         except Exception as error:
             LOG.exception("what was decided could not be written", extra={"object": key})
@@ -240,6 +246,8 @@ class Flights:
                     return False
                 continue
             except (NotFoundError, NotLeadingError):
+                # The fact that goes with it, that it is gone or that we lead no more, is about to be told.
+                await self.pause()
                 return False
             except KubeError as error:
                 LOG.error("refused: %s", error, extra={"object": key})
@@ -250,7 +258,13 @@ class Flights:
             flight.base = scribe.level
             return True
         LOG.warning("others keep changing this Workload; what was decided is decided anew", extra={"object": key})
+        await self.pause()
         return False
+
+    async def pause(self) -> None:
+        """Wait a moment, so that nothing is tried again and again at full speed."""
+        clock = self.ground.cluster.clock
+        await clock.sleep_until(Instant(clock.now() + PAUSE))
 
     async def send(self, key: str, seen: Workload, steps: list[Step]) -> Workload:
         """The Workload once these steps are stored; a step without an answer is read back."""
@@ -282,7 +296,7 @@ class Flights:
             try:
                 return cluster.workloads.learn(await cluster.kube.get(WORKLOADS, name, namespace))
             except UnansweredError:
-                await cluster.clock.sleep_until(Instant(cluster.clock.now() + READ_BACK_AFTER))
+                await self.pause()
 
     async def rebase(self, key: str, flight: Flight) -> bool:
         """Read the Workload that someone else has changed; whether our decisions still stand on it."""

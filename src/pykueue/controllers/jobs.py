@@ -60,8 +60,8 @@ CLASSES_SECONDS: Final = 5.0
 """How long the priority classes are waited for at the beginning."""
 NEWS_SECONDS: Final = 1.0
 """When to look again if an informer was behind, in case it stays behind."""
-REJECTED_SECONDS: Final = 60.0
-"""When to try again what the server judged wrong."""
+REJECTED_SECONDS: Final = 10.0
+"""When to try again what the server judged wrong, unless something changes before."""
 
 Stop: TypeAlias = Callable[[str], None]
 
@@ -216,9 +216,9 @@ class Reconciler:
             try:
                 await self.carry_out(key, seen, action)
             except RejectedError as error:
-                self.complain(seen, error)
-                again = min(again or REJECTED_SECONDS, REJECTED_SECONDS)
-                break
+                # What the server will not have now it may have later, as when a pod comes back to life on its way out.
+                LOG.warning("%s: %s: %s", self.controller.name, key, error.args[0], extra={"object": key})
+                return REJECTED_SECONDS
             if isinstance(action, LookAgain):
                 again = action.seconds
         return again
@@ -451,13 +451,6 @@ class Reconciler:
             self.told[key] = frozenset(notices)
         elif before:
             del self.told[key]
-
-    def complain(self, seen: Seen, error: RejectedError) -> None:
-        """Say that the server judged something wrong that we wrote for a job."""
-        name = "" if seen.job is None else seen.job.metadata.name
-        where = f"{seen.namespace}/{name}"
-        LOG.warning("%s %s: %s", self.kind.kind, where, error, extra={"object": where})
-        self.say(seen, Notice("Rejected", str(error), warning=True))
 
 
 def guarded(uid: str | None, version: str | None, body: Tree) -> bytes:

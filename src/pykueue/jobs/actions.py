@@ -77,6 +77,8 @@ class PatchJob(Frozen):
     notice: Notice | None = None
     confirm: bool = False
     """Whether to make sure first that no Workload was overlooked: this stops a job that may be running rightly."""
+    last: bool = False
+    """Whether the job is started, or stopped, with it."""
 
 
 class DeleteJob(Frozen):

@@ -13,8 +13,18 @@ from pykueue.api.pods import without_nulls
 from pykueue.api.workload import PodSet
 from pykueue.base.struct import Wire
 from pykueue.base.units import UNLIMITED
-from pykueue.jobs.kind import Outcome, Step
-from pykueue.jobs.podsets import Info, InjectionError, Shape, fill_in, looks, pod_set, put_back, template_tree
+from pykueue.jobs.kind import Outcome, Pause, Step
+from pykueue.jobs.podsets import (
+    Info,
+    InjectionError,
+    Shape,
+    fill_in,
+    filled_in,
+    looks,
+    pod_set,
+    put_back,
+    template_tree,
+)
 
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 KEPT_LABELS: Final = frozenset(
@@ -174,18 +184,31 @@ class BatchJob:
         least = least_pods(job.metadata.annotations) if partial else None
         return (Shape(self.count(job), least, *looks(bytes(job.spec.template))),)
 
-    def start(self, job: JobView, infos: Sequence[Info]) -> Step:
+    def start(self, job: JobView, infos: Sequence[Info]) -> Step | Pause:
         """The next write on the way to its start; raises `InjectionError` when it can never start like that."""
         if len(infos) != 1:
             raise InjectionError(f"invalid podset infos: expecting 1 podset, got {len(infos)}")
         template = fill_in(template_tree(job.spec.template), infos[0])
-        if template and job.status.start_time is not None:
-            # The template of a Job can be changed only while it has no start time.
-            return Step({"status": {"startTime": None}}, status=True)
-        spec: Tree = {"suspend": False, **self.counts(job, infos[0].count)}
+        return self.made_mutable(job, template) or self.started(job, template, infos[0].count)
+
+    def started(self, job: JobView, template: Tree, count: int) -> Step:
+        """The write that starts it, with this change of its template and so many pods."""
+        spec: Tree = {"suspend": False, **self.counts(job, count)}
         if template:
             spec["template"] = template
-        return Step({"spec": spec}, tells=True)
+        return Step({"spec": spec}, tells=True, last=True)
+
+    def made_mutable(self, job: JobView, template: Tree) -> Step | Pause | None:
+        """What must come before a change of its template, if one is wanted; None when nothing must.
+
+        The server lets the template of a suspended Job be changed only when no pod of it is active, and, before
+        Kubernetes 1.36, only when it has no start time; since then the Job controller takes that away by itself.
+        """
+        if not template:
+            return None
+        if self.active(job):
+            return Pause()
+        return Step({"status": {"startTime": None}}, status=True) if job.status.start_time is not None else None
 
     def counts(self, job: JobView, count: int) -> Tree:
         """The merge patch that gives a Job which may start with fewer pods so many."""
@@ -196,32 +219,28 @@ class BatchJob:
             found["completions"] = count
         return found
 
-    def stop(self, job: JobView, pod_sets: Sequence[PodSet] | None) -> Step | None:
+    def stop(self, job: JobView, pod_sets: Sequence[PodSet]) -> Step | Pause | None:
         """The next write on the way to its stop, with its pods as they were before; None when it is stopped.
 
-        First it is held back, then its start time goes, and then its template and counts are restored: only a Job
-        without a start time lets them be changed. An annotation lasts from the first write to the last, so that
-        whoever comes after a crash knows that there is something left to do.
+        First it is held back, and when its pods are gone its template and counts are restored. An annotation lasts
+        from the first write to the last, so that whoever comes after a crash knows that there is something left to
+        do; one that was held back by its user is known by what is still filled in.
         """
-        if not job.spec.suspend or (job.status.start_time is not None and not self.stopping(job)):
-            body: Tree = {"metadata": {"annotations": {Annotation.STOPPING.value: "true"}}}
-            if not job.spec.suspend:
-                body["spec"] = {"suspend": True}
-            return Step(body, tells=not job.spec.suspend)
-        if not self.stopping(job):
+        if not job.spec.suspend:
+            note: Tree = {"annotations": {Annotation.STOPPING.value: "true"}}
+            return Step({"metadata": note, "spec": {"suspend": True}}, tells=True)
+        template: Tree = template_tree(job.spec.template)
+        original = template_tree(pod_sets[0].template) if pod_sets else {}
+        if not self.stopping(job) and not (pod_sets and filled_in(template, original)):
             return None
-        if job.status.start_time is not None:
-            return Step({"status": {"startTime": None}}, status=True)
-        done: Tree = {"metadata": {"annotations": {Annotation.STOPPING.value: None}}}
-        if pod_sets:
-            original = template_tree(pod_sets[0].template)
-            spec = self.counts(job, pod_sets[0].count)
-            template = put_back(template_tree(job.spec.template), original, KEPT_LABELS)
-            if template:
-                spec["template"] = template
-            if spec:
-                done["spec"] = spec
-        return Step(done)
+        restored = put_back(template, original, KEPT_LABELS) if pod_sets else {}
+        spec = self.counts(job, pod_sets[0].count) if pod_sets else {}
+        if restored:
+            spec["template"] = restored
+        body: Tree = {"spec": spec} if spec else {}
+        if self.stopping(job):
+            body["metadata"] = {"annotations": {Annotation.STOPPING.value: None}}
+        return self.made_mutable(job, restored) or Step(body, last=True)
 
     def suspend(self, job: JobView) -> Step | None:
         """The write that holds it back, and no more; None when it is held back."""

@@ -38,6 +38,12 @@ class Step(Frozen):
     """Whether it is the status that is patched."""
     tells: bool = False
     """Whether this is the write that starts or stops the job, rather than one that prepares it or tidies up."""
+    last: bool = False
+    """Whether nothing is left to do after it."""
+
+
+class Pause(Frozen):
+    """Nothing can be written before the job itself has changed."""
 
 
 class JobKind(Protocol[View]):
@@ -77,10 +83,10 @@ class JobKind(Protocol[View]):
     def shapes(self, job: View, *, partial: bool) -> tuple[Shape, ...]:
         """What of its pods tells it from a job that needs another Workload."""
 
-    def start(self, job: View, infos: Sequence[Info]) -> Step:
+    def start(self, job: View, infos: Sequence[Info]) -> Step | Pause:
         """The next write on the way to its start; raises `InjectionError` when it can never start like that."""
 
-    def stop(self, job: View, pod_sets: Sequence[PodSet] | None) -> Step | None:
+    def stop(self, job: View, pod_sets: Sequence[PodSet]) -> Step | Pause | None:
         """The next write on the way to its stop, with its pods as they were before; None when it is stopped."""
 
     def suspend(self, job: View) -> Step | None:

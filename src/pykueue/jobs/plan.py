@@ -26,7 +26,7 @@ from pykueue.jobs.actions import (
     Tell,
     UpdateWorkload,
 )
-from pykueue.jobs.kind import Described, Step
+from pykueue.jobs.kind import Described, Pause, Step
 from pykueue.jobs.match import equivalent
 from pykueue.jobs.podsets import InjectionError, MissingFlavorError, injected
 from pykueue.jobs.seen import Ancestor, Seen, admitted, condition, controller_of, finished, holds_on, key_of, reserved
@@ -129,7 +129,7 @@ def with_prebuilt(seen: Seen, job: Described, name: str, now: Instant) -> Action
             return (Finish(workload, OUT_OF_SYNC, OUT_OF_SYNC_SAYS, finish_notice(workload)),)
     if seen.kind.finished(job) is not None:
         return NOTHING
-    return stopped(seen, job, None, NO_PREBUILT, confirm=True)
+    return stopped(seen, job, None, NO_PREBUILT, confirm=True) or NOTHING
 
 
 def with_own(seen: Seen, job: Described, now: Instant) -> Actions:
@@ -141,7 +141,7 @@ def with_own(seen: Seen, job: Described, now: Instant) -> Actions:
     if match is None and not over and not seen.kind.suspended(job):
         only = extra[0] if len(extra) == 1 else None
         actions = stopped(seen, job, only, NO_WORKLOAD if only is None else NO_MATCH, confirm=True)
-        if actions:
+        if actions is not None:
             return actions
     if match is None and extra and not over and may_be_rewritten(job, extra[0]):
         return rewritten(seen, job, extra[0], extra[1:])
@@ -157,8 +157,10 @@ def settled(seen: Seen, job: Described, workload: Workload, now: Instant) -> Act
     if finished(workload):
         return let_go(workload)
     if workload.metadata.deletion_timestamp is not None:
-        left: Actions = (RemoveFinalizer(workload),) if holds_on(workload) else NOTHING
-        return stopped(seen, job, workload, WORKLOAD_DELETED) or left
+        actions = stopped(seen, job, workload, WORKLOAD_DELETED)
+        if actions is None:
+            return (RemoveFinalizer(workload),) if holds_on(workload) else NOTHING
+        return actions
     outcome = seen.kind.finished(job)
     if outcome is not None:
         reason = SUCCEEDED if outcome.success else FAILED
@@ -169,9 +171,9 @@ def settled(seen: Seen, job: Described, workload: Workload, now: Instant) -> Act
         return (*stop_evicted(seen, job, workload, evicted, now), *written)
     if seen.kind.stopping(job):
         # It may have been admitted again meanwhile, but a stop that was begun must be ended before the next start.
-        return (*stopped(seen, job, workload, NOT_ADMITTED), *written)
+        return (*(stopped(seen, job, workload, NOT_ADMITTED) or NOTHING), *written)
     if not seen.kind.suspended(job) and not admitted(workload):
-        return (*stopped(seen, job, workload, NOT_ADMITTED, confirm=True), *written)
+        return (*(stopped(seen, job, workload, NOT_ADMITTED, confirm=True) or NOTHING), *written)
     if seen.kind.suspended(job) and admitted(workload):
         return started(seen, job, workload, written)
     beyond = tuple(Tell(unsupported(text)) for text in seen.beyond)
@@ -195,26 +197,30 @@ def finish_notice(workload: Workload) -> Notice:
 def stop_evicted(seen: Seen, job: Described, workload: Workload, evicted: Condition, now: Instant) -> Actions:
     """An evicted job stops, gives its quota back when its pods are gone, and may be deleted in the end."""
     actions = stopped(seen, job, workload, evicted.message)
-    if actions:
-        return actions
-    done: Actions = (Stopped(workload),) if reserved(workload) and not seen.kind.active(job) else NOTHING
+    ended = actions is None or any(isinstance(one, PatchJob) and one.last for one in actions)
+    gone = ended and reserved(workload) and not seen.kind.active(job)
+    done: Actions = (*(actions or NOTHING), Stopped(workload)) if gone else actions or NOTHING
     keep = seen.rules.delete_after
-    if keep is None or workload.spec.active or not evicted.reason.startswith(BY_KUEUE):
+    if actions is not None or keep is None or workload.spec.active or not evicted.reason.startswith(BY_KUEUE):
         return done
     since = Instant(0) if evicted.last_transition_time is None else parse_instant(evicted.last_transition_time)
     left = since + keep - now
     return (*done, LookAgain(left / MICROS) if left > 0 else DeleteJob(EXPIRED))
 
 
-def stopped(seen: Seen, job: Described, workload: Workload | None, text: str, *, confirm: bool = False) -> Actions:
-    """The next write on the way to a stopped job; nothing when it is stopped."""
-    step = seen.kind.stop(job, None if workload is None else workload.spec.pod_sets)
-    return NOTHING if step is None else patched(step, Notice("Stopped", text), confirm=confirm)
+def stopped(
+    seen: Seen, job: Described, workload: Workload | None, text: str, *, confirm: bool = False
+) -> Actions | None:
+    """The next write on the way to a stopped job; nothing while that waits for its pods, None when it is stopped."""
+    step = seen.kind.stop(job, () if workload is None else workload.spec.pod_sets)
+    return None if step is None else patched(step, Notice("Stopped", text), confirm=confirm)
 
 
-def patched(step: Step, notice: Notice, *, confirm: bool = False) -> Actions:
+def patched(step: Step | Pause, notice: Notice, *, confirm: bool = False) -> Actions:
     """A step, told if it is the one that counts."""
-    return (PatchJob(step.body, step.status, notice if step.tells else None, confirm and step.tells),)
+    if isinstance(step, Pause):
+        return NOTHING
+    return (PatchJob(step.body, step.status, notice if step.tells else None, confirm and step.tells, step.last),)
 
 
 def started(seen: Seen, job: Described, workload: Workload, written: Actions) -> Actions:

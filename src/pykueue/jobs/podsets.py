@@ -289,6 +289,12 @@ def fill_in(template: Tree, info: Info) -> Tree:
     return template_patch(has, wanted)
 
 
+def filled_in(template: Tree, original: Tree) -> bool:
+    """Whether a template still has what its pods were given to start."""
+    has, had = (info_of_template(one).labels for one in (template, original))
+    return Label.POD_SET in has and Label.POD_SET not in had
+
+
 def put_back(template: Tree, original: Tree, kept: frozenset[str]) -> Tree:
     """The merge patch that makes a template the original again, but for labels that are kept as they are."""
     has, wanted = info_of_template(template), info_of_template(original)

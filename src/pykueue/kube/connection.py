@@ -2,16 +2,14 @@
 
 import contextlib
 import ipaddress
-import os
 import ssl
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
 from pykueue.base.struct import Frozen
 from pykueue.kube.credentials import Credential, CredentialError, Credentials
+from pykueue.kube.tls import TlsError, use
 
 DEFAULT_NAMESPACE: Final = "default"
 
@@ -36,7 +34,10 @@ class Connection(Frozen):
         """How to speak to the server with this credential; None where it is not encrypted."""
         if urlsplit(self.server).scheme != "https":
             return None
-        made = ssl.create_default_context(cadata=self.authority or None)
+        try:
+            made = ssl.create_default_context(cadata=self.authority or None)
+        except (ssl.SSLError, ValueError) as error:
+            raise CredentialError(f"the certificate authority is no PEM with certificates: {error}") from error
         # Many cluster authorities lack extensions that Python 3.13 insists on and no other client does.
         made.verify_flags &= ~ssl.VERIFY_X509_STRICT
         made.set_alpn_protocols(["http/1.1"])
@@ -44,26 +45,13 @@ class Connection(Frozen):
             made.check_hostname = False
             made.verify_mode = ssl.CERT_NONE
         if credential.certificate:
-            load_identity(made, credential)
+            try:
+                use(made, credential.certificate.encode(), credential.key.encode())
+            except TlsError as error:
+                raise CredentialError(
+                    f"the client certificate is of no use: {error}; it and its key must be PEM, unencrypted, and a pair"
+                ) from error
         return made
-
-
-def load_identity(context: ssl.SSLContext, credential: Credential) -> None:
-    """Have the context show a client certificate."""
-    # The ssl module takes a file and nothing else; this one is ours alone and is gone at once.
-    handle, path = tempfile.mkstemp(suffix=".pem")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(f"{credential.certificate.strip()}\n{credential.key.strip()}\n")
-        # An empty password keeps an encrypted key from asking at the terminal.
-        context.load_cert_chain(path, password="")
-    except (ssl.SSLError, ValueError) as error:
-        raise CredentialError(
-            f"the client certificate and its key cannot be used: {error}; both must be PEM, unencrypted, and a pair"
-        ) from error
-    finally:
-        with contextlib.suppress(OSError):
-            Path(path).unlink()
 
 
 def proxy_for(server: str, environment: Mapping[str, str]) -> str:

@@ -35,7 +35,7 @@ LOG: Final = logging.getLogger(__name__)
 
 STANDBY_SECONDS: Final = 1.0
 """How often a replica that does not lead looks at the lease at least, so that one let go is taken up within 2 s."""
-RELEASE_SECONDS: Final = 2.0
+RELEASE_SECONDS: Final = 1.0
 """How long letting go may take."""
 RELEASED: Final = "released"
 

@@ -1,0 +1,269 @@
+"""Does the status of a queue say what is true, in Kueue's words, and is nothing sent that is right already?"""
+
+from typing import Any
+
+import pytest
+
+from pykueue.api.checks import AdmissionCheck
+from pykueue.api.codec import decode_as
+from pykueue.api.kueue import ClusterQueue, Cohort, LocalQueue
+from pykueue.base.units import Instant
+from pykueue.bridge import inbound, statuses
+from pykueue.engine.engine import Engine
+from pykueue.engine.facts import Seen, Synced
+from pykueue.engine.model import Check, Flavor, Namespace, PodSet, Thing, Workload
+
+NOW = Instant(1_800_000_000_000_000)
+THEN = "2026-01-01T00:00:00Z"
+
+
+def cluster_queue(status: dict[str, Any] | None = None, *, deleted: bool = False, **spec: Any) -> ClusterQueue:
+    groups = [
+        {
+            "coveredResources": ["memory", "cpu"],
+            "flavors": [
+                {
+                    "name": name,
+                    "resources": [
+                        {"name": "memory", "nominalQuota": "1Gi"},
+                        {"name": "cpu", "nominalQuota": "2"},
+                    ],
+                }
+                for name in ("spot", "dear")
+            ],
+        }
+    ]
+    metadata: dict[str, Any] = {"name": "main", "generation": 3}
+    if deleted:
+        metadata["deletionTimestamp"] = THEN
+    return decode_as(
+        ClusterQueue,
+        {
+            "apiVersion": "kueue.x-k8s.io/v1beta2",
+            "kind": "ClusterQueue",
+            "metadata": metadata,
+            "spec": {"namespaceSelector": {}, "resourceGroups": groups, **spec},
+            "status": status or {},
+        },
+    )
+
+
+def local_queue(status: dict[str, Any] | None = None, **spec: Any) -> LocalQueue:
+    return decode_as(
+        LocalQueue,
+        {
+            "apiVersion": "kueue.x-k8s.io/v1beta2",
+            "kind": "LocalQueue",
+            "metadata": {"name": "door", "namespace": "team", "generation": 1},
+            "spec": {"clusterQueue": "main", **spec},
+            "status": status or {},
+        },
+    )
+
+
+def engine_with(*things: Thing, flavors: tuple[str, ...] = ("spot", "dear"), decided: bool = True) -> Engine:
+    engine = Engine()
+    for thing in (Namespace("team"), *map(Flavor, flavors), *things):
+        engine.observe(Seen(thing))
+    engine.observe(Synced())
+    while decided and engine.next_wake() is not None:
+        engine.decide(NOW)
+    return engine
+
+
+def workload(name: str, cpu: int, memory: int) -> Workload:
+    requests = (("cpu", cpu), ("memory", memory))
+    return Workload(f"team/{name}", name, "team/door", Instant(1), (PodSet("main", 1, requests),))
+
+
+def test_a_queue_in_a_cohort_says_what_it_borrows() -> None:
+    seen = cluster_queue(cohortName="all")
+    lender = decode_as(
+        ClusterQueue,
+        {
+            "apiVersion": "kueue.x-k8s.io/v1beta2",
+            "kind": "ClusterQueue",
+            "metadata": {"name": "lender"},
+            "spec": {
+                "cohortName": "all",
+                "resourceGroups": [
+                    {
+                        "coveredResources": ["cpu"],
+                        "flavors": [{"name": "spot", "resources": [{"name": "cpu", "nominalQuota": "9"}]}],
+                    }
+                ],
+            },
+        },
+    )
+    engine = engine_with(
+        inbound.cluster_queue(seen),
+        inbound.cluster_queue(lender),
+        inbound.local_queue(local_queue()),
+        workload("large", 3500, 512 * 1024**2),
+        workload("waits", 99_000, 1),
+    )
+    patch = statuses.cluster_queue(seen, engine.world, NOW)
+    spot = {
+        "name": "spot",
+        "resources": [
+            {"name": "cpu", "total": "3500m", "borrowed": "1500m"},
+            {"name": "memory", "total": "512Mi", "borrowed": "0"},
+        ],
+    }
+    dear = {
+        "name": "dear",
+        "resources": [
+            {"name": "cpu", "total": "0", "borrowed": "0"},
+            {"name": "memory", "total": "0", "borrowed": "0"},
+        ],
+    }
+    ready = {
+        "type": "Active",
+        "status": "True",
+        "reason": "Ready",
+        "message": "Can admit new workloads",
+        "lastTransitionTime": "2027-01-15T08:00:00Z",
+        "observedGeneration": 3,
+    }
+    assert patch == {
+        "pendingWorkloads": 1,
+        "reservingWorkloads": 1,
+        "admittedWorkloads": 1,
+        "flavorsReservation": [spot, dear],
+        "flavorsUsage": [spot, dear],
+        "conditions": [ready],
+    }
+    again = cluster_queue(patch, cohortName="all")
+    assert statuses.cluster_queue(again, engine.world, Instant(NOW + 10**9)) == {}
+    share = cluster_queue({**patch, "fairSharing": {"weightedShare": 1}, "pendingWorkloads": 2}, cohortName="all")
+    assert statuses.cluster_queue(share, engine.world, NOW) == {"pendingWorkloads": 1, "fairSharing": None}
+
+
+@pytest.mark.parametrize(
+    ("spec", "flavors", "expected"),
+    [
+        pytest.param({}, ("spot", "dear"), ("True", "Ready", "Can admit new workloads"), id="nothing is in the way"),
+        pytest.param(
+            {"stopPolicy": "HoldAndDrain"},
+            ("dear",),
+            (
+                "False",
+                "Stopped",
+                "Can't admit new workloads: is stopped, references missing ResourceFlavor(s): spot.",
+            ),
+            id="two reasons, the first of which is named",
+        ),
+        pytest.param(
+            {},
+            (),
+            ("False", "FlavorNotFound", "Can't admit new workloads: references missing ResourceFlavor(s): spot,dear."),
+            id="no flavors",
+        ),
+        pytest.param(
+            {"admissionChecksStrategy": {"admissionChecks": [{"name": "b"}, {"name": "a"}, {"name": "idle"}]}},
+            ("spot", "dear"),
+            (
+                "False",
+                "AdmissionCheckNotFound",
+                "Can't admit new workloads: references missing AdmissionCheck(s): a,b, "
+                "references inactive AdmissionCheck(s): idle.",
+            ),
+            id="checks that are missing or idle",
+        ),
+        pytest.param(
+            {"deleted": True},
+            (),
+            ("False", "Terminating", "Can't admit new workloads; clusterQueue is terminating"),
+            id="being deleted",
+        ),
+    ],
+)
+def test_whether_a_queue_is_active(
+    spec: dict[str, Any], flavors: tuple[str, ...], expected: tuple[str, str, str]
+) -> None:
+    seen = cluster_queue(**spec)
+    engine = engine_with(inbound.cluster_queue(seen), Check("idle", False), flavors=flavors)
+    (condition,) = statuses.cluster_queue(seen, engine.world, NOW)["conditions"]  # type: ignore[union-attr,misc]
+    assert isinstance(condition, dict)
+    assert (condition["status"], condition["reason"], condition["message"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("spec", "queue", "expected"),
+    [
+        pytest.param({}, cluster_queue(), ("True", "Ready", "Can submit new workloads to localQueue"), id="open"),
+        pytest.param(
+            {"stopPolicy": "Hold"}, None, ("False", "Stopped", "LocalQueue is stopped"), id="stopped comes first"
+        ),
+        pytest.param(
+            {},
+            None,
+            ("False", "ClusterQueueDoesNotExist", "Can't submit new workloads to clusterQueue"),
+            id="leads nowhere",
+        ),
+        pytest.param(
+            {},
+            cluster_queue(stopPolicy="Hold"),
+            ("False", "ClusterQueueIsInactive", "Can't submit new workloads to clusterQueue"),
+            id="leads to a queue that cannot admit",
+        ),
+    ],
+)
+def test_whether_a_local_queue_is_active(
+    spec: dict[str, Any], queue: ClusterQueue | None, expected: tuple[str, str, str]
+) -> None:
+    seen = local_queue(**spec)
+    engine = engine_with(inbound.local_queue(seen), *(() if queue is None else (inbound.cluster_queue(queue),)))
+    patch = statuses.local_queue(seen, engine.world, NOW)
+    (condition,) = patch["conditions"]  # type: ignore[union-attr,misc]
+    assert isinstance(condition, dict)
+    assert (condition["status"], condition["reason"], condition["message"]) == expected
+    assert ("flavorsUsage" in patch) is (queue is not None)
+    assert statuses.local_queue(local_queue(patch, **spec), engine.world, NOW) == {}
+
+
+def test_a_local_queue_that_lost_its_queue_lists_no_flavors() -> None:
+    usage = [{"name": "spot", "resources": [{"name": "cpu", "total": "1"}]}]
+    seen = local_queue({"flavorsUsage": usage, "flavorsReservation": usage, "admittedWorkloads": 1})
+    engine = engine_with(inbound.local_queue(seen))
+    patch = statuses.local_queue(seen, engine.world, NOW)
+    assert (patch["flavorsUsage"], patch["flavorsReservation"], patch["admittedWorkloads"]) == (None, None, 0)
+
+
+def test_of_what_the_engine_has_not_heard_nothing_is_said() -> None:
+    engine = engine_with()
+    assert statuses.cluster_queue(cluster_queue(), engine.world, NOW) == {}
+    assert statuses.local_queue(local_queue(), engine.world, NOW) == {}
+
+
+def test_a_status_has_room_for_so_many_flavors() -> None:
+    names = [f"f{number:03}" for number in range(100)]
+    groups = [
+        {
+            "coveredResources": ["cpu"],
+            "flavors": [{"name": n, "resources": [{"name": "cpu", "nominalQuota": 1}]} for n in names[at : at + 50]],
+        }
+        for at in (0, 50)
+    ]
+    seen = cluster_queue(resourceGroups=groups)
+    engine = engine_with(inbound.cluster_queue(seen), flavors=tuple(names))
+    found = statuses.cluster_queue(seen, engine.world, NOW)["flavorsUsage"]
+    assert isinstance(found, list)
+    assert len(found) == 64
+
+
+def test_a_cohort_keeps_no_share_and_a_check_of_ours_says_that_it_is_not_made() -> None:
+    shared = Cohort(status=statuses.ClusterQueueStatus())  # type: ignore[arg-type]
+    assert statuses.cohort(shared) == {}
+    check = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "AdmissionCheck",
+        "metadata": {"name": "far", "generation": 1},
+        "spec": {"controllerName": "kueue.x-k8s.io/multikueue"},
+    }
+    patch = statuses.admission_check(decode_as(AdmissionCheck, check), NOW)  # type: ignore[arg-type]
+    assert "Unsupported" in str(patch)
+    check["status"] = patch  # type: ignore[assignment]
+    assert statuses.admission_check(decode_as(AdmissionCheck, check), NOW) == {}  # type: ignore[arg-type]
+    check["spec"] = {"controllerName": "theirs"}
+    assert statuses.admission_check(decode_as(AdmissionCheck, check), NOW) == {}  # type: ignore[arg-type]

@@ -1,0 +1,185 @@
+"""Is every change acted on, once at a time, and again when that failed?"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from pykueue.kube.controller import Controller
+from pykueue.kube.port import ConflictError, NotFoundError, UnansweredError
+from tests.kube.timing import ManualClock, settle
+
+
+class Worker:
+    """Reconciles as it is told to, and remembers when it began and ended what."""
+
+    def __init__(self, workers: int = 1) -> None:
+        self.clock = ManualClock()
+        self.controller = Controller("test", self.reconcile, self.clock, workers, luck=lambda: 1.0)
+        self.log: list[str] = []
+        self.gates: dict[str, asyncio.Event] = {}
+        self.outcomes: dict[str, list[float | None | Exception]] = {}
+
+    async def reconcile(self, key: str) -> float | None:
+        self.log.append(f"+{key}")
+        if key in self.gates:
+            await self.gates[key].wait()
+        self.log.append(f"-{key}")
+        left = self.outcomes.get(key)
+        outcome = left.pop(0) if left else None
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    async def said(self) -> str:
+        """What happened since it was asked last."""
+        await settle()
+        log, self.log = self.log, []
+        return " ".join(log)
+
+
+def run(test: Callable[[Worker], Awaitable[None]], workers: int = 1) -> None:
+    async def main() -> None:
+        worker = Worker(workers)
+        task = asyncio.create_task(worker.controller.run())
+        await settle()
+        try:
+            await asyncio.wait_for(test(worker), 10)
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        assert task.cancelled()
+
+    asyncio.run(main())
+
+
+def test_a_key_that_is_added_several_times_is_worked_on_once() -> None:
+    async def test(worker: Worker) -> None:
+        for key in ("a", "b", "a", "a"):
+            worker.controller.add(key)
+        assert await worker.said() == "+a -a +b -b"
+
+    run(test)
+
+
+def test_a_key_that_is_added_while_it_is_worked_on_comes_again_afterwards() -> None:
+    async def test(worker: Worker) -> None:
+        worker.gates["a"] = asyncio.Event()
+        worker.controller.add("a")
+        assert await worker.said() == "+a"
+        worker.controller.add("a")
+        worker.controller.add("a")
+        worker.controller.add("b")
+        assert await worker.said() == "+b -b"
+        worker.gates["a"].set()
+        assert await worker.said() == "-a +a -a"
+
+    run(test, workers=3)
+
+
+def test_as_many_are_worked_on_at_once_as_there_are_workers() -> None:
+    async def test(worker: Worker) -> None:
+        worker.gates = {key: asyncio.Event() for key in "abc"}
+        for key in "abc":
+            worker.controller.add(key)
+        assert await worker.said() == "+a +b"
+        worker.gates["b"].set()
+        assert await worker.said() == "-b +c"
+
+    run(test, workers=2)
+
+
+def test_a_key_comes_after_a_while() -> None:
+    async def test(worker: Worker) -> None:
+        worker.controller.add_after("late", 10)
+        worker.controller.add_after("soon", 1)
+        worker.controller.add_after("late", 20)
+        worker.controller.add_after("now", 0)
+        assert await worker.said() == "+now -now"
+        await worker.clock.advance(0.9)
+        assert await worker.said() == ""
+        await worker.clock.advance(0.1)
+        assert await worker.said() == "+soon -soon"
+        await worker.clock.advance(9)
+        assert await worker.said() == "+late -late"
+        await worker.clock.advance(60)
+        assert await worker.said() == ""
+
+    run(test)
+
+
+def test_what_reconciling_asks_for_is_done() -> None:
+    async def test(worker: Worker) -> None:
+        worker.outcomes["a"] = [5.0, None]
+        worker.controller.add("a")
+        assert await worker.said() == "+a -a"
+        await worker.clock.advance(5)
+        assert await worker.said() == "+a -a"
+        await worker.clock.advance(500)
+        assert await worker.said() == ""
+
+    run(test)
+
+
+def test_what_fails_is_tried_again_after_longer_and_longer_waits(caplog: pytest.LogCaptureFixture) -> None:
+    async def test(worker: Worker) -> None:
+        worker.outcomes["a"] = [
+            UnansweredError("patch things default/a", 0, "ConnectionLost", "gone"),
+            ValueError("what?"),
+            ConflictError("patch things default/a", 409, "Conflict", "changed"),
+        ]
+        worker.controller.add("a")
+        assert await worker.said() == "+a -a"
+        for wait in (0.005, 0.010, 0.020):
+            await worker.clock.advance(wait - 0.001)
+            assert await worker.said() == ""
+            await worker.clock.advance(0.001)
+            assert await worker.said() == "+a -a"
+        await worker.clock.advance(500)
+        assert await worker.said() == ""
+
+    with caplog.at_level(logging.DEBUG, "pykueue"):
+        run(test)
+    told = [(record.levelname, record.message, bool(record.exc_info)) for record in caplog.records]
+    assert told == [
+        ("ERROR", "test: cannot reconcile a: patch things default/a: gone; trying again in 0.005 s", False),
+        ("ERROR", "test: cannot reconcile a: ValueError('what?'); trying again in 0.010 s", True),
+        ("DEBUG", "test: cannot reconcile a: patch things default/a: changed; trying again in 0.020 s", False),
+    ]
+    assert {record.object for record in caplog.records} == {"a"}  # type: ignore[attr-defined]
+
+
+def test_what_is_not_there_is_done() -> None:
+    async def test(worker: Worker) -> None:
+        worker.outcomes["a"] = [NotFoundError("get things default/a", 404, "NotFound", "")]
+        worker.controller.add("a")
+        assert await worker.said() == "+a -a"
+        await worker.clock.advance(500)
+        assert await worker.said() == ""
+
+    run(test)
+
+
+def test_keys_added_before_the_start_are_worked_on() -> None:
+    async def main() -> None:
+        worker = Worker()
+        worker.controller.add("a")
+        worker.controller.add_after("b", 1)
+        task = asyncio.create_task(worker.controller.run())
+        assert await worker.said() == "+a -a"
+        await worker.clock.advance(1)
+        assert await worker.said() == "+b -b"
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(main())
+
+
+def test_cancelling_ends_what_is_under_way() -> None:
+    async def test(worker: Worker) -> None:
+        worker.gates["a"] = asyncio.Event()
+        worker.controller.add("a")
+        assert await worker.said() == "+a"
+
+    run(test)
