@@ -11,10 +11,11 @@ export PYTHONDONTWRITEBYTECODE=
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv fmt lint types arch test machine parity facts bench demo simulate rewrite check pins clean
+.PHONY: help venv fmt lint types arch test machine parity facts bench control-plane e2e crash crash-short race \
+	race-quick demo simulate rewrite check pins clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 venv: .venv/.stamp ## create .venv from requirements/dev.txt; done again only when that file or pyproject.toml changes
 
@@ -52,6 +53,25 @@ facts: .venv/.stamp ## show the facts of the specification, each with the story 
 
 bench: .venv/.stamp ## time the engine against its floors
 	$(BIN)/python -m bench
+
+control-plane: ## build a real Kubernetes control plane from its Go modules, once (minutes; kept outside the tree)
+	controlplane/build
+
+e2e: .venv/.stamp control-plane ## the stories on a real control plane (more options in ARGS=)
+	controlplane/build kueue
+	$(BIN)/python -m pytest -q tests/e2e --e2e $(ARGS)
+
+crash: .venv/.stamp control-plane ## kill, cut and meddle under load for long, with the auditor as witness
+	$(BIN)/python -m tests.crash $(ARGS)
+
+crash-short: .venv/.stamp control-plane ## the same in minutes
+	$(BIN)/python -m tests.crash --kills 20 $(ARGS)
+
+race: .venv/.stamp ## Kueue's own scalability test, beside Kueue, against our floors (half an hour)
+	$(BIN)/python -m bench.race --keep $(ARGS)
+
+race-quick: .venv/.stamp ## a tenth of it, three times each in turns (six minutes)
+	$(BIN)/python -m bench.race --shape quick $(ARGS)
 
 demo: .venv/.stamp ## simulate the example cluster
 	$(BIN)/python -m pykueue simulate examples/demo/*.yaml

@@ -6,6 +6,7 @@ import pytest
 
 from pykueue.api.checks import AdmissionCheck
 from pykueue.api.codec import decode_as
+from pykueue.api.core import Tree
 from pykueue.api.kueue import ClusterQueue, Cohort, LocalQueue
 from pykueue.base.units import Instant
 from pykueue.bridge import inbound, statuses
@@ -18,7 +19,7 @@ THEN = "2026-01-01T00:00:00Z"
 
 
 def cluster_queue(status: dict[str, Any] | None = None, *, deleted: bool = False, **spec: Any) -> ClusterQueue:
-    groups = [
+    groups: list[Any] = [
         {
             "coveredResources": ["memory", "cpu"],
             "flavors": [
@@ -74,6 +75,11 @@ def engine_with(*things: Thing, flavors: tuple[str, ...] = ("spot", "dear"), dec
 def workload(name: str, cpu: int, memory: int) -> Workload:
     requests = (("cpu", cpu), ("memory", memory))
     return Workload(f"team/{name}", name, "team/door", Instant(1), (PodSet("main", 1, requests),))
+
+
+def active(patch: Tree) -> tuple[Any, ...]:
+    conditions: Any = patch["conditions"]
+    return tuple(conditions[-1][field] for field in ("status", "reason", "message"))
 
 
 def test_a_queue_in_a_cohort_says_what_it_borrows() -> None:
@@ -183,9 +189,7 @@ def test_whether_a_queue_is_active(
 ) -> None:
     seen = cluster_queue(**spec)
     engine = engine_with(inbound.cluster_queue(seen), Check("idle", False), flavors=flavors)
-    (condition,) = statuses.cluster_queue(seen, engine.world, NOW)["conditions"]  # type: ignore[union-attr,misc]
-    assert isinstance(condition, dict)
-    assert (condition["status"], condition["reason"], condition["message"]) == expected
+    assert active(statuses.cluster_queue(seen, engine.world, NOW)) == expected
 
 
 @pytest.mark.parametrize(
@@ -215,9 +219,7 @@ def test_whether_a_local_queue_is_active(
     seen = local_queue(**spec)
     engine = engine_with(inbound.local_queue(seen), *(() if queue is None else (inbound.cluster_queue(queue),)))
     patch = statuses.local_queue(seen, engine.world, NOW)
-    (condition,) = patch["conditions"]  # type: ignore[union-attr,misc]
-    assert isinstance(condition, dict)
-    assert (condition["status"], condition["reason"], condition["message"]) == expected
+    assert active(patch) == expected
     assert ("flavorsUsage" in patch) is (queue is not None)
     assert statuses.local_queue(local_queue(patch, **spec), engine.world, NOW) == {}
 
@@ -252,18 +254,23 @@ def test_a_status_has_room_for_so_many_flavors() -> None:
     assert len(found) == 64
 
 
-def test_a_cohort_keeps_no_share_and_a_check_of_ours_says_that_it_is_not_made() -> None:
-    shared = Cohort(status=statuses.ClusterQueueStatus())  # type: ignore[arg-type]
-    assert statuses.cohort(shared) == {}
-    check = {
+def test_a_share_is_left_over_from_a_time_when_sharing_was_fair() -> None:
+    cohort: Tree = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Cohort", "metadata": {"name": "all"}}
+    assert statuses.cohort(decode_as(Cohort, cohort)) == {}
+    cohort["status"] = {"fairSharing": {"weightedShare": 7}}
+    assert statuses.cohort(decode_as(Cohort, cohort)) == {"fairSharing": None}
+
+
+def test_a_check_that_is_ours_to_make_says_that_it_is_not_made() -> None:
+    check: Tree = {
         "apiVersion": "kueue.x-k8s.io/v1beta2",
         "kind": "AdmissionCheck",
         "metadata": {"name": "far", "generation": 1},
         "spec": {"controllerName": "kueue.x-k8s.io/multikueue"},
     }
-    patch = statuses.admission_check(decode_as(AdmissionCheck, check), NOW)  # type: ignore[arg-type]
-    assert "Unsupported" in str(patch)
-    check["status"] = patch  # type: ignore[assignment]
-    assert statuses.admission_check(decode_as(AdmissionCheck, check), NOW) == {}  # type: ignore[arg-type]
+    patch = statuses.admission_check(decode_as(AdmissionCheck, check), NOW)
+    assert active(patch)[:2] == ("False", "Unsupported")
+    check["status"] = patch
+    assert statuses.admission_check(decode_as(AdmissionCheck, check), NOW) == {}
     check["spec"] = {"controllerName": "theirs"}
-    assert statuses.admission_check(decode_as(AdmissionCheck, check), NOW) == {}  # type: ignore[arg-type]
+    assert statuses.admission_check(decode_as(AdmissionCheck, check), NOW) == {}

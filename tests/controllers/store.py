@@ -120,9 +120,8 @@ class Store:
     def store(self, resource: Resource, key: str, tree: Object) -> Object:
         held = self.objects.setdefault(str(resource), {})
         old = held.get(key)
-        if old is not None and {**old, "metadata": None} == {**tree, "metadata": None}:
-            if {**old["metadata"]} == tree["metadata"]:
-                return old
+        if old == tree:
+            return tree
         self.version += 1
         tree["metadata"]["resourceVersion"] = str(self.version)
         gone = tree["metadata"].get("deletionTimestamp") and not tree["metadata"].get("finalizers")

@@ -64,9 +64,10 @@ def main(
         record = Record.begin(folder, plan(kills, each, seed, only.split(",") if only else []), cut_seconds, program)
     say(f"{len(record.steps)} faults, {len(record.done)} of them done; the record is in {record.folder}")
     with Plane.start(keep=keep) as plane, Site.on(plane, theirs() if record.program == "kueue" else ours()) as site:
-        with crew_on(site, record.program) as crew:
-            run(crew, record, seed, calm)
-        if record.findings:
+        try:
+            with crew_on(site, record.program) as crew:
+                run(crew, record, seed, calm)
+        finally:
             record.keep_logs(plane.folder)
     text, well = summary(record)
     print(text)

@@ -88,6 +88,17 @@ class Crew:
         if not self.members:
             self.start(ready=False)
 
+    def reconnect(self, member: Member) -> None:
+        """Let a manager that was cut off talk to the API server again, if it is still there."""
+        if member in self.members:
+            member.proxy.mend()
+
+    def keep_one(self) -> None:
+        """End all but the one that leads."""
+        leader = self.leading()
+        for member in [other for other in self.members if other is not leader]:
+            self.end(member)
+
     def lease(self) -> Tree:
         """What the Lease says; nothing while nobody can be asked."""
         with contextlib.suppress(OSError):

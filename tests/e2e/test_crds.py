@@ -14,8 +14,9 @@ from pykueue.api.kinds import KINDS
 from pykueue.api.names import GROUP
 from pykueue.api.rule import Rule
 from pykueue.api.rules import RULES, check
+from pykueue.api.trees import Tree
 from pykueue.kube.port import Resource
-from tests.api.rule_cases import FLAVOR_CASES, QUEUE_CASES, Case, Tree
+from tests.api.rule_cases import FLAVOR_CASES, QUEUE_CASES, Case
 from tests.api.rule_cases_workload import WORKLOAD_CASES
 from tests.plane.client import Client, path_of
 from tests.plane.plane import Plane
@@ -45,10 +46,12 @@ def plane() -> Iterator[Plane]:
         started.apply_all([*crds()])
         for version in GROUPS:
             started.apply_all(alone(version))
-        for crd in (*crds(), *alone("v1beta1"), *alone("v1beta2")):
-            name = str(crd["metadata"]["name"])  # type: ignore[index, call-overload]
-            started.client.wait_for("CustomResourceDefinition", name, until=established, what="Established")
+        for plural in (kind.plural for kind in KINDS.values() if kind.group == GROUP):
+            for group in (GROUP, *GROUPS.values()):
+                name = f"{plural}.{group}"
+                started.client.wait_for("CustomResourceDefinition", name, until=established, what="Established")
         yield started
+        started.client.forget_connection()
 
 
 def established(crd: dict[str, Any]) -> bool:
@@ -66,7 +69,8 @@ def complete(tree: Any) -> Any:
     """The tree with what a case leaves out though the schema demands it, and that is not what the case is about."""
     made = deepcopy(tree)
     for state in made.get("status", {}).get("admissionChecks", []):
-        state |= {"message": "", "lastTransitionTime": "2026-01-31T12:00:00Z"} | state
+        state.setdefault("message", "")
+        state.setdefault("lastTransitionTime", "2026-01-31T12:00:00Z")
     for pod_set in made.get("spec", {}).get("podSets", []):
         pod_set.setdefault("template", {})
     return made

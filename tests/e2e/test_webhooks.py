@@ -91,7 +91,7 @@ def refused(team: Team, labels: Tree, annotations: Tree | None = None, placed: T
         pytest.param(
             {"labels": {}, "annotations": {EQUAL: "true"}, "parallelism": 2},
             f'[metadata.annotations[{EQUAL}]: Invalid value: "true": should not be enabled for NonIndexed jobs, '
-            f'spec.completions: Invalid value: "null": should be equal to parallelism when {EQUAL} annotation is true]',
+            f"spec.completions: Invalid value: null: should be equal to parallelism when {EQUAL} annotation is true]",
             id="out of step",
         ),
         pytest.param(

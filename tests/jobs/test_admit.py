@@ -301,7 +301,7 @@ def note(key: str) -> str:
         pytest.param(
             job(annotations={EQUAL: "1"}, parallelism=2),
             f'[{note(EQUAL)}: Invalid value: "1": should not be enabled for NonIndexed jobs, '
-            f'spec.completions: Invalid value: "null": should be equal to parallelism when {EQUAL} annotation is true]',
+            f"spec.completions: Invalid value: null: should be equal to parallelism when {EQUAL} annotation is true]",
             id="two mistakes at once",
         ),
         pytest.param(

@@ -19,7 +19,7 @@ class Worker:
         self.controller = Controller("test", self.reconcile, self.clock, workers, luck=lambda: 1.0)
         self.log: list[str] = []
         self.gates: dict[str, asyncio.Event] = {}
-        self.outcomes: dict[str, list[float | None | Exception]] = {}
+        self.outcomes: dict[str, list[float | Exception | None]] = {}
 
     async def reconcile(self, key: str) -> float | None:
         self.log.append(f"+{key}")

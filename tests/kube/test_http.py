@@ -217,7 +217,7 @@ def test_a_refused_write_is_told_by_its_kind_and_not_sent_again(
 def test_an_error_that_is_no_status_is_told_as_it_is() -> None:
     async def test(api: TinyApi, kube: HttpKube) -> None:
         api.accident = failing(9, lambda: web.Response(status=404, text="404 page not found\n"))
-        with pytest.raises(NotFoundError, match="404 page not found$"):
+        with pytest.raises(NotFoundError, match=r"404 page not found$"):
             await fetch(kube)
 
     run(test)

@@ -22,12 +22,13 @@ KEY = "system/leader"
 class Candidate:
     """A replica that stands for election."""
 
-    def __init__(self, api: TinyApi, name: str, **terms: float) -> None:
+    def __init__(self, api: TinyApi, name: str, lease: float = 2.0, renew: float = 0.6, retry: float = 0.1) -> None:
         self.api = api
         self.name = name
         self.told: list[str] = []
-        times = {"lease": 2.0, "renew": 0.6, "retry": 0.1, **terms}
-        self.election = Election(self.connect, SystemClock(), name, "system", "leader", **times)
+        self.election = Election(
+            self.connect, SystemClock(), name, "system", "leader", lease=lease, renew=renew, retry=retry
+        )
         self.task: asyncio.Task[None] | None = None
 
     def connect(self) -> HttpKube:

@@ -8,7 +8,7 @@ START = Instant(1_700_000_000 * MICROS)
 
 
 class SkippingClock:
-    """Whoever sleeps is woken at once, at the time that they wanted; `slept` tells how long each wait was, in seconds."""
+    """Whoever sleeps is woken at once, at the time that they wanted; `slept` has the seconds of each wait."""
 
     def __init__(self) -> None:
         self.time = START

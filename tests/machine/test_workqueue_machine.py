@@ -93,9 +93,9 @@ class WorkQueueMachine(RuleBasedStateMachine):
                 self.ready(key)
         self.queue.wake(Instant(self.now + 10**9))
         done = set()
-        while (key := self.queue.take()) is not None:
-            done.add(key)
-            self.queue.done(key)
+        while (taken := self.queue.take()) is not None:
+            done.add(taken)
+            self.queue.done(taken)
         assert done == self.owed | set(self.promised)
         assert self.queue.due() is None
 

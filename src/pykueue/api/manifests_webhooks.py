@@ -125,8 +125,8 @@ def rules(group: str, version: str, resources: tuple[str, ...], operations: tupl
 def managed(install: Install) -> Tree:
     """The selector of namespaces whose jobs we manage."""
     selector = install.configuration.managed_jobs_namespace_selector
-    made: Tree = msgspec.to_builtins(selector or everywhere_but(SYSTEM_NAMESPACE, install.namespace))
-    return made
+    chosen = selector or everywhere_but(SYSTEM_NAMESPACE, install.namespace)
+    return msgspec.json.decode(msgspec.json.encode(chosen), type=dict)
 
 
 def default_queue(install: Install) -> tuple[Tree, Tree]:

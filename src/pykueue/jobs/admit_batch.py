@@ -218,7 +218,7 @@ def minimum_errors(tree: Tree, world: AdmitWorld) -> Iterator[FieldError]:
         yield invalid(AT_MINIMUM, asked, PARTIAL_OR_ELASTIC)
 
 
-def equality_errors(tree: Tree) -> Iterator[FieldError]:
+def equality_errors(tree: Tree) -> Iterator[Mistake]:
     """What keeps a Job that asks for it from having as many completions as pods at once."""
     asked = member(tree, "metadata", "annotations", Annotation.JOB_COMPLETIONS_EQUAL_PARALLELISM)
     if not isinstance(asked, str) or asked in FALSE:
@@ -229,7 +229,9 @@ def equality_errors(tree: Tree) -> Iterator[FieldError]:
     if text(tree, "spec", "completionMode") != "Indexed":
         yield invalid(AT_EQUAL, asked, NOT_INDEXED)
     if count(tree, "parallelism") != count(tree, "completions"):
-        yield invalid("spec.completions", whole(tree, "spec", "completions"), UNEQUAL)
+        completions = whole(tree, "spec", "completions")
+        # A server of today writes what is absent as a bare null, and so does Kueue.
+        yield f"spec.completions: Invalid value: {'null' if completions is None else completions}: {UNEQUAL}"
 
 
 def topology_errors(tree: Tree, world: AdmitWorld) -> Iterator[Mistake]:

@@ -316,7 +316,9 @@ class HttpKube:
         try:
             found = await self.connection.credentials.fetch(self.clock)
             if not found.authorization.isprintable():
-                raise CredentialError("the token holds characters that cannot stand in a header; was it cut out wrongly?")
+                raise CredentialError(
+                    "the token holds characters that cannot stand in a header; was it cut out wrongly?"
+                )
             if self.credential is None or self.credential.certificate != found.certificate:
                 self.transport.trust(self.connection.tls(found))
         except CredentialError as error:
