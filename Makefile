@@ -65,7 +65,7 @@ crash: .venv/.stamp control-plane ## kill, cut and meddle under load for long, w
 	$(BIN)/python -m tests.crash $(ARGS)
 
 crash-short: .venv/.stamp control-plane ## the same in minutes
-	$(BIN)/python -m tests.crash --kills 20 $(ARGS)
+	$(BIN)/python -m tests.crash --kills 20 --cut 15 $(ARGS)
 
 race: .venv/.stamp ## Kueue's own scalability test, beside Kueue, against our floors (half an hour)
 	$(BIN)/python -m bench.race --keep $(ARGS)

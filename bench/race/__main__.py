@@ -48,7 +48,7 @@ def options(arguments: list[str]) -> Namespace:
     parser.add_argument("--keep", action="store_true", help=f"write the tables to {PAGE}")
     parser.add_argument("--date", default="", help="the date to write there, as in 2026-01-31; else today")
     parser.add_argument(
-        "--profile", action="store_true", help="run ours under cProfile; its figures then count for nothing"
+        "--profile", action="store_true", help="look at what ours does every few milliseconds; its figures are not kept"
     )
     return parser.parse_args(arguments)
 

@@ -48,6 +48,7 @@ while [ $# -gt 0 ]; do
     shift
 done
 folder=$(dirname "$kubeconfig")
+cd {root}
 cat >"$folder/configuration.yaml" <<END
 apiVersion: config.kueue.x-k8s.io/v1beta2
 kind: Configuration
@@ -166,9 +167,8 @@ def wrapper(profile: bool) -> Path:
     """An executable that the harness can start as if it were minimal Kueue, and that becomes our manager."""
     path = WORK / "bin" / "pykueue"
     path.parent.mkdir(parents=True, exist_ok=True)
-    python = shlex.quote(sys.executable)
-    module = '-m cProfile -o "$folder/manager.prof" -m pykueue' if profile else "-m pykueue"
-    path.write_text(WRAPPER.format(python=f"{python} {module}"))
+    module = '-m bench.race.sample "$folder/profile.txt"' if profile else "-m pykueue"
+    path.write_text(WRAPPER.format(root=shlex.quote(str(ROOT)), python=f"{shlex.quote(sys.executable)} {module}"))
     path.chmod(0o755)
     return path
 

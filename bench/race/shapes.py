@@ -20,7 +20,7 @@ class Shape(Frozen):
     minutes: int = 20
 
 
-QUICK: Final = Shape("quick", "baseline", part=10, minutes=4)
+QUICK: Final = Shape("quick", "baseline", part=10, minutes=10)
 BASELINE: Final = Shape("baseline", "baseline")
 LARGE: Final = Shape("large", "large-scale", minutes=45)
 SHAPES: Final = {shape.name: shape for shape in (QUICK, BASELINE, LARGE)}

@@ -32,7 +32,7 @@ APISERVER: Final = """\
 #!/bin/sh
 exec {program} "$@" --shutdown-delay-duration={linger}s
 """
-KEPT: Final = ("summary.yaml", "*.stats.yaml", "*.csv", "*.log", "*.prof", "configuration.yaml")
+KEPT: Final = ("summary.yaml", "*.stats.yaml", "*.csv", "*.log", "profile.txt", "configuration.yaml")
 
 
 class RaceError(Exception):

@@ -62,6 +62,20 @@ def test_pods_of_an_evicted_workload_may_take_their_time_to_end() -> None:
     assert [line for line in told.found if "Pod" in line] == []
 
 
+def test_quota_is_given_back_only_when_no_pod_is_active() -> None:
+    told = tale()
+    started(told)
+    told.workload("b", "q", 1)
+    told.reserve("a", "q", 1, *evicted(), job="a", status=counted(1))
+    told.workload("a", "q", 1, *evicted(), job="a", status=counted(1))
+    assert told.found == ["unadmitted: Workload ns/a: gave its quota back while Job a still runs"]
+    told.reserve("a", "q", 1, job="a", status=counted(1))
+    told.reserve("a", "q", 1, *evicted(), job="a", status=counted(2))
+    told.job("a", suspend=True, active=2)
+    told.workload("a", "q", 1, *evicted(), job="a", status=counted(2))
+    assert told.found[1:] == ["unadmitted: Workload ns/a: gave its quota back while Job a still has 2 active pods"]
+
+
 def test_pods_that_nobody_stops_are_found() -> None:
     told = tale()
     started(told)

@@ -155,14 +155,16 @@ class Tale:
         usual = [condition(type_, True) for type_ in ("QuotaReserved", "Admitted") if type_ not in named]
         return self.workload(name, queue, cpu, *usual, *conditions, status=status, **more)
 
-    def job(self, name: str, queue: str = "q", *conditions: Tree, suspend: bool = True, **spec: Any) -> list[Finding]:
+    def job(
+        self, name: str, queue: str = "q", *conditions: Tree, suspend: bool = True, active: int = 0, **spec: Any
+    ) -> list[Finding]:
         return self.tell(
             "Job",
             "ns",
             name,
             labels={"kueue.x-k8s.io/queue-name": queue} if queue else {},
             spec={"parallelism": 1, "completions": 1, "suspend": suspend, **spec},
-            status={"conditions": list(conditions)},
+            status={"conditions": list(conditions), "active": active},
         )
 
     def pod(self, name: str, job: str, phase: str = "Pending", **metadata: Any) -> list[Finding]:

@@ -244,7 +244,7 @@ def test_crds_are_split_without_their_conversion() -> None:
 )
 def test_the_wrapper_turns_the_flags_of_the_harness_into_ours(tmp_path: Path, flags: list[str]) -> None:
     script = tmp_path / "pykueue"
-    script.write_text(WRAPPER.format(python="echo"))
+    script.write_text(WRAPPER.format(root=tmp_path, python="echo"))
     subprocess.run(["/bin/sh", script, *(flag.format(tmp_path) for flag in flags)], check=True)
     configuration = yaml.safe_load((tmp_path / "configuration.yaml").read_text())
     assert configuration["metrics"]["bindAddress"] == ":4711"

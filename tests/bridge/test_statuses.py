@@ -62,12 +62,12 @@ def local_queue(status: dict[str, Any] | None = None, **spec: Any) -> LocalQueue
     )
 
 
-def engine_with(*things: Thing, flavors: tuple[str, ...] = ("spot", "dear"), decided: bool = True) -> Engine:
+def engine_with(*things: Thing, flavors: tuple[str, ...] = ("spot", "dear")) -> Engine:
     engine = Engine()
     for thing in (Namespace("team"), *map(Flavor, flavors), *things):
         engine.observe(Seen(thing))
     engine.observe(Synced())
-    while decided and engine.next_wake() is not None:
+    while (wake := engine.next_wake()) is not None and wake <= NOW:
         engine.decide(NOW)
     return engine
 

@@ -32,6 +32,13 @@ class Running:
         self.metrics.watch(self.cluster, self.pump.engine)
         self.statuses = Statuses(self.cluster, self.pump)
         self.workloads = Workloads(self.cluster, self.pump)
+        self.tasks: list[asyncio.Future[None]] = []
+
+    def lead(self) -> None:
+        """From now on this manager leads."""
+        self.pump.lead(True)
+        for duty in (self.statuses.run(), self.workloads.run()):
+            self.tasks.append(asyncio.ensure_future(duty))
 
     def queues(self, *names: str, cpu: str = "4", cohort: str = "", **spec: Any) -> None:
         """A flavor, and for each name a ClusterQueue and a LocalQueue of the same name that leads to it."""
@@ -80,26 +87,20 @@ class Running:
 @asynccontextmanager
 async def running(manager: Running, *, leads: bool = True) -> AsyncIterator[Running]:
     """Run a manager until the end of the block."""
-    parts = (
-        manager.cluster.follow(),
-        manager.pump.run(),
-        manager.statuses.run(),
-        manager.workloads.run(),
-        manager.cluster.events.run(),
-    )
-    tasks = [asyncio.ensure_future(part) for part in parts]
+    for part in (manager.cluster.follow(), manager.pump.run(), manager.cluster.events.run()):
+        manager.tasks.append(asyncio.ensure_future(part))
     try:
-        if leads:
-            manager.pump.lead(True)
-        await manager.clock.advance(0.5)
         await settle()
+        if leads:
+            manager.lead()
+        await manager.clock.advance(0.5)
         yield manager
-        for task in tasks:
+        for task in manager.tasks:
             assert not task.done(), task
     finally:
-        for task in tasks:
+        for task in manager.tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*manager.tasks, return_exceptions=True)
 
 
 def cluster_queue(cpu: str = "4", cohort: str = "", **spec: Any) -> Object:

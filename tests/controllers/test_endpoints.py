@@ -7,6 +7,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import Any
 
 import aiohttp
@@ -76,8 +77,13 @@ async def running(
             await endpoints.stop()
 
 
-def certified(context: ssl.SSLContext) -> Bundle:
-    bundle = renewed(None, ("localhost", "127.0.0.1"), SystemClock().now())
+@cache
+def made() -> Bundle:
+    return renewed(None, ("localhost", "127.0.0.1"), SystemClock().now())
+
+
+def certified(context: ssl.SSLContext, bundle: Bundle | None = None) -> Bundle:
+    bundle = bundle or made()
     use(context, bundle.certificate, bundle.key)
     return bundle
 
@@ -146,7 +152,7 @@ def test_who_does_not_trust_our_authority_does_not_get_through() -> None:
 def test_a_new_certificate_is_shown_to_the_next_who_connects() -> None:
     async def story() -> None:
         async with running() as setup:
-            renewed_one = certified(setup.endpoints.context)
+            renewed_one = certified(setup.endpoints.context, renewed(None, ("localhost",), SystemClock().now()))
             trusting = aiohttp.TCPConnector(ssl=ssl.create_default_context(cadata=renewed_one.authority.decode()))
             async with aiohttp.ClientSession(connector=trusting) as client:
                 url = f"https://localhost:{setup.endpoints.webhook_port}/mutate-batch-v1-job"

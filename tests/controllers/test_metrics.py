@@ -258,7 +258,7 @@ def test_a_follower_counts_nothing_and_a_new_leader_shows_what_is() -> None:
             manager.change_condition("w", "Finished", "True", "Succeeded")
             await manager.clock.advance(2)
             assert not any("cluster_queue=" in name for name in await page(manager))
-            manager.pump.lead(True)
+            manager.lead()
             await manager.clock.advance(2)
             found = await page(manager)
             assert found[f"kueue_finished_workloads{{{MAIN}}}"] == 1

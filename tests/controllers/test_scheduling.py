@@ -271,7 +271,7 @@ def test_a_replica_that_leads_no_more_writes_nothing_and_believes_what_is_stored
         await manager.clock.advance(5)
         assert status_writes(manager) == []
         assert manager.pump.engine.world.items[f"{TEAM}/w"].workload.admission is None
-        manager.pump.lead(True)
+        manager.lead()
         await manager.clock.advance(1)
         assert reason(manager, "w", "Admitted") == ("True", "Admitted")
 

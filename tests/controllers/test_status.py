@@ -276,7 +276,7 @@ def test_who_does_not_lead_writes_nothing_and_catches_up_when_it_does() -> None:
         async with running(manager, leads=False):
             await manager.clock.advance(30)
             assert manager.store.writes == []
-            manager.pump.lead(True)
+            manager.lead()
             await manager.clock.advance(3)
             assert manager.status("main")["admittedWorkloads"] == 1
 

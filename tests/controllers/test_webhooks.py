@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import json
-import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -274,8 +273,35 @@ def test_a_version_that_is_not_served_cannot_be_wished_for() -> None:
     assert "is not served; ask for kueue.x-k8s.io/v1beta1 or kueue.x-k8s.io/v1beta2" in said["result"]["message"]
 
 
-def test_a_number_too_long_to_write_does_no_harm(caplog: pytest.LogCaptureFixture) -> None:
-    found = answer("/convert", json.dumps(wish(queue("a", stock=10**30))).encode())
-    assert found.status in (200, 500)
-    with caplog.at_level(logging.ERROR):
-        assert answer(JOB_PATHS[0], json.dumps(review(job({QUEUE: "q"}, many=10**30))).encode()).status == 200
+def test_a_long_list_is_converted_while_others_get_their_turn() -> None:
+    many = [queue(f"q{index}", cohortName="all") for index in range(500)]
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def known(namespace: str, owner: Mapping[str, object] | None) -> AdmitWorld:
+        return AdmitWorld()
+
+    async def story() -> Answer:
+        task = asyncio.create_task(others())
+        try:
+            return await Webhooks(known).answer("/convert", json.dumps(wish(*many)).encode())
+        finally:
+            task.cancel()
+
+    found = json.loads(asyncio.run(story()).body)["response"]["convertedObjects"]
+    assert [one["metadata"]["name"] for one in found] == [f"q{index}" for index in range(500)]
+    assert turns >= 5
+
+
+def test_a_number_too_long_for_the_wire_is_a_failure_in_words(caplog: pytest.LogCaptureFixture) -> None:
+    """No server sends one, since none can store it."""
+    found = answer("/convert", wish(queue("a", stock=10**30)))
+    assert found.status == 500
+    assert "the log of the manager says why" in found.body.decode()
+    assert "OverflowError" in caplog.text
+    assert response(JOB_PATHS[0], review(job({QUEUE: "q"}, many=10**30)))["allowed"] is True

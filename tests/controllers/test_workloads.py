@@ -245,7 +245,7 @@ def test_what_was_finished_before_we_came_to_lead_goes_in_its_time() -> None:
         async with running(manager, leads=False):
             await manager.clock.advance(4000)
             assert "team/w" in manager.store.objects[str(WORKLOADS)]
-            manager.pump.lead(True)
+            manager.lead()
             await manager.clock.advance(1)
             assert manager.store.objects[str(WORKLOADS)] == {}
 

@@ -12,9 +12,6 @@ from tests.plane.plane import executables
 from tests.plane.programs import ACCOUNT, LEASE, NAMESPACE, ManagerProcess, Site
 from tests.plane.proxy import Proxy
 
-LEASE_SECONDS = 3
-ELECTION = {"leaseDuration": f"{LEASE_SECONDS}s", "renewDeadline": "2s", "retryPeriod": "500ms"}
-
 
 class Member:
     """One manager and its way to the API server, which can be cut."""
@@ -32,8 +29,9 @@ class Member:
 class Crew:
     """The managers that run now, and how to start another."""
 
-    def __init__(self, site: Site, program: str) -> None:
+    def __init__(self, site: Site, program: str, lease_seconds: int) -> None:
         self.site, self.plane, self.program = site, site.plane, program
+        self.lease_seconds = lease_seconds
         self.token = site.plane.token(NAMESPACE, ACCOUNT)
         self.members: list[Member] = []
         self.number = 0
@@ -47,13 +45,22 @@ class Crew:
         name = f"manager-{self.number}"
         proxy = Proxy(lambda: [self.plane.ports["api"]]).__enter__()
         kubeconfig = self.plane.kubeconfig_for(self.token, name, f"https://127.0.0.1:{proxy.port}")
-        file, ports = self.site.settings(self.plane.folder / "managers", self.config(), ELECTION)
+        file, ports = self.site.settings(self.plane.folder / "managers", self.config(), self.election())
         process = ManagerProcess(self.site, name, self.command(file, kubeconfig, name), ports, ready=ready, timeout=60)
         if ready:
             self.ready_seconds.append(process.ready_seconds)
         member = Member(process, proxy, name)
         self.members.append(member)
         return member
+
+    def election(self) -> dict[str, str]:
+        """How long a lease lasts, and how often it is renewed."""
+        millis = self.lease_seconds * 1000
+        return {
+            "leaseDuration": f"{millis}ms",
+            "renewDeadline": f"{millis * 2 // 3}ms",
+            "retryPeriod": f"{millis // 6}ms",
+        }
 
     def config(self) -> dict[str, Any]:
         """What the Configuration says beyond what every site's does."""
@@ -142,9 +149,9 @@ class Crew:
 
 
 @contextlib.contextmanager
-def crew_on(site: Site, program: str) -> Iterator[Crew]:
+def crew_on(site: Site, program: str, lease_seconds: int) -> Iterator[Crew]:
     """A crew without members yet; all are ended with the block."""
-    crew = Crew(site, program)
+    crew = Crew(site, program, lease_seconds)
     try:
         yield crew
     finally:

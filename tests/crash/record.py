@@ -2,12 +2,11 @@
 
 import json
 import random
-import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pykueue.audit.world import Finding
-from tests.crash.faults import FAULTS, TAKEOVER_MAX
+from tests.crash.faults import FAULTS, takeover_max
 
 
 class Step(NamedTuple):
@@ -17,7 +16,17 @@ class Step(NamedTuple):
     fault: str
 
 
-def plan(kills: int, each: int, seed: int, only: list[str]) -> list[Step]:
+class Plan(NamedTuple):
+    """What a run is to do."""
+
+    steps: list[Step]
+    seed: int
+    cut_seconds: float
+    lease_seconds: int
+    program: str
+
+
+def steps(kills: int, each: int, seed: int, only: list[str]) -> list[Step]:
     """The faults in the order in which they happen: the others spread among the kills by luck."""
     others = [name for name in FAULTS if name != "kill" and (not only or name in only)] * each
     faults = ["kill"] * (kills if not only or "kill" in only else 0) + others
@@ -28,28 +37,27 @@ def plan(kills: int, each: int, seed: int, only: list[str]) -> list[Step]:
 class Record:
     """A run's folder: `plan.json`, and one line of `steps.jsonl` for everything that came of it."""
 
-    def __init__(self, folder: Path, told: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, plan: Plan) -> None:
         self.folder = folder
-        self.steps = [Step(*step) for step in told["steps"]]
-        self.cut_seconds: float = told["cut_seconds"]
-        self.program: str = told["program"]
+        self.steps = [Step(*step) for step in plan.steps]
+        self.seed, self.cut_seconds, self.lease_seconds = plan.seed, plan.cut_seconds, plan.lease_seconds
+        self.program = plan.program
         self.done: dict[int, dict[str, Any]] = {}
         self.findings: list[str] = []
         self.endings: list[dict[str, Any]] = []
         self.file = folder / "steps.jsonl"
 
     @classmethod
-    def begin(cls, folder: Path, steps: list[Step], cut_seconds: float, program: str) -> "Record":
+    def begin(cls, folder: Path, plan: Plan) -> "Record":
         """A new run."""
         folder.mkdir(parents=True)
-        told = {"steps": steps, "cut_seconds": cut_seconds, "program": program}
-        (folder / "plan.json").write_text(json.dumps(told))
-        return cls(folder, told)
+        (folder / "plan.json").write_text(json.dumps(plan._asdict()))
+        return cls(folder, plan)
 
     @classmethod
     def open(cls, folder: Path) -> "Record":
         """A run that was broken off."""
-        record = cls(folder, json.loads((folder / "plan.json").read_text()))
+        record = cls(folder, Plan(**json.loads((folder / "plan.json").read_text())))
         for line in record.file.read_text().splitlines() if record.file.exists() else []:
             record.take(json.loads(line))
         return record
@@ -81,11 +89,6 @@ class Record:
     def close(self, **figures: Any) -> None:
         self.write({"is": "end", **figures})
 
-    def keep_logs(self, folder: Path) -> None:
-        """Keep the managers' logs, which are gone with the control plane otherwise."""
-        for log in folder.glob("manager-*.log"):
-            shutil.copy(log, self.folder)
-
 
 def summary(record: Record) -> tuple[str, bool]:
     """The figures of a run as a table, and whether all was well."""
@@ -99,8 +102,8 @@ def summary(record: Record) -> tuple[str, bool]:
         for name in sorted({name for line in mine for name in line["figures"]}):
             values = [line["figures"][name] for line in mine if name in line["figures"]]
             figures.append(f"{name.replace('_', ' ')} {min(values):.2f} to {max(values):.2f}")
-            most = TAKEOVER_MAX.get(fault)
-            if name == "takeover_seconds" and most is not None:
+            if name == "takeover_seconds":
+                most = takeover_max(fault, record.lease_seconds)
                 figures[-1] += f" (at most {most:.1f})"
                 well = max(values) <= most
         rows.append((fault, ", ".join(figures), well))

@@ -236,10 +236,10 @@ class Team:
         return [tree for tree in self.client.events(about, self.namespace) if tree["reason"] == reason]
 
     @contextlib.contextmanager
-    def recorded(self) -> Iterator[dict[str, list[Tree]]]:
-        """Every version of the namespace's workloads that is seen from now to the end of the block, by name."""
+    def recorded(self, kind: str = "Workload") -> Iterator[dict[str, list[Tree]]]:
+        """Every version of the story's workloads, or others, that is seen from now to the end of the block, by name."""
         versions: dict[str, list[Tree]] = {}
-        watch = self.client.watch("Workload", self.namespace, timeout=120)
+        watch = self.client.watch(kind, self.namespace, timeout=120)
 
         def follow() -> None:
             for event in watch:

@@ -1,11 +1,13 @@
 """Does a real API server take our definitions, and judge objects by them as our rules do, with no webhook to help?"""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 import pytest
+import yaml
 
 from pykueue.api import schema
 from pykueue.api.crds import crds
@@ -18,8 +20,8 @@ from pykueue.api.trees import Tree
 from pykueue.kube.port import Resource
 from tests.api.rule_cases import FLAVOR_CASES, QUEUE_CASES, Case
 from tests.api.rule_cases_workload import WORKLOAD_CASES
-from tests.plane.client import Client, path_of
-from tests.plane.plane import Plane
+from tests.plane.client import RESOURCES, ApiError, Client, path_of
+from tests.plane.plane import Plane, executables
 
 RULE = {rule.id: rule for rule in RULES}
 CASES = [case for case in (*QUEUE_CASES, *FLAVOR_CASES, *WORKLOAD_CASES) if KINDS[RULE[case.rule].kind].group == GROUP]
@@ -50,8 +52,17 @@ def plane() -> Iterator[Plane]:
             for group in (GROUP, *GROUPS.values()):
                 name = f"{plural}.{group}"
                 started.client.wait_for("CustomResourceDefinition", name, until=established, what="Established")
+        for kind in (kind.kind for kind in KINDS.values() if kind.group == GROUP):
+            # The first to ask for a list of a new kind is told to come back.
+            patiently(started, partial(started.client.objects, kind))
         yield started
-        started.client.forget_connection()
+
+
+def patiently(plane: Plane, call: Callable[[], Any]) -> Any:
+    """What a call answers, once the server has got used to definitions that were just applied."""
+    found: list[Any] = []
+    plane.retried(lambda: found.append(call()))
+    return found[-1]
 
 
 def established(crd: dict[str, Any]) -> bool:
@@ -144,3 +155,138 @@ def test_the_server_judges_as_the_rules_do(plane: Plane, case: Case, version: st
 
     assert found == expected(kind, version, new, old)
     assert RULE[case.rule].surface == "webhook" or bool(found) == (not good)
+
+
+def served(name: str, **more: Any) -> dict[str, Any]:
+    """A workload as the server stores it by our definition."""
+    tree: dict[str, Any] = {
+        "apiVersion": f"{GROUP}/v1beta2",
+        "kind": "Workload",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"queueName": "queue", "podSets": [{"name": "main", "count": 2, "template": TEMPLATE}]},
+    }
+    return tree | more
+
+
+TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "newField": {"deep": [1]}}]}}
+
+
+def test_a_pod_template_comes_back_as_it_was_sent_and_the_rest_is_pruned(plane: Plane) -> None:
+    tree = served("pruned")
+    tree["spec"] |= {"surprise": 1}
+    tree["spec"]["podSets"][0] |= {"surprise": 1}
+    stored = plane.client.create(tree)
+    assert stored["spec"]["podSets"] == [{"name": "main", "count": 2, "template": TEMPLATE}]
+    assert stored["spec"].keys() == {"active", "podSets", "queueName"}
+
+
+def test_pod_sets_of_one_name_are_refused(plane: Plane) -> None:
+    tree = served("twice")
+    tree["spec"]["podSets"] *= 2
+    with pytest.raises(ApiError, match="name must be unique") as refusal:
+        plane.client.create(tree)
+    assert refusal.value.code == 422
+
+
+def test_workloads_are_found_by_their_cluster_queue(plane: Plane) -> None:
+    plane.client.create(served("found"))
+    plane.client.apply(bare("found") | admitted("QuotaReserved", queue="sought"), "kueue-admission", "status")
+    found = plane.client.objects("Workload", "default", fields="status.admission.clusterQueue=sought")
+    assert [tree["metadata"]["name"] for tree in found] == ["found"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "columns"),
+    [
+        ("clusterqueues", "NAME COHORT PENDING WORKLOADS"),
+        ("localqueues", "NAME CLUSTERQUEUE PENDING WORKLOADS ADMITTED WORKLOADS"),
+        ("workloads", "NAME QUEUE RESERVED IN ADMITTED FINISHED AGE"),
+        ("workloadpriorityclasses", "NAME VALUE"),
+        ("multikueueclusters", "NAME CONNECTED AGE"),
+        ("resourceflavors", "NAME AGE"),
+    ],
+)
+def test_kubectl_prints_the_columns(plane: Plane, kind: str, columns: str) -> None:
+    where = path_of(Resource(GROUP, "v1beta2", kind, ""))
+    asked = {**plane.client.headers, "Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+    client = Client(plane.url, "", str(plane.ca))
+    client.headers = asked
+    table = client.request("GET", where)
+    client.close()
+    shown = [column["name"].upper() for column in table["columnDefinitions"] if not column["priority"]]
+    assert " ".join(shown) == columns
+
+
+def test_kubectl_explains(plane: Plane) -> None:
+    told = plane.kubectl("explain", "clusterqueue.spec.preemption.withinClusterQueue")
+    assert "LowerOrNewerEqualPriority" in told
+    assert "Which workloads of the same queue may be preempted." in told
+
+
+def bare(name: str) -> dict[str, Any]:
+    """What an apply names its object by."""
+    return {key: value for key, value in served(name).items() if key != "spec"}
+
+
+def admitted(*conditions: str, queue: str = "queue", evictions: int = 0) -> dict[str, Any]:
+    """A status as a manager applies it."""
+    told = {"reason": "Because", "message": "", "lastTransitionTime": "2026-01-31T12:00:00Z"}
+    given = {"name": "main", "count": 2, "flavors": {"cpu": "default"}, "resourceUsage": {"cpu": "2"}}
+    status: dict[str, Any] = {
+        "conditions": [{"type": kind, "status": "True", **told} for kind in conditions],
+        "admission": {"clusterQueue": queue, "podSetAssignments": [given]},
+    }
+    if evictions:
+        status["schedulingStats"] = {"evictions": [{"reason": "Preempted", "underlyingCause": "", "count": evictions}]}
+    return {"status": status}
+
+
+def test_applies_go_on_across_an_exchange_of_the_definitions(plane: Plane) -> None:
+    """Both managers apply the same fields, on Kueue's definition and on ours, and each removes what the other wrote."""
+    client = plane.client
+    theirs = their_definition()
+    ours: dict[str, Any] = next(deepcopy(tree) for tree in crds() if tree["metadata"] == crd_named("workloads"))
+    ours["spec"]["conversion"] = {"strategy": "None"}
+
+    def apply(status: dict[str, Any], manager: str = "kueue-admission") -> Any:
+        return patiently(plane, partial(client.apply, bare("swapped") | status, manager, "status"))["status"]
+
+    def serve(definition: dict[str, Any]) -> None:
+        """Exchange the definition, and wait until the server goes by it: only ours keeps a field it does not know."""
+        client.apply(definition)
+        path = f"{path_of(RESOURCES['Workload'], 'default')}?dryRun=All"
+
+        def seen() -> bool:
+            made = patiently(plane, partial(client.request, "POST", path, served("seen")))
+            return ("newField" in made["spec"]["podSets"][0]["template"]["spec"]["containers"][0]) == (
+                definition is ours
+            )
+
+        assert client.soon(seen)
+
+    serve(theirs)
+    client.create(served("swapped"))
+    apply(admitted("QuotaReserved", evictions=1))
+    apply({"status": {"reclaimablePods": [{"name": "main", "count": 1}]}}, "kueue-reclaimable-pods")
+    for definition, evictions in ((ours, 2), (theirs, 3), (ours, 4)):
+        serve(definition)
+        again = admitted("QuotaReserved", "Admitted", evictions=evictions)
+        found = apply(again)
+        assert [one["type"] for one in found["conditions"]] == ["QuotaReserved", "Admitted"]
+        assert found["schedulingStats"] == again["status"]["schedulingStats"]
+        assert found["admission"] == again["status"]["admission"]
+        assert found["reclaimablePods"] == [{"name": "main", "count": 1}]
+
+    assert apply({"status": {}}) == {"reclaimablePods": [{"name": "main", "count": 1}]}
+
+
+def crd_named(plural: str) -> dict[str, Any]:
+    return {"name": f"{plural}.{GROUP}", "labels": {"app.kubernetes.io/name": "kueue"}}
+
+
+def their_definition() -> dict[str, Any]:
+    """The definition of Workloads that Kueue ships."""
+    file = executables("kueue") / "kueue" / "config" / "components" / "crd" / "bases" / f"{GROUP}_workloads.yaml"
+    found: dict[str, Any] = yaml.load(file.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    found["spec"]["conversion"] = {"strategy": "None"}
+    return found

@@ -64,14 +64,14 @@ def test_a_job_whose_workload_is_deleted_stops_and_gets_a_new_one_of_the_same_na
 
 @covers("L80", "L46")
 def test_a_maximum_run_time_deactivates_the_job(team: Team) -> None:
-    job = team.queue(cpu=1).job("one", labels={MAX_TIME: "2"})
-    assert job.runs()["spec"]["maximumExecutionTimeSeconds"] == 2
+    job = team.queue(cpu=1).job("one", labels={MAX_TIME: "4"})
+    assert job.runs()["spec"]["maximumExecutionTimeSeconds"] == 4
     tree = job.is_evicted(
         "DeactivatedDueToMaximumExecutionTimeExceeded",
         "The workload is deactivated due to exceeding the maximum execution time",
     )
     assert tree["spec"]["active"] is False
-    job.workload_event("MaximumExecutionTimeExceeded", "The maximum execution time (2s) exceeded", "Warning")
+    job.workload_event("MaximumExecutionTimeExceeded", "The maximum execution time (4s) exceeded", "Warning")
     job.waits("Deactivated")
 
 

@@ -33,7 +33,15 @@ def test_a_job_of_higher_priority_displaces_a_running_one_which_comes_back(team:
     urgent.runs()
     victim.event("Stopped", message)
     victim.workload_event("EvictedDueToPreempted", message)
-    victim.workload_event("Preempted", message)
+    priorities = (
+        "preemptor effective priority: 10 (base: 10, boost: 0); preemptee effective priority: 1 (base: 1, boost: 0)"
+    )
+    victim.workload_event("Preempted", f"{message}; {priorities}")
+    victim_key, victim_uid = f"{team.namespace}/{victim.workload_name}", tree["metadata"]["uid"]
+    urgent.workload_event(
+        "PreemptedWorkload",
+        f"Preempted workload {victim_key} (UID: {victim_uid}) in ClusterQueue {queue.cluster_queue}; {priorities}",
+    )
     victim.shows("Requeued", True, "Preempted", message)
     victim.waits("WaitingForQuota")
     urgent.ends()

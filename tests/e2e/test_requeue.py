@@ -11,7 +11,7 @@ def waiting(limit: int | None = None, base: int = 1, **strategy: object) -> dict
     more = {"backoffLimitCount": limit} if limit is not None else {}
     return {
         "waitForPodsReady": {
-            "timeout": "4s",
+            "timeout": "6s",
             "requeuingStrategy": {"backoffBaseSeconds": base, **more, **strategy},
         }
     }

@@ -2,6 +2,7 @@
 
 import base64
 import http.client
+import itertools
 import json
 import ssl
 from pathlib import Path
@@ -34,6 +35,8 @@ SUBDOMAIN = (
     "end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
     r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
 )
+
+COUNT = itertools.count()
 
 Tree = dict[str, Any]
 
@@ -300,3 +303,32 @@ def test_metrics_are_for_those_whom_a_role_lets(team: Team) -> None:
     status, body = asked(team.plane.token(team.namespace, "reader"))
     assert status == 200
     assert "kueue_" in body
+
+
+@pytest.mark.ours("Kueue holds it back, and nobody ever starts it")
+@pytest.mark.manager(config={"managedJobsNamespaceSelector": {"matchLabels": {"queued": "yes"}}})
+def test_a_job_where_the_selector_selects_nothing_starts_by_itself(team: Team) -> None:
+    tree = team.job("free", "main").tree()
+    assert tree["spec"].get("suspend") is not True
+    team.client.patch("Namespace", team.namespace, {"metadata": {"labels": {"queued": "yes"}}})
+    team.eventually(
+        lambda: team.job(f"held-{next(COUNT)}", "main").tree()["spec"]["suspend"] is True, "a Job that is held back"
+    )
+
+
+@pytest.mark.ours("Kueue says nothing of it")
+@pytest.mark.manager(config={"waitForPodsReady": {"timeout": "5m", "requeuingStrategy": {"timestamp": "Creation"}}})
+def test_a_strict_queue_where_evicted_workloads_keep_their_place_is_warned_of(team: Team) -> None:
+    def said(strategy: str) -> str:
+        tree = {
+            "apiVersion": KUEUE,
+            "kind": "ClusterQueue",
+            "metadata": {"name": team.own("strict")},
+            "spec": {"queueingStrategy": strategy},
+        }
+        return team.plane.kubectl("create", "-f", "-", "--dry-run=server", stdin=json.dumps(tree), check=False)
+
+    assert "Warning: spec.queueingStrategy: with StrictFIFO and requeuingStrategy.timestamp Creation" in said(
+        "StrictFIFO"
+    )
+    assert "Warning" not in said("BestEffortFIFO")

@@ -25,6 +25,8 @@ from pykueue.engine.model import (
     Workload,
 )
 
+NOW = Instant(10)
+
 
 def queue(name: str, cpu: int = 3000, **fields: object) -> ClusterQueue:
     given: dict[str, object] = {
@@ -57,8 +59,8 @@ def engine_with(*things: Thing, options: Options | None = None) -> Engine:
 
 def decide(engine: Engine) -> list[Decision]:
     found: list[Decision] = []
-    while engine.next_wake() is not None and len(found) < 100:
-        found += engine.decide(Instant(10))
+    while (wake := engine.next_wake()) is not None and wake <= NOW:
+        found += engine.decide(NOW)
     return found
 
 
@@ -125,7 +127,7 @@ def test_who_is_in_line_and_who_is_set_aside() -> None:
     engine = engine_with(
         *(workload(f"fits{n}") for n in range(3)),
         *(workload(f"same{n}", cpu=2000) for n in range(4)),
-        workload("alone", cpu=2500),
+        workload("single", cpu=2500),
     )
     main = engine.world.forest.queues["main"]
     assert tally.line(engine.world, main) == tally.Line(0, 5, 0, 2)

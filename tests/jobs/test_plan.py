@@ -45,6 +45,7 @@ from tests.jobs.objects import (
     condition,
     evicted,
     job,
+    later,
     seen,
     workload,
 )
@@ -398,15 +399,22 @@ def test_a_rewritten_workload_keeps_its_priority_when_the_class_is_missing() -> 
             (stopping("Missing Workload; unable to restore pod templates", confirm=True),),
             id="changed while it runs, with more Workloads than one",
         ),
-        pytest.param(
-            job(parallelism=2, status=DONE), (workload(RESERVED, ADMITTED),), (deleted(RESERVED, ADMITTED),), id="over"
-        ),
     ],
 )
 def test_a_workload_that_does_not_equal_its_job_goes(
     one: JobView, known: tuple[object, ...], does: tuple[Action, ...]
 ) -> None:
     assert plan(seen(one, *known), NOW) == does  # type: ignore[arg-type]
+
+
+def test_what_a_finished_job_asks_for_does_not_matter() -> None:
+    one = job(parallelism=2, status=DONE)
+    (action,) = plan(seen(one, workload(RESERVED, ADMITTED)), NOW)
+    assert isinstance(action, Finish)
+    known = prebuilt(RESERVED, ADMITTED, count=1)
+    (action,) = plan(seen(job(**ASKS, status=DONE), prebuilt=known), NOW)
+    assert isinstance(action, Finish)
+    assert action.reason == "Succeeded"
 
 
 def test_without_finishing_orphans_the_name_of_the_owner_is_enough() -> None:
@@ -554,6 +562,12 @@ def test_an_evicted_job_is_restored_when_its_pods_are_gone_and_then_says_so() ->
     assert plan(seen(job(status={"active": 3}), EVICTED), NOW) == ()
     assert plan(seen(job(), EVICTED), NOW) == (Stopped(EVICTED),)
     assert plan(seen(job(), workload(evicted())), NOW) == ()
+
+
+def test_pods_may_appear_for_a_while_when_a_start_was_not_noticed() -> None:
+    given = seen(running(**HELD, status={}), EVICTED, unsure_until=later(0.5))
+    assert plan(given, NOW) == (RESTORE, LookAgain(0.5))
+    assert plan(given, later(0.5)) == (RESTORE, Stopped(EVICTED))
 
 
 def test_before_kubernetes_1_36_the_start_time_goes_first() -> None:
@@ -840,6 +854,16 @@ def test_whether_the_pods_are_ready(
     does = () if found is None else (WritePodsReady(known, *found),)
     assert plan(seen(one, known, rules=READY), NOW) == does
     assert plan(seen(one, known), NOW) == ()
+
+
+def test_whoever_gives_out_quota_writes_first() -> None:
+    fresh = seen(job(), workload(), rules=READY, fresh_until=later(0.25))
+    assert plan(fresh, NOW) == (LookAgain(0.25),)
+    assert plan(fresh, later(0.25)) == (
+        WritePodsReady(workload(), False, "WaitForStart", "Not all pods are ready or succeeded"),
+    )
+    admitted = seen(job(), workload(RESERVED, ADMITTED), rules=READY, fresh_until=later(0.25))
+    assert [type(one) for one in plan(admitted, NOW)] == [PatchJob, WritePodsReady]
 
 
 def test_pods_that_must_go_are_no_failure() -> None:

@@ -6,6 +6,7 @@ import logging
 import ssl
 from collections.abc import Callable
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,12 @@ MUTATING = "kueue-mutating-webhook-configuration"
 VALIDATING = "kueue-validating-webhook-configuration"
 
 Tree = dict[str, Any]
+
+
+@cache
+def made() -> Bundle:
+    """A bundle of this time; one for all tests, since the making takes a while."""
+    return renewed(None, NAMES.served, NOW)
 
 
 def own(shelf: Shelf, clock: HandClock) -> OwnCertificates:
@@ -73,10 +80,10 @@ def definition(name: str, strategy: str = "Webhook", **client: object) -> Tree:
     return {"metadata": {"name": name}, "spec": {"group": "kueue.x-k8s.io", "conversion": conversion}}
 
 
-def installed() -> Shelf:
-    """A cluster with our manifests, where nobody has run yet."""
+def installed(bundle: Bundle | None = None) -> Shelf:
+    """A cluster with our manifests, where nobody has run yet, but for whoever stored this bundle."""
     shelf = Shelf()
-    shelf.put(SECRETS, secret(), "kueue-system")
+    shelf.put(SECRETS, secret() if bundle is None else stored(bundle), "kueue-system")
     shelf.put(MUTATING_WEBHOOKS, hooks(MUTATING, {"service": OURS}, {"service": OURS}))
     shelf.put(VALIDATING_WEBHOOKS, hooks(VALIDATING, {"service": OURS}))
     for name in CONVERTED:
@@ -101,8 +108,7 @@ async def shown(context: ssl.SSLContext, authority: bytes, at: Instant, name: st
 
 
 def test_an_authority_vouches_for_the_servers_names() -> None:
-    made = renewed(None, NAMES.served, NOW)
-    authority, serving = (x509.load_pem_x509_certificate(one) for one in (made.authority, made.certificate))
+    authority, serving = (x509.load_pem_x509_certificate(one) for one in (made().authority, made().certificate))
     assert authority.subject.rfc4514_string() == "CN=kueue-ca,O=kueue"
     assert isinstance(serving.public_key(), ec.EllipticCurvePublicKey)
     assert authority.not_valid_after_utc - moment(NOW) == timedelta(days=3652)
@@ -117,12 +123,32 @@ def test_an_authority_vouches_for_the_servers_names() -> None:
     assert vouched == authority.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value.digest
     assert serving.extensions.get_extension_for_class(x509.KeyUsage).critical
     assert authority.extensions.get_extension_for_class(x509.KeyUsage).value.key_cert_sign
-    assert "PRIVATE" not in repr(made)
+    assert "PRIVATE" not in repr(made())
+
+
+def test_the_authority_has_a_name_and_a_key_that_kueue_can_read() -> None:
+    authority = x509.load_pem_x509_certificate(made().authority)
+    names = authority.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["kueue-ca"]
+    assert made().authority_key.startswith(b"-----BEGIN RSA PRIVATE KEY-----")
+
+
+def test_an_authority_that_kueue_could_not_read_is_replaced() -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = certmaking.named("kueue-ca")
+    life = certmaking.begun(subject, subject, key.public_key(), NOW, 3652)
+    constraints = x509.BasicConstraints(ca=True, path_length=0)
+    authority = certmaking.Pair(life.add_extension(constraints, critical=True).sign(key, hashes.SHA256()), key)
+    serving = certmaking.new_serving(authority, NAMES.served, NOW)
+    pairs = (authority.certificate, authority.key), (serving.certificate, serving.key)
+    parts = [part for one, key in pairs for part in (certmaking.certificate_pem(one), certmaking.key_pem(key))]
+    held = Bundle(*parts)
+    assert renewed(held, NAMES.served, NOW).authority.endswith(held.authority)
 
 
 @pytest.mark.parametrize("name", ["kueue-webhook-service.kueue-system.svc", "localhost", "127.0.0.1"])
 def test_a_strict_client_gets_through_by_every_name(name: str) -> None:
-    shelf, clock = installed(), HandClock()
+    shelf, clock = installed(made()), HandClock()
 
     async def story() -> None:
         certificates = own(shelf, clock)
@@ -134,8 +160,9 @@ def test_a_strict_client_gets_through_by_every_name(name: str) -> None:
 
 def test_a_long_name_is_served_too() -> None:
     names = Names("n" * 63, service="s" * 63).served
-    made = renewed(None, names, NOW)
-    assert renewed(made, names, NOW) == made
+    named = renewed(made(), names, NOW)
+    assert named.authority == made().authority
+    assert renewed(named, names, NOW) == named
 
 
 @pytest.mark.parametrize(
@@ -151,7 +178,7 @@ def test_a_long_name_is_served_too() -> None:
 )
 def test_a_certificate_is_replaced_in_time(days: int, same_authority: bool, same_certificate: bool) -> None:
     clock = HandClock()
-    first = renewed(None, NAMES.served, clock.now())
+    first = made()
     clock.pass_days(days)
     second = renewed(first, NAMES.served, clock.now())
     assert (second.authority == first.authority) is same_authority
@@ -161,7 +188,7 @@ def test_a_certificate_is_replaced_in_time(days: int, same_authority: bool, same
 
 def test_who_still_shows_an_old_certificate_is_trusted_beside_a_new_authority() -> None:
     clock = HandClock()
-    first = renewed(None, NAMES.served, clock.now())
+    first = made()
     clock.pass_days(3600)
     second = renewed(first, NAMES.served, clock.now())
     assert second.authority.endswith(first.authority)
@@ -172,7 +199,7 @@ def test_who_still_shows_an_old_certificate_is_trusted_beside_a_new_authority() 
 
 
 def test_another_name_asks_for_another_certificate_by_the_same_authority() -> None:
-    first = renewed(None, NAMES.served, NOW)
+    first = made()
     second = renewed(first, (*NAMES.served, "::1"), NOW)
     assert second.authority == first.authority
     assert second.certificate != first.certificate
@@ -184,7 +211,7 @@ def test_a_bundle_that_kueue_has_made_is_used() -> None:
     subject = certmaking.named("kueue-ca")
     life = (moment(NOW) - timedelta(hours=1), moment(NOW) + timedelta(days=3652))
 
-    def made(key: rsa.RSAPrivateKey, name: x509.Name, extension: x509.ExtensionType) -> bytes:
+    def signed(key: rsa.RSAPrivateKey, name: x509.Name, extension: x509.ExtensionType) -> bytes:
         builder = x509.CertificateBuilder(subject, name, key.public_key(), 7, *life)
         return builder.add_extension(extension, critical=True).sign(keys[0], hashes.SHA256()).public_bytes(Encoding.PEM)
 
@@ -194,9 +221,9 @@ def test_a_bundle_that_kueue_has_made_is_used() -> None:
     host = NAMES.served[0]
     alternatives = x509.SubjectAlternativeName([x509.DNSName(host)])
     bundle = Bundle(
-        authority=made(keys[0], subject, x509.BasicConstraints(ca=True, path_length=None)),
+        authority=signed(keys[0], subject, x509.BasicConstraints(ca=True, path_length=None)),
         authority_key=written(keys[0]),
-        certificate=made(keys[1], certmaking.named(host), alternatives),
+        certificate=signed(keys[1], certmaking.named(host), alternatives),
         key=written(keys[1]),
     )
     assert renewed(bundle, (host,), NOW) == bundle
@@ -254,7 +281,7 @@ def test_replicas_that_start_together_agree_on_one_bundle() -> None:
 
 def test_a_bundle_that_another_replica_has_just_written_is_taken() -> None:
     shelf, clock = installed(), HandClock()
-    theirs = renewed(None, NAMES.served, NOW)
+    theirs = made()
 
     def faster(what: str) -> None:
         if what.startswith("replace"):
@@ -290,7 +317,7 @@ def test_a_secret_that_keeps_changing_is_given_up_with_words() -> None:
 
 
 def test_a_second_round_writes_nothing() -> None:
-    shelf, clock = installed(), HandClock()
+    shelf, clock = installed(made()), HandClock()
 
     async def story() -> None:
         certificates = own(shelf, clock)
@@ -304,7 +331,7 @@ def test_a_second_round_writes_nothing() -> None:
 
 
 def test_the_certificate_changes_while_we_serve() -> None:
-    shelf, clock = installed(), HandClock()
+    shelf, clock = installed(made()), HandClock()
 
     async def story() -> None:
         certificates = own(shelf, clock)
@@ -320,7 +347,7 @@ def test_the_certificate_changes_while_we_serve() -> None:
 
 
 def test_a_certificate_that_another_replica_renewed_is_shown_here_too() -> None:
-    shelf, clock = installed(), HandClock()
+    shelf, clock = installed(made()), HandClock()
 
     async def story() -> None:
         first, second = own(shelf, clock), own(shelf, clock)
@@ -337,7 +364,7 @@ def test_a_certificate_that_another_replica_renewed_is_shown_here_too() -> None:
 
 
 def test_everybody_who_asks_us_is_told_whom_to_trust() -> None:
-    shelf, clock = installed(), HandClock()
+    shelf, clock = installed(made()), HandClock()
     asyncio.run(own(shelf, clock).once())
     trusted = base64.b64encode(bundle_on(shelf).authority).decode()
     for resource, name in ((MUTATING_WEBHOOKS, MUTATING), (VALIDATING_WEBHOOKS, VALIDATING)):
@@ -348,8 +375,25 @@ def test_everybody_who_asks_us_is_told_whom_to_trust() -> None:
         assert conversion["webhook"]["clientConfig"] == {"service": OURS, "caBundle": trusted}
 
 
+def test_where_kueues_roles_are_in_force_objects_are_replaced() -> None:
+    shelf, clock = installed(made()), HandClock()
+
+    def kueues(what: str) -> None:
+        if what.startswith("patch"):
+            raise DeniedError(what, 403, "Forbidden", "may not patch")
+
+    shelf.before = kueues
+    assert asyncio.run(own(shelf, clock).once())
+    trusted = base64.b64encode(made().authority).decode()
+    found = shelf.objects[str(MUTATING_WEBHOOKS), "", MUTATING]
+    assert [one["clientConfig"] for one in found["webhooks"]] == [{"service": OURS, "caBundle": trusted}] * 2
+    definition = shelf.objects[str(CRDS), "", CONVERTED[0]]
+    assert definition["spec"]["group"] == "kueue.x-k8s.io"
+    assert definition["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"] == trusted
+
+
 def test_only_ours_are_told() -> None:
-    shelf, clock = installed(), HandClock()
+    shelf, clock = installed(made()), HandClock()
     theirs = {"service": {"namespace": "other", "name": "webhook"}, "caBundle": "eA=="}
     local = {"url": "https://127.0.0.1:9443/mutate-batch-v1-job"}
     shelf.put(MUTATING_WEBHOOKS, hooks(MUTATING, theirs, local))
@@ -372,7 +416,7 @@ def test_what_is_not_installed_yet_is_told_when_it_comes(caplog: pytest.LogCaptu
             assert not await certificates.once()
             assert not await certificates.once()
         assert certificates.ready.is_set(), "the absence of a webhook configuration keeps nobody from serving"
-        for key, held in installed().objects.items():
+        for key, held in installed(made()).objects.items():
             shelf.objects.setdefault(key, held)
         assert await certificates.once()
 
@@ -382,7 +426,7 @@ def test_what_is_not_installed_yet_is_told_when_it_comes(caplog: pytest.LogCaptu
 
 
 def test_a_configuration_that_changed_in_between_is_told_later() -> None:
-    shelf, clock = installed(), HandClock()
+    shelf, clock = installed(made()), HandClock()
 
     def swapped(what: str) -> None:
         if what == f"patch mutatingwebhookconfigurations.admissionregistration.k8s.io {MUTATING}":
@@ -411,7 +455,7 @@ def test_a_configuration_that_changed_in_between_is_told_later() -> None:
     ],
 )
 def test_no_answer_is_reported_and_asked_for_again(error: Exception) -> None:
-    shelf, clock = installed(), HandClock()
+    shelf, clock = installed(made()), HandClock()
 
     def broken(what: str) -> None:
         if "secrets" in what:
@@ -453,7 +497,7 @@ def test_a_failure_grows_rarer_and_a_settled_state_is_looked_at_each_minute() ->
 
 
 def test_no_key_is_ever_logged(caplog: pytest.LogCaptureFixture) -> None:
-    shelf, clock = installed(), HandClock()
+    shelf, clock = installed(made()), HandClock()
     with caplog.at_level(logging.DEBUG):
         asyncio.run(own(shelf, clock).once())
     secret_part = base64.b64encode(bundle_on(shelf).key).decode()[60:90]
@@ -469,7 +513,7 @@ def given(folder: Path, bundle: Bundle) -> None:
 
 
 def test_given_files_are_served_and_read_again_when_they_change(tmp_path: Path) -> None:
-    first, second = (renewed(None, NAMES.served, NOW) for _ in range(2))
+    first, second = made(), renewed(None, NAMES.served, NOW)
 
     async def story() -> None:
         certificates = GivenCertificates(tmp_path, HandClock(), server_context())
@@ -494,7 +538,7 @@ def test_given_files_are_served_and_read_again_when_they_change(tmp_path: Path) 
 
 
 def test_given_files_are_looked_at_for_ever(tmp_path: Path) -> None:
-    bundle = renewed(None, NAMES.served, NOW)
+    bundle = made()
 
     async def story() -> None:
         certificates = GivenCertificates(tmp_path, HandClock(), server_context())
@@ -523,7 +567,7 @@ Change = Callable[[Bundle], Bundle]
     ],
 )
 def test_a_bundle_that_does_not_hold_together_is_replaced(spoil: Change) -> None:
-    wrong = spoil(renewed(None, NAMES.served, NOW))
+    wrong = spoil(made())
     right = renewed(wrong, NAMES.served, NOW)
     assert right != wrong
     assert renewed(right, NAMES.served, NOW) == right
@@ -535,7 +579,7 @@ def leaf(bundle: Bundle) -> tuple[bytes, bytes]:
 
 def test_a_bundle_that_openssl_cannot_use_is_reported() -> None:
     async def story() -> None:
-        certificates = own(installed(), HandClock())
+        certificates = own(installed(made()), HandClock())
         with pytest.raises(TlsError):
             certificates.show(Bundle(b"", b"", b"x", b"y"))
 

@@ -93,6 +93,7 @@ def test_as_many_are_worked_on_at_once_as_there_are_workers() -> None:
 def test_a_key_comes_after_a_while() -> None:
     async def test(worker: Worker) -> None:
         worker.controller.add_after("late", 10)
+        await settle()
         worker.controller.add_after("soon", 1)
         worker.controller.add_after("late", 20)
         worker.controller.add_after("now", 0)
@@ -143,7 +144,7 @@ def test_what_fails_is_tried_again_after_longer_and_longer_waits(caplog: pytest.
         run(test)
     told = [(record.levelname, record.message, bool(record.exc_info)) for record in caplog.records]
     assert told == [
-        ("ERROR", "test: cannot reconcile a: patch things default/a: gone; trying again in 0.005 s", False),
+        ("WARNING", "test: cannot reconcile a: patch things default/a: gone; trying again in 0.005 s", False),
         ("ERROR", "test: cannot reconcile a: ValueError('what?'); trying again in 0.010 s", True),
         ("DEBUG", "test: cannot reconcile a: patch things default/a: changed; trying again in 0.020 s", False),
     ]

@@ -501,6 +501,16 @@ def test_a_watch_that_is_refused_raises_what_was_said() -> None:
     run(test)
 
 
+def test_a_watch_waits_as_long_as_the_server_asks_for() -> None:
+    async def test(api: TinyApi, kube: HttpKube) -> None:
+        await api.put("things", thing("a"))
+        api.accident = failing(2, lambda: status(429, "TooManyRequests", after="2"))
+        assert json.loads(await anext(aiter(kube.watch(THINGS))))["type"] == "ADDED"
+        assert slept(kube) == [2.0, 2.0]
+
+    run(test)
+
+
 def test_a_watch_that_is_cut_off_is_no_end() -> None:
     async def test(api: TinyApi, kube: HttpKube) -> None:
         await api.put("things", thing("a"))

@@ -1,6 +1,7 @@
 """Does the cache follow the server, whatever happens in between?"""
 
 import asyncio
+import gc
 import json
 import logging
 from collections.abc import Awaitable, Callable
@@ -14,7 +15,7 @@ from pykueue.base.struct import Wire
 from pykueue.base.units import MICROS
 from pykueue.kube import informer as module
 from pykueue.kube.http import HttpKube
-from pykueue.kube.informer import Change, Informer
+from pykueue.kube.informer import STILLNESS, Change, Informer
 from pykueue.kube.port import Patch
 from tests.kube.timing import SkippingClock
 from tests.kube.tinyapi import THINGS, TinyApi, status, thing
@@ -438,3 +439,20 @@ def test_objects_are_shrunk_before_they_are_kept() -> None:
             await kube.close()
 
     asyncio.run(main())
+
+
+def test_the_collector_rests_while_any_list_is_taken_in() -> None:
+    assert gc.isenabled()
+    with STILLNESS:
+        assert not gc.isenabled()
+        with STILLNESS:
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with STILLNESS:
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

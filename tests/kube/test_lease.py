@@ -22,7 +22,7 @@ KEY = "system/leader"
 class Candidate:
     """A replica that stands for election."""
 
-    def __init__(self, api: TinyApi, name: str, lease: float = 2.0, renew: float = 0.6, retry: float = 0.1) -> None:
+    def __init__(self, api: TinyApi, name: str, lease: float = 2.0, renew: float = 1.0, retry: float = 0.1) -> None:
         self.api = api
         self.name = name
         self.told: list[str] = []
@@ -140,7 +140,7 @@ def test_the_lease_of_one_who_died_is_taken_when_it_has_run_out_and_not_before()
         await api.put(
             "leases", {"metadata": {"name": "leader", "namespace": "system"}, "spec": {**dead, "leaseTransitions": 4}}
         )
-        async with candidates(api, "one", lease=1.0, renew=0.6, retry=0.1) as (one,):
+        async with candidates(api, "one", lease=1.0, renew=0.8, retry=0.1) as (one,):
             # How long ago it says that it was renewed means nothing: clocks differ.
             assert 0.8 < await one.start().until_leading() < 2
             assert spec(api)["leaseTransitions"] == 5
@@ -165,10 +165,10 @@ def test_of_many_only_one_leads() -> None:
 
 def test_a_busy_main_loop_does_not_lose_the_lease() -> None:
     async def main(api: TinyApi) -> None:
-        async with candidates(api, "one", "two", lease=1.0, renew=0.6, retry=0.1) as (one, two):
+        async with candidates(api, "one", "two") as (one, two):
             await one.start().until_leading()
             two.start()
-            time.sleep(2.0)
+            time.sleep(2.5)
             assert one.election.leading
             assert spec(api)["holderIdentity"] == "one"
             await asyncio.sleep(0.2)
@@ -190,9 +190,10 @@ def test_a_lease_that_cannot_be_renewed_ends_leading_in_time() -> None:
             began = time.monotonic()
             while one.election.leading:
                 await asyncio.sleep(0.01)
-            assert time.monotonic() - began < 0.7
+            # Well before others may take it, which is 2 s after the last renewal.
+            assert time.monotonic() - began < 1.5
             await one.until_stopped()
-            assert one.told == ["started", "stopped: the lease could not be renewed within 0.6 s"]
+            assert one.told == ["started", "stopped: the lease could not be renewed within 1 s"]
             assert spec(api)["holderIdentity"] == "one"
 
     with in_background() as api:
@@ -207,7 +208,7 @@ def test_a_lease_lost_while_the_main_loop_is_blocked_is_known_as_soon_as_it_goes
             fenced = Fenced(kube, one.election)
             await fenced.create(THINGS, b'{"metadata":{"name":"a"}}', "default")
             api.accident = down
-            time.sleep(1.0)
+            time.sleep(1.3)
             # Nobody has told the main loop yet, and it writes nothing all the same.
             assert one.told == ["started"]
             assert not one.election.leading
@@ -240,6 +241,25 @@ def test_a_write_in_flight_when_the_lease_is_lost_is_cut_off() -> None:
                 await asyncio.wait_for(fenced.create(THINGS, b"{}", "default"), 5)
             await one.until_stopped()
             await fenced.close()
+
+    with in_background() as api:
+        asyncio.run(main(api))
+
+
+def test_leading_ends_in_time_even_if_the_thread_of_the_election_hangs() -> None:
+    class Stuck(HttpKube):
+        async def patch(self, *what: Any, **how: Any) -> bytes:
+            time.sleep(3)
+            return await super().patch(*what, **how)
+
+    async def main(api: TinyApi) -> None:
+        async with candidates(api, "one") as (one,):
+            one.election.connect = lambda: Stuck(api.connection(), SystemClock())
+            await one.start().until_leading()
+            await asyncio.sleep(1.5)
+            assert not one.election.leading
+            assert one.told == ["started"]
+            await one.until_stopped()
 
     with in_background() as api:
         asyncio.run(main(api))
@@ -280,6 +300,7 @@ def test_a_renewal_without_an_answer_is_looked_up_and_goes_on() -> None:
                 assert one.election.leading
             assert api.accident is None
             assert one.told == ["started"]
+            assert (spec(api)["holderIdentity"], spec(api)["leaseTransitions"]) == ("one", 0)
 
     with in_background() as api:
         asyncio.run(main(api))

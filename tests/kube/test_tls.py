@@ -59,7 +59,8 @@ def test_one_curve_can_be_demanded(curves: tuple[int, ...], possible: bool) -> N
 
 def test_a_key_of_another_certificate_is_refused_before_anything_changes() -> None:
     context = server_context()
-    first, other = (renewed(None, ("localhost",), Instant(0)) for _ in range(2))
+    first = renewed(None, ("localhost",), Instant(0))
+    other = renewed(first, ("127.0.0.1",), Instant(0))
     use(context, first.certificate, first.key)
     with pytest.raises(TlsError, match="cannot be used together"):
         use(context, other.certificate, first.key)

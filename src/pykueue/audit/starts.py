@@ -6,7 +6,7 @@ from typing import Final
 from pykueue.api.names import Label
 from pykueue.api.workload import Workload
 from pykueue.audit.uptime import Uptime
-from pykueue.audit.views import Job, Pod, controller_uid, holds
+from pykueue.audit.views import Job, Pod, controller_uid, finished, holds
 from pykueue.audit.world import Change, Finding, Settings, World
 from pykueue.base.units import MICROS, Instant
 
@@ -33,16 +33,23 @@ class Starts:
         """What this change breaks."""
         workload, job, pod = change.of(Workload), change.of(Job), change.of(Pod)
         if workload is not None:
-            self.keep_loss(change, *workload)
+            yield from self.given_back(change, world, *workload)
         elif job is not None:
             yield from self.switched(change, world, *job)
         elif pod is not None and pod[0] is None and pod[1] is not None and not change.listed:
             yield from self.made(change, world, pod[1])
 
-    def keep_loss(self, change: Change, old: Workload | None, new: Workload | None) -> None:
-        """Remember when a Job lost its admission."""
-        if old is not None and holds(old, "Admitted") and not (new is not None and holds(new, "Admitted")):
-            self.lost[controller_uid(old, "Job")] = change.at
+    def given_back(self, change: Change, world: World, old: Workload | None, new: Workload | None) -> Iterator[Finding]:
+        """What is wrong with an admission that was just lost; remembers when that was."""
+        if old is None or not holds(old, "Admitted") or (new is not None and holds(new, "Admitted")):
+            return
+        self.lost[controller_uid(old, "Job")] = change.at
+        job = world.job_of(old)
+        if job is None or new is None or change.listed or finished(job) or not queued(job):
+            return
+        if not job.spec.suspend or job.status.active:
+            says = "runs" if not job.spec.suspend else f"has {job.status.active} active pods"
+            yield change.found(RULE, f"Workload {change.key}", f"gave its quota back while Job {job.name} still {says}")
 
     def switched(self, change: Change, world: World, old: Job | None, new: Job | None) -> Iterator[Finding]:
         """What is wrong with a Job that was started; forgets Jobs that are gone."""

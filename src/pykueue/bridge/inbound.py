@@ -33,14 +33,39 @@ class Surroundings(Frozen):
     """Whether a priority-boost annotation means anything: the gate PriorityBoost."""
 
 
-class PodSets(Frozen):
-    """A Workload's pods: what it takes to schedule them, or why nothing does."""
+class Reading(Frozen):
+    """What a Workload asks for, as far as that does not change with its status; kept, so that it is read only once."""
 
+    uid: str | None
+    generation: int | None
+    annotations: Mapping[str, str]
+    labels: Mapping[str, str]
+    around: Surroundings
     pod_sets: tuple[model.PodSet, ...]
     trouble: str = ""
-    """Why they can never be scheduled."""
+    """Why the pods can never be scheduled."""
     beyond: tuple[str, ...] = ()
-    """What their templates ask for that this version cannot do."""
+    """What it asks for that this version cannot do."""
+
+    def holds_of(self, seen: api_workload.Workload, around: Surroundings) -> bool:
+        """Whether a Workload still asks for the same in the same surroundings."""
+        metadata, status = seen.metadata, seen.status
+        return (
+            self.generation == metadata.generation
+            and self.uid == metadata.uid
+            and self.around is around
+            and len(self.pod_sets) == len(seen.spec.pod_sets)
+            and self.annotations == metadata.annotations
+            and self.labels == metadata.labels
+            # These few of the status ask for something, too.
+            and not (status.cluster_name or status.nominated_cluster_names or status.unhealthy_nodes)
+            and (status.admission is None or not any(map(has_place, status.admission.pod_set_assignments)))
+        )
+
+
+def has_place(assignment: api_workload.PodSetAssignment) -> bool:
+    """Whether a pod set was, or is to be, placed in a topology."""
+    return assignment.topology_assignment is not None or assignment.delayed_topology_request is not None
 
 
 def thing(seen: core.KubeObject, around: Surroundings | None = None) -> model.Thing | None:
@@ -179,16 +204,13 @@ def check(seen: api_checks.AdmissionCheck) -> model.Check:
 
 
 def workload(
-    seen: api_workload.Workload, around: Surroundings | None = None, known: PodSets | None = None
+    seen: api_workload.Workload, around: Surroundings | None = None, known: Reading | None = None
 ) -> model.Workload:
-    """A Workload, with its pods' requests as they are counted in its surroundings.
-
-    `known` is what was read of its pod sets at this generation and in these surroundings, where that was kept.
-    """
+    """A Workload, with its pods' requests as they are counted in its surroundings; `known` is a reading that holds."""
     around = around or Surroundings()
     spec, status = seen.spec, seen.status
     conditions = {condition.type: condition for condition in status.conditions}
-    found = known or read_pod_sets(seen, around)
+    found = known or read(seen, around)
     boost, bad_boost = priority_boost(seen.metadata.annotations) if around.boosts else (0, "")
     state = status.requeue_state
     reserved = held(conditions, WorkloadCondition.QUOTA_RESERVED)
@@ -206,7 +228,7 @@ def workload(
         job_uid=seen.metadata.labels.get(Label.JOB_UID, ""),
         gated_by=seen.metadata.annotations.get(Annotation.ADMISSION_GATED_BY, ""),
         problem=found.trouble or bad_boost,
-        unbuilt="; ".join((*unbuilt("Workload", seen), *found.beyond)),
+        unbuilt="; ".join(found.beyond),
         max_run=None if spec.maximum_execution_time_seconds is None else Seconds(spec.maximum_execution_time_seconds),
         past_run=Seconds(status.accumulated_past_execution_time_seconds or 0),
         finished=held(conditions, WorkloadCondition.FINISHED) is not None,
@@ -325,11 +347,11 @@ def priority_boost(annotations: Mapping[str, str]) -> tuple[int, str]:
     return -size if text.startswith("-") else size, ""
 
 
-def read_pod_sets(seen: api_workload.Workload, around: Surroundings) -> PodSets:
-    """The pod sets of a Workload."""
+def read(seen: api_workload.Workload, around: Surroundings) -> Reading:
+    """What a Workload asks for."""
     pod_sets: list[model.PodSet] = []
     specs: list[PodSpec] = []
-    beyond: list[str] = []
+    beyond = list(unbuilt("Workload", seen))
     trouble = ""
     for index, pod_set in enumerate(seen.spec.pod_sets):
         path = f"spec.podSets[{index}]"
@@ -355,4 +377,14 @@ def read_pod_sets(seen: api_workload.Workload, around: Surroundings) -> PodSets:
                 shape_key(spec),
             )
         )
-    return PodSets(tuple(pod_sets), trouble or problem(specs, around.limit_ranges) or "", tuple(beyond))
+    metadata = seen.metadata
+    return Reading(
+        metadata.uid,
+        metadata.generation,
+        metadata.annotations,
+        metadata.labels,
+        around,
+        tuple(pod_sets),
+        trouble or problem(specs, around.limit_ranges) or "",
+        tuple(beyond),
+    )

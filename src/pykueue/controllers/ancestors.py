@@ -113,7 +113,7 @@ class Ancestors:
         ancestor = Ancestor(queue, self.admitted(kind, key)) if counts else None
         return Hop(metadata.uid or "", controller_ref(metadata), ancestor)
 
-    async def other(self, reference: OwnerReference, namespace: str) -> Hop | None:
+    async def other(self, reference: OwnerReference, namespace: str) -> Hop:
         """An owner of a kind that is not queued here, of which only its own owner matters."""
         if reference.uid in self.remembered:
             self.remembered.move_to_end(reference.uid)
@@ -122,13 +122,13 @@ class Ancestors:
         version = reference.api_version.rpartition("/")[2]
         resource = Resource(group, version, f"{kind.lower()}s", kind, True)
         try:
-            raw = await self.kube.get(resource, reference.name, namespace)
+            metadata = OBJECT.decode(await self.kube.get(resource, reference.name, namespace)).metadata
         except NotFoundError:
-            return None
-        except DeniedError as error:
-            LOG.info("the way up from %s/%s ends at its owner: %s", namespace, reference.name, error)
+            # Whatever belongs to an owner that is gone goes too, so there is nothing to wait for.
             return Hop(reference.uid, None)
-        metadata = OBJECT.decode(raw).metadata
+        except DeniedError as error:
+            LOG.info("the way up ends at %s/%s: %s", namespace, reference.name, error)
+            metadata = ObjectMeta(uid=reference.uid)
         hop = Hop(metadata.uid or "", controller_ref(metadata))
         if hop.uid == reference.uid:
             self.remembered[hop.uid] = hop.above

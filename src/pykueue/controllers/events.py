@@ -278,4 +278,4 @@ def cut(note: str) -> str:
 
 def micro_time(moment: Instant) -> str:
     """RFC 3339 with microseconds."""
-    return (EPOCH + timedelta(microseconds=moment)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return (EPOCH + timedelta(microseconds=moment)).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"

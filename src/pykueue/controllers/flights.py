@@ -35,8 +35,12 @@ from pykueue.kube.port import (
 
 LOG: Final = logging.getLogger(__name__)
 
-AT_ONCE: Final = 32
-"""Writes at a time; more would only wait in the server."""
+AT_ONCE: Final = 16
+"""Writes at a time; more would only wait in the server.
+
+While so many are on their way, nothing more is decided: quota would be promised to workloads whose turn to be written is
+far off, and whoever matters more and comes meanwhile would have to preempt them.
+"""
 REBASES: Final = 5
 """How often a write is tried anew when others keep changing its Workload."""
 PAUSE: Final = MICROS // 5
@@ -114,6 +118,11 @@ class Flights:
     def __init__(self, ground: Ground) -> None:
         self.ground = ground
         self.slots = asyncio.Semaphore(AT_ONCE)
+        self.sending = 0
+        """Writes on their way, or waiting for a slot."""
+        self.room = asyncio.Event()
+        """Whether there are fewer of them than may be on their way at a time."""
+        self.room.set()
         self.flights: dict[str, Flight] = {}
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self.shunned: dict[str, Shunned] = {}
@@ -285,8 +294,16 @@ class Flights:
 
     async def slotted(self, call: Awaitable[Answer]) -> Answer:
         """What a call answers once there is a slot for it."""
-        async with self.slots:
-            return await call
+        self.sending += 1
+        if self.sending >= AT_ONCE:
+            self.room.clear()
+        try:
+            async with self.slots:
+                return await call
+        finally:
+            self.sending -= 1
+            if self.sending < AT_ONCE:
+                self.room.set()
 
     async def read_back(self, key: str) -> Workload:
         """The Workload as the server has it, however long it takes to tell."""

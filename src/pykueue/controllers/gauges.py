@@ -11,7 +11,7 @@ from pykueue.base.struct import Frozen
 from pykueue.base.units import counts_in_milli
 from pykueue.controllers import families
 from pykueue.controllers.families import Family
-from pykueue.controllers.series import Gauges, Labels
+from pykueue.controllers.series import Gauges, Sample
 from pykueue.engine import tally
 from pykueue.engine.model import StopPolicy
 from pykueue.engine.quota import Node, ancestors, root_of
@@ -50,7 +50,7 @@ class Reading:
         self.shown = shown
         self.has_metrics = has_metrics
         """Which LocalQueues have metrics of their own; None when none has."""
-        self.found: dict[str, list[tuple[Labels, float]]] = defaultdict(list)
+        self.found: dict[str, list[Sample]] = defaultdict(list)
         self.admitted: dict[str, int] = {}
 
     def add(self, family: Family, value: float, *labels: str) -> None:

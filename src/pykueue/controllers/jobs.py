@@ -8,58 +8,50 @@ killed between any two writes is followed by one that goes on where it stopped.
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from typing import Any, Final, TypeAlias, assert_never
+from typing import Any, Final, TypeAlias
 
-import msgspec
-
-from pykueue.api.core import Tree, matches
-from pykueue.api.names import Annotation, Finalizer, WorkloadCondition
+from pykueue.api.core import matches
+from pykueue.api.names import Annotation
 from pykueue.api.workload import Workload
-from pykueue.base.units import format_instant
-from pykueue.bridge.outbound import finished as finished_status
+from pykueue.base.units import MICROS, Instant
 from pykueue.bridge.unbuilt import unbuilt
 from pykueue.controllers.ancestors import NO_OWNERS, Ancestors, controller_ref, group_kind
 from pykueue.controllers.cluster import Cluster, Settings
-from pykueue.controllers.events import Ref, ref
+from pykueue.controllers.jobwrites import JobWrites
 from pykueue.jobs.actions import (
-    Action,
     Actions,
     Await,
     CreateWorkload,
-    DeleteJob,
     DeleteWorkload,
-    Finish,
     LookAgain,
     Notice,
     PatchJob,
-    RemoveFinalizer,
     Stopped,
     Tell,
-    UpdateWorkload,
-    WritePodsReady,
-    WriteReclaimable,
+    Write,
 )
 from pykueue.jobs.batch import JobView
 from pykueue.jobs.kind import JobKind
 from pykueue.jobs.plan import plan
 from pykueue.jobs.podsets import Injection
-from pykueue.jobs.seen import Rules, Seen, admitted, finished, holds_on, key_of
+from pykueue.jobs.seen import Rules, Seen, admitted, finished, key_of
 from pykueue.jobs.upkeep import new_name
 from pykueue.jobs.workload import Classes, prebuilt_name
 from pykueue.kube.controller import Controller
 from pykueue.kube.informer import Change, Informer
-from pykueue.kube.port import JOBS, WORKLOADS, ExistsError, NotFoundError, Patch, RejectedError, Resource
+from pykueue.kube.port import JOBS, WORKLOADS, NotFoundError, RejectedError, Resource
 
 LOG: Final = logging.getLogger(__name__)
 
-MANAGER: Final = "kueue"
-PODS_READY_MANAGER: Final = "kueue-job-controller-PodsReady"
-RECLAIMABLE_MANAGER: Final = "kueue-reclaimable-pods"
 WORKERS: Final = 10
 CLASSES_SECONDS: Final = 5.0
 """How long the priority classes are waited for at the beginning."""
 NEWS_SECONDS: Final = 1.0
 """When to look again if an informer was behind, in case it stays behind."""
+FRESH: Final = 1 * MICROS
+"""How long a new Workload is left to whoever gives out quota."""
+UNSURE: Final = 1 * MICROS
+"""How long pods may appear after a job was stopped whose start its controller had not noticed, or had just noticed."""
 REJECTED_SECONDS: Final = 10.0
 """When to try again what the server judged wrong, unless something changes before."""
 
@@ -138,10 +130,10 @@ class Reconciler:
         self.kind = kind
         self.resource = resource
         self.jobs = jobs
+        self.writes = JobWrites(cluster, resource, jobs, kind.framework)
         self.stopped = stopped
         self.group_kind = (kind.group, kind.kind)
         self.rules = rules_of(cluster.settings)
-        self.reporter = f"{kind.framework}-kueue-controller"
         configuration = cluster.settings.loaded.configuration
         workers = configuration.controller.group_kind_concurrency.get(f"{kind.kind}.{kind.group}", 0)
         self.controller = Controller(kind.framework, self.reconcile, cluster.clock, max(workers, WORKERS))
@@ -149,6 +141,10 @@ class Reconciler:
         """Those there are, until one changes."""
         self.told: dict[str, frozenset[Notice]] = {}
         """What was told of a job that no write went with, so that it is told once."""
+        self.fresh: dict[str, Instant] = {}
+        """Jobs whose Workload was made just now, and until when that is so."""
+        self.unsure: dict[str, Instant] = {}
+        """Jobs that were stopped before their start was noticed, and until when pods may still appear."""
         self.waiting: set[str] = set()
         """Jobs that wait for a priority class or a flavor."""
         self.owned = cluster.workloads.index(owner_keys)
@@ -211,17 +207,34 @@ class Reconciler:
             return None
         if await self.overlooked(key, seen, actions):
             return NEWS_SECONDS
-        again: float | None = None
+        again: list[float] = []
         for action in actions:
-            try:
-                await self.carry_out(key, seen, action)
-            except RejectedError as error:
-                # What the server will not have now it may have later, as when a pod comes back to life on its way out.
-                LOG.warning("%s: %s: %s", self.controller.name, key, error.args[0], extra={"object": key})
-                return REJECTED_SECONDS
-            if isinstance(action, LookAgain):
-                again = action.seconds
-        return again
+            match action:
+                case LookAgain(seconds):
+                    again.append(seconds)
+                case Stopped(workload):
+                    self.stopped(key_of(workload))
+                case Await():
+                    self.waiting.add(key)
+                case Tell():
+                    pass  # Said already.
+                case _:
+                    self.remember(key, seen, action)
+                    try:
+                        await self.writes.carry_out(seen, action)
+                    except RejectedError as error:
+                        # What the server will not have now it may have when something else has changed.
+                        LOG.warning("%s: %s: %.1000s", self.controller.name, key, error, extra={"object": key})
+                        return REJECTED_SECONDS
+        return min(again, default=None)
+
+    def remember(self, key: str, seen: Seen, action: Write) -> None:
+        """Note what the API does not tell, and what may be forgotten."""
+        now = self.cluster.clock.now()
+        if isinstance(action, CreateWorkload):
+            self.fresh[key] = Instant(now + FRESH)
+        elif isinstance(action, PatchJob) and action.stops and not self.kind.noticed(seen.job):
+            self.unsure[key] = Instant(now + UNSURE)
 
     async def read(self, key: str) -> Seen:
         """All that decides what becomes of a job."""
@@ -244,7 +257,17 @@ class Reconciler:
             flavors=cluster.flavors.objects,
             beyond=self.beyond(job),
             rules=self.rules,
+            fresh_until=self.lasting(self.fresh, key),
+            unsure_until=self.lasting(self.unsure, key),
         )
+
+    def lasting(self, until: dict[str, Instant], key: str) -> Instant | None:
+        """Until when something is so of a job; None when it is so no more."""
+        found = until.get(key)
+        if found is not None and found <= self.cluster.clock.now():
+            del until[key]
+            return None
+        return found
 
     def selected(self, namespace: str) -> bool:
         """Whether the jobs of a namespace are ours."""
@@ -297,167 +320,15 @@ class Reconciler:
         found = informer.learn(raw)
         return known is None or known.metadata.resource_version != found.metadata.resource_version
 
-    async def carry_out(self, key: str, seen: Seen, action: Action) -> None:
-        """Do one thing."""
-        match action:
-            case CreateWorkload():
-                await self.create(seen, action)
-            case UpdateWorkload(workload, body, notices):
-                await self.patch_workload(workload, body)
-                self.say(seen, *notices)
-            case DeleteWorkload():
-                await self.delete(seen, action)
-            case RemoveFinalizer(workload, notice):
-                await self.remove_finalizer(workload)
-                self.say(seen, *(() if notice is None else (notice,)))
-            case WriteReclaimable(workload, counts):
-                listed: Tree = {"reclaimablePods": [{"name": name, "count": count} for name, count in counts]}
-                await self.cluster.writes.own(workload, listed, RECLAIMABLE_MANAGER)
-            case WritePodsReady():
-                await self.cluster.writes.own(action.workload, self.readiness(action), PODS_READY_MANAGER)
-            case Finish(workload, reason, message, notice):
-                status = finished_status(workload, reason, message, self.cluster.clock.now())
-                await self.cluster.writes.admission(workload, status)
-                self.say(seen, *(() if notice is None else (notice,)))
-            case PatchJob():
-                await self.patch_job(seen, action)
-            case DeleteJob(notice):
-                await self.delete_job(seen)
-                self.say(seen, notice)
-            case Stopped(workload):
-                self.stopped(key_of(workload))
-            case Await():
-                self.waiting.add(key)
-            case Tell() | LookAgain():
-                pass  # `reconcile` has seen to these.
-            case _:
-                assert_never(action)
-
-    # The writes.
-
-    async def create(self, seen: Seen, action: CreateWorkload) -> None:
-        """Create a Workload; one of that name that we have not heard of is looked at."""
-        body = msgspec.json.encode(action.tree)
-        try:
-            raw = await self.cluster.kube.create(WORKLOADS, body, seen.namespace)
-        except ExistsError:
-            assert seen.job is not None, "a Workload is created for a job"
-            name = new_name(seen, seen.job)
-            found = self.cluster.workloads.learn(await self.cluster.kube.get(WORKLOADS, name, seen.namespace))
-            owner = controller_ref(found.metadata)
-            if owner is None or owner.uid != seen.job.metadata.uid:
-                said = f"A Workload named {name} exists already and does not belong to this job; delete it"
-                raise RejectedError(f"create {WORKLOADS} {seen.namespace}/{name}", 409, "AlreadyExists", said) from None
-            return
-        self.cluster.workloads.learn(raw)
-        self.say(seen, action.notice)
-
-    async def patch_workload(self, workload: Workload, body: Tree) -> None:
-        """Patch a Workload as it was seen."""
-        raw = await self.cluster.kube.patch(
-            WORKLOADS,
-            workload.name,
-            guarded(workload.metadata.uid, workload.metadata.resource_version, body),
-            workload.namespace,
-            how=Patch.MERGE,
-            manager=MANAGER,
-        )
-        if workload.metadata.deletion_timestamp is None:
-            # One that is being deleted may be gone by now, and the watch says so.
-            self.cluster.workloads.learn(raw)
-
-    async def remove_finalizer(self, workload: Workload) -> None:
-        """Let go of a Workload."""
-        left = [one for one in workload.metadata.finalizers if one != Finalizer.RESOURCE_IN_USE]
-        body: Tree = {"metadata": {"finalizers": list(left)}}
-        if not self.cluster.settings.gates["RemoveFinalizersWithStrictPatch"]:
-            workload = await self.newest(workload)
-        await self.patch_workload(workload, body)
-
-    async def newest(self, workload: Workload) -> Workload:
-        """The Workload as it is now."""
-        return self.cluster.workloads.learn(await self.cluster.kube.get(WORKLOADS, workload.name, workload.namespace))
-
-    async def delete(self, seen: Seen, action: DeleteWorkload) -> None:
-        """Delete a Workload that is one too many; it is told when it was not being deleted already."""
-        workload = action.workload
-        try:
-            if holds_on(workload):
-                await self.remove_finalizer(workload)
-            if workload.metadata.deletion_timestamp is not None:
-                return
-            uid = workload.metadata.uid or ""
-            await self.cluster.kube.delete(WORKLOADS, workload.name, workload.namespace, uid=uid)
-        except NotFoundError:
-            return
-        self.say(seen, action.notice)
-
-    def readiness(self, action: WritePodsReady) -> Tree:
-        """The condition that says whether the pods are ready."""
-        condition: Tree = {
-            "type": WorkloadCondition.PODS_READY.value,
-            "status": "True" if action.ready else "False",
-            "reason": action.reason,
-            "message": action.message,
-            "lastTransitionTime": format_instant(self.cluster.clock.now()),
-        }
-        if action.workload.metadata.generation is not None:
-            condition["observedGeneration"] = action.workload.metadata.generation
-        return {"conditions": [condition]}
-
-    async def patch_job(self, seen: Seen, action: PatchJob) -> None:
-        """Patch the job as it was seen."""
-        assert seen.job is not None, "there is a job to patch"
-        metadata = seen.job.metadata
-        raw = await self.cluster.kube.patch(
-            self.resource,
-            metadata.name or "",
-            guarded(metadata.uid, metadata.resource_version, action.body),
-            seen.namespace,
-            how=Patch.MERGE,
-            subresource="status" if action.status else "",
-            manager=MANAGER,
-        )
-        self.jobs.learn(raw)
-        self.say(seen, *(() if action.notice is None else (action.notice,)))
-
-    async def delete_job(self, seen: Seen) -> None:
-        """Delete the job."""
-        assert seen.job is not None, "there is a job to delete"
-        metadata = seen.job.metadata
-        await self.cluster.kube.delete(self.resource, metadata.name or "", seen.namespace, uid=metadata.uid or "")
-
-    # What people hear.
-
-    def about(self, seen: Seen) -> Ref | None:
-        """The job, as an Event names it."""
-        return None if seen.job is None else ref(self.resource, seen.job.metadata)
-
-    def say(self, seen: Seen, *notices: Notice) -> None:
-        """Tell people."""
-        about = self.about(seen)
-        if about is None:
-            return
-        for one in notices:
-            tell = self.cluster.events.warning if one.warning else self.cluster.events.normal
-            tell(about, one.reason, one.text, self.reporter)
-
     def tell(self, key: str, seen: Seen, actions: Actions) -> None:
         """Tell people what no write goes with, unless they were told last time."""
         notices = tuple(one.notice for one in actions if isinstance(one, Tell))
         before = self.told.get(key, frozenset())
-        self.say(seen, *(one for one in notices if one not in before))
+        self.writes.say(seen, *(one for one in notices if one not in before))
         if notices:
             self.told[key] = frozenset(notices)
         elif before:
             del self.told[key]
-
-
-def guarded(uid: str | None, version: str | None, body: Tree) -> bytes:
-    """A patch that changes nothing but the object at the version that was seen."""
-    metadata = body.get("metadata")
-    more = metadata if isinstance(metadata, dict) else {}
-    return msgspec.json.encode({**body, "metadata": {**more, "uid": uid, "resourceVersion": version}})
 
 
 def owner_keys(workload: Workload) -> Iterable[str]:

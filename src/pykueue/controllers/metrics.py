@@ -7,9 +7,9 @@ not lead counts nothing, and has no gauges of queues: its engine puts nobody in 
 import asyncio
 import platform
 import sys
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 from prometheus_client import CollectorRegistry, Metric, ProcessCollector, generate_latest
 from prometheus_client.core import GaugeMetricFamily
@@ -26,13 +26,15 @@ from pykueue.bridge.outbound import queued_since
 from pykueue.controllers import families
 from pykueue.controllers.families import Family
 from pykueue.controllers.gauges import Kept, Reading, Shown, cohorts_above
-from pykueue.controllers.series import Gauges, Labels, Owner, Owners, shown
+from pykueue.controllers.series import Gauges, Labels, Owner, Owners, Sample, shown
 from pykueue.controllers.workings import Workings
 from pykueue.engine.engine import Engine
 from pykueue.jobs.batch import JobView
 from pykueue.kube.informer import Change, Informer
 
 Key = TypeVar("Key", bound=Hashable)
+Read: TypeAlias = tuple[Family, Sequence[Sample], str]
+"""A family, its series, and the role of the replica that they are of."""
 
 FOLLOWER: Final = "follower"
 LEADER: Final = "leader"
@@ -75,7 +77,7 @@ class Metrics(Collector):
         chosen = configuration.metrics
         self.registry = CollectorRegistry()
         self.registry.register(self)
-        ProcessCollector(registry=self.registry)
+        self.process = ProcessCollector(registry=CollectorRegistry())
         self.elects = configuration.leader_election.leader_elect
         self.shown = Shown(
             chosen.enable_cluster_queue_resources,
@@ -160,6 +162,8 @@ class Metrics(Collector):
     def workload_changed(self, change: Change[Workload]) -> None:
         """Count what the change of a Workload means."""
         old, new = change.old, change.new
+        if old is not None and new is not None and is_no_news(old, new):
+            return
         before = None if old is None else Conditions(old)
         after = None if new is None else Conditions(new)
         if old is not None and before is not None:
@@ -202,13 +206,19 @@ class Metrics(Collector):
     # What is shown.
 
     async def page(self) -> bytes:
-        """All metrics as Prometheus reads them; they are read here and written out beside the loop."""
-        read = Collected(list(self.registry.collect()))
-        return await asyncio.to_thread(generate_latest, read)
+        """All metrics as Prometheus reads them."""
+        return await asyncio.to_thread(generate_latest, self.snapshot())
+
+    def snapshot(self) -> CollectorRegistry:
+        """All metrics as they are now, to be written out elsewhere: reading is quick, writing many series is not."""
+        return Snapshot(self.read(), (build_info(), *self.workings.collect(), *self.process.collect()))
 
     def collect(self) -> Iterator[Metric]:
         """All families with their series."""
-        yield build_info()
+        yield from self.snapshot().collect()
+
+    def read(self) -> list[Read]:
+        """Every family that is served, with its series as they are now."""
         gauges: Gauges = {}
         if self.engine is not None and self.counts_now() and self.engine.world.now > 0:
             world = self.engine.world
@@ -217,17 +227,15 @@ class Metrics(Collector):
                 self.cohorts.forget(owner)
             wanted = self.has_metrics if self.local else None
             gauges = Reading(world, self.kept, self.shown, wanted).all()
-        for family in families.ALL:
-            if self.is_served(family):
-                yield self.family(family, gauges)
-        yield from self.workings.collect()
-
-    def family(self, family: Family, gauges: Gauges) -> Metric:
-        """A family with its series."""
-        if family.kind is families.Kind.GAUGE and family is not families.PREEMPTION_SKIPS:
-            return shown(family, gauges.get(family.name, ()), self.role)
         # Only who leads counts, so what was counted is a leader's, also where another leads by now.
-        return shown(family, self.owners(family).samples(family), LEADER if self.elects else STANDALONE)
+        counted = LEADER if self.elects else STANDALONE
+        return [
+            (family, gauges.get(family.name, ()), self.role)
+            if family.kind is families.Kind.GAUGE and family is not families.PREEMPTION_SKIPS
+            else (family, tuple(self.owners(family).samples(family)), counted)
+            for family in families.ALL
+            if self.is_served(family)
+        ]
 
     def is_served(self, family: Family) -> bool:
         """Whether a family is there at all under this Configuration."""
@@ -247,6 +255,8 @@ class Metrics(Collector):
 class Transition:
     """A Workload before and after one change."""
 
+    __slots__ = ("after", "before", "door", "metrics", "new", "now", "old", "priority", "queue", "whole")
+
     def __init__(self, metrics: Metrics, old: Workload, new: Workload, before: Conditions, after: Conditions) -> None:
         assert metrics.cluster is not None, "nothing is heard before `watch`"
         self.metrics = metrics
@@ -254,16 +264,20 @@ class Transition:
         self.now = metrics.cluster.clock.now()
         priority = new.spec.priority_class_ref
         self.priority = "" if priority is None else priority.name
-        self.key = f"{new.metadata.namespace}/{new.spec.queue_name}"
-        self.queue = self.queue_name()
+        key = f"{new.metadata.namespace}/{new.spec.queue_name}"
+        self.queue = self.queue_name(key)
+        self.whole = metrics.queues.of((self.queue,)) if metrics.knows_queue(self.queue) else None
+        """The counts of its ClusterQueue, if there is one."""
+        self.door = metrics.doors.of(door(key)) if metrics.has_metrics(key) else None
+        """The counts of its LocalQueue, if that has any."""
 
-    def queue_name(self) -> str:
+    def queue_name(self, key: str) -> str:
         """The ClusterQueue that the change is to be counted for."""
         for seen in (self.new, self.old):
             if seen.status.admission is not None and seen.status.admission.cluster_queue:
                 return seen.status.admission.cluster_queue
         engine = self.metrics.engine
-        local = None if engine is None else engine.world.local_queues.get(self.key)
+        local = None if engine is None else engine.world.local_queues.get(key)
         return "" if local is None else local.queue
 
     def turned(self, kind: str) -> Condition | None:
@@ -273,36 +287,37 @@ class Transition:
 
     def count(self) -> None:
         """Count everything that has happened."""
-        if not self.metrics.knows_queue(self.queue):
-            return
-        reserved = self.turned(WorkloadCondition.QUOTA_RESERVED)
-        if reserved is not None:
-            self.add(families.RESERVED, self.priority)
-            self.took(families.RESERVED_WAIT, queued_since(self.old))
-        if self.turned(WorkloadCondition.ADMITTED) is not None:
-            self.admitted(at_once=reserved is not None)
+        reserved = self.turned(WorkloadCondition.QUOTA_RESERVED) is not None
+        admitted = self.turned(WorkloadCondition.ADMITTED) is not None
+        if reserved or admitted:
+            waited = between(queued_since(self.old), self.now)
+            if reserved:
+                self.add(families.RESERVED, self.priority)
+                self.took(families.RESERVED_WAIT, waited)
+            if admitted:
+                self.add(families.ADMITTED, self.priority)
+                self.took(families.ADMITTED_WAIT, waited)
+                self.admitted(at_once=reserved)
         if self.new.status.scheduling_stats is not None:
             self.evicted()
-        self.released()
+            self.released()
         ready = self.turned(WorkloadCondition.PODS_READY)
         if ready is not None and ready.reason == "Started" and self.metrics.readiness:
-            self.took(families.READY_WAIT, queued_since(self.new))
-            admitted = self.after.held(WorkloadCondition.ADMITTED)
-            if admitted is not None:
-                self.took(families.ADMITTED_TO_READY, since(admitted))
+            self.took(families.READY_WAIT, between(queued_since(self.new), self.now))
+            runs = self.after.held(WorkloadCondition.ADMITTED)
+            if runs is not None:
+                self.took(families.ADMITTED_TO_READY, between(since(runs), self.now))
         if self.turned(WorkloadCondition.FINISHED) is not None:
             self.add(families.FINISHED, self.priority)
             self.ran()
 
     def admitted(self, *, at_once: bool) -> None:
-        """The job may start."""
-        self.add(families.ADMITTED, self.priority)
-        self.took(families.ADMITTED_WAIT, queued_since(self.old))
+        """The job may start: how long did its checks take, and which cohorts does it count for?"""
         reserved = self.after.held(WorkloadCondition.QUOTA_RESERVED)
         if not at_once and reserved is not None:
-            self.took(families.CHECKS_WAIT, since(reserved))
+            self.took(families.CHECKS_WAIT, between(since(reserved), self.now))
         elif self.new.status.admission_checks:
-            self.took(families.CHECKS_WAIT, self.now)
+            self.took(families.CHECKS_WAIT, 0)
         engine = self.metrics.engine
         node = None if engine is None else engine.world.forest.queues.get(self.queue)
         for cohort in [] if node is None else cohorts_above(node):
@@ -323,9 +338,8 @@ class Transition:
             if known.get(why, 0) == 0:
                 self.add(families.EVICTED_ONCE, *why, self.priority)
             ready = self.before.held(WorkloadCondition.PODS_READY)
-            if ready is not None:
-                seconds = between(since(ready), self.now)
-                self.metrics.queues.of((self.queue,)).observe(families.READY_TO_EVICTED, why, seconds)
+            if ready is not None and self.whole is not None:
+                self.whole.observe(families.READY_TO_EVICTED, why, between(since(ready), self.now))
 
     def released(self) -> None:
         """The quota of an evicted workload is free."""
@@ -333,49 +347,58 @@ class Transition:
         kept = self.after.held(WorkloadCondition.QUOTA_RESERVED) is not None
         if evicted is None or kept or self.before.held(WorkloadCondition.QUOTA_RESERVED) is None:
             return
-        if self.old.status.admission is not None:
-            seconds = between(since(evicted), self.now)
-            self.metrics.queues.of((self.queue,)).observe(families.EVICTION_SECONDS, (evicted.reason,), seconds)
+        if self.old.status.admission is not None and self.whole is not None:
+            self.whole.observe(families.EVICTION_SECONDS, (evicted.reason,), between(since(evicted), self.now))
 
     def ran(self) -> None:
         """It is over: for how long was it admitted, all in all?"""
         past = self.new.status.accumulated_past_execution_time_seconds
         admitted = self.after.held(WorkloadCondition.ADMITTED)
-        if admitted is None and past is None:
-            return
-        last = 0.0 if admitted is None else between(since(admitted), self.now)
-        self.observe(families.EXECUTION, (past or 0) + last)
+        if admitted is not None or past is not None:
+            last = 0.0 if admitted is None else between(since(admitted), self.now)
+            self.took(families.EXECUTION, (past or 0) + last)
 
     def add(self, family: Family, *labels: str) -> None:
         """Once more, for both queues."""
-        self.metrics.queues.of((self.queue,)).count(family, labels)
+        if self.whole is not None:
+            self.whole.count(family, labels)
         twin = families.TWINS.get(family.name)
-        if twin is not None and self.metrics.has_metrics(self.key):
-            self.metrics.doors.of(door(self.key)).count(twin, labels)
+        if twin is not None and self.door is not None:
+            self.door.count(twin, labels)
 
-    def took(self, family: Family, start: Instant) -> None:
-        """It took from then until now, for both queues."""
-        self.observe(family, between(start, self.now))
-
-    def observe(self, family: Family, seconds: float) -> None:
+    def took(self, family: Family, seconds: float) -> None:
         """It took so long, for both queues."""
         labels = (self.priority,)
-        self.metrics.queues.of((self.queue,)).observe(family, labels, seconds)
-        twin = families.TWINS.get(family.name)
-        if twin is not None and self.metrics.has_metrics(self.key):
-            self.metrics.doors.of(door(self.key)).observe(twin, labels, seconds)
+        if self.whole is not None:
+            self.whole.observe(family, labels, seconds)
+        if self.door is not None:
+            self.door.observe(families.TWINS[family.name], labels, seconds)
 
 
-class Collected(CollectorRegistry):
-    """Families that were read already, as something to write out."""
+class Snapshot(CollectorRegistry):
+    """Metrics that were read already; what they look like is worked out by whoever writes them."""
 
-    def __init__(self, read: list[Metric]) -> None:
+    def __init__(self, read: list[Read], others: tuple[Metric, ...]) -> None:
         super().__init__()
         self.read = read
+        self.others = others
 
     def collect(self) -> Iterator[Metric]:
         """The families."""
-        yield from self.read
+        for family, samples, role in self.read:
+            yield shown(family, samples, role)
+        yield from self.others
+
+
+def is_no_news(old: Workload, new: Workload) -> bool:
+    """Whether nothing has changed that is counted."""
+    return (
+        old.status.conditions == new.status.conditions
+        and old.metadata.uid == new.metadata.uid
+        and old.spec.queue_name == new.spec.queue_name
+        and old.metadata.deletion_timestamp == new.metadata.deletion_timestamp
+        and old.status.scheduling_stats == new.status.scheduling_stats
+    )
 
 
 def door(key: str) -> Labels:

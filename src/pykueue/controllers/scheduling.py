@@ -26,9 +26,9 @@ from pykueue.kube.informer import Change, Informer
 
 LOG: Final = logging.getLogger(__name__)
 
-SAY_AFTER: Final = MICROS // 2
+SAY_AFTER: Final = MICROS
 """How long the reason why a workload waits is kept back: by then it may be over, or another."""
-SAY_AGAIN_AFTER: Final = 2 * MICROS
+SAY_AGAIN_AFTER: Final = 5 * MICROS
 """The same for a reason that is told already and only differs in its numbers."""
 Known = TypeVar("Known", bound=KubeObject)
 
@@ -51,8 +51,8 @@ class Pump:
         """Why workloads wait, and when that is to be written."""
         self.say_at: Instant | None = None
         """Nothing of that is due before this instant."""
-        self.read: dict[str, tuple[str, int, inbound.Surroundings, inbound.PodSets]] = {}
-        """What was read of each Workload's pod sets: its identity, generation and surroundings, and the outcome."""
+        self.read: dict[str, inbound.Reading] = {}
+        """What was read of each Workload."""
         self.around: dict[str, inbound.Surroundings] = {}
         """What the workloads of each namespace depend on."""
         self.listeners: list[Callable[[Decision], None]] = []
@@ -115,15 +115,22 @@ class Pump:
             self.observe(Gone("Workload", key))
             return
         self.observe(Seen(found, version_of(seen)))
+        self.share(key)
+
+    def share(self, key: str) -> None:
+        """Keep the pod sets that the engine keeps, which all workloads like this one share."""
+        item, known = self.engine.world.items.get(key), self.read[key]
+        shared = known.pod_sets if item is None else item.workload.pod_sets
+        if shared is not known.pod_sets and shared == known.pod_sets:
+            self.read[key] = replace(known, pod_sets=shared)
 
     def level(self, key: str, seen: Workload) -> model.Workload:
         """A Workload as the engine is to see it."""
         around = self.surroundings(seen.namespace)
-        uid, generation = seen.metadata.uid or "", seen.metadata.generation or 0
-        kept = self.read.get(key)
-        if kept is None or kept[:2] != (uid, generation) or kept[2] is not around or not seen.spec.pod_sets:
-            kept = self.read[key] = (uid, generation, around, inbound.read_pod_sets(seen, around))
-        found = inbound.workload(seen, around, kept[3])
+        known = self.read.get(key)
+        if known is None or not known.holds_of(seen, around):
+            known = self.read[key] = inbound.read(seen, around)
+        found = inbound.workload(seen, around, known)
         if found.admission is not None or found.finished:
             return found
         shunned = self.flights.shunned.get(key)
@@ -191,6 +198,7 @@ class Pump:
                 self.carry_out(decision)
             # One cycle, and everyone else has a turn: what they bring is decided on together.
             await asyncio.sleep(0)
+            await self.flights.room.wait()
 
     async def rest(self, wake: Instant | None) -> None:
         """Wait for news, or until it is time to decide, to speak or to try again."""

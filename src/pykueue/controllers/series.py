@@ -4,7 +4,7 @@ Counting is a few dictionary operations: it happens for every workload, and bein
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from prometheus_client import Metric
@@ -125,5 +125,5 @@ def shown(family: Family, samples: Iterable[Sample], role: str) -> Metric:
             return histograms
 
 
-Gauges: TypeAlias = Mapping[str, list[tuple[Labels, float]]]
+Gauges: TypeAlias = Mapping[str, Sequence[Sample]]
 """Series of gauges, by the name of their family."""

@@ -51,7 +51,7 @@ PROMPT_MICROS: Final = 20_000
 """An edit of a queue is answered at once, but for a moment in which others hear of it too."""
 GATHER_MICROS: Final = MICROS
 GATHER_MICROS_MAX: Final = 10 * MICROS
-WRITES_PER_SECOND: Final = 25
+WRITES_PER_SECOND: Final = 15
 """Beyond so many writes, changes are gathered for longer, up to the limit above."""
 WRITERS: Final = 8
 

@@ -4,6 +4,7 @@ The paths are Kueue's own, those of kinds that we do not queue included, so that
 working with us behind them. What is decided is decided by `jobs/admit.py`; `endpoints.py` serves this over HTTP.
 """
 
+import asyncio
 import base64
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -33,6 +34,8 @@ ADMISSION: Final = "admission.k8s.io/v1"
 CONVERSION: Final = "apiextensions.k8s.io/v1"
 CONVERT_PATH: Final = "/convert"
 WARNINGS_MAX: Final = 10
+TURN: Final = 100
+"""So many objects are converted before others get their turn."""
 MUTATED: Final = ("ClusterQueue", "ResourceFlavor", "Workload")
 VALIDATED: Final = (*MUTATED, "Cohort")
 CONVERTERS: Final[Mapping[str, Callable[[Tree], Tree]]] = {V1BETA1: to_v1beta1, V1BETA2: to_v1beta2}
@@ -143,7 +146,7 @@ class Webhooks:
             return failure(404, f"{path}: there is no webhook here; Kueue's paths look like /mutate-batch-v1-job")
         try:
             if hook is None:
-                return Answer(200, msgspec.json.encode(conversion(question(CONVERSION_REVIEW, CONVERSION, body))))
+                return Answer(200, msgspec.json.encode(await conversion(question(CONVERSION_REVIEW, CONVERSION, body))))
             review = question(ADMISSION_REVIEW, ADMISSION, body)
             return Answer(200, msgspec.json.encode(await self.admission(hook, review.request)))
         except QuestionError as error:
@@ -248,7 +251,7 @@ def notes(kind: str, tree: Mapping[str, object]) -> Iterator[str]:
             yield f"spec.template.{note}"
 
 
-def conversion(review: ConversionReview) -> Json:
+async def conversion(review: ConversionReview) -> Json:
     """The review that answers a wish for conversion: every object in its place, or what is wrong with each."""
     request = review.request
     convert = CONVERTERS.get(request.desired_api_version)
@@ -260,6 +263,8 @@ def conversion(review: ConversionReview) -> Json:
     made: list[Json] = []
     wrong: list[str] = []
     for index, one in enumerate(request.objects):
+        if index % TURN == TURN - 1:
+            await asyncio.sleep(0)
         try:
             made.append(convert(convertible(one)))
         except QuestionError as error:

@@ -13,7 +13,7 @@ from pykueue.api.core import Tree
 from pykueue.api.kueue import ClusterQueue, LocalQueue, WorkloadPriorityClass
 from pykueue.api.names import Finalizer
 from pykueue.api.workload import Workload
-from pykueue.base.units import MICROS, Instant
+from pykueue.base.units import MICROS
 from pykueue.bridge import upkeep
 from pykueue.bridge.outbound import finished
 from pykueue.bridge.upkeep import Expire, Finish, LetGo, LookAgain, Need, Rules, SyncChecks, need, with_checks
@@ -28,8 +28,6 @@ LOG: Final = logging.getLogger(__name__)
 
 REPORTER: Final = "kueue-workload-controller"
 WORKERS: Final = 4
-LEADING_MICROS: Final = MICROS // 2
-"""How often to look whether we lead."""
 
 
 class Workloads:
@@ -38,6 +36,8 @@ class Workloads:
     def __init__(self, cluster: Cluster, pump: Decider) -> None:
         self.cluster = cluster
         self.pump = pump
+        self.acts = False
+        """Whether it is for us to act; what happens before that is looked at when it is."""
         gates, configuration = cluster.settings.gates, cluster.settings.loaded.configuration
         retention = configuration.object_retention_policies.workloads.after_finished
         self.rules = Rules(gates["FinishOrphanedWorkloads"], retention)
@@ -49,13 +49,9 @@ class Workloads:
         cluster.local_queues.listen(self.local_queue_changed)
         cluster.priority_classes.listen(self.class_changed)
 
-    def leads(self) -> bool:
-        """Whether it is for us to act."""
-        return self.pump.engine.synced and self.pump.engine.leading
-
     def workload_changed(self, change: Change[Workload]) -> None:
         """Have a Workload looked after, now or later, if it needs anything."""
-        if change.new is not None and self.leads():
+        if change.new is not None and self.acts:
             self.consider(change.key, change.new)
 
     def consider(self, key: str, seen: Workload) -> None:
@@ -89,7 +85,7 @@ class Workloads:
 
     def consider_behind(self, door: str) -> None:
         """Look at all Workloads of a LocalQueue."""
-        if not self.leads():
+        if not self.acts:
             return
         for key in self.pump.engine.world.members.get(door, {}):
             seen = self.cluster.workloads.get(key)
@@ -99,33 +95,27 @@ class Workloads:
     def class_changed(self, change: Change[WorkloadPriorityClass]) -> None:
         """A class that is new, or has another value, gives it to its workloads."""
         old, new = change.old, change.new
-        if new is not None and (old is None or old.value != new.value) and self.leads():
+        if new is not None and (old is None or old.value != new.value) and self.acts:
             self.classes.add(change.key)
 
     async def run(self) -> None:
-        """Look after Workloads, until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self.controller.run())
-            tasks.create_task(self.classes.run())
-            tasks.create_task(self.take_over())
-
-    async def take_over(self) -> None:
-        """Look at everything whenever we come to lead; while another leads, nothing is kept here."""
-        led = False
-        while True:
-            leads = self.leads()
-            if leads and not led:
-                for name in self.cluster.priority_classes.objects:
-                    self.classes.add(name)
-                for key, seen in self.cluster.workloads.objects.items():
-                    self.consider(key, seen)
-            led = leads
-            await self.cluster.clock.sleep_until(Instant(self.cluster.clock.now() + LEADING_MICROS))
+        """Look after all Workloads that there are and that come, until cancelled; only a leader does."""
+        self.acts = True
+        try:
+            for name in self.cluster.priority_classes.objects:
+                self.classes.add(name)
+            for key, seen in self.cluster.workloads.objects.items():
+                self.consider(key, seen)
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self.controller.run())
+                tasks.create_task(self.classes.run())
+        finally:
+            self.acts = False
 
     async def reconcile(self, key: str) -> float | None:
         """Do what a Workload needs; what it needs after that comes with its next change."""
         seen = self.cluster.workloads.get(key)
-        if seen is None or not self.leads():
+        if seen is None:
             return None
         now = self.cluster.clock.now()
         found = self.need(seen)
@@ -167,22 +157,32 @@ class Workloads:
     async def spread(self, name: str) -> float | None:
         """Give the value of a class to every Workload that refers to it, finished ones too."""
         found = self.cluster.priority_classes.get(name)
-        if found is None or not self.leads():
+        if found is None:
             return None
-        for seen in list(self.cluster.workloads.objects.values()):
-            named = seen.spec.priority_class_ref
-            if named is None or named.kind != "WorkloadPriorityClass" or named.name != name:
-                continue
-            if seen.spec.priority == found.value:
-                continue
-            try:
-                await self.patch(seen, {"metadata": {"uid": seen.metadata.uid}, "spec": {"priority": found.value}})
-            except (NotFoundError, ConflictError):
-                # It is gone, or another of its name has come, which knows the value already.
-                continue
-            except RejectedError as error:
-                LOG.error("its priority stays %s: %s", seen.spec.priority, error, extra={"object": seen.name})
+        stale = (
+            seen
+            for seen in list(self.cluster.workloads.objects.values())
+            if refers_to(seen, name) and seen.spec.priority != found.value
+        )
+
+        async def work() -> None:
+            for seen in stale:
+                await self.prioritize(seen, found.value)
+
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(WORKERS):
+                tasks.create_task(work())
         return None
+
+    async def prioritize(self, seen: Workload, priority: int) -> None:
+        """Give a Workload another priority."""
+        try:
+            await self.patch(seen, {"metadata": {"uid": seen.metadata.uid}, "spec": {"priority": priority}})
+        except (NotFoundError, ConflictError):
+            # It is gone, or another of its name has come, which knows the value already.
+            LOG.debug("has no need of a priority any more", extra={"object": seen.name})
+        except RejectedError as error:
+            LOG.error("its priority stays %s: %s", seen.spec.priority, error, extra={"object": seen.name})
 
     async def patch(self, seen: Workload, body: Tree) -> Workload:
         """The Workload after a merge patch."""
@@ -190,3 +190,9 @@ class Workloads:
             WORKLOADS, seen.name, msgspec.json.encode(body), seen.namespace, how=Patch.MERGE
         )
         return self.cluster.workloads.learn(raw)
+
+
+def refers_to(seen: Workload, name: str) -> bool:
+    """Whether a Workload has its priority from this WorkloadPriorityClass."""
+    named = seen.spec.priority_class_ref
+    return named is not None and named.kind == "WorkloadPriorityClass" and named.name == name

@@ -6,6 +6,8 @@ from pykueue.api.core import Tree
 from pykueue.api.workload import Workload
 from pykueue.base.struct import Frozen
 
+STOPPED: Final = "Stopped"
+
 
 class Notice(Frozen):
     """What people are told about a job: an Event."""
@@ -80,6 +82,11 @@ class PatchJob(Frozen):
     last: bool = False
     """Whether the job is started, or stopped, with it."""
 
+    @property
+    def stops(self) -> bool:
+        """Whether this is the write that stops the job."""
+        return self.notice is not None and self.notice.reason == STOPPED
+
 
 class DeleteJob(Frozen):
     """Delete the job."""
@@ -109,7 +116,7 @@ class Await(Frozen):
     """Look at the job again when there is a new priority class, or a new flavor."""
 
 
-Action: TypeAlias = (
+Write: TypeAlias = (
     CreateWorkload
     | UpdateWorkload
     | DeleteWorkload
@@ -119,11 +126,8 @@ Action: TypeAlias = (
     | Finish
     | PatchJob
     | DeleteJob
-    | Stopped
-    | Tell
-    | LookAgain
-    | Await
 )
+Action: TypeAlias = Write | Stopped | Tell | LookAgain | Await
 Actions: TypeAlias = tuple[Action, ...]
 
 NOTHING: Final[Actions] = ()

@@ -36,6 +36,7 @@ LEFT_OUT_LABELS: Final = KEPT_LABELS - {"batch.kubernetes.io/job-name"}
 WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 DIGITS_MAX: Final = 19
 """Of a 64-bit number; a longer text is not worth converting."""
+NO_TEMPLATE: Final = msgspec.Raw(b"{}")
 INTERVAL: Final = re.compile(r"([0-9]{1,10})(?:-([0-9]{1,10}))?", re.ASCII)
 
 
@@ -67,7 +68,7 @@ class JobSpec(Wire):
     completion_mode: str = "NonIndexed"
     suspend: bool = False
     managed_by: str | None = None
-    template: msgspec.Raw = msgspec.Raw(b"{}")
+    template: msgspec.Raw = NO_TEMPLATE
 
     def __post_init__(self) -> None:
         # A Raw as decoded is a window on the message it came in, and would keep a whole list response in memory.
@@ -85,12 +86,15 @@ JOB: Final = msgspec.json.Decoder(JobView)
 
 
 def read_job(raw: bytes) -> JobView:
-    """The Job in these bytes; raises `msgspec.ValidationError` for what no Job looks like."""
+    """The Job in these bytes, but for what nobody needs; raises `msgspec.ValidationError` for what is no Job."""
     try:
         found = JOB.decode(raw)
     except msgspec.ValidationError:
         # A null stands for an absent field, and is rare enough to be looked for only when the quick way has failed.
         found = JOB.decode(msgspec.json.encode(without_nulls(msgspec.json.decode(raw))))
+    if BATCH.finished(found) is not None:
+        # Nobody asks again what its pods looked like, and that is most of its size.
+        found = msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, template=NO_TEMPLATE))
     notes = found.metadata.annotations
     if LAST_APPLIED not in notes:
         return found
@@ -153,6 +157,10 @@ class BatchJob:
     def stopping(self, job: JobView) -> bool:
         """Whether its stop has begun, and something is left to do for it."""
         return job.spec.suspend and job.metadata.annotations.get(Annotation.STOPPING) == "true"
+
+    def noticed(self, job: JobView) -> bool:
+        """Whether its own controller has noticed that it may run, so that its status tells of its pods."""
+        return job.status.start_time is not None
 
     def active(self, job: JobView) -> bool:
         """Whether pods of it are there."""

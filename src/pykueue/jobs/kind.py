@@ -71,6 +71,9 @@ class JobKind(Protocol[View]):
     def stopping(self, job: View) -> bool:
         """Whether its stop has begun, and something is left to do for it."""
 
+    def noticed(self, job: View) -> bool:
+        """Whether its own controller has noticed that it may run, so that its status tells of its pods."""
+
     def active(self, job: View) -> bool:
         """Whether pods of it are there."""
 

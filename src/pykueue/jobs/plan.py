@@ -13,6 +13,7 @@ from pykueue.api.workload import Workload
 from pykueue.base.units import MICROS, Instant, parse_instant
 from pykueue.jobs.actions import (
     NOTHING,
+    STOPPED,
     Action,
     Actions,
     Await,
@@ -29,7 +30,18 @@ from pykueue.jobs.actions import (
 from pykueue.jobs.kind import Described, Pause, Step
 from pykueue.jobs.match import equivalent
 from pykueue.jobs.podsets import InjectionError, MissingFlavorError, injected
-from pykueue.jobs.seen import Ancestor, Seen, admitted, condition, controller_of, finished, holds_on, key_of, reserved
+from pykueue.jobs.seen import (
+    Ancestor,
+    Seen,
+    admitted,
+    condition,
+    controller_of,
+    finished,
+    holds_on,
+    key_of,
+    owned,
+    reserved,
+)
 from pykueue.jobs.upkeep import (
     adopted,
     created,
@@ -121,12 +133,10 @@ def with_prebuilt(seen: Seen, job: Described, name: str, now: Instant) -> Action
         extra = tuple(deleted(one) for one in seen.workloads if one.name != name)
         over = condition(workload, WorkloadCondition.FINISHED)
         ended = over is not None and over.status == "True"
-        if ended and over is not None and over.reason != OUT_OF_SYNC:
-            return extra or settled(seen, job, workload, now)
-        if not ended:
-            if equivalent(seen, job, workload):
-                return extra or settled(seen, job, workload, now)
+        if not ended and seen.kind.finished(job) is None and not equivalent(seen, job, workload):
             return (Finish(workload, OUT_OF_SYNC, OUT_OF_SYNC_SAYS, finish_notice(workload)),)
+        if not ended or (over is not None and over.reason != OUT_OF_SYNC):
+            return extra or settled(seen, job, workload, now)
     if seen.kind.finished(job) is not None:
         return NOTHING
     return stopped(seen, job, None, NO_PREBUILT, confirm=True) or NOTHING
@@ -135,9 +145,10 @@ def with_prebuilt(seen: Seen, job: Described, name: str, now: Instant) -> Action
 def with_own(seen: Seen, job: Described, now: Instant) -> Actions:
     """The job has one Workload, which we make: the one that equals it is kept, and no other."""
     found = sorted(seen.workloads, key=lambda one: (not reserved(one), one.metadata.creation_timestamp or "", one.name))
-    match = next((one for one in found if equivalent(seen, job, one)), None)
-    extra = [one for one in found if one is not match]
     over = seen.kind.finished(job) is not None
+    # What a finished job asked for does not matter any more.
+    match = next((one for one in found if (owned(job, one) if over else equivalent(seen, job, one))), None)
+    extra = [one for one in found if one is not match]
     if match is None and not over and not seen.kind.suspended(job):
         only = extra[0] if len(extra) == 1 else None
         actions = stopped(seen, job, only, NO_WORKLOAD if only is None else NO_MATCH, confirm=True)
@@ -165,7 +176,7 @@ def settled(seen: Seen, job: Described, workload: Workload, now: Instant) -> Act
     if outcome is not None:
         reason = SUCCEEDED if outcome.success else FAILED
         return (Finish(workload, reason, outcome.message, finish_notice(workload)),)
-    written = (*reclaimed(seen, job, workload), *readiness(seen, job, workload))
+    written = (*reclaimed(seen, job, workload), *readiness(seen, job, workload, now))
     evicted = condition(workload, WorkloadCondition.EVICTED)
     if evicted is not None and evicted.status == "True":
         return (*stop_evicted(seen, job, workload, evicted, now), *written)
@@ -198,8 +209,10 @@ def stop_evicted(seen: Seen, job: Described, workload: Workload, evicted: Condit
     """An evicted job stops, gives its quota back when its pods are gone, and may be deleted in the end."""
     actions = stopped(seen, job, workload, evicted.message)
     ended = actions is None or any(isinstance(one, PatchJob) and one.last for one in actions)
-    gone = ended and reserved(workload) and not seen.kind.active(job)
-    done: Actions = (*(actions or NOTHING), Stopped(workload)) if gone else actions or NOTHING
+    done = actions or NOTHING
+    if ended and reserved(workload) and not seen.kind.active(job):
+        unsure = 0 if seen.unsure_until is None else seen.unsure_until - now
+        done = (*done, LookAgain(unsure / MICROS) if unsure > 0 else Stopped(workload))
     keep = seen.rules.delete_after
     if actions is not None or keep is None or workload.spec.active or not evicted.reason.startswith(BY_KUEUE):
         return done
@@ -213,7 +226,7 @@ def stopped(
 ) -> Actions | None:
     """The next write on the way to a stopped job; nothing while that waits for its pods, None when it is stopped."""
     step = seen.kind.stop(job, () if workload is None else workload.spec.pod_sets)
-    return None if step is None else patched(step, Notice("Stopped", text), confirm=confirm)
+    return None if step is None else patched(step, Notice(STOPPED, text), confirm=confirm)
 
 
 def patched(step: Step | Pause, notice: Notice, *, confirm: bool = False) -> Actions:

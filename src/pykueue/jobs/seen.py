@@ -9,6 +9,7 @@ from pykueue.api.kueue import ResourceFlavor
 from pykueue.api.names import Finalizer, WorkloadCondition
 from pykueue.api.workload import Workload
 from pykueue.base.struct import Frozen
+from pykueue.base.units import Instant
 from pykueue.jobs.kind import Described, JobKind
 from pykueue.jobs.podsets import Injection
 from pykueue.jobs.workload import Classes
@@ -75,6 +76,10 @@ class Seen(Frozen):
     beyond: tuple[str, ...] = ()
     """What it asks for that we cannot do yet."""
     rules: Rules = Rules()
+    fresh_until: Instant | None = None
+    """Until when the Workload is so new that whoever gives out quota should write first."""
+    unsure_until: Instant | None = None
+    """Until when pods may appear that the job's status does not count: it was stopped before its start was noticed."""
 
 
 def condition(workload: Workload, kind: str) -> Condition | None:
@@ -116,3 +121,9 @@ def controller_of(workload: Workload) -> OwnerReference | None:
 def holds_on(workload: Workload) -> bool:
     """Whether our finalizer keeps a Workload from being removed."""
     return Finalizer.RESOURCE_IN_USE in workload.metadata.finalizers
+
+
+def owned(job: Described, workload: Workload) -> bool:
+    """Whether a Workload is that of this very job, and not of another of its name."""
+    owner = controller_of(workload)
+    return owner is not None and owner.uid == job.metadata.uid

@@ -6,12 +6,14 @@ from typing import Final
 from pykueue.api.core import Json, Tree
 from pykueue.api.names import Annotation, WorkloadCondition
 from pykueue.api.workload import Workload
+from pykueue.base.units import MICROS, Instant
 from pykueue.jobs.actions import (
     NOTHING,
     Actions,
     Await,
     CreateWorkload,
     DeleteWorkload,
+    LookAgain,
     Notice,
     Tell,
     UpdateWorkload,
@@ -19,7 +21,7 @@ from pykueue.jobs.actions import (
     WriteReclaimable,
 )
 from pykueue.jobs.kind import Described
-from pykueue.jobs.seen import Seen, admitted, condition, controller_of, finished, holds, key_of, reserved
+from pykueue.jobs.seen import Seen, admitted, condition, finished, holds, key_of, owned, reserved
 from pykueue.jobs.workload import (
     WORKLOAD_CLASS,
     MissingClass,
@@ -92,9 +94,12 @@ def spec_of(job: Described, pod_sets: Sequence[Tree], priority: Priority) -> Tre
 
 def may_be_rewritten(job: Described, workload: Workload) -> bool:
     """Whether a Workload that does not equal its suspended job can be made to."""
-    owner = controller_of(workload)
-    ours = owner is not None and owner.uid == job.metadata.uid
-    return ours and not reserved(workload) and not finished(workload) and workload.metadata.deletion_timestamp is None
+    return (
+        owned(job, workload)
+        and not reserved(workload)
+        and not finished(workload)
+        and workload.metadata.deletion_timestamp is None
+    )
 
 
 def rewritten(seen: Seen, job: Described, workload: Workload, others: Sequence[Workload]) -> Actions:
@@ -159,11 +164,14 @@ def reclaimed(seen: Seen, job: Described, workload: Workload) -> Actions:
     return NOTHING if wanted == known else (WriteReclaimable(workload, tuple(sorted(wanted.items()))),)
 
 
-def readiness(seen: Seen, job: Described, workload: Workload) -> Actions:
+def readiness(seen: Seen, job: Described, workload: Workload, now: Instant) -> Actions:
     """Whether the pods are ready, if anybody wants to know."""
     if not seen.rules.pods_ready:
         return NOTHING
     known = condition(workload, WorkloadCondition.PODS_READY)
+    if known is None and not reserved(workload) and seen.fresh_until is not None and now < seen.fresh_until:
+        # Its admission is on its way, as a rule, and two writes at the same time would be in each other's way.
+        return (LookAgain((seen.fresh_until - now) / MICROS),)
     before = "" if known is None else known.reason
     if not admitted(workload):
         found = WritePodsReady(workload, False, WAIT_FOR_START, NOT_READY_SAYS)

@@ -1,4 +1,8 @@
-"""How is a certificate made, and when is it time for another? An authority of our own, and what it signs."""
+"""How is a certificate made, and when is it time for another? An authority of our own, and what it signs.
+
+The authority's key is RSA in the older of its two notations: Kueue reads no other, and would be stuck with any other in
+its place if it came back after us. What the authority signs is on the curve P-256.
+"""
 
 import ipaddress
 from datetime import datetime, timedelta
@@ -20,6 +24,8 @@ AUTHORITY_DAYS: Final = 3652
 SERVING_DAYS: Final = 365
 AHEAD: Final = timedelta(days=90)
 """So long before its end a certificate is replaced, or after two thirds of its life if that is later."""
+RSA_BITS: Final = 2048
+RSA_EXPONENT: Final = 65537
 SKEW: Final = timedelta(hours=1)
 """So far in the past a life begins, for those whose clocks are behind."""
 NAME_MAX: Final = 64
@@ -63,7 +69,7 @@ def renewed(held: Bundle | None, names: tuple[str, ...], now: Instant) -> Bundle
     behind it, so that whoever still shows an older certificate is trusted too.
     """
     authority = None if held is None else pair_in(held.authority, held.authority_key)
-    if authority is not None and (due(authority.certificate, now) or not is_authority(authority.certificate)):
+    if authority is not None and (due(authority.certificate, now) or not is_authority(authority)):
         authority = None
     if held is not None and authority is not None and suits(held, authority.certificate, names, now):
         return held
@@ -110,10 +116,12 @@ def due(certificate: x509.Certificate, now: Instant) -> bool:
     return not begin <= moment(now) < end - min(AHEAD, (end - begin) / 3)
 
 
-def is_authority(certificate: x509.Certificate) -> bool:
-    """Whether a certificate may vouch for others."""
+def is_authority(pair: Pair) -> bool:
+    """Whether a certificate may vouch for others, for us and for Kueue."""
+    if not isinstance(pair.key, rsa.RSAPrivateKey):
+        return False
     try:
-        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+        return pair.certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
     except (x509.ExtensionNotFound, x509.DuplicateExtension, ValueError):
         return False
 
@@ -147,11 +155,13 @@ def alternative(name: str) -> x509.GeneralName:
 
 def new_authority(now: Instant) -> Pair:
     """An authority of our own."""
-    key = ec.generate_private_key(ec.SECP256R1())
+    key = rsa.generate_private_key(public_exponent=RSA_EXPONENT, key_size=RSA_BITS)
     subject = named(AUTHORITY_NAME)
     made = begun(subject, subject, key.public_key(), now, AUTHORITY_DAYS)
     made = made.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     made = made.add_extension(usage(signs=True), critical=True)
+    # Kueue looks for its name here, and makes everything anew where it is not.
+    made = made.add_extension(x509.SubjectAlternativeName([x509.DNSName(AUTHORITY_NAME)]), critical=False)
     made = made.add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key()), critical=False)
     return Pair(made.sign(key, hashes.SHA256()), key)
 
@@ -172,7 +182,11 @@ def new_serving(authority: Pair, names: tuple[str, ...], now: Instant) -> Pair:
 
 
 def begun(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: Instant, days: int
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePublicKey | rsa.RSAPublicKey,
+    now: Instant,
+    days: int,
 ) -> x509.CertificateBuilder:
     """What all our certificates begin with."""
     at = moment(now)
@@ -215,5 +229,5 @@ def certificate_pem(certificate: x509.Certificate) -> bytes:
 
 
 def key_pem(key: Key) -> bytes:
-    """A key as text."""
-    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    """A key as text, in the notation of its kind."""
+    return key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())

@@ -11,7 +11,7 @@ import logging
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
@@ -28,6 +28,7 @@ from pykueue.kube.port import (
     SECRETS,
     VALIDATING_WEBHOOKS,
     ConflictError,
+    DeniedError,
     ExistsError,
     Kube,
     KubeError,
@@ -134,6 +135,14 @@ class Definition(Wire):
     """A CustomResourceDefinition, as far as trust goes."""
 
     spec: DefinitionSpec = DefinitionSpec()
+
+
+class Step(Frozen):
+    """One operation of a JSON patch."""
+
+    op: Literal["test", "add"]
+    path: str
+    value: str
 
 
 WEBHOOK_CONFIGURATION: Final = msgspec.json.Decoder(WebhookConfiguration)
@@ -245,7 +254,7 @@ class OwnCertificates:
             ours = ServiceReference(self.names.namespace, self.names.service)
             steps = (definition_steps if resource is CRDS else configuration_steps)(raw, authority, ours)
             if steps:
-                await self.kube.patch(resource, name, msgspec.json.encode(steps), how=Patch.JSON)
+                await self.change(resource, name, raw, steps)
                 LOG.info("%s trusts our certificate now", where)
         except NotFoundError:
             self.say(where, "does not exist, so nothing is asked of our webhooks by it", logging.INFO)
@@ -256,6 +265,13 @@ class OwnCertificates:
         self.told.pop(where, None)
         return True
 
+    async def change(self, resource: Resource, name: str, raw: bytes, steps: list[Step]) -> None:
+        """Carry out the steps on an object as it was read. Where Kueue's roles are in force, we may only replace it."""
+        try:
+            await self.kube.patch(resource, name, msgspec.json.encode(steps), how=Patch.JSON)
+        except DeniedError:
+            await self.kube.replace(resource, name, msgspec.json.encode(stepped(TREE.decode(raw), steps)))
+
     def say(self, where: str, what: str, level: int) -> None:
         """Log something about an object, once."""
         if self.told.get(where) != what:
@@ -263,19 +279,31 @@ class OwnCertificates:
         self.told[where] = what
 
 
-def configuration_steps(raw: bytes, authority: str, ours: ServiceReference) -> list[Json]:
+def stepped(tree: Tree, steps: list[Step]) -> Tree:
+    """The object after the steps of a patch; the version that it was read with guards what `test` would."""
+    for step in steps:
+        if step.op == "add":
+            *way, last = step.path.split("/")[1:]
+            inner: Any = tree
+            for part in way:
+                inner = inner[int(part)] if isinstance(inner, list) else inner[part]
+            inner[last] = step.value
+    return tree
+
+
+def configuration_steps(raw: bytes, authority: str, ours: ServiceReference) -> list[Step]:
     """The patch by which a webhook configuration trusts the authority, wherever it does not lead to somebody else."""
-    steps: list[Json] = []
+    steps: list[Step] = []
     for index, webhook in enumerate(WEBHOOK_CONFIGURATION.decode(raw).webhooks or ()):
         if trusts(webhook.client_config, authority, ours):
             continue
         # The list may have changed since it was read.
-        steps.append({"op": "test", "path": f"/webhooks/{index}/name", "value": webhook.name})
-        steps.append({"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": authority})
+        steps.append(Step("test", f"/webhooks/{index}/name", webhook.name))
+        steps.append(Step("add", f"/webhooks/{index}/clientConfig/caBundle", authority))
     return steps
 
 
-def definition_steps(raw: bytes, authority: str, ours: ServiceReference) -> list[Json]:
+def definition_steps(raw: bytes, authority: str, ours: ServiceReference) -> list[Step]:
     """The patch by which a definition whose objects our webhook converts trusts the authority."""
     conversion = DEFINITION.decode(raw).spec.conversion
     if conversion is None or conversion.strategy != "Webhook" or conversion.webhook is None:
@@ -283,7 +311,7 @@ def definition_steps(raw: bytes, authority: str, ours: ServiceReference) -> list
     client = conversion.webhook.client_config
     if client is None or trusts(client, authority, ours):
         return []
-    return [{"op": "add", "path": "/spec/conversion/webhook/clientConfig/caBundle", "value": authority}]
+    return [Step("add", "/spec/conversion/webhook/clientConfig/caBundle", authority)]
 
 
 def trusts(client: ClientConfig, authority: str, ours: ServiceReference) -> bool:

@@ -124,9 +124,15 @@ class Controller:
 
     def complain(self, key: str, error: Exception, seconds: float) -> None:
         """Say that an object could not be reconciled, as loudly as the reason asks for."""
-        expected = isinstance(error, ConflictError | NotLeadingError)
+        match error:
+            case ConflictError() | NotLeadingError():
+                level = logging.DEBUG
+            case KubeError():
+                level = logging.WARNING
+            case _:
+                level = logging.ERROR
         LOG.log(
-            logging.DEBUG if expected else logging.ERROR,
+            level,
             "%s: cannot reconcile %s: %s; trying again in %.3f s",
             self.name,
             key,

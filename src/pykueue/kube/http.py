@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 from collections.abc import AsyncIterator, Callable
+from functools import lru_cache
 from typing import Final
 from urllib.parse import quote, urlencode
 
@@ -76,13 +77,17 @@ class Page(Wire):
 PAGE: Final = msgspec.json.Decoder(Page)
 
 
-def path_of(resource: Resource, namespace: str = "", name: str = "", subresource: str = "") -> str:
-    """The path of a collection, an object or a part of it."""
+@lru_cache(maxsize=1024)
+def collection(resource: Resource, namespace: str) -> str:
+    """The path of all objects of a kind, or of those in a namespace."""
     root = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
     within = f"/namespaces/{quote(namespace, safe='')}" if namespace and resource.namespaced else ""
-    path = f"{root}{within}/{resource.plural}"
-    if name:
-        path += f"/{quote(name, safe='')}"
+    return f"{root}{within}/{resource.plural}"
+
+
+def path_of(resource: Resource, namespace: str, name: str, subresource: str = "") -> str:
+    """The path of an object or a part of it."""
+    path = f"{collection(resource, namespace)}/{quote(name, safe='')}"
     return f"{path}/{subresource}" if subresource else path
 
 
@@ -90,6 +95,12 @@ def query(**parameters: str) -> str:
     """A query of those parameters that have a value."""
     given = {name: value for name, value in parameters.items() if value}
     return f"?{urlencode(given, quote_via=quote)}" if given else ""
+
+
+@lru_cache(maxsize=64)
+def signed(manager: str, *, force: bool = False) -> str:
+    """The query of a write by a field manager."""
+    return query(fieldManager=manager, force="true" if force else "")
 
 
 def called(verb: str, resource: Resource, namespace: str = "", name: str = "", subresource: str = "") -> str:
@@ -139,7 +150,7 @@ class HttpKube:
         self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> AsyncIterator[bytes]:
         """A list, as the list objects of its pages; all of one version."""
-        path, what = path_of(resource, namespace), called("list", resource, namespace)
+        path, what = collection(resource, namespace), called("list", resource, namespace)
         token = ""
         while True:
             asked = query(limit=str(PAGE_ITEMS), labelSelector=labels, fieldSelector=fields, **{"continue": token})
@@ -151,7 +162,7 @@ class HttpKube:
 
     async def create(self, resource: Resource, body: bytes, namespace: str = "") -> bytes:
         """The object that was created."""
-        path = path_of(resource, namespace) + query(fieldManager=MANAGER)
+        path = collection(resource, namespace) + signed(MANAGER)
         return await self.call(Call("POST", path, called("create", resource, namespace), body))
 
     async def patch(
@@ -166,15 +177,15 @@ class HttpKube:
         manager: str = "",
     ) -> bytes:
         """The object as it is after a patch; an apply takes over fields that others own."""
-        force = "true" if how is Patch.APPLY else ""
-        path = path_of(resource, namespace, name, subresource) + query(fieldManager=manager or MANAGER, force=force)
+        path = path_of(resource, namespace, name, subresource)
+        path += signed(manager or MANAGER, force=how is Patch.APPLY)
         return await self.call(
             Call("PATCH", path, called("patch", resource, namespace, name, subresource), body, how.value)
         )
 
     async def replace(self, resource: Resource, name: str, body: bytes, namespace: str = "") -> bytes:
         """The object as it is after it was replaced."""
-        path = path_of(resource, namespace, name) + query(fieldManager=MANAGER)
+        path = path_of(resource, namespace, name) + signed(MANAGER)
         return await self.call(Call("PUT", path, called("replace", resource, namespace, name), body))
 
     async def delete(
@@ -217,7 +228,9 @@ class HttpKube:
             fieldSelector=fields,
             **initial,
         )
-        call = Call("GET", path_of(resource, namespace) + asked, called("watch", resource, namespace), repeatable=True)
+        call = Call(
+            "GET", collection(resource, namespace) + asked, called("watch", resource, namespace), repeatable=True
+        )
         stream = await self.open(call)
         try:
             async for line in lines(stream):
@@ -263,21 +276,32 @@ class HttpKube:
 
     async def open(self, call: Call) -> Stream:
         """The answer to a call, to be read as it comes; one that is an error is raised."""
-        credential = await self.current(call.what)
-        try:
-            stream = await self.transport.open(self.request(call), IDLE_SECONDS)
-            if stream.status == 401 and await self.renewed(credential, call.what):
-                stream.close()
-                stream = await self.transport.open(self.request(call), IDLE_SECONDS)
-            if stream.status < 300:
-                return stream
+        tries = 0
+        while True:
+            tries += 1
             try:
-                body = b"".join([part async for part in parts(stream)])
-            finally:
-                stream.close()
-        except (UnsentError, LostError) as error:
-            raise UnansweredError(call.what, 0, "ConnectionLost", str(error)) from error
-        raise error_of(call.what, stream.status, status_of(stream.status, body))
+                stream = await self.attempt(call)
+                if stream.status < 300:
+                    return stream
+                try:
+                    body = b"".join([part async for part in parts(stream)])
+                finally:
+                    stream.close()
+            except (UnsentError, LostError) as error:
+                raise UnansweredError(call.what, 0, "ConnectionLost", str(error)) from error
+            retry_after = seconds_of(stream.retry_after)
+            if not unprocessed(stream.status, retry_after) or tries >= TRIES_MAX:
+                raise error_of(call.what, stream.status, status_of(stream.status, body))
+            await self.pause(tries, retry_after)
+
+    async def attempt(self, call: Call) -> Stream:
+        """The beginning of an answer, of whatever status; a credential that is refused is renewed once."""
+        credential = await self.current(call.what)
+        stream = await self.transport.open(self.request(call), IDLE_SECONDS)
+        if stream.status == 401 and await self.renewed(credential, call.what):
+            stream.close()
+            stream = await self.transport.open(self.request(call), IDLE_SECONDS)
+        return stream
 
     def request(self, call: Call) -> Request:
         """A call as it is sent, with the credential of now."""

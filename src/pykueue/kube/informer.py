@@ -1,9 +1,10 @@
 """What is there now? A cache of all objects of a kind, kept up to date by a watch, and callbacks when one changes."""
 
 import asyncio
+import gc
 import logging
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
@@ -95,6 +96,33 @@ def key_of(metadata: ObjectMeta | Identity) -> str:
 def version_of(described: Described) -> int:
     """The resourceVersion as a number; 0 where there is none."""
     return int(described.metadata.resource_version or 0)
+
+
+class Stillness:
+    """While anybody is inside, the garbage collector rests.
+
+    A list makes many objects and no garbage; to look through them again and again as they grow in number takes as
+    long as decoding them does.
+    """
+
+    def __init__(self) -> None:
+        self.inside = 0
+        self.ended = False
+        """Whether it was us who stopped the collector."""
+
+    def __enter__(self) -> None:
+        if not self.inside:
+            self.ended = gc.isenabled()
+            gc.disable()
+        self.inside += 1
+
+    def __exit__(self, *failure: object) -> None:
+        self.inside -= 1
+        if not self.inside and self.ended:
+            gc.enable()
+
+
+STILLNESS: Final = Stillness()
 
 
 class Index(Generic[T]):
@@ -234,7 +262,8 @@ class Informer(Generic[T]):
                 self.trouble = str(error)
                 return self.pause(SLOW_FIRST_MICROS, SLOW_LAST_MICROS)
             case _:
-                LOG.info("%s: the watch was cut off: %s", self.resource, error)
+                # One line tells of an outage; how often it was tried in vain, nobody needs to read.
+                LOG.log(logging.DEBUG if self.failures else logging.INFO, "%s: no watch: %s", self.resource, error)
         return self.pause(FIRST_MICROS, LAST_MICROS)
 
     def pause(self, first: int, last: int) -> int:
@@ -245,19 +274,23 @@ class Informer(Generic[T]):
 
     async def follow(self) -> None:
         """Take in a watch until it ends; one without a version begins with everything there is."""
-        seen: set[str] | None = None if self.version else set()
         events = self.kube.watch(self.resource, self.namespace, version=self.version)
-        if seen is not None:
-            loop = asyncio.get_running_loop()
+        if not self.version and not await self.list_stream(events):
+            return
+        async for line in events:
+            self.event(line, None)
+
+    async def list_stream(self, events: AsyncIterator[bytes]) -> bool:
+        """Take in the list that a watch begins with; whether it came to its end."""
+        seen: set[str] = set()
+        loop = asyncio.get_running_loop()
+        with STILLNESS:
             async with asyncio.timeout(STREAM_SECONDS) as guard:
                 async for line in events:
                     guard.reschedule(loop.time() + STREAM_SECONDS)
                     if self.event(line, seen):
-                        break
-                else:
-                    return
-        async for line in events:
-            self.event(line, None)
+                        return True
+        return False
 
     def event(self, line: bytes, seen: set[str] | None) -> bool:
         """Take in one line of a watch; whether it was the one that ends a list, whose keys `seen` collects."""
@@ -303,11 +336,12 @@ class Informer(Generic[T]):
         """Take in a list page by page."""
         seen: set[str] = set()
         version = ""
-        async for raw in self.kube.pages(self.resource, self.namespace):
-            page = PAGE.decode(raw)
-            version = version or page.metadata.resource_version
-            for item in page.items or ():
-                seen.add(self.arrival(bytes(item))[0])
+        with STILLNESS:
+            async for raw in self.kube.pages(self.resource, self.namespace):
+                page = PAGE.decode(raw)
+                version = version or page.metadata.resource_version
+                for item in page.items or ():
+                    seen.add(self.arrival(bytes(item))[0])
         self.listed(seen, int(version))
 
     def listed(self, seen: set[str], version: int) -> None:

@@ -208,8 +208,6 @@ class Campaign(threading.Thread):
         """The moment of the loop's time up to which we lead."""
         self.led = False
         self.seen = Lease()
-        self.certain = False
-        """Whether the lease is still as we have seen it, for all we know."""
         self.seen_at = 0.0
         """When the lease was seen to change last."""
 
@@ -295,8 +293,6 @@ class Campaign(threading.Thread):
                 ours = await self.take(kube)
         except (KubeError, TimeoutError) as error:
             LOG.warning("the lease could not be taken or renewed: %s", error or "no answer in time")
-            # What became of a write without an answer is not known, so the lease is read before the next one.
-            self.certain = False
             return False
         if ours:
             # Counted from before the request: others count from after it.
@@ -306,26 +302,26 @@ class Campaign(threading.Thread):
     async def take(self, kube: Kube) -> bool:
         """Take or renew the lease if it is free or ours; whether it is ours now."""
         election = self.election
-        if self.holder() != election.identity or not self.certain:
+        if self.holder() != election.identity:
             try:
                 self.observe(await kube.get(LEASES, election.name, election.namespace))
             except NotFoundError:
                 return await self.create(kube)
-        spec = self.seen.spec or LeaseSpec()
-        holder = self.holder()
-        expires = self.seen_at + (spec.lease_duration_seconds or 0)
-        if holder not in ("", election.identity) and self.loop.time() < expires:
-            return False
-        renews = holder == election.identity
-        acquired = spec.acquire_time if renews else None
-        transitions = (spec.lease_transitions or 0) + (not renews)
-        try:
-            await self.write(kube, self.claim(acquired, transitions))
-        except ConflictError:
-            # Somebody was faster; who it was shows at the next look.
-            self.observe(await kube.get(LEASES, election.name, election.namespace))
-            return False
-        return True
+        for _ in range(2):
+            spec, holder = self.seen.spec or LeaseSpec(), self.holder()
+            expires = self.seen_at + (spec.lease_duration_seconds or 0)
+            if holder not in ("", election.identity) and self.loop.time() < expires:
+                return False
+            renews = holder == election.identity
+            transitions = (spec.lease_transitions or 0) + (not renews)
+            try:
+                await self.write(kube, self.claim(spec.acquire_time if renews else None, transitions))
+            except ConflictError:
+                # Somebody was faster, or an earlier write of ours was done after all without our hearing of it.
+                self.observe(await kube.get(LEASES, election.name, election.namespace))
+            else:
+                return True
+        return False
 
     def claim(self, acquired: str | None, transitions: int) -> LeaseTree:
         """A lease that is ours as of now."""
@@ -363,7 +359,6 @@ class Campaign(threading.Thread):
     def observe(self, raw: bytes) -> None:
         """Take in how the lease is; what changed, changed now."""
         found = LEASE.decode(raw)
-        self.certain = True
         if found != self.seen:
             self.seen, self.seen_at = found, self.loop.time()
 

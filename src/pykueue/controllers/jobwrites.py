@@ -1,0 +1,188 @@
+"""How is what was planned for a job carried out? Each action as a write under a precondition, and what people hear.
+
+Every answer is taken into the informers at once, so that the next plan sees it.
+"""
+
+from typing import Any, Final, assert_never
+
+import msgspec
+
+from pykueue.api.core import Tree
+from pykueue.api.names import Finalizer, WorkloadCondition
+from pykueue.api.workload import Workload
+from pykueue.base.units import format_instant
+from pykueue.bridge.outbound import finished as finished_status
+from pykueue.controllers.ancestors import controller_ref
+from pykueue.controllers.cluster import Cluster
+from pykueue.controllers.events import ref
+from pykueue.jobs.actions import (
+    CreateWorkload,
+    DeleteJob,
+    DeleteWorkload,
+    Finish,
+    Notice,
+    PatchJob,
+    RemoveFinalizer,
+    UpdateWorkload,
+    Write,
+    WritePodsReady,
+    WriteReclaimable,
+)
+from pykueue.jobs.seen import Seen, holds_on
+from pykueue.jobs.upkeep import new_name
+from pykueue.kube.informer import Informer
+from pykueue.kube.port import WORKLOADS, ExistsError, NotFoundError, Patch, RejectedError, Resource
+
+MANAGER: Final = "kueue"
+PODS_READY_MANAGER: Final = "kueue-job-controller-PodsReady"
+RECLAIMABLE_MANAGER: Final = "kueue-reclaimable-pods"
+
+
+class JobWrites:
+    """Carries out what was planned for jobs of one kind."""
+
+    def __init__(self, cluster: Cluster, resource: Resource, jobs: Informer[Any], framework: str) -> None:
+        self.cluster = cluster
+        self.resource = resource
+        self.jobs = jobs
+        self.reporter = f"{framework}-kueue-controller"
+
+    async def carry_out(self, seen: Seen, action: Write) -> None:
+        """Do one thing."""
+        match action:
+            case CreateWorkload():
+                await self.create(seen, action)
+            case UpdateWorkload(workload, body, notices):
+                await self.patch_workload(workload, body)
+                self.say(seen, *notices)
+            case DeleteWorkload():
+                await self.delete(seen, action)
+            case RemoveFinalizer(workload, notice):
+                await self.remove_finalizer(workload)
+                self.say(seen, notice)
+            case WriteReclaimable(workload, counts):
+                listed: Tree = {"reclaimablePods": [{"name": name, "count": count} for name, count in counts]}
+                await self.cluster.writes.own(workload, listed, RECLAIMABLE_MANAGER)
+            case WritePodsReady():
+                await self.cluster.writes.own(action.workload, self.readiness(action), PODS_READY_MANAGER)
+            case Finish(workload, reason, message, notice):
+                status = finished_status(workload, reason, message, self.cluster.clock.now())
+                await self.cluster.writes.admission(workload, status)
+                self.say(seen, notice)
+            case PatchJob():
+                await self.patch_job(seen, action)
+            case DeleteJob(notice):
+                await self.delete_job(seen)
+                self.say(seen, notice)
+            case _:
+                assert_never(action)
+
+    # The writes.
+
+    async def create(self, seen: Seen, action: CreateWorkload) -> None:
+        """Create a Workload; one of that name that we have not heard of is looked at."""
+        body = msgspec.json.encode(action.tree)
+        try:
+            raw = await self.cluster.kube.create(WORKLOADS, body, seen.namespace)
+        except ExistsError:
+            assert seen.job is not None, "a Workload is created for a job"
+            name = new_name(seen, seen.job)
+            found = self.cluster.workloads.learn(await self.cluster.kube.get(WORKLOADS, name, seen.namespace))
+            owner = controller_ref(found.metadata)
+            if owner is None or owner.uid != seen.job.metadata.uid:
+                said = f"A Workload named {name} exists already and does not belong to this job; delete it"
+                raise RejectedError(f"create {WORKLOADS} {seen.namespace}/{name}", 409, "AlreadyExists", said) from None
+            return
+        self.cluster.workloads.learn(raw)
+        self.say(seen, action.notice)
+
+    async def patch_workload(self, workload: Workload, body: Tree) -> None:
+        """Patch a Workload as it was seen."""
+        raw = await self.cluster.kube.patch(
+            WORKLOADS,
+            workload.name,
+            guarded(workload.metadata.uid, workload.metadata.resource_version, body),
+            workload.namespace,
+            how=Patch.MERGE,
+            manager=MANAGER,
+        )
+        if workload.metadata.deletion_timestamp is None:
+            # One that is being deleted may be gone by now, and the watch says so.
+            self.cluster.workloads.learn(raw)
+
+    async def remove_finalizer(self, workload: Workload) -> None:
+        """Let go of a Workload."""
+        left = [one for one in workload.metadata.finalizers if one != Finalizer.RESOURCE_IN_USE]
+        body: Tree = {"metadata": {"finalizers": list(left)}}
+        if not self.cluster.settings.gates["RemoveFinalizersWithStrictPatch"]:
+            workload = await self.newest(workload)
+        await self.patch_workload(workload, body)
+
+    async def newest(self, workload: Workload) -> Workload:
+        """The Workload as it is now."""
+        return self.cluster.workloads.learn(await self.cluster.kube.get(WORKLOADS, workload.name, workload.namespace))
+
+    async def delete(self, seen: Seen, action: DeleteWorkload) -> None:
+        """Delete a Workload that is one too many; it is told when it was not being deleted already."""
+        workload = action.workload
+        try:
+            if holds_on(workload):
+                await self.remove_finalizer(workload)
+            if workload.metadata.deletion_timestamp is not None:
+                return
+            uid = workload.metadata.uid or ""
+            await self.cluster.kube.delete(WORKLOADS, workload.name, workload.namespace, uid=uid)
+        except NotFoundError:
+            return
+        self.say(seen, action.notice)
+
+    def readiness(self, action: WritePodsReady) -> Tree:
+        """The condition that says whether the pods are ready."""
+        condition: Tree = {
+            "type": WorkloadCondition.PODS_READY.value,
+            "status": "True" if action.ready else "False",
+            "reason": action.reason,
+            "message": action.message,
+            "lastTransitionTime": format_instant(self.cluster.clock.now()),
+        }
+        if action.workload.metadata.generation is not None:
+            condition["observedGeneration"] = action.workload.metadata.generation
+        return {"conditions": [condition]}
+
+    async def patch_job(self, seen: Seen, action: PatchJob) -> None:
+        """Patch the job as it was seen."""
+        assert seen.job is not None, "there is a job to patch"
+        metadata = seen.job.metadata
+        raw = await self.cluster.kube.patch(
+            self.resource,
+            metadata.name or "",
+            guarded(metadata.uid, metadata.resource_version, action.body),
+            seen.namespace,
+            how=Patch.MERGE,
+            subresource="status" if action.status else "",
+            manager=MANAGER,
+        )
+        self.jobs.learn(raw)
+        self.say(seen, action.notice)
+
+    async def delete_job(self, seen: Seen) -> None:
+        """Delete the job."""
+        assert seen.job is not None, "there is a job to delete"
+        metadata = seen.job.metadata
+        await self.cluster.kube.delete(self.resource, metadata.name or "", seen.namespace, uid=metadata.uid or "")
+
+    # What people hear.
+
+    def say(self, seen: Seen, *notices: Notice | None) -> None:
+        """Tell people about the job, if it is still there."""
+        for one in notices:
+            if one is not None and seen.job is not None:
+                tell = self.cluster.events.warning if one.warning else self.cluster.events.normal
+                tell(ref(self.resource, seen.job.metadata), one.reason, one.text, self.reporter)
+
+
+def guarded(uid: str | None, version: str | None, body: Tree) -> bytes:
+    """A patch that changes nothing but the object at the version that was seen."""
+    metadata = body.get("metadata")
+    more = metadata if isinstance(metadata, dict) else {}
+    return msgspec.json.encode({**body, "metadata": {**more, "uid": uid, "resourceVersion": version}})

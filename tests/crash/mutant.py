@@ -1,0 +1,124 @@
+"""Would the auditor notice? `python -m tests.crash.mutant NAME manager …` runs our manager, broken in one place.
+
+The product knows nothing of this: what is broken is broken here, before the manager starts.
+"""
+
+import sys
+import zlib
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from pykueue.bridge import outbound
+from pykueue.cli.main import main
+from pykueue.engine import pending, quota
+from pykueue.jobs import plan
+from pykueue.jobs.actions import Actions, Finish, PatchJob, Stopped
+from pykueue.jobs.seen import admitted
+
+
+class Mutant(NamedTuple):
+    """One way to be wrong, and the rule that the auditor must find broken."""
+
+    rule: str
+    says: str
+    breaks: Callable[[], None]
+
+
+def wrapped(module: Any, name: str, around: Callable[[Any], Any]) -> None:
+    """Put something around a function of a module or class."""
+    setattr(module, name, around(getattr(module, name)))
+
+
+def unlucky(key: str, of: int) -> bool:
+    """One in so many, the same ones each time."""
+    return zlib.crc32(key.encode()) % of == 0
+
+
+def greedy() -> None:
+    """Every ClusterQueue is taken to have one cpu more than it has."""
+
+    def around(real: Callable[..., None]) -> Callable[..., None]:
+        def set_quotas(node: quota.Node, quotas: Any, flavors: Any) -> None:
+            more = [
+                msgspec.structs.replace(one, nominal=one.nominal + 1000) if one.resource == "cpu" else one
+                for one in quotas
+            ]
+            real(node, tuple(more), flavors)
+
+        return set_quotas
+
+    wrapped(quota.Node, "set_quotas", around)
+
+
+def hasty() -> None:
+    """One Job in three is started before it is admitted."""
+
+    def around(real: Callable[..., Actions]) -> Callable[..., Actions]:
+        def settled(seen: Any, job: Any, workload: Any, now: Any) -> Actions:
+            if seen.kind.suspended(job) and not admitted(workload) and unlucky(workload.name, 3):
+                return (PatchJob({"spec": {"suspend": False}}),)
+            return real(seen, job, workload, now)
+
+        return settled
+
+    wrapped(plan, "settled", around)
+
+
+def forgetful() -> None:
+    """One workload in six never gets into its queue."""
+
+    def around(real: Callable[..., None]) -> Callable[..., None]:
+        def insert(queue: Any, item: Any, now: Any) -> None:
+            real(queue, item, now)
+            if unlucky(item.key, 6):
+                queue.take_out(item)
+
+        return insert
+
+    wrapped(pending.PendingQueue, "insert", around)
+
+
+def impatient() -> None:
+    """Quota is given back before the pods are gone."""
+
+    def around(real: Callable[..., Actions]) -> Callable[..., Actions]:
+        def stop_evicted(seen: Any, job: Any, workload: Any, *rest: Any) -> Actions:
+            return (Stopped(workload), *real(seen, job, workload, *rest))
+
+        return stop_evicted
+
+    wrapped(plan, "stop_evicted", around)
+
+
+def silent() -> None:
+    """Evictions are not counted."""
+    wrapped(outbound.Scribe, "count_eviction", lambda real: lambda *_: None)
+
+
+def leaky() -> None:
+    """One workload in four is not told that its Job has ended."""
+
+    def around(real: Callable[..., Actions]) -> Callable[..., Actions]:
+        def settled(seen: Any, job: Any, workload: Any, now: Any) -> Actions:
+            actions = real(seen, job, workload, now)
+            return tuple(one for one in actions if not (isinstance(one, Finish) and unlucky(workload.name, 4)))
+
+        return settled
+
+    wrapped(plan, "settled", around)
+
+
+MUTANTS = {
+    "greedy": Mutant("overuse", "believes that each queue has one cpu more than it has", greedy),
+    "hasty": Mutant("unadmitted", "starts Jobs before they are admitted", hasty),
+    "forgetful": Mutant("stuck", "forgets one workload in six", forgetful),
+    "impatient": Mutant("unadmitted", "gives quota back before the pods are gone", impatient),
+    "silent": Mutant("eviction", "does not count evictions", silent),
+    "leaky": Mutant("lost", "does not see one Job in four end", leaky),
+}
+
+if __name__ == "__main__":
+    MUTANTS[sys.argv.pop(1)].breaks()
+    main()
