@@ -54,12 +54,11 @@ facts: .venv/.stamp ## show the facts of the specification, each with the story 
 bench: .venv/.stamp ## time the engine against its floors
 	$(BIN)/python -m bench
 
-control-plane: ## build a real Kubernetes control plane from its Go modules, once (minutes; kept outside the tree)
-	controlplane/build
+control-plane: ## build a real Kubernetes control plane, and Kueue, from their Go modules, once (kept outside the tree)
+	controlplane/build kueue
 
 e2e: .venv/.stamp control-plane ## the stories on a real control plane (more options in ARGS=)
-	controlplane/build kueue
-	$(BIN)/python -m pytest -q tests/e2e --e2e $(ARGS)
+	$(BIN)/python -m pytest -q -n 6 --maxschedchunk=1 tests/e2e $(ARGS)
 
 crash: .venv/.stamp control-plane ## kill, cut and meddle under load for long, with the auditor as witness
 	$(BIN)/python -m tests.crash $(ARGS)

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 import yaml
 
-from pykueue.api.config import Configuration, Metrics
+from pykueue.api.config import Configuration, InternalCertManagement, LeaderElection, Metrics, Webhook
 from pykueue.api.manifests import PARTS, manifests, rendered
-from pykueue.api.manifests_deployment import Install, shipped
+from pykueue.api.manifests_deployment import shipped
+from pykueue.api.manifests_install import Install
 from pykueue.api.manifests_rbac import MANAGER, rbac
 from pykueue.api.unbuilt import read_built
 
@@ -72,6 +73,27 @@ def test_no_metrics_no_service_for_them() -> None:
     assert [port["name"] for port in container["ports"]] == ["webhook-server"]
 
 
+def test_certificates_of_others_are_mounted() -> None:
+    given = InternalCertManagement(enable=False)
+    made = Install(configuration=Configuration(internal_cert_management=given, webhook=Webhook(cert_dir="/certs")))
+    pod = objects(made)["Deployment kueue-controller-manager"]["spec"]["template"]["spec"]
+    assert {"name": "cert", "secret": {"secretName": "kueue-webhook-server-cert"}} in pod["volumes"]
+    mounts = {mount["name"]: mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]}
+    assert mounts["cert"] == "/certs"
+    assert "cert" not in str(objects()["Deployment kueue-controller-manager"])
+
+
+def test_names_of_your_own_are_used_throughout() -> None:
+    mine = InternalCertManagement(webhook_service_name="hooks", webhook_secret_name="keys")
+    elsewhere = LeaderElection(resource_namespace="elections")
+    found = objects(Install(configuration=Configuration(internal_cert_management=mine, leader_election=elsewhere)))
+    assert "Service hooks" in found
+    assert "Secret keys" in found
+    assert found["Role kueue-manager-secrets-role"]["rules"][0]["resourceNames"] == ["keys"]
+    assert found["Role kueue-leader-election-role"]["metadata"]["namespace"] == "elections"
+    assert "kueue-webhook-service" not in str(found)
+
+
 def test_the_manager_runs_without_privileges() -> None:
     pod = objects()["Deployment kueue-controller-manager"]["spec"]["template"]["spec"]
     container = pod["containers"][0]
@@ -115,7 +137,7 @@ def test_secrets_are_one_secret() -> None:
 
 
 def test_users_may_not_see_the_quota_of_others() -> None:
-    labelled: dict[str, Any] = {str(tree["metadata"]["name"]): tree for tree in rbac("ns")}  # type: ignore[index, call-overload]
+    labelled: dict[str, Any] = {str(tree["metadata"]["name"]): tree for tree in rbac(Install())}  # type: ignore[index, call-overload]
     user = "rbac.kueue.x-k8s.io/batch-user"
     taken_in = {name for name, tree in labelled.items() if user in tree["metadata"]["labels"]}
     assert taken_in == {

@@ -6,7 +6,7 @@ import pytest
 
 from pykueue.api.config import Configuration
 from pykueue.api.core import LabelSelector
-from pykueue.api.manifests_deployment import Install
+from pykueue.api.manifests_install import Install
 from pykueue.api.manifests_webhooks import CREATED_WITH_QUEUE, EVER_WITH_QUEUE, webhooks
 
 EVERY_JOB = Install(configuration=Configuration(manage_jobs_without_queue_name=True))

@@ -71,7 +71,7 @@ def test_quota_is_given_back_only_when_no_pod_is_active() -> None:
     assert told.found == ["unadmitted: Workload ns/a: gave its quota back while Job a still runs"]
     told.reserve("a", "q", 1, job="a", status=counted(1))
     told.reserve("a", "q", 1, *evicted(), job="a", status=counted(2))
-    told.job("a", suspend=True, active=2)
+    told.job("a", suspend=True, status={"active": 2})
     told.workload("a", "q", 1, *evicted(), job="a", status=counted(2))
     assert told.found[1:] == ["unadmitted: Workload ns/a: gave its quota back while Job a still has 2 active pods"]
 

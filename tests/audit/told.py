@@ -5,7 +5,6 @@ from typing import Any
 import msgspec
 
 from pykueue.audit.auditor import Auditor
-from pykueue.audit.reruns import TRACKED
 from pykueue.audit.views import Event, EventType, read
 from pykueue.audit.world import Finding, Settings
 from pykueue.base.units import MICROS, Instant, format_instant
@@ -156,7 +155,13 @@ class Tale:
         return self.workload(name, queue, cpu, *usual, *conditions, status=status, **more)
 
     def job(
-        self, name: str, queue: str = "q", *conditions: Tree, suspend: bool = True, active: int = 0, **spec: Any
+        self,
+        name: str,
+        queue: str = "q",
+        *conditions: Tree,
+        suspend: bool = True,
+        status: Tree | None = None,
+        **spec: Any,
     ) -> list[Finding]:
         return self.tell(
             "Job",
@@ -164,7 +169,7 @@ class Tale:
             name,
             labels={"kueue.x-k8s.io/queue-name": queue} if queue else {},
             spec={"parallelism": 1, "completions": 1, "suspend": suspend, **spec},
-            status={"conditions": list(conditions), "active": active},
+            status={"conditions": list(conditions), **(status or {})},
         )
 
     def pod(self, name: str, job: str, phase: str = "Pending", **metadata: Any) -> list[Finding]:
@@ -173,7 +178,7 @@ class Tale:
             "Pod",
             "ns",
             name,
-            metadata={"ownerReferences": [owner], "finalizers": [TRACKED], **metadata},
+            metadata={"ownerReferences": [owner], **metadata},
             status={"phase": phase},
         )
 

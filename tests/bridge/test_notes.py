@@ -12,6 +12,7 @@ from pykueue.engine import model
 from pykueue.engine.decisions import (
     Admit,
     AfterEviction,
+    Bypassed,
     Considered,
     Deactivate,
     DeactivationCause,
@@ -20,9 +21,11 @@ from pykueue.engine.decisions import (
     EvictionReason,
     GatedBy,
     GatesCleared,
+    NoLongerFits,
     OverCapacity,
     PreemptionReason,
     Queued,
+    QueueMissing,
     Requeue,
     RequeueReason,
     Reserve,
@@ -147,17 +150,22 @@ def said(decision: Decision, options: model.Options = OPTIONS, *, holding: bool 
             id="no gate any more",
         ),
         pytest.param(
-            Wait("ns/w", WaitReason.PENDING_EVALUATION, Queued(), NOW),
+            Wait("ns/w", WaitReason.WAITING_FOR_QUOTA, NoLongerFits(), NOW),
             [
                 Note(
                     "ns/w",
-                    "PendingEvaluation",
-                    "Workload is pending evaluation in the scheduling queue",
+                    "WaitingForQuota",
+                    "Workload no longer fits after processing another workload",
                     warning=True,
                     reporter=SCHEDULER,
                 )
             ],
-            id="a wait",
+            id="a wait that an evaluation found",
+        ),
+        pytest.param(Wait("ns/w", WaitReason.PENDING_EVALUATION, Queued(), NOW), [], id="its turn is to come"),
+        pytest.param(Wait("ns/w", WaitReason.WAITING_FOR_QUOTA, Bypassed(), NOW), [], id="its equal was judged"),
+        pytest.param(
+            Wait("ns/w", WaitReason.MISCONFIGURED, QueueMissing("LocalQueue", "lq"), NOW), [], id="a queue is missing"
         ),
         pytest.param(
             Unreserve("ns/w", WaitReason.PENDING_EVALUATION, AfterEviction("go"), NOW), [], id="quota given back"

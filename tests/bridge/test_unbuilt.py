@@ -17,7 +17,9 @@ VIEWS: Mapping[str, type[KubeObject]] = {
 }
 VALUES: Mapping[str, object] = {
     "spec.concurrentAdmissionPolicy": {"migration": {"mode": "TryPreferredFlavors"}},
-    "spec.podSets[].topologyRequest": {"required": "rack"},
+    "spec.podSets[].topologyRequest.unconstrained": True,
+    "spec.podSets[].topologyRequest.podSetSliceSize": 2,
+    "spec.podSets[].topologyRequest.podsetSliceRequiredTopologyConstraints": [{"topology": "rack", "size": 2}],
     "spec.preemptionGates": [{"name": "g"}],
     "status.nominatedClusterNames": ["c"],
     "status.unhealthyNodes": [{"name": "n"}],
@@ -61,6 +63,12 @@ def test_a_row_is_told_with_its_place(kind: str, path: str, row: Row) -> None:
     tree = asking(path, row.only or VALUES.get(path, "x"))
     (sentence,) = (*unbuilt(kind, seen(kind, tree)), *idle(kind, seen(kind, tree)))
     assert sentence == f"{path.replace('[]', '[1]')}: {row.sentence}"
+
+
+def test_pods_that_only_count_themselves_ask_for_nothing() -> None:
+    request = {"podIndexLabel": "batch.kubernetes.io/job-completion-index"}
+    tree = {"spec": {"podSets": [{"template": {}, "topologyRequest": request}]}}
+    assert unbuilt("Workload", seen("Workload", tree)) == ()
 
 
 @pytest.mark.parametrize(("kind", "path", "row"), ONE_VALUE)

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pykueue.controllers.admission import NotYetError
 from pykueue.controllers.webhooks import HOOKS, Answer, Webhooks
@@ -298,10 +300,39 @@ def test_a_long_list_is_converted_while_others_get_their_turn() -> None:
     assert turns >= 5
 
 
-def test_a_number_too_long_for_the_wire_is_a_failure_in_words(caplog: pytest.LogCaptureFixture) -> None:
-    """No server sends one, since none can store it."""
-    found = answer("/convert", wish(queue("a", stock=10**30)))
-    assert found.status == 500
-    assert "the log of the manager says why" in found.body.decode()
-    assert "OverflowError" in caplog.text
-    assert response(JOB_PATHS[0], review(job({QUEUE: "q"}, many=10**30)))["allowed"] is True
+@pytest.mark.parametrize("value", [10**30, -(2**63), 1.5, "\u0085", "\U0001f600", None, [], {}])
+def test_fields_that_we_do_not_know_come_through_a_conversion_as_they_are(value: object) -> None:
+    said = response("/convert", wish(queue("a", unknown={"deep": [value]})))
+    assert said["convertedObjects"][0]["spec"] == {"unknown": {"deep": [value]}}
+
+
+KEYS = st.sampled_from(
+    [
+        *("metadata", "spec", "status", "labels", "annotations", "template", "containers", "podSets", "count", "name"),
+        *("resourceGroups", "flavors", "resources", "nominalQuota", "ownerReferences", "parallelism", "completions"),
+        *("conditions", "admission", "nodeTaints", "minCount", "finalizers", "suspend", "admissionChecks"),
+        *(QUEUE, "kueue.x-k8s.io/max-exec-time-seconds", "kueue.x-k8s.io/job-min-parallelism"),
+        *("kueue.x-k8s.io/admission-gated-by", "kueue.x-k8s.io/podset-slice-required-topology-constraints"),
+    ]
+)
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+TREES = st.dictionaries(
+    KEYS,
+    st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=5)),
+    max_size=6,
+)
+JUDGED = (*JOB_PATHS, *(path for path in sorted(HOOKS) if "kueue-x-k8s-io" in path))
+
+
+@given(path=st.sampled_from(JUDGED), new=TREES, old=st.none() | TREES)
+def test_no_object_whatever_it_looks_like_is_too_much_for_us(path: str, new: Tree, old: Tree | None) -> None:
+    hook = HOOKS[path]
+    asked = {
+        "uid": "u-1",
+        "kind": {"group": hook.group, "version": "v1", "kind": hook.kind},
+        "operation": "CREATE" if old is None else "UPDATE",
+        "object": new,
+        "oldObject": old,
+    }
+    said = response(path, {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": asked})
+    assert said["allowed"] or said["status"]["code"] == 403

@@ -130,12 +130,14 @@ class Crew:
 
     def await_alive(self, timeout: float = 60.0) -> float:
         """Seconds until one of us holds the Lease and renews it."""
-        start, before = time.monotonic(), self.lease().get("renewTime")
+        start, seen = time.monotonic(), set[str]()
 
         def renewed() -> bool:
             self.mend()
             now = self.lease()
-            return bool(now.get("holderIdentity")) and now.get("renewTime") not in (None, before)
+            if now.get("holderIdentity"):
+                seen.add(str(now["renewTime"]))
+            return len(seen) > 1
 
         if not Client.soon(renewed, timeout):
             logs = "\n".join(member.process.tail(20) for member in self.members)

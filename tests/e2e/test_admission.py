@@ -152,6 +152,8 @@ def test_a_waiting_job_that_moves_to_another_queue_keeps_its_age(team: Team) -> 
     second.runs()
     moved = full.job("moved")
     moved.waits("WaitingForQuota")
+    # Creation times have whole seconds; the younger one is to be younger by more than its UID.
+    team.sleep(1.1)
     younger = other.job("younger", cpu="0.9")
     younger.waits("WaitingForQuota")
     moved.label(queue_name="other")
@@ -238,7 +240,6 @@ def test_of_equal_jobs_the_older_goes_first(team: Team) -> None:
     running.runs()
     older = queue.job("older", cpu="0.6")
     older.waits("WaitingForQuota")
-    # Creation times have whole seconds; the younger one is to be younger by more than its UID.
     team.sleep(1.1)
     younger = queue.job("younger", cpu="0.7")
     younger.waits("WaitingForQuota")

@@ -49,8 +49,8 @@ def test_a_job_deleted_without_its_workload_leaves_it_finished(team: Team) -> No
     job = queue.job("one")
     job.runs()
     job.delete("Orphan")
-    tree = job.finishes("OwnerNotFound", GONE)
-    assert "ownerReferences" not in tree["metadata"]
+    job.finishes("OwnerNotFound", GONE)
+    job.until(lambda tree: "ownerReferences" not in tree["metadata"], "no owner")
     job.until(lambda tree: IN_USE not in tree["metadata"].get("finalizers", []), "no finalizer of ours")
     queue.uses(reserved=0)
 

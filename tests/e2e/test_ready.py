@@ -51,11 +51,11 @@ def test_a_job_that_is_never_ready_is_evicted_and_comes_back_after_its_backoff(t
     queue = team.queue(cpu=1)
     with team.recorded() as versions:
         job = queue.job("never", ready="never")
-        job.runs()
+        began = seconds(job.runs(), "Admitted")
         message = f"Exceeded the PodsReady timeout {team.namespace}/{job.workload_name}"
         tree = job.is_evicted("PodsReadyTimeout", message)
         assert tree["status"]["requeueState"]["count"] == 1
-        assert TIMEOUT - 1 <= seconds(tree, "Evicted") - seconds(tree, "Admitted") <= TIMEOUT + 2
+        assert TIMEOUT - 1 <= seconds(tree, "Evicted") - began <= TIMEOUT + 2
         wait = instant_of(tree["status"]["requeueState"]["requeueAt"]) - seconds(tree, "Evicted")
         assert BASE - 1 <= wait <= BASE + 1
         job.workload_event("EvictedDueToPodsReadyTimeout", message)
@@ -69,11 +69,12 @@ def test_a_job_that_is_never_ready_is_evicted_and_comes_back_after_its_backoff(t
         assert tree["status"]["requeueState"]["count"] == 2
         wait = instant_of(tree["status"]["requeueState"]["requeueAt"]) - seconds(tree, "Evicted")
         assert 2 * BASE - 1 <= wait <= 2 * BASE + 1
-    assert steps(versions[job.workload_name]) == [
+    # Where there is room at the end of the backoff, one write may say both that it is over and that quota is reserved.
+    seen = [step for step in steps(versions[job.workload_name]) if step != "requeueAt cleared, Requeued True"]
+    assert seen == [
         "reserved",
         "evicted, requeueAt set",
         "released, Requeued False",
-        "requeueAt cleared, Requeued True",
         "reserved",
         "evicted, requeueAt set",
     ]
@@ -232,7 +233,7 @@ def repeats(team: Team, job: Job) -> int:
 
 @covers("KEP349-10", "KEP349-22")
 def test_a_job_that_fails_and_recovers_for_ever_is_ended_by_its_maximum_run_time(team: Team) -> None:
-    job = team.queue(cpu=2).job("loop", pods=2, labels={"kueue.x-k8s.io/max-exec-time-seconds": "7"})
+    job = team.queue(cpu=2).job("loop", pods=2, labels={"kueue.x-k8s.io/max-exec-time-seconds": "12"})
     is_ready(job)
     for _ in range(2):
         job.pods_do("unready", 1)
@@ -256,9 +257,9 @@ def test_the_start_timeout_counts_from_the_admission_of_the_workload(team: Team)
     team.sleep(TIMEOUT + 1)
     assert not condition(job.workload(), "Evicted")
     job.set_check(check, "Ready")
-    job.runs()
+    began = seconds(job.runs(), "Admitted")
     tree = job.is_evicted("PodsReadyTimeout")
-    assert seconds(tree, "Evicted") - seconds(tree, "Admitted") >= TIMEOUT - 1
+    assert seconds(tree, "Evicted") - began >= TIMEOUT - 1
 
 
 def test_the_reason_of_older_versions_counts_as_waiting_for_the_start(team: Team) -> None:

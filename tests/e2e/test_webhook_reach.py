@@ -8,7 +8,7 @@ import pytest
 
 from pykueue.api.config import Configuration
 from pykueue.api.manifests import manifests
-from pykueue.api.manifests_deployment import Install
+from pykueue.api.manifests_install import Install
 from pykueue.api.manifests_webhooks import webhooks
 from pykueue.kube.port import Resource
 from tests.plane.client import ApiError, Client

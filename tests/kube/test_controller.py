@@ -151,6 +151,24 @@ def test_what_fails_is_tried_again_after_longer_and_longer_waits(caplog: pytest.
     assert {record.object for record in caplog.records} == {"a"}  # type: ignore[attr-defined]
 
 
+def test_every_attempt_is_told_to_whoever_observes() -> None:
+    async def test(worker: Worker) -> None:
+        told: list[tuple[str, str, float]] = []
+        worker.controller.observe = lambda name, outcome, seconds: told.append((name, outcome, seconds))
+        worker.gates["a"] = asyncio.Event()
+        worker.outcomes["a"] = [1.0, ValueError("what?"), None]
+        worker.controller.add("a")
+        await settle()
+        await worker.clock.advance(3)
+        worker.gates.pop("a").set()
+        await settle()
+        await worker.clock.advance(1)
+        await worker.clock.advance(1)
+        assert told == [("test", "requeue_after", 3.0), ("test", "error", 0.0), ("test", "success", 0.0)]
+
+    run(test)
+
+
 def test_what_is_not_there_is_done() -> None:
     async def test(worker: Worker) -> None:
         worker.outcomes["a"] = [NotFoundError("get things default/a", 404, "NotFound", "")]

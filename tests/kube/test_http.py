@@ -390,6 +390,19 @@ def test_a_token_that_would_break_a_header_is_refused() -> None:
     run(test, credentials=Turning("secret\r\nX-Injected: 1"))
 
 
+def test_every_answer_is_told_to_whoever_observes() -> None:
+    async def test(api: TinyApi, kube: HttpKube) -> None:
+        told: list[tuple[str, str]] = []
+        kube.observe = lambda code, method, host: told.append((code, method)) if host in api.url else None
+        await api.put("things", thing("a"))
+        api.accident = failing(1, lambda: status(429, "TooManyRequests"))
+        await change(kube)
+        await anext(aiter(kube.watch(THINGS)))
+        assert told == [("429", "PATCH"), ("200", "PATCH"), ("200", "GET")]
+
+    run(test)
+
+
 def test_calls_above_the_limit_wait_their_turn() -> None:
     async def test(api: TinyApi, kube: HttpKube) -> None:
         await api.put("things", thing("a"))

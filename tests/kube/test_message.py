@@ -77,6 +77,7 @@ def test_headers_are_found_by_their_names_in_lower_case() -> None:
         pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", id="a negative length"),
         pytest.param(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", id="no size of a chunk"),
         pytest.param(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n", id="a negative size of a chunk"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1_0\r\n", id="a size with an underscore"),
         pytest.param(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nabc\r\n", id="a chunk too long"),
         pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nabc", id="more than it said"),
         pytest.param(b"H" * (HEAD_MAX + 1), id="a head without end"),

@@ -162,8 +162,12 @@ class Client:
     def request(
         self, verb: str, path: str, body: object = None, content_type: str = "application/json", timeout: float = 30.0
     ) -> Tree:
-        """The object in an answer; `ApiError` unless it is a success."""
+        """The object in an answer; `ApiError` unless it is a success. A server that asks for patience gets it."""
         code, data = self.raw(verb, path, body, content_type, timeout)
+        start = time.monotonic()
+        while code == 429 and time.monotonic() - start < timeout:
+            time.sleep(0.2)
+            code, data = self.raw(verb, path, body, content_type, timeout)
         try:
             tree = json.loads(data) if data else {}
         except ValueError:

@@ -38,12 +38,12 @@ SERVERS_OWN: Final[Tree] = {"type": "object"}
 """The schema of `metadata`, which servers know better and refuse to be told."""
 
 
-def crds(namespace: str = DEFAULT_NAMESPACE) -> tuple[Tree, ...]:
-    """The definition of every kind of ours, for a server that finds the webhook in this namespace."""
-    return tuple(crd(kind, namespace) for kind in KINDS.values() if kind.group == GROUP)
+def crds(namespace: str = DEFAULT_NAMESPACE, service: str = WEBHOOK_SERVICE) -> tuple[Tree, ...]:
+    """The definition of every kind of ours, for a server that finds the webhook behind this Service."""
+    return tuple(crd(kind, namespace, service) for kind in KINDS.values() if kind.group == GROUP)
 
 
-def crd(kind: Kind, namespace: str = DEFAULT_NAMESPACE) -> Tree:
+def crd(kind: Kind, namespace: str = DEFAULT_NAMESPACE, service: str = WEBHOOK_SERVICE) -> Tree:
     """The definition of one kind, in all the versions in which it is served."""
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -59,20 +59,20 @@ def crd(kind: Kind, namespace: str = DEFAULT_NAMESPACE) -> Tree:
                 "shortNames": [*kind.short_names],
             },
             "scope": kind.scope,
-            "conversion": conversion(kind, namespace),
+            "conversion": conversion(kind, namespace, service),
             "versions": [version(kind, name) for name in kind.versions],
         },
     }
 
 
-def conversion(kind: Kind, namespace: str) -> Tree:
+def conversion(kind: Kind, namespace: str, service: str) -> Tree:
     """Who turns an object of one version into another."""
     if kind.kind not in CONVERTED:
         return {"strategy": "None"}
-    service: Tree = {"namespace": namespace, "name": WEBHOOK_SERVICE, "path": "/convert"}
+    reached: Tree = {"namespace": namespace, "name": service, "path": "/convert"}
     return {
         "strategy": "Webhook",
-        "webhook": {"clientConfig": {"service": service}, "conversionReviewVersions": ["v1"]},
+        "webhook": {"clientConfig": {"service": reached}, "conversionReviewVersions": ["v1"]},
     }
 
 

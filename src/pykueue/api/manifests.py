@@ -1,7 +1,7 @@
 """What does `kubectl apply` need? Every object of an installation, in the order in which a server can take them.
 
 The parts are in `crds`, `manifests_rbac`, `manifests_webhooks` and `manifests_deployment`; what may differ from one
-installation to the next is `Install`.
+installation to the next is `manifests_install.Install`.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -11,14 +11,15 @@ import yaml
 
 from pykueue.api.core import Tree
 from pykueue.api.crds import crds
-from pykueue.api.manifests_deployment import Install, configured, deployed, flow, namespaced
+from pykueue.api.manifests_deployment import configured, deployed, flow, namespaced
+from pykueue.api.manifests_install import Install
 from pykueue.api.manifests_rbac import rbac
 from pykueue.api.manifests_webhooks import webhooks
 
 PARTS: Final[Mapping[str, Callable[[Install], tuple[Tree, ...]]]] = {
     "namespace": namespaced,
-    "crds": lambda install: crds(install.namespace),
-    "rbac": lambda install: rbac(install.namespace),
+    "crds": lambda install: crds(install.namespace, install.service),
+    "rbac": rbac,
     "flow": flow,
     "config": configured,
     "manager": deployed,

@@ -3,39 +3,20 @@
 Names, ports and labels are Kueue's, so that these objects take the place of Kueue's own when they are applied.
 """
 
-from typing import Final, Literal
+from typing import Final
 
-from pykueue.api.config import (
-    DEFAULT_NAMESPACE,
-    LEADER_LEASE,
-    SYSTEM_NAMESPACE,
-    WEBHOOK_SECRET,
-    WEBHOOK_SERVICE,
-    Configuration,
-)
+from pykueue.api.config import LEADER_LEASE, SYSTEM_NAMESPACE
 from pykueue.api.configfile import CURRENT
 from pykueue.api.core import Json, Tree
-from pykueue.api.manifests_rbac import ACCOUNT, named
-from pykueue.base.struct import Frozen
+from pykueue.api.manifests_install import ACCOUNT, Install, named
 
 CONFIG: Final = "kueue-manager-config"
 CONFIG_FILE: Final = "controller_manager_config.yaml"
+CERTIFICATES: Final = "/tmp/k8s-webhook-server/serving-certs"
+"""Where the manager looks for certificates that it does not make, unless the Configuration says otherwise."""
 FLOW: Final = "kueue-manager"
 SELECTED: Final[Tree] = {"control-plane": "controller-manager"}
 """The labels by which Kueue's Deployment and Services find its pods; a selector cannot be changed afterwards."""
-
-
-class Install(Frozen):
-    """What may differ from one installation to the next."""
-
-    namespace: str = DEFAULT_NAMESPACE
-    image: str = "pykueue:latest"
-    replicas: int = 2
-    configuration: Configuration = Configuration()
-    text: str = ""
-    """The Configuration as its author wrote it; none for the one that we ship."""
-    default_queues: Literal["policy", "webhook"] = "policy"
-    """How a Job without a queue finds the default one: by a policy of the server, or by asking us."""
 
 
 def shipped(namespace: str) -> str:
@@ -78,7 +59,7 @@ def configured(install: Install) -> tuple[Tree, ...]:
             "metadata": named(CONFIG, install.namespace),
             "data": {CONFIG_FILE: text},
         },
-        {"apiVersion": "v1", "kind": "Secret", "metadata": named(WEBHOOK_SECRET, install.namespace)},
+        {"apiVersion": "v1", "kind": "Secret", "metadata": named(install.secret, install.namespace)},
     )
 
 
@@ -86,7 +67,7 @@ def deployed(install: Install) -> tuple[Tree, ...]:
     """The Deployment, how it is reached, and how many of its pods may be away."""
     metrics = port_of(install.configuration.metrics.bind_address)
     reached: tuple[Tree, ...] = (
-        service(install, WEBHOOK_SERVICE, {"name": "webhook-server", "port": 443, "targetPort": "webhook-server"}),
+        service(install, install.service, {"name": "webhook-server", "port": 443, "targetPort": "webhook-server"}),
     )
     if metrics:
         port: Tree = {"name": "https", "port": metrics, "targetPort": "metrics"}
@@ -133,6 +114,7 @@ def pod(install: Install) -> Tree:
         "whenUnsatisfiable": "ScheduleAnyway",
         "labelSelector": {"matchLabels": SELECTED},
     }
+    certificates: Tree = {"name": "cert", "secret": {"secretName": install.secret}}
     return {
         "metadata": {
             "annotations": {"kubectl.kubernetes.io/default-container": "manager"},
@@ -148,6 +130,7 @@ def pod(install: Install) -> Tree:
                 {"name": "manager-config", "configMap": {"name": CONFIG}},
                 # Certificates pass through a file, since Python's TLS reads them from nowhere else.
                 {"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
+                *(() if install.makes_certificates else (certificates,)),
             ],
         },
     }
@@ -159,6 +142,7 @@ def container(install: Install) -> Tree:
     health = configuration.health
     probed = port_of(health.health_probe_bind_address)
     ports: list[Json] = [{"name": "webhook-server", "containerPort": configuration.webhook.port, "protocol": "TCP"}]
+    certificates: Tree = {"name": "cert", "mountPath": configuration.webhook.cert_dir or CERTIFICATES, "readOnly": True}
     metrics = port_of(configuration.metrics.bind_address)
     if metrics:
         ports.append({"name": "metrics", "containerPort": metrics, "protocol": "TCP"})
@@ -180,6 +164,7 @@ def container(install: Install) -> Tree:
         "volumeMounts": [
             {"name": "manager-config", "mountPath": f"/{CONFIG_FILE}", "subPath": CONFIG_FILE, "readOnly": True},
             {"name": "tmp", "mountPath": "/tmp"},
+            *(() if install.makes_certificates else (certificates,)),
         ],
     }
 

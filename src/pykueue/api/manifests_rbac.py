@@ -7,17 +7,16 @@ tests, which run it with these rights alone, say when that was forgotten.
 from collections.abc import Iterator
 from typing import Final
 
-from pykueue.api.config import WEBHOOK_SECRET
+from pykueue.api.config import FRAMEWORKS
 from pykueue.api.core import Tree
 from pykueue.api.crds import CONVERTED
 from pykueue.api.kinds import KINDS
+from pykueue.api.manifests_install import ACCOUNT, Install, named
 from pykueue.api.names import GROUP, Label
 
-ACCOUNT: Final = "kueue-controller-manager"
 MUTATING: Final = "kueue-mutating-webhook-configuration"
 VALIDATING: Final = "kueue-validating-webhook-configuration"
 RBAC: Final = "rbac.authorization.k8s.io"
-LABELS: Final[Tree] = {"app.kubernetes.io/name": "kueue"}
 READ: Final = ("get", "list", "watch")
 WRITE: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
 
@@ -28,23 +27,35 @@ def rights(group: str, resources: tuple[str, ...], verbs: tuple[str, ...], names
     return rule | ({"resourceNames": [*names]} if names else {})
 
 
+def owners() -> Iterator[Tree]:
+    """The right to look at what a Job may belong to, so that only the topmost job is queued."""
+    by_group: dict[str, list[str]] = {"apps": ["replicasets"]}
+    for framework in FRAMEWORKS.values():
+        kind, _, group = framework.split(".", 2)
+        by_group.setdefault(group, []).append(f"{kind.lower()}s")
+    for group, plurals in sorted(by_group.items()):
+        if group not in ("", "batch"):
+            yield rights(group, tuple(sorted(plurals)), ("get",))
+
+
 MANAGER: Final[tuple[Tree, ...]] = (
     rights("", ("limitranges", "namespaces"), READ),
     rights("node.k8s.io", ("runtimeclasses",), READ),
     rights("scheduling.k8s.io", ("priorityclasses",), READ),
-    rights("batch", ("jobs",), ("delete", *READ, "patch", "update")),
+    rights("batch", ("jobs",), ("delete", *READ, "patch")),
     rights("batch", ("jobs/status",), ("patch",)),
     # An owner reference that blocks the owner's deletion needs this right on the owner.
     rights("batch", ("jobs/finalizers",), ("update",)),
-    rights(GROUP, ("workloads",), WRITE),
+    *owners(),
+    rights(GROUP, ("workloads",), ("create", "delete", *READ, "patch")),
     rights(GROUP, ("workloads/finalizers",), ("update",)),
     # Finalizers come and go by patches of the objects themselves.
     rights(GROUP, ("admissionchecks", "clusterqueues", "resourceflavors"), (*READ, "patch")),
-    rights(GROUP, ("cohorts", "localqueues", "topologies", "workloadpriorityclasses"), READ),
+    rights(GROUP, ("cohorts", "localqueues", "workloadpriorityclasses"), READ),
     rights(
         GROUP,
         ("admissionchecks/status", "clusterqueues/status", "cohorts/status", "localqueues/status", "workloads/status"),
-        ("get", "patch"),
+        ("patch",),
     ),
     rights("events.k8s.io", ("events",), ("create", "patch")),
     rights(
@@ -57,8 +68,7 @@ MANAGER: Final[tuple[Tree, ...]] = (
     rights("admissionregistration.k8s.io", ("validatingwebhookconfigurations",), ("get", "patch"), (VALIDATING,)),
 )
 """What the manager does in the whole cluster."""
-ELECTION: Final = (rights("coordination.k8s.io", ("leases",), ("create", "get", "patch", "update")),)
-SECRETS: Final = (rights("", ("secrets",), ("get", "patch", "update"), (WEBHOOK_SECRET,)),)
+ELECTION: Final = (rights("coordination.k8s.io", ("leases",), ("create", "get", "patch")),)
 METRICS_AUTH: Final = (
     rights("authentication.k8s.io", ("tokenreviews",), ("create",)),
     rights("authorization.k8s.io", ("subjectaccessreviews",), ("create",)),
@@ -80,29 +90,26 @@ PEOPLE: Final[tuple[tuple[str, str, str, bool, tuple[str, ...], tuple[str, ...]]
 viewers. Users may not read ClusterQueues: the quota of others is not theirs to see."""
 
 
-def rbac(namespace: str) -> tuple[Tree, ...]:
+def rbac(install: Install) -> tuple[Tree, ...]:
     """The manager's account with its rights, and the roles for people."""
+    namespace, election = install.namespace, install.election_namespace
     return (
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": named(ACCOUNT, namespace)},
         cluster_role("kueue-manager-role", MANAGER),
-        binding("kueue-manager", namespace, everywhere=True),
-        role("kueue-leader-election-role", namespace, ELECTION),
-        binding("kueue-leader-election", namespace),
-        role("kueue-manager-secrets-role", namespace, SECRETS),
-        binding("kueue-manager-secrets", namespace),
+        binding(install, "kueue-manager"),
+        role("kueue-leader-election-role", election, ELECTION),
+        binding(install, "kueue-leader-election", election),
+        role(
+            "kueue-manager-secrets-role", namespace, (rights("", ("secrets",), ("get", "update"), (install.secret,)),)
+        ),
+        binding(install, "kueue-manager-secrets", namespace),
         cluster_role("kueue-metrics-auth-role", METRICS_AUTH),
-        binding("kueue-metrics-auth", namespace, everywhere=True),
+        binding(install, "kueue-metrics-auth"),
         cluster_role("kueue-metrics-reader", ({"nonResourceURLs": ["/metrics"], "verbs": ["get"]},)),
         aggregated("kueue-batch-admin-role", Label.BATCH_ADMIN.value),
         aggregated("kueue-batch-user-role", Label.BATCH_USER.value),
         *leaf_roles(),
     )
-
-
-def named(name: str, namespace: str = "", **labels: str) -> Tree:
-    """The metadata of an object of ours."""
-    place: Tree = {"namespace": namespace} if namespace else {}
-    return {"name": name, **place, "labels": {**LABELS, **labels}}
 
 
 def cluster_role(name: str, rules: tuple[Tree, ...], labels: tuple[tuple[str, str], ...] = ()) -> Tree:
@@ -116,15 +123,15 @@ def role(name: str, namespace: str, rules: tuple[Tree, ...]) -> Tree:
     return {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": named(name, namespace), "rules": [*rules]}
 
 
-def binding(name: str, namespace: str, *, everywhere: bool = False) -> Tree:
-    """Gives the manager the role of this name, in its namespace or everywhere."""
-    kind = "ClusterRole" if everywhere else "Role"
+def binding(install: Install, name: str, namespace: str = "") -> Tree:
+    """Gives the manager the role of this name, in one namespace or everywhere."""
+    kind = "Role" if namespace else "ClusterRole"
     return {
         "apiVersion": f"{RBAC}/v1",
         "kind": f"{kind}Binding",
-        "metadata": named(f"{name}-rolebinding", "" if everywhere else namespace),
+        "metadata": named(f"{name}-rolebinding", namespace),
         "roleRef": {"apiGroup": RBAC, "kind": kind, "name": f"{name}-role"},
-        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}],
+        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": install.namespace}],
     }
 
 

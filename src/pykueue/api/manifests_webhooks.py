@@ -9,11 +9,11 @@ from typing import Final
 
 import msgspec
 
-from pykueue.api.config import SYSTEM_NAMESPACE, WEBHOOK_SERVICE, everywhere_but
+from pykueue.api.config import SYSTEM_NAMESPACE, everywhere_but
 from pykueue.api.core import Tree
 from pykueue.api.kinds import KINDS
-from pykueue.api.manifests_deployment import Install
-from pykueue.api.manifests_rbac import ACCOUNT, MUTATING, VALIDATING, named
+from pykueue.api.manifests_install import ACCOUNT, Install, named
+from pykueue.api.manifests_rbac import MUTATING, VALIDATING
 from pykueue.api.names import DEFAULT_QUEUE, GROUP, Label
 
 REGISTRATION: Final = "admissionregistration.k8s.io"
@@ -109,7 +109,7 @@ def hook(install: Install, name: str, path: str, asked: tuple[tuple[str, str], .
     return {
         "name": name,
         "admissionReviewVersions": ["v1"],
-        "clientConfig": {"service": {"namespace": install.namespace, "name": WEBHOOK_SERVICE, "path": path}},
+        "clientConfig": {"service": {"namespace": install.namespace, "name": install.service, "path": path}},
         "failurePolicy": "Fail",
         "sideEffects": "None",
         "matchConditions": [{"name": condition, "expression": expression} for condition, expression in conditions],

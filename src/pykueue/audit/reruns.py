@@ -1,4 +1,7 @@
-"""Was anything run twice? Pods that succeeded, counted against what each Job asked for."""
+"""Was anything run twice? What Jobs count as done, and pods that are made for it all the same.
+
+Pods are not counted: one that succeeds while its Job is being suspended may count for nothing, and is rightly replaced.
+"""
 
 from collections.abc import Iterator
 from typing import Final
@@ -10,26 +13,25 @@ from pykueue.audit.world import Change, Finding, World
 from pykueue.base.units import Instant
 
 RULE: Final = "rerun"
-TRACKED: Final = "batch.kubernetes.io/job-tracking"
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
+INDEXES_MAX: Final = 100_000
+"""Indexes that a Job may have; a text that lists more is not read further."""
 
 
 class Reruns:
     """The rule that a queued Job runs to completion once."""
 
     def __init__(self) -> None:
-        self.succeeded: dict[str, dict[str, str]] = {}
-        """Pods that succeeded, by their Job's UID and their own, with their completion index."""
         self.over: set[str] = set()
         """UIDs of the Jobs that have ended."""
 
     def seen(self, change: Change, world: World) -> Iterator[Finding]:
         """What this change breaks."""
         pod, job, workload = change.of(Pod), change.of(Job), change.of(Workload)
-        if pod is not None and pod[1] is not None:
-            yield from self.counted(change, world, pod[1])
+        if pod is not None and pod[0] is None and pod[1] is not None and not change.listed:
+            yield from made(change, world, pod[1])
         elif job is not None:
-            yield from self.ended(change, *job)
+            yield from self.went_back(change, *job)
         elif workload is not None and workload[0] is None and workload[1] is not None:
             owner = controller_uid(workload[1], "Job")
             if owner in self.over and not change.listed:
@@ -39,35 +41,45 @@ class Reruns:
         """Nothing: a Job is run again at once or not at all."""
         yield from ()
 
-    def counted(self, change: Change, world: World, pod: Pod) -> Iterator[Finding]:
-        """What is wrong once this pod has succeeded."""
-        job, uid = world.job_of(pod), pod.metadata.uid or ""
-        if job is None or not queued(job) or pod.status.phase != "Succeeded":
-            return
-        mine = self.succeeded.setdefault(job.metadata.uid or "", {})
-        # The Job controller lets go of a pod before it deletes it; what becomes of the pod then counts for nothing.
-        if uid in mine or TRACKED not in pod.metadata.finalizers:
-            return
-        index = pod.metadata.annotations.get(INDEX, "")
-        again = index and index in mine.values()
-        mine[uid] = index
-        wanted = job.spec.completions
-        if again:
-            yield change.found(RULE, f"Job {job.namespace}/{job.name}", f"ran its index {index} twice")
-        elif wanted is not None and len(mine) == wanted + 1:
-            says = f"has {len(mine)} pods that succeeded, and asked for {wanted}"
-            yield change.found(RULE, f"Job {job.namespace}/{job.name}", says)
-
-    def ended(self, change: Change, old: Job | None, new: Job | None) -> Iterator[Finding]:
-        """What is wrong with a Job that ended before; forgets Jobs that are gone."""
+    def went_back(self, change: Change, old: Job | None, new: Job | None) -> Iterator[Finding]:
+        """What is wrong with a Job that had got further before; forgets Jobs that are gone."""
         if new is None:
             if old is not None:
                 self.over.discard(old.metadata.uid or "")
-                self.succeeded.pop(old.metadata.uid or "", None)
             return
-        uid = new.metadata.uid or ""
+        uid, about = new.metadata.uid or "", f"Job {change.key}"
         if finished(new):
             self.over.add(uid)
         elif uid in self.over and queued(new):
             self.over.discard(uid)
-            yield change.found(RULE, f"Job {change.key}", "had ended, and now has not")
+            yield change.found(RULE, about, "had ended, and now has not")
+        if old is None or old.metadata.uid != new.metadata.uid or not queued(new):
+            return
+        before, now = old.status.succeeded or 0, new.status.succeeded or 0
+        if now < before:
+            yield change.found(RULE, about, f"had counted {before} pods that succeeded, and now counts {now}")
+
+
+def made(change: Change, world: World, pod: Pod) -> Iterator[Finding]:
+    """What is wrong with a pod that was just made."""
+    job = world.job_of(pod)
+    if job is None or not queued(job):
+        return
+    about, index = f"Job {job.namespace}/{job.name}", pod.metadata.annotations.get(INDEX, "")
+    wanted, done = job.spec.completions, job.status.succeeded or 0
+    if finished(job):
+        yield change.found(RULE, about, f"had ended, and pod {pod.name} was made")
+    elif wanted is not None and done >= wanted:
+        yield change.found(RULE, about, f"had {done} of {wanted} pods succeed, and pod {pod.name} was made")
+    elif index.isdecimal() and int(index) in indexes(job.status.completed_indexes or ""):
+        yield change.found(RULE, about, f"had done index {index}, and pod {pod.name} was made for it again")
+
+
+def indexes(text: str) -> set[int]:
+    """The indexes in a text such as `1,3-5,7`; what cannot be read is left out."""
+    found: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if first.isdecimal() and (last or first).isdecimal() and int(last or first) - int(first) < INDEXES_MAX:
+            found.update(range(int(first), int(last or first) + 1))
+    return found

@@ -41,6 +41,8 @@ class JobStatus(Wire):
     """How far a Job has got."""
 
     active: int | None = None
+    succeeded: int | None = None
+    completed_indexes: str | None = None
     conditions: tuple[Condition, ...] | None = None
 
 

@@ -9,6 +9,7 @@ from pykueue.bridge.outbound import queued_since
 from pykueue.engine import model
 from pykueue.engine.decisions import (
     Admit,
+    Bypassed,
     Considered,
     Deactivate,
     DeactivationCause,
@@ -17,6 +18,10 @@ from pykueue.engine.decisions import (
     EvictionReason,
     GatedBy,
     GatesCleared,
+    Inactive,
+    Queued,
+    QueueInactive,
+    QueueMissing,
     Requeue,
     Reserve,
     Unreserve,
@@ -63,6 +68,8 @@ def notes(
         case Wait(why=GatesCleared()):
             text = "Admission gate cleared, workload is now admissible"
             return (Note(key, "AdmissionGateCleared", text, reporter=CONTROLLER),)
+        case Wait(why=Bypassed() | Queued() | Inactive() | QueueMissing() | QueueInactive()):
+            return ()
         case Wait(reason=reason, why=why):
             return (Note(key, reason, message(why), warning=True),)
         case Unreserve() | Requeue():

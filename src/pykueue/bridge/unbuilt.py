@@ -71,7 +71,19 @@ UNBUILT: Final[Mapping[str, Mapping[str, Row]]] = {
         annotated(Annotation.WORKLOAD_SLICE_REPLACEMENT_FOR): Row(f"{ELASTIC}; remove the annotation"),
         annotated(Annotation.ALLOWED_RESOURCE_FLAVORS): Row(f"{CONCURRENT}; remove the annotation"),
         f"metadata.labels[{Label.CONCURRENT_ADMISSION_PARENT}]": Row(f"{CONCURRENT}; remove the label"),
-        "spec.podSets[].topologyRequest": Row(f"{TOPOLOGY}; remove it"),
+        # What only says how the pods count themselves asks for nothing; Kueue writes that for every Job.
+        **{
+            f"spec.podSets[].topologyRequest.{field}": Row(f"{TOPOLOGY}; remove it")
+            for field in (
+                "required",
+                "preferred",
+                "unconstrained",
+                "podSetGroupName",
+                "podSetSliceRequiredTopology",
+                "podSetSliceSize",
+                "podsetSliceRequiredTopologyConstraints",
+            )
+        },
         "spec.preemptionGates": Row("preemption gates are not supported yet; remove them"),
         "status.clusterName": Row(MULTIKUEUE),
         "status.nominatedClusterNames": Row(MULTIKUEUE),

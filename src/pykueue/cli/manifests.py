@@ -9,7 +9,8 @@ import click
 from pykueue.api.config import DEFAULT_NAMESPACE
 from pykueue.api.manifests import PARTS, rendered
 from pykueue.api.manifests import manifests as made
-from pykueue.api.manifests_deployment import Install, shipped
+from pykueue.api.manifests_deployment import shipped
+from pykueue.api.manifests_install import Install
 from pykueue.api.unbuilt import read_built
 from pykueue.api.yamltext import TEXT_MAX, printable
 

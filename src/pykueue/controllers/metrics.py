@@ -337,9 +337,9 @@ class Transition:
             self.add(families.EVICTED, *why, self.priority)
             if known.get(why, 0) == 0:
                 self.add(families.EVICTED_ONCE, *why, self.priority)
-            ready = self.before.held(WorkloadCondition.PODS_READY)
-            if ready is not None and self.whole is not None:
-                self.whole.observe(families.READY_TO_EVICTED, why, between(since(ready), self.now))
+            ready, left = self.before.held(WorkloadCondition.PODS_READY), self.after.held(WorkloadCondition.EVICTED)
+            if ready is not None and left is not None and self.whole is not None:
+                self.whole.observe(families.READY_TO_EVICTED, why, between(since(ready), since(left)))
 
     def released(self) -> None:
         """The quota of an evicted workload is free."""

@@ -191,9 +191,11 @@ class Pump:
             if wake is None or wake > now:
                 await self.rest(wake)
                 continue
+            before = self.engine.evaluations
             decisions = self.front.decide(now)
-            started = any(isinstance(decision, Admit | Reserve | Evict) for decision in decisions)
-            self.metrics.cycle(started, (clock.now() - now) / MICROS)
+            if self.engine.evaluations != before:
+                started = any(isinstance(decision, Admit | Reserve | Evict) for decision in decisions)
+                self.metrics.cycle(started, (clock.now() - now) / MICROS)
             for decision in decisions:
                 self.carry_out(decision)
             # One cycle, and everyone else has a turn: what they bring is decided on together.

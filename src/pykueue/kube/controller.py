@@ -35,6 +35,8 @@ class Controller:
         self.workers = workers
         self.luck = luck
         self.queue = WorkQueue()
+        self.observe: Callable[[str, str, float], None] | None = None
+        """Told of each attempt: our name, `success`, `requeue_after` or `error`, and the seconds that it took."""
         self.idle: list[asyncio.Future[None]] = []
         """Workers that wait for a key."""
         self.sooner = asyncio.Event()
@@ -104,6 +106,7 @@ class Controller:
     async def attempt(self, key: str) -> None:
         """Reconcile one object, and see to it that it is looked at again if need be."""
         after: float | None = None
+        began = self.clock.now()
         try:
             after = await self.reconcile(key)
         except NotFoundError:
@@ -111,6 +114,7 @@ class Controller:
         except Exception as error:
             due = self.queue.failed(key, self.clock.now(), self.luck())
             self.complain(key, error, (due - self.clock.now()) / MICROS)
+            self.tell("error", began)
             self.sooner.set()
             self.rouse()
             return
@@ -118,9 +122,15 @@ class Controller:
             self.queue.over(key)
             raise
         self.queue.done(key)
+        self.tell("success" if after is None else "requeue_after", began)
         if after is not None:
             self.add_after(key, after)
         self.rouse()
+
+    def tell(self, outcome: str, began: Instant) -> None:
+        """Tell whoever observes us how an attempt went."""
+        if self.observe is not None:
+            self.observe(self.name, outcome, (self.clock.now() - began) / MICROS)
 
     def complain(self, key: str, error: Exception, seconds: float) -> None:
         """Say that an object could not be reconciled, as loudly as the reason asks for."""

@@ -6,7 +6,7 @@ import random
 from collections.abc import AsyncIterator, Callable
 from functools import lru_cache
 from typing import Final
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
@@ -135,6 +135,9 @@ class HttpKube:
             if connection.proxy
             else Direct(connection.server, connection.server_name)
         )
+        self.observe: Callable[[str, str, str], None] | None = None
+        """Told of each answer: its code, the method, and the server's host."""
+        self.host = urlsplit(connection.server).netloc
         self.credential: Credential | None = None
         self.headers: tuple[tuple[str, str], ...] = ()
         self.renewing = asyncio.Lock()
@@ -270,9 +273,16 @@ class HttpKube:
             await self.limit.wait()
         credential = await self.current(call.what)
         answer = await self.transport.exchange(self.request(call))
+        self.tell(answer.status, call)
         if answer.status == 401 and await self.renewed(credential, call.what):
             answer = await self.transport.exchange(self.request(call))
+            self.tell(answer.status, call)
         return answer
+
+    def tell(self, status: int, call: Call) -> None:
+        """Tell whoever observes us of an answer."""
+        if self.observe is not None:
+            self.observe(str(status), call.method, self.host)
 
     async def open(self, call: Call) -> Stream:
         """The answer to a call, to be read as it comes; one that is an error is raised."""
@@ -298,9 +308,11 @@ class HttpKube:
         """The beginning of an answer, of whatever status; a credential that is refused is renewed once."""
         credential = await self.current(call.what)
         stream = await self.transport.open(self.request(call), IDLE_SECONDS)
+        self.tell(stream.status, call)
         if stream.status == 401 and await self.renewed(credential, call.what):
             stream.close()
             stream = await self.transport.open(self.request(call), IDLE_SECONDS)
+            self.tell(stream.status, call)
         return stream
 
     def request(self, call: Call) -> Request:

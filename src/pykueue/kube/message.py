@@ -74,6 +74,8 @@ class Answer:
             elif part is Part.END:
                 # An answer that nobody has asked for.
                 raise MalformedError(f"{size - at} bytes too many")
+            elif part is Part.SIZE and (after := self.whole_chunks(data, at)) > at:
+                at = after
             else:
                 ends = BLANK if part is Part.HEAD else BREAK
                 end = data.find(ends, at)
@@ -84,6 +86,20 @@ class Answer:
                     return
                 self.line(part, data[at:end])
                 at = end + len(ends)
+
+    def whole_chunks(self, data: bytes, at: int) -> int:
+        """Read chunks as long as they are there as a whole; where the first one begins that is not, or is the last.
+
+        Everything here can be read in single steps too; this is what most of a watch is, in a third of the time.
+        """
+        while (end := data.find(BREAK, at)) >= 0:
+            begin = end + 2
+            stop = begin + size_of(data[at:end])
+            if stop == begin or data[stop : stop + 2] != BREAK:
+                break
+            self.take(data[begin:stop])
+            at = stop + 2
+        return at
 
     def finish(self) -> bool:
         """The connection has ended: whether the answer is complete."""
@@ -96,12 +112,7 @@ class Answer:
         if part is Part.HEAD:
             self.head(line)
         elif part is Part.SIZE:
-            try:
-                self.left = int(line.partition(b";")[0], 16)
-            except ValueError:
-                raise MalformedError(f"{line[:40]!r} is no size of a chunk") from None
-            if self.left < 0:
-                raise MalformedError(f"{line[:40]!r} is no size of a chunk")
+            self.left = size_of(line)
             self.part = Part.CHUNK if self.left else Part.TRAILER
         elif part is Part.BREAK:
             if line:
@@ -144,3 +155,15 @@ class Answer:
             raise MalformedError(f"{length[:40]!r} is no length")
         self.left = int(length)
         return Part.BODY if self.left else Part.END
+
+
+def size_of(line: bytes) -> int:
+    """The size that the line before a chunk names."""
+    digits = line.partition(b";")[0].strip()
+    # Signs and underscores, which Python would take for part of a number, are none here.
+    if not digits.isalnum():
+        raise MalformedError(f"{line[:40]!r} is no size of a chunk")
+    try:
+        return int(digits, 16)
+    except ValueError:
+        raise MalformedError(f"{line[:40]!r} is no size of a chunk") from None

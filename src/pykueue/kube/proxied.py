@@ -52,7 +52,7 @@ class Proxied:
     def __init__(self, server: str, server_name: str, proxy: str) -> None:
         self.server = server
         self.server_name = server_name or None
-        self.proxy = proxy
+        self.proxy = proxy or None
         self.tls: ssl.SSLContext | None = None
         self.session: aiohttp.ClientSession | None = None
         self.closed = False

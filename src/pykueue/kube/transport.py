@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol, cast
 from urllib.parse import urlsplit
@@ -24,9 +23,8 @@ IDLE_SECONDS: Final = 45.0
 """How long a connection may have been idle to be used again; servers keep them for 90 s."""
 CONNECTIONS_MAX: Final = 64
 """How many calls are under way at once."""
-HIGH: Final = 4 << 20
-LOW: Final = 1 << 20
-"""Bytes of a stream that wait to be read at which the server is made to wait, and at which it may go on."""
+WAITING_MAX: Final = 4 << 20
+"""Bytes of a stream that wait to be read at which the server is made to wait until they are."""
 KEEPALIVE: Final = (
     ("SO_KEEPALIVE", socket.SOL_SOCKET, 1),
     ("TCP_KEEPIDLE", socket.IPPROTO_TCP, 30),
@@ -108,7 +106,7 @@ class Line(asyncio.Protocol):
         self.pool = pool
         self.transport: asyncio.Transport | None = None
         self.answer: Answer | None = None
-        self.parts: deque[bytes] = deque()
+        self.parts: list[bytes] = []
         self.size = 0
         self.waiter: asyncio.Future[None] | None = None
         self.streams = False
@@ -147,7 +145,7 @@ class Line(asyncio.Protocol):
             self.wake()
         if self.streams:
             self.heard = self.pool.loop.time()
-            if self.size > HIGH and not self.paused and self.transport is not None:
+            if self.size > WAITING_MAX and not self.paused and self.transport is not None:
                 self.paused = True
                 self.transport.pause_reading()
 
@@ -262,9 +260,10 @@ class LineStream:
             if line.broken is not None:
                 raise LostError(line.broken)
             await line.wait()
-        part = line.parts.popleft()
-        line.size -= len(part)
-        if line.paused and line.size < LOW and line.transport is not None:
+        part = line.parts[0] if len(line.parts) == 1 else b"".join(line.parts)
+        line.parts.clear()
+        line.size = 0
+        if line.paused and line.transport is not None:
             line.paused = False
             line.heard = line.pool.loop.time()
             line.transport.resume_reading()
