@@ -1,6 +1,7 @@
 """What runs, and how is it put together? The only place that builds things. Here: the manager of a cluster."""
 
 import asyncio
+import gc
 import logging
 import signal
 import ssl
@@ -39,6 +40,8 @@ CONTROLLERS: Final = ("scheduling", "jobs", "workloads", "status", "webhooks")
 """The parts that can be turned off."""
 LANDING_SECONDS: Final = 1.0
 """How long writes on their way are waited for at the end."""
+GC_THRESHOLDS: Final = (50_000, 20, 20)
+"""Objects that form cycles are rare here, and a full collection takes longer than a cycle of decisions."""
 CERT_DIR: Final = Path(tempfile.gettempdir()) / "k8s-webhook-server" / "serving-certs"
 LOOPBACK: Final = ("localhost", "127.0.0.1")
 """Where the webhooks are reached when the API server is on the same machine."""
@@ -97,11 +100,19 @@ class Manager:
         """What is being done."""
         self.stopping = False
         if "jobs" in plan.controllers:
-            self.duties["jobs"] = Jobs(self.cluster, (BATCH,), self.pump.stopped).run
+            jobs = Jobs(self.cluster, (BATCH,), self.pump.stopped)
+            self.duties["jobs"] = jobs.run
+            self.metrics.workings.controllers += jobs.controllers
         if "workloads" in plan.controllers:
-            self.duties["workloads"] = Workloads(self.cluster, self.pump).run
+            workloads = Workloads(self.cluster, self.pump)
+            self.duties["workloads"] = workloads.run
+            self.metrics.workings.controllers += (workloads.controller, workloads.classes)
         if "status" in plan.controllers:
             self.duties["status"] = Statuses(self.cluster, self.pump).run
+        for controller in self.metrics.workings.controllers:
+            controller.observe = self.metrics.workings.reconciled
+        for kube in (self.reading, self.writing):
+            kube.observe = self.metrics.workings.requested
         context = server_context(configuration.tls)
         self.certificates = self.own_or_given(context)
         admission = Admission(self.reading, self.cluster, configuration, plan.loaded.gates.values)
@@ -163,6 +174,7 @@ class Manager:
             self.begin("follow", self.cluster.follow)
             self.begin("events", self.cluster.events.run)
             self.begin("decide", self.pump.run)
+            self.begin("settle", self.settle)
             self.begin("lead", lambda: self.leadership.run(self.started, self.stopped))
             while "stop" in self.tasks:
                 done, _ = await asyncio.wait(self.tasks.values(), return_when=asyncio.FIRST_COMPLETED)
@@ -172,6 +184,13 @@ class Manager:
         finally:
             self.stopping = True
             await self.land()
+
+    async def settle(self) -> None:
+        """Have the garbage collector pass over what stays: the first picture is large, and almost none of it goes."""
+        await self.cluster.until_synced()
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*GC_THRESHOLDS)
 
     def begin(self, name: str, work: Callable[[], Coroutine[None, None, object]]) -> None:
         """Do something until the end."""

@@ -4,7 +4,7 @@ It keeps every write, so that a test can say what was written and what was not.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from copy import deepcopy
 from typing import Any
 
@@ -90,6 +90,8 @@ class Store:
         self.applied: dict[tuple[str, str, str], Object] = {}
         self.failures: list[KubeError] = []
         """What the next writes fail with."""
+        self.meddling: Callable[[], object] | None = None
+        """What someone else does just before the next patch."""
 
     def written(self, kind: str) -> list[Write]:
         """The writes on a kind so far, which are then forgotten."""
@@ -204,6 +206,9 @@ class Store:
     ) -> bytes:
         await asyncio.sleep(0)
         self.fail()
+        if self.meddling is not None:
+            meddling, self.meddling = self.meddling, None
+            meddling()
         key = key_of(namespace, name)
         tree = deepcopy(self.found(resource, key))
         change = msgspec.json.decode(body)

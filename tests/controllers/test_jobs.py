@@ -380,6 +380,25 @@ def test_a_job_of_a_job_runs_only_while_its_owner_may() -> None:
     run(place, script)
 
 
+def test_quota_is_kept_for_pods_that_may_still_appear() -> None:
+    place = Place()
+    place.job()
+
+    async def script() -> None:
+        while not place.workloads() or place.seen()["spec"]["suspend"]:
+            await place.clock.advance(0.1)
+        # The Job controller has not noticed the start, and may be about to make the pods.
+        deactivate(place, False)
+        await place.clock.advance(0.5)
+        assert place.seen()["spec"]["suspend"]
+        assert place.condition("QuotaReserved") == ("True", "QuotaReserved")
+        await place.clock.advance(1)
+        assert place.condition("QuotaReserved") == ("False", "Deactivated")
+        assert restored(place)
+
+    run(place, script)
+
+
 def test_a_deleted_job_leaves_nothing_behind() -> None:
     place = Place()
     place.job()

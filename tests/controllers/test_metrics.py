@@ -9,6 +9,8 @@ from pykueue.api.configfile import default_configuration, read_configuration
 from pykueue.controllers import families
 from pykueue.controllers.families import Kind
 from pykueue.controllers.metrics import Metrics
+from pykueue.engine.cycle import Entry, Scene
+from pykueue.engine.decisions import Overlap
 from pykueue.kube.port import ADMISSION_CHECKS, CLUSTER_QUEUES, COHORTS, JOBS, LOCAL_QUEUES, WORKLOADS
 from tests.controllers.running import TEAM, Running, running
 
@@ -346,14 +348,12 @@ def test_what_others_tell_is_counted_for_queues_that_exist() -> None:
         async with running(manager):
             manager.metrics.preempted("main", "InClusterQueue")
             manager.metrics.preempted("gone", "InClusterQueue")
-            manager.metrics.skipped("main", 3)
             manager.metrics.workings.reconciled("job", "error", 0.2)
             manager.metrics.workings.requested("200", "PATCH", "host:1")
             manager.metrics.workings.controllers.append(manager.workloads.controller)
             found = await page(manager)
             by = 'preempting_cluster_queue="main",reason="InClusterQueue",replica_role="leader"'
             assert found[f"kueue_preempted_workloads_total{{{by}}}"] == 1
-            assert found[f"kueue_admission_cycle_preemption_skips{{{MAIN}}}"] == 3
             assert not any('"gone"' in name for name in found)
             assert found['controller_runtime_reconcile_errors_total{controller="job"}'] == 1
             assert found['controller_runtime_reconcile_time_seconds_bucket{controller="job",le="0.2"}'] == 1
@@ -374,6 +374,39 @@ def test_every_family_is_there_from_the_start_and_named_as_dashboards_know_it() 
             assert family.labels[-1] == "replica_role"
             assert (family.name.endswith("_total")) == (family.kind is Kind.COUNTER)
         assert len({family.name for family in families.ALL}) == len(families.ALL)
+
+    asyncio.run(story())
+
+
+def test_a_cycle_without_heads_is_none_and_one_with_rivals_is_counted() -> None:
+    async def story() -> None:
+        manager = Running()
+        manager.queues("main", "other")
+        async with running(manager):
+            world = manager.pump.engine.world
+            entries = []
+            for name, why, replanned in (("main", Overlap(), False), ("main", Overlap(), True), ("other", None, False)):
+                manager.workload(name, name)
+                await manager.clock.advance(0.1)
+                queue = world.forest.queues[name]
+                assert queue.tree is not None
+                entry = Entry(world.items[f"{TEAM}/{name}"], queue, Scene(queue.tree, world.forest))
+                entry.why, entry.replanned = why, replanned
+                entries.append(entry)
+            attempts = 'kueue_admission_attempts_total{result="inadmissible",replica_role="leader"}'
+            before = (await page(manager)).get(in_order(attempts), 0)
+            manager.metrics.cycle(False, 1.0, [])
+            assert (await page(manager)).get(in_order(attempts), 0) == before
+            manager.metrics.cycle(False, 1.0, entries)
+            found = await page(manager)
+            assert found[f"kueue_admission_cycle_preemption_skips{{{MAIN}}}"] == 2
+            assert 'kueue_admission_cycle_preemption_skips{cluster_queue="other",replica_role="leader"}' not in found
+            again = 'kueue_preemption_target_recomputations_total{cluster_queue="main",result="skipped"'
+            assert found[f'{again},replica_role="leader"}}'] == 1
+            assert found[attempts] == before + 1
+            entries[0].why = entries[1].why = None
+            manager.metrics.cycle(False, 1.0, entries)
+            assert (await page(manager))[f"kueue_admission_cycle_preemption_skips{{{MAIN}}}"] == 0
 
     asyncio.run(story())
 

@@ -90,6 +90,45 @@ def test_what_others_write_survives_and_what_they_spoil_is_mended() -> None:
     asyncio.run(story())
 
 
+def test_an_edit_that_comes_with_the_answer_to_our_own_write_is_not_missed() -> None:
+    async def story() -> None:
+        manager = Running()
+        manager.queues("main")
+        async with running(manager):
+            await manager.clock.advance(3)
+            manager.workload("one", "main")
+            await manager.clock.advance(0.5)
+            manager.store.meddling = lambda: manager.store.put(CLUSTER_QUEUES, "main", spec={"stopPolicy": "Hold"})
+            await manager.clock.advance(0.6)
+            assert manager.store.meddling is None
+            await manager.clock.advance(1.5)
+            assert active(manager.status("main"))[1] == "Stopped"
+            assert manager.status("main")["conditions"][0]["observedGeneration"] == 2
+
+    asyncio.run(story())
+
+
+def test_conditions_that_someone_else_wrote_in_the_meantime_are_not_lost() -> None:
+    async def story() -> None:
+        manager = Running()
+        manager.queues("main")
+        async with running(manager):
+            await manager.clock.advance(3)
+            theirs = {"type": "Theirs", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "x"}
+
+            def meddle() -> None:
+                ours = manager.status("main")["conditions"]
+                manager.store.put(CLUSTER_QUEUES, "main", status={"conditions": [*ours, theirs]})
+
+            manager.store.meddling = meddle
+            manager.store.put(CLUSTER_QUEUES, "main", spec={"stopPolicy": "Hold"})
+            await manager.clock.advance(3)
+            assert [one["type"] for one in manager.status("main")["conditions"]] == ["Theirs", "Active"]
+            assert active(manager.status("main"))[1] == "Stopped"
+
+    asyncio.run(story())
+
+
 def test_the_transition_time_moves_with_the_status_alone() -> None:
     async def story() -> None:
         manager = Running()

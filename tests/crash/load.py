@@ -2,6 +2,7 @@
 
 import random
 import threading
+from http.client import HTTPException
 from typing import Any
 
 from tests.plane.client import ApiError, Client, Tree
@@ -140,6 +141,8 @@ class Load:
         self.ended_early: set[str] = set()
         """UIDs of Jobs that were seen to end before we knew that they were made."""
         self.made = self.refused = 0
+        self.refusal = ""
+        """Why the latest Job was refused."""
         self.enough = threading.Event()
         self.thread = threading.Thread(target=self.run, name="load", daemon=True)
 
@@ -156,6 +159,11 @@ class Load:
         self.enough.set()
         self.thread.join()
 
+    def check(self) -> None:
+        """Raise an error unless Jobs are still being made."""
+        if not self.thread.is_alive() and not self.enough.is_set():
+            raise RuntimeError("the load ended by itself; its thread has printed why")
+
     def run(self) -> None:
         while not self.enough.wait(0.1):
             while len(self.unfinished) < UNFINISHED and not self.enough.is_set():
@@ -167,8 +175,9 @@ class Load:
         tree = job(f"{self.prefix}-{self.made + self.refused}", self.luck)
         try:
             made = self.client.create(tree)
-        except (ApiError, OSError):
+        except (ApiError, OSError, HTTPException) as error:
             self.refused += 1
+            self.refusal = str(error)
             return False
         meta = made["metadata"]
         with self.lock:

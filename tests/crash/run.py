@@ -80,6 +80,7 @@ def run(record: Record, calm: float) -> None:
         start, told = time.monotonic(), 0
         for step in record.left():
             on.watchman.check()
+            on.load.check()
             on.crew.mend()
             began = time.monotonic()
             figures = FAULTS[step.fault](scene)
@@ -142,11 +143,13 @@ def try_mutant(name: str, folder: Path, seed: int, lease_seconds: int) -> bool:
 
         def noticed() -> bool:
             on.watchman.check()
+            on.load.check()
             # With less to do, what is forgotten stands out.
             if time.monotonic() - start > MUTANT_SECONDS / 2:
                 on.load.enough.set()
             return any(finding.rule == mutant.rule for finding in on.findings)
 
         found = Client.soon(noticed, MUTANT_SECONDS)
-    say(f"{name}: {'found' if found else 'NOT FOUND'} after {time.monotonic() - start:.0f} s")
+    made = f"{on.load.made} Jobs, {on.load.refused} refused{f' ({on.load.refusal[:300]})' if on.load.refused else ''}"
+    say(f"{name}: {'found' if found else 'NOT FOUND'} after {time.monotonic() - start:.0f} s, {made}")
     return found

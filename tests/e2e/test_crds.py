@@ -23,6 +23,9 @@ from tests.api.rule_cases_workload import WORKLOAD_CASES
 from tests.plane.client import RESOURCES, ApiError, Client, path_of
 from tests.plane.plane import Plane, executables
 
+# The tests share a plane of their own, so one worker takes them all.
+pytestmark = pytest.mark.xdist_group("crds")
+
 RULE = {rule.id: rule for rule in RULES}
 CASES = [case for case in (*QUEUE_CASES, *FLAVOR_CASES, *WORKLOAD_CASES) if KINDS[RULE[case.rule].kind].group == GROUP]
 GROUPS = {"v1beta2": "newer.example.com", "v1beta1": "older.example.com"}

@@ -1,8 +1,8 @@
 """Can our manager take the place of the real Kueue under running Jobs, and give it back?
 
-The two share the Lease, so that never both are at work, the certificates and the field managers. Each story has a control
-plane of its own, with the manifests that the team has: those of Kueue where it swaps nothing but the Deployment, ours
-where it applied them over Kueue's.
+The two share the Lease, so that never both are at work, the certificates and the field managers. Each story has a
+control plane of its own, with the manifests that the team has: those of Kueue where it swaps nothing but the
+Deployment, ours where it applied them over Kueue's.
 """
 
 from collections.abc import Iterator
@@ -43,11 +43,9 @@ def starts(team: Team, job: Job) -> int:
     return sum((tree.get("series") or {}).get("count", 1) for tree in team.events(job.name, "Started"))
 
 
-def leads(team: Team, manager: ManagerProcess) -> None:
-    """Wait until somebody else than before holds the Lease and the manager admits."""
-    team.eventually(
-        lambda: bool(team.get("Lease", LEASE, NAMESPACE)["spec"].get("holderIdentity")), f"{manager.name} leads", 30
-    )
+def holder(team: Team) -> str:
+    """Who holds the Lease that both managers share."""
+    return str(team.get("Lease", LEASE, NAMESPACE)["spec"].get("holderIdentity") or "")
 
 
 class Town:
@@ -103,13 +101,16 @@ def test_our_manager_takes_the_place_of_kueue_and_gives_it_back(manifests: str) 
         kueue = watched(team, site.kueue(lease=LEASE_TIMES))
         town = Town(team)
         pods = pods_of(*town.running)
+        first = holder(team)
+        assert first
         kueue.stop(30)
 
         if manifests == "ours":
             site.install(ours())
         mine = watched(team, site.ours(lease=LEASE_TIMES))
         other = team.queue("other", cpu=1)
-        leads(team, mine)
+        team.eventually(lambda: holder(team) not in ("", first), "ours holds the Lease", 30)
+        second = holder(team)
         new = other.job("by-ours")
         new.runs(timeout=30)
         town.is_unchanged(pods)
@@ -127,7 +128,7 @@ def test_our_manager_takes_the_place_of_kueue_and_gives_it_back(manifests: str) 
             site.install(theirs())
         pods = pods_of(town.long, town.victim, town.reserved, new)
         kueue = watched(team, site.kueue(lease=LEASE_TIMES))
-        leads(team, kueue)
+        team.eventually(lambda: holder(team) not in ("", second), "Kueue holds the Lease", 30)
         last = team.queue("last", cpu=1).job("by-kueue")
         last.runs(timeout=60)
         assert pods_of(town.long, town.victim, town.reserved, new) == pods

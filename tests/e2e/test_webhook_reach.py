@@ -14,6 +14,9 @@ from pykueue.kube.port import Resource
 from tests.plane.client import ApiError, Client
 from tests.plane.plane import Plane
 
+# The tests share a plane of their own, so one worker takes them all.
+pytestmark = pytest.mark.xdist_group("webhook-reach")
+
 ACCOUNT = "kueue-controller-manager"
 QUEUE = "kueue.x-k8s.io/queue-name"
 REGISTRATION = "admissionregistration.k8s.io"

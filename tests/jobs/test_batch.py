@@ -87,7 +87,17 @@ def test_so_many_pods_run_at_once(parallelism: int | None, completions: int | No
 
 
 @pytest.mark.parametrize(
-    ("text", "least"), [("2", 2), ("+2", 2), ("02", 2), ("0", None), ("-1", None), ("x", None), ("9" * 30, None)]
+    ("text", "least"),
+    [
+        ("2", 2),
+        ("+2", 2),
+        ("02", 2),
+        ("0", None),
+        ("-1", None),
+        ("x", None),
+        ("9" * 30, None),
+        pytest.param("0" * 9000 + "2", 2, id="many zeros"),
+    ],
 )
 def test_the_least_number_of_pods_is_a_whole_number(text: str, least: int | None) -> None:
     assert least_pods({LEAST: text}) == least

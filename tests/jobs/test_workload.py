@@ -2,7 +2,8 @@
 
 import pytest
 
-from pykueue.jobs.workload import run_seconds, workload_name
+from pykueue.api.core import ObjectMeta
+from pykueue.jobs.workload import prebuilt_name, run_seconds, workload_name
 
 
 @pytest.mark.parametrize(
@@ -25,3 +26,21 @@ def test_the_name_is_kind_name_and_hash(name: str, uid: str, short: bool, found:
 )
 def test_the_run_time_is_limited_by_a_whole_number_of_seconds(text: str | None, seconds: int | None) -> None:
     assert run_seconds(text) == seconds
+
+
+KEY = "kueue.x-k8s.io/prebuilt-workload-name"
+
+
+@pytest.mark.parametrize(
+    ("label", "annotation", "gate", "found"),
+    [
+        pytest.param("a", "b", True, "b", id="the annotation first"),
+        pytest.param("a", "", True, "a", id="else the label"),
+        pytest.param("a", "b", False, "a", id="the label alone when the gate is off"),
+        pytest.param("", "b", False, "", id="no annotation when the gate is off"),
+        pytest.param("", "b" * 64, False, "b" * 64, id="unless no label can hold the name"),
+    ],
+)
+def test_a_job_names_its_workload_by(label: str, annotation: str, gate: bool, found: str) -> None:
+    metadata = ObjectMeta(labels={KEY: label}, annotations={KEY: annotation})
+    assert prebuilt_name(metadata, annotations=gate) == found

@@ -17,7 +17,7 @@ from tests.kube.timing import SkippingClock
 from tests.kube.tinyapi import THINGS, TinyApi, thing
 from tests.plane.keys import Authority
 
-PROXY = "http://proxy:3128"
+PROXY = "http://gate:3128"
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ PROXY = "http://proxy:3128"
     [
         pytest.param("https://far:6443", {}, "", id="none is set"),
         pytest.param("https://far:6443", {"HTTPS_PROXY": PROXY}, PROXY, id="one is set"),
-        pytest.param("https://far:6443", {"https_proxy": "proxy:3128"}, PROXY, id="in lower case, without a scheme"),
+        pytest.param("https://far:6443", {"https_proxy": "gate:3128"}, PROXY, id="in lower case, without a scheme"),
         pytest.param("https://far:6443", {"HTTP_PROXY": PROXY}, "", id="for the other scheme"),
         pytest.param("http://far:80", {"HTTP_PROXY": PROXY}, PROXY, id="for this scheme"),
         pytest.param("https://127.0.0.1:1", {"HTTPS_PROXY": PROXY}, "", id="the loopback never"),

@@ -51,14 +51,14 @@ def test_a_cluster_and_a_user_are_found_by_the_current_context(tmp_path: Path) -
             "server": "https://it:6443/",
             "certificate-authority-data": encoded(PEM),
             "tls-server-name": "api",
-            "proxy-url": "http://proxy:3128",
+            "proxy-url": "http://gate:3128",
         },
         user={"token": "secret", "client-certificate-data": encoded(PEM), "client-key-data": encoded(KEY)},
         context={"namespace": "team"},
     )
     found = connection(file)
     assert (found.server, found.authority, found.server_name) == ("https://it:6443", PEM, "api")
-    assert (found.proxy, found.namespace, found.insecure) == ("http://proxy:3128", "team", False)
+    assert (found.proxy, found.namespace, found.insecure) == ("http://gate:3128", "team", False)
     assert shown(found) == Credential("Bearer secret", PEM, KEY)
 
 
@@ -166,7 +166,7 @@ def test_a_pod_finds_its_own_cluster(host: str, server: str, tmp_path: Path) -> 
         "KUBERNETES_SERVICE_HOST": host,
         "KUBERNETES_SERVICE_PORT": "443",
         "HOME": str(tmp_path),
-        "HTTPS_PROXY": "http://proxy:1",
+        "HTTPS_PROXY": "http://gate:1",
         "NO_PROXY": "10.0.0.0/8,fd00::/16",
     }
     found = connection(environment=environment, account=pod(tmp_path))
@@ -231,7 +231,7 @@ def test_a_plugin_is_told_what_it_asks_for(tmp_path: Path) -> None:
             id="trust and no trust",
         ),
         pytest.param(
-            {"cluster": {"proxy-url": "socks5://me:password@proxy"}},
+            {"cluster": {"proxy-url": "socks5://me:password@gate"}},
             "clusters[it].cluster.proxy-url: only http:// and https://",
             id="another kind of proxy",
         ),

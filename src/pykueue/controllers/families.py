@@ -75,6 +75,11 @@ PREEMPTION_SKIPS: Final = gauge(
     QUEUE,
     "Workloads whose preemption was put off in the last cycle, because another one claimed the same room.",
 )
+RECOMPUTATIONS: Final = counter(
+    "kueue_preemption_target_recomputations_total",
+    (*QUEUE, "result"),
+    "Heads whose victims were chosen anew within a cycle, because another one had claimed them.",
+)
 CREATION_SECONDS: Final = histogram(
     "kueue_workload_creation_latency_seconds",
     ("job_kind",),

@@ -242,6 +242,7 @@ class Reconciler:
         cluster, job = self.cluster, self.jobs.get(key)
         workloads = tuple(self.owned.get(f"{self.kind.group}/{self.kind.kind}/{key}").values())
         if job is None:
+            self.forget(key)
             return Seen(self.kind, namespace, None, workloads, rules=self.rules)
         prebuilt = prebuilt_name(job.metadata, annotations=self.rules.prebuilt_annotations)
         owners = NO_OWNERS if controller_ref(job.metadata) is None else await self.ancestors.of(job)
@@ -260,6 +261,12 @@ class Reconciler:
             fresh_until=self.lasting(self.fresh, key),
             unsure_until=self.lasting(self.unsure, key),
         )
+
+    def forget(self, key: str) -> None:
+        """There is no such job any more."""
+        self.waiting.discard(key)
+        self.fresh.pop(key, None)
+        self.unsure.pop(key, None)
 
     def lasting(self, until: dict[str, Instant], key: str) -> Instant | None:
         """Until when something is so of a job; None when it is so no more."""

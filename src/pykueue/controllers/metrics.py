@@ -7,7 +7,7 @@ not lead counts nothing, and has no gauges of queues: its engine puts nobody in 
 import asyncio
 import platform
 import sys
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final, Protocol, TypeAlias, TypeVar
 
@@ -28,7 +28,9 @@ from pykueue.controllers.families import Family
 from pykueue.controllers.gauges import Kept, Reading, Shown, cohorts_above
 from pykueue.controllers.series import Gauges, Labels, Owner, Owners, Sample, shown
 from pykueue.controllers.workings import Workings
+from pykueue.engine.cycle import Entry
 from pykueue.engine.engine import Engine
+from pykueue.engine.tally import of_cycle
 from pykueue.jobs.batch import JobView
 from pykueue.kube.informer import Change, Informer
 
@@ -106,21 +108,30 @@ class Metrics(Collector):
 
     # What others tell.
 
-    def cycle(self, success: bool, seconds: float) -> None:
-        """A scheduling cycle has ended."""
+    def cycle(self, success: bool, seconds: float, heads: Collection[Entry] | None = None) -> None:
+        """A scheduling cycle has ended; where its heads are told, one without any is none."""
+        if heads is not None:
+            if not heads:
+                return
+            self.considered(heads)
         labels = ("success" if success else "inadmissible",)
         self.plain.count(families.ATTEMPTS, labels)
         self.plain.observe(families.ATTEMPT_SECONDS, labels, seconds)
+
+    def considered(self, heads: Collection[Entry]) -> None:
+        """Count what happened to the preemptions of a cycle's heads."""
+        counted = of_cycle(heads)
+        for queue, skipped in counted.skipped.items():
+            if skipped or families.PREEMPTION_SKIPS.name in self.queues.of((queue,)).counters:
+                self.queues.of((queue,)).put(families.PREEMPTION_SKIPS, (), skipped)
+        for (queue, result), times in counted.replanned.items():
+            for _ in range(times):
+                self.queues.of((queue,)).count(families.RECOMPUTATIONS, (result,))
 
     def preempted(self, preempting_queue: str, reason: str) -> None:
         """A workload had to leave for one of this ClusterQueue."""
         if self.knows_queue(preempting_queue):
             self.queues.of((preempting_queue,)).count(families.PREEMPTED, (reason,))
-
-    def skipped(self, queue: str, count: int) -> None:
-        """So many workloads of this ClusterQueue had their preemption put off in this cycle."""
-        if self.knows_queue(queue):
-            self.queues.of((queue,)).put(families.PREEMPTION_SKIPS, (), count)
 
     # What changes.
 

@@ -116,7 +116,8 @@ class Statuses:
 
         def heard(change: Change[T]) -> None:
             key = (resource, change.key)
-            if key != self.own:
+            # The answer to a write of ours may bring what someone else has edited just before.
+            if key != self.own or is_edited(change.old, change.new):
                 self.changed(key, change.old, change.new)
 
         self.informers[resource] = informer  # type: ignore[assignment]  # only what all kinds share is read by kind

@@ -3,10 +3,12 @@
 What was decided and is still being written counts as done, as it does for the next decision.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 from pykueue.base.struct import Frozen
+from pykueue.engine.cycle import Entry
+from pykueue.engine.decisions import Overlap
 from pykueue.engine.items import Item, Shape
 from pykueue.engine.model import StopPolicy
 from pykueue.engine.pending import PendingQueue
@@ -236,3 +238,25 @@ def queues_below(cohort: Node) -> Iterator[Node]:
             elif child not in seen:
                 seen.add(child)
                 waiting.append(child)
+
+
+class CycleTally(Frozen):
+    """What happened to the preemptions of one cycle's heads, by ClusterQueue."""
+
+    skipped: Mapping[str, int] = {}
+    """How many were put off, because another head had claimed the same victims; 0 where none was."""
+    replanned: Mapping[tuple[str, str], int] = {}
+    """How many were planned anew for that reason, by what came of it."""
+
+
+def of_cycle(entries: Iterable[Entry]) -> CycleTally:
+    """What happened to the preemptions of these heads."""
+    skipped: dict[str, int] = {}
+    replanned: dict[tuple[str, str], int] = {}
+    for entry in entries:
+        name = entry.queue.name
+        skipped[name] = skipped.get(name, 0) + isinstance(entry.why, Overlap)
+        if entry.replanned:
+            result = "deferred_fit" if entry.deferred else "new_targets" if entry.victims else "skipped"
+            replanned[name, result] = replanned.get((name, result), 0) + 1
+    return CycleTally(skipped, replanned)

@@ -110,13 +110,21 @@ def pods_at_once(parallelism: int | None, completions: int | None) -> int:
     return most if completions is None else min(most, completions)
 
 
+def whole_number(text: str) -> int | None:
+    """The 64-bit number in a text; None where there is none."""
+    digits = text.lstrip("+-").lstrip("0")
+    if not WHOLE_NUMBER.fullmatch(text) or len(digits) > DIGITS_MAX:
+        return None
+    # Python refuses to read a number of thousands of zeros.
+    size = int(digits or "0")
+    found = -size if text.startswith("-") else size
+    return found if -UNLIMITED - 1 <= found <= UNLIMITED else None
+
+
 def least_pods(annotations: Mapping[str, str]) -> int | None:
     """The fewest pods with which a Job would start; None when it says nothing that can be understood."""
-    asked = annotations.get(Annotation.JOB_MIN_PARALLELISM)
-    if asked is None or not WHOLE_NUMBER.fullmatch(asked) or len(asked.lstrip("+-0")) > DIGITS_MAX:
-        return None
-    found = int(asked)
-    return found if 0 < found <= UNLIMITED else None
+    found = whole_number(annotations.get(Annotation.JOB_MIN_PARALLELISM, ""))
+    return found if found is not None and 0 < found < 2**31 else None
 
 
 def follows(annotations: Mapping[str, str]) -> bool:

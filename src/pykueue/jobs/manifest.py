@@ -16,8 +16,7 @@ from pykueue.api.pods import Job
 from pykueue.api.priorityclass import SYSTEM
 from pykueue.api.trees import mappings, text
 from pykueue.base.struct import Frozen
-from pykueue.base.units import UNLIMITED
-from pykueue.jobs.batch import DIGITS_MAX, WHOLE_NUMBER, pods_at_once
+from pykueue.jobs.batch import WHOLE_NUMBER, pods_at_once, whole_number
 from pykueue.jobs.podsets import pod_set
 from pykueue.jobs.workload import (
     NAME_MAX,
@@ -168,9 +167,9 @@ def job_pod_counts(job: Job) -> PodCounts | FieldError:
         return PodCounts(count)
     if not WHOLE_NUMBER.fullmatch(asked):
         return invalid(AT_MINIMUM, asked, f'strconv.Atoi: parsing "{asked}": invalid syntax')
-    if len(asked.lstrip("+-0")) > DIGITS_MAX or not -UNLIMITED - 1 <= int(asked) <= UNLIMITED:
+    least = whole_number(asked)
+    if least is None:
         return invalid(AT_MINIMUM, asked, f'strconv.Atoi: parsing "{asked}": value out of range')
-    least = int(asked)
     if not 0 < least < count:
         return invalid(AT_MINIMUM, least, f"should be between 0 and {count - 1}")
     return PodCounts(count, least)

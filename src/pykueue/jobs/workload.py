@@ -6,7 +6,7 @@ from typing import Final
 
 from pykueue.api.convert import V1BETA2
 from pykueue.api.core import Json, ObjectMeta, Tree
-from pykueue.api.labels import label_value
+from pykueue.api.labels import LABEL_BYTES_MAX, label_value, size_bytes
 from pykueue.api.names import GROUP, Annotation, Finalizer, Label
 from pykueue.api.priorityclass import GROUP as SCHEDULING_GROUP
 from pykueue.api.priorityclass import SYSTEM
@@ -71,9 +71,15 @@ def class_label(metadata: ObjectMeta) -> str:
 
 
 def prebuilt_name(metadata: ObjectMeta, *, annotations: bool) -> str:
-    """The Workload that was made before its job; empty when there is none. The gate decides on annotations."""
-    found = metadata.annotations.get(Annotation.PREBUILT_WORKLOAD, "") if annotations else ""
-    return found or metadata.labels.get(Label.PREBUILT_WORKLOAD, "")
+    """The Workload that was made before its job; empty when there is none.
+
+    The gate WorkloadIdentifierAnnotations lets the annotation speak first; a name that no label can hold always may.
+    """
+    named = metadata.annotations.get(Annotation.PREBUILT_WORKLOAD, "")
+    older = metadata.labels.get(Label.PREBUILT_WORKLOAD, "")
+    if annotations:
+        return named or older
+    return older or (named if size_bytes(named) > LABEL_BYTES_MAX else "")
 
 
 def gates_annotation(metadata: ObjectMeta) -> str:

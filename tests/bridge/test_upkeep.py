@@ -1,0 +1,141 @@
+"""What does a Workload need beside being scheduled, and is the answer nothing where it should be?"""
+
+from typing import Any
+
+import pytest
+
+from pykueue.api.codec import decode_as
+from pykueue.api.core import Tree
+from pykueue.api.durations import Micros
+from pykueue.api.kueue import ClusterQueue
+from pykueue.api.names import Finalizer
+from pykueue.api.workload import Workload
+from pykueue.base.units import Instant
+from pykueue.bridge.upkeep import Expire, Finish, LetGo, LookAgain, Need, Rules, SyncChecks, need, with_checks
+
+NOW = Instant(1_800_000_000_000_000)
+HOUR = Micros(3_600_000_000)
+OURS = str(Finalizer.RESOURCE_IN_USE)
+OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u"}
+LABEL = {"kueue.x-k8s.io/job-uid": "u"}
+GONE = "2027-01-15T07:59:00Z"
+
+
+def condition(kind: str, at: str = "2027-01-15T07:30:00Z", status: str = "True") -> Tree:
+    return {"type": kind, "status": status, "reason": "R", "message": "", "lastTransitionTime": at}
+
+
+def workload(metadata: dict[str, Any] | None = None, **status: Any) -> Workload:
+    tree: Tree = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "Workload",
+        "metadata": {"name": "w", "namespace": "n", **(metadata or {})},
+        "spec": {"queueName": "q"},
+        "status": status,
+    }
+    return decode_as(Workload, tree)
+
+
+def queue(*rules: tuple[str, tuple[str, ...]]) -> ClusterQueue:
+    flavors: list[Any] = [{"name": name, "resources": [{"name": "cpu", "nominalQuota": 1}]} for name in ("a", "b")]
+    spec: Tree = {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": flavors}]}
+    if rules:
+        checks: list[Any] = [{"name": name, "onFlavors": list(flavors)} for name, flavors in rules]
+        spec["admissionChecksStrategy"] = {"admissionChecks": checks}
+    tree: Tree = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "q"}}
+    return decode_as(ClusterQueue, {**tree, "spec": spec})
+
+
+FINISHED = {"conditions": [condition("Finished")]}
+ON_B = {"clusterQueue": "q", "podSetAssignments": [{"name": "main", "flavors": {"cpu": "b"}}]}
+PENDING = {"name": "all", "state": "Pending", "message": "", "lastTransitionTime": GONE}
+
+
+@pytest.mark.parametrize(
+    ("seen", "rules", "expected"),
+    [
+        pytest.param(workload(), Rules(), None, id="made by hand"),
+        pytest.param(workload({"labels": LABEL}), Rules(), Finish(), id="orphan"),
+        pytest.param(workload({"labels": LABEL}), Rules(finish_orphans=False), None, id="orphan, gate off"),
+        pytest.param(workload({"labels": LABEL, "ownerReferences": [OWNER]}), Rules(), None, id="owned"),
+        pytest.param(
+            workload({"labels": LABEL, "finalizers": [OURS]}, **FINISHED), Rules(), LetGo(), id="finished orphan"
+        ),
+        pytest.param(workload({"labels": LABEL}, **FINISHED), Rules(), None, id="finished orphan, let go of"),
+        pytest.param(
+            workload({"deletionTimestamp": GONE, "finalizers": [OURS]}), Rules(), LetGo(), id="deleted by hand"
+        ),
+        pytest.param(
+            workload({"deletionTimestamp": GONE, "finalizers": ["x"]}), Rules(), None, id="kept by others' finalizers"
+        ),
+        pytest.param(workload(None, **FINISHED), Rules(), None, id="kept forever"),
+        pytest.param(
+            workload(None, **FINISHED),
+            Rules(keep_finished=HOUR),
+            LookAgain(Instant(NOW + HOUR // 2)),
+            id="kept for another half hour",
+        ),
+        pytest.param(workload(None, **FINISHED), Rules(keep_finished=Micros(0)), Expire(), id="kept no time at all"),
+        pytest.param(
+            workload({"deletionTimestamp": GONE, "finalizers": [OURS], "ownerReferences": [OWNER]}, **FINISHED),
+            Rules(keep_finished=Micros(0)),
+            LetGo(),
+            id="on its way out already",
+        ),
+    ],
+)
+def test_what_a_workload_needs(seen: Workload, rules: Rules, expected: Need | None) -> None:
+    assert need(seen, queue(), rules, NOW) == expected
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        pytest.param({}, SyncChecks(("all", "both")), id="before it has flavors"),
+        pytest.param({"admission": ON_B}, SyncChecks(("all", "both", "on-b")), id="on a flavor"),
+        pytest.param({"admissionChecks": [PENDING]}, SyncChecks(("all", "both")), id="some are missing"),
+        pytest.param({"admissionChecks": [{**PENDING, "name": "both"}, PENDING]}, None, id="all are listed"),
+        pytest.param(
+            {"admissionChecks": [{**PENDING, "name": name} for name in ("all", "both", "old")]},
+            SyncChecks(("all", "both")),
+            id="one too many",
+        ),
+        pytest.param(FINISHED, None, id="finished"),
+    ],
+)
+def test_which_checks_a_workload_lists(status: dict[str, Any], expected: Need | None) -> None:
+    rules = (("both", ("a", "b")), ("all", ()), ("on-a", ("a",)), ("on-b", ("b",)))
+    assert need(workload(None, **status), queue(*rules), Rules(), NOW) == expected
+
+
+def test_without_a_queue_nothing_is_known_of_checks() -> None:
+    assert need(workload(None, admissionChecks=[PENDING]), None, Rules(), NOW) is None
+
+
+def test_the_list_keeps_what_is_said_and_adds_what_is_missing() -> None:
+    ready = {**PENDING, "state": "Ready", "message": "go", "retryCount": 2}
+    seen = workload(None, admissionChecks=[ready, {**PENDING, "name": "old"}], conditions=[condition("QuotaReserved")])
+    status = with_checks(seen, ("all", "new"), NOW)
+    added = {"name": "new", "state": "Pending", "message": "", "lastTransitionTime": "2027-01-15T08:00:00Z"}
+    assert status["admissionChecks"] == [ready, added]
+    assert [one["type"] for one in status["conditions"]] == ["QuotaReserved"]  # type: ignore[union-attr,index,call-overload]
+    assert "admissionChecks" not in with_checks(seen, (), NOW)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "reset"),
+    [
+        pytest.param([condition("Evicted")], True, id="left already"),
+        pytest.param([condition("Evicted"), condition("QuotaReserved")], False, id="still leaving"),
+        pytest.param([], False, id="never started"),
+    ],
+)
+def test_a_check_that_speaks_after_the_end_is_reset(conditions: list[Tree], reset: bool) -> None:
+    retry = {**PENDING, "state": "Retry", "requeueAfterSeconds": 5}
+    seen = workload(None, admissionChecks=[retry], conditions=conditions)
+    assert need(seen, queue(("all", ())), Rules(), NOW) == (SyncChecks(("all",)) if reset else None)
+    (found,) = with_checks(seen, ("all",), NOW)["admissionChecks"]  # type: ignore[misc,str-unpack]
+    assert isinstance(found, dict)
+    assert (found["state"], found.get("retryCount"), found["requeueAfterSeconds"]) == (
+        ("Pending", 1, 5) if reset else ("Retry", None, 5)
+    )

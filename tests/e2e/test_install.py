@@ -1,0 +1,59 @@
+"""Does docs/install.md work, word by word?"""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.plane import stages
+from tests.plane.plane import ROOT, Plane
+
+GUIDE = ROOT / "docs" / "install.md"
+BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+def sleeping() -> dict[str, object]:
+    """The stage of a pod that ends when its `sleep` does, as it would on a real node."""
+    container = ".spec.containers[0].command"
+    made = stages.stage(
+        "sleep", [stages.RUNNING, stages.reason("Started"), (f"{container}[0]", "In", ["sleep"])], stages.SUCCEEDED
+    )
+    made["spec"]["delay"] = {"durationFrom": {"expressionFrom": f"{container}[1]"}}
+    return made
+
+
+def test_the_guide_leads_from_nothing_to_a_job_that_came_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stages, "STAGES", [*stages.STAGES, sleeping()])
+    blocks = BLOCK.findall(GUIDE.read_text())
+    assert len(blocks) > 5, "the guide shows how to do things in blocks marked sh"
+    with Plane.start() as plane:
+        path = f"{Path(sys.executable).parent}:{plane.bin}:{os.environ['PATH']}"
+        try:
+            done = subprocess.run(
+                ["bash", "-eux", "-c", "\n".join(blocks)],
+                check=False,
+                env={**os.environ, "PATH": path, "KUBECONFIG": str(plane.kubeconfig)},
+                cwd=tmp_path,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=400,
+            )
+        finally:
+            end(tmp_path / "pykueue.pid")
+        told = done.stdout[-6000:] + (tmp_path / "pykueue.log").read_text()[-3000:]
+        assert done.returncode == 0, told
+        assert re.search(r"Preempted +workload/job-nightly-\S+ +Preempted to accommodate", done.stdout), told
+        assert re.search(r"job.batch/nightly +Complete +4/4", done.stdout), told
+
+
+def end(file: Path) -> None:
+    """End the manager that the guide has started, should it have been left running."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        os.kill(int(file.read_text()), signal.SIGKILL)
