@@ -122,7 +122,7 @@ class Manager:
             self.reading,
             webhooks=Webhooks(admission.world),
             context=context,
-            registry=self.metrics.registry,
+            snapshot=self.metrics.snapshot,
             missing=self.missing,
         )
 

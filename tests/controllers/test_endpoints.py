@@ -65,7 +65,7 @@ async def running(
         kube or Reviewer(),
         webhooks=webhooks or Webhooks(known),
         context=context,
-        registry=registry or CollectorRegistry(),
+        snapshot=lambda: registry or CollectorRegistry(),
         missing=missing,
     )
     await endpoints.start()

@@ -38,6 +38,7 @@ class Team:
         self.site = site
         self.client = plane.client
         self.given = given
+        self.served_by = given.pid
         self.on_kueue = WHO == "kueue"
         words = re.sub(r"[^a-z0-9]+", "-", story.lower()).strip("-").removeprefix("test-")
         self.name = f"{words[:28].strip('-')}-{os.getpid() % 10_000}-{next(COUNT)}"
@@ -61,8 +62,8 @@ class Team:
 
     def still_well(self) -> None:
         """Check that the manager which served this story is still there."""
-        if self.given.pid:
-            assert Path(f"/proc/{self.given.pid}").exists(), f"the manager ended:\n{self.log_about('')}"
+        if self.served_by:
+            assert Path(f"/proc/{self.served_by}").exists(), f"the manager ended:\n{self.log_about('')}"
 
     def leave(self) -> None:
         """Remove what the story made; whatever waits for a finalizer goes in its own time."""

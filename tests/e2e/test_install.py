@@ -1,4 +1,4 @@
-"""Does docs/install.md work, word by word?"""
+"""Does docs/install.md work, word by word, and do our manifests take the place of Kueue's?"""
 
 import contextlib
 import os
@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from pykueue.api.manifests import manifests, rendered
+from pykueue.api.manifests_install import Install
 from tests.plane import stages
-from tests.plane.plane import ROOT, Plane
+from tests.plane.plane import ROOT, Plane, executables
 
 GUIDE = ROOT / "docs" / "install.md"
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -51,6 +53,24 @@ def test_the_guide_leads_from_nothing_to_a_job_that_came_back(tmp_path: Path, mo
         assert done.returncode == 0, told
         assert re.search(r"Preempted +workload/job-nightly-\S+ +Preempted to accommodate", done.stdout), told
         assert re.search(r"job.batch/nightly +Complete +4/4", done.stdout), told
+
+
+def test_our_manifests_take_the_place_of_kueues_and_give_it_back() -> None:
+    """Applied over one another, neither is in the other's way, and nothing of the other's manager is left."""
+    built = executables("kueue")
+    folder = built / "kueue" / "config" / "default"
+    done = subprocess.run([built / "kubectl", "kustomize", folder], check=True, capture_output=True, text=True)
+    theirs, ours = done.stdout, rendered(manifests(Install()))
+    with Plane.start(pods=False) as plane:
+        for text, command in ((theirs, ["/manager"]), (ours, ["pykueue"]), (theirs, ["/manager"]), (ours, ["pykueue"])):
+            plane.kubectl("apply", "--server-side", "-f", "-", stdin=text)
+            pod = plane.client.get("Deployment", "kueue-controller-manager", "kueue-system")["spec"]["template"]["spec"]
+            (container,) = pod["containers"]
+            assert container["command"] == command
+        assert [volume["name"] for volume in pod["volumes"]] == ["manager-config", "tmp"]
+        assert [port["name"] for port in container["ports"]] == ["webhook-server", "metrics"]
+        hooks = plane.client.get("ValidatingWebhookConfiguration", "kueue-validating-webhook-configuration")["webhooks"]
+        assert "vpod.kb.io" not in {hook["name"] for hook in hooks}
 
 
 def end(file: Path) -> None:

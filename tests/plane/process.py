@@ -98,6 +98,11 @@ class Program:
         if self in RUNNING:
             RUNNING.remove(self)
 
+    def kept_waiting(self) -> float:
+        """Seconds for which it was ready to run and the processors were busy with others."""
+        waits = [file.read_text().split()[1] for file in Path(f"/proc/{self.pid}/task").glob("*/schedstat")]
+        return max((int(wait) for wait in waits), default=0) / 1e9
+
     def cpu_seconds(self) -> float:
         """Processor time it has used so far."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()

@@ -78,13 +78,13 @@ class Endpoints:
         *,
         webhooks: Webhooks,
         context: ssl.SSLContext,
-        registry: CollectorRegistry,
+        snapshot: Callable[[], CollectorRegistry],
         missing: Callable[[], Iterable[str]],
     ) -> None:
         self.plan = plan
         self.webhooks = webhooks
         self.context = context
-        self.registry = registry
+        self.snapshot = snapshot
         self.missing = missing
         self.access = Access(kube, clock)
         self.runners: list[web.AppRunner] = []
@@ -156,7 +156,8 @@ class Endpoints:
             return refused(status)
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         try:
-            body = encode(self.registry)
+            # Writing the text out takes long where there are many queues; what it says is taken down first.
+            body = await asyncio.to_thread(encode, self.snapshot())
         except Exception:
             LOG.exception("the metrics cannot be collected")
             return said(500, "the metrics could not be collected; the log of the manager says why")

@@ -32,8 +32,8 @@ SERIES_IDLE: Final = 6 * 60 * MICROS
 """After so long without a repetition, the same thing is news again."""
 SERIES_GAP: Final = 60 * MICROS
 """A series is written at its first repetition and then once in this time, however often it repeats."""
-WRITERS: Final = 4
-DRAIN_SECONDS: Final = 0.5
+WRITERS: Final = 8
+DRAIN_SECONDS: Final = 1.0
 
 
 class Ref(Frozen):

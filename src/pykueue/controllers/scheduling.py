@@ -191,11 +191,9 @@ class Pump:
             if wake is None or wake > now:
                 await self.rest(wake)
                 continue
-            before = self.engine.evaluations
             decisions = self.front.decide(now)
-            if self.engine.evaluations != before:
-                started = any(isinstance(decision, Admit | Reserve | Evict) for decision in decisions)
-                self.metrics.cycle(started, (clock.now() - now) / MICROS)
+            started = any(isinstance(decision, Admit | Reserve | Evict) for decision in decisions)
+            self.metrics.cycle(started, (clock.now() - now) / MICROS, self.engine.entries)
             for decision in decisions:
                 self.carry_out(decision)
             # One cycle, and everyone else has a turn: what they bring is decided on together.

@@ -51,7 +51,7 @@ PROMPT_MICROS: Final = 20_000
 """An edit of a queue is answered at once, but for a moment in which others hear of it too."""
 GATHER_MICROS: Final = MICROS
 GATHER_MICROS_MAX: Final = 10 * MICROS
-WRITES_PER_SECOND: Final = 15
+WRITES_PER_SECOND: Final = 6
 """Beyond so many writes, changes are gathered for longer, up to the limit above."""
 WRITERS: Final = 8
 
@@ -79,10 +79,13 @@ class Marks:
     def __init__(self) -> None:
         self.keys: dict[Key, None] = {}
         self.some = asyncio.Event()
+        self.changes = 0
+        """How often something was marked, so that it shows whether anything was since."""
 
     def add(self, resource: Resource, key: str) -> None:
         """Look at this object in the next round."""
         self.keys[resource, key] = None
+        self.changes += 1
         self.some.set()
 
     def take(self) -> list[Key]:
@@ -202,11 +205,15 @@ class Statuses:
             tasks.create_task(self.keep(self.later, GATHER_MICROS, GATHER_MICROS_MAX))
 
     async def keep(self, marks: Marks, pause: int, longest: int) -> None:
-        """Round after round, each some time after the first change in it."""
+        """Round after round, each some time after the first change in it, or as soon as nothing changes any more."""
         delay = pause
         while True:
             await marks.some.wait()
-            await self.rest(delay)
+            waited, before = 0, -1
+            while waited < delay and marks.changes != before:
+                before = marks.changes
+                await self.rest(pause)
+                waited += pause
             if not self.may_write():
                 delay = GATHER_MICROS
                 continue

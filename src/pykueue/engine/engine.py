@@ -33,6 +33,8 @@ class Engine:
         self.timers: list[tuple[Instant, str]] = []
         self.evaluations = 0
         """How many heads were planned so far; the benchmarks count by it."""
+        self.entries: list[Entry] = []
+        """The heads of the last call's cycle, and what became of them."""
 
     def observe(self, fact: Fact) -> None:
         """Take note of a fact. Nothing is decided here, and hearing it twice changes nothing."""
@@ -63,6 +65,7 @@ class Engine:
             return []
         world = self.world
         world.now = now
+        self.entries = []
         decisions: list[Decision] = []
         self.refresh()
         while self.timers and self.timers[0][0] <= now:
@@ -174,6 +177,7 @@ class Engine:
         world = self.world
         cycle = Cycle(world, world.now)
         cycle.run(trees)
+        self.entries = cycle.entries
         for decision in cycle.decisions:
             decisions.append(decision)
             self.assume(world.items[decision.workload], decision)

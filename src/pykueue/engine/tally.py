@@ -161,11 +161,6 @@ def inactive_because(world: World, queue: Node) -> tuple[tuple[str, str], ...]:
     return found if found or root_of(queue) is not None else (CYCLE,)
 
 
-def is_terminating(queue: Node) -> bool:
-    """Whether a ClusterQueue is being deleted."""
-    return queue.spec.terminating
-
-
 def uses_flavor(world: World, name: str) -> bool:
     """Whether some ClusterQueue has quota in a flavor."""
     return any(name in group.flavors for queue in world.forest.queues.values() for group in queue.spec.groups)
