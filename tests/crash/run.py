@@ -15,14 +15,14 @@ from tests.crash.faults import FAULTS, Scene
 from tests.crash.load import Load
 from tests.crash.mutant import MUTANTS
 from tests.crash.record import Record, Step
-from tests.crash.watchman import Watchman
+from tests.crash.watchman import HOLD_SECONDS, Watchman
 from tests.plane.client import Client
 from tests.plane.plane import Plane
 from tests.plane.programs import LEASE, NAMESPACE, Site, ours, theirs
 
 DRAIN_SECONDS = 180
-QUIET_SECONDS = 13
-"""How long to go on watching when all is done: longer than the auditor lets anything be late."""
+QUIET_SECONDS = HOLD_SECONDS + 14
+"""How long to go on watching when all is done: longer than the auditor lets anything be late, and lags behind."""
 MUTANT_SECONDS = 90
 """How long a manager that is broken on purpose may go unnoticed."""
 

@@ -10,18 +10,20 @@ from pathlib import Path
 from pykueue.api.workload import Workload
 from pykueue.audit.auditor import Auditor
 from pykueue.audit.follow import Follower, Server
-from pykueue.audit.history import Line, encode
+from pykueue.audit.history import Line, encode, event_of
 from pykueue.audit.views import Job, condition, finished, holds
 from pykueue.audit.world import Change, Finding, Settings, World
 from pykueue.base.clock import SystemClock
 from pykueue.base.units import Instant
 
+HOLD_SECONDS = 10
+"""How long events are held back to be put in order: a machine that is full to the brim is seconds late with some."""
+
 
 class Tally:
-    """Counts what happens, and says when a Job has ended."""
+    """Counts what happens."""
 
-    def __init__(self, ended: Callable[[str], None]) -> None:
-        self.ended = ended
+    def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
 
     def seen(self, change: Change, world: World) -> Iterator[Finding]:
@@ -37,9 +39,6 @@ class Tally:
         if job is not None and finished(job) and not (before is not None and finished(before)):
             self.counts["Jobs ended"] += 1
             self.counts["Jobs failed"] += holds(job, "Failed")
-            self.ended(job.metadata.uid or "")
-        elif before is not None and job is None and not finished(before):
-            self.ended(before.metadata.uid or "")
         yield from ()
 
     def late(self, at: Instant, world: World) -> Iterator[Finding]:
@@ -59,9 +58,9 @@ class Watchman:
         found: Callable[[Finding], None],
     ) -> None:
         self.auditor = Auditor(settings)
-        self.tally = Tally(ended)
+        self.tally = Tally()
         self.auditor.rules = (*self.auditor.rules, self.tally)
-        self.found = found
+        self.found, self.ended = found, ended
         self.clock = SystemClock()
         self.file = gzip.GzipFile(history, "ab", compresslevel=1)
         self.server = Server.of(str(kubeconfig))
@@ -100,15 +99,32 @@ class Watchman:
             self.loop.close()
 
     async def follow(self) -> None:
-        self.follower = Follower(self.server, self.auditor, self.clock, heard=self.heard, late=self.report)
+        self.follower = Follower(
+            self.server,
+            self.auditor,
+            self.clock,
+            arrived=self.arrived,
+            heard=self.heard,
+            late=self.report,
+            hold_seconds=HOLD_SECONDS,
+        )
         following = asyncio.create_task(self.follower.run())
         beginning = asyncio.create_task(self.follower.began.wait())
         await asyncio.wait([following, beginning], return_when=asyncio.FIRST_COMPLETED)
         self.ready.set()
         await following
 
+    def arrived(self, line: Line) -> None:
+        """Say at once when a Job has ended, so that another may take its place."""
+        if line.kind == "Job":
+            job = event_of(line).object
+            if isinstance(job, Job) and (finished(job) or line.type == "DELETED"):
+                self.ended(job.metadata.uid or "")
+
     def heard(self, line: Line, found: list[Finding]) -> None:
         self.file.write(encode(line))
+        if line.kind == "Job" and line.type in ("LISTED", "VANISHED"):
+            self.arrived(line)
         self.report(found)
 
     def report(self, found: list[Finding]) -> None:

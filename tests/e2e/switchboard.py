@@ -37,6 +37,7 @@ class Wanted(Frozen):
     gates: str = "{}"
     args: tuple[str, ...] = ()
     alone: bool = False
+    webhooks: bool = True
 
 
 class Granted(Frozen):
@@ -135,6 +136,7 @@ class Switchboard:
         if running and wanted == self.now and not wanted.alone:
             return
         self.stop_manager()
+        self.site.set_webhooks(wanted.webhooks)
         if wanted.manager != "none":
             config, gates = json.loads(wanted.config), json.loads(wanted.gates)
             if WHO == "kueue":
@@ -190,6 +192,7 @@ def granted(wanted: Wanted) -> Iterator[Granted]:
             "gates": wanted.gates,
             "args": list(wanted.args),
             "alone": wanted.alone,
+            "webhooks": wanted.webhooks,
         }
         connection.sendall(json.dumps(asked).encode())
         with connection.makefile("r") as answers:

@@ -12,10 +12,12 @@ import pytest
 
 from pykueue.api.manifests import manifests, rendered
 from pykueue.api.manifests_install import Install
+from pykueue.kube.port import VALIDATING_WEBHOOKS, Resource
 from tests.plane import stages
 from tests.plane.plane import ROOT, Plane, executables
 
 GUIDE = ROOT / "docs" / "install.md"
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", True)
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -64,12 +66,12 @@ def test_our_manifests_take_the_place_of_kueues_and_give_it_back() -> None:
     with Plane.start(pods=False) as plane:
         for text, command in ((theirs, ["/manager"]), (ours, ["pykueue"]), (theirs, ["/manager"]), (ours, ["pykueue"])):
             plane.kubectl("apply", "--server-side", "-f", "-", stdin=text)
-            pod = plane.client.get("Deployment", "kueue-controller-manager", "kueue-system")["spec"]["template"]["spec"]
+            pod = plane.client.get(DEPLOYMENTS, "kueue-controller-manager", "kueue-system")["spec"]["template"]["spec"]
             (container,) = pod["containers"]
             assert container["command"] == command
         assert [volume["name"] for volume in pod["volumes"]] == ["manager-config", "tmp"]
         assert [port["name"] for port in container["ports"]] == ["webhook-server", "metrics"]
-        hooks = plane.client.get("ValidatingWebhookConfiguration", "kueue-validating-webhook-configuration")["webhooks"]
+        hooks = plane.client.get(VALIDATING_WEBHOOKS, "kueue-validating-webhook-configuration")["webhooks"]
         assert "vpod.kb.io" not in {hook["name"] for hook in hooks}
 
 

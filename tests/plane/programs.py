@@ -76,6 +76,7 @@ class Site:
         self.backends = plane.folder / "webhook-backends"
         self.certificates = plane.folder / "webhook-certificates"
         self.kubeconfig = plane.folder / f"{ACCOUNT}.kubeconfig"
+        self.hooks: list[Tree] = []
         for folder in (self.backends, self.certificates):
             folder.mkdir(exist_ok=True)
 
@@ -106,6 +107,7 @@ class Site:
         if not webhooks:
             chosen = [tree for tree in chosen if not tree["kind"].endswith("WebhookConfiguration")]
         hooks = [tree for tree in chosen if tree["kind"].endswith("WebhookConfiguration")]
+        self.hooks = hooks
         rest = [tree for tree in chosen if not tree["kind"].endswith("WebhookConfiguration")]
         order = ["Namespace", "CustomResourceDefinition", "ServiceAccount"]
         rest.sort(key=lambda tree: order.index(tree["kind"]) if tree["kind"] in order else len(order))
@@ -122,6 +124,15 @@ class Site:
                     what="Established",
                 )
         self.plane.kubeconfig_for(self.plane.token(NAMESPACE, ACCOUNT), ACCOUNT)
+
+    def set_webhooks(self, on: bool) -> None:
+        """Register the webhooks with the API server, or take them away; conversion stays."""
+        for tree in self.hooks:
+            if on != (self.plane.client.find(tree["kind"], tree["metadata"]["name"]) is not None):
+                if on:
+                    self.plane.client.apply(tree)
+                else:
+                    self.plane.client.delete(tree["kind"], tree["metadata"]["name"])
 
     def fitted(self, manifest: Tree) -> Tree:
         """A manifest whose Service is reached at the proxy."""

@@ -1,8 +1,8 @@
 """What is going on in a cluster, in order? One watch for each kind, merged by version, told to the auditor.
 
 All kinds are first listed at one and the same version, so that nothing is judged against a world that never was.
-Events of different watches arrive out of step; each is held back for a moment, and all are while a watch is broken, so
-that the auditor hears them in the order in which they happened.
+Events of different watches arrive out of step, by seconds where the server is busy; each is held back for a while, and
+all are while a watch is broken, so that the auditor hears them in the order in which they happened.
 """
 
 import asyncio
@@ -31,7 +31,8 @@ from pykueue.base.struct import Frozen, Wire
 from pykueue.base.units import MICROS, Instant
 
 PAGE: Final = 500
-HOLD_SECONDS: Final = 1.0
+HOLD_SECONDS: Final = 5.0
+LOOK_SECONDS: Final = 0.2
 RETRY_SECONDS: Final = 0.3
 QUIET_SECONDS: Final = 60
 """A watch says something at least this often, if only a bookmark; after that it counts as broken."""
@@ -139,12 +140,13 @@ class Follower:
         auditor: Auditor,
         clock: Clock,
         *,
+        arrived: Callable[[Line], None] = lambda line: None,
         heard: Callable[[Line, list[Finding]], None] = lambda line, found: None,
         late: Callable[[list[Finding]], None] = lambda found: None,
         hold_seconds: float = HOLD_SECONDS,
     ) -> None:
         self.server, self.auditor, self.clock = server, auditor, clock
-        self.heard, self.late = heard, late
+        self.arrived, self.heard, self.late = arrived, heard, late
         self.hold_micros = int(hold_seconds * MICROS)
         self.held: list[tuple[int, int, Line]] = []
         self.count = 0
@@ -174,7 +176,7 @@ class Follower:
                     await self.follow_once(session)
                 except* GapError:
                     self.gaps += 1
-                    self.held.clear()
+                    self.tell_unsure()
 
     async def follow_once(self, session: aiohttp.ClientSession) -> None:
         """List everything, then watch; ends with a `GapError` when the server forgot too much."""
@@ -203,6 +205,13 @@ class Follower:
         self.told = int(version)
         return int(version)
 
+    def tell_unsure(self) -> None:
+        """Tell what is held back without its order: what should have come between will not come any more."""
+        for _, _, line in sorted(self.held, key=lambda held: held[:2]):
+            unseen: EventType = "VANISHED" if line.type == "DELETED" else "LISTED"
+            self.pass_on(Line(line.at, unseen, line.kind, line.object))
+        self.held.clear()
+
     def tell_differences(self, listed: Iterable[tuple[Source, msgspec.Raw]]) -> None:
         """Tell how what is there differs from what the auditor has heard of."""
         at, there = self.clock.now(), {kind: set[str]() for kind in SOURCES}
@@ -217,7 +226,7 @@ class Follower:
         for kind, shelf in self.auditor.world.shelves.items():
             for key, thing in list(shelf.items()):
                 if key not in there[kind]:
-                    names = {"namespace": thing.namespace, "name": thing.name}
+                    names = {"namespace": thing.namespace, "name": thing.name, "uid": thing.metadata.uid}
                     changed.append(Line(at, "VANISHED", kind, msgspec.Raw(msgspec.json.encode({"metadata": names}))))
         for line in changed:
             self.pass_on(line)
@@ -281,6 +290,7 @@ class Follower:
         # The line must outlive the buffer that it was read from.
         line = Line(self.clock.now(), type_, kind, msgspec.Raw(bytes(event.object)))
         heapq.heappush(self.held, (version, self.count, line))
+        self.arrived(line)
         return version
 
     def mark(self, kind: str, *, up: bool) -> None:
@@ -298,7 +308,7 @@ class Follower:
         """Tell what has been held long enough, in order, and look now and then for what is late."""
         silent = False
         while True:
-            await asyncio.sleep(self.hold_micros / MICROS / 5)
+            await asyncio.sleep(LOOK_SECONDS)
             ripe = Instant(self.clock.now() - self.hold_micros)
             if self.whole_since is None or self.whole_since > ripe:
                 silent = True
@@ -320,11 +330,6 @@ class Follower:
         line = Line(self.last_at, line.type, line.kind, line.object)
         with suppress(UnreadableError):
             self.heard(line, self.auditor.observe(event_of(line)))
-
-    async def caught_up(self, version: int) -> None:
-        """Return once everything up to this version has been told."""
-        while self.told < version:
-            await asyncio.sleep(0.05)
 
 
 async def follow_for(follower: Follower, seconds: float | None) -> None:

@@ -351,6 +351,7 @@ def read(seen: api_workload.Workload, around: Surroundings) -> Reading:
     """What a Workload asks for."""
     pod_sets: list[model.PodSet] = []
     specs: list[PodSpec] = []
+    written: list[PodSpec] = []
     beyond = list(unbuilt("Workload", seen))
     trouble = ""
     for index, pod_set in enumerate(seen.spec.pod_sets):
@@ -363,6 +364,7 @@ def read(seen: api_workload.Workload, around: Surroundings) -> Reading:
             trouble = trouble or f"{path}.template.{error}"
             template, spec, requests = PodTemplate(), PodSpec(), ()
         specs.append(spec)
+        written.append(template.spec)
         beyond.extend(f"{path}.template.{text}" for text in unbuilt("PodTemplate", template))
         chosen = selection(spec)
         pod_sets.append(
@@ -385,6 +387,6 @@ def read(seen: api_workload.Workload, around: Surroundings) -> Reading:
         metadata.labels,
         around,
         tuple(pod_sets),
-        trouble or problem(specs, around.limit_ranges) or "",
+        trouble or problem(specs, around.limit_ranges, written) or "",
         tuple(beyond),
     )

@@ -33,9 +33,15 @@ def adjusted(spec: PodSpec, limit_ranges: Iterable[LimitRange], runtime_classes:
     )
 
 
-def problem(specs: Sequence[PodSpec], limit_ranges: Iterable[LimitRange]) -> str | None:
-    """Why a workload with these pod sets, each adjusted, may not be admitted to its namespace; `None` if it may."""
-    exceeding = [error for index, spec in enumerate(specs) for error in over_limits(spec, index)]
+def problem(
+    specs: Sequence[PodSpec], limit_ranges: Iterable[LimitRange], written: Sequence[PodSpec] | None = None
+) -> str | None:
+    """Why a workload with these pod sets, each adjusted, may not be admitted to its namespace; `None` if it may.
+
+    `written` are the pods as they were before: a request is above its own limit only where both were written.
+    """
+    own = specs if written is None else written
+    exceeding = [error for index, spec in enumerate(own) for error in over_limits(spec, index)]
     if exceeding:
         return f"resources validation failed: {aggregate(exceeding)}"
     merged = summary(limit_ranges)

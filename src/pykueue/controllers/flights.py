@@ -8,7 +8,7 @@ before the first is stored; and a write without an answer is read back before an
 import asyncio
 import logging
 from collections.abc import Awaitable
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeGuard, TypeVar
 
 from pykueue.api.codec import DecodeError
 from pykueue.api.workload import Workload
@@ -21,7 +21,7 @@ from pykueue.controllers.events import ref
 from pykueue.controllers.metrics import Metrics
 from pykueue.engine import model
 from pykueue.engine.assume import after
-from pykueue.engine.decisions import Admit, Deactivate, Decision, Evict, Reserve, Unreserve, Wait
+from pykueue.engine.decisions import Admit, Deactivate, Decision, Evict, GatedBy, GatesCleared, Reserve, Unreserve, Wait
 from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Fact, Refused, Written
 from pykueue.kube.port import (
@@ -38,8 +38,8 @@ LOG: Final = logging.getLogger(__name__)
 AT_ONCE: Final = 16
 """Writes at a time; more would only wait in the server.
 
-While so many are on their way, nothing more is decided: quota would be promised to workloads whose turn to be written is
-far off, and whoever matters more and comes meanwhile would have to preempt them.
+While so many are on their way, nothing more is decided: quota would be promised to workloads whose turn to be written
+is far off, and whoever matters more and comes meanwhile would have to preempt them.
 """
 REBASES: Final = 5
 """How often a write is tried anew when others keep changing its Workload."""
@@ -204,11 +204,11 @@ class Flights:
                     raise
                 self.answer(batch, stored=stored)
                 batch = flight.batch() if stored else []
-                if all(isinstance(errand.decision, Wait) for errand in batch):
+                waits = [errand.decision for errand in batch if can_be_kept_back(errand.decision)]
+                if len(waits) == len(batch):
                     # Why it waits can be told later, when more is known.
-                    for errand in batch:
-                        assert isinstance(errand.decision, Wait), "as just found"
-                        ground.keep_back(errand.decision)
+                    for wait in waits:
+                        ground.keep_back(wait)
                     break
         except Exception as error:
             LOG.exception("what was decided could not be written", extra={"object": key})
@@ -355,6 +355,11 @@ class Flights:
                     say = ground.cluster.events.warning if note.warning else ground.cluster.events.normal
                     say(ref(WORKLOADS, about.metadata), note.reason, note.text, note.reporter)
             level = after(level, decision)
+
+
+def can_be_kept_back(decision: Decision) -> TypeGuard[Wait]:
+    """Whether a decision only says why a workload waits; that a gate is closed or open is news by itself."""
+    return isinstance(decision, Wait) and not isinstance(decision.why, GatedBy | GatesCleared)
 
 
 def standing(level: model.Workload) -> tuple[object, ...]:

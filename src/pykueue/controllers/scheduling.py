@@ -12,7 +12,7 @@ from pykueue.api.workload import Workload
 from pykueue.base.units import MICROS, Instant
 from pykueue.bridge import inbound
 from pykueue.controllers.cluster import Cluster
-from pykueue.controllers.flights import Flights
+from pykueue.controllers.flights import Flights, can_be_kept_back
 from pykueue.controllers.journalfile import JournalFile
 from pykueue.controllers.metrics import Metrics
 from pykueue.engine import model
@@ -22,6 +22,7 @@ from pykueue.engine.explain import explain
 from pykueue.engine.facts import Fact, Gone, Kind, Leading, Seen, Stopped, Synced, Written
 from pykueue.engine.journal import Recorder
 from pykueue.engine.wording import message
+from pykueue.jobs.admit import STRICT_BY_CREATION
 from pykueue.kube.informer import Change, Informer
 
 LOG: Final = logging.getLogger(__name__)
@@ -93,8 +94,17 @@ class Pump:
                 return
             if found is not None:
                 self.observe(Seen(found, version_of(change.new)))
+                self.warn_of(found, change.old is None)
 
         informer.listen(hear)
+
+    def warn_of(self, thing: model.Thing, new: bool) -> None:
+        """Say what may surprise whoever set a queue up, when it comes."""
+        waiting = self.cluster.settings.options.pods_ready
+        if not new or waiting is None or waiting.timestamp is not model.Timestamp.CREATION:
+            return
+        if isinstance(thing, model.ClusterQueue) and thing.strategy is model.Strategy.STRICT:
+            LOG.warning("ClusterQueue %s: %s", thing.name, STRICT_BY_CREATION, extra={"object": thing.name})
 
     def hear_workload(self, change: Change[Workload]) -> None:
         """A Workload has changed; while a write of ours is on its way, its end tells us of it."""
@@ -235,7 +245,7 @@ class Pump:
         )
         for listener in self.listeners:
             listener(decision)
-        if isinstance(decision, Wait) and key not in self.flights:
+        if can_be_kept_back(decision) and key not in self.flights:
             self.keep_back(decision)
         else:
             self.flights.add(decision)

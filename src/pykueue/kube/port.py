@@ -124,7 +124,7 @@ class DeniedError(KubeError):
 
 
 class RejectedError(KubeError):
-    """The server, or a webhook, judged the object wrong (400, 403 by a webhook, 413, 422); sending it again is no use."""
+    """The server, or a webhook, judged the object wrong (400, 403 by a webhook, 413, 422); asking again is no use."""
 
 
 class UnansweredError(KubeError):
