@@ -1,4 +1,4 @@
-"""Does the auditor hear of everything, in order, through all that can happen to a watch? On a small API server of ours."""
+"""Does the auditor hear of everything, in order, whatever happens to a watch? On a small API server of ours."""
 
 import asyncio
 import json

@@ -31,7 +31,9 @@ def asked(config: pytest.Config) -> bool:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "manager(config, gates, args, none, alone, webhooks): the manager that a story needs")
+    config.addinivalue_line(
+        "markers", "manager(config, gates, args, none, alone, webhooks): the manager that a story needs"
+    )
     config.addinivalue_line("markers", "ours(why): shows where we part from Kueue, or what Kueue does not have")
     if asked(config) and ADDRESS not in os.environ:
         stop_on_signals()

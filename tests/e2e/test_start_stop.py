@@ -18,8 +18,8 @@ SHORT = {"leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "500ms"}
 
 
 def started(team: Team, **how: object) -> ManagerProcess:
-    """A manager of ours for this story."""
-    manager = team.site.ours(**how)  # type: ignore[arg-type]  # passed on as they are
+    """A manager of ours for this story, with a Lease that is soon over when it is killed."""
+    manager = team.site.ours(**{"lease": SHORT, **how})  # type: ignore[arg-type]  # passed on as they are
     team.given = Granted(str(team.plane.folder), str(manager.log), manager.began, manager.pid)
     return manager
 
@@ -72,7 +72,7 @@ def test_a_job_that_ends_while_nobody_looks_is_finished_at_the_next_start(team: 
         manager.kill()
     running.ends()
     team.client.wait_for("Job", "running", team.namespace, lambda job: job["status"].get("succeeded") == 1)
-    with started(team, lease=SHORT):
+    with started(team):
         running.finishes()
         waiting.runs()
 
@@ -134,11 +134,11 @@ def test_an_upgrade_by_a_second_replica_stops_nothing(team: Team) -> None:
 
 
 def test_a_second_replica_takes_over_when_the_first_is_killed(team: Team) -> None:
-    with started(team, name="old", lease=SHORT) as old:
+    with started(team, name="old") as old:
         queue = team.queue(cpu=2)
         running = queue.job("running")
         running.runs()
-        with started(team, name="new", lease=SHORT) as new:
+        with started(team, name="new") as new:
             first = holder(team)
             killed = time.monotonic()
             old.kill()

@@ -104,15 +104,12 @@ class Site:
     def install(self, manifests: list[Tree], *, webhooks: bool = True) -> None:
         """Apply manifests as a cluster needs them that has no kubelet."""
         chosen = [self.fitted(tree) for tree in manifests if tree["kind"] not in LEFT_OUT]
-        if not webhooks:
-            chosen = [tree for tree in chosen if not tree["kind"].endswith("WebhookConfiguration")]
-        hooks = [tree for tree in chosen if tree["kind"].endswith("WebhookConfiguration")]
-        self.hooks = hooks
-        rest = [tree for tree in chosen if not tree["kind"].endswith("WebhookConfiguration")]
+        self.hooks = [tree for tree in chosen if tree["kind"].endswith("WebhookConfiguration")]
+        rest = [tree for tree in chosen if tree not in self.hooks]
         order = ["Namespace", "CustomResourceDefinition", "ServiceAccount"]
         rest.sort(key=lambda tree: order.index(tree["kind"]) if tree["kind"] in order else len(order))
-        self.plane.apply_all([*rest, *hooks])
-        for tree in chosen:
+        self.plane.apply_all([*rest, *(self.hooks if webhooks else [])])
+        for tree in rest:
             if tree["kind"] == "CustomResourceDefinition":
                 self.plane.client.wait_for(
                     "CustomResourceDefinition",

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from pykueue.api.kueue import ClusterQueue
 from pykueue.api.pods import Container, PodTemplate, TemplateError, decode_template
-from pykueue.api.workload import PodSet, Workload
+from pykueue.api.workload import PodSet, TopologyRequest, Workload
 from pykueue.audit.tree import Slot, amount
 from pykueue.base.units import amount_of
 
@@ -60,9 +60,21 @@ def each_pod(pod_set: PodSet) -> dict[str, int] | None:
         or spec.node_selector
         or spec.affinity
         or any(container.restart_policy for container in spec.init_containers)
-        or pod_set.topology_request
+        or placed(pod_set.topology_request)
     )
     return None if odd else per_pod(template)
+
+
+def placed(request: TopologyRequest | None) -> bool:
+    """Whether it matters where the pods run; that they have an index, which Jobs of Kueue always say, does not."""
+    return request is not None and bool(
+        request.required
+        or request.preferred
+        or request.unconstrained
+        or request.pod_set_group_name
+        or request.pod_set_slice_required_topology
+        or request.podset_slice_required_topology_constraints
+    )
 
 
 def per_pod(template: PodTemplate) -> dict[str, int]:

@@ -4,7 +4,6 @@ The rules are Kueue's, in its order; `admit` puts them to work. Where a Job was 
 was created while no webhook answered, it can still be changed: only new mistakes are refused.
 """
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -24,7 +23,7 @@ from pykueue.api.rules_workload_spec import (
 from pykueue.api.trees import Tree, mapping, mappings, member, text, whole
 from pykueue.jobs.admit_topology import Mistake, size_errors, template_errors
 from pykueue.jobs.admit_world import AdmitWorld
-from pykueue.jobs.batch import follows, pods_at_once
+from pykueue.jobs.batch import WHOLE_NUMBER, follows, pods_at_once, whole_number
 
 AT_QUEUE: Final = f"metadata.labels[{Label.QUEUE}]"
 AT_CLASS: Final = f"metadata.labels[{Label.PRIORITY_CLASS}]"
@@ -48,9 +47,6 @@ CLASS_ADDED: Final = "WorkloadPriorityClass cannot be added to a non-suspended w
 CLASS_REMOVED: Final = "WorkloadPriorityClass cannot be removed from a workload"
 PARALLELISM_FIXED: Final = "cannot change when partial admission is enabled and the job is not suspended"
 EQUAL_FIXED: Final = f"{IMMUTABLE} while the job is not suspended"
-
-WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
-INT64_DIGITS: Final = 19
 
 
 def label(tree: object, key: str) -> str:
@@ -194,7 +190,7 @@ def limit_errors(tree: Tree) -> Iterator[FieldError]:
     asked = member(tree, "metadata", "labels", Label.MAX_EXEC_TIME_SECONDS)
     if not isinstance(asked, str):
         return
-    seconds = whole_number(asked)
+    seconds = number_or_complaint(asked)
     if isinstance(seconds, str):
         yield invalid(AT_LIMIT, asked, seconds)
     elif seconds <= 0:
@@ -209,7 +205,7 @@ def minimum_errors(tree: Tree, world: AdmitWorld) -> Iterator[FieldError]:
     asked = member(tree, "metadata", "annotations", Annotation.JOB_MIN_PARALLELISM)
     if not isinstance(asked, str):
         return
-    least, most = whole_number(asked), most_pods(tree) - 1
+    least, most = number_or_complaint(asked), most_pods(tree) - 1
     if isinstance(least, str):
         yield invalid(AT_MINIMUM, asked, least)
     elif not 0 < least <= most:
@@ -299,13 +295,12 @@ def in_step(tree: Tree) -> bool:
     return follows({key: annotation(tree, key)})
 
 
-def whole_number(written: str) -> int | str:
+def number_or_complaint(written: str) -> int | str:
     """The whole number that Go reads in this text, or what it says of the text instead."""
     if not WHOLE_NUMBER.fullmatch(written):
         return f"strconv.Atoi: parsing {quoted(written)}: invalid syntax"
-    if len(written.lstrip("+-").lstrip("0")) > INT64_DIGITS or not -(2**63) <= int(written) < 2**63:
-        return f"strconv.Atoi: parsing {quoted(written)}: value out of range"
-    return int(written)
+    found = whole_number(written)
+    return f"strconv.Atoi: parsing {quoted(written)}: value out of range" if found is None else found
 
 
 def quoted(written: str) -> str:
