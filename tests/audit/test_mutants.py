@@ -161,7 +161,7 @@ def not_counted(history: list[Line]) -> str:
     """An eviction is not counted."""
     name = evicted_workload(history)
     for line in of(history, "Workload", name):
-        line["object"]["status"].pop("schedulingStats", None)
+        line["object"].get("status", {}).pop("schedulingStats", None)
     return f"eviction Workload {namespace(history, name)}/{name}"
 
 

@@ -392,3 +392,19 @@ def test_many_queues_that_change_all_the_time_are_written_less_often() -> None:
             assert manager.store.objects[str(WORKLOADS)]
 
     asyncio.run(story())
+
+
+def test_where_the_role_has_no_patch_finalizers_are_replaced() -> None:
+    async def story() -> None:
+        manager = Running()
+        manager.queues("main")
+        async with running(manager):
+            await manager.clock.advance(2)
+            manager.store.written("ClusterQueue")
+            manager.store.failures = [DeniedError("patch clusterqueues main", 403, "Forbidden", "cannot patch")]
+            manager.store.put(CLUSTER_QUEUES, "main", metadata={"finalizers": ["their.own/one"]})
+            await manager.clock.advance(2)
+            assert manager.store.at(CLUSTER_QUEUES, "main")["metadata"]["finalizers"] == ["their.own/one", *OURS]
+            assert "update" in [write.verb for write in manager.store.written("ClusterQueue")]
+
+    asyncio.run(story())

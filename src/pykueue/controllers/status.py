@@ -7,7 +7,7 @@ costs a bounded number of writes. Only what differs is written; what nobody chan
 import asyncio
 import logging
 from collections.abc import Iterable, Iterator
-from typing import Final, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -45,6 +45,7 @@ Key: TypeAlias = tuple[Resource, str]
 """An object, by its kind and its key in the informer of that kind."""
 T = TypeVar("T", bound=KubeObject)
 
+TREE: Final = msgspec.json.Decoder(dict[str, Any])
 MANAGER: Final = "kueue"
 """Who owns these fields: the name under which Kueue's own manager writes them."""
 PROMPT_MICROS: Final = 20_000
@@ -320,8 +321,7 @@ class Statuses:
         try:
             version = task.seen.metadata.resource_version
             if task.finalizers is not None:
-                metadata: Tree = {"resourceVersion": version, "finalizers": list(task.finalizers) or None}
-                version = await self.send(task, metadata, None)
+                version = await self.finalize(task, task.finalizers)
             if task.status and (task.finalizers is None or task.seen.metadata.deletion_timestamp is None):
                 # A list is replaced as a whole, so nobody may have written to it since we saw it.
                 await self.send(task, {"resourceVersion": version} if "conditions" in task.status else {}, task.status)
@@ -339,6 +339,22 @@ class Statuses:
         else:
             self.complaints.pop(task.key, None)
 
+    async def finalize(self, task: Task, finalizers: tuple[str, ...]) -> str | None:
+        """The version of the object once these are its finalizers."""
+        resource, _ = task.key
+        seen = task.seen
+        try:
+            wanted: Tree = {"resourceVersion": seen.metadata.resource_version, "finalizers": list(finalizers) or None}
+            return await self.send(task, wanted, None)
+        except DeniedError:
+            # The roles that Kueue brings let its manager update these objects, not patch them.
+            tree = TREE.decode(await self.cluster.kube.get(resource, seen.name))
+            metadata = tree["metadata"]
+            if metadata["resourceVersion"] != seen.metadata.resource_version:
+                raise
+            metadata["finalizers"] = list(finalizers)
+            return self.learn(task, await self.cluster.kube.replace(resource, seen.name, msgspec.json.encode(tree)))
+
     async def send(self, task: Task, metadata: Tree, status: Tree | None) -> str | None:
         """The version of the object after a patch of its metadata, or else of its status."""
         resource, _ = task.key
@@ -355,9 +371,13 @@ class Statuses:
             subresource="" if status is None else "status",
             manager=MANAGER,
         )
+        return self.learn(task, raw)
+
+    def learn(self, task: Task, raw: bytes) -> str | None:
+        """The version of the object that was written, of which we need not hear again."""
         self.own = task.key
         try:
-            return self.informers[resource].learn(raw).metadata.resource_version
+            return self.informers[task.key[0]].learn(raw).metadata.resource_version
         finally:
             self.own = None
 
