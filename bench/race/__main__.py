@@ -50,7 +50,10 @@ def options(arguments: list[str]) -> Namespace:
     parser.add_argument(
         "--profile", action="store_true", help="look at what ours does every few milliseconds; its figures are not kept"
     )
-    return parser.parse_args(arguments)
+    asked = parser.parse_args(arguments)
+    if asked.keep and asked.profile:
+        parser.error("--keep: figures of a run that was looked at are not kept; leave out --profile")
+    return asked
 
 
 def plan(shape: Shape, only: list[str] | None, rounds: int | None) -> list[str]:
@@ -86,13 +89,19 @@ def race(shape: Shape, order: list[str], date: str, profile: bool) -> list[Resul
     return [middle(each) for each in results.values()]
 
 
-def judge(results: list[Result], shape: Shape) -> bool:
-    """Print one line per floor, for ours and for ours under Kueue's CRDs; whether ours keeps all that count."""
+def judge(results: list[Result], fresh: frozenset[str], shape: Shape) -> bool:
+    """Print one line per floor, for ours and for ours under Kueue's CRDs; whether ours keeps all of them."""
     by_name = {each.contender: each for each in results}
     rivals = [by_name[name] for name in RIVALS if name in by_name]
+    if OURS not in by_name or not rivals:
+        print("\nno floor was judged: that takes ours and one of Kueue's")
+        return True
+    stale = [each.contender for each in rivals if each.contender not in fresh]
+    if stale:
+        print(f"\nnot of this run, and perhaps of a busier or quieter hour: {', '.join(stale)}")
     kept = True
     for name in (OURS, OURS_ON_THEIRS):
-        if name not in by_name or not rivals:
+        if name not in by_name:
             continue
         print(f"\n{TITLES[name]}, {shape.name}: figure by figure against the better of {len(rivals)}")
         for ratio in ratios(by_name[name], rivals):
@@ -120,7 +129,7 @@ def main(arguments: list[str]) -> int:
     results += [old for name in TITLES if name not in fresh and (old := load(shape.name, name))]
     results.sort(key=lambda each: list(TITLES).index(each.contender))
     print(f"\n{figures(results, fresh)}\n{where_it_goes(results)}")
-    kept = judge(results, shape)
+    kept = judge(results, fresh, shape)
     if asked.keep:
         write(shape, results, fresh, date)
     return 0 if kept or shape is not BASELINE else 1

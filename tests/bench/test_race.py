@@ -7,7 +7,7 @@ import msgspec
 import pytest
 import yaml
 
-from bench.race.__main__ import plan
+from bench.race.__main__ import judge, plan
 from bench.race.contenders import (
     KUEUE,
     LIMITS,
@@ -286,3 +286,23 @@ def test_a_page_without_a_place_is_an_error() -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_page_has_a_place_for_each_load(shape: str) -> None:
     assert replaced(FILE.read_text(), shape, "new")
+
+
+def test_one_missed_floor_is_a_defeat_and_old_rivals_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    slow = result(KUEUE, wall=100.0, apiserver=100.0, manager=100.0, memory=2**30)
+    assert judge([slow, result()], frozenset({KUEUE, OURS}), QUICK)
+    assert not judge([slow, result(memory=2**30)], frozenset({OURS}), QUICK)
+    said = capsys.readouterr().out
+    assert said.count("MISSED") == 1
+    assert said.count("not of this run, and perhaps of a busier or quieter hour: kueue\n") == 1
+
+
+def test_ours_under_foreign_crds_is_shown_and_not_judged(capsys: pytest.CaptureFixture[str]) -> None:
+    slow = result(KUEUE, wall=100.0, apiserver=100.0, manager=100.0, memory=2**30)
+    assert judge([slow, result(), result(OURS_ON_THEIRS, wall=200.0)], frozenset({KUEUE, OURS, OURS_ON_THEIRS}), QUICK)
+    assert "MISSED" in capsys.readouterr().out
+
+
+def test_nothing_is_judged_without_a_rival(capsys: pytest.CaptureFixture[str]) -> None:
+    assert judge([result()], frozenset({OURS}), QUICK)
+    assert "no floor was judged" in capsys.readouterr().out

@@ -8,10 +8,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
+from pykueue.kube.port import Patch
 from tests.crash.crew import Crew
 from tests.crash.load import QUEUES, Load, spec_of
 from tests.plane.client import ApiError, Client
 from tests.plane.plane import Plane
+from tests.plane.process import free_ports
 
 Figures = dict[str, float]
 
@@ -91,12 +93,27 @@ def compact(scene: Scene) -> Figures:
 def webhooks_down(scene: Scene) -> Figures:
     """The API server cannot reach the manager's webhooks."""
     refused = scene.load.refused
-    for member in scene.crew.members:
-        member.process.unregister()
+    # To hide the manager would not do: the API server keeps its connections.
+    (nobody,) = free_ports(1)
+    ports = point_webhooks(scene.plane.client, nobody)
     time.sleep(8)
-    for member in scene.crew.members:
-        member.process.registered.touch()
-    return {"refused": scene.load.refused - refused}
+    refused = scene.load.refused - refused
+    point_webhooks(scene.plane.client, ports)
+    return {"refused": refused}
+
+
+def point_webhooks(client: Client, port: int) -> int:
+    """Have the API server call all webhooks on this port; returns the port on which it called them before."""
+    before = port
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+        for tree in client.objects(kind):
+            before = tree["webhooks"][0]["clientConfig"]["service"]["port"]
+            patch = [
+                {"op": "replace", "path": f"/webhooks/{index}/clientConfig/service/port", "value": port}
+                for index in range(len(tree["webhooks"]))
+            ]
+            client.patch(kind, tree["metadata"]["name"], patch, how=Patch.JSON)
+    return int(before)
 
 
 def conflicts(scene: Scene) -> Figures:

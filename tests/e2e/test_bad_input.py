@@ -2,6 +2,8 @@
 
 import random
 import string
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +28,19 @@ def workload(team: Team, name: str, template: object, **more: Any) -> Tree | Non
         "metadata": {"name": name, "namespace": team.namespace, **more.pop("metadata", {})},
         "spec": {"queueName": "main", "podSets": [{"name": "main", "count": 1, "template": template}], **more},
     }
-    try:
+    with refused():
         return team.create(tree)
+    return None
+
+
+@contextmanager
+def refused() -> Iterator[None]:
+    """Whatever the API server or a webhook judges wrong is no concern of the story; another failure is."""
+    try:
+        yield
     except ApiError as error:
-        assert error.code in (400, 403, 413, 422), error
-        return None
+        if error.code not in (400, 403, 413, 422):
+            raise
 
 
 def containers(**resources: object) -> Tree:
@@ -110,11 +120,9 @@ def test_quantities_that_overflow(team: Team) -> None:
         workload(team, f"huge-{number}", containers(requests={"cpu": amount}))
         with_many = {"name": "main", "count": 2_000_000_000, "template": containers(requests={"cpu": amount})}
         workload(team, f"many-{number}", {}, podSets=[with_many])
-        try:
+        with refused():
             flavors = {team.own("default"): {"cpu": {"nominalQuota": amount, "borrowingLimit": amount}}}
             team.cluster_queue(f"huge-{number}", flavors, cohortName=team.own("huge"))
-        except ApiError as error:
-            assert error.code in (400, 403, 422), error
     is_well(team, queue)
 
 
@@ -253,20 +261,19 @@ def test_a_job_with_nonsense_in_every_label_and_annotation_of_ours(team: Team) -
     )
     for number, name in enumerate(names):
         for value in ("nonsense", "-1", "", "99999999999999999999"):
-            try:
+            with refused():
                 team.job(
                     f"job-{number}-{len(value)}",
                     "main",
                     labels={f"kueue.x-k8s.io/{name}": value},
                     annotations={f"kueue.x-k8s.io/{name}": value},
                 )
-            except ApiError as error:
-                assert error.code in (400, 403, 422), error
     team.client.request("DELETE", f"/apis/batch/v1/namespaces/{team.namespace}/jobs?propagationPolicy=Background")
     is_well(team, queue)
 
 
 ROLE = "kueue-manager-role"
+SHORT = {"leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "500ms"}
 
 
 def without(role: Tree, resource: str) -> Tree:
@@ -283,10 +290,10 @@ def without(role: Tree, resource: str) -> Tree:
 @pytest.mark.parametrize(
     ("resource", "verb"),
     [
-        pytest.param("limitranges", "list", id="limit ranges"),
-        pytest.param("runtimeclasses", "list", id="runtime classes"),
+        pytest.param("limitranges", "watch", id="limit ranges"),
+        pytest.param("runtimeclasses", "watch", id="runtime classes"),
         pytest.param("events", "create", id="events"),
-        pytest.param("admissionchecks", "list", id="admission checks"),
+        pytest.param("admissionchecks", "watch", id="admission checks"),
     ],
 )
 def test_a_kind_that_it_may_not_touch_is_reported_and_the_rest_goes_on(team: Team, resource: str, verb: str) -> None:
@@ -296,10 +303,8 @@ def test_a_kind_that_it_may_not_touch_is_reported_and_the_rest_goes_on(team: Tea
         {**without(role, resource), "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}
     )
     try:
-        with team.site.ours(ready=False) as manager:
+        with team.site.ours(lease=SHORT) as manager:
             team.given = Granted(str(team.plane.folder), str(manager.log), manager.began, manager.pid)
-            # Without its webhooks and with the rest of its rights it still starts what may start.
-            team.eventually(lambda: manager.probe("/healthz") == 200, "it is alive")
             job = team.queue(cpu=1).job("one")
             job.runs(timeout=30)
             team.eventually(
@@ -312,9 +317,7 @@ def test_a_kind_that_it_may_not_touch_is_reported_and_the_rest_goes_on(team: Tea
             assert manager.cpu_seconds() - before <= 1
             manager.stop()
     finally:
-        again = team.get("ClusterRole", ROLE)
         team.client.patch("ClusterRole", ROLE, {"rules": role["rules"]})
-        assert again["metadata"]["name"] == ROLE
 
 
 @pytest.mark.manager(alone=True)

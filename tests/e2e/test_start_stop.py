@@ -179,13 +179,3 @@ def test_a_field_that_nobody_knows_is_refused_with_its_path(team: Team) -> None:
         team.eventually(lambda: not manager.alive(), "it ends")
         assert manager.popen.returncode == 2
         assert "waitForPodsReady.timeuot" in manager.logged()
-
-
-def test_a_strict_queue_with_creation_timestamps_is_warned_about(team: Team) -> None:
-    config = {"waitForPodsReady": {"timeout": "300s", "requeuingStrategy": {"timestamp": "Creation"}}}
-    with started(team, config=config) as manager:
-        queue = team.queue("strict", cpu=1, queueingStrategy="StrictFIFO")
-        team.eventually(
-            lambda: any("StrictFIFO" in line and queue.cluster_queue in line for line in manager.logged().splitlines()),
-            "a warning that names the queue",
-        )

@@ -132,6 +132,11 @@ class Flights:
     def __contains__(self, key: object) -> bool:
         return key in self.flights
 
+    @property
+    def are_many(self) -> bool:
+        """Whether the server has its hands full with us."""
+        return self.sending >= AT_ONCE // 2
+
     def add(self, decision: Decision) -> None:
         """Have a decision written."""
         flight = self.flights.get(decision.workload) or self.begin(decision.workload)

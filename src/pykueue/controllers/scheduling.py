@@ -31,6 +31,8 @@ SAY_AFTER: Final = MICROS
 """How long the reason why a workload waits is kept back: by then it may be over, or another."""
 SAY_AGAIN_AFTER: Final = 5 * MICROS
 """The same for a reason that is told already and only differs in its numbers."""
+PATIENCE: Final = 10 * MICROS
+"""How much longer it may wait while the server is busy with what matters more."""
 Known = TypeVar("Known", bound=KubeObject)
 
 
@@ -271,18 +273,20 @@ class Pump:
         now = self.cluster.clock.now()
         if self.say_at is None or self.say_at > now:
             return self.say_at
+        patience = PATIENCE if self.flights.are_many else 0
         soonest: Instant | None = None
         for key, (_, due) in list(self.unsaid.items()):
             shunned = self.flights.shunned.get(key)
-            at = due if shunned is None else max(due, shunned.until)
+            at = Instant(due + patience) if shunned is None else max(Instant(due + patience), shunned.until)
             if key not in self.engine.world.items:
                 del self.unsaid[key]
             elif at > now:
                 soonest = at if soonest is None else min(soonest, at)
             elif key not in self.flights:
                 self.flights.begin(key)
-        self.say_at = soonest
-        return soonest
+        # Whoever had to be patient is looked at again before long: the server may have nothing better to do by then.
+        self.say_at = soonest if soonest is None or not patience else min(soonest, Instant(now + SAY_AFTER))
+        return self.say_at
 
 
 class Explained:
