@@ -36,10 +36,11 @@ from pykueue.kube.port import (
 LOG: Final = logging.getLogger(__name__)
 
 AT_ONCE: Final = 16
-"""Writes at a time; more would only wait in the server.
-
-While so many are on their way, nothing more is decided: quota would be promised to workloads whose turn to be written
-is far off, and whoever matters more and comes meanwhile would have to preempt them.
+"""Writes at a time; more would only wait in the server."""
+ENOUGH: Final = 8
+"""While more writes than this are on their way, nothing is decided: quota would be promised to workloads whose turn to
+be written is far off, and whoever matters more and comes meanwhile would have to preempt them. It also means that a
+busy cluster decides on much at a time.
 """
 REBASES: Final = 5
 """How often a write is tried anew when others keep changing its Workload."""
@@ -121,7 +122,7 @@ class Flights:
         self.sending = 0
         """Writes on their way, or waiting for a slot."""
         self.room = asyncio.Event()
-        """Whether there are fewer of them than may be on their way at a time."""
+        """Whether there are few enough of them to decide on more."""
         self.room.set()
         self.flights: dict[str, Flight] = {}
         self.tasks: dict[str, asyncio.Task[None]] = {}
@@ -135,7 +136,7 @@ class Flights:
     @property
     def are_many(self) -> bool:
         """Whether the server has its hands full with us."""
-        return self.sending >= AT_ONCE // 2
+        return self.sending >= ENOUGH // 2
 
     def add(self, decision: Decision) -> None:
         """Have a decision written."""
@@ -300,14 +301,14 @@ class Flights:
     async def slotted(self, call: Awaitable[Answer]) -> Answer:
         """What a call answers once there is a slot for it."""
         self.sending += 1
-        if self.sending >= AT_ONCE:
+        if self.sending > ENOUGH:
             self.room.clear()
         try:
             async with self.slots:
                 return await call
         finally:
             self.sending -= 1
-            if self.sending < AT_ONCE:
+            if self.sending <= ENOUGH:
                 self.room.set()
 
     async def read_back(self, key: str) -> Workload:
