@@ -1,4 +1,5 @@
-# `make` alone lists the targets. It needs python3 and a package index; what it fetches goes into .venv.
+# `make` alone lists the targets. It needs python3 and a package index; what it fetches goes into .venv. The targets that
+# run on a control plane need go and kubectl too.
 
 PYTHON ?= python3
 BIN := .venv/bin

@@ -38,6 +38,8 @@ LOG: Final = logging.getLogger(__name__)
 
 CONTROLLERS: Final = ("scheduling", "jobs", "workloads", "status", "webhooks")
 """The parts that can be turned off."""
+LEAD: Final = "lead"
+TAKE_OVER: Final = "take over"
 LANDING_SECONDS: Final = 1.0
 """How long writes on their way are waited for at the end."""
 GC_THRESHOLDS: Final = (50_000, 20, 20)
@@ -122,7 +124,7 @@ class Manager:
             self.reading,
             webhooks=Webhooks(admission.world),
             context=context,
-            snapshot=self.metrics.snapshot,
+            page=self.metrics.page,
             missing=self.missing,
         )
 
@@ -175,12 +177,14 @@ class Manager:
             self.begin("events", self.cluster.events.run)
             self.begin("decide", self.pump.run)
             self.begin("settle", self.settle)
-            self.begin("lead", lambda: self.leadership.run(self.started, self.stopped))
+            self.begin(LEAD, lambda: self.leadership.run(self.started, self.stopped))
             while "stop" in self.tasks:
                 done, _ = await asyncio.wait(self.tasks.values(), return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
                     task.result()
                     del self.tasks[task.get_name()]
+                    if task.get_name() == LEAD and "stop" in self.tasks:
+                        raise LostError("the election is over; the log says why")
         finally:
             self.stopping = True
             await self.land()
@@ -202,7 +206,8 @@ class Manager:
 
     def started(self) -> None:
         """From now on this process leads."""
-        self.pump.lead("scheduling" in self.plan.controllers)
+        if "scheduling" in self.plan.controllers:
+            self.begin(TAKE_OVER, self.pump.take_over)
         for name, duty in self.duties.items():
             self.begin(name, lambda duty=duty: self.when_synced(duty))  # type: ignore[misc]  # bound for each
 
@@ -213,24 +218,27 @@ class Manager:
 
     def stopped(self, reason: str) -> None:
         """From now on this process may write no more."""
-        self.pump.lead(False)
-        for name in self.duties:
+        for name in (TAKE_OVER, *self.duties):
             if name in self.tasks:
                 self.tasks[name].cancel()
+        self.pump.lead(False)
         if not self.stopping:
             raise LostError(reason)
 
     async def land(self) -> None:
         """Stop deciding, let the writes on their way arrive, let go of the lease, close everything."""
-        await self.end("decide", *self.duties)
-        flights = self.pump.flights.tasks.values()
+        await self.end("decide", TAKE_OVER, *self.duties)
+        flights = tuple(self.pump.flights.tasks.values())
         if flights:
-            await asyncio.wait(tuple(flights), timeout=LANDING_SECONDS)
+            await asyncio.wait(flights, timeout=LANDING_SECONDS)
         await self.end("events")
+        # Whoever leads next must not meet a write of ours.
+        self.pump.flights.abandon()
+        await self.writing.close()
         await self.leadership.release()
         await self.end(*self.tasks)
         await self.endpoints.stop()
-        await asyncio.gather(self.reading.close(), self.writing.close())
+        await self.reading.close()
         if self.journal is not None:
             self.journal.close()
 

@@ -468,6 +468,13 @@ SPEC_CASES: list[Case] = [
         good_before=held(),
         bad_before=held(),
     ),
+    Case(
+        "WL-30",
+        "three pod sets of two names",
+        workload(pod_set("a"), pod_set("b")),
+        workload(pod_set("a"), pod_set("b"), pod_set("a")),
+        ('spec.podSets[2]: Duplicate value: {"name":"a"}',),
+    ),
 ]
 
 RESERVED = {"conditions": [true("QuotaReserved")]}

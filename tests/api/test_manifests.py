@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pykueue.api.config import Configuration, InternalCertManagement, LeaderElection, Metrics, Webhook
+from pykueue.api.config import Configuration, Health, InternalCertManagement, LeaderElection, Metrics, Webhook
 from pykueue.api.manifests import PARTS, manifests, rendered
 from pykueue.api.manifests_deployment import shipped
 from pykueue.api.manifests_install import Install
@@ -71,6 +71,14 @@ def test_no_metrics_no_service_for_them() -> None:
     assert "Service kueue-controller-manager-metrics-service" not in found
     container = found["Deployment kueue-controller-manager"]["spec"]["template"]["spec"]["containers"][0]
     assert [port["name"] for port in container["ports"]] == ["webhook-server"]
+
+
+def test_no_health_server_no_probes() -> None:
+    found = objects(Install(configuration=Configuration(health=Health(health_probe_bind_address="0"))))
+    (container,) = found["Deployment kueue-controller-manager"]["spec"]["template"]["spec"]["containers"]
+    assert not [key for key in container if key.endswith("Probe")]
+    (usual,) = objects()["Deployment kueue-controller-manager"]["spec"]["template"]["spec"]["containers"]
+    assert [key for key in usual if key.endswith("Probe")] == ["livenessProbe", "readinessProbe"]
 
 
 def test_certificates_of_others_are_mounted() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pykueue.api.rule import Context, Rule
 from pykueue.api.rules import RULES, check, default, reject, rules_of, warnings
 from pykueue.api.trees import Tree
-from tests.api.rule_cases import FLAVOR_CASES, QUEUE_CASES, Case, cluster_queue, group, workload
+from tests.api.rule_cases import FLAVOR_CASES, QUEUE_CASES, Case, cluster_queue, group, pod_set, workload
 from tests.api.rule_cases_workload import WORKLOAD_CASES
 
 CASES = [*QUEUE_CASES, *FLAVOR_CASES, *WORKLOAD_CASES]
@@ -190,6 +190,13 @@ def test_a_good_object_is_not_rejected() -> None:
 
 
 GATED_BY = "kueue.x-k8s.io/admission-gated-by"
+
+
+@pytest.mark.parametrize(("version", "code"), [("v1beta2", 403), ("v1beta1", 422)])
+def test_a_workload_is_judged_by_the_webhook_unless_it_is_written_in_the_older_version(version: str, code: int) -> None:
+    rejection = reject("Workload", workload(pod_set(count=2, minCount=3)), version=version)
+    assert rejection is not None
+    assert (rejection.code, rejection.errors[0].path) == (code, "spec.podSets[0]")
 
 
 def test_the_types_answer_with_the_schema() -> None:

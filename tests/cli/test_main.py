@@ -15,19 +15,23 @@ def help_of(*command: str) -> str:
     return found.output
 
 
-@pytest.mark.parametrize("command", [(), ("simulate",), ("config",), ("config", "check")], ids=" ".join)
+@pytest.mark.parametrize("command", [*((name,) for name in COMMANDS), (), ("config", "check")], ids=" ".join)
 def test_every_help_has_an_example(command: tuple[str, ...]) -> None:
     assert "Example:\n" in help_of(*command)
     assert f"pykueue {' '.join(command)}".strip() in help_of(*command)
 
 
-@pytest.mark.parametrize("command", [(), ("simulate",), ("config", "check")], ids=" ".join)
+@pytest.mark.parametrize(
+    "command", [*((name,) for name in COMMANDS if name != "config"), (), ("config", "check")], ids=" ".join
+)
 def test_exit_codes_are_documented(command: tuple[str, ...]) -> None:
     assert "Exit codes: 0" in help_of(*command)
 
 
 def test_all_commands_are_listed() -> None:
-    assert all(f"  {name} " in help_of() for name in COMMANDS)
+    shown = help_of()
+    assert all(f"  {name} " in shown for name in COMMANDS)
+    assert "..." not in shown.partition("Commands:")[2], "a first line is too long to be listed"
 
 
 def test_the_version_is_said() -> None:

@@ -82,7 +82,7 @@ def test_your_configuration_is_shipped_as_you_wrote_it(tmp_path: Path) -> None:
         pytest.param(f"{HEAD}multiKueue: {{}}\n", (), "is not built yet", id="not built"),
         pytest.param(f"{HEAD}namespace: a\n", (), "write 'kueue-system' in both", id="another namespace"),
         pytest.param(HEAD, ("--namespace", "b"), "write 'b' in both", id="no namespace where one is needed"),
-        pytest.param("\udcff", (), "it is not UTF-8", id="binary"),
+        pytest.param("\udcff", (), "is not UTF-8; save it as that", id="binary"),
     ],
 )
 def test_a_bad_configuration_is_refused(text: str, arguments: tuple[str, ...], says: str, tmp_path: Path) -> None:

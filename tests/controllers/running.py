@@ -36,7 +36,7 @@ class Running:
 
     def lead(self) -> None:
         """From now on this manager leads."""
-        self.pump.lead(True)
+        self.taking_over = asyncio.ensure_future(self.pump.take_over())
         for duty in (self.statuses.run(), self.workloads.run()):
             self.tasks.append(asyncio.ensure_future(duty))
 
@@ -80,7 +80,7 @@ class Running:
 
     async def sample(self, line: str) -> float | None:
         """The value of a series, written as in the text that Prometheus reads."""
-        page = (await self.metrics.page()).decode()
+        page = self.metrics.page().decode()
         return next((float(one.rsplit(" ", 1)[1]) for one in page.splitlines() if one.startswith(line + " ")), None)
 
 

@@ -50,8 +50,8 @@ class Page(dict[str, float]):
         return super().__contains__(in_order(str(name)))
 
 
-async def page(manager: Running) -> Page:
-    lines = (await manager.metrics.page()).decode().splitlines()
+def page(manager: Running) -> Page:
+    lines = manager.metrics.page().decode().splitlines()
     found = (one.rpartition(" ") for one in lines if not one.startswith("#"))
     return Page({in_order(name): float(value) for name, _, value in found})
 
@@ -65,7 +65,7 @@ def test_the_life_of_a_workload_is_counted() -> None:
             await manager.clock.advance(3)
             manager.workload("second", "main")
             await manager.clock.advance(10)
-            found = await page(manager)
+            found = page(manager)
             assert found[f"kueue_quota_reserved_workloads_total{{{LABELS}}}"] == 1
             assert found[f"kueue_admitted_workloads_total{{{LABELS}}}"] == 1
             assert (
@@ -81,7 +81,7 @@ def test_the_life_of_a_workload_is_counted() -> None:
             await manager.clock.advance(20)
             manager.change_condition("first", "Finished", "True", "Succeeded")
             await manager.clock.advance(5)
-            found = await page(manager)
+            found = page(manager)
             assert found[f"kueue_finished_workloads_total{{{LABELS}}}"] == 1
             assert found[f"kueue_finished_workloads{{{MAIN}}}"] == 1
             assert found[f"kueue_admitted_workloads_total{{{LABELS}}}"] == 2
@@ -121,7 +121,7 @@ def test_an_eviction_is_counted_with_its_reason_and_how_long_it_took() -> None:
             await manager.clock.advance(4)
             manager.pump.stopped(f"{TEAM}/w")
             await manager.clock.advance(1)
-            found = await page(manager)
+            found = page(manager)
             why = 'cluster_queue="main",reason="Deactivated",underlying_cause=""'
             assert found[f'kueue_evicted_workloads_total{{{why},priority_class="high",replica_role="leader"}}'] == 1
             assert (
@@ -156,13 +156,13 @@ def test_waiting_for_checks_is_measured_from_the_reservation() -> None:
         async with running(manager):
             await manager.clock.advance(30)
             unsatisfied = 'cluster_queue="main",reason="UnsatisfiedAdmissionChecks",underlying_cause=""'
-            found = await page(manager)
+            found = page(manager)
             assert found[f'kueue_unadmitted_workloads{{{unsatisfied},replica_role="leader"}}'] == 1
             assert f"kueue_admitted_workloads_total{{{LABELS}}}" not in found
             ready = {"name": "budget", "state": "Ready", "message": "", "lastTransitionTime": "2027-01-15T08:00:30Z"}
             manager.store.put(WORKLOADS, "w", TEAM, status={"admissionChecks": [ready]})
             await manager.clock.advance(1)
-            found = await page(manager)
+            found = page(manager)
             assert found[f"kueue_admission_checks_wait_time_seconds_sum{{{LABELS}}}"] == pytest.approx(30, abs=1)
             assert f'kueue_unadmitted_workloads{{{unsatisfied},replica_role="leader"}}' not in found
 
@@ -178,7 +178,7 @@ def test_series_go_with_their_queue_and_their_cohort() -> None:
         manager.workload("o", "other")
         async with running(manager):
             await manager.clock.advance(2)
-            before = await page(manager)
+            before = page(manager)
             assert any('cluster_queue="main"' in name for name in before)
             assert any('cohort="all"' in name for name in before)
             for name in ("w", "o"):
@@ -186,13 +186,13 @@ def test_series_go_with_their_queue_and_their_cohort() -> None:
             manager.store.remove(CLUSTER_QUEUES, "main")
             manager.store.remove(LOCAL_QUEUES, "main", TEAM)
             await manager.clock.advance(3)
-            after = await page(manager)
+            after = page(manager)
             assert not any('"main"' in name for name in after)
             assert any('cluster_queue="other"' in name for name in after)
             manager.store.remove(COHORTS, "all")
             manager.store.put(CLUSTER_QUEUES, "other", spec={"cohortName": None})
             await manager.clock.advance(3)
-            assert not any('"all"' in name for name in await page(manager))
+            assert not any('"all"' in name for name in page(manager))
 
     asyncio.run(story())
 
@@ -205,7 +205,7 @@ def test_what_queues_own_and_use_is_shown_when_asked_for() -> None:
         manager.workload("waits", "main")
         async with running(manager):
             await manager.clock.advance(2)
-            found = await page(manager)
+            found = page(manager)
             place = 'cohort="all",cluster_queue="main",flavor="default",resource="cpu",replica_role="standalone"'
             assert found[f"kueue_cluster_queue_nominal_quota{{{place}}}"] == 1.5
             assert found[f"kueue_cluster_queue_resource_reservation{{{place}}}"] == 1
@@ -236,7 +236,7 @@ def test_a_queue_that_cannot_admit_has_only_inadmissible_workloads() -> None:
         manager.workload("w", "main")
         async with running(manager):
             await manager.clock.advance(2)
-            found = await page(manager)
+            found = page(manager)
             assert found['kueue_pending_workloads{cluster_queue="main",status="active",replica_role="leader"}'] == 0
             assert (
                 found['kueue_pending_workloads{cluster_queue="main",status="inadmissible",replica_role="leader"}'] == 1
@@ -259,10 +259,10 @@ def test_a_follower_counts_nothing_and_a_new_leader_shows_what_is() -> None:
         async with running(manager, leads=False):
             manager.change_condition("w", "Finished", "True", "Succeeded")
             await manager.clock.advance(2)
-            assert not any("cluster_queue=" in name for name in await page(manager))
+            assert not any("cluster_queue=" in name for name in page(manager))
             manager.lead()
             await manager.clock.advance(2)
-            found = await page(manager)
+            found = page(manager)
             assert found[f"kueue_finished_workloads{{{MAIN}}}"] == 1
             assert f"kueue_finished_workloads_total{{{LABELS}}}" not in found
 
@@ -279,7 +279,7 @@ def test_the_latency_of_creation_is_measured_from_the_job() -> None:
             owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": job["metadata"]["uid"]}
             manager.workload("w", "main", metadata={"ownerReferences": [{**owner, "controller": True}]})
             await manager.clock.advance(1)
-            found = await page(manager)
+            found = page(manager)
             name = 'kueue_workload_creation_latency_seconds_sum{job_kind="Job",replica_role="leader"}'
             assert found[name] == 2
 
@@ -314,7 +314,7 @@ def test_a_switch_takes_families_away(text: str | None, gates: str, absent: str)
             manager.workload(f"w{number}", "main")
         async with running(manager):
             await manager.clock.advance(2)
-            whole = (await manager.metrics.page()).decode()
+            whole = manager.metrics.page().decode()
             assert absent not in whole
             assert "kueue_pending_workloads{" in whole
 
@@ -330,13 +330,13 @@ def test_only_the_local_queues_that_are_selected_have_metrics() -> None:
         manager.workload("o", "other")
         async with running(manager):
             await manager.clock.advance(2)
-            whole = (await manager.metrics.page()).decode()
+            whole = manager.metrics.page().decode()
             assert "kueue_local_queue_admitted_workloads_total{" in whole
             assert 'name="main"' in whole
             assert 'name="other"' not in whole
             manager.store.put(LOCAL_QUEUES, "main", TEAM, metadata={"labels": None})
             await manager.clock.advance(1)
-            assert 'name="main"' not in (await manager.metrics.page()).decode()
+            assert 'name="main"' not in manager.metrics.page().decode()
 
     asyncio.run(story())
 
@@ -351,7 +351,7 @@ def test_what_others_tell_is_counted_for_queues_that_exist() -> None:
             manager.metrics.workings.reconciled("job", "error", 0.2)
             manager.metrics.workings.requested("200", "PATCH", "host:1")
             manager.metrics.workings.controllers.append(manager.workloads.controller)
-            found = await page(manager)
+            found = page(manager)
             by = 'preempting_cluster_queue="main",reason="InClusterQueue",replica_role="leader"'
             assert found[f"kueue_preempted_workloads_total{{{by}}}"] == 1
             assert not any('"gone"' in name for name in found)
@@ -366,16 +366,12 @@ def test_what_others_tell_is_counted_for_queues_that_exist() -> None:
 
 
 def test_every_family_is_there_from_the_start_and_named_as_dashboards_know_it() -> None:
-    async def story() -> None:
-        whole = (await Metrics(default_configuration()).page()).decode()
-        for family in families.ALL:
-            shown = family.name.removesuffix("_total") if "# TYPE " + family.name + " " not in whole else family.name
-            assert f"# TYPE {shown} {family.kind.value}" in whole, family.name
-            assert family.labels[-1] == "replica_role"
-            assert (family.name.endswith("_total")) == (family.kind is Kind.COUNTER)
-        assert len({family.name for family in families.ALL}) == len(families.ALL)
-
-    asyncio.run(story())
+    whole = Metrics(default_configuration()).page().decode()
+    for family in families.ALL:
+        assert f"# HELP {family.name} {family.help}\n# TYPE {family.name} {family.kind.value}\n" in whole
+        assert family.labels[-1] == "replica_role"
+        assert (family.name.endswith("_total")) == (family.kind is Kind.COUNTER)
+    assert len({family.name for family in families.ALL}) == len(families.ALL)
 
 
 def test_a_cycle_without_heads_is_none_and_one_with_rivals_is_counted() -> None:
@@ -394,11 +390,11 @@ def test_a_cycle_without_heads_is_none_and_one_with_rivals_is_counted() -> None:
                 entry.why, entry.replanned = why, replanned
                 entries.append(entry)
             attempts = 'kueue_admission_attempts_total{result="inadmissible",replica_role="leader"}'
-            before = (await page(manager)).get(in_order(attempts), 0)
+            before = page(manager).get(in_order(attempts), 0)
             manager.metrics.cycle(False, 1.0, [])
-            assert (await page(manager)).get(in_order(attempts), 0) == before
+            assert page(manager).get(in_order(attempts), 0) == before
             manager.metrics.cycle(False, 1.0, entries)
-            found = await page(manager)
+            found = page(manager)
             assert found[f"kueue_admission_cycle_preemption_skips{{{MAIN}}}"] == 2
             assert 'kueue_admission_cycle_preemption_skips{cluster_queue="other",replica_role="leader"}' not in found
             again = 'kueue_preemption_target_recomputations_total{cluster_queue="main",result="skipped"'
@@ -406,7 +402,7 @@ def test_a_cycle_without_heads_is_none_and_one_with_rivals_is_counted() -> None:
             assert found[attempts] == before + 1
             entries[0].why = entries[1].why = None
             manager.metrics.cycle(False, 1.0, entries)
-            assert (await page(manager))[f"kueue_admission_cycle_preemption_skips{{{MAIN}}}"] == 0
+            assert page(manager)[f"kueue_admission_cycle_preemption_skips{{{MAIN}}}"] == 0
 
     asyncio.run(story())
 

@@ -129,6 +129,7 @@ def test_a_preemption_takes_the_room_only_when_it_is_stored_as_free() -> None:
 def test_room_that_could_not_be_given_back_is_not_handed_out() -> None:
     async def story(manager: Running) -> None:
         await preempt(manager)
+        await manager.clock.advance(1)
         status_writes(manager)
         manager.store.failures = [failing(RejectedError, 422, "Invalid")]
         manager.pump.stopped(f"{TEAM}/low")

@@ -27,7 +27,7 @@ from tests.plane.process import stop_on_signals
 @click.option("--lease", "lease_seconds", default=3, show_default=True, help="Length of the lease, in seconds.")
 @click.option("--calm", default=5.0, show_default=True, help="Seconds of load before the first fault.")
 @click.option("--seed", default=1, show_default=True, help="Where luck begins.")
-@click.option("--program", default="pykueue", show_default=True, help="pykueue, kueue, or a mutant's name.")
+@click.option("--program", type=click.Choice(["pykueue", "kueue", *MUTANTS]), default="pykueue", show_default=True)
 @click.option("--mutants", default="", help=f"Broken managers to try instead: all, or some of {', '.join(MUTANTS)}.")
 @click.option("--resume", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Run to go on with.")
 def main(
@@ -43,6 +43,9 @@ def main(
     resume: Path | None,
 ) -> None:
     """Run the plan of faults, and exit with 1 unless all was well."""
+    for option, asked, known in (("--only", only, {*FAULTS, "none"}), ("--mutants", mutants, {*MUTANTS, "all"})):
+        if unknown := {name for name in asked.split(",") if name} - known:
+            raise click.UsageError(f"{option}: there is no {', '.join(sorted(unknown))}; see --help")
     stop_on_signals()
     folder = ROOT / "build" / "crash" / format_instant(SystemClock().now()).replace(":", "")
     if mutants:

@@ -2,16 +2,18 @@
 
 import contextlib
 import random
+import re
 import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from http.client import HTTPException
 from typing import NamedTuple
 
 from pykueue.kube.port import Patch
 from tests.crash.crew import Crew
 from tests.crash.load import QUEUES, Load, spec_of
-from tests.plane.client import ApiError, Client
+from tests.plane.client import ApiError, Client, Tree
 from tests.plane.plane import Plane
 from tests.plane.process import free_ports
 
@@ -117,31 +119,59 @@ def point_webhooks(client: Client, port: int) -> int:
 
 
 def conflicts(scene: Scene) -> Figures:
-    """Somebody else writes to Workloads and Jobs all the time, so that the manager's own writes are often refused."""
-    enough, touched = threading.Event(), [0]
-
-    def touch() -> None:
-        client: Client = scene.plane.client
-        while not enough.is_set():
-            for kind in ("Workload", "Job"):
-                found = client.objects(kind)
-                for tree in scene.luck.sample(found, min(len(found), 20)):
-                    meta = tree["metadata"]
-                    touched[0] += 1
-                    patch = {"metadata": {"annotations": {"crash.example.com/touched": str(touched[0])}}}
-                    with contextlib.suppress(ApiError, OSError):
-                        client.patch(kind, meta["name"], patch, meta["namespace"])
-                    if enough.is_set():
-                        return
-
-    writers = [threading.Thread(target=touch, daemon=True) for _ in range(2)]
-    for writer in writers:
-        writer.start()
+    """Somebody else writes to each Workload and Job as soon as it changes, so that the manager's next write is late."""
+    before = refusals(scene.plane.client)
+    meddlers = [Meddler(scene.plane.client, kind) for kind in ("Workload", "Job")]
+    for meddler in meddlers:
+        meddler.start()
     time.sleep(10)
-    enough.set()
-    for writer in writers:
-        writer.join()
-    return {"writes": touched[0]}
+    for meddler in meddlers:
+        meddler.stop()
+    writes = sum(meddler.writes for meddler in meddlers)
+    return {"writes": writes, "conflicts": refusals(scene.plane.client) - before}
+
+
+class Meddler:
+    """A thread that follows a kind and annotates whatever changes."""
+
+    def __init__(self, client: Client, kind: str) -> None:
+        self.client, self.kind, self.writes = client, kind, 0
+        self.touched: dict[str, float] = {}
+        self.enough = threading.Event()
+        self.thread = threading.Thread(target=self.run, daemon=True)
+
+    def start(self) -> None:
+        self.thread.start()
+
+    def stop(self) -> None:
+        self.enough.set()
+        self.thread.join()
+
+    def run(self) -> None:
+        while not self.enough.is_set():
+            with contextlib.suppress(OSError, HTTPException, ApiError):
+                for event in self.client.watch(self.kind, timeout=10):
+                    if self.enough.is_set():
+                        return
+                    if event["type"] in ("ADDED", "MODIFIED"):
+                        self.touch(event["object"]["metadata"])
+
+    def touch(self, metadata: Tree) -> None:
+        """Annotate an object, unless we have just done so."""
+        now = time.monotonic()
+        if now - self.touched.get(metadata["uid"], 0) < 0.1:
+            return
+        self.touched[metadata["uid"]] = now
+        self.writes += 1
+        patch = {"metadata": {"annotations": {"crash.example.com/touched": str(self.writes)}}}
+        with contextlib.suppress(ApiError):  # It may be gone.
+            self.client.patch(self.kind, metadata["name"], patch, metadata["namespace"])
+
+
+def refusals(client: Client) -> float:
+    """How many writes of Workloads and Jobs the API server has refused since its start because of a conflict."""
+    found = re.findall(r'^apiserver_request_total\{(.*code="409".*)\} (\S+)$', client.text("/metrics"), re.MULTILINE)
+    return sum(float(count) for labels, count in found if re.search(r'resource="(workloads|jobs)"', labels))
 
 
 def requota(scene: Scene) -> Figures:

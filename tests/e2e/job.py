@@ -19,6 +19,12 @@ def quantities(amounts: Mapping[str, object]) -> dict[str, str]:
     return {name: str(amount) for name, amount in amounts.items()}
 
 
+def resources(requests: dict[str, str]) -> Tree:
+    """What a container asks for; the API server wants a limit for resources that are not Kubernetes' own."""
+    limits = {name: amount for name, amount in requests.items() if "/" in name}
+    return {"requests": requests, **({"limits": limits} if limits else {})}
+
+
 def instant() -> str:
     """Now, as the API writes it."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
@@ -78,7 +84,7 @@ def job(
                         {
                             "name": "main",
                             "image": "example.com/none",
-                            "resources": {"requests": quantities(requests or {"cpu": cpu})},
+                            "resources": resources(quantities(requests or {"cpu": cpu})),
                         }
                     ],
                     **(template or {}),

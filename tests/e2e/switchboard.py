@@ -47,6 +47,8 @@ class Granted(Frozen):
     log: str = ""
     began: int = 0
     pid: int = 0
+    metrics: int = 0
+    """The port on which it shows its metrics."""
 
 
 class Request:
@@ -157,7 +159,12 @@ class Switchboard:
         manager = self.manager
         granted: dict[str, Any] = {"folder": str(self.plane.folder)}
         if manager is not None:
-            granted |= {"log": str(manager.log), "began": manager.began, "pid": manager.pid}
+            granted |= {
+                "log": str(manager.log),
+                "began": manager.began,
+                "pid": manager.pid,
+                "metrics": manager.ports["metrics"],
+            }
         self.send(request, granted)
 
     def send(self, request: Request, tree: dict[str, Any]) -> None:

@@ -15,8 +15,10 @@ import contextlib
 import itertools
 import os
 import re
+import ssl
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -232,6 +234,20 @@ class Team:
             raise Late(f"no event {reason} {note!r} about {about}. {said}\n{self.log_about('')}")
         assert found[-1]["type"] == type_, f"{reason} is a {found[-1]['type']} event, not {type_}"
         return found[-1]
+
+    def metric(self, name: str, **labels: str) -> float:
+        """The sum of a metric's series that have these labels."""
+        # Its certificate is for its Service's name; who asks is what is checked here.
+        unchecked = ssl._create_unverified_context()
+        asked = urllib.request.Request(
+            f"https://127.0.0.1:{self.given.metrics}/metrics",
+            headers={"Authorization": self.client.headers["Authorization"]},
+        )
+        with urllib.request.urlopen(asked, timeout=10, context=unchecked) as answer:
+            text = answer.read().decode()
+        wanted = [f'{key}="{value}"' for key, value in labels.items()]
+        lines = [line for line in text.splitlines() if re.match(rf"{name}[ {{]", line)]
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if all(one in line for one in wanted))
 
     def events(self, about: str, reason: str) -> list[Tree]:
         return [tree for tree in self.client.events(about, self.namespace) if tree["reason"] == reason]

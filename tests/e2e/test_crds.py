@@ -1,8 +1,12 @@
-"""Does a real API server take our definitions, and judge objects by them as our rules do, with no webhook to help?"""
+"""Does a real API server take our definitions, and judge objects by them as our rules do?
+
+It has no webhook to help it, but for Workloads of v1beta2, whose rules are the webhook's.
+"""
 
 import json
 from collections.abc import Callable, Iterator
 from copy import deepcopy
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -11,17 +15,18 @@ import yaml
 
 from pykueue.api import schema
 from pykueue.api.crds import crds
-from pykueue.api.fields import FieldError
+from pykueue.api.fields import FieldError, aggregate
 from pykueue.api.kinds import KINDS
 from pykueue.api.names import GROUP
 from pykueue.api.rule import Rule
-from pykueue.api.rules import RULES, check
+from pykueue.api.rules import BY_WEBHOOK, RULES, check_schema, check_webhook, default, webhook_name
 from pykueue.api.trees import Tree
 from pykueue.kube.port import Resource
 from tests.api.rule_cases import FLAVOR_CASES, QUEUE_CASES, Case
 from tests.api.rule_cases_workload import WORKLOAD_CASES
 from tests.plane.client import RESOURCES, ApiError, Client, path_of
 from tests.plane.plane import Plane, executables
+from tests.plane.programs import LEASE, NAMESPACE, Site, ours
 
 # The tests share a plane of their own, so one worker takes them all.
 pytestmark = pytest.mark.xdist_group("crds")
@@ -118,7 +123,7 @@ def expected(kind: str, version: str, new: Tree, old: Tree | None) -> set[str]:
         new = schema.defaults(view, new)  # type: ignore[arg-type]
         old = None if old is None else schema.defaults(view, old)  # type: ignore[arg-type]
     shape = {str(error) for error in schema.problems(view, new, version) if ".template." not in error.path}
-    return shape or {worded(error) for error in check(kind, new, old, version=version, surface="CEL")}
+    return shape or {worded(error) for error in check_schema(kind, new, old, version=version)}
 
 
 def worded(error: FieldError) -> str:
@@ -157,7 +162,70 @@ def test_the_server_judges_as_the_rules_do(plane: Plane, case: Case, version: st
         found = refused(client, "PUT", path, tree)
 
     assert found == expected(kind, version, new, old)
-    assert RULE[case.rule].surface == "webhook" or bool(found) == (not good)
+    judged_elsewhere = RULE[case.rule].surface == "webhook" or (kind, version) in BY_WEBHOOK
+    assert judged_elsewhere or bool(found) == (not good)
+
+
+@pytest.fixture(scope="module")
+def hooked() -> Iterator[Client]:
+    """A server that asks a manager about each Workload, all of which stays as it was written.
+
+    The status stands beside the rest, so that one write carries all, and the manager does not lead: it answers only.
+    """
+    manifests = deepcopy(ours())
+    for crd in manifests:
+        if crd["metadata"]["name"] == f"workloads.{GROUP}":
+            for version in crd["spec"]["versions"]:
+                version.pop("subresources")
+    with Plane.start(pods=False) as plane, Site.on(plane, manifests) as site:
+        lease = {"holderIdentity": "another", "leaseDurationSeconds": 36_000, "leaseTransitions": 0}
+        lease |= {name: f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}" for name in ("acquireTime", "renewTime")}
+        named = {"name": LEASE, "namespace": NAMESPACE}
+        plane.client.create({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": named, "spec": lease})
+        with site.ours():
+            yield plane.client
+
+
+WORKLOADS = [
+    pytest.param(case, good, id=f"{case.rule} {case.title}, {'good' if good else 'bad'}")
+    for case in WORKLOAD_CASES
+    if "v1beta2" in versions(RULE[case.rule])
+    for good in (True, False)
+]
+
+
+@pytest.mark.parametrize(("case", "good"), WORKLOADS)
+def test_the_webhook_judges_workloads_by_every_rule(hooked: Client, case: Case, good: bool) -> None:
+    new, old = (case.good, case.good_before) if good else (case.bad, case.bad_before)
+    new, old = complete(new), None if old is None else complete(old)
+    where = RESOURCES["Workload"]
+    path = path_of(where, "default", "one")
+    hooked.raw("DELETE", path)
+    tree = {**sent(new, "Workload", "v1beta2"), "apiVersion": f"{GROUP}/v1beta2"}
+    if old is None:
+        code, body = hooked.raw("POST", path_of(where, "default"), tree)
+    else:
+        before = {**sent(old, "Workload", "v1beta2"), "apiVersion": f"{GROUP}/v1beta2"}
+        stored = hooked.request("POST", path_of(where, "default"), before)
+        tree["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"]
+        code, body = hooked.raw("PUT", path, tree)
+
+    view = KINDS["Workload"].view
+    wrong = [one for one in schema.problems(view, schema.defaults(view, new)) if ".template." not in one.path]
+    says = by_webhook(new, old)
+    assert code == (422 if wrong else 403 if says else 201 if old is None else 200), body
+    if code == 403:
+        assert json.loads(body)["message"] == says
+    if not case.gates:
+        assert (code < 300) == good
+
+
+def by_webhook(new: Any, old: Any) -> str:
+    """What our rules have against a Workload, in the words of a webhook; nothing, where it may be."""
+    view = KINDS["Workload"].view
+    new = schema.defaults(view, new)
+    errors = check_webhook("Workload", new if old else default("Workload", new), old and schema.defaults(view, old))
+    return f'admission webhook "{webhook_name("Workload")}" denied the request: {aggregate(errors)}' if errors else ""
 
 
 def served(name: str, **more: Any) -> dict[str, Any]:
@@ -183,12 +251,14 @@ def test_a_pod_template_comes_back_as_it_was_sent_and_the_rest_is_pruned(plane: 
     assert stored["spec"].keys() == {"active", "podSets", "queueName"}
 
 
-def test_pod_sets_of_one_name_are_refused(plane: Plane) -> None:
+def test_pod_sets_of_one_name_are_refused(hooked: Client) -> None:
     tree = served("twice")
     tree["spec"]["podSets"] *= 2
-    with pytest.raises(ApiError, match="name must be unique") as refusal:
-        plane.client.create(tree)
-    assert refusal.value.code == 422
+    with pytest.raises(ApiError) as refusal:
+        hooked.create(tree)
+    assert refusal.value.message == (
+        'admission webhook "vworkload.kb.io" denied the request: spec.podSets[1]: Duplicate value: {"name":"main"}'
+    )
 
 
 def test_workloads_are_found_by_their_cluster_queue(plane: Plane) -> None:
@@ -281,6 +351,29 @@ def test_applies_go_on_across_an_exchange_of_the_definitions(plane: Plane) -> No
         assert found["reclaimablePods"] == [{"name": "main", "count": 1}]
 
     assert apply({"status": {}}) == {"reclaimablePods": [{"name": "main", "count": 1}]}
+
+
+def test_managers_keep_and_drop_conditions_of_their_own(plane: Plane) -> None:
+    """Each condition is owned whole; both apply with force, as managers do."""
+    client = plane.client
+    client.create(served("shared"))
+
+    def apply(manager: str, *conditions: str, **more: Any) -> list[str]:
+        status: dict[str, Any] = {"status": {"conditions": admitted(*conditions)["status"]["conditions"]}}
+        for condition in status["status"]["conditions"]:
+            condition |= more
+        found = client.apply(bare("shared") | status, manager, "status")["status"].get("conditions", [])
+        return [f"{one['type']}={one['status']}" for one in found]
+
+    admission, ready = "kueue-admission", "kueue-job-controller-PodsReady"
+    assert apply(admission, "QuotaReserved", "Admitted") == ["QuotaReserved=True", "Admitted=True"]
+    assert apply(ready, "PodsReady") == ["QuotaReserved=True", "Admitted=True", "PodsReady=True"]
+    assert apply(admission, "QuotaReserved") == ["QuotaReserved=True", "PodsReady=True"]
+    assert apply(ready, "PodsReady", status="False") == ["QuotaReserved=True", "PodsReady=False"]
+    # A condition that both apply is taken from one by the other, and stays with whoever applied it last.
+    assert apply(ready, "PodsReady", "QuotaReserved", status="False") == ["QuotaReserved=False", "PodsReady=False"]
+    assert apply(admission) == ["QuotaReserved=False", "PodsReady=False"]
+    assert apply(ready) == []
 
 
 def crd_named(plural: str) -> dict[str, Any]:

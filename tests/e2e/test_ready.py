@@ -106,7 +106,8 @@ def steps(versions: list[Tree]) -> list[str]:
 
 @covers("L48")
 def test_evictions_are_counted_by_reason_and_cause(team: Team) -> None:
-    job = team.queue(cpu=1).job("never", ready="never")
+    queue = team.queue(cpu=1)
+    job = queue.job("never", ready="never")
     tree = job.until(
         lambda tree: (
             tree.get("status", {}).get("schedulingStats", {}).get("evictions")
@@ -116,6 +117,23 @@ def test_evictions_are_counted_by_reason_and_cause(team: Team) -> None:
         40,
     )
     assert tree["status"]["requeueState"]["count"] == 2
+    if not team.on_kueue:  # whose metrics need files that only its own image has
+        labels = {"cluster_queue": queue.cluster_queue, "reason": "PodsReadyTimeout"}
+        assert team.metric("kueue_evicted_workloads_total", **labels) == 2
+        assert team.metric("kueue_evicted_workloads_once_total", **labels) == 1
+
+
+@covers("L31")
+def test_a_ready_job_that_is_evicted_waits_for_its_start_again(team: Team) -> None:
+    job = team.queue(cpu=1).job("one")
+    is_ready(job)
+    with team.recorded() as versions:
+        job.set_active(False)
+        job.waits("Deactivated")
+        job.shows("PodsReady", False, "WaitForStart", NOT_READY)
+    reasons = [condition(tree, "PodsReady")["reason"] for tree in versions[job.workload_name]]
+    assert reasons[-1] == "WaitForStart"
+    assert set(reasons) <= {"Started", "WaitForRecovery", "WaitForStart"}
 
 
 @covers("L27", "KEP349-4", "KEP349-9", "KEP349-11")

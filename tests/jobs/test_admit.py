@@ -712,6 +712,35 @@ def test_what_was_wrong_with_a_workload_does_not_keep_its_status_from_being_writ
     assert ours("validate", edited, wrong).message.endswith("at most one podSet can use minCount")
 
 
+def test_a_workload_is_judged_by_what_the_schema_leaves_to_the_webhook() -> None:
+    new = workload(priorityClassRef={"group": "kueue.x-k8s.io", "kind": "PriorityClass", "name": "high"})
+    new["spec"]["podSets"] *= 2
+    said = ours("validate", new).message
+    assert 'spec: Invalid value: "object": priority should not be nil when priorityClassRef is set' in said
+    assert 'spec.priorityClassRef: Invalid value: "object": only the WorkloadPriorityClass kind is allowed' in said
+    assert 'spec.podSets[1]: Duplicate value: {"name":"main"}' in said
+
+
+def test_a_workload_written_in_the_older_version_is_judged_by_the_rules_of_the_newer() -> None:
+    new = workload(priorityClassName="high", priorityClassSource="kueue.x-k8s.io/workloadpriorityclass")
+    new["apiVersion"] = "kueue.x-k8s.io/v1beta1"
+    says = 'spec: Invalid value: "object": priority should not be nil when priorityClassRef is set'
+    assert ours("validate", new).message == says
+    new["spec"]["priority"] = 1
+    assert ours("validate", new).message == ""
+
+
+def test_the_queue_of_a_workload_that_holds_quota_stays() -> None:
+    moment = "2026-01-01T00:00:00Z"
+    condition = {"type": "QuotaReserved", "status": "True", "reason": "X", "message": "", "lastTransitionTime": moment}
+    given = {"clusterQueue": "q", "podSetAssignments": [{"name": "main", "count": 3}]}
+    status = {"conditions": [condition], "admission": given}
+    old = {**workload(queueName="a"), "status": status}
+    says = 'Invalid value: "object": queueName is immutable while workload quota reserved'
+    assert ours("validate", {**workload(queueName="b"), "status": status}, old).message == says
+    assert ours("validate", {**workload(queueName="b"), "status": {}}, old).message == ""
+
+
 @pytest.mark.parametrize(
     ("new", "old", "by_creation", "warned"),
     [

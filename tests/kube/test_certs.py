@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from pykueue.base.units import Instant
 from pykueue.kube import certmaking
-from pykueue.kube.certmaking import Bundle, moment, renewed
+from pykueue.kube.certmaking import moment, renewed
 from pykueue.kube.certs import CONVERTED, GivenCertificates, Names, OwnCertificates, bundle_in
 from pykueue.kube.port import (
     CRDS,
@@ -29,7 +29,7 @@ from pykueue.kube.port import (
     RejectedError,
     UnansweredError,
 )
-from pykueue.kube.tls import TlsError, server_context
+from pykueue.kube.tls import Bundle, TlsError, server_context
 from tests.kube.shelf import HandClock, Shelf
 
 NAMES = Names("kueue-system", also=("127.0.0.1", "localhost"))

@@ -107,7 +107,9 @@ def test_what_there_is_and_what_changes_arrives(streaming: bool) -> None:
 
 def test_one_namespace_can_be_followed_alone() -> None:
     async def test(seen: Seen) -> None:
-        assert all("/namespaces/default/things" in path for path in seen.api.asked("GET"))
+        asked = seen.api.asked("GET")
+        assert asked
+        assert all("/namespaces/default/things" in path for path in asked)
 
     run(test, namespace="default")
 

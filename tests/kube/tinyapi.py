@@ -64,7 +64,7 @@ class TinyApi:
     async def serve(self, tls: ssl.SSLContext | None = None, port: int = 0) -> AsyncIterator["TinyApi"]:
         """Serve on a free port of the loopback until the block ends."""
         app = web.Application(client_max_size=1 << 24)
-        app.router.add_route("*", "/{path:.*}", self.answer)
+        app.router.add_route("*", r"/{path:[\s\S]*}", self.answer)
         runner = web.AppRunner(app, shutdown_timeout=0.1)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", port, ssl_context=tls)

@@ -205,6 +205,11 @@ class Namespace(KubeObject):
     status: Annotated[NamespaceStatus, about("State of the namespace.")] = NamespaceStatus()
 
 
+def controller_of(metadata: ObjectMeta) -> OwnerReference | None:
+    """The reference to the object that controls this one."""
+    return next((one for one in metadata.owner_references if one.controller), None)
+
+
 def matches(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
     """Whether the labels are selected: no selector selects nothing, an empty one everything."""
     if selector is None:

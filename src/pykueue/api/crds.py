@@ -2,8 +2,8 @@
 
 Fields, limits and descriptions come from the annotations (`schema`), cross-field rules from `rules`, names and columns
 from `kinds`. `crds_older` tells how v1beta1 looks beside that. Every write of a Workload pays for what its schema
-says, so two things are left out on purpose, with the figures in ADR 0009: the shape of pod templates, and the keys of
-lists that have one writer.
+says, so four things are left out on purpose, with the figures in ADR 0009: the shape of pod templates, the keys of
+lists that have one writer, who owns which field of a condition, and the rules, which the webhook sees to.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ from pykueue.api.core import Json, Tree
 from pykueue.api.crds_older import as_v1beta1
 from pykueue.api.kinds import DEPRECATED, KINDS, Column, Kind
 from pykueue.api.names import GROUP
-from pykueue.api.rules import rules_of
+from pykueue.api.rules import schema_rules
 from pykueue.api.schema import Node, Property, node_of
 
 CONVERTED: Final = ("LocalQueue", "ClusterQueue", "Cohort", "Workload", "MultiKueueCluster")
@@ -33,7 +33,12 @@ ONE_WRITER: Final[Mapping[str, tuple[str, ...]]] = {
         "status.unhealthyNodes",
     ),
 }
-"""Lists that are always written whole, by one writer: the server need not know which item is whose."""
+"""Lists that are always written whole, by one writer: the server need not know which item is whose.
+
+That pod sets, which people write too, have different names is a rule of the webhook (WL-30).
+"""
+CONDITIONS: Final = "status.conditions[]"
+"""Conditions have several writers, but each is written whole: the server need not know which field of it is whose."""
 SERVERS_OWN: Final[Tree] = {"type": "object"}
 """The schema of `metadata`, which servers know better and refuse to be told."""
 
@@ -105,25 +110,17 @@ def openapi(kind: Kind, name: str) -> Tree:
     cast("Tree", schema["properties"])["metadata"] = SERVERS_OWN
     for path in ONE_WRITER.get(kind.kind, ()):
         for found in at(schema, path):
-            make_atomic(found, judged=path.startswith("spec."))
+            del found["x-kubernetes-list-map-keys"]
+            found["x-kubernetes-list-type"] = "atomic"
+    for condition in at(schema, CONDITIONS):
+        condition["x-kubernetes-map-type"] = "atomic"
     if name == "v1beta1":
         schema = as_v1beta1(kind.kind, schema)
-    for rule in rules_of(kind.kind, version=name, surface="CEL"):
+    for rule in schema_rules(kind.kind, name):
         for found in at(schema, rule.cel_at):
             said = cast("list[Json]", found.setdefault("x-kubernetes-validations", []))
             said.append({"rule": rule.cel, "message": rule.message})
     return schema
-
-
-def make_atomic(listed: Tree, *, judged: bool) -> None:
-    """Has a list owned as a whole; where people write it, a rule keeps its keys apart in place of the server."""
-    keys = cast("list[str]", listed.pop("x-kubernetes-list-map-keys"))
-    listed["x-kubernetes-list-type"] = "atomic"
-    if judged:
-        same = " && ".join(f"a.{key} == b.{key}" for key in keys)
-        listed["x-kubernetes-validations"] = [
-            {"rule": f"self.all(a, self.exists_one(b, {same}))", "message": f"{' and '.join(keys)} must be unique"}
-        ]
 
 
 def rendered(node: Node) -> Tree:

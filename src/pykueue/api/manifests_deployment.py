@@ -141,6 +141,10 @@ def container(install: Install) -> Tree:
     configuration = install.configuration
     health = configuration.health
     probed = port_of(health.health_probe_bind_address)
+    probes: Tree = {
+        "livenessProbe": probe(health.liveness_endpoint_name, probed, delay=15, period=20),
+        "readinessProbe": probe(health.readiness_endpoint_name, probed, delay=1, period=5),
+    }
     ports: list[Json] = [{"name": "webhook-server", "containerPort": configuration.webhook.port, "protocol": "TCP"}]
     certificates: Tree = {"name": "cert", "mountPath": configuration.webhook.cert_dir or CERTIFICATES, "readOnly": True}
     metrics = port_of(configuration.metrics.bind_address)
@@ -153,8 +157,7 @@ def container(install: Install) -> Tree:
         "command": ["pykueue"],
         "args": ["manager", f"--config=/{CONFIG_FILE}"],
         "ports": ports,
-        "livenessProbe": probe(health.liveness_endpoint_name, probed, delay=15, period=20),
-        "readinessProbe": probe(health.readiness_endpoint_name, probed, delay=1, period=5),
+        **(probes if probed else {}),
         "resources": {"requests": {"cpu": "500m", "memory": "512Mi"}, "limits": {"cpu": "2", "memory": "512Mi"}},
         "securityContext": {
             "allowPrivilegeEscalation": False,

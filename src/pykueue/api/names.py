@@ -8,6 +8,9 @@ DEFAULT_QUEUE: Final = "default"
 DEFAULT_PRIORITY_CLASS: Final = "default"
 DEFAULT_POD_SET: Final = "main"
 HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
+OWNER_NOT_FOUND: Final = "OwnerNotFound"
+"""The reason for which an orphan is Finished."""
+OWNER_NOT_FOUND_SAYS: Final = "The workload's owner no longer exists"
 
 
 class Label(StrEnum):

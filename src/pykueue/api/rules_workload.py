@@ -1,8 +1,8 @@
-"""What must hold of a Workload? The table of its rules: those of the schema, and after them those of the webhook.
+"""What must hold of a Workload? The table of its rules: those of Kueue's schema, and after them those of its webhook.
 
-The rules at the root say what may not change while quota is reserved. Their CEL asks first whether it has changed at
-all: every write of a status is judged by them, and almost none changes it. The webhook's rules are in
-`rules_workload_spec` and `rules_workload_status`.
+Our webhook judges by both (`rules.BY_WEBHOOK`); the CEL stands here to say exactly what is meant, and tests hold the
+Python to it. The rules at the root say what may not change while quota is reserved, and their CEL asks first whether it
+has changed at all. The webhook's own rules are in `rules_workload_spec` and `rules_workload_status`.
 """
 
 from collections.abc import Mapping

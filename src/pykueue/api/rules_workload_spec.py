@@ -8,6 +8,7 @@ from pykueue.api.fields import (
     IMMUTABLE,
     NEGATIVE,
     FieldError,
+    duplicate,
     forbidden,
     invalid,
     required,
@@ -87,6 +88,16 @@ def settled_amount(value: object) -> object:
 def hollow(key: str, value: object) -> bool:
     """Whether an entry says no more than its absence would."""
     return value is None or value == [] or (value == {} and key in MAPS)
+
+
+def named_apart(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
+    """Pod sets are told apart by their names."""
+    seen: set[str] = set()
+    for i, pod_set in mappings(new, "spec", "podSets"):
+        name = text(pod_set, "name")
+        if name in seen:
+            yield duplicate(f"spec.podSets[{i}]", {"name": name})
+        seen.add(name)
 
 
 def few_min_counts(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
@@ -297,4 +308,7 @@ SPEC: Final[tuple[Rule, ...]] = (
     webhook_rule("WL-14", AT_BOOST, BOOST_EMPTY, boost_not_empty, gate="PriorityBoost"),
     webhook_rule("WL-15", AT_BOOST, BOOST_NO_NUMBER, boost_is_number, gate="PriorityBoost"),
     webhook_rule("WL-16", "spec.podSets[]", IMMUTABLE, pod_sets_fixed, on=("update",)),
+    webhook_rule(
+        "WL-30", "spec.podSets[].name", "", named_apart, differs="In Kueue the schema sees to it, as a list key."
+    ),
 )

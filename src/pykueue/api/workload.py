@@ -10,6 +10,7 @@ import msgspec
 
 from pykueue.api.core import (
     LABEL,
+    Condition,
     Count,
     FewConditions,
     Int32,
@@ -304,3 +305,14 @@ class Workload(KubeObject):
 
     spec: Annotated[WorkloadSpec, about("What it asks for.")] = WorkloadSpec()
     status: Annotated[WorkloadStatus, about("What has become of it.")] = WorkloadStatus()
+
+
+def condition(seen: Workload, kind: str) -> Condition | None:
+    """A condition of a Workload, true or not."""
+    return next((one for one in seen.status.conditions if one.type == kind), None)
+
+
+def held(seen: Workload, kind: str) -> Condition | None:
+    """A condition of a Workload that is true."""
+    found = condition(seen, kind)
+    return found if found is not None and found.status == "True" else None

@@ -14,7 +14,7 @@ from pykueue.audit.world import Finding, Settings
 from pykueue.base.clock import SystemClock
 
 
-@click.command()
+@click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.option("--kubeconfig", type=click.Path(exists=True, dir_okay=False), help="Cluster to follow.")
 @click.option("--history", type=click.Path(exists=True, dir_okay=False), help="Recorded history to judge instead.")
 @click.option("--record", type=click.Path(dir_okay=False), help="File in which to keep what was heard (gzip).")
@@ -31,7 +31,18 @@ def main(
     block_admission: bool,
     seconds: float | None,
 ) -> None:
-    """Follow a cluster, print what must not be, and exit with 1 if there was anything."""
+    """Follow a cluster, and print what must not be: quota overdrawn, jobs without admission, work lost or stuck.
+
+    It only reads, and works out by itself what is right. Ctrl-C ends it.
+
+    \b
+    Example:
+      python -m pykueue.audit --kubeconfig ~/.kube/config --people --lease kueue-system/c1f6bfd2.kueue.x-k8s.io
+      python -m pykueue.audit --kubeconfig ~/.kube/config --seconds 600 --record heard.jsonl.gz
+      python -m pykueue.audit --history heard.jsonl.gz
+
+    Exit codes: 0, nothing was found; 1, something was, or the cluster cannot be followed; 2, the flags are wrong.
+    """
     auditor = Auditor(Settings(lease=lease, alone=not people, block_admission=block_admission))
     if history:
         with gzip.open(history, "rb") as lines:

@@ -3,7 +3,7 @@
 It shares nothing with the manager but the wire types. `follow` feeds it from an API server, `history` from a file.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Protocol
 
 from pykueue.audit.conditions import Conditions
@@ -66,7 +66,3 @@ class Auditor:
         found = [finding for rule in self.rules for finding in rule.late(at, self.world)]
         self.findings += found
         return found
-
-    def observe_all(self, events: Iterable[Event]) -> list[Finding]:
-        """What these events bring to light, one after the other."""
-        return [finding for event in events for finding in self.observe(event)]

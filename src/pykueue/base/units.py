@@ -141,6 +141,11 @@ def format_instant(instant: Instant) -> str:
     return (EPOCH + timedelta(microseconds=instant)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def micro_time(instant: Instant) -> str:
+    """RFC 3339 with microseconds, as events and leases have it."""
+    return (EPOCH + timedelta(microseconds=instant)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
 def after(start: Instant, delay: Seconds) -> Instant:
     """The instant so many seconds later."""
     return Instant(start + delay * MICROS)

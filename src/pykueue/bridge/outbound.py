@@ -30,7 +30,7 @@ from pykueue.engine.decisions import (
     Wait,
 )
 from pykueue.engine.items import effective_counts
-from pykueue.engine.wording import message, shortened
+from pykueue.engine.wording import check_reset, message, shortened
 
 OWNED: Final = (
     WorkloadCondition.QUOTA_RESERVED,
@@ -394,7 +394,7 @@ def reset_check(check: Tree, at: Instant) -> Tree:
     found: Tree = {
         "name": check["name"],
         "state": "Pending",
-        "message": f"Reset to Pending after eviction. Previously: {state}",
+        "message": check_reset(str(state)),
         "lastTransitionTime": format_instant(at),
     }
     if "requeueAfterSeconds" in check:

@@ -4,20 +4,15 @@ Orphans are finished, finished ones go when their time is over, and the list of 
 """
 
 from collections.abc import Iterable
-from typing import Final
 
 from pykueue.api.core import Condition, Json, Tree
 from pykueue.api.durations import Micros
 from pykueue.api.kueue import ClusterQueue
 from pykueue.api.names import Finalizer, Label, WorkloadCondition
-from pykueue.api.workload import AdmissionCheckState, Workload
+from pykueue.api.workload import AdmissionCheckState, Workload, held
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant, format_instant, parse_instant
-from pykueue.bridge.outbound import check_tree, slice_of
-
-ORPHANED: Final = "OwnerNotFound"
-ORPHANED_MESSAGE: Final = "The workload's owner no longer exists"
-PENDING: Final = "Pending"
+from pykueue.bridge.outbound import check_tree, reset_check, slice_of
 
 
 class Finish(Frozen):
@@ -124,34 +119,12 @@ def with_checks(seen: Workload, names: Iterable[str], now: Instant) -> Tree:
     for name in names:
         known = listed.get(name)
         if known is None:
-            checks.append({"name": name, "state": PENDING, "message": "", "lastTransitionTime": format_instant(now)})
+            checks.append({"name": name, "state": "Pending", "message": "", "lastTransitionTime": format_instant(now)})
         elif spoke_too_late(seen, known):
-            checks.append(reset(known, now))
+            checks.append(reset_check(check_tree(known), now))
         else:
             checks.append(check_tree(known))
     status.pop("admissionChecks", None)
     if checks:
         status["admissionChecks"] = checks
     return status
-
-
-def reset(check: AdmissionCheckState, now: Instant) -> Tree:
-    """A check that is back at the start, as after an eviction."""
-    found: Tree = {
-        "name": check.name,
-        "state": PENDING,
-        "message": f"Reset to Pending after eviction. Previously: {check.state}",
-        "lastTransitionTime": format_instant(now),
-        "retryCount": (check.retry_count or 0) + 1,
-    }
-    if check.requeue_after_seconds is not None:
-        found["requeueAfterSeconds"] = check.requeue_after_seconds
-    return found
-
-
-def held(seen: Workload, kind: str) -> Condition | None:
-    """A condition of a Workload that is true."""
-    for condition in seen.status.conditions:
-        if condition.type == kind:
-            return condition if condition.status == "True" else None
-    return None

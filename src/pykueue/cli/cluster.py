@@ -10,7 +10,8 @@ import click
 
 from pykueue.api.configfile import MINIMAL
 from pykueue.api.unbuilt import read_built
-from pykueue.api.yamltext import TEXT_MAX, printable
+from pykueue.api.yamltext import printable
+from pykueue.cli.files import content, unreadable
 from pykueue.cli.logs import LEVELS
 
 NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -38,7 +39,7 @@ NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/name
 )
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
-@click.option("--identity", metavar="NAME", help="Name in the leader election; by default host and process.")
+@click.option("--identity", metavar="NAME", help="Name in the leader election; by default the host and a number.")
 def manager(
     file: str | None,
     kubeconfig: str | None,
@@ -56,9 +57,13 @@ def manager(
     Takes the place of Kueue's manager: same kinds, labels, conditions, events and metrics, same Configuration file,
     same Lease, so that the two never act at the same time. Several replicas may run; one leads, the others stand by.
 
+    In a cluster, `pykueue manifests` installs it. On your own machine, where no API server can reach its webhooks,
+    install the rest, and leave those out here too:
+
     \b
     Example:
-      pykueue manifests | kubectl apply --server-side -f -
+      pykueue manifests --only namespace --only crds --only rbac --only flow --only config |
+        kubectl apply --server-side -f -
       pykueue manager --kubeconfig ~/.kube/config --controllers '*,-webhooks'
 
     Exit codes: 0, stopped by SIGTERM or Ctrl-C; 1, the lease was lost, or a port could not be had; 2, something is
@@ -91,7 +96,8 @@ def manager(
         chosen,
         None if journal is None else Path(journal),
         metrics_secure,
-        identity or f"{socket.gethostname()}_{os.getpid()}",
+        # Two replicas of one name would both believe that they lead.
+        identity or f"{socket.gethostname()}_{os.urandom(8).hex()}",
         int.from_bytes(os.urandom(4)),
     )
     sys.exit(serve(plan))
@@ -108,9 +114,9 @@ def choose(text: str) -> tuple[frozenset[str], str]:
             return frozenset(), f"{name!r} is no part of the manager; write one of: *, {', '.join(CONTROLLERS)}"
         named = set(CONTROLLERS) if name == "*" else {name}
         chosen = chosen - named if word.startswith("-") else chosen | named
-    return frozenset(
-        chosen
-    ), "" if chosen else "nothing is left to run; begin with '*' and leave out what you do not want"
+    if not chosen:
+        return frozenset(), "nothing is left to run; begin with '*' and leave out what you do not want"
+    return frozenset(chosen), ""
 
 
 def read(file: str | None) -> bytes:
@@ -118,11 +124,9 @@ def read(file: str | None) -> bytes:
     if file is None:
         return MINIMAL.encode()
     try:
-        with Path(file).open("rb") as opened:
-            return opened.read(TEXT_MAX + 1)
+        return content(file)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        fail(f"{file}: cannot be read: {reason}; check the name and your rights to it")
+        fail(f"{file}: {unreadable(error)}")
 
 
 def own_namespace() -> str:

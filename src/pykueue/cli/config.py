@@ -1,12 +1,12 @@
 """Is this Configuration good? `pykueue config check`: every mistake of a file, with what to do about it."""
 
 import sys
-from pathlib import Path
 
 import click
 
 from pykueue.api.unbuilt import read_built
-from pykueue.api.yamltext import TEXT_MAX, printable
+from pykueue.api.yamltext import printable
+from pykueue.cli.files import content, unreadable
 
 
 @click.group()
@@ -34,11 +34,9 @@ def check(file: str, feature_gates: str) -> None:
     Exit codes: 0, the file can be used; 2, it cannot.
     """
     try:
-        with Path(file).open("rb") as opened:
-            text = opened.read(TEXT_MAX + 1)
+        text = content(file)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        mistakes = [f"cannot be read: {reason}; check the name and your rights to it"]
+        mistakes = [unreadable(error)]
     else:
         loaded, found = read_built(text, feature_gates=feature_gates)
         mistakes = [str(one) for one in found]

@@ -63,9 +63,10 @@ def cli() -> None:
     Example:
       pykueue simulate examples/quickstart
       pykueue config check config.yaml
+      pykueue manifests --image example.com/pykueue:1 | kubectl apply --server-side -f -
 
-    Errors go to the standard error. Exit codes: 0, done; 1, stopped before the end, by Ctrl-C for one;
-    2, something is wrong with the input.
+    Errors go to the standard error. Exit codes: 0, done; 1, stopped before the end, by Ctrl-C for one, or what the
+    command says of itself; 2, something is wrong with the input.
     """
 
 

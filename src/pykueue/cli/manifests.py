@@ -1,7 +1,6 @@
 """What do I apply? `pykueue manifests`: every object of an installation as YAML."""
 
 import sys
-from pathlib import Path
 from typing import Literal, cast
 
 import click
@@ -12,7 +11,8 @@ from pykueue.api.manifests import manifests as made
 from pykueue.api.manifests_deployment import shipped
 from pykueue.api.manifests_install import Install
 from pykueue.api.unbuilt import read_built
-from pykueue.api.yamltext import TEXT_MAX, printable
+from pykueue.api.yamltext import printable
+from pykueue.cli.files import content, unreadable
 
 
 @click.command()
@@ -31,12 +31,18 @@ from pykueue.api.yamltext import TEXT_MAX, printable
     " 1.36, or by asking the manager, and going on without an answer while it is away.",
 )
 @click.option(
-    "--only", type=click.Choice([*PARTS]), multiple=True, metavar="PART", help=f"One part: {', '.join(PARTS)}."
+    "--only",
+    type=click.Choice([*PARTS]),
+    multiple=True,
+    metavar="PART",
+    help=f"One part, of {', '.join(PARTS)}; can be repeated.",
 )
 def manifests(
     namespace: str, image: str, replicas: int, config: str, default_queues: str, only: tuple[str, ...]
 ) -> None:
     """Print what an installation needs, as YAML.
+
+    That is all of it, unless --only says which parts; what is applied again, with other options, changes.
 
     \b
     Example:
@@ -69,9 +75,10 @@ def manifests(
 def read(file: str) -> str:
     """The text of a file, or the end of the command."""
     try:
-        with Path(file).open(encoding="utf-8") as opened:
-            return opened.read(TEXT_MAX + 1)
+        return content(file).decode()
+    except UnicodeDecodeError:
+        wrong = "is not UTF-8; save it as that"
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        click.echo(printable(f"{file}: cannot be read: {reason}; check the name and your rights to it"), err=True)
-        sys.exit(2)
+        wrong = unreadable(error)
+    click.echo(printable(f"{file}: {wrong}"), err=True)
+    sys.exit(2)

@@ -17,9 +17,10 @@ SHOWN_MAX: Final = 10
 @click.command()
 @click.argument("files", nargs=-1, required=True)
 def replay(files: tuple[str, ...]) -> None:
-    """Run the journals in FILES again, and say where other decisions come out.
+    """Decide again, from journals, and compare.
 
-    A journal is what `pykueue manager --journal FILE` writes; each file, those set aside included, stands for itself.
+    Each of FILES is run once more, and the first places are shown at which another decision comes out. A journal is
+    what `pykueue manager --journal FILE` writes; each file, those set aside included, stands for itself.
 
     \b
     Example:

@@ -12,6 +12,7 @@ import msgspec
 from pykueue.api.durations import DurationError, Micros, parse_duration
 from pykueue.api.yamltext import printable
 from pykueue.base.units import Instant, amount_text, format_instant, parse_instant
+from pykueue.cli.files import content, unreadable
 from pykueue.cli.tables import duration, elided, hanging, painted, table, wants_colour
 from pykueue.engine.explain import either
 from pykueue.sim.document import as_json
@@ -131,22 +132,15 @@ def contents(name: str, mistakes: list[Mistake]) -> Iterator[tuple[str, bytes]]:
     try:
         path = Path(name)
         if not path.is_dir():
-            yield name, content(path)
+            yield name, content(path, BYTES_MAX)
             return
         inside = sorted(one for one in path.iterdir() if one.suffix in SUFFIXES and one.is_file())
         if not inside:
             mistakes.append(Mistake(name, f"the folder holds no manifest; their names end in {', '.join(SUFFIXES)}"))
         for one in inside:
-            yield str(one), content(one)
+            yield str(one), content(one, BYTES_MAX)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        mistakes.append(Mistake(name, f"cannot be read: {reason}; check the name and your rights to it"))
-
-
-def content(path: Path) -> bytes:
-    """The bytes of a file, no more than can be used."""
-    with path.open("rb") as opened:
-        return opened.read(BYTES_MAX + 1)
+        mistakes.append(Mistake(name, unreadable(error)))
 
 
 def complain(mistakes: list[Mistake]) -> None:

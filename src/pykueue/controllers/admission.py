@@ -7,7 +7,7 @@ from typing import Final, Protocol
 import msgspec
 
 from pykueue.api.config import FRAMEWORKS, Configuration
-from pykueue.api.core import Namespace, OwnerReference, matches
+from pykueue.api.core import Namespace, OwnerReference, controller_of, matches
 from pykueue.api.kueue import LocalQueue, WorkloadPriorityClass
 from pykueue.api.names import DEFAULT_PRIORITY_CLASS, DEFAULT_QUEUE, Label
 from pykueue.api.rule import Context
@@ -101,7 +101,7 @@ class Admission:
                 return False
             if self.settled.queueless or job.metadata.labels.get(Label.QUEUE):
                 return True
-            reference = next(map(described, filter(is_controller, job.metadata.owner_references)), None)
+            reference = described(controller_of(job.metadata))
         return False
 
     async def job(self, namespace: str, name: str) -> JobView | None:
@@ -115,11 +115,8 @@ class Admission:
             return None
 
 
-def is_controller(reference: OwnerReference) -> bool:
-    """Whether a reference is to the object's controller."""
-    return reference.controller is True
-
-
-def described(reference: OwnerReference) -> Mapping[str, object]:
+def described(reference: OwnerReference | None) -> Mapping[str, object] | None:
     """A reference as objects hold it."""
+    if reference is None:
+        return None
     return {"apiVersion": reference.api_version, "kind": reference.kind, "name": reference.name, "uid": reference.uid}

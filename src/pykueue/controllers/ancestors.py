@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from pykueue.api.config import FRAMEWORKS
-from pykueue.api.core import KubeObject, ObjectMeta, OwnerReference
+from pykueue.api.core import KubeObject, ObjectMeta, OwnerReference, controller_of
 from pykueue.base.struct import Frozen
 from pykueue.jobs.kind import Described
 from pykueue.jobs.seen import Ancestor, Ancestry
@@ -29,11 +29,6 @@ class Hop(Frozen):
     uid: str
     above: OwnerReference | None
     ancestor: Ancestor | None = None
-
-
-def controller_ref(metadata: ObjectMeta) -> OwnerReference | None:
-    """The reference to the object that controls this one."""
-    return next((one for one in metadata.owner_references if one.controller), None)
 
 
 def group_kind(reference: OwnerReference) -> tuple[str, str]:
@@ -75,7 +70,7 @@ class Ancestors:
 
     async def of(self, job: Described) -> Ancestry:
         """What is known of a job's owners."""
-        reference = controller_ref(job.metadata)
+        reference = controller_of(job.metadata)
         if reference is None or group_kind(reference) not in self.known:
             return NO_OWNERS
         namespace = job.metadata.namespace or ""
@@ -111,7 +106,7 @@ class Ancestors:
         queue = queue_label(metadata)
         counts = bool(queue) or self.queueless
         ancestor = Ancestor(queue, self.admitted(kind, key)) if counts else None
-        return Hop(metadata.uid or "", controller_ref(metadata), ancestor)
+        return Hop(metadata.uid or "", controller_of(metadata), ancestor)
 
     async def other(self, reference: OwnerReference, namespace: str) -> Hop:
         """An owner of a kind that is not queued here, of which only its own owner matters."""
@@ -129,7 +124,7 @@ class Ancestors:
         except DeniedError as error:
             LOG.info("the way up ends at %s/%s: %s", namespace, reference.name, error)
             metadata = ObjectMeta(uid=reference.uid)
-        hop = Hop(metadata.uid or "", controller_ref(metadata))
+        hop = Hop(metadata.uid or "", controller_of(metadata))
         if hop.uid == reference.uid:
             self.remembered[hop.uid] = hop.above
             if len(self.remembered) > REMEMBERED:

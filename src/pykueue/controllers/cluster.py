@@ -14,7 +14,7 @@ from pykueue.api.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, 
 from pykueue.api.names import WorkloadCondition
 from pykueue.api.pods import LimitRange, RuntimeClass, decode
 from pykueue.api.priorityclass import PriorityClass
-from pykueue.api.workload import Workload
+from pykueue.api.workload import Workload, held
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant
@@ -156,10 +156,8 @@ class Cluster:
 
 def without_what_is_over(seen: Workload) -> Workload:
     """A finished Workload without its pod templates, which nobody reads any more; they are most of its size."""
-    for condition in seen.status.conditions:
-        if condition.type == WorkloadCondition.FINISHED and condition.status == "True":
-            # A job that could not start may be edited, and then differs from what its Workload says.
-            if condition.reason == FAILED_TO_START:
-                return seen
-            return msgspec.structs.replace(seen, spec=msgspec.structs.replace(seen.spec, pod_sets=()))
-    return seen
+    finished = held(seen, WorkloadCondition.FINISHED)
+    # A job that could not start may be edited, and then differs from what its Workload says.
+    if finished is None or finished.reason == FAILED_TO_START:
+        return seen
+    return msgspec.structs.replace(seen, spec=msgspec.structs.replace(seen.spec, pod_sets=()))

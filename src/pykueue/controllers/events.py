@@ -7,7 +7,6 @@ a series of the first Event, as client-go does it. An Event that cannot be store
 import asyncio
 import logging
 from collections import OrderedDict, deque
-from datetime import timedelta
 from typing import Final
 
 import msgspec
@@ -15,7 +14,7 @@ import msgspec
 from pykueue.api.core import ObjectMeta, Tree
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
-from pykueue.base.units import EPOCH, MICROS, Instant, Seconds, after
+from pykueue.base.units import MICROS, Instant, Seconds, after, micro_time
 from pykueue.kube.port import EVENTS, Kube, KubeError, NotFoundError, NotLeadingError, Patch, Resource
 
 LOG: Final = logging.getLogger(__name__)
@@ -274,8 +273,3 @@ def cut(note: str) -> str:
     if len(encoded) <= NOTE_BYTES_MAX:
         return note
     return encoded[: NOTE_BYTES_MAX - len(CUT)].decode(errors="ignore") + CUT
-
-
-def micro_time(moment: Instant) -> str:
-    """RFC 3339 with microseconds."""
-    return (EPOCH + timedelta(microseconds=moment)).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"

@@ -7,10 +7,10 @@ before the first is stored; and a write without an answer is read back before an
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final, Protocol, TypeGuard, TypeVar
 
-from pykueue.api.codec import DecodeError
 from pykueue.api.workload import Workload
 from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS, Instant
@@ -24,6 +24,7 @@ from pykueue.engine.assume import after
 from pykueue.engine.decisions import Admit, Deactivate, Decision, Evict, GatedBy, GatesCleared, Reserve, Unreserve, Wait
 from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Fact, Refused, Written
+from pykueue.kube.informer import version_of
 from pykueue.kube.port import (
     WORKLOADS,
     ConflictError,
@@ -68,7 +69,10 @@ class Ground(Protocol):
         """Tell the engine what a Workload is like."""
 
     def keep_back(self, wait: Wait) -> None:
-        """Say later why a workload waits."""
+        """Say later why a workload waits, as the engine has just decided."""
+
+    def say_later(self, wait: Wait) -> None:
+        """Say later why a workload waits, as the engine has decided before."""
 
     def level(self, key: str, seen: Workload) -> model.Workload:
         """A Workload as the engine is to see it."""
@@ -94,10 +98,27 @@ class Shunned(Frozen):
 class Flight:
     """What is on its way for one Workload, and what is to follow."""
 
-    def __init__(self, base: model.Workload) -> None:
+    def __init__(self, base: model.Workload, version: int) -> None:
         self.base = base
         """What is stored of it before the next of the errands, as far as we know."""
+        self.version = version
+        """The version of the Workload that this is the level of."""
         self.errands: list[Errand] = []
+        self.under_way: list[Errand] = []
+        """Those that are being written."""
+
+    def queue(self) -> str:
+        """The ClusterQueue whose quota the workload has once all the errands are done; empty for none."""
+        found = "" if self.base.admission is None else self.base.admission.queue
+        for errand in (*self.under_way, *self.errands):
+            match errand.decision:
+                case Admit(admission=admission) | Reserve(admission=admission):
+                    found = admission.queue
+                case Unreserve():
+                    found = ""
+                case _:
+                    pass
+        return found
 
     def batch(self) -> list[Errand]:
         """The errands of the next write: all in a row that need not wait for others once it has begun."""
@@ -110,6 +131,7 @@ class Flight:
             # The reason of a deactivation is stored before the deactivation itself, and that before the eviction.
             if isinstance(first.decision, Deactivate):
                 break
+        self.under_way = taken
         return taken
 
 
@@ -142,17 +164,17 @@ class Flights:
         """Have a decision written."""
         flight = self.flights.get(decision.workload) or self.begin(decision.workload)
         errand = Errand(decision)
-        flight.errands.append(errand)
         match decision:
             case Admit(admission=admission, reserved_before=False) | Reserve(admission=admission):
                 errand.waits_for = tuple(self.freeing.get(self.tree(admission.queue), ()))
-            case Unreserve() | Deactivate() if flight.base.admission is not None:
-                tree = self.tree(flight.base.admission.queue)
+            case Unreserve() | Deactivate() if queue := flight.queue():
+                tree = self.tree(queue)
                 errand.stored = asyncio.get_running_loop().create_future()
                 self.freeing.setdefault(tree, {})[errand.stored] = None
                 errand.stored.add_done_callback(lambda done: self.freed(tree, done))
             case _:
                 pass
+        flight.errands.append(errand)
 
     def freed(self, tree: str, done: asyncio.Future[bool]) -> None:
         """A write that gives quota back has ended."""
@@ -171,8 +193,10 @@ class Flights:
     def begin(self, key: str) -> Flight:
         """Begin to write what is to be said of a Workload."""
         item = self.ground.engine.world.items[key]
-        flight = self.flights[key] = Flight(item.confirmed or item.workload)
-        self.tasks[key] = asyncio.get_running_loop().create_task(self.fly(key, flight), name=f"write {key}")
+        flight = self.flights[key] = Flight(item.confirmed or item.workload, item.version)
+        task = self.tasks[key] = asyncio.get_running_loop().create_task(self.fly(key, flight), name=f"write {key}")
+        # One that is cancelled before its first step has no end of its own.
+        task.add_done_callback(lambda _: self.land(key, flight))
         return flight
 
     def abandon(self) -> None:
@@ -209,26 +233,36 @@ class Flights:
                     self.answer(batch, stored=False)
                     raise
                 self.answer(batch, stored=stored)
-                batch = flight.batch() if stored else []
+                if not stored:
+                    break
+                batch = flight.batch()
                 waits = [errand.decision for errand in batch if can_be_kept_back(errand.decision)]
-                if len(waits) == len(batch):
+                if len(waits) == len(batch) and not flight.errands:
                     # Why it waits can be told later, when more is known.
                     for wait in waits:
                         ground.keep_back(wait)
                     break
         except Exception as error:
             LOG.exception("what was decided could not be written", extra={"object": key})
-            await self.shun(key, flight, f"our own mistake: {error!r}")
+            self.shun(key, f"our own mistake: {error!r}")
         finally:
-            del self.flights[key]
-            del self.tasks[key]
-            self.answer(flight.errands, stored=False)
-            item = ground.engine.world.items.get(key)
-            if item is not None and item.flying:
-                ground.observe(Refused(key))
-            seen = ground.cluster.workloads.get(key)
-            if seen is not None:
-                ground.see(key, seen)
+            self.land(key, flight)
+
+    def land(self, key: str, flight: Flight) -> None:
+        """Nothing more is written of a Workload for now: what was not stored is taken back, and what is, is told."""
+        if self.flights.get(key) is not flight:
+            return
+        ground = self.ground
+        del self.flights[key]
+        del self.tasks[key]
+        self.answer(flight.under_way, stored=False)
+        self.answer(flight.errands, stored=False)
+        item = ground.engine.world.items.get(key)
+        if item is not None and item.flying:
+            ground.observe(Refused(key))
+        seen = ground.cluster.workloads.get(key)
+        if seen is not None:
+            ground.see(key, seen)
 
     def answer(self, errands: list[Errand], *, stored: bool) -> None:
         """Tell whoever waits whether decisions were stored."""
@@ -247,9 +281,21 @@ class Flights:
         decisions = [errand.decision for errand in batch]
         settles = any(isinstance(decision, Admit | Reserve | Unreserve) for decision in decisions)
         said = [wait[0]] if wait is not None and not settles else []
+        stored = await self.try_to_write(key, flight, said, decisions)
+        if not stored and said and key not in ground.unsaid:
+            ground.say_later(said[0])
+        return stored
+
+    async def try_to_write(self, key: str, flight: Flight, said: list[Wait], decisions: list[Decision]) -> bool:
+        """Write decisions, anew where someone else was faster; whether they were stored."""
+        ground = self.ground
+        silence: UnansweredError | None = None
         for _ in range(REBASES):
             seen = ground.cluster.workloads.get(key)
             if seen is None or seen.metadata.uid != flight.base.uid:
+                return False
+            if version_of(seen) != flight.version and standing(ground.level(key, seen)) != standing(flight.base):
+                # It has changed since this was decided.
                 return False
             scribe = Scribe(seen, flight.base, ground.cluster.settings.options)
             for decision in (*said, *decisions):
@@ -257,8 +303,12 @@ class Flights:
             try:
                 found = await self.send(key, seen, scribe.finish())
             except ConflictError:
-                if not await self.rebase(key, flight):
+                if not await self.read_anew(key):
                     return False
+                continue
+            except UnansweredError as error:
+                silence = error
+                await self.pause()
                 continue
             except (NotFoundError, NotLeadingError):
                 # The fact that goes with it, that it is gone or that we lead no more, is about to be told.
@@ -266,12 +316,15 @@ class Flights:
                 return False
             except KubeError as error:
                 LOG.error("refused: %s", error, extra={"object": key})
-                await self.shun(key, flight, f"the API server refused our write: {error.message or error.reason}")
+                self.shun(key, f"the API server refused our write: {error.message or error.reason}")
                 return False
             self.shunned.pop(key, None)
-            self.tell(flight, [*said, *decisions], seen, version=int(found.metadata.resource_version or 0), mute=said)
-            flight.base = scribe.level
+            self.tell(flight, [*said, *decisions], seen, version=version_of(found), mute=said)
+            flight.base, flight.version = ground.level(key, found), version_of(found)
             return True
+        if silence is not None:
+            self.shun(key, f"the API server does not take our write: {silence.message or silence.reason}")
+            return False
         LOG.warning("others keep changing this Workload; what was decided is decided anew", extra={"object": key})
         await self.pause()
         return False
@@ -283,29 +336,31 @@ class Flights:
 
     async def send(self, key: str, seen: Workload, steps: list[Step]) -> Workload:
         """The Workload once these steps are stored; a step without an answer is read back."""
-        writes = self.ground.cluster.writes
         for step in steps:
             try:
-                seen = await self.slotted(
-                    writes.deactivate(seen) if step.status is None else writes.admission(seen, step.status)
-                )
+                seen = await self.slotted(partial(self.take_step, seen, step))
             except UnansweredError as error:
                 LOG.warning("no answer, reading back: %s", error, extra={"object": key})
                 fresh = await self.read_back(key)
                 done = not fresh.spec.active if step.status is None else slice_of(fresh) == step.status
                 if not done:
-                    raise ConflictError(error.what, error.code, error.reason, error.message) from error
+                    raise
                 seen = fresh
         return seen
 
-    async def slotted(self, call: Awaitable[Answer]) -> Answer:
+    def take_step(self, seen: Workload, step: Step) -> Awaitable[Workload]:
+        """The Workload once a step is stored."""
+        writes = self.ground.cluster.writes
+        return writes.deactivate(seen) if step.status is None else writes.admission(seen, step.status)
+
+    async def slotted(self, call: Callable[[], Awaitable[Answer]]) -> Answer:
         """What a call answers once there is a slot for it."""
         self.sending += 1
         if self.sending > ENOUGH:
             self.room.clear()
         try:
             async with self.slots:
-                return await call
+                return await call()
         finally:
             self.sending -= 1
             if self.sending <= ENOUGH:
@@ -321,24 +376,22 @@ class Flights:
             except UnansweredError:
                 await self.pause()
 
-    async def rebase(self, key: str, flight: Flight) -> bool:
-        """Read the Workload that someone else has changed; whether our decisions still stand on it."""
+    async def read_anew(self, key: str) -> bool:
+        """Read the Workload that someone else has changed; whether it can be read."""
         try:
-            fresh = self.ground.level(key, await self.read_back(key))
-        except (KubeError, DecodeError, ValueError):
+            await self.read_back(key)
+        except NotFoundError:
             return False
-        return standing(fresh) == standing(flight.base)
+        except (KubeError, ValueError) as error:
+            self.shun(key, f"it has changed, and cannot be read: {error}")
+            return False
+        return True
 
-    async def shun(self, key: str, flight: Flight, why: str) -> None:
+    def shun(self, key: str, why: str) -> None:
         """Leave a Workload alone for a while whose writes fail for good; longer each time."""
-        clock = self.ground.cluster.clock
         tries = self.shunned[key].tries + 1 if key in self.shunned else 0
-        until = Instant(clock.now() + min(SHUN_BASE << min(tries, DOUBLINGS_MAX), SHUN_MAX))
-        holds = flight.base.admission is not None
-        self.shunned[key] = Shunned("" if holds else why, until, tries)
-        if holds:
-            # What holds quota goes on holding it; the engine hears of the refusal when it is time to try again.
-            await clock.sleep_until(until)
+        delay = min(SHUN_BASE << min(tries, DOUBLINGS_MAX), SHUN_MAX)
+        self.shunned[key] = Shunned(why, Instant(self.ground.cluster.clock.now() + delay), tries)
 
     def tell(
         self, flight: Flight, decisions: list[Decision], seen: Workload, *, version: int, mute: list[Wait]

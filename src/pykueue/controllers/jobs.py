@@ -10,12 +10,12 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias
 
-from pykueue.api.core import matches
+from pykueue.api.core import controller_of, matches
 from pykueue.api.names import Annotation
 from pykueue.api.workload import Workload
 from pykueue.base.units import MICROS, Instant
 from pykueue.bridge.unbuilt import unbuilt
-from pykueue.controllers.ancestors import NO_OWNERS, Ancestors, controller_ref, group_kind
+from pykueue.controllers.ancestors import NO_OWNERS, Ancestors, group_kind
 from pykueue.controllers.cluster import Cluster, Settings
 from pykueue.controllers.jobwrites import JobWrites
 from pykueue.jobs.actions import (
@@ -168,7 +168,7 @@ class Reconciler:
     def workload_changed(self, change: Change[Workload]) -> None:
         """A Workload concerns its job, the job that names it, and jobs that belong to its job."""
         for seen in (change.old, change.new):
-            owner = None if seen is None else controller_ref(seen.metadata)
+            owner = None if seen is None else controller_of(seen.metadata)
             if seen is not None and owner is not None:
                 if group_kind(owner) == self.group_kind:
                     self.controller.add(f"{seen.namespace}/{owner.name}")
@@ -245,7 +245,7 @@ class Reconciler:
             self.forget(key)
             return Seen(self.kind, namespace, None, workloads, rules=self.rules)
         prebuilt = prebuilt_name(job.metadata, annotations=self.rules.prebuilt_annotations)
-        owners = NO_OWNERS if controller_ref(job.metadata) is None else await self.ancestors.of(job)
+        owners = NO_OWNERS if controller_of(job.metadata) is None else await self.ancestors.of(job)
         return Seen(
             self.kind,
             namespace,
@@ -340,7 +340,7 @@ class Reconciler:
 
 def owner_keys(workload: Workload) -> Iterable[str]:
     """The job that controls a Workload: group, kind, namespace and name."""
-    owner = controller_ref(workload.metadata)
+    owner = controller_of(workload.metadata)
     if owner is None:
         return ()
     group, kind = group_kind(owner)
@@ -349,5 +349,5 @@ def owner_keys(workload: Workload) -> Iterable[str]:
 
 def owner_uids(job: JobView) -> Iterable[str]:
     """The object that controls a job."""
-    owner = controller_ref(job.metadata)
+    owner = controller_of(job.metadata)
     return () if owner is None else (owner.uid,)

@@ -7,12 +7,11 @@ from typing import Any, Final, assert_never
 
 import msgspec
 
-from pykueue.api.core import Tree
+from pykueue.api.core import Tree, controller_of
 from pykueue.api.names import Finalizer, WorkloadCondition
 from pykueue.api.workload import Workload
 from pykueue.base.units import format_instant
 from pykueue.bridge.outbound import finished as finished_status
-from pykueue.controllers.ancestors import controller_ref
 from pykueue.controllers.cluster import Cluster
 from pykueue.controllers.events import ref
 from pykueue.jobs.actions import (
@@ -88,7 +87,7 @@ class JobWrites:
             assert seen.job is not None, "a Workload is created for a job"
             name = new_name(seen, seen.job)
             found = self.cluster.workloads.learn(await self.cluster.kube.get(WORKLOADS, name, seen.namespace))
-            owner = controller_ref(found.metadata)
+            owner = controller_of(found.metadata)
             if owner is None or owner.uid != seen.job.metadata.uid:
                 said = f"A Workload named {name} exists already and does not belong to this job; delete it"
                 raise RejectedError(f"create {WORKLOADS} {seen.namespace}/{name}", 409, "AlreadyExists", said) from None

@@ -17,12 +17,18 @@ class JournalFile:
         self.full = full
         self.kept = kept
         self.size = 0
+        self.opening = 0
+        """How much of it is the picture that it begins with."""
         self.file: BinaryIO | None = None
 
     @property
     def is_full(self) -> bool:
         """Whether it is time to begin another file."""
-        return self.size >= self.full
+        return self.size - self.opening >= max(self.full, self.opening)
+
+    def opened(self) -> None:
+        """What is written so far is what the file begins with."""
+        self.opening = self.size
 
     def begin(self) -> None:
         """Set the current file aside, and open a new one that only its owner can read."""

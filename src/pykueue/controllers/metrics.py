@@ -1,32 +1,29 @@
 """What do dashboards see? Kueue's metrics, counted from how Workloads change while this replica leads.
 
-`families` lists them, `series` keeps the counts, `gauges` reads what is only true at the moment. A replica that does
-not lead counts nothing, and has no gauges of queues: its engine puts nobody in their place.
+`families` lists them, `series` keeps the counts, `gauges` reads what is only true at the moment, `exposition` says how
+they are written. A replica that does not lead counts nothing, and has no gauges of queues: its engine puts nobody in
+their place.
 """
 
-import asyncio
 import platform
 import sys
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Mapping, Set
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final, Protocol, TypeAlias, TypeVar
 
-from prometheus_client import CollectorRegistry, Metric, ProcessCollector, generate_latest
-from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector
-
 from pykueue.api.configfile import Loaded
-from pykueue.api.core import Condition, matches
+from pykueue.api.core import Condition, controller_of, matches
 from pykueue.api.kueue import ClusterQueue, Cohort, LocalQueue
 from pykueue.api.names import WorkloadCondition
 from pykueue.api.workload import Workload
 from pykueue.base.clock import Clock
 from pykueue.base.units import MICROS, Instant, parse_instant
 from pykueue.bridge.outbound import queued_since
-from pykueue.controllers import families
+from pykueue.controllers import families, process
+from pykueue.controllers.exposition import head, pairs, start, text_of
 from pykueue.controllers.families import Family
 from pykueue.controllers.gauges import Kept, Reading, Shown, cohorts_above
-from pykueue.controllers.series import Gauges, Labels, Owner, Owners, Sample, shown
+from pykueue.controllers.series import Gauges, Labels, Owner, Owners, Starts
 from pykueue.controllers.workings import Workings
 from pykueue.engine.cycle import Entry
 from pykueue.engine.engine import Engine
@@ -35,10 +32,11 @@ from pykueue.jobs.batch import JobView
 from pykueue.kube.informer import Change, Informer
 
 Key = TypeVar("Key", bound=Hashable)
-Read: TypeAlias = tuple[Family, Sequence[Sample], str]
-"""A family, its series, and the role of the replica that they are of."""
+Conditions: TypeAlias = Mapping[str, Condition]
+"""By their types."""
+Slot: TypeAlias = str | tuple[str, str, str]
+"""The LocalQueue of a finished Workload; or that of one that is not admitted, the reason and what is behind it."""
 
-FOLLOWER: Final = "follower"
 LEADER: Final = "leader"
 STANDALONE: Final = "standalone"
 LOCAL: Final = frozenset(family.name for family in families.ALL if family.labels[:2] == families.LOCAL)
@@ -57,30 +55,12 @@ class Watched(Protocol):
     jobs: Informer[JobView]
 
 
-class Conditions:
-    """The conditions of a Workload, by type."""
-
-    __slots__ = ("by_type",)
-
-    def __init__(self, seen: Workload) -> None:
-        self.by_type = {condition.type: condition for condition in seen.status.conditions}
-
-    def held(self, kind: str) -> Condition | None:
-        """A condition that is true."""
-        found = self.by_type.get(kind)
-        return found if found is not None and found.status == "True" else None
-
-
-class Metrics(Collector):
+class Metrics:
     """Counts, and shows what it has counted."""
 
     def __init__(self, loaded: Loaded) -> None:
         configuration, gates = loaded.configuration, loaded.gates.values
         chosen = configuration.metrics
-        self.registry = CollectorRegistry()
-        self.registry.register(self)
-        self.process = ProcessCollector(registry=CollectorRegistry())
-        self.elects = configuration.leader_election.leader_elect
         self.shown = Shown(
             chosen.enable_cluster_queue_resources,
             gates["SchedulingEquivalenceHashing"],
@@ -91,8 +71,17 @@ class Metrics(Collector):
         self.selector = chosen.local_queue_metrics.local_queue_selector
         self.creation = gates["MetricForWorkloadCreationLatency"]
         self.readiness = configuration.wait_for_pods_ready is not None
-        self.plain = Owner()
-        self.queues, self.doors, self.cohorts = Owners(), Owners(), Owners()
+        # Only who leads counts and has gauges, so every series is a leader's, also where another leads by now.
+        role = (LEADER if configuration.leader_election.leader_elect else STANDALONE,)
+        self.plain = Owner(last=role)
+        self.queues, self.doors, self.cohorts = Owners(role), Owners(role), Owners(role)
+        self.starts = Starts(role)
+        self.served = [
+            (family, head(family.name, family.kind.value, family.help))
+            for family in families.ALL
+            if self.is_served(family)
+        ]
+        self.build = build_info()
         self.kept = Kept()
         self.engine: Engine | None = None
         self.cluster: Watched | None = None
@@ -135,13 +124,6 @@ class Metrics(Collector):
 
     # What changes.
 
-    @property
-    def role(self) -> str:
-        """What this replica is at the moment."""
-        if not self.elects:
-            return STANDALONE
-        return LEADER if self.engine is not None and self.engine.leading else FOLLOWER
-
     def counts_now(self) -> bool:
         """Whether what happens is for this replica to count."""
         return self.engine is not None and self.engine.synced and self.engine.leading
@@ -175,37 +157,48 @@ class Metrics(Collector):
         old, new = change.old, change.new
         if old is not None and new is not None and is_no_news(old, new):
             return
-        before = None if old is None else Conditions(old)
-        after = None if new is None else Conditions(new)
-        if old is not None and before is not None:
-            self.keep(old, before, -1)
-        if new is not None and after is not None:
-            self.keep(new, after, 1)
-            if not self.counts_now():
-                return
-            if old is None or before is None or old.metadata.uid != new.metadata.uid:
-                if self.creation:
-                    self.created(new)
-            else:
-                Transition(self, old, new, before, after).count()
+        before, after = held(old), held(new)
+        self.keep(self.slot(old, before), self.slot(new, after))
+        if new is None or not self.counts_now():
+            return
+        if old is None or old.metadata.uid != new.metadata.uid:
+            if self.creation:
+                self.created(new)
+            return
+        turned = after.keys() - before.keys()
+        if turned or new.status.scheduling_stats is not None:
+            Transition(self, old, new, before, after).count(turned)
 
-    def keep(self, seen: Workload, conditions: Conditions, number: int) -> None:
-        """Count a Workload in, or out, of what is only true at the moment."""
+    def slot(self, seen: Workload | None, held: Conditions) -> Slot | None:
+        """Where a Workload counts in what is only true at the moment, if anywhere."""
+        if seen is None:
+            return None
         key = f"{seen.metadata.namespace}/{seen.spec.queue_name}"
-        if conditions.held(WorkloadCondition.FINISHED) is not None:
-            adjust(self.kept.finished, key, number)
-        elif self.shown.unadmitted and seen.metadata.deletion_timestamp is None:
-            admitted = conditions.by_type.get(WorkloadCondition.ADMITTED)
-            if admitted is not None and admitted.status == "True":
-                return
-            reserved = conditions.by_type.get(WorkloadCondition.QUOTA_RESERVED)
-            cause = "PendingEvaluation" if reserved is None else "" if reserved.status == "True" else reserved.reason
-            adjust(self.kept.unadmitted, (key, "NoReservation" if admitted is None else admitted.reason, cause), number)
+        if WorkloadCondition.FINISHED in held:
+            return key
+        if WorkloadCondition.ADMITTED in held or not self.shown.unadmitted:
+            return None
+        if seen.metadata.deletion_timestamp is not None:
+            return None
+        said = {condition.type: condition.reason for condition in seen.status.conditions}
+        reserved = WorkloadCondition.QUOTA_RESERVED in held
+        cause = "" if reserved else said.get(WorkloadCondition.QUOTA_RESERVED, "PendingEvaluation")
+        return key, said.get(WorkloadCondition.ADMITTED, "NoReservation"), cause
+
+    def keep(self, before: Slot | None, after: Slot | None) -> None:
+        """Count a Workload where it is now, and no more where it was."""
+        if before == after:
+            return
+        for slot, number in ((before, -1), (after, 1)):
+            if isinstance(slot, str):
+                adjust(self.kept.finished, slot, number)
+            elif slot is not None:
+                adjust(self.kept.unadmitted, slot, number)
 
     def created(self, seen: Workload) -> None:
         """A Workload is new: how long after its job?"""
         assert self.cluster is not None, "nothing is heard before `watch`"
-        owner = next((one for one in seen.metadata.owner_references if one.controller), None)
+        owner = controller_of(seen.metadata)
         job = None if owner is None else self.cluster.jobs.get(f"{seen.namespace}/{owner.name}")
         if owner is None or job is None or job.metadata.uid != owner.uid or (job.metadata.generation or 1) > 1:
             return
@@ -216,37 +209,30 @@ class Metrics(Collector):
 
     # What is shown.
 
-    async def page(self) -> bytes:
+    def page(self) -> bytes:
         """All metrics as Prometheus reads them."""
-        return await asyncio.to_thread(generate_latest, self.snapshot())
+        lines: list[str] = []
+        gauges = self.gauges()
+        for family, begin in self.served:
+            lines.append(begin)
+            if family.kind is families.Kind.GAUGE and family is not families.PREEMPTION_SKIPS:
+                self.starts.write(family, gauges.get(family.name, ()), lines)
+            else:
+                self.owners(family).write(family, lines)
+        self.workings.write(lines)
+        lines += self.build
+        process.write(lines)
+        return text_of(lines)
 
-    def snapshot(self) -> CollectorRegistry:
-        """All metrics as they are now, to be written out elsewhere: reading is quick, writing many series is not."""
-        return Snapshot(self.read(), (build_info(), *self.workings.collect(), *self.process.collect()))
-
-    def collect(self) -> Iterator[Metric]:
-        """All families with their series."""
-        yield from self.snapshot().collect()
-
-    def read(self) -> list[Read]:
-        """Every family that is served, with its series as they are now."""
-        gauges: Gauges = {}
-        if self.engine is not None and self.counts_now() and self.engine.world.now > 0:
-            world = self.engine.world
-            for owner in [owner for owner in self.cohorts.known if owner[0] not in world.forest.cohorts]:
-                # Cohorts without an object go with their last member.
-                self.cohorts.forget(owner)
-            wanted = self.has_metrics if self.local else None
-            gauges = Reading(world, self.kept, self.shown, wanted).all()
-        # Only who leads counts, so what was counted is a leader's, also where another leads by now.
-        counted = LEADER if self.elects else STANDALONE
-        return [
-            (family, gauges.get(family.name, ()), self.role)
-            if family.kind is families.Kind.GAUGE and family is not families.PREEMPTION_SKIPS
-            else (family, tuple(self.owners(family).samples(family)), counted)
-            for family in families.ALL
-            if self.is_served(family)
-        ]
+    def gauges(self) -> Gauges:
+        """What is true of queues and cohorts at the moment, as far as this replica knows."""
+        if self.engine is None or not self.counts_now() or self.engine.world.now <= 0:
+            return {}
+        world = self.engine.world
+        for owner in [owner for owner in self.cohorts.known if owner[0] not in world.forest.cohorts]:
+            # Cohorts without an object go with their last member.
+            self.cohorts.forget(owner)
+        return Reading(world, self.kept, self.shown, self.has_metrics if self.local else None).all()
 
     def is_served(self, family: Family) -> bool:
         """Whether a family is there at all under this Configuration."""
@@ -291,15 +277,10 @@ class Transition:
         local = None if engine is None else engine.world.local_queues.get(key)
         return "" if local is None else local.queue
 
-    def turned(self, kind: str) -> Condition | None:
-        """A condition that has become true."""
-        found = self.after.held(kind)
-        return found if found is not None and self.before.held(kind) is None else None
-
-    def count(self) -> None:
-        """Count everything that has happened."""
-        reserved = self.turned(WorkloadCondition.QUOTA_RESERVED) is not None
-        admitted = self.turned(WorkloadCondition.ADMITTED) is not None
+    def count(self, turned: Set[str]) -> None:
+        """Count everything that has happened; these conditions have become true."""
+        reserved = WorkloadCondition.QUOTA_RESERVED in turned
+        admitted = WorkloadCondition.ADMITTED in turned
         if reserved or admitted:
             waited = between(queued_since(self.old), self.now)
             if reserved:
@@ -312,19 +293,24 @@ class Transition:
         if self.new.status.scheduling_stats is not None:
             self.evicted()
             self.released()
-        ready = self.turned(WorkloadCondition.PODS_READY)
-        if ready is not None and ready.reason == "Started" and self.metrics.readiness:
-            self.took(families.READY_WAIT, between(queued_since(self.new), self.now))
-            runs = self.after.held(WorkloadCondition.ADMITTED)
-            if runs is not None:
-                self.took(families.ADMITTED_TO_READY, between(since(runs), self.now))
-        if self.turned(WorkloadCondition.FINISHED) is not None:
+        if WorkloadCondition.PODS_READY in turned and self.metrics.readiness:
+            self.started()
+        if WorkloadCondition.FINISHED in turned:
             self.add(families.FINISHED, self.priority)
             self.ran()
 
+    def started(self) -> None:
+        """Its pods are ready, if that is for the first time: how long did it take?"""
+        if self.after[WorkloadCondition.PODS_READY].reason != "Started":
+            return
+        self.took(families.READY_WAIT, between(queued_since(self.new), self.now))
+        runs = self.after.get(WorkloadCondition.ADMITTED)
+        if runs is not None:
+            self.took(families.ADMITTED_TO_READY, between(since(runs), self.now))
+
     def admitted(self, *, at_once: bool) -> None:
         """The job may start: how long did its checks take, and which cohorts does it count for?"""
-        reserved = self.after.held(WorkloadCondition.QUOTA_RESERVED)
+        reserved = self.after.get(WorkloadCondition.QUOTA_RESERVED)
         if not at_once and reserved is not None:
             self.took(families.CHECKS_WAIT, between(since(reserved), self.now))
         elif self.new.status.admission_checks:
@@ -348,15 +334,18 @@ class Transition:
             self.add(families.EVICTED, *why, self.priority)
             if known.get(why, 0) == 0:
                 self.add(families.EVICTED_ONCE, *why, self.priority)
-            ready, left = self.before.held(WorkloadCondition.PODS_READY), self.after.held(WorkloadCondition.EVICTED)
+            ready, left = (
+                self.before.get(WorkloadCondition.PODS_READY),
+                self.after.get(WorkloadCondition.EVICTED),
+            )
             if ready is not None and left is not None and self.whole is not None:
                 self.whole.observe(families.READY_TO_EVICTED, why, between(since(ready), since(left)))
 
     def released(self) -> None:
         """The quota of an evicted workload is free."""
-        evicted = self.after.held(WorkloadCondition.EVICTED)
-        kept = self.after.held(WorkloadCondition.QUOTA_RESERVED) is not None
-        if evicted is None or kept or self.before.held(WorkloadCondition.QUOTA_RESERVED) is None:
+        evicted = self.after.get(WorkloadCondition.EVICTED)
+        kept = self.after.get(WorkloadCondition.QUOTA_RESERVED) is not None
+        if evicted is None or kept or self.before.get(WorkloadCondition.QUOTA_RESERVED) is None:
             return
         if self.old.status.admission is not None and self.whole is not None:
             self.whole.observe(families.EVICTION_SECONDS, (evicted.reason,), between(since(evicted), self.now))
@@ -364,7 +353,7 @@ class Transition:
     def ran(self) -> None:
         """It is over: for how long was it admitted, all in all?"""
         past = self.new.status.accumulated_past_execution_time_seconds
-        admitted = self.after.held(WorkloadCondition.ADMITTED)
+        admitted = self.after.get(WorkloadCondition.ADMITTED)
         if admitted is not None or past is not None:
             last = 0.0 if admitted is None else between(since(admitted), self.now)
             self.took(families.EXECUTION, (past or 0) + last)
@@ -386,19 +375,11 @@ class Transition:
             self.door.observe(families.TWINS[family.name], labels, seconds)
 
 
-class Snapshot(CollectorRegistry):
-    """Metrics that were read already; what they look like is worked out by whoever writes them."""
-
-    def __init__(self, read: list[Read], others: tuple[Metric, ...]) -> None:
-        super().__init__()
-        self.read = read
-        self.others = others
-
-    def collect(self) -> Iterator[Metric]:
-        """The families."""
-        for family, samples, role in self.read:
-            yield shown(family, samples, role)
-        yield from self.others
+def held(seen: Workload | None) -> Conditions:
+    """The conditions of a Workload that are true."""
+    if seen is None:
+        return {}
+    return {condition.type: condition for condition in seen.status.conditions if condition.status == "True"}
 
 
 def is_no_news(old: Workload, new: Workload) -> bool:
@@ -438,7 +419,7 @@ def between(start: Instant, end: Instant) -> float:
     return max(0, end - start) / MICROS
 
 
-def build_info() -> Metric:
+def build_info() -> tuple[str, str]:
     """What this program is, in the labels by which Kueue says it."""
     try:
         ours = f"v{version('pykueue')}"
@@ -452,6 +433,5 @@ def build_info() -> Metric:
         "compiler": sys.implementation.name,
         "platform": f"{sys.platform}/{platform.machine()}",
     }
-    found = GaugeMetricFamily("kueue_build_info", "What this program is.", labels=tuple(labels))
-    found.add_metric(tuple(labels.values()), 1)
-    return found
+    name = "kueue_build_info"
+    return head(name, "gauge", "What this program is."), start(name, pairs(labels, labels.values())) + "1"

@@ -1,6 +1,7 @@
 """How does the engine meet the cluster? Facts are pumped in, cycles run, and what is decided goes to `flights`."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from typing import Final, TypeVar
@@ -8,6 +9,7 @@ from typing import Final, TypeVar
 from msgspec.structs import replace
 
 from pykueue.api.core import KubeObject
+from pykueue.api.names import WorkloadCondition
 from pykueue.api.workload import Workload
 from pykueue.base.units import MICROS, Instant
 from pykueue.bridge import inbound
@@ -23,7 +25,8 @@ from pykueue.engine.facts import Fact, Gone, Kind, Leading, Seen, Stopped, Synce
 from pykueue.engine.journal import Recorder
 from pykueue.engine.wording import message
 from pykueue.jobs.admit import STRICT_BY_CREATION
-from pykueue.kube.informer import Change, Informer
+from pykueue.kube.informer import Change, Informer, version_of
+from pykueue.kube.port import KubeError
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -75,10 +78,37 @@ class Pump:
     def observe(self, fact: Fact) -> None:
         """Tell the engine a fact."""
         if self.journal is not None and self.journal.is_full:
-            self.journal.begin()
-            self.front = Recorder(self.engine, self.journal.write)
+            self.begin_journal()
         self.front.observe(fact)
         self.news.set()
+
+    def begin_journal(self) -> None:
+        """Begin another file of the journal with the picture of now."""
+        journal = self.journal
+        if journal is None:
+            return
+        try:
+            journal.begin()
+            self.front = Recorder(self.engine, self.note)
+            journal.opened()
+        except OSError as error:
+            self.end_journal(error)
+
+    def note(self, line: bytes) -> None:
+        """Write a line of the journal; what cannot be written is lost, and nothing else with it."""
+        if self.journal is not None:
+            try:
+                self.journal.write(line)
+            except OSError as error:
+                self.end_journal(error)
+
+    def end_journal(self, error: OSError) -> None:
+        """Go on without a journal."""
+        LOG.error("the journal cannot be written and ends here: %s", error)
+        journal, self.journal, self.front = self.journal, None, self.engine
+        if journal is not None:
+            with contextlib.suppress(OSError):
+                journal.close()
 
     def tell_of(self, informer: Informer[Known], kind: Kind) -> None:
         """Tell the engine of every change of a kind."""
@@ -116,6 +146,8 @@ class Pump:
             self.flights.shunned.pop(change.key, None)
             self.observe(Gone("Workload", change.key))
         if change.new is not None and change.key not in self.flights:
+            if change.old is not None and is_overtaken(change.old, change.new):
+                self.unsaid.pop(change.key, None)
             self.see(change.key, change.new)
 
     def see(self, key: str, seen: Workload) -> None:
@@ -143,11 +175,11 @@ class Pump:
         if known is None or not known.holds_of(seen, around):
             known = self.read[key] = inbound.read(seen, around)
         found = inbound.workload(seen, around, known)
-        if found.admission is not None or found.finished:
-            return found
         shunned = self.flights.shunned.get(key)
         if shunned is not None and shunned.why:
-            found = replace(found, problem=shunned.why)
+            found = replace(found, held_off=True, problem=shunned.why)
+        if found.admission is not None or found.finished:
+            return found
         wait = self.unsaid.get(key)
         if wait is not None:
             found = replace(found, waiting=model.Waiting(wait[0].reason, message(wait[0].why)))
@@ -180,6 +212,18 @@ class Pump:
         if item is not None and not item.stopped:
             self.observe(Stopped(key))
 
+    async def take_over(self) -> None:
+        """Come to lead, having heard what the leader before us wrote last: a watch may be behind."""
+        workloads = self.cluster.workloads
+        while workloads.synced.is_set():
+            try:
+                await workloads.refresh()
+                break
+            except KubeError as error:
+                LOG.warning("the workloads cannot be listed before we take over: %s", error)
+                await self.cluster.clock.sleep_until(Instant(self.cluster.clock.now() + SAY_AFTER))
+        self.lead(True)
+
     def lead(self, leading: bool) -> None:
         """From now on this process may write, or may not any more."""
         self.observe(Leading(leading))
@@ -192,8 +236,7 @@ class Pump:
     async def run(self) -> None:
         """Decide, for as long as this process runs; the engine is silent while another leads."""
         await self.cluster.until_synced()
-        if self.journal is not None:
-            self.front = Recorder(self.engine, self.journal.write)
+        self.begin_journal()
         self.observe(Synced())
         LOG.info("the first full picture is there: %d workloads", len(self.cluster.workloads.objects))
         clock = self.cluster.clock
@@ -216,7 +259,10 @@ class Pump:
         """Wait for news, or until it is time to decide, to speak or to try again."""
         self.news.clear()
         if self.journal is not None:
-            self.journal.flush()
+            try:
+                self.journal.flush()
+            except OSError as error:
+                self.end_journal(error)
         due = [at for at in (wake, self.speak(), self.flights.pardon()) if at is not None]
         if due:
             self.set_alarm(min(due))
@@ -263,10 +309,17 @@ class Pump:
             again = told is not None and told.reason == wait.reason
             due = Instant(wait.at + (SAY_AGAIN_AFTER if again else SAY_AFTER))
             earlier = self.unsaid.get(key)
-            due = due if earlier is None else min(due, earlier[1])
-            self.unsaid[key] = (wait, due)
-            self.say_at = due if self.say_at is None else min(due, self.say_at)
+            self.put_by(wait, due if earlier is None else min(due, earlier[1]))
         self.observe(Written(key))
+
+    def say_later(self, wait: Wait) -> None:
+        """Say later why a workload waits, which could not be said just now."""
+        self.put_by(wait, Instant(self.cluster.clock.now() + SAY_AGAIN_AFTER))
+
+    def put_by(self, wait: Wait, due: Instant) -> None:
+        """Have it said at this instant why a workload waits."""
+        self.unsaid[wait.workload] = (wait, due)
+        self.say_at = due if self.say_at is None else min(due, self.say_at)
 
     def speak(self) -> Instant | None:
         """Write what has been kept back long enough; when the next is due."""
@@ -280,13 +333,22 @@ class Pump:
             at = Instant(due + patience) if shunned is None else max(Instant(due + patience), shunned.until)
             if key not in self.engine.world.items:
                 del self.unsaid[key]
-            elif at > now:
-                soonest = at if soonest is None else min(soonest, at)
-            elif key not in self.flights:
+            elif at > now or key in self.flights:
+                # A flight takes it along, unless it ends before.
+                later = max(at, Instant(now + SAY_AFTER))
+                soonest = later if soonest is None else min(soonest, later)
+            else:
                 self.flights.begin(key)
         # Whoever had to be patient is looked at again before long: the server may have nothing better to do by then.
         self.say_at = soonest if soonest is None or not patience else min(soonest, Instant(now + SAY_AFTER))
         return self.say_at
+
+
+def is_overtaken(old: Workload, new: Workload) -> bool:
+    """Whether a Workload no longer waits, or someone else has said why it does."""
+    before, now = ({c.type: c for c in seen.status.conditions} for seen in (old, new))
+    over = inbound.held(now, WorkloadCondition.FINISHED) is not None or new.status.admission is not None
+    return over or inbound.waiting(before) != inbound.waiting(now)
 
 
 class Explained:
@@ -299,9 +361,3 @@ class Explained:
     def __str__(self) -> str:
         item = self.engine.world.items.get(self.decision.workload)
         return explain(self.decision, None if item is None else item.workload)
-
-
-def version_of(seen: KubeObject) -> int:
-    """An object's version as a number that grows."""
-    text = seen.metadata.resource_version or ""
-    return int(text) if text.isascii() and text.isdigit() else 0

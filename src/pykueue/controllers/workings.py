@@ -1,17 +1,32 @@
 """How busy are we ourselves? Counts of requests and reconciles, under the names that controllers written in Go have."""
 
-from collections.abc import Iterator
 from typing import Final
 
-from prometheus_client import Metric
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
-
-from pykueue.controllers.series import Histogram
+from pykueue.controllers.exposition import head
+from pykueue.controllers.families import Family, Kind
+from pykueue.controllers.series import Owner, Starts
 from pykueue.kube.controller import Controller
 
 RECONCILE_SECONDS: Final = (
     *(0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
     *(1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 40, 50, 60),
+)
+DEPTH: Final = Family("workqueue_depth", Kind.GAUGE, "Keys that wait to be worked on.", ("controller", "name"))
+RECONCILES: Final = Family(
+    "controller_runtime_reconcile_total", Kind.COUNTER, "Looks at objects.", ("controller", "result")
+)
+ERRORS: Final = Family(
+    "controller_runtime_reconcile_errors_total", Kind.COUNTER, "Looks at objects that failed.", ("controller",)
+)
+SECONDS: Final = Family(
+    "controller_runtime_reconcile_time_seconds",
+    Kind.HISTOGRAM,
+    "How long looks at objects took.",
+    ("controller",),
+    RECONCILE_SECONDS,
+)
+REQUESTS: Final = Family(
+    "rest_client_requests_total", Kind.COUNTER, "Answers of the API server.", ("code", "method", "host")
 )
 
 
@@ -20,51 +35,25 @@ class Workings:
 
     def __init__(self) -> None:
         self.controllers: list[Controller] = []
-        self.results: dict[tuple[str, str], int] = {}
-        self.durations: dict[str, Histogram] = {}
-        self.requests: dict[tuple[str, str, str], int] = {}
+        self.counts = Owner()
+        self.starts = Starts()
 
     def reconciled(self, controller: str, result: str, seconds: float) -> None:
         """A controller has looked at an object: `success`, `requeue_after` or `error`."""
-        key = (controller, result)
-        self.results[key] = self.results.get(key, 0) + 1
-        found = self.durations.get(controller)
-        if found is None:
-            found = self.durations[controller] = Histogram(RECONCILE_SECONDS)
-        found.observe(seconds)
+        self.counts.count(RECONCILES, (controller, result))
+        if result == "error":
+            self.counts.count(ERRORS, (controller,))
+        self.counts.observe(SECONDS, (controller,), seconds)
 
     def requested(self, code: str, method: str, host: str) -> None:
         """The API server has answered a request."""
-        key = (code, method, host)
-        self.requests[key] = self.requests.get(key, 0) + 1
+        self.counts.count(REQUESTS, (code, method, host))
 
-    def collect(self) -> Iterator[Metric]:
-        """The families with their series."""
-        depth = GaugeMetricFamily("workqueue_depth", "Keys that wait to be worked on.", labels=("controller", "name"))
-        for controller in self.controllers:
-            depth.add_metric((controller.name, controller.name), len(controller.queue.ready))
-        yield depth
-        total = CounterMetricFamily(
-            "controller_runtime_reconcile_total", "Looks at objects.", labels=("controller", "result")
-        )
-        errors = CounterMetricFamily(
-            "controller_runtime_reconcile_errors_total", "Looks at objects that failed.", labels=("controller",)
-        )
-        for (name, result), count in self.results.items():
-            total.add_metric((name, result), count)
-            if result == "error":
-                errors.add_metric((name,), count)
-        yield total
-        yield errors
-        seconds = HistogramMetricFamily(
-            "controller_runtime_reconcile_time_seconds", "How long looks at objects took.", labels=("controller",)
-        )
-        for name, duration in self.durations.items():
-            seconds.add_metric((name,), duration.buckets(), duration.total)
-        yield seconds
-        requests = CounterMetricFamily(
-            "rest_client_requests_total", "Answers of the API server.", labels=("code", "host", "method")
-        )
-        for (code, method, host), count in self.requests.items():
-            requests.add_metric((code, host, method), count)
-        yield requests
+    def write(self, lines: list[str]) -> None:
+        """Add the families with their series."""
+        lines.append(head(DEPTH.name, DEPTH.kind.value, DEPTH.help))
+        depths = [((one.name, one.name), len(one.queue.ready)) for one in self.controllers]
+        self.starts.write(DEPTH, depths, lines)
+        for family in (RECONCILES, ERRORS, SECONDS, REQUESTS):
+            lines.append(head(family.name, family.kind.value, family.help))
+            self.counts.write(family, lines)

@@ -11,22 +11,22 @@ import msgspec
 
 from pykueue.api.core import Tree
 from pykueue.api.kueue import ClusterQueue, LocalQueue, WorkloadPriorityClass
-from pykueue.api.names import Finalizer
+from pykueue.api.names import OWNER_NOT_FOUND, OWNER_NOT_FOUND_SAYS, Finalizer
 from pykueue.api.workload import Workload
 from pykueue.base.units import MICROS
-from pykueue.bridge import upkeep
+from pykueue.bridge.notes import CONTROLLER
 from pykueue.bridge.outbound import finished
 from pykueue.bridge.upkeep import Expire, Finish, LetGo, LookAgain, Need, Rules, SyncChecks, need, with_checks
 from pykueue.controllers.cluster import Cluster
 from pykueue.controllers.events import ref
 from pykueue.controllers.status import Decider
+from pykueue.jobs.workload import WORKLOAD_CLASS
 from pykueue.kube.controller import Controller
 from pykueue.kube.informer import Change
 from pykueue.kube.port import WORKLOADS, ConflictError, NotFoundError, Patch, RejectedError
 
 LOG: Final = logging.getLogger(__name__)
 
-REPORTER: Final = "kueue-workload-controller"
 WORKERS: Final = 4
 
 
@@ -125,7 +125,7 @@ class Workloads:
             case LookAgain(at):
                 return max(0, at - now) / MICROS
             case Finish():
-                status = finished(seen, upkeep.ORPHANED, upkeep.ORPHANED_MESSAGE, now)
+                status = finished(seen, OWNER_NOT_FOUND, OWNER_NOT_FOUND_SAYS, now)
                 await self.cluster.writes.admission(seen, status)
                 LOG.info("finished, because its owner is gone", extra={"object": key})
             case LetGo():
@@ -152,7 +152,7 @@ class Workloads:
             seen = await self.let_go(seen)
         await self.cluster.kube.delete(WORKLOADS, seen.name, seen.namespace, uid=seen.metadata.uid or "")
         about = ref(WORKLOADS, seen.metadata)
-        self.cluster.events.normal(about, "Deleted", "Deleted finished workload due to elapsed retention", REPORTER)
+        self.cluster.events.normal(about, "Deleted", "Deleted finished workload due to elapsed retention", CONTROLLER)
 
     async def spread(self, name: str) -> float | None:
         """Give the value of a class to every Workload that refers to it, finished ones too."""
@@ -195,4 +195,4 @@ class Workloads:
 def refers_to(seen: Workload, name: str) -> bool:
     """Whether a Workload has its priority from this WorkloadPriorityClass."""
     named = seen.spec.priority_class_ref
-    return named is not None and named.kind == "WorkloadPriorityClass" and named.name == name
+    return named is not None and named.kind == WORKLOAD_CLASS and named.name == name

@@ -11,10 +11,11 @@ import msgspec
 from pykueue.api.convert import V1BETA2
 from pykueue.api.core import Json, Tree
 from pykueue.api.names import WorkloadCondition
+from pykueue.api.trees import text
 from pykueue.api.workload import Workload
 from pykueue.bridge.outbound import condition_tree
 from pykueue.kube.informer import Informer
-from pykueue.kube.port import WORKLOADS, Kube, Patch
+from pykueue.kube.port import WORKLOADS, ConflictError, Kube, Patch
 
 ADMISSION: Final = "kueue-admission"
 SLICE: Final = (
@@ -31,6 +32,7 @@ SLICE: Final = (
 """Fields of the status, beside conditions and checks, that `kueue-admission` alone has the say over."""
 DEACTIVATION: Final = WorkloadCondition.DEACTIVATION_TARGET
 """The one condition that is removed again."""
+MENDS: Final = 5
 SHARED: Final = ("admissionChecks", "requeueState")
 """Fields whose parts others may own too, so that an apply cannot take them away."""
 
@@ -49,9 +51,18 @@ class Writes:
         if self.merge:
             return await self.mend(seen, merged(seen, status))
         raw = await self.apply(seen, status, ADMISSION, version=seen.metadata.resource_version or "")
-        left = leftovers(raw, status)
         found = self.workloads.learn(raw)
-        return found if not left else await self.mend(found, left)
+        for _ in range(MENDS):
+            left = leftovers(raw, status)
+            if not left:
+                break
+            try:
+                return await self.mend(found, left)
+            except ConflictError:
+                # The slice is stored; someone reacted to it before what is left over was removed.
+                raw = await self.kube.get(WORKLOADS, seen.name, seen.namespace)
+                found = self.workloads.learn(raw)
+        return found
 
     async def own(self, seen: Workload, status: Tree, manager: str) -> Workload:
         """The Workload once another manager's few fields are these."""
@@ -141,15 +152,10 @@ def items(value: Json) -> list[Tree]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def text(item: Tree, field: str) -> str:
-    """A field of an object that is text."""
-    found = item.get(field)
-    return found if isinstance(found, str) else ""
-
-
 def merged(seen: Workload, status: Tree, *, whole: bool = True) -> Tree:
     """The same as a merge patch: what is left out of the slice is removed, and conditions of others stay."""
-    patch: Tree = dict(status)
+    current: Tree = msgspec.to_builtins(seen.status)
+    patch: Tree = {name: replaced(current.get(name), value) for name, value in status.items()}
     if whole:
         patch.update({name: None for name in (*SLICE, "admissionChecks") if name not in status})
     if "conditions" in status:

@@ -27,7 +27,7 @@ from pykueue.engine.model import (
     Waiting,
     Workload,
 )
-from pykueue.engine.wording import message
+from pykueue.engine.wording import check_reset, message
 
 
 def assumed(item: Item, decision: Decision) -> None:
@@ -116,7 +116,7 @@ def reset(check: CheckState, decision: Evict) -> CheckState:
         check.name,
         "Pending",
         decision.at,
-        f"Reset to Pending after eviction. Previously: {check.state}",
+        check_reset(check.state),
         check.requeue_after,
         check.retries + 1 if check.state == "Retry" else 0,
     )

@@ -261,8 +261,10 @@ def take_back(world: World, key: str) -> None:
     if item is None or item.confirmed is None:
         return
     before, item.confirmed, item.flying, item.told = item.confirmed, None, [], None
+    stopped = item.stopped
     adopt(world, item, before)
-    item.stopped = item.was_stopped and before.evicted is not None
+    # What was heard meanwhile, that its pods are gone, is still true.
+    item.stopped = (item.was_stopped or stopped) and before.evicted is not None
     world.touched[key] = item
     unbuffer(world, item)
 

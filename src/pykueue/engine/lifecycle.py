@@ -20,6 +20,7 @@ from pykueue.engine.decisions import (
     GatedBy,
     GatesCleared,
     Inactive,
+    Invalid,
     Queued,
     QueueInactive,
     QueueMissing,
@@ -69,6 +70,8 @@ def review(item: Item, world: World, now: Instant) -> Review:
     workload = item.workload
     if workload.finished:
         return Review()
+    if workload.held_off:
+        return Review(when_held_off(item, world, now))
     if not workload.active:
         return Review(when_inactive(item, world, now))
     if workload.deactivation is not None:
@@ -79,6 +82,14 @@ def review(item: Item, world: World, now: Instant) -> Review:
     if waiting.decision is not None:
         return waiting
     return Review(when_pending(item, world, now), waiting.look_again)
+
+
+def when_held_off(item: Item, world: World, now: Instant) -> Wait | None:
+    """Nothing is decided about a workload whose writes are refused; one that would wait says why it does."""
+    workload = item.workload
+    if not workload.active or workload.admission is not None:
+        return None
+    return tell(item, world, WaitReason.MISCONFIGURED, Invalid(workload.problem), now)
 
 
 def when_inactive(item: Item, world: World, now: Instant) -> Decision | None:

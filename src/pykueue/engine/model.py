@@ -307,6 +307,8 @@ class Workload(Frozen, tag=True):
     finished: bool = False
     on_hold: bool = False
     replacing: bool = False
+    held_off: bool = False
+    """Whether it is to be left alone for now, because what is written about it is refused; `problem` says why."""
     admission: Admission | None = None
     reserved_at: Instant | None = None
     admitted_at: Instant | None = None

@@ -44,6 +44,7 @@ def is_admissible(world: World, workload: Workload) -> bool:
         and not (workload.gated_by and world.options.admission_gates)
         and not workload.on_hold
         and not workload.replacing
+        and not workload.held_off
         and workload.admission is None
         and local is not None
         and local.stop is StopPolicy.NONE

@@ -89,7 +89,9 @@ class Search:
             return
         gone, preemptor = self.snapshot.gone, self.item
         for holder in queue.holders.values():
-            if holder.key not in gone and policy_allows(policy, preemptor, holder) and not holder.frs.isdisjoint(frs):
+            if holder.key in gone or holder.workload.held_off or holder.frs.isdisjoint(frs):
+                continue
+            if policy_allows(policy, preemptor, holder):
                 yield holder
 
     def cohort_candidates(self, requests: Requests, frs: frozenset[int]) -> tuple[list[Candidate], list[Candidate]]:

@@ -135,6 +135,11 @@ def obstacle(what: Obstacle) -> str:
             assert_never(what)
 
 
+def check_reset(state: str) -> str:
+    """What a check says after an eviction sent it back to the start from this state."""
+    return f"Reset to Pending after eviction. Previously: {state}"
+
+
 def preempted(preemptor: Item, clause: PreemptionReason, preemptor_path: str, victim_path: str) -> str:
     """The text of Preempted=True and Evicted=True."""
     uid = preemptor.uid or "UNKNOWN"

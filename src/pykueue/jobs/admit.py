@@ -124,10 +124,10 @@ def new_mistakes(kind: str, new: Tree, old: Tree | None, world: AdmitWorld) -> t
     write the status of a Workload that was created while no webhook answered.
     """
     gates = world.gates.gates
-    found = rules.check(kind, new, old, gates, surface="webhook")
+    found = rules.check_webhook(kind, new, old, gates)
     if not found or old is None or new.get("spec") != old.get("spec"):
         return found
-    already = frozenset(map(str, rules.check(kind, old, None, gates, surface="webhook")))
+    already = frozenset(map(str, rules.check_webhook(kind, old, None, gates)))
     return tuple(one for one in found if str(one) not in already)
 
 

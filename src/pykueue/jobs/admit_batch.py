@@ -24,6 +24,7 @@ from pykueue.api.trees import Tree, mapping, mappings, member, text, whole
 from pykueue.jobs.admit_topology import Mistake, size_errors, template_errors
 from pykueue.jobs.admit_world import AdmitWorld
 from pykueue.jobs.batch import WHOLE_NUMBER, follows, pods_at_once, whole_number
+from pykueue.jobs.workload import prebuilt_of
 
 AT_QUEUE: Final = f"metadata.labels[{Label.QUEUE}]"
 AT_CLASS: Final = f"metadata.labels[{Label.PRIORITY_CLASS}]"
@@ -172,9 +173,7 @@ def prebuilt_place(tree: Tree, world: AdmitWorld) -> str:
 def prebuilt_name(tree: Tree, world: AdmitWorld) -> str:
     """The Workload that was made for a Job beforehand; empty where none is named."""
     named, older = annotation(tree, Annotation.PREBUILT_WORKLOAD), label(tree, Label.PREBUILT_WORKLOAD)
-    if world.gates.on("WorkloadIdentifierAnnotations"):
-        return named or older
-    return older or (named if size_bytes(named) > LABEL_BYTES_MAX else "")
+    return prebuilt_of(named, older, annotations=world.gates.on("WorkloadIdentifierAnnotations"))
 
 
 def prebuilt_errors(tree: Tree, world: AdmitWorld) -> Iterator[FieldError]:

@@ -16,7 +16,19 @@ from pykueue.api.pods import Job
 from pykueue.api.priorityclass import SYSTEM
 from pykueue.api.trees import mappings, text
 from pykueue.base.struct import Frozen
-from pykueue.jobs.batch import WHOLE_NUMBER, pods_at_once, whole_number
+from pykueue.jobs.admit_batch import (
+    AT_CLASS,
+    AT_EQUAL,
+    AT_LIMIT,
+    AT_MINIMUM,
+    AT_QUEUE,
+    NOT_INDEXED,
+    NOT_POSITIVE,
+    UNEQUAL,
+    number_or_complaint,
+    quoted,
+)
+from pykueue.jobs.batch import pods_at_once
 from pykueue.jobs.podsets import pod_set
 from pykueue.jobs.workload import (
     NAME_MAX,
@@ -36,12 +48,7 @@ from pykueue.jobs.workload import (
 
 CARRIED: Final = (Annotation.ADMISSION_GATED_BY, Annotation.ELASTIC_JOB)
 """Annotations of a job that speak to whoever queues it."""
-AT_QUEUE: Final = f"metadata.labels[{Label.QUEUE}]"
-AT_CLASS: Final = f"metadata.labels[{Label.PRIORITY_CLASS}]"
 AT_POD_CLASS: Final = "spec.template.spec.priorityClassName"
-AT_LIMIT: Final = f"metadata.labels[{Label.MAX_EXEC_TIME_SECONDS}]"
-AT_MINIMUM: Final = f"metadata.annotations[{Annotation.JOB_MIN_PARALLELISM}]"
-AT_EQUAL: Final = f"metadata.annotations[{Annotation.JOB_COMPLETIONS_EQUAL_PARALLELISM}]"
 OWN_FIELDS: Final[Mapping[str, str]] = {
     "spec.podSets[0].template": "spec.template",
     "spec.podSets[0].count": "spec.parallelism",
@@ -165,11 +172,9 @@ def job_pod_counts(job: Job) -> PodCounts | FieldError:
     asked = job.metadata.annotations.get(Annotation.JOB_MIN_PARALLELISM)
     if asked is None:
         return PodCounts(count)
-    if not WHOLE_NUMBER.fullmatch(asked):
-        return invalid(AT_MINIMUM, asked, f'strconv.Atoi: parsing "{asked}": invalid syntax')
-    least = whole_number(asked)
-    if least is None:
-        return invalid(AT_MINIMUM, asked, f'strconv.Atoi: parsing "{asked}": value out of range')
+    least = number_or_complaint(asked)
+    if isinstance(least, str):
+        return invalid(AT_MINIMUM, asked, least)
     if not 0 < least < count:
         return invalid(AT_MINIMUM, least, f"should be between 0 and {count - 1}")
     return PodCounts(count, least)
@@ -186,14 +191,14 @@ def unequal(tree: Tree, job: Job) -> Iterator[FieldError]:
     if asked is None or asked in FALSE:
         return
     if asked not in TRUE:
-        yield invalid(AT_EQUAL, asked, f'strconv.ParseBool: parsing "{asked}": invalid syntax; write "true" or "false"')
+        complaint = f"strconv.ParseBool: parsing {quoted(asked)}: invalid syntax"
+        yield invalid(AT_EQUAL, asked, f'{complaint}; write "true" or "false"')
         return
     if text(tree, "spec", "completionMode") != "Indexed":
-        yield invalid(AT_EQUAL, asked, "should not be enabled for NonIndexed jobs")
+        yield invalid(AT_EQUAL, asked, NOT_INDEXED)
     parallelism, completions = (1 if count is None else count for count in (job.spec.parallelism, job.spec.completions))
     if parallelism != completions:
-        key = Annotation.JOB_COMPLETIONS_EQUAL_PARALLELISM
-        yield invalid("spec.completions", completions, f"should be equal to parallelism when {key} annotation is true")
+        yield invalid("spec.completions", completions, UNEQUAL)
 
 
 def judged_priority(job: Job, pod_sets: tuple[Tree, ...], place: Place) -> tuple[Priority, tuple[FieldError, ...]]:
@@ -219,4 +224,4 @@ def judged_limit(job: Job) -> tuple[FieldError, ...]:
     asked = job.metadata.labels.get(Label.MAX_EXEC_TIME_SECONDS)
     if asked is None or run_limit(job.metadata) is not None:
         return ()
-    return (invalid(AT_LIMIT, asked, "should be greater than 0; write a whole number of seconds"),)
+    return (invalid(AT_LIMIT, asked, f"{NOT_POSITIVE}; write a whole number of seconds"),)

@@ -1,5 +1,6 @@
 """Is this the Workload of that job? Whether the two ask for the same."""
 
+from pykueue.api.core import controller_of
 from pykueue.api.workload import Workload
 from pykueue.jobs.kind import Described
 from pykueue.jobs.podsets import (
@@ -11,13 +12,13 @@ from pykueue.jobs.podsets import (
     same_shapes,
     shapes_of,
 )
-from pykueue.jobs.seen import Seen, admitted, controller_of, finished, reserved
+from pykueue.jobs.seen import Seen, admitted, finished, reserved
 from pykueue.jobs.workload import run_limit
 
 
 def equivalent(seen: Seen, job: Described, workload: Workload) -> bool:
     """Whether a Workload is that of the job as the job is now."""
-    owner = controller_of(workload)
+    owner = controller_of(workload.metadata)
     if owner is None or owner.name != job.metadata.name:
         return False
     if seen.rules.finish_orphans and owner.uid != job.metadata.uid:

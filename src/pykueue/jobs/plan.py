@@ -7,9 +7,9 @@ short at any point is made good by the next one.
 
 from typing import Final
 
-from pykueue.api.core import Condition
-from pykueue.api.names import WorkloadCondition
-from pykueue.api.workload import Workload
+from pykueue.api.core import Condition, controller_of
+from pykueue.api.names import OWNER_NOT_FOUND, OWNER_NOT_FOUND_SAYS, WorkloadCondition
+from pykueue.api.workload import Workload, condition
 from pykueue.base.units import MICROS, Instant, parse_instant
 from pykueue.jobs.actions import (
     NOTHING,
@@ -34,8 +34,6 @@ from pykueue.jobs.seen import (
     Ancestor,
     Seen,
     admitted,
-    condition,
-    controller_of,
     finished,
     holds_on,
     key_of,
@@ -59,7 +57,6 @@ SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
 FAILED_TO_START: Final = "FailedToStart"
 OUT_OF_SYNC: Final = "OutOfSync"
-OWNER_NOT_FOUND: Final = "OwnerNotFound"
 TOLD: Final = frozenset((SUCCEEDED, FAILED, FAILED_TO_START, OUT_OF_SYNC, OWNER_NOT_FOUND))
 """Reasons for which a Workload is finished by us, which is told when it is written."""
 BY_KUEUE: Final = "DeactivatedDueTo"
@@ -70,7 +67,6 @@ NO_MATCH: Final = "No matching Workload; restoring pod templates according to ex
 NO_WORKLOAD: Final = "Missing Workload; unable to restore pod templates"
 NO_PREBUILT: Final = "missing workload"
 OUT_OF_SYNC_SAYS: Final = "The prebuilt workload is out of sync with its user job"
-OWNER_NOT_FOUND_SAYS: Final = "The workload's owner no longer exists"
 SUSPENDED: Final = Notice("Suspended", "Kueue managed child job suspended")
 TOO_DEEP: Final = Notice(
     "JobNestingTooDeep",
@@ -126,7 +122,7 @@ def child(seen: Seen, job: Described, top: Ancestor) -> Actions:
 def with_prebuilt(seen: Seen, job: Described, name: str, now: Instant) -> Actions:
     """The job names a Workload that was made before it; any other that it has is one too many."""
     workload = seen.prebuilt
-    owner = None if workload is None else controller_of(workload)
+    owner = None if workload is None else controller_of(workload.metadata)
     if workload is not None and owner is None:
         return (UpdateWorkload(workload, adopted(seen, job, workload)),)
     if workload is not None and owner is not None and owner.uid == job.metadata.uid:

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pykueue.api.core import Condition, OwnerReference
+from pykueue.api.core import controller_of
 from pykueue.api.durations import Micros
 from pykueue.api.kueue import ResourceFlavor
 from pykueue.api.names import Finalizer, WorkloadCondition
-from pykueue.api.workload import Workload
+from pykueue.api.workload import Workload, held
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant
 from pykueue.jobs.kind import Described, JobKind
@@ -82,15 +82,9 @@ class Seen(Frozen):
     """Until when pods may appear that the job's status does not count: it was stopped before its start was noticed."""
 
 
-def condition(workload: Workload, kind: str) -> Condition | None:
-    """A condition of a Workload."""
-    return next((one for one in workload.status.conditions if one.type == kind), None)
-
-
 def holds(workload: Workload, kind: str) -> bool:
     """Whether a condition of a Workload is true."""
-    found = condition(workload, kind)
-    return found is not None and found.status == "True"
+    return held(workload, kind) is not None
 
 
 def reserved(workload: Workload) -> bool:
@@ -113,11 +107,6 @@ def key_of(workload: Workload) -> str:
     return f"{workload.namespace}/{workload.name}"
 
 
-def controller_of(workload: Workload) -> OwnerReference | None:
-    """The object that controls a Workload."""
-    return next((one for one in workload.metadata.owner_references if one.controller), None)
-
-
 def holds_on(workload: Workload) -> bool:
     """Whether our finalizer keeps a Workload from being removed."""
     return Finalizer.RESOURCE_IN_USE in workload.metadata.finalizers
@@ -125,5 +114,5 @@ def holds_on(workload: Workload) -> bool:
 
 def owned(job: Described, workload: Workload) -> bool:
     """Whether a Workload is that of this very job, and not of another of its name."""
-    owner = controller_of(workload)
+    owner = controller_of(workload.metadata)
     return owner is not None and owner.uid == job.metadata.uid

@@ -5,7 +5,7 @@ from typing import Final
 
 from pykueue.api.core import Json, Tree
 from pykueue.api.names import Annotation, WorkloadCondition
-from pykueue.api.workload import Workload
+from pykueue.api.workload import Workload, condition
 from pykueue.base.units import MICROS, Instant
 from pykueue.jobs.actions import (
     NOTHING,
@@ -21,7 +21,7 @@ from pykueue.jobs.actions import (
     WriteReclaimable,
 )
 from pykueue.jobs.kind import Described
-from pykueue.jobs.seen import Seen, admitted, condition, finished, holds, key_of, owned, reserved
+from pykueue.jobs.seen import Seen, admitted, finished, holds, key_of, owned, reserved
 from pykueue.jobs.workload import (
     WORKLOAD_CLASS,
     MissingClass,

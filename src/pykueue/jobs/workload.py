@@ -71,12 +71,17 @@ def class_label(metadata: ObjectMeta) -> str:
 
 
 def prebuilt_name(metadata: ObjectMeta, *, annotations: bool) -> str:
-    """The Workload that was made before its job; empty when there is none.
+    """The Workload that was made before its job; empty when there is none."""
+    named = metadata.annotations.get(Annotation.PREBUILT_WORKLOAD, "")
+    older = metadata.labels.get(Label.PREBUILT_WORKLOAD, "")
+    return prebuilt_of(named, older, annotations=annotations)
+
+
+def prebuilt_of(named: str, older: str, *, annotations: bool) -> str:
+    """Which of two counts: the name in the annotation, or the one in the label.
 
     The gate WorkloadIdentifierAnnotations lets the annotation speak first; a name that no label can hold always may.
     """
-    named = metadata.annotations.get(Annotation.PREBUILT_WORKLOAD, "")
-    older = metadata.labels.get(Label.PREBUILT_WORKLOAD, "")
     if annotations:
         return named or older
     return older or (named if size_bytes(named) > LABEL_BYTES_MAX else "")

@@ -17,6 +17,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from pykueue.base.struct import Frozen
 from pykueue.base.units import EPOCH, Instant
+from pykueue.kube.tls import Bundle
 
 AUTHORITY_NAME: Final = "kueue-ca"
 ORGANIZATION: Final = "kueue"
@@ -32,19 +33,6 @@ NAME_MAX: Final = 64
 """Characters of a common name."""
 
 Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
-
-
-class Bundle(Frozen):
-    """All that the webhooks' TLS needs, as PEM. Printing one does not show its keys."""
-
-    authority: bytes
-    """The certificate to trust, and behind it earlier ones that may still be in use."""
-    authority_key: bytes
-    certificate: bytes
-    key: bytes
-
-    def __repr__(self) -> str:
-        return f"Bundle({len(self.authority)} bytes of authority, {len(self.certificate)} bytes of certificate)"
 
 
 class Pair(Frozen):

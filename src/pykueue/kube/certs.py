@@ -21,7 +21,6 @@ from pykueue.api.kinds import KINDS
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen, Wire
 from pykueue.base.units import MICROS, Instant
-from pykueue.kube.certmaking import Bundle, renewed
 from pykueue.kube.port import (
     CRDS,
     MUTATING_WEBHOOKS,
@@ -36,7 +35,7 @@ from pykueue.kube.port import (
     Patch,
     Resource,
 )
-from pykueue.kube.tls import TlsError, use
+from pykueue.kube.tls import Bundle, TlsError, use
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -202,6 +201,9 @@ class OwnCertificates:
 
     async def agreed(self) -> Bundle:
         """The bundle that all replicas use: the stored one, or a new one that is stored first."""
+        # What makes certificates takes a tenth of a second to import and many megabytes, and not everybody makes any.
+        from pykueue.kube.certmaking import renewed
+
         for _ in range(ATTEMPTS):
             stored = await self.stored()
             held = None if stored is None else bundle_in(stored)

@@ -217,6 +217,10 @@ class Informer(Generic[T]):
             self.take(key_of(learned.metadata), learned)
         return learned
 
+    async def refresh(self) -> None:
+        """Take in everything as the server has it now, however far behind the watch may be."""
+        await self.list_pages()
+
     async def run(self) -> None:
         """Keep the cache up to date until cancelled."""
         while True:

@@ -11,14 +11,13 @@ import math
 import random
 import threading
 from collections.abc import AsyncIterator, Callable
-from datetime import timedelta
 from typing import Final, Protocol
 
 import msgspec
 
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen, Wire
-from pykueue.base.units import EPOCH, Instant
+from pykueue.base.units import micro_time
 from pykueue.kube.port import (
     LEASES,
     ConflictError,
@@ -79,11 +78,6 @@ class Terms(Frozen):
 
 
 LEASE: Final = msgspec.json.Decoder(Lease)
-
-
-def micro_time(instant: Instant) -> str:
-    """RFC 3339 with microseconds, as leases have it."""
-    return (EPOCH + timedelta(microseconds=instant)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 class Leadership(Protocol):

@@ -1,7 +1,7 @@
 """What do controllers need of a Kubernetes API? The `Kube` protocol, what it works on, and how it fails.
 
-Bodies are bytes in and bytes out: whoever needs an object decodes it into the view that it wants. There are two
-implementations: `http`, for a real API server, and the embedded store.
+Bodies are bytes in and bytes out: whoever needs an object decodes it into the view that it wants. `http` implements it
+for a real API server; `lease.Fenced` stands before any implementation and lets only a leader write.
 """
 
 from collections.abc import AsyncIterator
@@ -70,7 +70,6 @@ class Patch(StrEnum):
 
     MERGE = "application/merge-patch+json"
     JSON = "application/json-patch+json"
-    STRATEGIC = "application/strategic-merge-patch+json"
     APPLY = "application/apply-patch+yaml"
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from pykueue.api.config import Tls
+from pykueue.base.struct import Frozen
 
 VERSIONS: Final[Mapping[str, ssl.TLSVersion]] = {
     "VersionTLS12": ssl.TLSVersion.TLSv1_2,
@@ -32,6 +33,19 @@ EXCHANGES: Final[Mapping[str, str]] = {"ECDHE_ECDSA": "ECDHE-ECDSA-", "ECDHE_RSA
 
 class TlsError(ValueError):
     """A demand on connections that cannot be met here, or a certificate that cannot be used."""
+
+
+class Bundle(Frozen):
+    """All that the webhooks' TLS needs, as PEM. Printing one does not show its keys."""
+
+    authority: bytes
+    """The certificate to trust, and behind it earlier ones that may still be in use."""
+    authority_key: bytes
+    certificate: bytes
+    key: bytes
+
+    def __repr__(self) -> str:
+        return f"Bundle({len(self.authority)} bytes of authority, {len(self.certificate)} bytes of certificate)"
 
 
 def server_context(demands: Tls | None = None) -> ssl.SSLContext:
