@@ -59,7 +59,7 @@ control-plane: ## build a real Kubernetes control plane, and Kueue, from their G
 	controlplane/build kueue
 
 e2e: .venv/.stamp control-plane ## the stories on a real control plane (more options in ARGS=)
-	$(BIN)/python -m pytest -q -n 6 --maxschedchunk=1 tests/e2e $(ARGS)
+	$(BIN)/python -m pytest -q -n 6 --dist loadgroup tests/e2e $(ARGS)
 
 crash: .venv/.stamp control-plane ## kill, cut and meddle under load for long, with the auditor as witness
 	$(BIN)/python -m tests.crash $(ARGS)

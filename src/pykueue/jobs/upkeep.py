@@ -113,6 +113,7 @@ def rewritten(seen: Seen, job: Described, workload: Workload, others: Sequence[W
         value = workload.spec.priority or 0
         priority = Priority(value) if was is None else Priority(value, was.group, was.kind, was.name)
     body = spec_of(job, pod_sets, priority)
+    body.setdefault("queueName", None)
     body.setdefault("priorityClassRef", None)
     body.setdefault("maximumExecutionTimeSeconds", None)
     notice = Notice("UpdatedWorkload", f"Updated not matching Workload for suspended job: {key_of(workload)}")
@@ -217,7 +218,7 @@ def queue_followed(
     # The API lets nobody move a Workload that holds quota, so its move waits until it has none.
     if queue != (workload.spec.queue_name or "") and seen.kind.suspended(job) and not reserved(workload):
         spec = body.get("spec")
-        body = {**body, "spec": {**(spec if isinstance(spec, dict) else {}), "queueName": queue}}
+        body = {**body, "spec": {**(spec if isinstance(spec, dict) else {}), "queueName": queue or None}}
     return (*told, UpdateWorkload(workload, body, notices)) if body else told
 
 

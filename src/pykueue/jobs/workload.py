@@ -158,7 +158,9 @@ def owner_reference(*, api_version: str, kind: str, metadata: ObjectMeta) -> Tre
 def spec_tree(pod_sets: Sequence[Tree], queue: str, priority: Priority, limit: int | None) -> Tree:
     """What a Workload asks for."""
     listed: list[Json] = list(pod_sets)
-    spec: Tree = {"queueName": queue, "podSets": listed, "priority": priority.value}
+    spec: Tree = {"podSets": listed, "priority": priority.value}
+    if queue:
+        spec["queueName"] = queue
     reference = priority.reference()
     if reference is not None:
         spec["priorityClassRef"] = reference
