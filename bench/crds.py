@@ -21,8 +21,9 @@ from typing import Any
 
 import yaml
 
-from pykueue.api.crds import ONE_WRITER, at, crd, rendered
+from pykueue.api.crds import CONDITIONS, ONE_WRITER, at, crd, rendered
 from pykueue.api.kinds import KINDS
+from pykueue.api.rules import rules_of
 from pykueue.api.schema import node_of
 from tests.plane.client import path_of, resource_of
 from tests.plane.plane import Plane, executables
@@ -87,17 +88,25 @@ def no_list_keyed() -> Tree:
     return walked(ours(), change)  # type: ignore[no-any-return]
 
 
-def no_root_rules() -> Tree:
-    """Ours, without the rules on what may not change while quota is reserved."""
+def conditions_by_field() -> Tree:
+    """Ours, with an owner for each field of a condition."""
     made = ours()
     for schema in schemas(made):
-        del schema["x-kubernetes-validations"]
+        for condition in at(schema, CONDITIONS):
+            del condition["x-kubernetes-map-type"]
     return made
 
 
-def no_rules() -> Tree:
-    """Ours, without any rule in CEL."""
-    return walked(ours(), lambda node: node.pop("x-kubernetes-validations", None))  # type: ignore[no-any-return]
+def rules_in_schema() -> Tree:
+    """Ours, with the rules in the schema that the webhook sees to."""
+    made = ours()
+    for schema, version in zip(schemas(made), KINDS["Workload"].versions, strict=True):
+        walked(schema, lambda node: node.pop("x-kubernetes-validations", None))
+        for rule in rules_of("Workload", version=version, surface="CEL"):
+            for found in at(schema, rule.cel_at):
+                said: Any = found.setdefault("x-kubernetes-validations", [])
+                said.append({"rule": rule.cel, "message": rule.message})
+    return made
 
 
 def no_schema() -> Tree:
@@ -114,8 +123,8 @@ VARIANTS: dict[str, Callable[[], Tree]] = {
     "ours": ours,
     "ours, every list keyed": every_list_keyed,
     "ours, no list keyed": no_list_keyed,
-    "ours, no rules at the root": no_root_rules,
-    "ours, no rules": no_rules,
+    "ours, conditions by field": conditions_by_field,
+    "ours, rules in the schema": rules_in_schema,
     "no schema": no_schema,
 }
 

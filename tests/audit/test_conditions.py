@@ -146,6 +146,25 @@ def test_a_workload_may_be_evicted_again_in_the_write_that_gives_it_quota() -> N
 
 
 @pytest.mark.parametrize(
+    ("charged", "says"),
+    [
+        pytest.param({"cpu": "4"}, None, id="as much as asked for"),
+        pytest.param({"cpu": "2"}, "takes 2 cpu for pod set main, whose 2 pods ask for 4", id="half of it"),
+        pytest.param({}, "takes 0 cpu for pod set main, whose 2 pods ask for 4", id="none of it"),
+    ],
+)
+def test_a_reservation_is_charged_what_its_pods_ask_for(charged: Tree, says: str | None) -> None:
+    given = {"name": "main", "count": 2, "flavors": {"cpu": "default"}, "resourceUsage": charged}
+    status = {"admission": {"clusterQueue": "q", "podSetAssignments": [given]}}
+    for plain in (True, False):
+        told = Tale(lag_seconds=0, plain_resources=plain)
+        told.queue("q", 100)
+        told.workload("a", "q", 2, pods=2)
+        told.workload("a", "q", 2, condition("QuotaReserved", True), pods=2, status=status)
+        assert told.found == ([f"reservation: Workload ns/a: {says}"] if says and plain else [])
+
+
+@pytest.mark.parametrize(
     ("closed", "says"),
     [
         pytest.param("local", "got quota though LocalQueue q is stopped", id="LocalQueue stopped"),

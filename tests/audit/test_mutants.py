@@ -42,7 +42,7 @@ def lines() -> list[Line]:
 
 def judged(history: list[Line]) -> list[str]:
     """What the auditor finds in a history, as rule and object."""
-    auditor = Auditor(Settings(lease=LEASE))
+    auditor = Auditor(Settings(lease=LEASE, plain_resources=True))
     for event in events(json.dumps(line).encode() for line in history):
         auditor.observe(event)
     auditor.uptime.lasts_micros = 60 * MICROS
@@ -86,6 +86,15 @@ def less_to_borrow(history: list[Line]) -> str:
     for line in of(history, "Cohort", "all"):
         line["object"]["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] = "1"
     return "overuse Cohort all"
+
+
+def undercharged(history: list[Line]) -> str:
+    """A workload is charged less than its pods ask for."""
+    name = evicted_workload(history)
+    for line in of(history, "Workload", name):
+        for given in line["object"].get("status", {}).get("admission", {}).get("podSetAssignments", []):
+            given["resourceUsage"]["cpu"] = "100m"
+    return f"reservation Workload {namespace(history, name)}/{name}"
 
 
 def never_admitted(history: list[Line]) -> str:
@@ -212,6 +221,7 @@ def test_nothing_is_found_in_what_really_happened() -> None:
     [
         less_quota,
         less_to_borrow,
+        undercharged,
         never_admitted,
         pods_too_early,
         forgotten,

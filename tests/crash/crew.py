@@ -128,6 +128,19 @@ class Crew:
             raise AssertionError(f"nobody took the Lease from {unlike!r} within {timeout} s; it says {self.lease()}")
         return time.monotonic() - start
 
+    def await_own_lead(self, timeout: float = 60.0) -> None:
+        """Return as soon as one of us leads."""
+
+        def led() -> bool:
+            self.mend()
+            leader = self.leader()
+            return any(leader == member.name for member in self.members)
+
+        if self.program == "kueue":  # It names itself, so we cannot know whether it is one of us.
+            self.await_alive(timeout)
+        elif not Client.soon(led, timeout):
+            raise AssertionError(f"none of us took the Lease within {timeout} s; it says {self.lease()}")
+
     def await_alive(self, timeout: float = 60.0) -> float:
         """Seconds until one of us holds the Lease and renews it."""
         start, seen = time.monotonic(), set[str]()
@@ -147,7 +160,7 @@ class Crew:
     def leading(self) -> Member:
         """The member that leads; for Kueue, which names itself, the only one there is."""
         leader = self.leader()
-        return next((member for member in self.members if leader.startswith(member.name)), self.members[0])
+        return next((member for member in self.members if leader == member.name), self.members[0])
 
 
 @contextlib.contextmanager

@@ -31,10 +31,10 @@ class Scene(NamedTuple):
 
 
 def kill(scene: Scene) -> Figures:
-    """kill -9 of the manager: mostly while it works, now and then while it starts."""
+    """kill -9 of the manager: mostly soon after it has begun to lead, when it has most to write; else at any time."""
     if scene.luck.random() < 0.8:
-        scene.crew.await_alive()
-    time.sleep(scene.luck.uniform(0, 2))
+        scene.crew.await_own_lead()
+    time.sleep(scene.luck.uniform(0, scene.luck.choice((0.5, 2))))
     scene.crew.end(scene.crew.leading())
     scene.crew.start(ready=False)
     return {}

@@ -104,7 +104,7 @@ def job(name: str, luck: random.Random) -> Tree:
             "namespace": luck.choice(NAMESPACES),
             "labels": {
                 "kueue.x-k8s.io/queue-name": queue,
-                "kueue.x-k8s.io/priority-class": luck.choices(list(PRIORITIES), weights=(6, 3, 1))[0],
+                "kueue.x-k8s.io/priority-class": luck.choices(list(PRIORITIES), weights=(5, 3, 2))[0],
             },
         },
         "spec": {

@@ -57,7 +57,7 @@ def stage(folder: Path, program: str, luck: random.Random, lease_seconds: int, n
                 crew.start()
                 crew.await_leader()
                 load.prepare()
-                settings = Settings(lease=f"{NAMESPACE}/{LEASE}")
+                settings = Settings(lease=f"{NAMESPACE}/{LEASE}", plain_resources=True)
                 history = folder / f"history-{name}.jsonl.gz"
                 with Watchman(plane.kubeconfig, history, settings, ended=load.ended, found=found) as watchman:
                     load.start()

@@ -47,7 +47,6 @@ class Team:
         self.client.report = self.log_about
         self.namespace = plane.namespace(self.name, {"team": self.name})
         self.made: list[tuple[str, str, str]] = []
-        self.records: dict[str, list[Tree]] = {}
         self.nodes: list[str] = []
 
     def log_about(self, _name: str) -> str:

@@ -13,6 +13,7 @@ from tests.e2e.job import KUEUE
 from tests.e2e.switchboard import Granted
 from tests.e2e.team import Queue, Team
 from tests.plane.client import ApiError, Tree, condition
+from tests.plane.programs import SHORT_LEASE
 
 pytestmark = pytest.mark.ours("what Kueue does with nonsense is its own affair")
 GUARDED = pytest.param(id="webhooks on", marks=pytest.mark.manager())
@@ -276,7 +277,6 @@ def test_a_job_with_nonsense_in_every_label_and_annotation_of_ours(team: Team) -
 
 
 ROLE = "kueue-manager-role"
-SHORT = {"leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "500ms"}
 
 
 def without(role: Tree, resource: str) -> Tree:
@@ -306,7 +306,7 @@ def test_a_kind_that_it_may_not_touch_is_reported_and_the_rest_goes_on(team: Tea
         {**without(role, resource), "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}
     )
     try:
-        with team.site.ours(lease=SHORT) as manager:
+        with team.site.ours(lease=SHORT_LEASE) as manager:
             team.given = Granted(str(team.plane.folder), str(manager.log), manager.began, manager.pid)
             job = team.queue(cpu=1).job("one")
             job.runs(timeout=30)

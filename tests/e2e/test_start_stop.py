@@ -8,25 +8,19 @@ from tests.e2e.switchboard import Granted
 from tests.e2e.team import Team
 from tests.facts import covers
 from tests.plane.client import ApiError, condition
-from tests.plane.programs import LEASE, NAMESPACE, ManagerProcess
+from tests.plane.programs import SHORT_LEASE, ManagerProcess
 
 pytestmark = [
     pytest.mark.manager(none=True, alone=True),
     pytest.mark.ours("it is about our own process"),
 ]
-SHORT = {"leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "500ms"}
 
 
 def started(team: Team, **how: object) -> ManagerProcess:
     """A manager of ours for this story, with a Lease that is soon over when it is killed."""
-    manager = team.site.ours(**{"lease": SHORT, **how})  # type: ignore[arg-type]  # passed on as they are
+    manager = team.site.ours(**{"lease": SHORT_LEASE, **how})  # type: ignore[arg-type]  # passed on as they are
     team.given = Granted(str(team.plane.folder), str(manager.log), manager.began, manager.pid)
     return manager
-
-
-def holder(team: Team) -> str:
-    lease = team.client.find("Lease", LEASE, NAMESPACE)
-    return str((lease or {}).get("spec", {}).get("holderIdentity") or "")
 
 
 def test_it_is_ready_within_two_seconds_and_gone_within_two(team: Team) -> None:
@@ -38,7 +32,7 @@ def test_it_is_ready_within_two_seconds_and_gone_within_two(team: Team) -> None:
             assert manager.probe("/healthz") == 200
             stops.append(manager.stop())
             assert manager.popen.returncode == 0
-            assert holder(team) == ""
+            assert team.site.holder() == ""
     # The machine may be busy with something else once; it is not three times.
     assert min(starts) <= 2, starts
     assert min(stops) <= 2, stops
@@ -118,17 +112,17 @@ def test_an_upgrade_by_a_second_replica_stops_nothing(team: Team) -> None:
         running = queue.job("running")
         running.runs()
         with started(team, name="new") as new:
-            first = holder(team)
+            first = team.site.holder()
             assert new.probe("/readyz") == 200
             # Both serve webhooks, one decides.
             queue.job("meanwhile").runs()
-            assert holder(team) == first
+            assert team.site.holder() == first
             stopped = time.monotonic()
             old.stop()
             waiting = team.queue("other", cpu=1).job("after")
             waiting.runs()
             assert time.monotonic() - stopped <= 8
-            assert holder(team) not in ("", first)
+            assert team.site.holder() not in ("", first)
             running.stays(0.5)
             new.stop()
 
@@ -139,10 +133,10 @@ def test_a_second_replica_takes_over_when_the_first_is_killed(team: Team) -> Non
         running = queue.job("running")
         running.runs()
         with started(team, name="new") as new:
-            first = holder(team)
+            first = team.site.holder()
             killed = time.monotonic()
             old.kill()
-            team.eventually(lambda: holder(team) not in ("", first), "the second one leads", 15)
+            team.eventually(lambda: team.site.holder() not in ("", first), "the second one leads", 15)
             # The lease and two seconds; the machine may be busy.
             assert time.monotonic() - killed <= 3 + 2 + 1
             queue.job("after").runs()

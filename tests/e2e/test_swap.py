@@ -15,9 +15,7 @@ from tests.e2e.switchboard import Granted
 from tests.e2e.team import Team
 from tests.plane.client import condition
 from tests.plane.plane import Plane
-from tests.plane.programs import LEASE, NAMESPACE, ManagerProcess, Site, ours, theirs
-
-LEASE_TIMES = {"leaseDuration": "4s", "renewDeadline": "3s", "retryPeriod": "1s"}
+from tests.plane.programs import SHORT_LEASE, ManagerProcess, Site, ours, theirs
 
 
 @contextmanager
@@ -41,11 +39,6 @@ def pods_of(*jobs: Job) -> dict[str, list[str]]:
 def starts(team: Team, job: Job) -> int:
     """How often a Job was started."""
     return sum((tree.get("series") or {}).get("count", 1) for tree in team.events(job.name, "Started"))
-
-
-def holder(team: Team) -> str:
-    """Who holds the Lease that both managers share."""
-    return str(team.get("Lease", LEASE, NAMESPACE)["spec"].get("holderIdentity") or "")
 
 
 class Town:
@@ -98,19 +91,19 @@ class Town:
 def test_our_manager_takes_the_place_of_kueue_and_gives_it_back(manifests: str) -> None:
     with kueues_cluster() as team:
         site = team.site
-        kueue = watched(team, site.kueue(lease=LEASE_TIMES))
+        kueue = watched(team, site.kueue(lease=SHORT_LEASE))
         town = Town(team)
         pods = pods_of(*town.running)
-        first = holder(team)
+        first = site.holder()
         assert first
         kueue.stop(30)
 
         if manifests == "ours":
             site.install(ours())
-        mine = watched(team, site.ours(lease=LEASE_TIMES))
+        mine = watched(team, site.ours(lease=SHORT_LEASE))
         other = team.queue("other", cpu=1)
-        team.eventually(lambda: holder(team) not in ("", first), "ours holds the Lease", 30)
-        second = holder(team)
+        team.eventually(lambda: site.holder() not in ("", first), "ours holds the Lease", 30)
+        second = site.holder()
         new = other.job("by-ours")
         new.runs(timeout=30)
         town.is_unchanged(pods)
@@ -127,8 +120,8 @@ def test_our_manager_takes_the_place_of_kueue_and_gives_it_back(manifests: str) 
         if manifests == "ours":
             site.install(theirs())
         pods = pods_of(town.long, town.victim, town.reserved, new)
-        kueue = watched(team, site.kueue(lease=LEASE_TIMES))
-        team.eventually(lambda: holder(team) not in ("", second), "Kueue holds the Lease", 30)
+        kueue = watched(team, site.kueue(lease=SHORT_LEASE))
+        team.eventually(lambda: site.holder() not in ("", second), "Kueue holds the Lease", 30)
         last = team.queue("last", cpu=1).job("by-kueue")
         last.runs(timeout=60)
         assert pods_of(town.long, town.victim, town.reserved, new) == pods

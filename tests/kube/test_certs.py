@@ -4,6 +4,8 @@ import asyncio
 import base64
 import logging
 import ssl
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import timedelta
 from functools import cache
@@ -584,3 +586,9 @@ def test_a_bundle_that_openssl_cannot_use_is_reported() -> None:
             certificates.show(Bundle(b"", b"", b"x", b"y"))
 
     asyncio.run(story())
+
+
+def test_who_makes_no_certificate_does_not_load_what_makes_them() -> None:
+    code = "import sys, pykueue.app; print('cryptography' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

@@ -35,6 +35,7 @@ from tests.plane.stages import stages_text
 ROOT = Path(__file__).resolve().parent.parent.parent
 BUILD = ROOT / "controlplane" / "build"
 
+PREFIX = "plane-"
 ADMIN_TOKEN = "admin"
 SERVICE_RANGE = "127.64.0.0/16"
 """Services get addresses of the loopback, so that the API server reaches a webhook through its Service."""
@@ -59,6 +60,14 @@ def executables(*also: str) -> Path:
     return Path(made.stdout.strip().splitlines()[-1])
 
 
+def sweep(base: Path) -> None:
+    """Remove the folders of planes whose owner was killed before it could."""
+    for known in base.glob(f"{PREFIX}*/plane.json"):
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            if not Path(f"/proc/{json.loads(known.read_text())['owner']}").exists():
+                shutil.rmtree(known.parent, ignore_errors=True)
+
+
 class Plane:
     """A running control plane. Make it by `Plane.start`."""
 
@@ -80,7 +89,8 @@ class Plane:
         key_pair(folder, "service-accounts")
         (folder / "tokens.csv").write_text(f'{ADMIN_TOKEN},admin,admin,"system:masters"\n')
         ports = dict(zip(("etcd", "peer", "api", "controllers", "scheduler"), free_ports(5), strict=True))
-        (folder / "plane.json").write_text(json.dumps({"bin": str(executables), "ports": ports}))
+        known = {"bin": str(executables), "ports": ports, "owner": os.getpid()}
+        (folder / "plane.json").write_text(json.dumps(known))
         plane = cls(folder, executables, ports)
         plane.kubeconfig_for(ADMIN_TOKEN, "admin")
         return plane
@@ -97,8 +107,9 @@ class Plane:
         """A plane that is ready, until the block ends. Without `pods` only etcd and the API server run."""
         built = executables()
         # Where memory can hold files, etcd need not touch the disk.
-        base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-        folder = Path(tempfile.mkdtemp(prefix="plane-", dir=base))
+        base = Path("/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir())
+        sweep(base)
+        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base))
         plane = None
         try:
             plane = cls.make(folder, built)

@@ -33,6 +33,9 @@ from tests.plane.proxy import Proxy
 NAMESPACE = "kueue-system"
 ACCOUNT = "kueue-controller-manager"
 LEASE = "c1f6bfd2.kueue.x-k8s.io"
+SHORT_LEASE = {"leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "500ms"}
+"""For stories that kill managers and wait until the Lease is over."""
+
 WEBHOOK_SERVICE = "kueue-webhook-service"
 WEBHOOK_SECRET = "kueue-webhook-server-cert"
 WEBHOOK_ADDRESS = "127.64.0.10"
@@ -140,6 +143,11 @@ class Site:
         for config in client_configs(tree):
             config["service"]["port"] = self.webhook_port
         return tree
+
+    def holder(self) -> str:
+        """Who holds the Lease that all managers share; empty when nobody does."""
+        lease = self.plane.client.find("Lease", LEASE, NAMESPACE)
+        return str((lease or {}).get("spec", {}).get("holderIdentity") or "")
 
     def mount(self) -> None:
         """Put the webhook's certificate where a pod would have it mounted, as the kubelet would do."""
@@ -288,12 +296,6 @@ class ManagerProcess(Program):
             return 0
         finally:
             connection.close()
-
-    def leads(self) -> bool:
-        """Whether it is this process that holds the Lease, by what the Lease says of its holder."""
-        lease = self.site.plane.client.find("Lease", LEASE, NAMESPACE)
-        holder = str((lease or {}).get("spec", {}).get("holderIdentity", ""))
-        return bool(holder) and holder in self.logged()
 
     def stop(self, timeout: float = 15.0) -> float:
         """Seconds from SIGTERM to its end. Webhooks go to others from now on."""

@@ -20,6 +20,7 @@ from pykueue.base.clock import SystemClock
 @click.option("--record", type=click.Path(dir_okay=False), help="File in which to keep what was heard (gzip).")
 @click.option("--lease", default="", help="NAMESPACE/NAME of the manager's Lease: waiting counts while it is held.")
 @click.option("--people", is_flag=True, help="People also start Jobs and delete Workloads by hand.")
+@click.option("--plain-resources", is_flag=True, help="No configuration excludes or transforms resources.")
 @click.option("--block-admission", is_flag=True, help="The manager waits for pods to be ready before it goes on.")
 @click.option("--seconds", type=float, help="Stop after so long; without it, when interrupted.")
 def main(
@@ -28,6 +29,7 @@ def main(
     record: str | None,
     lease: str,
     people: bool,
+    plain_resources: bool,
     block_admission: bool,
     seconds: float | None,
 ) -> None:
@@ -43,7 +45,8 @@ def main(
 
     Exit codes: 0, nothing was found; 1, something was, or the cluster cannot be followed; 2, the flags are wrong.
     """
-    auditor = Auditor(Settings(lease=lease, alone=not people, block_admission=block_admission))
+    settings = Settings(lease=lease, alone=not people, plain_resources=plain_resources, block_admission=block_admission)
+    auditor = Auditor(settings)
     if history:
         with gzip.open(history, "rb") as lines:
             for event in events(lines):

@@ -6,9 +6,11 @@ from typing import Final
 
 from pykueue.api.core import matches
 from pykueue.api.workload import Admission, Workload
+from pykueue.audit.requests import covered_by, each_pod
+from pykueue.audit.tree import amount
 from pykueue.audit.views import condition, finished, holds
 from pykueue.audit.world import Change, Finding, Settings, World
-from pykueue.base.units import MICROS, Instant, parse_instant
+from pykueue.base.units import MICROS, Instant, amount_text, parse_instant
 
 RULE: Final = "conditions"
 EVICTION: Final = "eviction"
@@ -40,6 +42,7 @@ class Conditions:
     """The rule that a Workload's conditions fit together, and that none is left or reached without its reason."""
 
     def __init__(self, settings: Settings) -> None:
+        self.settings = settings
         self.lag_micros = settings.lag_seconds * MICROS
         self.uids: set[str] = set()
         """UIDs of all Workloads that ever were."""
@@ -107,6 +110,9 @@ class Conditions:
             yield f"got quota though it was to wait until {state.requeue_at}"
         if new.status.admission is not None:
             yield from misassigned(new, new.status.admission)
+            queue = world.queues.get(new.status.admission.cluster_queue or "")
+            if self.settings.plain_resources and queue is not None and new.namespace not in world.limited:
+                yield from miscounted(new, new.status.admission, covered_by(queue))
         yield from self.queue_refuses(at, new, world)
 
     def queue_refuses(self, at: Instant, new: Workload, world: World) -> Iterator[str]:
@@ -188,6 +194,22 @@ def finish(new: Workload, world: World) -> Iterator[str]:
         yield f"is finished as {reason}, and its Job is not"
     if reason == "OwnerNotFound" and job is not None and job.metadata.deletion_timestamp is None:
         yield "is finished because its owner is gone, and its Job is there"
+
+
+def miscounted(workload: Workload, admission: Admission, covered: set[str]) -> Iterator[str]:
+    """Pod sets that were charged something other than their pods ask for."""
+    wanted = {pod_set.name: pod_set for pod_set in workload.spec.pod_sets}
+    for given in admission.pod_set_assignments:
+        pod_set = wanted.get(given.name)
+        each = each_pod(pod_set) if pod_set is not None else None
+        if pod_set is None or each is None:
+            continue
+        count = given.count if given.count is not None else pod_set.count
+        for resource in sorted(each.keys() & covered):
+            charged = amount(resource, given.resource_usage.get(resource, 0))
+            if charged != each[resource] * count:
+                asks, takes = amount_text(resource, each[resource] * count), amount_text(resource, charged)
+                yield f"takes {takes} {resource} for pod set {given.name}, whose {count} pods ask for {asks}"
 
 
 def misassigned(workload: Workload, admission: Admission) -> Iterator[str]:

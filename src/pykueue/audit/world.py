@@ -26,6 +26,8 @@ class Settings(Frozen):
     """Namespace and name of the manager's Lease; waiting counts only while it is held. Without it, always."""
     alone: bool = True
     """Whether only the manager starts Jobs and deletes Workloads; otherwise people may do so too."""
+    plain_resources: bool = False
+    """Whether pods are counted by what their containers ask for: nothing excludes or transforms resources."""
     block_admission: bool = False
     """Whether the manager admits nothing while an admitted workload's pods are not ready."""
 

@@ -128,6 +128,7 @@ def amount_text(resource: str, amount: int) -> str:
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+@lru_cache(maxsize=4096)
 def parse_instant(text: str) -> Instant:
     """The instant that an RFC 3339 text names."""
     moment = datetime.fromisoformat(text)
@@ -138,7 +139,13 @@ def parse_instant(text: str) -> Instant:
 
 def format_instant(instant: Instant) -> str:
     """RFC 3339 with whole seconds, as Kubernetes stores time."""
-    return (EPOCH + timedelta(microseconds=instant)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return format_second(instant // MICROS)
+
+
+@lru_cache(maxsize=4096)
+def format_second(second: int) -> str:
+    """RFC 3339 for so many seconds since the epoch."""
+    return (EPOCH + timedelta(seconds=second)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def micro_time(instant: Instant) -> str:

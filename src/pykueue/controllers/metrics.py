@@ -37,6 +37,13 @@ Conditions: TypeAlias = Mapping[str, Condition]
 Slot: TypeAlias = str | tuple[str, str, str]
 """The LocalQueue of a finished Workload; or that of one that is not admitted, the reason and what is behind it."""
 
+# As plain texts, since a member of an enumeration is looked up six times as slowly, and this is done at every change.
+RESERVED: Final = WorkloadCondition.QUOTA_RESERVED.value
+ADMITTED: Final = WorkloadCondition.ADMITTED.value
+READY: Final = WorkloadCondition.PODS_READY.value
+EVICTED: Final = WorkloadCondition.EVICTED.value
+FINISHED: Final = WorkloadCondition.FINISHED.value
+
 LEADER: Final = "leader"
 STANDALONE: Final = "standalone"
 LOCAL: Final = frozenset(family.name for family in families.ALL if family.labels[:2] == families.LOCAL)
@@ -174,16 +181,16 @@ class Metrics:
         if seen is None:
             return None
         key = f"{seen.metadata.namespace}/{seen.spec.queue_name}"
-        if WorkloadCondition.FINISHED in held:
+        if FINISHED in held:
             return key
-        if WorkloadCondition.ADMITTED in held or not self.shown.unadmitted:
+        if ADMITTED in held or not self.shown.unadmitted:
             return None
         if seen.metadata.deletion_timestamp is not None:
             return None
         said = {condition.type: condition.reason for condition in seen.status.conditions}
-        reserved = WorkloadCondition.QUOTA_RESERVED in held
-        cause = "" if reserved else said.get(WorkloadCondition.QUOTA_RESERVED, "PendingEvaluation")
-        return key, said.get(WorkloadCondition.ADMITTED, "NoReservation"), cause
+        reserved = RESERVED in held
+        cause = "" if reserved else said.get(RESERVED, "PendingEvaluation")
+        return key, said.get(ADMITTED, "NoReservation"), cause
 
     def keep(self, before: Slot | None, after: Slot | None) -> None:
         """Count a Workload where it is now, and no more where it was."""
@@ -279,8 +286,8 @@ class Transition:
 
     def count(self, turned: Set[str]) -> None:
         """Count everything that has happened; these conditions have become true."""
-        reserved = WorkloadCondition.QUOTA_RESERVED in turned
-        admitted = WorkloadCondition.ADMITTED in turned
+        reserved = RESERVED in turned
+        admitted = ADMITTED in turned
         if reserved or admitted:
             waited = between(queued_since(self.old), self.now)
             if reserved:
@@ -293,24 +300,24 @@ class Transition:
         if self.new.status.scheduling_stats is not None:
             self.evicted()
             self.released()
-        if WorkloadCondition.PODS_READY in turned and self.metrics.readiness:
+        if READY in turned and self.metrics.readiness:
             self.started()
-        if WorkloadCondition.FINISHED in turned:
+        if FINISHED in turned:
             self.add(families.FINISHED, self.priority)
             self.ran()
 
     def started(self) -> None:
         """Its pods are ready, if that is for the first time: how long did it take?"""
-        if self.after[WorkloadCondition.PODS_READY].reason != "Started":
+        if self.after[READY].reason != "Started":
             return
         self.took(families.READY_WAIT, between(queued_since(self.new), self.now))
-        runs = self.after.get(WorkloadCondition.ADMITTED)
+        runs = self.after.get(ADMITTED)
         if runs is not None:
             self.took(families.ADMITTED_TO_READY, between(since(runs), self.now))
 
     def admitted(self, *, at_once: bool) -> None:
         """The job may start: how long did its checks take, and which cohorts does it count for?"""
-        reserved = self.after.get(WorkloadCondition.QUOTA_RESERVED)
+        reserved = self.after.get(RESERVED)
         if not at_once and reserved is not None:
             self.took(families.CHECKS_WAIT, between(since(reserved), self.now))
         elif self.new.status.admission_checks:
@@ -335,17 +342,17 @@ class Transition:
             if known.get(why, 0) == 0:
                 self.add(families.EVICTED_ONCE, *why, self.priority)
             ready, left = (
-                self.before.get(WorkloadCondition.PODS_READY),
-                self.after.get(WorkloadCondition.EVICTED),
+                self.before.get(READY),
+                self.after.get(EVICTED),
             )
             if ready is not None and left is not None and self.whole is not None:
                 self.whole.observe(families.READY_TO_EVICTED, why, between(since(ready), since(left)))
 
     def released(self) -> None:
         """The quota of an evicted workload is free."""
-        evicted = self.after.get(WorkloadCondition.EVICTED)
-        kept = self.after.get(WorkloadCondition.QUOTA_RESERVED) is not None
-        if evicted is None or kept or self.before.get(WorkloadCondition.QUOTA_RESERVED) is None:
+        evicted = self.after.get(EVICTED)
+        kept = self.after.get(RESERVED) is not None
+        if evicted is None or kept or self.before.get(RESERVED) is None:
             return
         if self.old.status.admission is not None and self.whole is not None:
             self.whole.observe(families.EVICTION_SECONDS, (evicted.reason,), between(since(evicted), self.now))
@@ -353,7 +360,7 @@ class Transition:
     def ran(self) -> None:
         """It is over: for how long was it admitted, all in all?"""
         past = self.new.status.accumulated_past_execution_time_seconds
-        admitted = self.after.get(WorkloadCondition.ADMITTED)
+        admitted = self.after.get(ADMITTED)
         if admitted is not None or past is not None:
             last = 0.0 if admitted is None else between(since(admitted), self.now)
             self.took(families.EXECUTION, (past or 0) + last)
