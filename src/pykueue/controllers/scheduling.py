@@ -30,6 +30,8 @@ from pykueue.kube.port import KubeError
 
 LOG: Final = logging.getLogger(__name__)
 
+LULL: Final = MICROS // 20
+"""After a cycle that found room for nobody the next one waits so long, so that it has more to decide on."""
 SAY_AFTER: Final = MICROS
 """How long the reason why a workload waits is kept back: by then it may be over, or another."""
 SAY_AGAIN_AFTER: Final = 5 * MICROS
@@ -252,7 +254,10 @@ class Pump:
             for decision in decisions:
                 self.carry_out(decision)
             # One cycle, and everyone else has a turn: what they bring is decided on together.
-            await asyncio.sleep(0)
+            if started or not self.engine.entries:
+                await asyncio.sleep(0)
+            else:
+                await clock.sleep_until(Instant(now + LULL))
             await self.flights.room.wait()
 
     async def rest(self, wake: Instant | None) -> None:
