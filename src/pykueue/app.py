@@ -42,7 +42,7 @@ LEAD: Final = "lead"
 TAKE_OVER: Final = "take over"
 LANDING_SECONDS: Final = 1.0
 """How long writes on their way are waited for at the end."""
-GC_THRESHOLDS: Final = (50_000, 20, 20)
+GC_THRESHOLDS: Final = (200_000, 20, 100)
 """Objects that form cycles are rare here, and a full collection takes longer than a cycle of decisions."""
 CERT_DIR: Final = Path(tempfile.gettempdir()) / "k8s-webhook-server" / "serving-certs"
 LOOPBACK: Final = ("localhost", "127.0.0.1")

@@ -218,12 +218,14 @@ class Scribe:
     def finish(self) -> list[Step]:
         """The writes that carry all of it out."""
         if self.open:
-            self.save()
+            self.steps.append(Step(self.status))
+            self.open = False
         return self.steps
 
     def save(self) -> None:
-        """End a step here."""
-        self.steps.append(Step(msgspec.json.decode(msgspec.json.encode(self.status))))
+        """End a step here; what follows changes a copy."""
+        self.steps.append(Step(self.status))
+        self.status = msgspec.json.decode(msgspec.json.encode(self.status))
         self.open = False
 
     def set(self, kind: str, holds: bool, reason: str, text: str, at: Instant) -> None:

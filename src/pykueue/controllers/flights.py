@@ -23,7 +23,7 @@ from pykueue.engine import model
 from pykueue.engine.assume import after
 from pykueue.engine.decisions import Admit, Deactivate, Decision, Evict, GatedBy, GatesCleared, Reserve, Unreserve, Wait
 from pykueue.engine.engine import Engine
-from pykueue.engine.facts import Fact, Refused, Written
+from pykueue.engine.facts import Fact, Refused, Seen, Written
 from pykueue.kube.informer import version_of
 from pykueue.kube.port import (
     WORKLOADS,
@@ -38,7 +38,7 @@ LOG: Final = logging.getLogger(__name__)
 
 AT_ONCE: Final = 16
 """Writes at a time; more would only wait in the server."""
-ENOUGH: Final = 8
+ENOUGH: Final = 4
 """While more writes than this are on their way, nothing is decided: quota would be promised to workloads whose turn to
 be written is far off, and whoever matters more and comes meanwhile would have to preempt them. It also means that a
 busy cluster decides on much at a time.
@@ -103,6 +103,8 @@ class Flight:
         """What is stored of it before the next of the errands, as far as we know."""
         self.version = version
         """The version of the Workload that this is the level of."""
+        self.stored = False
+        """Whether the last write was stored, and the base is what came of it."""
         self.errands: list[Errand] = []
         self.under_way: list[Errand] = []
         """Those that are being written."""
@@ -158,7 +160,7 @@ class Flights:
     @property
     def are_many(self) -> bool:
         """Whether the server has its hands full with us."""
-        return self.sending >= ENOUGH // 2
+        return self.sending >= ENOUGH
 
     def add(self, decision: Decision) -> None:
         """Have a decision written."""
@@ -261,7 +263,12 @@ class Flights:
         if item is not None and item.flying:
             ground.observe(Refused(key))
         seen = ground.cluster.workloads.get(key)
-        if seen is not None:
+        if seen is None:
+            return
+        if flight.stored and version_of(seen) == flight.version:
+            # It is as our last write left it, which was read then.
+            ground.observe(Seen(flight.base, flight.version))
+        else:
             ground.see(key, seen)
 
     def answer(self, errands: list[Errand], *, stored: bool) -> None:
@@ -281,7 +288,8 @@ class Flights:
         decisions = [errand.decision for errand in batch]
         settles = any(isinstance(decision, Admit | Reserve | Unreserve) for decision in decisions)
         said = [wait[0]] if wait is not None and not settles else []
-        stored = await self.try_to_write(key, flight, said, decisions)
+        flight.stored = False
+        stored = flight.stored = await self.try_to_write(key, flight, said, decisions)
         if not stored and said and key not in ground.unsaid:
             ground.say_later(said[0])
         return stored

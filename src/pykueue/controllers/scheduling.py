@@ -30,7 +30,7 @@ from pykueue.kube.port import KubeError
 
 LOG: Final = logging.getLogger(__name__)
 
-LULL: Final = MICROS // 20
+LULL: Final = MICROS // 10
 """After a cycle that found room for nobody the next one waits so long, so that it has more to decide on."""
 SAY_AFTER: Final = MICROS
 """How long the reason why a workload waits is kept back: by then it may be over, or another."""

@@ -32,6 +32,7 @@ SLICE: Final = (
 """Fields of the status, beside conditions and checks, that `kueue-admission` alone has the say over."""
 DEACTIVATION: Final = WorkloadCondition.DEACTIVATION_TARGET
 """The one condition that is removed again."""
+QUOTED: Final = tuple((name, f'"{name}"'.encode()) for name in SLICE)
 MENDS: Final = 5
 SHARED: Final = ("admissionChecks", "requeueState")
 """Fields whose parts others may own too, so that an apply cannot take them away."""
@@ -120,7 +121,7 @@ STATUS: Final = msgspec.json.Decoder(StatusOnly)
 
 def leftovers(raw: bytes, status: Tree) -> Tree:
     """What of the slice is still there in an answer though it was left out, as a patch that removes it."""
-    gone = [name for name in SLICE if name not in status and f'"{name}"'.encode() in raw]
+    gone = [name for name, quoted in QUOTED if name not in status and quoted in raw]
     shared = [name for name in SHARED if name in status]
     target = b'"DeactivationTarget"' in raw and DEACTIVATION not in kinds(status.get("conditions"))
     if not (gone or shared or target):
