@@ -15,8 +15,10 @@ from tests.plane.process import Program
 from tests.plane.proxy import Proxy
 
 STARTER = """
-import pathlib, sys, time
+import pathlib, signal, sys, time
 from tests.plane.process import Program, stop_on_signals
+# Whoever was started in the background does not hear Ctrl-C, and neither would this.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 stop_on_signals()
 print(Program("sleeper", ["sleep", "60"], pathlib.Path(sys.argv[1])).pid, flush=True)
 time.sleep(60)
