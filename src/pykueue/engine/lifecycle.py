@@ -154,7 +154,8 @@ def when_pending(item: Item, world: World, now: Instant) -> Wait | None:
     reason_now = None if current is None else current.reason
     queue = world.pending.get(item.queue)
     verdict = queue.parked_with_class(item) if queue is not None else None
-    if verdict is not None and (reason_now in BYPASSABLE or (reason_now is None and world.options.explicit_status)):
+    open_to_it = reason_now in BYPASSABLE or (reason_now is None and world.options.explicit_status)
+    if verdict is not None and open_to_it and world.options.observability:
         return tell(item, world, verdict, Bypassed(), now)
     if reason_now is None:
         if not world.options.explicit_status:
