@@ -259,6 +259,9 @@ class Pump:
             else:
                 await clock.sleep_until(Instant(now + LULL))
             await self.flights.room.wait()
+            # Where something is always to be decided, there is never a time to rest in which to speak.
+            self.speak()
+            self.flights.pardon()
 
     async def rest(self, wake: Instant | None) -> None:
         """Wait for news, or until it is time to decide, to speak or to try again."""
