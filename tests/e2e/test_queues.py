@@ -178,6 +178,7 @@ def test_a_flavor_in_use_stays_until_no_queue_names_it(team: Team) -> None:
 def test_a_check_in_use_stays_until_no_queue_names_it(team: Team) -> None:
     check = team.check("slow")
     queue = team.queue(cpu=1, admissionChecksStrategy={"admissionChecks": [{"name": check}]})
+    team.eventually(lambda: bool(team.get("AdmissionCheck", check)["metadata"].get("finalizers")), "it is held on to")
     team.client.delete("AdmissionCheck", check)
     team.sleep(0.5)
     assert "deletionTimestamp" in team.get("AdmissionCheck", check)["metadata"]
