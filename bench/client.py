@@ -76,7 +76,7 @@ class Server(asyncio.Protocol):
             if len(self.heard) < size:
                 return
             self.heard = self.heard[size:]
-            self.transport.write(EVENTS_ANSWER if b"watch=true" in head else ANSWER)  # type: ignore[attr-defined]
+            self.transport.write(EVENTS_ANSWER if b"watch=true" in head else ANSWER)  # type: ignore[attr-defined]  # asyncio gives a transport that writes
 
 
 def answers() -> tuple[bytes, bytes]:

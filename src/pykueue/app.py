@@ -7,6 +7,7 @@ import signal
 import ssl
 import tempfile
 from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -209,7 +210,7 @@ class Manager:
         if "scheduling" in self.plan.controllers:
             self.begin(TAKE_OVER, self.pump.take_over)
         for name, duty in self.duties.items():
-            self.begin(name, lambda duty=duty: self.when_synced(duty))  # type: ignore[misc]  # bound for each
+            self.begin(name, partial(self.when_synced, duty))
 
     async def when_synced(self, duty: Callable[[], Coroutine[None, None, None]]) -> None:
         """Do something once there is a first full picture."""

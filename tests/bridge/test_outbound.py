@@ -71,17 +71,18 @@ def condition(
     return found
 
 
+DEFAULTS: Final = model.Options()
 NOW_TEXT: Final = "2026-01-01T00:10:00Z"
 
 
-def written(seen: Workload, *decisions: Decision, options: model.Options = model.Options()) -> list[Step]:  # noqa: B008
+def written(seen: Workload, *decisions: Decision, options: model.Options = DEFAULTS) -> list[Step]:
     scribe = Scribe(seen, inbound.workload(seen), options)
     for decision in decisions:
         scribe.write(decision)
     return scribe.finish()
 
 
-def status_of(seen: Workload, *decisions: Decision, options: model.Options = model.Options()) -> Tree:  # noqa: B008
+def status_of(seen: Workload, *decisions: Decision, options: model.Options = DEFAULTS) -> Tree:
     (step,) = written(seen, *decisions, options=options)
     assert step.status is not None
     return step.status

@@ -7,9 +7,7 @@ before the first is stored; and a write without an answer is read back before an
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from functools import partial
-from typing import Final, Protocol, TypeGuard, TypeVar
+from typing import Final, Protocol, TypeGuard
 
 from pykueue.api.workload import Workload
 from pykueue.base.struct import Frozen
@@ -50,8 +48,6 @@ SHUN_BASE: Final = MICROS
 SHUN_MAX: Final = 300 * MICROS
 DOUBLINGS_MAX: Final = 20
 """How long a Workload whose writes the server refuses is left alone: twice as long each time, within these bounds."""
-
-Answer = TypeVar("Answer")
 
 
 class Ground(Protocol):
@@ -229,14 +225,9 @@ class Flights:
         try:
             batch = flight.batch()
             while True:
-                try:
-                    stored = await self.write(key, flight, batch)
-                except BaseException:
-                    self.answer(batch, stored=False)
-                    raise
-                self.answer(batch, stored=stored)
-                if not stored:
+                if not await self.write(key, flight, batch):
                     break
+                self.answer(batch, stored=True)
                 batch = flight.batch()
                 waits = [errand.decision for errand in batch if can_be_kept_back(errand.decision)]
                 if len(waits) == len(batch) and not flight.errands:
@@ -346,7 +337,7 @@ class Flights:
         """The Workload once these steps are stored; a step without an answer is read back."""
         for step in steps:
             try:
-                seen = await self.slotted(partial(self.take_step, seen, step))
+                seen = await self.take_step(seen, step)
             except UnansweredError as error:
                 LOG.warning("no answer, reading back: %s", error, extra={"object": key})
                 fresh = await self.read_back(key)
@@ -356,19 +347,15 @@ class Flights:
                 seen = fresh
         return seen
 
-    def take_step(self, seen: Workload, step: Step) -> Awaitable[Workload]:
-        """The Workload once a step is stored."""
+    async def take_step(self, seen: Workload, step: Step) -> Workload:
+        """The Workload once a step is stored, for which it may have to wait for a slot."""
         writes = self.ground.cluster.writes
-        return writes.deactivate(seen) if step.status is None else writes.admission(seen, step.status)
-
-    async def slotted(self, call: Callable[[], Awaitable[Answer]]) -> Answer:
-        """What a call answers once there is a slot for it."""
         self.sending += 1
         if self.sending > ENOUGH:
             self.room.clear()
         try:
             async with self.slots:
-                return await call()
+                return await (writes.deactivate(seen) if step.status is None else writes.admission(seen, step.status))
         finally:
             self.sending -= 1
             if self.sending <= ENOUGH:

@@ -14,6 +14,7 @@ from pykueue.base.units import format_instant
 from pykueue.bridge.outbound import finished as finished_status
 from pykueue.controllers.cluster import Cluster
 from pykueue.controllers.events import ref
+from pykueue.controllers.writes import MANAGER, guarded
 from pykueue.jobs.actions import (
     CreateWorkload,
     DeleteJob,
@@ -32,7 +33,6 @@ from pykueue.jobs.upkeep import new_name
 from pykueue.kube.informer import Informer
 from pykueue.kube.port import WORKLOADS, ExistsError, NotFoundError, Patch, RejectedError, Resource
 
-MANAGER: Final = "kueue"
 PODS_READY_MANAGER: Final = "kueue-job-controller-PodsReady"
 RECLAIMABLE_MANAGER: Final = "kueue-reclaimable-pods"
 
@@ -100,7 +100,7 @@ class JobWrites:
         raw = await self.cluster.kube.patch(
             WORKLOADS,
             workload.name,
-            guarded(workload.metadata.uid, workload.metadata.resource_version, body),
+            guarded(workload.metadata, body),
             workload.namespace,
             how=Patch.MERGE,
             manager=MANAGER,
@@ -155,7 +155,7 @@ class JobWrites:
         raw = await self.cluster.kube.patch(
             self.resource,
             metadata.name or "",
-            guarded(metadata.uid, metadata.resource_version, action.body),
+            guarded(metadata, action.body),
             seen.namespace,
             how=Patch.MERGE,
             subresource="status" if action.status else "",
@@ -178,10 +178,3 @@ class JobWrites:
             if one is not None and seen.job is not None:
                 tell = self.cluster.events.warning if one.warning else self.cluster.events.normal
                 tell(ref(self.resource, seen.job.metadata), one.reason, one.text, self.reporter)
-
-
-def guarded(uid: str | None, version: str | None, body: Tree) -> bytes:
-    """A patch that changes nothing but the object at the version that was seen."""
-    metadata = body.get("metadata")
-    more = metadata if isinstance(metadata, dict) else {}
-    return msgspec.json.encode({**body, "metadata": {**more, "uid": uid, "resourceVersion": version}})

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
 from typing import Final, TypeVar
 
 from msgspec.structs import replace
@@ -63,8 +62,6 @@ class Pump:
         """What was read of each Workload."""
         self.around: dict[str, inbound.Surroundings] = {}
         """What the workloads of each namespace depend on."""
-        self.listeners: list[Callable[[Decision], None]] = []
-        """Whoever wants to hear of decisions when they are made."""
         self.tell_of(cluster.namespaces, "Namespace")
         self.tell_of(cluster.flavors, "Flavor")
         self.tell_of(cluster.checks, "Check")
@@ -244,9 +241,11 @@ class Pump:
         clock = self.cluster.clock
         while True:
             now = clock.now()
+            # In every round, since where something is always to be decided there is never a time to rest.
+            speak_at, pardon_at = self.speak(), self.flights.pardon()
             wake = self.front.next_wake()
             if wake is None or wake > now:
-                await self.rest(wake)
+                await self.rest([at for at in (wake, speak_at, pardon_at) if at is not None])
                 continue
             decisions = self.front.decide(now)
             started = any(isinstance(decision, Admit | Reserve | Evict) for decision in decisions)
@@ -259,19 +258,15 @@ class Pump:
             else:
                 await clock.sleep_until(Instant(now + LULL))
             await self.flights.room.wait()
-            # Where something is always to be decided, there is never a time to rest in which to speak.
-            self.speak()
-            self.flights.pardon()
 
-    async def rest(self, wake: Instant | None) -> None:
-        """Wait for news, or until it is time to decide, to speak or to try again."""
+    async def rest(self, due: list[Instant]) -> None:
+        """Wait for news, or until something is due."""
         self.news.clear()
         if self.journal is not None:
             try:
                 self.journal.flush()
             except OSError as error:
                 self.end_journal(error)
-        due = [at for at in (wake, self.speak(), self.flights.pardon()) if at is not None]
         if due:
             self.set_alarm(min(due))
         await self.news.wait()
@@ -299,8 +294,6 @@ class Pump:
             Explained(decision, self.engine),
             extra={"object": key},
         )
-        for listener in self.listeners:
-            listener(decision)
         if can_be_kept_back(decision) and key not in self.flights:
             self.keep_back(decision)
         else:

@@ -20,6 +20,7 @@ from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS, Instant
 from pykueue.bridge import statuses
 from pykueue.controllers.cluster import Cluster
+from pykueue.controllers.writes import MANAGER
 from pykueue.engine import tally
 from pykueue.engine.engine import Engine
 from pykueue.kube.informer import Change, Informer
@@ -46,8 +47,6 @@ Key: TypeAlias = tuple[Resource, str]
 T = TypeVar("T", bound=KubeObject)
 
 TREE: Final = msgspec.json.Decoder(dict[str, Any])
-MANAGER: Final = "kueue"
-"""Who owns these fields: the name under which Kueue's own manager writes them."""
 PROMPT_MICROS: Final = 20_000
 """An edit of a queue is answered at once, but for a moment in which others hear of it too."""
 GATHER_MICROS: Final = MICROS

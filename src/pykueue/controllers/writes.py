@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from pykueue.api.convert import V1BETA2
-from pykueue.api.core import Json, Tree
+from pykueue.api.core import Json, ObjectMeta, Tree
 from pykueue.api.names import WorkloadCondition
 from pykueue.api.trees import text
 from pykueue.api.workload import Workload
@@ -18,6 +18,8 @@ from pykueue.kube.informer import Informer
 from pykueue.kube.port import WORKLOADS, ConflictError, Kube, Patch
 
 ADMISSION: Final = "kueue-admission"
+MANAGER: Final = "kueue"
+"""Who owns what is written of objects beside the status of Workloads."""
 SLICE: Final = (
     "admission",
     "requeueState",
@@ -89,12 +91,10 @@ class Writes:
 
     async def mend(self, seen: Workload, status: Tree) -> Workload:
         """The Workload once these fields of its status are so, whoever owns them; null removes one."""
-        metadata: Tree = {"uid": seen.metadata.uid, "resourceVersion": seen.metadata.resource_version}
-        body = msgspec.json.encode({"metadata": metadata, "status": status})
         raw = await self.kube.patch(
             WORKLOADS,
             seen.name,
-            body,
+            guarded(seen.metadata, {"status": status}),
             seen.namespace,
             how=Patch.MERGE,
             subresource="status",
@@ -104,10 +104,16 @@ class Writes:
 
     async def deactivate(self, seen: Workload) -> Workload:
         """The Workload once it is inactive."""
-        metadata: Tree = {"uid": seen.metadata.uid, "resourceVersion": seen.metadata.resource_version}
-        body = msgspec.json.encode({"metadata": metadata, "spec": {"active": False}})
+        body = guarded(seen.metadata, {"spec": {"active": False}})
         raw = await self.kube.patch(WORKLOADS, seen.name, body, seen.namespace, how=Patch.MERGE, manager=ADMISSION)
         return self.workloads.learn(raw)
+
+
+def guarded(seen: ObjectMeta, body: Tree) -> bytes:
+    """A patch that changes nothing but the object at the version that was seen."""
+    more = body.get("metadata")
+    guard: Tree = {"uid": seen.uid, "resourceVersion": seen.resource_version}
+    return msgspec.json.encode({**body, "metadata": {**(more if isinstance(more, dict) else {}), **guard}})
 
 
 class StatusOnly(msgspec.Struct):
