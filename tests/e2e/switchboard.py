@@ -146,6 +146,7 @@ class Switchboard:
                 self.manager = self.site.kueue(config, gates=gates)
             else:
                 self.manager = self.site.ours(config, gates=gates, args=wanted.args)
+        self.site.await_webhooks(wanted.webhooks)
         self.now = wanted
 
     def stop_manager(self) -> None:

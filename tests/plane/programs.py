@@ -25,7 +25,7 @@ from typing import Any
 
 import yaml
 
-from tests.plane.client import Client, Tree
+from tests.plane.client import ApiError, Client, Tree, path_of, resource_of
 from tests.plane.plane import ROOT, Plane, documents, executables
 from tests.plane.process import Program, free_ports
 from tests.plane.proxy import Proxy
@@ -133,6 +133,36 @@ class Site:
                     self.plane.client.apply(tree)
                 else:
                     self.plane.client.delete(tree["kind"], tree["metadata"]["name"])
+
+    def await_webhooks(self, on: bool) -> None:
+        """Return when the API server, which learns of webhooks by a watch of its own, acts as they were set."""
+        if not Client.soon(lambda: self.completes() == self.judges() == on):
+            raise AssertionError(f"the API server does not {'call' if on else 'let go of'} the webhooks")
+
+    def completes(self) -> bool:
+        """Whether the mutating webhooks are called: a new ClusterQueue is then held by a finalizer."""
+        made = self.tried("1")
+        return made is None or "finalizers" in made["metadata"]
+
+    def judges(self) -> bool:
+        """Whether the validating webhooks are called: a quota below nothing is then refused."""
+        return self.tried("-1") is None
+
+    def tried(self, quota: str) -> Tree | None:
+        """What would become of a new ClusterQueue with this quota; nothing where it is refused."""
+        flavor = {"name": "probe", "resources": [{"name": "cpu", "nominalQuota": quota}]}
+        tree = {
+            "apiVersion": "kueue.x-k8s.io/v1beta2",
+            "kind": "ClusterQueue",
+            "metadata": {"name": "probe"},
+            "spec": {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": [flavor]}]},
+        }
+        try:
+            return self.plane.client.request("POST", f"{path_of(resource_of(tree))}?dryRun=All", tree)
+        except ApiError as error:
+            if "denied the request" in error.message or "failed calling webhook" in error.message:
+                return None
+            raise
 
     def fitted(self, manifest: Tree) -> Tree:
         """A manifest whose Service is reached at the proxy."""
