@@ -286,7 +286,7 @@ class Campaign(threading.Thread):
             async with asyncio.timeout(seconds):
                 ours = await self.take(kube)
         except (KubeError, TimeoutError) as error:
-            LOG.warning("the lease could not be taken or renewed: %s", error or "no answer in time")
+            LOG.warning("the lease could not be taken or renewed: %s", str(error) or "no answer in time")
             return False
         if ours:
             # Counted from before the request: others count from after it.
@@ -364,7 +364,7 @@ class Campaign(threading.Thread):
             async with asyncio.timeout(RELEASE_SECONDS):
                 await self.write(kube, empty)
         except (KubeError, TimeoutError) as error:
-            LOG.warning("the lease could not be let go, and expires by itself: %s", error or "no answer in time")
+            LOG.warning("the lease could not be let go, and expires by itself: %s", str(error) or "no answer in time")
 
 
 class Fenced:
