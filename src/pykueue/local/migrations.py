@@ -1,0 +1,54 @@
+"""What do the tables look like? The schema as steps, each from one schema version to the next.
+
+A revision is one write of one object, and the only place that holds its body. `objects` points to the last revision of
+each object that exists; the triggers keep it so, and a batch of writes is then one statement. Revisions that nothing
+points to any more are the watch log, until they are forgotten.
+"""
+
+from typing import Final
+
+STEPS: Final[tuple[tuple[str, ...], ...]] = (
+    (
+        # The small columns stand before the body, so that going through the log reads no overflow pages.
+        """
+        CREATE TABLE revisions (
+            version INTEGER PRIMARY KEY,
+            previous INTEGER,
+            how TEXT NOT NULL,
+            resource TEXT NOT NULL,
+            namespace TEXT NOT NULL,
+            name TEXT NOT NULL,
+            uid TEXT NOT NULL,
+            body BLOB NOT NULL
+        )
+        """,
+        """
+        CREATE TABLE objects (
+            resource TEXT NOT NULL,
+            namespace TEXT NOT NULL,
+            name TEXT NOT NULL,
+            version INTEGER NOT NULL,
+            PRIMARY KEY (resource, namespace, name)
+        ) WITHOUT ROWID
+        """,
+        """
+        CREATE TRIGGER object_written AFTER INSERT ON revisions WHEN NEW.how <> 'DELETED' BEGIN
+            INSERT INTO objects VALUES (NEW.resource, NEW.namespace, NEW.name, NEW.version)
+            ON CONFLICT (resource, namespace, name) DO UPDATE SET version = excluded.version;
+        END
+        """,
+        """
+        CREATE TRIGGER object_dropped AFTER INSERT ON revisions WHEN NEW.how = 'DELETED' BEGIN
+            DELETE FROM objects
+            WHERE resource = NEW.resource AND namespace = NEW.namespace AND name = NEW.name;
+        END
+        """,
+        # `compacted`: changes up to this version may be missing from the log, and no version up to it is given again.
+        "CREATE TABLE state (compacted INTEGER NOT NULL)",
+        "INSERT INTO state VALUES (0)",
+    ),
+)
+"""The statements of each step; a new file gets all of them, an older file those that it lacks."""
+
+APPLICATION: Final = 0x70796B75
+"""SQLite's mark of whose file it is."""
