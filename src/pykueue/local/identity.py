@@ -1,0 +1,23 @@
+"""Who asks? The name, the groups and the namespace of a caller."""
+
+from typing import Final
+
+from pykueue.base.struct import Frozen
+
+AUTHENTICATED: Final = "system:authenticated"
+MASTERS: Final = "system:masters"
+
+
+class Identity(Frozen):
+    """A caller, as it was recognised."""
+
+    name: str
+    groups: frozenset[str] = frozenset()
+    namespace: str = ""
+    """The one namespace that a user writes in; empty for an admin."""
+    admin: bool = False
+    uid: str = ""
+
+
+SYSTEM: Final = Identity("system:pykueue", frozenset({MASTERS, AUTHENTICATED}), admin=True)
+"""The controllers of this process; what they write is not judged again."""

@@ -1,0 +1,86 @@
+"""How does kubectl find us, and prove who it is? The text of a kubeconfig, and where it is put."""
+
+import contextlib
+import os
+import tempfile
+from base64 import b64encode
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from pykueue.api.core import Tree
+from pykueue.local.authority import Credentials
+
+CLUSTER: Final = "pykueue"
+MODE: Final = 0o600
+FOLDER_MODE: Final = 0o700
+
+
+def kubeconfig(
+    server: str,
+    authority: bytes,
+    *,
+    user: str,
+    namespace: str = "default",
+    token: str = "",
+    credentials: Credentials | None = None,
+) -> str:
+    """A kubeconfig for one user of the server at this URL, who shows a token or a certificate."""
+    proof: Tree = {"token": token} if token else {}
+    if credentials is not None:
+        proof = {
+            "client-certificate-data": b64encode(credentials.certificate).decode(),
+            "client-key-data": b64encode(credentials.key).decode(),
+        }
+    cluster: Tree = {"server": server, "certificate-authority-data": b64encode(authority).decode()}
+    made: Tree = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": CLUSTER, "cluster": cluster}],
+        "users": [{"name": user, "user": proof}],
+        "contexts": [{"name": CLUSTER, "context": {"cluster": CLUSTER, "user": user, "namespace": namespace}}],
+        "current-context": CLUSTER,
+    }
+    return yaml.safe_dump(made, sort_keys=False)
+
+
+def write(path: Path, text: str, *, owner: tuple[int, int] | None = None) -> None:
+    """Put a kubeconfig where only its owner reads it, as a whole, with a folder for it where there is none.
+
+    `owner` is a user's and a group's number. The file is then written as that user: in a home of somebody else's, a
+    folder may turn out to be a link to where only root may write.
+    """
+    with acting_as(owner) if owner is not None else contextlib.nullcontext():
+        path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+        handle, made = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with open(handle, "w") as file:
+                os.fchmod(file.fileno(), MODE)
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(made, path)
+        except BaseException:
+            Path(made).unlink(missing_ok=True)
+            raise
+
+
+@contextlib.contextmanager
+def acting_as(owner: tuple[int, int]) -> Iterator[None]:
+    """Have the whole process act as another user; for a command that does one thing, not for a server."""
+    user, group = owner
+    if (user, group) == (os.geteuid(), os.getegid()):
+        yield
+        return
+    before, groups = (os.geteuid(), os.getegid()), os.getgroups()
+    os.setgroups([])
+    os.setegid(group)
+    os.seteuid(user)
+    try:
+        yield
+    finally:
+        os.seteuid(before[0])
+        os.setegid(before[1])
+        os.setgroups(groups)

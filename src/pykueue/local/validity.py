@@ -1,0 +1,36 @@
+"""What do the rules of Pods and Jobs share? Selectors as values, and mistakes whose value is not shown."""
+
+from typing import Final
+
+import msgspec
+
+from pykueue.api.core import LabelSelector
+from pykueue.api.fields import TITLES, FieldError
+
+
+class Unshown(FieldError):
+    """A mistake whose message leaves the value out."""
+
+    def __str__(self) -> str:
+        return f"{self.path}: {TITLES[self.code]}: {self.detail}"
+
+
+def selector_of(tree: object) -> LabelSelector | None:
+    """A label selector as a value; nothing where there is none, or where it makes no sense."""
+    if tree is None:
+        return None
+    try:
+        return msgspec.convert(tree, LabelSelector)
+    except msgspec.ValidationError:
+        return None
+
+
+BLOCKING: Final = frozenset({"NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid"})
+"""Mistakes after which the rules of a schema are not asked any more."""
+Unchecked: Final = FieldError(
+    "<nil>",
+    "Invalid",
+    msgspec.Raw(b"null"),
+    "some validation rules were not checked because the object was invalid; correct the existing errors to complete "
+    "validation",
+)

@@ -1,0 +1,29 @@
+"""Which version of an object does a write mean? Whether it may go ahead on the one that is there."""
+
+from pykueue.api.core import Tree
+from pykueue.api.fields import invalid
+from pykueue.kube.port import Resource
+from pykueue.local.metadata import meta
+from pykueue.local.reading import version_trouble
+from pykueue.local.served import Served
+from pykueue.local.statuses import StatusError, conflict
+from pykueue.local.statuses import invalid as refused
+from pykueue.local.store import Held
+from pykueue.local.strategies import unconditional
+
+
+def check_version(served: Served, new: Tree, there: Held, name: str) -> None:
+    """Refuse a write that means another version than the one that is there."""
+    given = str(meta(new).get("resourceVersion") or "")
+    trouble = version_trouble(given)
+    if trouble:
+        raise StatusError(500, "", trouble)
+    wanted = int(given or 0)
+    if not wanted:
+        if unconditional(served):
+            return
+        resource = served.resource
+        named = Resource(resource.group, resource.version, resource.plural, resource.plural)
+        raise refused(named, name, [invalid("metadata.resourceVersion", 0, "must be specified for an update")])
+    if wanted != there.version:
+        raise conflict(served.resource, name)

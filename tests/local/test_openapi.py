@@ -1,0 +1,110 @@
+"""What do the fields mean? OpenAPI documents that clients can follow to the end."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from pykueue.local.catalog import Catalog
+from pykueue.local.discovery import Discovery
+from pykueue.local.exchange import Response, request
+from pykueue.local.openapi import OpenApi
+from pykueue.local.statuses import StatusError
+
+REF = "#/components/schemas/"
+
+
+@pytest.fixture(scope="module")
+def openapi() -> OpenApi:
+    return OpenApi(Discovery(Catalog()))
+
+
+def asked(openapi: OpenApi, target: str, **headers: str) -> Response:
+    call = request("GET", target, headers=headers)
+    response = openapi.answer(call.path, call)
+    assert response is not None
+    return response
+
+
+def told(openapi: OpenApi, target: str) -> Any:
+    body = asked(openapi, target).body
+    assert isinstance(body, bytes)
+    return msgspec.json.decode(body)
+
+
+def references(node: object) -> Iterator[str]:
+    if isinstance(node, dict):
+        if isinstance(node.get("$ref"), str):
+            yield node["$ref"]
+        for inner in node.values():
+            yield from references(inner)
+    elif isinstance(node, list):
+        for inner in node:
+            yield from references(inner)
+
+
+def test_every_document_of_the_index_is_whole(openapi: OpenApi) -> None:
+    paths = told(openapi, "/openapi/v3")["paths"]
+    assert {"api/v1", "apis/batch/v1", "apis/kueue.x-k8s.io/v1beta2", "apis/kueue.x-k8s.io/v1beta1"} <= set(paths)
+    for held in paths.values():
+        document = told(openapi, held["serverRelativeURL"])
+        schemas = document["components"]["schemas"]
+        missing = {one for one in references(document) if one.removeprefix(REF) not in schemas}
+        assert missing == set()
+
+
+def test_a_document_is_kept_for_good_under_its_hash(openapi: OpenApi) -> None:
+    url = told(openapi, "/openapi/v3")["paths"]["apis/batch/v1"]["serverRelativeURL"]
+    headers = dict(asked(openapi, url).headers)
+    assert "immutable" in headers["Cache-Control"]
+    assert "Cache-Control" not in dict(asked(openapi, "/openapi/v3/apis/batch/v1").headers)
+    assert asked(openapi, url, **{"if-none-match": headers["ETag"]}).code == 304
+
+
+def test_a_client_learns_what_a_patch_takes(openapi: OpenApi) -> None:
+    """kubectl asks this before it leaves the check of fields, or a dry run, to the server."""
+    path = told(openapi, "/openapi/v3/apis/batch/v1")["paths"]["/apis/batch/v1/namespaces/{namespace}/jobs/{name}"]
+    patch = path["patch"]
+    assert {"dryRun", "fieldValidation", "fieldManager", "force"} <= {one["name"] for one in patch["parameters"]}
+    assert patch["x-kubernetes-group-version-kind"] == {"group": "batch", "version": "v1", "kind": "Job"}
+
+
+def test_the_fields_of_our_kinds_are_described(openapi: OpenApi) -> None:
+    schemas = told(openapi, "/openapi/v3/apis/kueue.x-k8s.io/v1beta2")["components"]["schemas"]
+    workload = schemas["io.x-k8s.kueue.v1beta2.Workload"]
+    assert workload["properties"]["spec"]["properties"]["queueName"]["description"]
+    assert workload["x-kubernetes-group-version-kind"] == [
+        {"group": "kueue.x-k8s.io", "version": "v1beta2", "kind": "Workload"}
+    ]
+    assert workload["properties"]["metadata"]["allOf"]
+
+
+def test_the_merge_rules_of_built_in_kinds_are_there(openapi: OpenApi) -> None:
+    schemas = told(openapi, "/openapi/v3/api/v1")["components"]["schemas"]
+    containers = schemas["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"]
+    assert containers["x-kubernetes-patch-merge-key"] == "name"
+
+
+def test_a_new_kind_has_a_document(openapi: OpenApi) -> None:
+    catalog = Catalog()
+    grown = OpenApi(Discovery(catalog))
+    before = told(grown, "/openapi/v3")["paths"]
+    schema: dict[str, Any] = {"type": "object", "properties": {"spec": {"type": "object", "description": "What."}}}
+    version: dict[str, Any] = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names: dict[str, Any] = {"plural": "tests", "kind": "Test"}
+    catalog.install({"metadata": {"name": "x"}, "spec": {"group": "a.b", "names": names, "versions": [version]}})
+    after = told(grown, "/openapi/v3")["paths"]
+    assert set(after) - set(before) == {"apis/a.b/v1"}
+    schemas = told(grown, "/openapi/v3/apis/a.b/v1")["components"]["schemas"]
+    assert schemas["b.a.v1.Test"]["properties"]["spec"]["description"] == "What."
+
+
+def test_what_is_not_there(openapi: OpenApi) -> None:
+    call = request("GET", "/openapi/v3/apis/none/v1")
+    with pytest.raises(StatusError, match="could not find the requested resource"):
+        openapi.answer(call.path, call)
+    call = request("GET", "/openapi/v2")
+    with pytest.raises(StatusError, match="in version 3 only"):
+        openapi.answer(call.path, call)
+    assert openapi.answer("/elsewhere", call) is None
