@@ -1,0 +1,64 @@
+"""What is kept of pods that are over, and for how long? Their output and what they left, as long as the pods exist.
+
+Removing files waits for the disk, so it is done elsewhere (`removal`), a while later, and for many pods at once.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Final
+
+from pykueue.base.clock import Clock
+from pykueue.base.units import MICROS, Instant
+from pykueue.local.attempts import checked
+
+LINGER_MICROS: Final = 2 * MICROS
+"""How long the files of a pod outlive it, for those who follow its output and look ten times a second."""
+
+
+class Cleaner:
+    """Removes what nobody needs any more, a while later."""
+
+    def __init__(
+        self, clock: Clock, folder: str, scratch: str, clean: Callable[[str, str, list[str], list[str]], None]
+    ) -> None:
+        self.clock = clock
+        self.linger = LINGER_MICROS
+        self.folder = folder
+        self.scratch = scratch
+        self.clean = clean
+        """Has the two folders cleaned: of pods that are over, and of pods that are gone."""
+        self.over: list[str] = []
+        """Pods of which only what they printed is kept."""
+        self.gone: list[str] = []
+        """Pods of which nothing is kept."""
+        self.task: asyncio.Task[None] | None = None
+
+    def tidy(self, uid: str) -> None:
+        """Keep nothing of a pod that is over but what somebody may want to read."""
+        self.over.append(checked(uid))
+        self.begin()
+
+    def remove(self, uid: str) -> None:
+        """Keep nothing of a pod that exists no more."""
+        if os.path.exists(f"{self.folder}/{checked(uid)}") or os.path.exists(f"{self.scratch}/{uid}"):
+            self.gone.append(uid)
+            self.begin()
+
+    def begin(self) -> None:
+        """See to it that somebody cleans."""
+        if self.task is None or self.task.done():
+            self.task = asyncio.get_running_loop().create_task(self.run(), name="cleaning")
+
+    async def run(self) -> None:
+        """Clean until nothing is left to clean."""
+        while self.over or self.gone:
+            await self.clock.sleep_until(Instant(self.clock.now() + self.linger))
+            over, gone, self.over, self.gone = self.over, self.gone, [], []
+            self.clean(self.folder, self.scratch, over, gone)
+
+    async def close(self) -> None:
+        """Stop; what is left of pods that are gone is found to be of the past at the next start."""
+        if self.task is not None:
+            self.task.cancel()
+            await asyncio.wait((self.task,))

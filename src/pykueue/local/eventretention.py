@@ -1,0 +1,155 @@
+"""How long are Events kept? An hour after they were last said, and no more than so many at a time."""
+
+import asyncio
+from heapq import heappop, heappush
+from sys import intern
+from typing import Final
+
+import msgspec
+
+from pykueue.api.core import ObjectMeta
+from pykueue.base.clock import Clock
+from pykueue.base.struct import Frozen, Wire
+from pykueue.base.units import MICROS, Instant, Seconds, after, parse_instant
+from pykueue.kube.controller import Controller
+from pykueue.kube.informer import Change, Informer
+from pykueue.kube.port import EVENTS, ConflictError, Kube, KubeError, NotFoundError
+
+KEPT_SECONDS: Final = Seconds(3600)
+MOST: Final = 30_000
+AT_ONCE: Final = 50
+ALL: Final = "events"
+
+
+class Series(Wire):
+    """How a repetition goes on."""
+
+    last_observed_time: str | None = None
+
+
+class EventMeta(Wire):
+    """What of an Event's metadata matters here."""
+
+    name: str = ""
+    namespace: str = ""
+    resource_version: str = "0"
+    creation_timestamp: str | None = None
+
+
+class EventBody(Wire):
+    """An Event as it is sent."""
+
+    metadata: EventMeta = EventMeta()
+    series: Series | None = None
+    deprecated_last_timestamp: str | None = None
+
+
+class Event(Frozen):
+    """An Event as far as its age goes."""
+
+    namespace: str
+    name: str
+    version: int
+    said: Instant
+    """When it was last said."""
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        """As much of its metadata as caches ask for."""
+        return ObjectMeta(name=self.name, namespace=self.namespace, resource_version=str(self.version))
+
+
+EVENT: Final = msgspec.json.Decoder(EventBody)
+
+
+def read_event(raw: bytes) -> Event:
+    """The Event in these bytes."""
+    body = EVENT.decode(raw)
+    metadata = body.metadata
+    times = (
+        metadata.creation_timestamp,
+        body.deprecated_last_timestamp,
+        body.series.last_observed_time if body.series is not None else None,
+    )
+    said = max((parse_instant(time) for time in times if time), default=Instant(0))
+    return Event(intern(metadata.namespace), metadata.name, int(metadata.resource_version), said)
+
+
+class EventRetention:
+    """Deletes old Events."""
+
+    def __init__(self, kube: Kube, clock: Clock, *, seconds: Seconds = KEPT_SECONDS, most: int = MOST) -> None:
+        self.kube = kube
+        self.clock = clock
+        self.seconds = seconds
+        self.most = most
+        self.events: Informer[Event] = Informer(kube, EVENTS, read_event, clock)
+        self.order: list[tuple[Instant, str]] = []
+        """A heap of all Events by when they were last said; what is no longer so is passed over."""
+        self.leaving: set[str] = set()
+        """Keys of Events that we have deleted, and that the watch has not told of yet."""
+        self.controller = Controller("events", self.reconcile, clock)
+        self.events.listen(self.changed)
+
+    async def run(self) -> None:
+        """Act for ever."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.events.run(), name="events")
+            tasks.create_task(self.act(), name="event retention")
+
+    async def act(self) -> None:
+        """Act once everything is known."""
+        await self.events.synced.wait()
+        self.controller.add(ALL)
+        await self.controller.run()
+
+    def changed(self, change: Change[Event]) -> None:
+        """Remember when an Event was said; look when there are too many."""
+        new = change.new
+        if new is None:
+            self.leaving.discard(change.key)
+            return
+        if change.old is None or change.old.said != new.said:
+            heappush(self.order, (new.said, change.key))
+        if self.surplus() > 0:
+            self.controller.add(ALL)
+        elif len(self.order) == 1:
+            self.controller.add_after(ALL, self.seconds)
+
+    def surplus(self) -> int:
+        """How many Events are too many."""
+        return len(self.events.objects) - len(self.leaving) - self.most
+
+    async def reconcile(self, _: str) -> float | None:
+        """Delete what is too old, or too much; seconds after which to look again."""
+        while True:
+            now = self.clock.now()
+            surplus = self.surplus()
+            batch: list[Event] = []
+            while self.order and len(batch) < AT_ONCE:
+                said, key = self.order[0]
+                known = self.events.get(key)
+                if known is not None and known.said == said:
+                    if after(said, self.seconds) > now and surplus <= len(batch):
+                        break
+                    batch.append(known)
+                heappop(self.order)
+            if not batch:
+                return (after(self.order[0][0], self.seconds) - now) / MICROS if self.order else None
+            await asyncio.gather(*(self.delete(event) for event in batch))
+
+    async def delete(self, event: Event) -> None:
+        """Delete an Event as it was seen."""
+        key = f"{event.namespace}/{event.name}"
+        self.leaving.add(key)
+        try:
+            await self.kube.delete(EVENTS, event.name, event.namespace, version=str(event.version))
+        except NotFoundError:
+            pass
+        except KubeError as error:
+            self.leaving.discard(key)
+            heappush(self.order, (event.said, key))
+            if not isinstance(error, ConflictError):
+                raise
+        if key not in self.events.objects:
+            self.leaving.discard(key)

@@ -1,0 +1,301 @@
+"""On which node does a pod run? The scheduler: binds pods that fit, and says of the others why they do not.
+
+A pod that fits nowhere waits with those that ask for the same; when room may have come free, only the first of them is
+tried, and the next when it found a place.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from sys import intern
+from typing import Final
+
+import msgspec
+
+from pykueue.api.core import ObjectMeta, Tree
+from pykueue.api.pods import PodSpec, read_special, without_nulls
+from pykueue.base.clock import Clock
+from pykueue.base.struct import Frozen, Wire
+from pykueue.base.units import format_instant
+from pykueue.kube.controller import Controller
+from pykueue.kube.informer import Change, Informer
+from pykueue.kube.port import PODS, ConflictError, Kube, Patch, Resource
+from pykueue.local.notices import About, Notice, Tell
+from pykueue.local.room import Blocked, Node, add, blocked, message, read_node, requested
+
+NODES: Final = Resource("", "v1", "nodes", "Node")
+NAME: Final = "default-scheduler"
+MANAGER: Final = "kube-scheduler"
+WORKERS: Final = 16
+UNSCHEDULABLE: Final = "Unschedulable"
+OVER: Final = ("Succeeded", "Failed")
+
+
+class Gate(Wire):
+    """What a pod must lose before it is scheduled."""
+
+    name: str = ""
+
+
+class FullSpec(PodSpec):
+    """A pod's spec, with what is the scheduler's."""
+
+    node_name: str = ""
+    scheduler_name: str = ""
+    scheduling_gates: tuple[Gate, ...] = ()
+
+
+class FullStatus(Wire):
+    """What of a pod's status matters here; its conditions as they came."""
+
+    phase: str = "Pending"
+    conditions: tuple[dict[str, object], ...] = ()
+
+
+class Body(Wire):
+    """A Pod as it is sent."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: FullSpec = FullSpec()
+    status: FullStatus = FullStatus()
+
+
+class Unplaced(Frozen):
+    """What the scheduler needs to know of a pod that has no node yet."""
+
+    spec: PodSpec
+    priority: int
+    created: str
+    conditions: tuple[dict[str, object], ...]
+    generation: int | None = None
+
+    def said(self) -> dict[str, object]:
+        """What its status says of its being scheduled."""
+        return next((one for one in self.conditions if one.get("type") == "PodScheduled"), {})
+
+    def shape(self) -> str:
+        """What tells it from pods that fit elsewhere."""
+        spec = self.spec
+        return repr(
+            (sorted(requested(spec).items()), sorted(spec.node_selector.items()), spec.affinity, spec.tolerations)
+        )
+
+
+class Pod(Frozen):
+    """A pod as the scheduler sees it."""
+
+    namespace: str
+    name: str
+    version: int
+    uid: str = ""
+    node: str = ""
+    """Where it takes room; empty when it has no node yet, or has ended."""
+    requests: Mapping[str, int] = {}
+    unplaced: Unplaced | None = None
+    """None unless it is to be scheduled."""
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        """As much of its metadata as caches ask for."""
+        return ObjectMeta(name=self.name, namespace=self.namespace, resource_version=str(self.version))
+
+
+BODY: Final = msgspec.json.Decoder(Body, dec_hook=read_special)
+
+
+def read_pod(raw: bytes) -> Pod:
+    """The pod in these bytes, as the scheduler sees it."""
+    try:
+        body = BODY.decode(raw)
+    except msgspec.ValidationError:
+        body = BODY.decode(msgspec.json.encode(without_nulls(msgspec.json.decode(raw))))
+    metadata, spec, status = body.metadata, body.spec, body.status
+    namespace, name, version = (
+        intern(metadata.namespace or ""),
+        metadata.name or "",
+        int(metadata.resource_version or 0),
+    )
+    if status.phase in OVER:
+        return Pod(namespace, name, version)
+    uid = metadata.uid or ""
+    if spec.node_name:
+        return Pod(namespace, name, version, uid, intern(spec.node_name), requested(spec))
+    if spec.scheduling_gates or metadata.deletion_timestamp is not None or spec.scheduler_name not in ("", NAME):
+        return Pod(namespace, name, version, uid)
+    unplaced = Unplaced(
+        spec, spec.priority or 0, metadata.creation_timestamp or "", status.conditions, metadata.generation
+    )
+    return Pod(namespace, name, version, uid, "", requested(spec), unplaced)
+
+
+class Usage:
+    """What is taken of a node."""
+
+    def __init__(self) -> None:
+        self.amounts: dict[str, int] = {}
+        self.pods = 0
+
+    def take(self, requests: Mapping[str, int], sign: int) -> None:
+        """Take room for a pod, or give it back."""
+        add(self.amounts, {name: sign * amount for name, amount in requests.items()})
+        self.pods += sign
+
+
+class Scheduler:
+    """Binds pods to nodes."""
+
+    def __init__(self, kube: Kube, clock: Clock, bind: Callable[[str, str, str], Awaitable[bytes]], tell: Tell) -> None:
+        self.kube = kube
+        self.clock = clock
+        self.bind = bind
+        """What binds a pod, by namespace and name, to a node; the pod after that."""
+        self.tell = tell
+        self.nodes: Informer[Node] = Informer(kube, NODES, read_node, clock)
+        self.pods: Informer[Pod] = Informer(kube, PODS, read_pod, clock)
+        self.controller = Controller("scheduler", self.reconcile, clock, WORKERS)
+        self.used: dict[str, Usage] = {}
+        """By node."""
+        self.stuck: dict[str, dict[str, tuple[int, str]]] = {}
+        """Pods that fit nowhere, by shape: priority and age by key."""
+        self.shapes: dict[str, str] = {}
+        """Their shapes, by key."""
+        self.nodes.listen(self.node_changed)
+        self.pods.listen(self.pod_changed)
+
+    async def run(self) -> None:
+        """Act for ever."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.nodes.run(), name="nodes")
+            tasks.create_task(self.pods.run(), name="pods to schedule")
+            tasks.create_task(self.act(), name="scheduler")
+
+    async def act(self) -> None:
+        """Act once everything is known."""
+        await self.nodes.synced.wait()
+        await self.pods.synced.wait()
+        await self.controller.run()
+
+    # What makes us look.
+
+    def node_changed(self, change: Change[Node]) -> None:
+        """There may be other room."""
+        old, new = change.old, change.new
+        if old is None or new is None or msgspec.structs.replace(old, version=new.version) != new:
+            self.wake()
+
+    def pod_changed(self, change: Change[Pod]) -> None:
+        """A pod is to be scheduled, takes room, or gives it back."""
+        old, new = change.old, change.new
+        before = old.node if old is not None else ""
+        now = new.node if new is not None else ""
+        if before != now or (old is not None and new is not None and old.requests != new.requests):
+            if old is not None and before:
+                self.usage(before).take(old.requests, -1)
+            if new is not None and now:
+                self.usage(now).take(new.requests, 1)
+            if before:
+                self.wake()
+        if new is None or new.unplaced is None:
+            self.unstick(change.key)
+        elif old is None or old.unplaced is None or old.uid != new.uid or old.unplaced.spec != new.unplaced.spec:
+            self.controller.add(change.key)
+
+    def usage(self, node: str) -> Usage:
+        """What is taken of a node."""
+        return self.used.setdefault(node, Usage())
+
+    def wake(self) -> None:
+        """Try the first pod of every shape again."""
+        for waiting in self.stuck.values():
+            self.controller.add(min(waiting, key=lambda key: waiting[key]))
+
+    def unstick(self, key: str) -> None:
+        """A pod no longer waits; the next of its shape may have better luck."""
+        shape = self.shapes.pop(key, None)
+        if shape is None:
+            return
+        waiting = self.stuck[shape]
+        del waiting[key]
+        if not waiting:
+            del self.stuck[shape]
+        else:
+            self.controller.add(min(waiting, key=lambda other: waiting[other]))
+
+    # What we do.
+
+    async def reconcile(self, key: str) -> float | None:
+        """Find a place for a pod."""
+        pod = self.pods.get(key)
+        if pod is None or pod.unplaced is None:
+            return None
+        node, found = self.place(pod, pod.unplaced)
+        if node is None:
+            self.shapes[key] = shape = pod.unplaced.shape()
+            self.stuck.setdefault(shape, {})[key] = (-pod.unplaced.priority, pod.unplaced.created)
+            await self.explain(pod, pod.unplaced, found)
+            return None
+        # Until it is stored, others must not take the same room.
+        self.usage(node).take(pod.requests, 1)
+        try:
+            raw = await self.bind(pod.namespace, pod.name, node)
+        except ConflictError:
+            # It was bound, or it is going; the watch tells.
+            return None
+        finally:
+            self.usage(node).take(pod.requests, -1)
+        self.pods.learn(raw)
+        self.say(pod, "Scheduled", f"Successfully assigned {pod.namespace}/{pod.name} to {node}", "Binding")
+        return None
+
+    def place(self, pod: Pod, unplaced: Unplaced) -> tuple[str | None, list[Blocked]]:
+        """The node with the most room left of those where a pod fits; why not, for the others."""
+        best: tuple[float, str] | None = None
+        found: list[Blocked] = []
+        for node in self.nodes.objects.values():
+            usage = self.usage(node.name)
+            why = blocked(unplaced.spec, pod.requests, node, usage.amounts, usage.pods)
+            if why is not None:
+                found.append(why)
+                continue
+            rank = (fullness(node, usage), node.name)
+            best = rank if best is None or rank < best else best
+        return None if best is None else best[1], found
+
+    async def explain(self, pod: Pod, unplaced: Unplaced, found: list[Blocked]) -> None:
+        """Say why a pod fits nowhere, unless that has been said."""
+        why = message(found)
+        said = unplaced.said()
+        if (said.get("status"), said.get("reason"), said.get("message")) == ("False", UNSCHEDULABLE, why):
+            return
+        condition: dict[str, object] = {
+            "type": "PodScheduled",
+            "status": "False",
+            "lastProbeTime": None,
+            "lastTransitionTime": format_instant(self.clock.now()),
+            "reason": UNSCHEDULABLE,
+            "message": why,
+        }
+        if said.get("status") == "False" and said.get("lastTransitionTime"):
+            condition["lastTransitionTime"] = said["lastTransitionTime"]
+        if unplaced.generation is not None:
+            condition["observedGeneration"] = unplaced.generation
+        others = [one for one in unplaced.conditions if one.get("type") != "PodScheduled"]
+        guard: Tree = {"uid": pod.uid, "resourceVersion": str(pod.version)}
+        body = msgspec.json.encode({"metadata": guard, "status": {"conditions": [*others, condition]}})
+        raw = await self.kube.patch(
+            PODS, pod.name, body, pod.namespace, how=Patch.MERGE, subresource="status", manager=MANAGER
+        )
+        self.pods.learn(raw)
+        self.say(pod, "FailedScheduling", why, "Scheduling", warning=True)
+
+    def say(self, pod: Pod, reason: str, note: str, action: str, *, warning: bool = False) -> None:
+        """Tell people about a pod."""
+        about = About("v1", "Pod", pod.namespace, pod.name, pod.uid, str(pod.version))
+        self.tell(Notice(about, reason, note, NAME, warning, action))
+
+
+def fullness(node: Node, usage: Usage) -> float:
+    """How much of a node's CPU and memory is taken, as a part of both."""
+    parts = [
+        usage.amounts.get(name, 0) / node.amounts[name] for name in ("cpu", "memory") if node.amounts.get(name, 0) > 0
+    ]
+    return sum(parts)

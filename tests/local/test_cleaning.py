@@ -1,0 +1,88 @@
+"""Is everything kept that somebody may want to read, and nothing else?"""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from pykueue.base.units import MICROS, Instant
+from pykueue.local.cleaning import Cleaner
+from pykueue.local.removal import clean, remove_tree
+
+
+class Quick:
+    """A clock on which every wait ends at once."""
+
+    def __init__(self) -> None:
+        self.time = Instant(0)
+
+    def now(self) -> Instant:
+        return self.time
+
+    async def sleep_until(self, due: Instant) -> None:
+        self.time = due
+        await asyncio.sleep(0)
+
+
+def made(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    return path
+
+
+def test_what_pods_leave(tmp_path: Path) -> None:
+    folder, scratch = tmp_path / "pods", tmp_path / "scratch"
+    silent = made(folder / "silent" / "main" / "0" / "record")
+    said = made(folder / "said" / "main" / "0" / "0.log")
+    left = made(scratch / "said" / "main" / "result")
+    gone = made(folder / "gone" / "main" / "0" / "0.log")
+    gone_too = made(scratch / "gone" / "main" / "result")
+
+    async def story() -> None:
+        clock = Quick()
+        cleaner = Cleaner(clock, str(folder), str(scratch), clean)
+        for uid in ("silent", "said"):
+            cleaner.tidy(uid)
+        for uid in ("gone", "never-there"):
+            cleaner.remove(uid)
+        assert cleaner.gone == ["gone"]
+        assert cleaner.task is not None
+        await cleaner.task
+        assert clock.time == 2 * MICROS, "those who follow have time to read"
+        assert not silent.parent.parent.parent.exists()
+        assert said.exists()
+        assert left.exists()
+        assert not gone.parent.parent.parent.exists()
+        assert not gone_too.parent.parent.exists()
+        cleaner.remove("said")
+        await cleaner.task
+        assert not said.exists()
+        await cleaner.close()
+
+    asyncio.run(story())
+
+
+def test_a_name_that_is_no_name_removes_nothing(tmp_path: Path) -> None:
+    async def story() -> None:
+        cleaner = Cleaner(Quick(), str(tmp_path / "a"), str(tmp_path / "b"), clean)
+        for uid in ("..", "", "x/../.."):
+            with pytest.raises(ValueError, match="cannot be the name of a folder"):
+                cleaner.remove(uid)
+            with pytest.raises(ValueError, match="cannot be the name of a folder"):
+                cleaner.tidy(uid)
+        await cleaner.close()
+
+    asyncio.run(story())
+
+
+def test_no_link_is_followed(tmp_path: Path) -> None:
+    kept = made(tmp_path / "elsewhere" / "kept")
+    made(tmp_path / "pod" / "main" / "file")
+    (tmp_path / "pod" / "main" / "folder").symlink_to(kept.parent)
+    (tmp_path / "pod" / "main" / "link").symlink_to(kept)
+    (tmp_path / "link").symlink_to(kept.parent)
+    remove_tree(str(tmp_path / "pod"))
+    remove_tree(str(tmp_path / "link"))
+    remove_tree(str(tmp_path / "none"))
+    assert kept.exists()
+    assert not (tmp_path / "pod").exists()
