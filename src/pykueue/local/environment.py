@@ -1,0 +1,202 @@
+"""What does a container find in its environment? Its variables, as a kubelet makes them, and `$(NAME)` filled in.
+
+Pure: `sources_of` names the ConfigMaps and Secrets that are needed, and `environment` is given what they hold.
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeAlias
+
+from pykueue.api.core import Tree
+from pykueue.api.trees import amount, has, mapping, mappings, member, text
+from pykueue.base.struct import Frozen
+from pykueue.base.units import Quantity
+
+REFERENCE: Final = re.compile(r"\$(\$|\(([^()]*)\))")
+SUBSCRIPT: Final = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
+NAME: Final = re.compile(r"[^\0=]+")
+
+
+class Source(Frozen):
+    """A ConfigMap or Secret of the pod's namespace."""
+
+    kind: str
+    name: str
+
+
+Holdings: TypeAlias = Mapping[Source, Mapping[str, bytes] | None]
+"""What sources hold; None for one that does not exist."""
+
+
+class ConfigError(Exception):
+    """The container cannot be made from what there is; the message is the kubelet's."""
+
+
+def sources_of(container: Mapping[str, object]) -> set[Source]:
+    """The ConfigMaps and Secrets that the environment of a container is made from."""
+    found = set()
+    for _, bundle in mappings(container, "envFrom"):
+        for field, kind in (("configMapRef", "ConfigMap"), ("secretRef", "Secret")):
+            if has(bundle, field):
+                found.add(Source(kind, text(bundle, field, "name")))
+    for _, variable in mappings(container, "env"):
+        for field, kind in (("configMapKeyRef", "ConfigMap"), ("secretKeyRef", "Secret")):
+            if has(variable, "valueFrom", field):
+                found.add(Source(kind, text(variable, "valueFrom", field, "name")))
+    return found
+
+
+def held(tree: Tree) -> dict[str, bytes]:
+    """What a ConfigMap or Secret holds."""
+    secret = text(tree, "kind") == "Secret"
+    values: dict[str, bytes] = {}
+    for key, value in mapping(tree, "data").items():
+        if isinstance(value, str):
+            values[key] = decoded(value) if secret else value.encode()
+    for key, value in mapping(tree, "binaryData").items():
+        if isinstance(value, str):
+            values[key] = decoded(value)
+    return values
+
+
+def decoded(value: str) -> bytes:
+    """The bytes that base64 stands for; what is none stands for nothing."""
+    try:
+        return base64.b64decode(value)
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def environment(
+    pod: Tree,
+    container: Mapping[str, object],
+    holdings: Holdings,
+    *,
+    node: Mapping[str, Quantity],
+    host: str,
+) -> dict[str, str]:
+    """The variables that a container asks for; raises `ConfigError` when one cannot be had.
+
+    `node` is what the node has to give, for limits that the container does not set.
+    """
+    made: dict[str, str] = {}
+    for _, bundle in mappings(container, "envFrom"):
+        prefix = text(bundle, "prefix")
+        for name, value in bundled(bundle, holdings).items():
+            if NAME.fullmatch(prefix + name):
+                made[prefix + name] = value.decode(errors="replace")
+    for _, variable in mappings(container, "env"):
+        name = text(variable, "name")
+        if has(variable, "valueFrom"):
+            found = derived(pod, container, mapping(variable, "valueFrom"), holdings, node=node, host=host)
+            if found is not None:
+                made[name] = found
+        else:
+            made[name] = expanded(text(variable, "value"), made)
+    return made
+
+
+def bundled(bundle: Mapping[str, object], holdings: Holdings) -> Mapping[str, bytes]:
+    """Everything that a ConfigMap or Secret holds."""
+    for field, kind in (("configMapRef", "ConfigMap"), ("secretRef", "Secret")):
+        if has(bundle, field):
+            name = text(bundle, field, "name")
+            found = holdings.get(Source(kind, name))
+            if found is None and member(bundle, field, "optional") is not True:
+                raise ConfigError(f'{kind.lower()} "{name}" not found')
+            return found or {}
+    return {}
+
+
+def derived(
+    pod: Tree,
+    container: Mapping[str, object],
+    origin: Mapping[str, object],
+    holdings: Holdings,
+    *,
+    node: Mapping[str, Quantity],
+    host: str,
+) -> str | None:
+    """The value that a variable takes from elsewhere; None when it is optional and not there."""
+    for field, kind in (("configMapKeyRef", "ConfigMap"), ("secretKeyRef", "Secret")):
+        if has(origin, field):
+            name, key = text(origin, field, "name"), text(origin, field, "key")
+            optional = member(origin, field, "optional") is True
+            found = holdings.get(Source(kind, name))
+            if found is not None and key in found:
+                return found[key].decode(errors="replace")
+            if optional:
+                return None
+            if found is None:
+                raise ConfigError(f'{kind.lower()} "{name}" not found')
+            namespace = text(pod, "metadata", "namespace")
+            raise ConfigError(f"couldn't find key {key} in {kind} {namespace}/{name}")
+    if has(origin, "fieldRef"):
+        return field_value(pod, text(origin, "fieldRef", "fieldPath"), host=host)
+    if has(origin, "resourceFieldRef"):
+        return resource_value(pod, container, mapping(origin, "resourceFieldRef"), node)
+    raise ConfigError("a variable takes its value from something that local pods do not have")
+
+
+def field_value(pod: Tree, path: str, *, host: str) -> str:
+    """The value of a field of the pod, as the downward API gives it."""
+    subscript = SUBSCRIPT.fullmatch(path)
+    if subscript is not None:
+        return text(pod, "metadata", subscript.group(1), subscript.group(2))
+    match path:
+        case "metadata.name" | "metadata.namespace" | "metadata.uid" | "spec.nodeName" | "spec.serviceAccountName":
+            return text(pod, *path.split("."))
+        case "metadata.labels" | "metadata.annotations":
+            values = mapping(pod, *path.split("."))
+            return "\n".join(f"{key}={quoted(value)}" for key, value in sorted(values.items()))
+        case "status.hostIP" | "status.hostIPs" | "status.podIP" | "status.podIPs":
+            return host
+    raise ConfigError(f"unsupported fieldPath: {path}")
+
+
+def quoted(value: object) -> str:
+    """A text in quotation marks, as the downward API writes it."""
+    escaped = str(value).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def resource_value(
+    pod: Tree, container: Mapping[str, object], reference: Mapping[str, object], node: Mapping[str, Quantity]
+) -> str:
+    """An amount that a container asks for or is held to, in units of the divisor, rounded up."""
+    which, _, resource = text(reference, "resource").partition(".")
+    other = text(reference, "containerName")
+    if other:
+        every = [found for field in ("containers", "initContainers") for _, found in mappings(pod, "spec", field)]
+        container = next((one for one in every if text(one, "name") == other), {})
+    asked = amount(member(container, "resources", which, resource))
+    if asked is None and which == "limits":
+        # What sets itself no limit is limited by the node.
+        asked = node.get(resource)
+    divisor = amount(member(reference, "divisor"))
+    unit = divisor.nanos if divisor is not None and divisor.nanos > 0 else 10**9
+    return str(-(-(asked.nanos if asked is not None else 0) // unit))
+
+
+def expanded(value: str, variables: Mapping[str, str]) -> str:
+    """A text with each `$(NAME)` replaced that is known; `$$` stands for a dollar sign."""
+
+    def replaced(found: re.Match[str]) -> str:
+        if found.group(1) == "$":
+            return "$"
+        return variables.get(found.group(2), found.group(0))
+
+    return REFERENCE.sub(replaced, value) if "$" in value else value
+
+
+def command_line(container: Mapping[str, object], variables: Mapping[str, str]) -> tuple[str, ...]:
+    """The command and its arguments; empty when there is no command, whatever the arguments."""
+    command, args = (strings(member(container, field)) for field in ("command", "args"))
+    return tuple(expanded(one, variables) for one in (*command, *args)) if command else ()
+
+
+def strings(value: object) -> Iterable[str]:
+    """The texts in a list."""
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []

@@ -1,0 +1,77 @@
+"""Which processes are there? What /proc says of them, and how they are told apart and reached.
+
+Supervisors use this too, so it imports next to nothing.
+"""
+
+import contextlib
+import os
+import signal
+from typing import Final
+
+MARK: Final = "PYKUEUE_ATTEMPT"
+"""The variable by which all processes of an attempt are known, unless they hide."""
+
+
+def process_start(pid: int) -> int:
+    """When a process began, in ticks since the machine did, or 0 if it is gone or a mere zombie.
+
+    Together with its number it tells a process from all others.
+    """
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return 0
+    return 0 if fields[0] == b"Z" else int(fields[19])
+
+
+def boot_id() -> str:
+    """What tells this run of the machine from all others."""
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return file.read().strip()
+
+
+def descendants(root: int) -> dict[int, int]:
+    """All processes below one, each with its process group."""
+    children: dict[int, list[tuple[int, int]]] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    fields = file.read().rpartition(b")")[2].split()
+            except OSError:
+                continue
+            if fields[0] != b"Z":
+                children.setdefault(int(fields[1]), []).append((int(name), int(fields[2])))
+    found: dict[int, int] = {}
+    rest = [root]
+    while rest:
+        for pid, group in children.get(rest.pop(), ()):
+            found[pid] = group
+            rest.append(pid)
+    return found
+
+
+def signal_one(pid: int, number: int) -> None:
+    """Send a signal to a process, if it is there."""
+    with contextlib.suppress(OSError):
+        os.kill(pid, number)
+
+
+def signal_group(group: int, number: int) -> None:
+    """Send a signal to a process group, if it is there."""
+    with contextlib.suppress(OSError):
+        os.killpg(group, number)
+
+
+def end_marked(key: str) -> int:
+    """Kill whatever has the mark of an attempt that nobody looks after any more: how many that were."""
+    mark = f"{MARK}={key}".encode()
+    ended = 0
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:
+                if mark in file.read().split(b"\0"):
+                    signal_one(int(name), signal.SIGKILL)
+                    ended += 1
+    return ended

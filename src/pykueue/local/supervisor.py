@@ -1,0 +1,431 @@
+"""Who looks after one process? A small process of its own, that outlives the server which asked for it.
+
+It runs in a copy of the fork server (`forkserver`), so it imports next to nothing. It starts the command, copies its
+output into log files, passes signals on, waits for the end, ends what the command left behind, and writes all that
+into the record of the attempt:
+
+    supervisor PID START BOOT POD    written with O_EXCL before anything else: an attempt begins once or never
+    running PID START NANOSECONDS    the command runs
+    failed NANOSECONDS TEXT          it could not be started
+    exited CODE SIGNAL NANOSECONDS OOM
+
+Each line is also sent to the server, if there is one to hear it. `attempts` reads the record.
+"""
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import resource
+import select
+import signal
+import socket
+import time
+from typing import Final, TypeAlias
+
+from pykueue.local.logfiles import Capture, LogFiles
+from pykueue.local.processes import descendants, process_start, signal_group, signal_one
+
+Request: TypeAlias = dict[str, object]
+"""What to run; `spawn.Start` says what is in it."""
+
+RECORD: Final = "record"
+NOTICES: Final = ".notices"
+"""The socket beside the attempts on which the server hears of them."""
+BLOCK: Final = 1 << 18
+PR_SET_PDEATHSIG: Final = 1
+PR_SET_CHILD_SUBREAPER: Final = 36
+TELL_TRIES: Final = 100
+FOLDER_TRIES: Final = 100
+CGROUP_TRIES: Final = 20
+LAST_BLOCKS: Final = 64
+END_TRIES: Final = 500
+RECORD_TRIES: Final = 3600
+SIGNALS: Final = (signal.SIGTERM, signal.SIGUSR1, signal.SIGCHLD)
+"""What a supervisor listens to: end gently, end now, and something has ended."""
+IGNORED: Final = (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE)
+"""What must not end a fork server or a supervisor; commands find these as usual."""
+OOM_SCORE: Final = b"500"
+"""If the machine runs out of memory, a container goes before the server does."""
+
+LIBC: Final = ctypes.CDLL(None, use_errno=True)
+
+
+class Supervisor:
+    """Looks after one process, from its start to its end."""
+
+    def __init__(self, request: Request, boot: str, voice: socket.socket) -> None:
+        self.request = request
+        self.voice = voice
+        self.boot = boot
+        self.key = str(request["key"])
+        self.cgroup = str(request.get("cgroup") or "")
+        self.once = bool(request.get("once"))
+        """Whether this is a probe or the like: no record, no log, and its output goes with the answer."""
+        self.record = -1
+        self.child = 0
+        self.status: int | None = None
+        self.output: LogFiles | Capture = Capture()
+
+    def claim(self) -> bool:
+        """Be the one that runs this attempt; False if another is or was."""
+        if self.once:
+            return True
+        os.makedirs(self.key, 0o700, exist_ok=True)
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+            self.record = os.open(f"{self.key}/{RECORD}", flags, 0o600)
+        except FileExistsError:
+            return False
+        own = os.getpid()
+        line = f"supervisor {own} {process_start(own)} {self.boot} {self.request['label']}".encode(errors="replace")
+        try:
+            os.write(self.record, line + b"\n")
+        except OSError:
+            # On a full disk it is not claimed, and nothing has begun.
+            os.unlink(f"{self.key}/{RECORD}")
+            raise
+        self.tell(line)
+        files = self.request["log"]
+        assert isinstance(files, tuple)
+        self.output = LogFiles(self.key, files[0], files[1], time.time_ns)
+        return True
+
+    def note(self, line: str) -> None:
+        """Write a line into the record, and tell the server; a full disk is waited for, but not by the server."""
+        data = line.encode(errors="replace")
+        told = False
+        for _ in range(RECORD_TRIES):
+            try:
+                os.write(self.record, data + b"\n")
+                break
+            except OSError:
+                if not told:
+                    self.tell(data)
+                    told = True
+                time.sleep(1)
+        if not told:
+            self.tell(data)
+
+    def tell(self, line: bytes) -> None:
+        """Tell the server; when nobody listens, the record says it."""
+        said = self.key.encode() + b"\0" + line
+        for _ in range(TELL_TRIES):
+            try:
+                self.voice.sendto(said, NOTICES)
+                return
+            except BlockingIOError:
+                time.sleep(0.01)
+            except OSError:
+                return
+
+    def run(self) -> None:
+        """Run the command to its end."""
+        LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        wake, waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+        output, end = os.pipe2(os.O_CLOEXEC)
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(output, fcntl.F_SETPIPE_SZ, BLOCK)
+        os.set_blocking(output, False)
+        try:
+            self.make_folder()
+            self.fence()
+            problem = self.launch(end)
+        except OSError as error:
+            problem = error.strerror or str(error)
+        os.close(end)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        if problem:
+            self.failed(problem)
+        else:
+            self.follow(output, wake)
+        self.unfence()
+
+    def make_folder(self) -> None:
+        """Make the folder of the container, and give it to its user; the one above it stays ours."""
+        folder, ids = self.request["folder"], self.request["ids"]
+        assert isinstance(folder, bytes)
+        if not folder or self.once or os.path.isdir(folder):
+            return
+        above = os.path.dirname(folder)
+        for _ in range(FOLDER_TRIES):
+            # Another container of the pod that ends just now removes the upper one if it finds it empty.
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(above, 0o700)
+            try:
+                os.mkdir(folder, 0o700)
+                break
+            except FileNotFoundError:
+                continue
+        if isinstance(ids, tuple):
+            os.chmod(above, 0o711)
+            os.chown(folder, ids[0], ids[1], follow_symlinks=False)
+
+    def remove_folder(self) -> None:
+        """Remove the folder of the container if nothing was left in it, and the one above likewise."""
+        folder = self.request["folder"]
+        assert isinstance(folder, bytes)
+        if folder and not self.once:
+            with contextlib.suppress(OSError):
+                os.rmdir(folder)
+                os.rmdir(os.path.dirname(folder))
+
+    def fence(self) -> None:
+        """Make the cgroup, with its limits."""
+        if not self.cgroup:
+            return
+        os.makedirs(self.cgroup, 0o755, exist_ok=True)
+        limits = self.request["cgroup_limits"]
+        assert isinstance(limits, dict)
+        for name, value in limits.items():
+            with open(f"{self.cgroup}/{name}", "w") as file:
+                file.write(value)
+
+    def unfence(self) -> None:
+        """Remove the cgroup, and end what is left in it; one that stays all the same is found again by the server."""
+        if not self.cgroup or self.once:
+            return
+        for _ in range(CGROUP_TRIES):
+            try:
+                os.rmdir(self.cgroup)
+                return
+            except OSError:
+                with contextlib.suppress(OSError), open(f"{self.cgroup}/cgroup.kill", "w") as file:
+                    file.write("1")
+                time.sleep(0.01)
+
+    def launch(self, output: int) -> str:
+        """Start the command; what went wrong, or nothing."""
+        report, reporter = os.pipe2(os.O_CLOEXEC)
+        self.child = os.fork()
+        if not self.child:
+            try:
+                self.become(output)
+            except BaseException as error:
+                os.write(reporter, (str(error) or repr(error)).encode(errors="replace")[:4096])
+            finally:
+                os._exit(127)
+        os.close(reporter)
+        problem = b""
+        while block := os.read(report, 4096):
+            problem += block
+        os.close(report)
+        if problem:
+            os.waitpid(self.child, 0)
+            return problem.decode(errors="replace")
+        if not self.once:
+            self.note(f"running {self.child} {process_start(self.child)} {time.time_ns()}")
+        return ""
+
+    def become(self, output: int) -> None:
+        """Turn this copy of us into the command. Whatever it may not keep is given away in the right order."""
+        request = self.request
+        os.setsid()
+        if self.cgroup:
+            with open(f"{self.cgroup}/cgroup.procs", "w") as file:
+                file.write("0")
+        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "wb") as score:
+            score.write(OOM_SCORE)
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, 0)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        os.umask(0o022)
+        ids = request["ids"]
+        if ids is not None:
+            assert isinstance(ids, tuple)
+            os.setgroups(ids[2])
+            os.setresgid(ids[1], ids[1], ids[1])
+            os.setresuid(ids[0], ids[0], ids[0])
+        limits = request["rlimits"]
+        assert isinstance(limits, list)
+        for which, value in limits:
+            hard = resource.getrlimit(which)[1]
+            least = value if hard == resource.RLIM_INFINITY else min(value, hard)
+            resource.setrlimit(which, (least, least))
+        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        argv, env, cwd = request["argv"], request["env"], request["cwd"]
+        assert isinstance(argv, list)
+        assert isinstance(env, dict)
+        assert isinstance(cwd, bytes)
+        try:
+            os.chdir(cwd)
+        except OSError as error:
+            raise StartError(f'chdir to cwd ("{cwd.decode(errors="replace")}") failed: {lower(error)}') from error
+        for number in (*IGNORED, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        try:
+            os.execvpe(argv[0], argv, env)
+        except OSError as error:
+            shown = argv[0].decode(errors="replace")
+            said = lower(error) if found(argv[0], env) else "executable file not found in $PATH"
+            raise StartError(f'exec: "{shown}": {said}') from error
+
+    def follow(self, output: int, wake: int) -> None:
+        """Copy output and pass signals on until the command has ended; then end what it left."""
+        poller = select.poll()
+        poller.register(output, select.POLLIN)
+        poller.register(wake, select.POLLIN)
+        deadline = time.monotonic() + float(str(self.request["seconds"])) if self.once else None
+        timed_out = False
+        while self.status is None:
+            wait = None if deadline is None else max(0, deadline - time.monotonic()) * 1000
+            events = poller.poll(wait)
+            if not events and deadline is not None:
+                timed_out, deadline = True, None
+                self.end_all(signal.SIGKILL)
+            for fd, _ in events:
+                if fd == wake:
+                    for number in os.read(wake, 512):
+                        self.hear(number)
+                elif not self.copy(output):
+                    # It has closed its output, and may live on.
+                    poller.unregister(output)
+        self.end_rest()
+        for _ in range(LAST_BLOCKS):
+            # If something has escaped us and goes on printing, we do not wait for it.
+            if not self.copy(output):
+                break
+        self.tell_end(timed_out)
+
+    def copy(self, output: int) -> bool:
+        """Copy what output there is; whether there may be more."""
+        try:
+            block = os.read(output, BLOCK)
+        except BlockingIOError:
+            # While the command runs, there may be more later; after its end, this is all.
+            return self.status is None
+        if block:
+            self.output.take(block)
+        return bool(block)
+
+    def hear(self, number: int) -> None:
+        """Act on a signal."""
+        if number == signal.SIGCHLD:
+            self.reap()
+        elif number == signal.SIGTERM:
+            self.end_all(signal.SIGTERM)
+        elif number == signal.SIGUSR1:
+            self.end_all(signal.SIGKILL)
+
+    def reap(self) -> bool:
+        """Take note of those that ended; whether any live on."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return False
+            if pid == self.child:
+                self.status = status
+            if not pid:
+                return True
+
+    def end_all(self, number: int) -> None:
+        """Send a signal to the command and to all that came of it, wherever they have gone."""
+        below = descendants(os.getpid())
+        if number == signal.SIGKILL:
+            self.kill_tree(below)
+            return
+        if self.status is None:
+            signal_group(self.child, number)
+        for pid, group in below.items():
+            if group != self.child:
+                signal_one(pid, number)
+
+    def kill_tree(self, below: dict[int, int]) -> None:
+        """Kill them all: first all are stopped, so that none makes new ones while others die."""
+        if self.cgroup and not self.once:
+            with contextlib.suppress(OSError), open(f"{self.cgroup}/cgroup.kill", "w") as file:
+                file.write("1")
+        stopped: set[int] = set()
+        while fresh := below.keys() - stopped:
+            for pid in fresh:
+                signal_one(pid, signal.SIGSTOP)
+            stopped |= fresh
+            below = descendants(os.getpid())
+        for pid in stopped:
+            signal_one(pid, signal.SIGKILL)
+
+    def end_rest(self) -> None:
+        """End what the command left behind."""
+        for attempt in range(END_TRIES):
+            if not self.reap():
+                return
+            if attempt % 50 == 0:
+                self.kill_tree(descendants(os.getpid()))
+            time.sleep(0.001 if attempt < 50 else 0.02)
+
+    def tell_end(self, timed_out: bool) -> None:
+        """Write down how it ended."""
+        assert self.status is not None, "whoever tells the end has seen it"
+        self.remove_folder()
+        code = os.waitstatus_to_exitcode(self.status)
+        number = -code if code < 0 else 0
+        code = 128 + number if number else code
+        if self.once:
+            assert isinstance(self.output, Capture)
+            self.tell(b"once %d %d " % (code, timed_out) + self.output.text)
+        else:
+            self.note(f"exited {code} {number} {time.time_ns()} {int(self.oom())}")
+
+    def oom(self) -> bool:
+        """Whether the kernel ended something of it for want of memory within its limit."""
+        try:
+            with open(f"{self.cgroup}/memory.events", "rb") as file:
+                return any(line.startswith(b"oom_kill ") and line.split()[1] != b"0" for line in file)
+        except OSError:
+            return False
+
+    def failed(self, problem: str) -> None:
+        """Write down that it could not be started."""
+        self.remove_folder()
+        line = problem.replace("\n", " ")
+        if self.once:
+            self.tell(b"once 128 0 " + line.encode(errors="replace"))
+        else:
+            self.note(f"failed {time.time_ns()} {line}")
+
+
+class StartError(Exception):
+    """The command cannot be started."""
+
+
+def heard(number: int, frame: object) -> None:
+    """A signal has come; the loop reads which one from the wake-up pipe."""
+
+
+def found(name: bytes, env: dict[bytes, bytes]) -> bool:
+    """Whether there is such a file at all: one with a path is judged by whoever runs it."""
+    return b"/" in name or any(os.path.exists(folder + b"/" + name) for folder in env.get(b"PATH", b"").split(b":"))
+
+
+def lower(error: OSError) -> str:
+    """What went wrong, as runtimes word it."""
+    return (error.strerror or str(error)).lower()
+
+
+def prepare() -> socket.socket:
+    """Set up once what all copies of this process share: signals, standard streams, and the socket to speak by."""
+    for number in IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    for number in SIGNALS:
+        signal.signal(number, heard)
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(null, fd)
+    os.close(null)
+    voice = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    voice.setblocking(False)
+    return voice
+
+
+def supervise(request: Request, boot: str, voice: socket.socket, lock: int) -> None:
+    """Look after one attempt in this process, from beginning to end. The lock is let go once the attempt is claimed."""
+    os.setsid()
+    supervisor = Supervisor(request, boot, voice)
+    mine = supervisor.claim()
+    os.close(lock)
+    if mine:
+        supervisor.run()
