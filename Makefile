@@ -13,7 +13,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1
 
 .DEFAULT_GOAL := help
 .PHONY: help venv fmt lint types arch test machine parity facts bench control-plane e2e crash crash-short race \
-	race-quick demo simulate rewrite check pins clean
+	race-quick demo picture simulate rewrite check pins clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,7 +40,7 @@ types: .venv/.stamp ## mypy --strict on src, tests and bench
 arch: .venv/.stamp ## import-linter: imports point down, and the pure packages stay pure
 	$(BIN)/lint-imports
 
-test: .venv/.stamp ## all tests, two at a time (more options in ARGS=)
+test: .venv/.stamp ## all tests, the stories on the embedded system, two at a time (more options in ARGS=)
 	$(BIN)/python -m pytest -q -n 2 tests $(ARGS)
 
 machine: .venv/.stamp ## the Hypothesis state machines, at length
@@ -58,8 +58,8 @@ bench: .venv/.stamp ## time the engine against its floors
 control-plane: ## build a real Kubernetes control plane, and Kueue, from their Go modules, once (kept outside the tree)
 	controlplane/build kueue
 
-e2e: .venv/.stamp control-plane ## the stories on a real control plane (more options in ARGS=)
-	$(BIN)/python -m pytest -q -n 6 --dist loadgroup tests/e2e $(ARGS)
+e2e: .venv/.stamp control-plane ## the stories, and the recorded API calls, on a real control plane (options in ARGS=)
+	PYKUEUE_E2E_BACKEND=plane $(BIN)/python -m pytest -q -n 6 --dist loadgroup tests/e2e tests/conformance $(ARGS)
 
 crash: .venv/.stamp control-plane ## kill, cut and meddle under load for long, with the auditor as witness
 	$(BIN)/python -m tests.crash $(ARGS)
@@ -73,8 +73,13 @@ race: .venv/.stamp ## Kueue's own scalability test, beside Kueue, against our fl
 race-quick: .venv/.stamp ## a tenth of it, three times each in turns (six minutes)
 	$(BIN)/python -m bench.race --shape quick $(ARGS)
 
-demo: .venv/.stamp ## simulate the example cluster
-	$(BIN)/python -m pykueue simulate examples/demo/*.yaml
+demo: .venv/.stamp ## two teams share this machine for half a minute, with real processes
+	@$(BIN)/python -m pykueue demo
+
+picture: .venv/.stamp ## record the demo anew for the README
+	@mkdir -p build
+	FORCE_COLOR=1 $(BIN)/python -m pykueue demo > build/demo.txt
+	$(BIN)/python -m bench.picture '$$ make demo' < build/demo.txt > docs/images/demo.svg
 
 simulate: .venv/.stamp ## simulate a cluster of yours (FILES="a.yaml b.yaml", more options in ARGS=)
 	$(BIN)/python -m pykueue simulate $(FILES) $(ARGS)

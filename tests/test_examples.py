@@ -14,7 +14,7 @@ WIDTH = 100
 
 def test_there_are_examples() -> None:
     names = {path.name for path in EXAMPLES}
-    assert names >= {"quickstart", "borrowing", "preemption", "requeue", "demo"}
+    assert names >= {"quickstart", "borrowing", "preemption", "requeue", "demo", "local", "testing"}
     assert names == {path.name for path in (ROOT / "examples").iterdir() if path.is_dir()}, "each needs a run.sh"
 
 
@@ -23,6 +23,7 @@ def test_an_example_prints_what_it_promises(folder: Path, request: pytest.Fixtur
     environment = {
         **os.environ,
         "PYKUEUE": f"{sys.executable} -m pykueue",
+        "PYTHON": sys.executable,
         "PYTHONPATH": str(ROOT / "src"),
         "LC_ALL": "C.UTF-8",
     }

@@ -1,4 +1,7 @@
-"""What runs, and how is it put together? The only place that builds things. Here: the manager of a cluster."""
+"""What runs, and how is it put together? Here: the controllers, on any API, and the manager of a cluster around them.
+
+`applocal` puts the same controllers on an API of their own.
+"""
 
 import asyncio
 import gc
@@ -33,6 +36,7 @@ from pykueue.kube.certs import Certificates, GivenCertificates, Names, OwnCertif
 from pykueue.kube.connection import Connection
 from pykueue.kube.http import HttpKube
 from pykueue.kube.lease import Always, Election, Fenced, Leadership
+from pykueue.kube.port import Kube
 from pykueue.kube.tls import TlsError, server_context
 
 LOG: Final = logging.getLogger(__name__)
@@ -67,6 +71,135 @@ class LostError(Exception):
     """This process leads no more, and must end."""
 
 
+class Controllers:
+    """What is the same wherever we run: a picture of the cluster, the engine, and all who act on what it decides."""
+
+    def __init__(
+        self,
+        reading: Kube,
+        writing: Kube,
+        leadership: Leadership,
+        clock: Clock,
+        loaded: Loaded,
+        *,
+        parts: frozenset[str] = frozenset(CONTROLLERS),
+        journal: Path | None = None,
+        identity: str = "pykueue",
+        seed: int = 0,
+    ) -> None:
+        self.writing = writing
+        self.leadership = leadership
+        self.parts = parts
+        self.cluster = Cluster(
+            Fenced(writing, leadership),
+            reading,
+            clock,
+            settings(loaded, seed),
+            instance=identity,
+            with_jobs="jobs" in parts,
+        )
+        self.metrics = Metrics(loaded)
+        self.journal = None if journal is None else JournalFile(journal)
+        self.pump = Pump(self.cluster, self.metrics, self.journal)
+        self.metrics.watch(self.cluster, self.pump.engine)
+        self.duties: dict[str, Callable[[], Coroutine[None, None, None]]] = {}
+        """What only a leader does, by name."""
+        self.tasks: dict[str, asyncio.Task[None]] = {}
+        """What is being done."""
+        self.stopping = False
+        if "jobs" in parts:
+            jobs = Jobs(self.cluster, (BATCH,), self.pump.stopped)
+            self.duties["jobs"] = jobs.run
+            self.metrics.workings.controllers += jobs.controllers
+        if "workloads" in parts:
+            workloads = Workloads(self.cluster, self.pump)
+            self.duties["workloads"] = workloads.run
+            self.metrics.workings.controllers += (workloads.controller, workloads.classes)
+        if "status" in parts:
+            self.duties["status"] = Statuses(self.cluster, self.pump).run
+        for controller in self.metrics.workings.controllers:
+            controller.observe = self.metrics.workings.reconciled
+        self.admission = Admission(reading, self.cluster, loaded.configuration, loaded.gates.values)
+
+    def start(self) -> None:
+        """Begin to follow the cluster, to decide, and to stand for election."""
+        self.begin("follow", self.cluster.follow)
+        self.begin("events", self.cluster.events.run)
+        self.begin("decide", self.pump.run)
+        self.begin(LEAD, lambda: self.leadership.run(self.started, self.stopped))
+
+    async def attend(self, stop: asyncio.Event) -> None:
+        """Return when told to stop; raises what any of us fails with, and LostError when another leads before that."""
+        self.begin("stop", stop.wait)
+        while "stop" in self.tasks:
+            done, _ = await asyncio.wait(self.tasks.values(), return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+                del self.tasks[task.get_name()]
+                if task.get_name() == LEAD and "stop" in self.tasks:
+                    raise LostError("the election is over; the log says why")
+
+    async def freeze(self) -> None:
+        """Have the garbage collector pass over what stays: the first picture is large, and almost none of it goes."""
+        await self.cluster.until_synced()
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*GC_THRESHOLDS)
+
+    def begin(self, name: str, work: Callable[[], Coroutine[None, None, object]]) -> None:
+        """Do something until the end."""
+
+        async def done() -> None:
+            await work()
+
+        self.tasks[name] = asyncio.get_running_loop().create_task(done(), name=name)
+
+    def started(self) -> None:
+        """From now on this process leads."""
+        if "scheduling" in self.parts:
+            self.begin(TAKE_OVER, self.pump.take_over)
+        for name, duty in self.duties.items():
+            self.begin(name, partial(self.when_synced, duty))
+
+    async def when_synced(self, duty: Callable[[], Coroutine[None, None, None]]) -> None:
+        """Do something once there is a first full picture."""
+        await self.cluster.until_synced()
+        await duty()
+
+    def stopped(self, reason: str) -> None:
+        """From now on this process may write no more."""
+        for name in (TAKE_OVER, *self.duties):
+            if name in self.tasks:
+                self.tasks[name].cancel()
+        self.pump.lead(False)
+        if not self.stopping:
+            raise LostError(reason)
+
+    async def land(self) -> None:
+        """Stop deciding, let the writes on their way arrive, let go of the lease, end everything."""
+        self.stopping = True
+        await self.end("decide", TAKE_OVER, *self.duties)
+        flights = tuple(self.pump.flights.tasks.values())
+        if flights:
+            await asyncio.wait(flights, timeout=LANDING_SECONDS)
+        await self.end("events")
+        # Whoever leads next must not meet a write of ours.
+        self.pump.flights.abandon()
+        await self.writing.close()
+        await self.leadership.release()
+        await self.end(*self.tasks)
+        if self.journal is not None:
+            self.journal.close()
+
+    async def end(self, *names: str) -> None:
+        """Stop doing something."""
+        tasks = [self.tasks.pop(name) for name in names if name in self.tasks]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+
 class Manager:
     """Everything that a cluster needs of us, in one process."""
 
@@ -76,56 +209,37 @@ class Manager:
         self.configuration = configuration
         self.clock = clock
         self.reading = HttpKube(plan.connection, clock)
-        self.leadership = self.candidacy()
+        leadership = self.candidacy()
         pressure = configuration.client_connection
-        self.writing = HttpKube(
+        writing = HttpKube(
             plan.connection,
             clock,
             qps=pressure.qps if pressure.qps > 0 else None,
             burst=pressure.burst,
-            may_write=lambda: self.leadership.leading,
+            may_write=lambda: leadership.leading,
         )
-        self.cluster = Cluster(
-            Fenced(self.writing, self.leadership),
+        self.controllers = Controllers(
             self.reading,
+            writing,
+            leadership,
             clock,
-            settings(plan.loaded, plan.seed),
-            instance=plan.identity,
-            with_jobs="jobs" in plan.controllers,
+            plan.loaded,
+            parts=plan.controllers,
+            journal=plan.journal,
+            identity=plan.identity,
+            seed=plan.seed,
         )
-        self.metrics = Metrics(plan.loaded)
-        self.journal = None if plan.journal is None else JournalFile(plan.journal)
-        self.pump = Pump(self.cluster, self.metrics, self.journal)
-        self.metrics.watch(self.cluster, self.pump.engine)
-        self.duties: dict[str, Callable[[], Coroutine[None, None, None]]] = {}
-        """What only a leader does, by name."""
-        self.tasks: dict[str, asyncio.Task[None]] = {}
-        """What is being done."""
-        self.stopping = False
-        if "jobs" in plan.controllers:
-            jobs = Jobs(self.cluster, (BATCH,), self.pump.stopped)
-            self.duties["jobs"] = jobs.run
-            self.metrics.workings.controllers += jobs.controllers
-        if "workloads" in plan.controllers:
-            workloads = Workloads(self.cluster, self.pump)
-            self.duties["workloads"] = workloads.run
-            self.metrics.workings.controllers += (workloads.controller, workloads.classes)
-        if "status" in plan.controllers:
-            self.duties["status"] = Statuses(self.cluster, self.pump).run
-        for controller in self.metrics.workings.controllers:
-            controller.observe = self.metrics.workings.reconciled
-        for kube in (self.reading, self.writing):
-            kube.observe = self.metrics.workings.requested
+        for kube in (self.reading, writing):
+            kube.observe = self.controllers.metrics.workings.requested
         context = server_context(configuration.tls)
         self.certificates = self.own_or_given(context)
-        admission = Admission(self.reading, self.cluster, configuration, plan.loaded.gates.values)
         self.endpoints = Endpoints(
             listening(configuration, webhook="webhooks" in plan.controllers, secure=plan.secure_metrics),
             clock,
             self.reading,
-            webhooks=Webhooks(admission.world),
+            webhooks=Webhooks(self.controllers.admission.world),
             context=context,
-            page=self.metrics.page,
+            page=self.controllers.metrics.page,
             missing=self.missing,
         )
 
@@ -165,91 +279,21 @@ class Manager:
         """What keeps us from being ready."""
         if self.certificates is not None and not self.certificates.ready.is_set():
             yield self.certificates.trouble
-        yield from self.cluster.missing()
+        yield from self.controllers.cluster.missing()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until told to stop; raises LostError when another leads before that."""
         await self.endpoints.start()
         try:
-            self.begin("stop", stop.wait)
             if self.certificates is not None:
-                self.begin("certificates", self.certificates.run)
-            self.begin("follow", self.cluster.follow)
-            self.begin("events", self.cluster.events.run)
-            self.begin("decide", self.pump.run)
-            self.begin("settle", self.settle)
-            self.begin(LEAD, lambda: self.leadership.run(self.started, self.stopped))
-            while "stop" in self.tasks:
-                done, _ = await asyncio.wait(self.tasks.values(), return_when=asyncio.FIRST_COMPLETED)
-                for task in done:
-                    task.result()
-                    del self.tasks[task.get_name()]
-                    if task.get_name() == LEAD and "stop" in self.tasks:
-                        raise LostError("the election is over; the log says why")
+                self.controllers.begin("certificates", self.certificates.run)
+            self.controllers.start()
+            self.controllers.begin("freeze", self.controllers.freeze)
+            await self.controllers.attend(stop)
         finally:
-            self.stopping = True
-            await self.land()
-
-    async def settle(self) -> None:
-        """Have the garbage collector pass over what stays: the first picture is large, and almost none of it goes."""
-        await self.cluster.until_synced()
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(*GC_THRESHOLDS)
-
-    def begin(self, name: str, work: Callable[[], Coroutine[None, None, object]]) -> None:
-        """Do something until the end."""
-
-        async def done() -> None:
-            await work()
-
-        self.tasks[name] = asyncio.get_running_loop().create_task(done(), name=name)
-
-    def started(self) -> None:
-        """From now on this process leads."""
-        if "scheduling" in self.plan.controllers:
-            self.begin(TAKE_OVER, self.pump.take_over)
-        for name, duty in self.duties.items():
-            self.begin(name, partial(self.when_synced, duty))
-
-    async def when_synced(self, duty: Callable[[], Coroutine[None, None, None]]) -> None:
-        """Do something once there is a first full picture."""
-        await self.cluster.until_synced()
-        await duty()
-
-    def stopped(self, reason: str) -> None:
-        """From now on this process may write no more."""
-        for name in (TAKE_OVER, *self.duties):
-            if name in self.tasks:
-                self.tasks[name].cancel()
-        self.pump.lead(False)
-        if not self.stopping:
-            raise LostError(reason)
-
-    async def land(self) -> None:
-        """Stop deciding, let the writes on their way arrive, let go of the lease, close everything."""
-        await self.end("decide", TAKE_OVER, *self.duties)
-        flights = tuple(self.pump.flights.tasks.values())
-        if flights:
-            await asyncio.wait(flights, timeout=LANDING_SECONDS)
-        await self.end("events")
-        # Whoever leads next must not meet a write of ours.
-        self.pump.flights.abandon()
-        await self.writing.close()
-        await self.leadership.release()
-        await self.end(*self.tasks)
-        await self.endpoints.stop()
-        await self.reading.close()
-        if self.journal is not None:
-            self.journal.close()
-
-    async def end(self, *names: str) -> None:
-        """Stop doing something."""
-        tasks = [self.tasks.pop(name) for name in names if name in self.tasks]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+            await self.controllers.land()
+            await self.endpoints.stop()
+            await self.reading.close()
 
 
 async def attend(plan: Plan) -> int:

@@ -1,8 +1,11 @@
 """In which form does a server say what it does? Lines for people, or one JSON object per line for programs."""
 
 import logging
+import os
 import sys
 from datetime import timedelta
+from io import TextIOWrapper
+from logging.handlers import RotatingFileHandler
 from typing import Final
 
 import msgspec
@@ -10,6 +13,8 @@ import msgspec
 from pykueue.base.units import EPOCH
 
 LEVELS: Final = ("debug", "info", "warning", "error")
+FILE_BYTES: Final = 10 * 1024 * 1024
+FILES_KEPT: Final = 3
 
 
 class TextLine(logging.Formatter):
@@ -53,10 +58,21 @@ def with_trace(record: logging.LogRecord, text: str) -> str:
     return f"{text}\n{logging.Formatter().formatException(record.exc_info)}"
 
 
-def begin(form: str, level: str) -> None:
-    """Say everything from now on in this form, on the standard error."""
-    handler = logging.StreamHandler(sys.stderr)
+def begin(form: str, level: str, file: str | None = None) -> None:
+    """Say everything from now on in this form, on the standard error or in a file that does not grow for ever."""
+    handler = logging.StreamHandler(sys.stderr) if file is None else Rotated(file)
     handler.setFormatter(JsonLine() if form == "json" else TextLine())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     # What its users send is our business; what the server library thinks of their connections is not.
     logging.getLogger("aiohttp").setLevel(logging.ERROR)
+
+
+class Rotated(RotatingFileHandler):
+    """A log that only its owner reads; when it is full it is put aside, and of those put aside a few are kept."""
+
+    def __init__(self, file: str) -> None:
+        super().__init__(file, maxBytes=FILE_BYTES, backupCount=FILES_KEPT, encoding="utf-8")
+
+    def _open(self) -> TextIOWrapper:
+        handle = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        return open(handle, "a", encoding="utf-8")

@@ -6,11 +6,19 @@ from typing import Final
 import click
 
 COMMANDS: Final = {
+    "backup": "pykueue.cli.backup",
     "config": "pykueue.cli.config",
+    "demo": "pykueue.cli.demo",
+    "down": "pykueue.cli.standing",
     "manager": "pykueue.cli.cluster",
     "manifests": "pykueue.cli.manifests",
     "replay": "pykueue.cli.replay",
+    "restore": "pykueue.cli.backup",
+    "run": "pykueue.cli.run",
     "simulate": "pykueue.cli.simulate",
+    "status": "pykueue.cli.standing",
+    "up": "pykueue.cli.up",
+    "user": "pykueue.cli.users",
 }
 """Each command, and the module with a command of that name in it."""
 
@@ -61,6 +69,8 @@ def cli() -> None:
 
     \b
     Example:
+      pykueue up --example
+      pykueue run -q team-a --cpu 2 -- python train.py
       pykueue simulate examples/quickstart
       pykueue config check config.yaml
       pykueue manifests --image example.com/pykueue:1 | kubectl apply --server-side -f -

@@ -1,0 +1,20 @@
+"""Does a team get its own quota back from whoever borrowed it?"""
+
+from pathlib import Path
+
+from pykueue.testing.kueue import Kueue
+
+QUEUES = Path(__file__).with_name("queues.yaml")
+
+
+def test_what_is_idle_is_lent_until_its_owner_wants_it(kueue: Kueue) -> None:
+    kueue.apply(QUEUES)
+    kueue.job("borrower", queue="red", cpu=6)
+    assert kueue.running() == {"borrower"}
+
+    kueue.job("owner", queue="blue", cpu=4)
+    assert kueue.running() == {"owner"}
+    assert "2 more needed" in kueue.waiting()["borrower"]
+
+    kueue.finish("owner")
+    assert kueue.running() == {"borrower"}

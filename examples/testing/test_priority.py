@@ -1,0 +1,21 @@
+"""Does what is urgent go first, and at whose expense?"""
+
+from pathlib import Path
+
+from pykueue.testing.kueue import Kueue
+
+QUEUES = Path(__file__).with_name("queues.yaml")
+
+
+def test_an_urgent_job_takes_the_place_of_an_ordinary_one(kueue: Kueue) -> None:
+    kueue.apply(QUEUES)
+    # Both teams are at work, so nothing can be borrowed.
+    kueue.job("neighbour", queue="blue", cpu=4)
+    kueue.job("first", queue="red", cpu=2)
+    kueue.job("second", queue="red", cpu=2)
+    kueue.job("hotfix", queue="red", cpu=2, priority="urgent")
+    assert kueue.running() == {"neighbour", "first", "hotfix"}
+    assert list(kueue.waiting()) == ["second"]
+
+    kueue.finish("hotfix")
+    assert kueue.running() == {"neighbour", "first", "second"}

@@ -1,0 +1,204 @@
+"""What does `pykueue up` run? The system of `applocal`, its API on a socket, and pods as processes of this machine."""
+
+import asyncio
+import logging
+import os
+import pwd
+import socket
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from pykueue.api.configfile import Loaded
+from pykueue.api.core import Tree
+from pykueue.api.trees import text
+from pykueue.applocal import JOBS_KEPT, Local, LocalPlan
+from pykueue.base.clock import Clock
+from pykueue.base.struct import Frozen
+from pykueue.controllers.exposition import CONTENT_TYPE
+from pykueue.kube.connection import DEFAULT_NAMESPACE
+from pykueue.kube.kubeconfig import KubeconfigError, read
+from pykueue.kube.port import KubeError, Patch
+from pykueue.local.access import CREATOR, Access
+from pykueue.local.accounts import Account
+from pykueue.local.authority import LOOPBACK, Authority
+from pykueue.local.containerruntime import Runtime
+from pykueue.local.front import Front
+from pykueue.local.identity import AUTHENTICATED, MASTERS, Identity
+from pykueue.local.inprocess import LocalKube
+from pykueue.local.kubeconfigs import kubeconfig, write
+from pykueue.local.node import Machine
+from pykueue.local.runner import Runner
+from pykueue.local.runner import Settings as RunnerSettings
+from pykueue.local.serve import Server
+from pykueue.local.tokens import Users
+
+LOG: Final = logging.getLogger(__name__)
+
+ADMIN: Final = "admin"
+ADMINISTRATOR: Final = Identity(ADMIN, frozenset({MASTERS, AUTHENTICATED}), admin=True)
+KUBECONFIG: Final = "kubeconfig"
+APPLIER: Final = "pykueue-up"
+
+
+class UpPlan(Frozen):
+    """How to run the system of one machine."""
+
+    loaded: Loaded
+    data: Path
+    machine: Machine
+    host: str = "127.0.0.1"
+    port: int = 0
+    names: tuple[str, ...] = ()
+    """Further names by which clients reach the server."""
+    on_stop: Literal["keep", "terminate"] = "keep"
+    runtime: Runtime | None = None
+    journal: Path | None = None
+    jobs_kept: int | None = JOBS_KEPT
+    seed: int = 0
+
+
+class ApplyError(Exception):
+    """An object that cannot be applied at the start: which, and why."""
+
+
+class Up:
+    """Everything that one machine needs of us, in one process."""
+
+    def __init__(self, plan: UpPlan, clock: Clock, listening: socket.socket) -> None:
+        self.plan = plan
+        self.clock = clock
+        self.listening = listening
+        self.port: int = listening.getsockname()[1]
+        names = (*LOOPBACK, *plan.names)
+        self.authority = Authority.open(plan.data, clock.now(), tuple(dict.fromkeys(names)))
+        self.users = Users(plan.data)
+        self.local = Local(
+            LocalPlan(
+                plan.loaded,
+                plan.data,
+                journal=plan.journal,
+                identity=socket.gethostname(),
+                seed=plan.seed,
+                jobs_kept=plan.jobs_kept,
+            ),
+            clock,
+        )
+        self.admin = LocalKube(self.local.registry, who=ADMINISTRATOR)
+        self.runner = Runner(
+            self.local.kube,
+            clock,
+            self.local.tell,
+            RunnerSettings(plan.data, scratch_for(plan.data), on_stop=plan.on_stop, runtime=plan.runtime),
+            plan.machine,
+            account=self.account,
+            may_mount=self.may_mount,
+        )
+        self.front = Front(
+            self.local.registry,
+            Access(self.users),
+            clock,
+            self.runner.logs,
+            page=self.local.controllers.metrics.page,
+            page_type=CONTENT_TYPE,
+            missing=self.missing,
+        )
+        self.server = Server(self.front, self.authority.context(), sock=listening)
+
+    @property
+    def address(self) -> str:
+        """Where the API is served."""
+        host = self.plan.host
+        if host in ("", "0.0.0.0", "::"):
+            host = "127.0.0.1"
+        return f"https://[{host}]:{self.port}" if ":" in host else f"https://{host}:{self.port}"
+
+    def missing(self) -> Iterable[str]:
+        """What keeps us from being ready."""
+        return self.local.controllers.cluster.missing()
+
+    def account(self, pod: Tree) -> Account | None:
+        """As whom a pod's processes run: the user who created it, if we may choose; None: nobody, it may not run."""
+        if os.geteuid() != 0:
+            return Account.of_this_process()
+        user = self.users.named(text(pod, "metadata", "annotations", CREATOR))
+        if user is None:
+            return None
+        try:
+            return Account.of(pwd.getpwnam(user.os_user))
+        except KeyError:
+            return None
+
+    def may_mount(self, pod: Tree) -> bool:
+        """Whether a pod may have any folder of this machine: where we are root, only an admin's."""
+        if os.geteuid() != 0:
+            return True
+        user = self.users.named(text(pod, "metadata", "annotations", CREATOR))
+        return user is not None and user.role == "admin"
+
+    def admit_admin(self) -> Path:
+        """The kubeconfig of whoever started this, in the data folder; its token stays the same from start to start."""
+        path = self.plan.data / KUBECONFIG
+        token = token_in(path)
+        found = self.users.by_token(token) if token else None
+        if found is None or found.role != "admin":
+            token = self.users.add(ADMIN, role="admin", os_user=pwd.getpwuid(os.geteuid()).pw_name)
+        write(path, kubeconfig(self.address, self.authority.certificate, user=ADMIN, token=token))
+        return path
+
+    async def start(self) -> None:
+        """Begin to serve and to act."""
+        await self.local.prepare()
+        await self.runner.open()
+        self.local.start()
+        self.local.begin("runner", self.runner.run)
+        # Whoever asks meanwhile is answered; only what has to be judged waits for the first full picture.
+        await self.server.start()
+        await self.local.controllers.cluster.until_synced()
+
+    async def attend(self, stop: asyncio.Event) -> None:
+        """Serve until told to stop; raises what anything fails with."""
+        self.local.controllers.begin("freeze", self.local.controllers.freeze)
+        await self.local.attend(stop)
+
+    async def stop(self) -> None:
+        """Stop in the order in which one needs the other: no more calls, no more decisions, the pods, the store."""
+        await self.server.stop()
+        await self.local.controllers.land()
+        await self.runner.stop()
+        await self.local.land()
+        await self.runner.close()
+        await self.local.close()
+
+    async def apply(self, trees: Sequence[Tree]) -> None:
+        """Have objects be there as they are given; raises ApplyError for the first that cannot be."""
+        served = {(one.resource.api_version, one.resource.kind): one.resource for one in self.local.catalog.all()}
+        for tree in trees:
+            version, kind = text(tree, "apiVersion"), text(tree, "kind")
+            name, namespace = text(tree, "metadata", "name"), text(tree, "metadata", "namespace")
+            resource = served.get((version, kind))
+            if resource is None:
+                raise ApplyError(f"{kind} {name}: there is no {kind or 'kind'} in {version or 'no version'}")
+            within = (namespace or DEFAULT_NAMESPACE) if resource.namespaced else ""
+            try:
+                await self.admin.patch(
+                    resource, name, msgspec.json.encode(tree), within, how=Patch.APPLY, manager=APPLIER
+                )
+            except KubeError as error:
+                raise ApplyError(str(error)) from error
+
+
+def scratch_for(data: Path) -> Path | None:
+    """Where the folders of pods are: beside the data where pods of several users run, who may not look into that."""
+    return data.with_name(f"{data.name}-scratch") if os.geteuid() == 0 else None
+
+
+def token_in(path: Path) -> str:
+    """The token of the first user in a kubeconfig; empty where there is none."""
+    try:
+        users = read(path).users or ()
+    except KubeconfigError:
+        return ""
+    return next((one.user.token for one in users if one.user is not None), "")

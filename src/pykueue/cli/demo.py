@@ -1,0 +1,294 @@
+"""What does it look like? `pykueue demo`: two teams share this machine for half a minute, with real processes."""
+
+import asyncio
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import click
+import msgspec
+
+from pykueue.api.core import Tree
+from pykueue.api.names import Label, WorkloadCondition
+from pykueue.api.trees import mappings, text
+from pykueue.api.yamltext import printable
+from pykueue.base.clock import SystemClock
+from pykueue.base.units import MICROS, Instant
+from pykueue.cli.place import fail
+from pykueue.cli.tables import hanging, painted, wants_colour
+from pykueue.kube.http import Call, HttpKube, lines, path_of
+from pykueue.kube.kubeconfig import connection
+from pykueue.kube.port import JOBS, PODS, WORKLOADS, KubeError, Resource
+
+NAMESPACE: Final = "default"
+QUOTA: Final = 2
+"""Cores that each team owns."""
+COLOURS: Final = {"red": "red", "blue": "blue"}
+IDENTITY: Final = re.compile(r" \(UID: [^)]*\)|; preempt(?:or|ee) path: [^;]+")
+"""What a message says for programs."""
+PATIENCE_SECONDS: Final = 60
+WIDTH: Final = 100
+
+CONFIGURATION: Final = """\
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+waitForPodsReady:
+  timeout: 3s
+  requeuingStrategy: {backoffBaseSeconds: 1, backoffLimitCount: 5}
+"""
+QUEUES: Final = """\
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: machine}
+"""
+TEAM: Final = """\
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: TEAM}
+spec:
+  cohortName: lab
+  namespaceSelector: {}
+  preemption: {reclaimWithinCohort: Any}
+  resourceGroups:
+    - coveredResources: [cpu]
+      flavors: [{name: machine, resources: [{name: cpu, nominalQuota: QUOTA}]}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: TEAM, namespace: default}
+spec: {clusterQueue: TEAM}
+"""
+TRAIN: Final = """\
+exec 2>/dev/null
+step=$(cat "$WORK/step" 2>/dev/null || echo 0)
+trap 'echo $step > "$WORK/step"; echo "saved at step $step, leaving"; exit 143' TERM
+[ $step = 0 ] || echo "goes on from step $step"
+while [ $step -lt 8 ]; do sleep 1 & wait $!; step=$((step + 1)); done
+echo "trained, 8 steps"
+"""
+FLAKY: Final = """\
+if [ -e "$WORK/tried" ]; then touch "$WORK/ready"; sleep 2; echo "serves after all"
+else touch "$WORK/tried"; echo "hangs in its start"; sleep 60; fi
+"""
+
+
+@click.command()
+@click.option("--keep", is_flag=True, help="Leave the server running, to look around.")
+def demo(keep: bool) -> None:
+    """Show two teams sharing this machine, with real processes.
+
+    Starts a server in a folder of its own with 4 cpu to share, submits jobs of two teams, and says what happens to each
+    and why: one borrows, its neighbour takes its quota back, who had to leave comes back, what does not get ready is
+    tried again, and what can never fit is told so. It takes half a minute, and nothing of it is left.
+
+    \b
+    Example:
+      pykueue demo
+
+    Exit codes: 0, all went as it should; 1, it did not; 2, the server could not be started.
+    """
+    with tempfile.TemporaryDirectory(prefix="pykueue-demo-") as folder:
+        sys.exit(asyncio.run(Demo(Path(folder)).run(keep=keep)))
+
+
+class Demo:
+    """The server, the jobs, and what is told of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.data = folder / "data"
+        self.clock = SystemClock()
+        self.began = self.clock.now()
+        self.colour = wants_colour(sys.stdout, os.environ) or bool(os.environ.get("FORCE_COLOR"))
+        self.teams: dict[str, str] = {}
+        """Whose each job is."""
+        self.told: dict[str, str] = {}
+        """What was said last of each job."""
+        self.reached: dict[str, set[str]] = {}
+        """What has happened to each job so far: `waits`, `runs`, `stopped`, `done`."""
+        self.news = asyncio.Event()
+
+    def start(self) -> None:
+        """Start the server with the queues of both teams."""
+        (self.folder / "queues.yaml").write_text(
+            QUEUES + "".join(TEAM.replace("TEAM", team).replace("QUOTA", str(QUOTA)) for team in COLOURS)
+        )
+        (self.folder / "configuration.yaml").write_text(CONFIGURATION)
+        done = self.command(
+            "up",
+            "--detach",
+            *("--port", "0", "--cpus", "4", "--gpus", "0", "--on-stop", "terminate"),
+            *("--config", str(self.folder / "configuration.yaml"), "--apply", str(self.folder / "queues.yaml")),
+        )
+        if done.returncode:
+            fail(done.stderr.strip())
+        self.say("", "pykueue is up: 4 cpu; team red and team blue own 2 each, and lend what is idle")
+
+    def command(self, name: str, *flags: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of ours on the data of the demo."""
+        words = [sys.executable, "-m", "pykueue", name, "--data", str(self.data), *flags]
+        return subprocess.run(words, capture_output=True, text=True, check=False)
+
+    async def run(self, *, keep: bool) -> int:
+        """Tell the story: the exit code."""
+        self.start()
+        reached = connection(str(self.data / "kubeconfig"))
+        kube = HttpKube(reached, self.clock, agent="pykueue-demo")
+        watching = asyncio.create_task(self.watch(kube))
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await self.story(kube)
+        except TimeoutError:
+            self.say("", f"it takes longer than {PATIENCE_SECONDS} s; {self.data}/up.log may say why")
+            return 1
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+            await kube.close()
+            if keep:
+                self.say("", f"it goes on at {reached.server}: export KUBECONFIG={self.data}/kubeconfig")
+            else:
+                self.command("down")
+                self.say("", "all is stopped and removed")
+        return 0
+
+    async def story(self, kube: HttpKube) -> None:
+        """Submit the jobs, each when it makes a difference, and wait for their ends."""
+        await self.submit(kube, "red", "train", 4, TRAIN)
+        await self.until("train", "runs")
+        await self.pause(2)
+        await self.submit(kube, "blue", "report", 2, "sleep 5; echo 'report is written'")
+        await self.until("report", "runs")
+        await self.submit(kube, "blue", "huge", 9, "true")
+        probe: Tree = {"exec": {"command": ["test", "-e", f"{self.folder}/ready"]}, "periodSeconds": 1}
+        await self.submit(kube, "red", "serve", 1, FLAKY, probe)
+        await self.until("huge", "waits")
+        for name in ("report", "serve", "train"):
+            await self.until(name, "done")
+        await self.pause(1)
+
+    async def submit(
+        self, kube: HttpKube, team: str, name: str, cpu: int, script: str, probe: Tree | None = None
+    ) -> None:
+        """Submit a job of a team."""
+        self.teams[name] = team
+        self.say(name, f"submitted by {team}: {cpu} cpu")
+        container: Tree = {
+            "name": "main",
+            "image": "local",
+            "command": ["sh", "-c", script.replace("$", "$$")],
+            "env": [{"name": "WORK", "value": str(self.folder)}],
+            "resources": {"requests": {"cpu": str(cpu)}},
+        }
+        if probe is not None:
+            container["readinessProbe"] = probe
+        job: Tree = {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": name, "labels": {Label.QUEUE.value: team}},
+            "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}},
+        }
+        await kube.create(JOBS, msgspec.json.encode(job), NAMESPACE)
+
+    async def watch(self, kube: HttpKube) -> None:
+        """Say what happens to the jobs, as it happens."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.follow(kube, WORKLOADS, self.workload_changed))
+            tasks.create_task(self.follow(kube, PODS, partial(self.pod_changed, kube, tasks, set())))
+
+    async def follow(self, kube: HttpKube, resource: Resource, hear: Callable[[Tree], None]) -> None:
+        """Tell a function of every change of a kind."""
+        version = ""
+        while True:
+            async for line in kube.watch(resource, NAMESPACE, version=version):
+                event: Tree = msgspec.json.decode(line)
+                tree = event["object"]
+                assert isinstance(tree, dict), "an event is about an object"
+                version = text(tree, "metadata", "resourceVersion") or version
+                if event["type"] in ("ADDED", "MODIFIED"):
+                    hear(tree)
+
+    def workload_changed(self, workload: Tree) -> None:
+        """Say what changed for a job."""
+        owners = mappings(workload, "metadata", "ownerReferences")
+        name = text(owners[0][1], "name") if owners else ""
+        conditions = {text(one, "type"): one for _, one in mappings(workload, "status", "conditions")}
+
+        def holds(kind: WorkloadCondition) -> bool:
+            return text(conditions.get(kind, {}), "status") == "True"
+
+        if holds(WorkloadCondition.FINISHED):
+            self.tell(name, "done", "done")
+        elif holds(WorkloadCondition.ADMITTED):
+            again = " again" if "stopped" in self.reached.get(name, ()) else ""
+            self.tell(name, "runs", f"runs{again}{borrowed(workload)}")
+        elif holds(WorkloadCondition.EVICTED) and "stopped" not in self.told.get(name, "stopped"):
+            self.tell(name, "stopped", f"stopped: {plain(conditions[WorkloadCondition.EVICTED])}")
+        else:
+            why = plain(conditions.get(WorkloadCondition.QUOTA_RESERVED, {}))
+            if why:
+                self.tell(name, "waits", f"waits: {why}")
+
+    def pod_changed(self, kube: HttpKube, tasks: asyncio.TaskGroup, known: set[str], pod: Tree) -> None:
+        """Show the output of a pod once it runs."""
+        uid, name = text(pod, "metadata", "uid"), text(pod, "metadata", "name")
+        if text(pod, "status", "phase") in ("Running", "Succeeded", "Failed") and uid not in known:
+            known.add(uid)
+            tasks.create_task(self.show(kube, text(pod, "metadata", "labels", "job-name"), name))
+
+    async def show(self, kube: HttpKube, job: str, pod: str) -> None:
+        """Show the output of a pod, line by line."""
+        call = Call("GET", f"{path_of(PODS, NAMESPACE, pod, 'log')}?follow=true", f"read the log of pod {pod}")
+        with contextlib.suppress(KubeError):
+            stream = await kube.open(call)
+            try:
+                async for line in lines(stream):
+                    self.say(job, f"| {line.decode(errors='replace').rstrip()}")
+            finally:
+                stream.close()
+
+    def tell(self, name: str, state: str, words: str) -> None:
+        """Say something of a job, if it is news."""
+        if self.told.get(name) != words:
+            self.told[name] = words
+            self.say(name, words)
+        self.reached.setdefault(name, set()).add(state)
+        self.news.set()
+
+    def say(self, name: str, words: str) -> None:
+        """A line for the terminal."""
+        seconds = (self.clock.now() - self.began) / MICROS
+        lead = f"{seconds:5.1f}s  {name:7}"
+        for line in hanging(f"{lead} ", printable(words), WIDTH):
+            shown = line.replace(name, painted(name, COLOURS.get(self.teams.get(name, "")), on=self.colour), 1)
+            click.echo(shown if name else line, color=self.colour)
+
+    async def until(self, name: str, state: str) -> None:
+        """Return when this has happened to a job."""
+        while state not in self.reached.get(name, ()):
+            self.news.clear()
+            await self.news.wait()
+
+    async def pause(self, seconds: int) -> None:
+        """Let time pass."""
+        await self.clock.sleep_until(Instant(self.clock.now() + seconds * MICROS))
+
+
+def borrowed(workload: Tree) -> str:
+    """How much of what a job runs on is lent."""
+    assigned = mappings(workload, "status", "admission", "podSetAssignments")
+    amount = sum(int(text(one, "resourceUsage", "cpu") or 0) for _, one in assigned)
+    return f", {amount - QUOTA} of its {amount} cpu borrowed" if amount > QUOTA else ""
+
+
+def plain(condition: Mapping[str, object]) -> str:
+    """The message of a condition, without what it says for programs."""
+    return IDENTITY.sub("", text(condition, "message"))

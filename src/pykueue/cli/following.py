@@ -1,0 +1,307 @@
+"""What becomes of a submitted Job? Why it waits, its output as it comes, and the code that it ends with."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import click
+import msgspec
+
+from pykueue.api.core import Tree
+from pykueue.api.names import Label, WorkloadCondition
+from pykueue.api.trees import mapping, mappings, member, text
+from pykueue.api.yamltext import printable
+from pykueue.base.clock import SystemClock
+from pykueue.base.units import MICROS, Instant
+from pykueue.kube.connection import Connection
+from pykueue.kube.credentials import CredentialError
+from pykueue.kube.http import Call, HttpKube, parts, path_of
+from pykueue.kube.port import (
+    JOBS,
+    LOCAL_QUEUES,
+    PODS,
+    WORKLOADS,
+    DeniedError,
+    GoneError,
+    KubeError,
+    NotFoundError,
+    Resource,
+    UnansweredError,
+)
+from pykueue.kube.transport import LostError, UnsentError
+
+INTERRUPTED: Final = 130
+ERROR: Final = 1
+MISUSED: Final = 2
+SILENCE_SECONDS: Final = 30 * 86_400.0
+"""So long a command may say nothing before its output is taken for lost."""
+AGAIN_MICROS: Final = MICROS // 2
+CONTROLLER_UID: Final = "batch.kubernetes.io/controller-uid"
+RAN: Final = frozenset({"Running", "Succeeded", "Failed"})
+
+
+class Following:
+    """Submits a Job and follows it."""
+
+    def __init__(self, connection: Connection, namespace: str, job: Tree, *, detach: bool) -> None:
+        self.clock = SystemClock()
+        self.kube = HttpKube(connection, self.clock, agent="pykueue-run")
+        self.namespace = namespace
+        self.wanted = job
+        self.detach = detach
+        self.name, self.uid = "", ""
+        self.seen: dict[str, dict[str, Tree]] = {}
+        """Objects by resource and name, as far as they concern the Job."""
+        self.news = asyncio.Event()
+        self.gone = False
+        self.said = ""
+        """Why it waits, as it was said last."""
+        self.evicted = ""
+        """When it had to stop, as it was said last."""
+        self.unheard = False
+        """Whether nobody reads the output any more."""
+        self.interrupted = asyncio.Event()
+
+    async def run(self) -> int:
+        """Submit and follow: the exit code."""
+        loop = asyncio.get_running_loop()
+        with contextlib.suppress(NotImplementedError):
+            loop.add_signal_handler(signal.SIGINT, self.interrupt)
+        try:
+            if not await self.submit():
+                return MISUSED
+            if self.detach:
+                return 0
+            return await self.until_over()
+        except (KubeError, CredentialError) as error:
+            hint = "; is the server up? `pykueue up` starts it" if isinstance(error, UnansweredError) else ""
+            tell(f"{error}{hint}")
+            return MISUSED if not self.uid else ERROR
+        finally:
+            await self.kube.close()
+
+    def interrupt(self) -> None:
+        """Somebody pressed Ctrl-C; the next one ends us at once."""
+        self.interrupted.set()
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
+
+    async def submit(self) -> bool:
+        """Have the Job created; whether it was."""
+        queue = text(self.wanted, "metadata", "labels", Label.QUEUE)
+        try:
+            await self.kube.get(LOCAL_QUEUES, queue, self.namespace)
+        except NotFoundError:
+            tell(f"--queue: {queue!r} is no LocalQueue of namespace {self.namespace}; {await self.advice()}")
+            return False
+        except DeniedError as error:
+            tell(f"--namespace: {error.message}")
+            return False
+        made = await self.kube.create(JOBS, msgspec.json.encode(self.wanted), self.namespace)
+        tree: Tree = msgspec.json.decode(made)
+        self.name, self.uid = text(tree, "metadata", "name"), text(tree, "metadata", "uid")
+        tell(f"job {self.namespace}/{self.name} is in queue {queue}")
+        if self.detach:
+            tell(f"follow it: kubectl logs -f -n {self.namespace} job/{self.name}")
+        return True
+
+    async def advice(self) -> str:
+        """Which queues there are."""
+        names: list[str] = []
+        async for page in self.kube.pages(LOCAL_QUEUES, self.namespace):
+            names += [text(one, "metadata", "name") for _, one in mappings(msgspec.json.decode(page), "items")]
+        if names:
+            return f"use one of: {', '.join(sorted(names))}"
+        return "there is none; create one, or start the server with `pykueue up --example`"
+
+    async def until_over(self) -> int:
+        """Follow the Job to its end: the exit code."""
+        watching = [
+            asyncio.create_task(self.watch(JOBS, fields=f"metadata.name={self.name}")),
+            asyncio.create_task(self.watch(WORKLOADS, labels=f"{Label.JOB_UID}={self.uid}")),
+            asyncio.create_task(self.watch(PODS, labels=f"{CONTROLLER_UID}={self.uid}")),
+        ]
+        interrupted = asyncio.create_task(self.interrupted.wait())
+        work = asyncio.create_task(self.attend())
+        everyone: list[asyncio.Task[Any]] = [*watching, interrupted, work]
+        try:
+            await asyncio.wait(everyone, return_when=asyncio.FIRST_COMPLETED)
+            for task in watching:
+                if task.done():
+                    task.result()
+            return work.result() if work.done() else await self.give_up()
+        finally:
+            for one in everyone:
+                one.cancel()
+            await asyncio.gather(*everyone, return_exceptions=True)
+
+    async def give_up(self) -> int:
+        """Have the Job deleted, as Ctrl-C asks."""
+        with contextlib.suppress(NotFoundError):
+            await self.kube.delete(JOBS, self.name, self.namespace, uid=self.uid)
+        tell(f"job {self.namespace}/{self.name} is deleted")
+        return INTERRUPTED
+
+    async def attend(self) -> int:
+        """Say why the Job waits, show its output, and end with it: the exit code."""
+        shown: set[str] = set()
+        while True:
+            self.news.clear()
+            pod = self.next_pod(shown)
+            if pod:
+                shown.add(text(pod, "metadata", "uid"))
+                await self.show(pod)
+                continue
+            job = next(iter(self.seen.get(str(JOBS), {}).values()), None)
+            if job is not None and (ended := end_of(job)) is not None:
+                return await self.farewell(ended)
+            if self.gone:
+                tell(f"job {self.namespace}/{self.name} was deleted")
+                return ERROR
+            self.explain()
+            await self.news.wait()
+
+    def next_pod(self, shown: set[str]) -> Tree | None:
+        """A pod that has begun to run and whose output was not shown yet."""
+        for pod in self.seen.get(str(PODS), {}).values():
+            if text(pod, "status", "phase") in RAN and text(pod, "metadata", "uid") not in shown:
+                return pod
+        return None
+
+    def explain(self) -> None:
+        """Say why the Job waits, or had to stop, if that is news."""
+        for workload in self.seen.get(str(WORKLOADS), {}).values():
+            conditions = {text(one, "type"): one for _, one in mappings(workload, "status", "conditions")}
+            evicted = conditions.get(WorkloadCondition.EVICTED, {})
+            since = text(evicted, "lastTransitionTime")
+            if text(evicted, "status") == "True" and since != self.evicted:
+                self.evicted = since
+                tell(f"stopped, to wait again: {text(evicted, 'message')}")
+            reserved = conditions.get(WorkloadCondition.QUOTA_RESERVED, {})
+            why = text(reserved, "message")
+            if text(reserved, "status") == "False" and why and why != self.said:
+                self.said = why
+                tell(f"waits: {why}")
+
+    async def show(self, pod: Tree) -> None:
+        """Write a pod's output as it comes, until it has ended."""
+        name = text(pod, "metadata", "name")
+        if self.said:
+            tell("runs")
+            self.said = ""
+        written = 0
+        while True:
+            passed = 0
+            try:
+                async for part in self.output(name):
+                    # After a broken connection it begins anew, and what was shown is passed over.
+                    fresh = part[max(0, written - passed) :]
+                    passed += len(part)
+                    written += len(fresh)
+                    self.write(fresh)
+                return
+            except NotFoundError:
+                tell(f"pod {name} is gone, and its output with it")
+                return
+            except UnansweredError:
+                await self.clock.sleep_until(Instant(self.clock.now() + AGAIN_MICROS))
+            except KubeError as error:
+                tell(f"the output of pod {name} cannot be shown: {error}")
+                return
+
+    def write(self, part: bytes) -> None:
+        """Write a piece of output, as long as anybody reads it."""
+        while part and not self.unheard:
+            try:
+                part = part[os.write(sys.stdout.fileno(), part) :]
+            except BrokenPipeError:
+                self.unheard = True
+
+    async def output(self, pod: str) -> AsyncIterator[bytes]:
+        """A pod's output in pieces."""
+        what = f"read the log of pod {self.namespace}/{pod}"
+        call = Call("GET", f"{path_of(PODS, self.namespace, pod, 'log')}?follow=true", what)
+        await self.kube.current(what)
+        try:
+            stream = await self.kube.transport.open(self.kube.request(call), SILENCE_SECONDS)
+            if stream.status >= 300:
+                stream.close()
+                stream = await self.kube.open(call)
+            try:
+                async for part in parts(stream):
+                    yield part
+            finally:
+                stream.close()
+        except (UnsentError, LostError) as error:
+            raise UnansweredError(what, 0, "ConnectionLost", str(error)) from error
+
+    async def farewell(self, ended: str) -> int:
+        """Say how it ended where its output does not: the exit code."""
+        codes = [code for pod in self.seen.get(str(PODS), {}).values() if (code := exit_code(pod)) is not None]
+        if not ended:
+            return 0
+        if codes and codes[-1]:
+            return codes[-1]
+        tell(f"failed: {ended}")
+        return ERROR
+
+    async def watch(self, resource: Resource, *, labels: str = "", fields: str = "") -> None:
+        """Keep what is known of some objects up to date."""
+        version = ""
+        while True:
+            try:
+                async for line in self.kube.watch(
+                    resource, self.namespace, version=version, labels=labels, fields=fields
+                ):
+                    version = self.learn(resource, msgspec.json.decode(line)) or version
+            except GoneError:
+                version = ""
+            except DeniedError:
+                raise
+            except KubeError:
+                # The server may be on its way back.
+                await self.clock.sleep_until(Instant(self.clock.now() + AGAIN_MICROS))
+
+    def learn(self, resource: Resource, event: Tree) -> str:
+        """Take in an event of a watch: the version to go on from."""
+        tree, how = mapping(event, "object"), text(event, "type")
+        held = self.seen.setdefault(str(resource), {})
+        name = text(tree, "metadata", "name")
+        if how in ("ADDED", "MODIFIED"):
+            held[name] = dict(tree)  # type: ignore[arg-type]  # decoded JSON is Json
+        elif how == "DELETED":
+            if resource == JOBS and text(tree, "metadata", "uid") == self.uid:
+                self.gone = True
+            if resource != PODS:
+                held.pop(name, None)
+        self.news.set()
+        return text(tree, "metadata", "resourceVersion")
+
+
+def end_of(job: Tree) -> str | None:
+    """How a Job ended: empty for well, else why it failed; None while it has not."""
+    for _, one in mappings(job, "status", "conditions"):
+        if text(one, "status") == "True":
+            match text(one, "type"):
+                case "Complete":
+                    return ""
+                case "Failed":
+                    return text(one, "message") or text(one, "reason") or "for no reason that is told"
+    return None
+
+
+def exit_code(pod: Tree) -> int | None:
+    """What a pod's container exited with; None while it runs."""
+    for _, one in mappings(pod, "status", "containerStatuses"):
+        code = member(one, "state", "terminated", "exitCode")
+        if isinstance(code, int):
+            return code
+    return None
+
+
+def tell(words: str) -> None:
+    """Say something beside the command's own output."""
+    click.echo(printable(f"pykueue: {words}"), err=True)

@@ -1,0 +1,117 @@
+"""Where is the system of this machine? Its data folder, what it wrote there about itself, and how it is reached."""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NoReturn
+
+import click
+import msgspec
+
+from pykueue.api.yamltext import printable
+from pykueue.base.struct import Frozen
+from pykueue.base.units import Instant
+from pykueue.local.processes import process_start
+
+STANDING: Final = "up.json"
+KUBECONFIG: Final = "kubeconfig"
+OWN_KUBECONFIG: Final = Path(".config/pykueue/kubeconfig")
+"""Where `pykueue user add` puts a user's kubeconfig, from their home folder."""
+FOLDER_MODE: Final = 0o700
+FILE_MODE: Final = 0o600
+
+
+def data_folder(given: str | None = None, environment: Mapping[str, str] = os.environ) -> Path:
+    """The data folder: the one given, or the usual one of whoever asks."""
+    if given:
+        return Path(given).expanduser().absolute()
+    if os.geteuid() == 0:
+        return Path("/var/lib/pykueue")
+    base = environment.get("XDG_DATA_HOME", "")
+    # The rule for such variables is that a relative path is as good as none.
+    chosen = Path(base) if base.startswith("/") else Path(environment.get("HOME") or "/") / ".local/share"
+    return chosen / "pykueue"
+
+
+def made(folder: Path) -> Path:
+    """The folder, for its owner alone; says what is wrong and ends if it cannot be had."""
+    try:
+        folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+        if not folder.is_dir():
+            fail(f"{folder}: is no folder; give another one with --data")
+        found = folder.stat()
+        if found.st_uid != os.geteuid():
+            fail(f"{folder}: belongs to another user; give a folder of your own with --data")
+        if found.st_mode & 0o077:
+            folder.chmod(FOLDER_MODE)
+        probe = folder / f".probe-{os.getpid()}"
+        os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE))
+        probe.unlink()
+    except OSError as error:
+        fail(
+            f"{folder}: cannot be written: {error.strerror}; make it writable for this user and see that its disk has "
+            "room, or give another folder with --data"
+        )
+    return folder
+
+
+class Standing(Frozen):
+    """What a running `pykueue up` says about itself in its data folder."""
+
+    pid: int
+    born: int
+    """When the process was started, as the kernel counts: numbers of processes are used again."""
+    server: str
+    port: int
+    since: Instant
+
+    @property
+    def runs(self) -> bool:
+        """Whether it still does."""
+        return bool(self.pid) and process_start(self.pid) == self.born
+
+
+def read_standing(folder: Path) -> Standing | None:
+    """What was written last; None where nothing was, or it cannot be read."""
+    try:
+        return msgspec.json.decode((folder / STANDING).read_bytes(), type=Standing)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def write_standing(folder: Path, standing: Standing) -> None:
+    """Say where we are to be found."""
+    fresh = folder / f".{STANDING}.new"
+    fresh.unlink(missing_ok=True)
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+    with open(handle, "wb") as file:
+        file.write(msgspec.json.encode(standing))
+    fresh.replace(folder / STANDING)
+
+
+def kubeconfig_file(given: str | None, data: str | None, environment: Mapping[str, str] = os.environ) -> str | None:
+    """The kubeconfig to go by; None where KUBECONFIG names it, as kubectl reads it."""
+    if given:
+        return given
+    if data is None and environment.get("KUBECONFIG"):
+        return None
+    own = Path(environment.get("HOME") or "/") / OWN_KUBECONFIG
+    if data is None and own.exists():
+        return str(own)
+    found = data_folder(data, environment) / KUBECONFIG
+    try:
+        if found.exists():
+            return str(found)
+    except PermissionError:
+        fail(f"{found.parent}: belongs to another user; have an admin run `pykueue user add`, or set KUBECONFIG")
+    fail(
+        f"{found}: is not there, so nothing says where the server is; start it with `pykueue up`, or name it with "
+        "--kubeconfig or KUBECONFIG"
+    )
+
+
+def fail(text: str, code: int = 2) -> NoReturn:
+    """Say what is wrong, and end."""
+    click.echo(printable(text), err=True)
+    sys.exit(code)

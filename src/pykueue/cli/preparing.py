@@ -1,0 +1,64 @@
+"""What does a new user need on the server? A namespace, and queues in it."""
+
+from typing import Final
+
+import msgspec
+
+from pykueue.api.core import Tree
+from pykueue.api.names import GROUP
+from pykueue.api.trees import mappings, text
+from pykueue.base.clock import SystemClock
+from pykueue.kube.connection import Connection
+from pykueue.kube.credentials import CredentialError
+from pykueue.kube.http import HttpKube
+from pykueue.kube.port import CLUSTER_QUEUES, LOCAL_QUEUES, NAMESPACES, ExistsError, Kube, KubeError
+
+API_VERSION: Final = f"{GROUP}/v1beta2"
+
+
+class PrepareError(Exception):
+    """What could not be made."""
+
+
+async def prepare(connection: Connection, namespace: str, queues: tuple[str, ...]) -> list[str]:
+    """Make a namespace with LocalQueues to these ClusterQueues, or to all there are; the names of those."""
+    kube = HttpKube(connection, SystemClock(), agent="pykueue-user")
+    try:
+        there = await cluster_queues(kube)
+        wrong = [name for name in queues if name not in there]
+        if wrong:
+            names = ", ".join(there) or "none is there yet"
+            raise PrepareError(f"--queue: {wrong[0]!r} is no ClusterQueue; use one of: {names}")
+        await ensure(kube, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+        for name in queues or there:
+            await ensure(
+                kube,
+                {
+                    "apiVersion": API_VERSION,
+                    "kind": "LocalQueue",
+                    "metadata": {"name": name, "namespace": namespace},
+                    "spec": {"clusterQueue": name},
+                },
+            )
+        return list(queues or there)
+    except (KubeError, CredentialError) as error:
+        raise PrepareError(f"{connection.server}: {error}") from error
+    finally:
+        await kube.close()
+
+
+async def cluster_queues(kube: Kube) -> list[str]:
+    """The names of all ClusterQueues."""
+    found: list[str] = []
+    async for page in kube.pages(CLUSTER_QUEUES):
+        found += [text(one, "metadata", "name") for _, one in mappings(msgspec.json.decode(page), "items")]
+    return found
+
+
+async def ensure(kube: Kube, tree: Tree) -> None:
+    """Create an object, unless it is there."""
+    namespace = text(tree, "metadata", "namespace")
+    try:
+        await kube.create(LOCAL_QUEUES if namespace else NAMESPACES, msgspec.json.encode(tree), namespace)
+    except ExistsError:
+        return

@@ -1,0 +1,167 @@
+"""What happens between `pykueue up` and its end? The machine is looked at, all is started, and what to type is said."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import shlex
+import shutil
+import signal
+import socket
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+import uvloop
+
+from pykueue.api.configfile import Loaded
+from pykueue.api.core import Tree
+from pykueue.appmachine import ApplyError, Up, UpPlan
+from pykueue.base.clock import SystemClock
+from pykueue.base.struct import Frozen
+from pykueue.base.units import QuantityError, parse_quantity
+from pykueue.cli.asking import readable
+from pykueue.cli.example import TEAMS, example
+from pykueue.cli.place import Standing, write_standing
+from pykueue.kube.tls import TlsError
+from pykueue.local.containerruntime import Runtime
+from pykueue.local.gpus import RESOURCE
+from pykueue.local.node import Machine, find_machine
+from pykueue.local.processes import process_start
+from pykueue.local.serve import ListenError, bind
+from pykueue.local.spawn import SpawnError
+from pykueue.local.store import StoreError
+from pykueue.local.tokens import UsersError
+
+if TYPE_CHECKING:
+    from pykueue.cli.up import Report
+
+LOG: Final = logging.getLogger(__name__)
+
+PORT: Final = 7443
+SWITCH_SECONDS: Final = 0.0005
+LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
+
+
+class Wanted(Frozen):
+    """What the flags of `pykueue up` say."""
+
+    loaded: Loaded
+    data: Path
+    host: str
+    port: int | None
+    port_before: int
+    """Where it was served last time; 0: never yet."""
+    example: bool
+    objects: tuple[Tree, ...]
+    """What to apply at the start."""
+    cpus: float | None
+    memory: str | None
+    gpus: int | None
+    on_stop: Literal["keep", "terminate"]
+    runtime: Runtime | None
+    jobs_kept: int
+    journal: Path | None
+    detached: bool
+
+
+def serve(wanted: Wanted, report: "Report") -> int:
+    """Run the system of this machine until a signal; the exit code."""
+    if wanted.runtime and shutil.which(wanted.runtime) is None:
+        report.fail(f"--container-runtime: {wanted.runtime} is not installed; install it, or leave the flag out")
+    try:
+        memory = None if wanted.memory is None else parse_quantity(wanted.memory).whole()
+    except QuantityError as error:
+        report.fail(f"--memory: {error}")
+    # A commit of the store waits for the interpreter several times; five milliseconds each are too many.
+    sys.setswitchinterval(SWITCH_SECONDS)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(attend(wanted, memory, report))
+
+
+async def attend(wanted: Wanted, memory: int | None, report: "Report") -> int:
+    """Start, say what to type next, and serve until a signal: the exit code."""
+    clock = SystemClock()
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    if wanted.detached:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    machine = await find_machine(cpus=wanted.cpus, memory=memory, gpus=wanted.gpus)
+    plan = UpPlan(
+        loaded=wanted.loaded,
+        data=wanted.data,
+        machine=machine,
+        host=wanted.host,
+        names=() if wanted.host in LOOPBACK else (wanted.host, socket.gethostname(), socket.getfqdn()),
+        on_stop=wanted.on_stop,
+        runtime=wanted.runtime,
+        journal=wanted.journal,
+        jobs_kept=wanted.jobs_kept,
+        seed=int.from_bytes(os.urandom(4)),
+    )
+    try:
+        up = Up(plan, clock, listening(wanted))
+    except (ListenError, StoreError, TlsError, UsersError) as error:
+        report.fail(str(error))
+    try:
+        try:
+            await up.start()
+            await up.apply((*(example(amounts(machine)) if wanted.example else ()), *wanted.objects))
+        except (StoreError, SpawnError, ApplyError) as error:
+            report.fail(str(error))
+        except OSError as error:
+            report.fail(f"{error.filename or wanted.data}: {error.strerror}; it must be a folder that we may write in")
+        kubeconfig = up.admit_admin()
+        standing = Standing(os.getpid(), process_start(os.getpid()), up.address, up.port, clock.now())
+        write_standing(wanted.data, standing)
+        report.ready(greeting(up, wanted, kubeconfig))
+        await up.attend(stop)
+    except Exception:
+        LOG.exception("it cannot go on")
+        return 1
+    finally:
+        await up.stop()
+    LOG.info("stopped")
+    return 0
+
+
+def listening(wanted: Wanted) -> socket.socket:
+    """Where to serve: on the port given, else on that of last time, else on the usual one, else on any that is free."""
+    if wanted.port is not None or wanted.port_before:
+        return bind(wanted.host, wanted.port if wanted.port is not None else wanted.port_before)
+    with contextlib.suppress(ListenError):
+        return bind(wanted.host, PORT)
+    return bind(wanted.host, 0)
+
+
+def amounts(machine: Machine) -> dict[str, int]:
+    """What there is to share, by resource."""
+    found = {"cpu": machine.cpus_milli, "memory": machine.memory_bytes}
+    return found | ({RESOURCE: len(machine.gpus)} if machine.gpus else {})
+
+
+def greeting(up: Up, wanted: Wanted, kubeconfig: Path) -> str:
+    """What runs where, and what to type next."""
+    there = ", ".join(f"{readable(name, amount)} {name}" for name, amount in amounts(up.plan.machine).items())
+    whose = "all users of this machine" if os.geteuid() == 0 else "you alone"
+    queue = TEAMS[0] if wanted.example else "QUEUE"
+    lines = [
+        f"pykueue is up at {up.address}, for {whose}; its data is in {wanted.data}.",
+        f"To share: {there}. Limits by {up.runner.limits.describe()}.",
+        "",
+        "Next:" if wanted.detached else "Next, in another terminal:",
+        f"  export KUBECONFIG={shlex.quote(str(kubeconfig))}",
+        "  kubectl get clusterqueues",
+        f"  pykueue run -q {queue} --cpu 1 -- echo hello",
+        "  pykueue status",
+    ]
+    if not wanted.example and not wanted.objects:
+        lines += [
+            "",
+            "Without queues nothing is queued: `pykueue up --example` brings some to begin with.",
+        ]
+    stays = "jobs that run go on" if wanted.on_stop == "keep" else "jobs that run are ended"
+    lines += ["", f"{'`pykueue down`' if wanted.detached else 'Ctrl-C'} stops it; {stays}."]
+    return "\n".join(lines)

@@ -1,0 +1,261 @@
+"""How do I run it on one machine? `pykueue up`: queues, the Kubernetes API and pods as processes, in one process."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final, Literal, NoReturn, cast
+
+import click
+
+from pykueue.api.configfile import MINIMAL
+from pykueue.api.core import Tree
+from pykueue.api.unbuilt import read_built
+from pykueue.api.yamltext import printable
+from pykueue.cli.files import content, unreadable
+from pykueue.cli.logs import LEVELS
+from pykueue.cli.place import data_folder, fail, made, read_standing
+
+LOG_FILE: Final = "up.log"
+OnStop = Literal["keep", "terminate"]
+Runtime = Literal["podman", "docker"]
+
+
+@click.command()
+@click.option("--data", metavar="DIR", help="The folder that keeps everything; see below for the usual one.")
+@click.option("--port", type=click.IntRange(0, 65535), help="Where to serve the API; by default as last time, or 7443.")
+@click.option(
+    "--listen",
+    metavar="ADDRESS",
+    default="127.0.0.1",
+    show_default=True,
+    help="The address to serve on; any but a loopback one lets other machines in, with a token.",
+)
+@click.option("--detach", is_flag=True, help="Return when it is up, and leave it running; `pykueue down` stops it.")
+@click.option("--example", is_flag=True, help="Bring queues for two teams that share this machine.")
+@click.option(
+    "--apply",
+    "manifests",
+    multiple=True,
+    metavar="FILE",
+    help="Manifests, or a folder of them, to apply at the start, such as your queues; several times for several.",
+)
+@click.option("--cpus", type=click.FloatRange(min=0, min_open=True), metavar="N", help="Cores to give out, if not all.")
+@click.option("--memory", metavar="QUANTITY", help="Memory to give out, if not all, as in 24Gi.")
+@click.option("--gpus", type=click.IntRange(0, 1024), metavar="N", help="GPUs to give out, if not all that are found.")
+@click.option("--config", "file", metavar="FILE", help="Kueue's Configuration file; without it, the defaults.")
+@click.option("--feature-gates", metavar="NAME=BOOL,...", default="", help="Feature gates; not with those of the file.")
+@click.option(
+    "--on-stop",
+    type=click.Choice(["keep", "terminate"]),
+    default="keep",
+    show_default=True,
+    help="What becomes of jobs that run when this stops: they go on and are found again, or they are ended.",
+)
+@click.option(
+    "--container-runtime",
+    "runtime",
+    type=click.Choice(["podman", "docker"]),
+    help="Run images in containers; without it an image is recorded and the command runs as a process.",
+)
+@click.option(
+    "--keep-jobs",
+    type=click.IntRange(min=0),
+    default=100_000,
+    show_default=True,
+    metavar="N",
+    help="Finished Jobs to keep; the oldest beyond them are deleted.",
+)
+@click.option("--journal", metavar="FILE", help="Write every decision and its grounds; `pykueue replay` re-runs it.")
+@click.option("--log-file", metavar="FILE", help="Where the log goes, if not to the standard error.")
+@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--log-level", type=click.Choice(LEVELS), help="By default warning on a terminal, info in a file.")
+@click.option("--report-to", type=int, hidden=True)
+@click.pass_context
+def up(
+    ctx: click.Context,
+    data: str | None,
+    port: int | None,
+    listen: str,
+    detach: bool,
+    example: bool,
+    manifests: tuple[str, ...],
+    cpus: float | None,
+    memory: str | None,
+    gpus: int | None,
+    file: str | None,
+    feature_gates: str,
+    on_stop: str,
+    runtime: str | None,
+    keep_jobs: int,
+    journal: str | None,
+    log_file: str | None,
+    log_format: str,
+    log_level: str | None,
+    report_to: int | None,
+) -> None:
+    """Run queues, an API and jobs on this machine alone.
+
+    Jobs are what they are on a cluster, and kubectl speaks to it as to any; a pod's containers run as processes of this
+    machine. What is kept is in one folder: /var/lib/pykueue for root, else $XDG_DATA_HOME/pykueue or
+    ~/.local/share/pykueue.
+
+    \b
+    Example:
+      pykueue up --example
+      pykueue up --detach --data ~/queues --port 7443 --gpus 2
+      pykueue up --config config.yaml --apply /etc/pykueue/queues.yaml
+
+    \b
+    Then, in another terminal:
+      pykueue run -q team-a --cpu 2 -- python train.py
+      pykueue status
+      export KUBECONFIG=~/.local/share/pykueue/kubeconfig
+      kubectl get clusterqueues
+
+    Started by root it serves all users of the machine (`pykueue user add`), and a job runs as the user who submitted
+    it. Started by anybody else everything runs as that user, and nobody else gets in.
+
+    Exit codes: 0, stopped by Ctrl-C or `pykueue down`; 1, it runs already, or had to stop; 2, it cannot start.
+    """
+    report = Report(report_to)
+    folder = made(data_folder(data))
+    standing = read_standing(folder)
+    if standing is not None and standing.runs:
+        report.fail(
+            f"it runs already on {folder}: {standing.server}, process {standing.pid}; stop it with `pykueue down`, or "
+            "give another folder with --data",
+            1,
+        )
+    if detach:
+        sys.exit(detached(ctx, folder))
+    loaded, mistakes = read_built(read(file, report), feature_gates=feature_gates)
+    source = file or "the defaults"
+    if loaded is None or mistakes:
+        report.fail("\n".join(f"{source}: {mistake}" for mistake in mistakes))
+    for warning in loaded.warnings:
+        click.echo(printable(f"{source}: warning: {warning}"), err=True)
+    # What a server needs is read only when one is started.
+    from pykueue.cli import logs
+    from pykueue.cli.serving import Wanted, serve
+
+    objects = given(manifests, report)
+    logs.begin(log_format, log_level or ("info" if log_file else "warning"), log_file)
+    wanted = Wanted(
+        loaded=loaded,
+        data=folder,
+        host=listen,
+        port=port,
+        port_before=0 if standing is None else standing.port,
+        example=example,
+        objects=objects,
+        cpus=cpus,
+        memory=memory,
+        gpus=gpus,
+        on_stop=cast("OnStop", on_stop),
+        runtime=cast("Runtime | None", runtime),
+        jobs_kept=keep_jobs,
+        journal=None if journal is None else Path(journal),
+        detached=report_to is not None,
+    )
+    sys.exit(serve(wanted, report))
+
+
+class Report:
+    """How whoever started us hears what came of it: on the terminal, or through a pipe."""
+
+    def __init__(self, handle: int | None) -> None:
+        self.handle = handle
+
+    def fail(self, text: str, code: int = 2) -> NoReturn:
+        """Say why it does not start, and end."""
+        self.send({"code": code, "text": text})
+        if self.handle is None:
+            fail(text, code)
+        sys.exit(code)
+
+    def ready(self, text: str) -> None:
+        """Say that it is up, and what to do next."""
+        self.send({"code": 0, "text": text})
+        if self.handle is None:
+            click.echo(text)
+
+    def send(self, said: dict[str, object]) -> None:
+        """Write to the pipe, if there is one."""
+        if self.handle is not None:
+            os.write(self.handle, json.dumps(said).encode())
+            os.close(self.handle)
+            self.handle = -1
+
+
+def read(file: str | None, report: Report) -> bytes:
+    """The text of the Configuration."""
+    if file is None:
+        return MINIMAL.encode()
+    try:
+        return content(file)
+    except (OSError, ValueError) as error:
+        report.fail(f"{file}: {unreadable(error)}")
+
+
+def given(names: tuple[str, ...], report: Report) -> tuple[Tree, ...]:
+    """The objects in these manifests."""
+    from pykueue.cli.simulate import contents
+    from pykueue.sim.manifests import Mistake, documents
+
+    mistakes: list[Mistake] = []
+    trees: list[Tree] = []
+    for name in names:
+        for file, raw in contents(name, mistakes):
+            found, wrong = documents(file, raw)
+            mistakes += wrong
+            trees += [one.tree for one in found]
+    if mistakes:
+        report.fail("\n".join(map(str, mistakes)))
+    return tuple(trees)
+
+
+def detached(ctx: click.Context, folder: Path) -> int:
+    """Start it in the background and wait until it is up, or says why it is not: the exit code."""
+    log = folder / LOG_FILE
+    reading, writing = os.pipe()
+    command = [sys.executable, "-m", "pykueue", "up", *arguments(ctx), "--report-to", str(writing)]
+    if ctx.params["log_file"] is None:
+        command += ["--log-file", str(log)]
+    trouble = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        # Its folder is where it was started: relative names in flags mean what they meant there.
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=trouble,
+            stderr=trouble,
+            start_new_session=True,
+            pass_fds=(writing,),
+        )
+    finally:
+        os.close(writing)
+        os.close(trouble)
+    with open(reading, "rb") as answers:
+        told = answers.read()
+    if not told:
+        fail(f"it ended before it was up; {log} says why", child.wait() or 1)
+    said = json.loads(told)
+    click.echo(printable(said["text"]) if said["code"] else said["text"], err=bool(said["code"]))
+    if not said["code"]:
+        # It is meant to outlive us.
+        child.returncode = 0
+    return int(said["code"])
+
+
+def arguments(ctx: click.Context) -> list[str]:
+    """The flags that were given, but for the one that detaches."""
+    made: list[str] = []
+    for option in ctx.command.params:
+        value = ctx.params.get(option.name or "")
+        if option.name in ("detach", "report_to") or value is None or value is False:
+            continue
+        values = value if isinstance(value, tuple) else (value,)
+        made += [option.opts[0]] if value is True else [word for one in values for word in (option.opts[0], str(one))]
+    return made

@@ -1,0 +1,181 @@
+"""Who else may use this machine's queues? `pykueue user add`, `list` and `remove`."""
+
+import asyncio
+import os
+import pwd
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import click
+
+from pykueue.cli.place import KUBECONFIG, OWN_KUBECONFIG, Standing, data_folder, fail, read_standing
+from pykueue.cli.tables import table
+
+API_VERSION: Final = "kueue.x-k8s.io/v1beta2"
+
+
+@click.group()
+def user() -> None:
+    """Let users of this machine in, and out again.
+
+    \b
+    Example:
+      pykueue user add alice
+      pykueue user list
+      pykueue user remove alice
+
+    Exit codes: 0, done; 1, the server does not run; 2, it cannot be done.
+    """
+
+
+@user.command()
+@click.argument("name")
+@click.option("--namespace", metavar="NAME", help="The one the user works in; by default one of the user's name.")
+@click.option("--admin", is_flag=True, help="May do everything, in all namespaces.")
+@click.option(
+    "--queue",
+    "queues",
+    multiple=True,
+    metavar="CLUSTERQUEUE",
+    help="Give the namespace a LocalQueue to it, of its name; several times for several. By default to each there is.",
+)
+@click.option("--out", metavar="FILE", help="Where the kubeconfig goes, if not to the user's ~/.config/pykueue.")
+@click.option("--data", metavar="DIR", help="The data folder, if not the usual one.")
+def add(
+    name: str, namespace: str | None, admin: bool, queues: tuple[str, ...], out: str | None, data: str | None
+) -> None:
+    """Let NAME in: a namespace, queues, and a kubeconfig that only NAME can read.
+
+    Where the server was started by root, NAME is a user of this machine, and the jobs that NAME submits run as that
+    user. To add NAME again gives a new kubeconfig, and the old one is good for nothing.
+
+    \b
+    Example:
+      pykueue user add alice
+      pykueue user add bob --namespace vision --queue gpu
+      pykueue user add carol --admin
+
+    Exit codes: 0, done; 1, the server does not run; 2, it cannot be done.
+    """
+    from pykueue.cli.preparing import PrepareError, prepare
+    from pykueue.kube.kubeconfig import KubeconfigError, connection
+    from pykueue.local.kubeconfigs import kubeconfig
+    from pykueue.local.tokens import Users, UsersError, label_of
+
+    folder, standing = running(data)
+    account = account_of(name)
+    place = Path(out) if out else None
+    if place is None and account is not None:
+        place = Path(account.pw_dir) / OWN_KUBECONFIG
+    place = place or folder / f"kubeconfig-{name}"
+    own = namespace or ("default" if admin else label_of(name))
+    try:
+        reached = connection(str(folder / KUBECONFIG))
+        given = asyncio.run(prepare(reached, own, queues))
+        users = Users(folder)
+        known = users.named(name)
+        os_user = account.pw_name if account is not None else pwd.getpwuid(os.geteuid()).pw_name
+        token = users.add(name, role="admin" if admin else "user", namespace="" if admin else own, os_user=os_user)
+        text = kubeconfig(standing.server, reached.authority.encode(), user=name, namespace=own, token=token)
+    except (KubeconfigError, PrepareError, UsersError) as error:
+        fail(str(error))
+    put(place, text, account if os.geteuid() == 0 else None)
+    role = "an admin" if admin else f"a user of namespace {own}"
+    click.echo(f"{name} is {role}{' again, with a new kubeconfig' if known is not None else ''}: {place}")
+    click.echo(f"queues: {', '.join(given) or 'none yet; create a LocalQueue in the namespace'}")
+
+
+def running(data: str | None) -> tuple[Path, Standing]:
+    """The data folder of a server that runs, and where it is reached."""
+    folder = data_folder(data)
+    standing = read_standing(folder)
+    if standing is None or not standing.runs:
+        fail(f"nothing runs on {folder}; start it with `pykueue up` first", 1)
+    return folder, standing
+
+
+def account_of(name: str) -> pwd.struct_passwd | None:
+    """The user of this machine whom the name means; None where that does not matter, as we are not root."""
+    if os.geteuid() != 0:
+        return None
+    try:
+        return pwd.getpwnam(name)
+    except KeyError:
+        fail(f"{name!r} is no user of this machine, so nothing could run as {name}; create one first (useradd {name})")
+
+
+def put(place: Path, text: str, account: pwd.struct_passwd | None) -> None:
+    """Write a kubeconfig for its user alone, as that user: a folder of theirs may lead us anywhere."""
+    child = os.fork()
+    if child == 0:
+        os._exit(put_as(place, text, account))
+    if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
+        fail(f"{place}: cannot be written; give another file with --out")
+
+
+def put_as(place: Path, text: str, account: pwd.struct_passwd | None) -> int:
+    """Write a kubeconfig as a user, in a process that is given up afterwards: the exit code."""
+    from pykueue.local.kubeconfigs import write
+
+    try:
+        if account is not None:
+            os.setgroups([])
+            os.setgid(account.pw_gid)
+            os.setuid(account.pw_uid)
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write(place, text)
+    except OSError as error:
+        click.echo(f"{place}: {error.strerror}", err=True)
+        return 1
+    return 0
+
+
+@user.command(name="list")
+@click.option("--data", metavar="DIR", help="The data folder, if not the usual one.")
+def list_users(data: str | None) -> None:
+    """Show who may come in.
+
+    \b
+    Example:
+      pykueue user list
+    """
+    for line in table(("NAME", "ROLE", "NAMESPACE", "RUNS AS"), rows(data), "<<<<"):
+        click.echo(line)
+
+
+def rows(data: str | None) -> Sequence[Sequence[str]]:
+    """What is shown of each user."""
+    from pykueue.local.tokens import Users, UsersError
+
+    try:
+        known = Users(data_folder(data)).all().values()
+    except UsersError as error:
+        fail(str(error))
+    return [
+        (one.name, one.role, one.namespace or "(all)", one.os_user)
+        for one in sorted(known, key=lambda one: one.name)
+        if not one.revoked
+    ]
+
+
+@user.command()
+@click.argument("name")
+@click.option("--data", metavar="DIR", help="The data folder, if not the usual one.")
+def remove(name: str, data: str | None) -> None:
+    """Let NAME in no more, from this moment on.
+
+    The namespace stays with all that is in it, and jobs that run go on; delete the namespace to end them.
+
+    \b
+    Example:
+      pykueue user remove alice
+      kubectl delete namespace alice
+    """
+    from pykueue.local.tokens import Users, UsersError
+
+    try:
+        Users(data_folder(data)).revoke(name)
+    except UsersError as error:
+        fail(str(error))
+    click.echo(f"{name} is let in no more")

@@ -1,0 +1,278 @@
+"""How do I test a policy? `Kueue`: load manifests, submit jobs, let time pass, and see who runs and why others wait.
+
+    def test_the_neighbour_gets_its_quota_back(kueue):
+        kueue.apply("queues.yaml")
+        kueue.job("borrower", queue="team-a", cpu=8)
+        assert kueue.running() == {"borrower"}
+        kueue.job("owner", queue="team-b", cpu=4)
+        assert kueue.running() == {"owner"}
+        assert "preempted" in kueue.waiting()["borrower"]
+
+Time is a manual clock's: it passes when `advance` says so, and a little with each change, as `settle` tells.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from pykueue.api.durations import parse_duration
+from pykueue.api.names import Label, WorkloadCondition
+from pykueue.api.trees import mappings, member, text
+from pykueue.base.units import MICROS, Instant
+from pykueue.engine.wording import message
+from pykueue.kube.http import collection, path_of
+from pykueue.kube.port import JOBS, PODS, WORKLOADS, Patch, Resource
+from pykueue.testing.embedded import Embedded
+from pykueue.testing.script import PREFIX
+
+NAMESPACE: Final = "default"
+SETTLING_SECONDS: Final = 2.0
+"""More than the controllers take among themselves: reasons are written a second late, as is the status of queues."""
+GPU: Final = "nvidia.com/gpu"
+CONTROLLER_UID: Final = "batch.kubernetes.io/controller-uid"
+LOADER: Final[type] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class ApiError(AssertionError):
+    """An answer that is no success."""
+
+    def __init__(self, what: str, code: int, status: Mapping[str, Any]) -> None:
+        super().__init__(f"{what}: {status.get('message') or code}")
+        self.code = code
+        self.reason = str(status.get("reason", ""))
+        self.message = str(status.get("message", ""))
+
+
+class Client:
+    """Plain calls to the API, which return when nothing is left to do at this instant."""
+
+    def __init__(self, embedded: Embedded) -> None:
+        self.embedded = embedded
+
+    def request(self, verb: str, path: str, body: object = None, content_type: str = "application/json") -> Any:
+        """The object in an answer; `ApiError` unless it is a success."""
+        data = None if body is None else msgspec.json.encode(body)
+        code, answer = self.embedded.request(verb, path, data, content_type)
+        tree = msgspec.json.decode(answer) if answer else {}
+        if code >= 400:
+            raise ApiError(f"{verb} {path}", code, tree)
+        return tree
+
+    def get(self, resource: Resource, name: str, namespace: str = "") -> Any:
+        """An object."""
+        return self.request("GET", path_of(resource, namespace, name))
+
+    def list(self, resource: Resource, namespace: str = "", labels: str = "") -> list[Any]:
+        """All objects of a kind."""
+        asked = f"?labelSelector={labels}" if labels else ""
+        found: list[Any] = self.request("GET", collection(resource, namespace) + asked)["items"]
+        return found
+
+    def create(self, resource: Resource, tree: Mapping[str, Any], namespace: str = "") -> Any:
+        """The object that was created."""
+        return self.request("POST", collection(resource, namespace), tree)
+
+    def patch(self, resource: Resource, name: str, body: object, namespace: str = "", subresource: str = "") -> Any:
+        """The object after a merge patch."""
+        return self.request("PATCH", path_of(resource, namespace, name, subresource), body, Patch.MERGE)
+
+    def delete(self, resource: Resource, name: str, namespace: str = "") -> None:
+        """Have an object deleted."""
+        options = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
+        self.request("DELETE", path_of(resource, namespace, name), options)
+
+    def apply(self, tree: Mapping[str, Any], manager: str = "test") -> Any:
+        """The object after a server-side apply that takes what others own; its kind may be any that is served."""
+        resource = self.resource_of(tree)
+        namespace = text(tree, "metadata", "namespace") or (NAMESPACE if resource.namespaced else "")
+        path = path_of(resource, namespace, text(tree, "metadata", "name"))
+        return self.request("PATCH", f"{path}?fieldManager={manager}&force=true", tree, Patch.APPLY)
+
+    def resource_of(self, tree: Mapping[str, Any]) -> Resource:
+        """Where objects of this one's kind are served."""
+        version, kind = text(tree, "apiVersion"), text(tree, "kind")
+        for served in self.embedded.local.catalog.all():
+            if (served.resource.api_version, served.resource.kind) == (version, kind):
+                return served.resource
+        raise ApiError("apply", 404, {"message": f"{kind or 'an object without kind'} of {version} is not served"})
+
+
+class Kueue:
+    """A fresh system of a test's own."""
+
+    def __init__(self, config: Mapping[str, Any] | None = None, gates: Mapping[str, bool] | None = None) -> None:
+        self.embedded = Embedded(config, gates=gates)
+        self.client = Client(self.embedded)
+
+    # What there is.
+
+    def apply(self, *what: str | Path | Mapping[str, Any]) -> None:
+        """Have objects be there: files or folders of manifests, YAML as text, or trees."""
+        for one in what:
+            for tree in trees_of(one):
+                self.client.apply(tree)
+        self.settle()
+
+    def namespace(self, name: str, **labels: str) -> None:
+        """Have a namespace be there."""
+        self.client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+
+    def job(
+        self,
+        name: str,
+        *,
+        queue: str,
+        cpu: object = 1,
+        memory: object = None,
+        gpu: object = None,
+        pods: int = 1,
+        priority: str = "",
+        namespace: str = NAMESPACE,
+        run_for: str = "",
+        script: Mapping[str, str] | None = None,
+        requests: Mapping[str, object] | None = None,
+        **spec: Any,
+    ) -> str:
+        """Submit a Job in a queue; its name. Its pods run for as long as is said, or until they are told to end.
+
+        `script` says what else becomes of them, in the words of `testing.script`; `spec` goes into the Job's own.
+        """
+        asked = {"cpu": cpu, "memory": memory, GPU: gpu, **(requests or {})}
+        amounts = {resource: str(amount) for resource, amount in asked.items() if amount is not None}
+        limits = {resource: amount for resource, amount in amounts.items() if "/" in resource}
+        labels = {Label.QUEUE.value: queue} | ({Label.PRIORITY_CLASS.value: priority} if priority else {})
+        container = {"name": "main", "image": "none", "resources": {"requests": amounts, "limits": limits}}
+        said = ({"run-for": run_for} if run_for else {}) | dict(script or {})
+        tree = {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": name, "namespace": namespace, "labels": labels},
+            "spec": {
+                "parallelism": pods,
+                "completions": pods,
+                "template": {
+                    "metadata": {"annotations": {f"{PREFIX}{key}": value for key, value in said.items()}},
+                    "spec": {"restartPolicy": "Never", "containers": [container]},
+                },
+                **spec,
+            },
+        }
+        self.client.create(JOBS, tree, namespace)
+        self.settle()
+        return name
+
+    def finish(self, job: str, namespace: str = NAMESPACE) -> None:
+        """Let the pods of a Job succeed that run now."""
+        self.tell(job, namespace, {"now": "succeeded"})
+
+    def fail(self, job: str, namespace: str = NAMESPACE, *, exit_code: int = 1) -> None:
+        """Let the pods of a Job fail that run now."""
+        self.tell(job, namespace, {"now": "failed", "exit-code": str(exit_code)})
+
+    def tell(self, job: str, namespace: str, script: Mapping[str, str]) -> None:
+        """Give the running pods of a Job another script, as `testing.script` has it."""
+        pods = [pod for pod in self.pods(job, namespace) if text(pod, "status", "phase") == "Running"]
+        assert pods, f"no pod of Job {namespace}/{job} runs: {self.why(job, namespace) or 'it may be over'}"
+        annotations = {f"{PREFIX}{key}": value for key, value in script.items()}
+        for pod in pods:
+            name = text(pod, "metadata", "name")
+            self.client.patch(PODS, name, {"metadata": {"annotations": annotations}}, namespace)
+        self.settle()
+
+    def delete(self, job: str, namespace: str = NAMESPACE) -> None:
+        """Have a Job deleted."""
+        self.client.delete(JOBS, job, namespace)
+        self.settle()
+
+    # Time.
+
+    @property
+    def now(self) -> Instant:
+        """What time it is."""
+        return self.embedded.clock.now()
+
+    def advance(self, duration: str) -> None:
+        """Let time pass, as in `90s`, `10m` or `1h30m`."""
+        self.embedded.advance(parse_duration(duration) / MICROS)
+        self.embedded.failed()
+
+    def settle(self) -> None:
+        """Let two seconds pass, in which the controllers do what one has the other do; every change does this."""
+        self.embedded.advance(SETTLING_SECONDS)
+        self.embedded.failed()
+
+    # What came of it.
+
+    def running(self, namespace: str = NAMESPACE) -> set[str]:
+        """The Jobs that run: admitted, with pods."""
+        return {
+            text(job, "metadata", "name")
+            for job in self.client.list(JOBS, namespace)
+            if member(job, "status", "active") and member(job, "spec", "suspend") is not True
+        }
+
+    def finished(self, namespace: str = NAMESPACE) -> set[str]:
+        """The Jobs that are over, well or not."""
+        return {
+            text(job, "metadata", "name")
+            for job in self.client.list(JOBS, namespace)
+            if any(
+                text(one, "type") in ("Complete", "Failed") and text(one, "status") == "True"
+                for _, one in mappings(job, "status", "conditions")
+            )
+        }
+
+    def waiting(self, namespace: str = NAMESPACE) -> dict[str, str]:
+        """The Jobs that wait, each with the reason in a sentence."""
+        over, busy = self.finished(namespace), self.running(namespace)
+        names = [text(job, "metadata", "name") for job in self.client.list(JOBS, namespace)]
+        return {name: self.why(name, namespace) for name in names if name not in over and name not in busy}
+
+    def why(self, job: str, namespace: str = NAMESPACE) -> str:
+        """Why a Job waits; empty where it does not."""
+        workload = self.workload(job, namespace)
+        if workload is None:
+            return ""
+        conditions = {text(one, "type"): one for _, one in mappings(workload, "status", "conditions")}
+        reserved = conditions.get(WorkloadCondition.QUOTA_RESERVED, {})
+        if text(reserved, "status") == "True":
+            return ""
+        # What the engine has decided and nobody has written yet is as true.
+        unsaid = self.embedded.local.controllers.pump.unsaid.get(f"{namespace}/{text(workload, 'metadata', 'name')}")
+        return text(reserved, "message") if unsaid is None else message(unsaid[0].why)
+
+    def workload(self, job: str, namespace: str = NAMESPACE) -> Any:
+        """The Workload of a Job; None where it has none."""
+        uid = text(self.client.get(JOBS, job, namespace), "metadata", "uid")
+        found = self.client.list(WORKLOADS, namespace, f"{Label.JOB_UID}={uid}")
+        return found[0] if found else None
+
+    def pods(self, job: str, namespace: str = NAMESPACE) -> list[Any]:
+        """The pods of a Job."""
+        uid = text(self.client.get(JOBS, job, namespace), "metadata", "uid")
+        return self.client.list(PODS, namespace, f"{CONTROLLER_UID}={uid}")
+
+    def close(self) -> None:
+        """End everything."""
+        self.embedded.close()
+
+
+def trees_of(what: str | Path | Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The objects in a file, a folder, a text or a tree."""
+    if isinstance(what, Mapping):
+        yield from what["items"] if what.get("kind") == "List" else [what]
+        return
+    if isinstance(what, Path) or "\n" not in what:
+        path = Path(what)
+        files = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
+        assert files, f"{path}: is a folder without manifests; their names end in .yaml"
+        texts = [file.read_text() for file in files]
+    else:
+        texts = [what]
+    for one in texts:
+        for tree in yaml.load_all(one, Loader=LOADER):
+            if tree is not None:
+                yield from trees_of(tree)

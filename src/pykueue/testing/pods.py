@@ -1,0 +1,128 @@
+"""Who runs the pods of a test? Nobody: they are played by their annotations, on every node there is."""
+
+import asyncio
+from typing import Final
+
+import msgspec
+
+from pykueue.api.core import Json, KubeObject, Tree
+from pykueue.base.clock import Clock
+from pykueue.base.struct import Wire
+from pykueue.base.units import MICROS, Instant, format_instant
+from pykueue.kube.controller import Controller
+from pykueue.kube.informer import Change, Informer
+from pykueue.kube.port import PODS, NotFoundError, Patch, Resource
+from pykueue.local.inprocess import LocalKube
+from pykueue.testing.script import OURS, PREFIX, PodSeen, State, next_step, state_of, status_of
+
+NODES: Final = Resource("", "v1", "nodes", "Node")
+NODE: Final = "node"
+CAPACITY: Final[Tree] = {"cpu": "100k", "memory": "1Pi", "pods": "10000", "nvidia.com/gpu": "100k"}
+"""More than a test asks for: what may run is for the queues to decide."""
+WORKERS: Final = 4
+POD: Final = msgspec.json.Decoder(PodSeen)
+
+
+class NodeConditionSeen(Wire):
+    """A condition of a node."""
+
+    type: str = ""
+    status: str = ""
+
+
+class NodeStatusSeen(Wire):
+    """How a node is."""
+
+    conditions: tuple[NodeConditionSeen, ...] = ()
+
+
+class NodeSeen(KubeObject):
+    """A node, as far as it is played."""
+
+    status: NodeStatusSeen = NodeStatusSeen()
+
+
+class ScriptedPods:
+    """Plays the kubelet of every node."""
+
+    def __init__(self, kube: LocalKube, clock: Clock, *, prefix: str = PREFIX) -> None:
+        self.kube = kube
+        self.clock = clock
+        self.prefix = prefix
+        self.pods: Informer[PodSeen] = Informer(kube, PODS, POD.decode, clock)
+        self.nodes: Informer[NodeSeen] = Informer(kube, NODES, msgspec.json.Decoder(NodeSeen).decode, clock)
+        self.since: dict[str, tuple[str, State, Instant]] = {}
+        """The identity of each pod, where it stands, and since when."""
+        self.controller = Controller("played pods", self.play, clock, WORKERS)
+        self.node_controller = Controller("played nodes", self.play_node, clock)
+        self.pods.listen(self.pod_changed)
+        self.nodes.listen(lambda change: self.node_controller.add(change.key))
+
+    def pod_changed(self, change: Change[PodSeen]) -> None:
+        """A pod is looked at again when it changes."""
+        if change.new is None:
+            self.since.pop(change.key, None)
+        else:
+            self.controller.add(change.key)
+
+    async def run(self) -> None:
+        """Play until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for one in (self.pods, self.nodes, self.controller, self.node_controller):
+                tasks.create_task(one.run())
+
+    async def play(self, key: str) -> float | None:
+        """Do what is due for a pod; seconds until the next is."""
+        pod = self.pods.get(key)
+        if pod is None or not pod.spec.node_name:
+            return None
+        step = next_step(pod, self.prefix)
+        if step is None:
+            return None
+        now = self.clock.now()
+        state = State.GONE if step.state is State.GONE else state_of(pod)
+        uid, before, since = self.since.get(key, ("", State.NEW, now))
+        if (uid, before) != (pod.metadata.uid, state):
+            since = now
+            self.since[key] = (pod.metadata.uid or "", state, now)
+        if since + step.after > now:
+            return (since + step.after - now) / MICROS
+        if step.state is State.GONE:
+            await self.kube.delete(PODS, pod.name, pod.namespace, uid=pod.metadata.uid or "", grace=0)
+            return None
+        await self.become(pod, step.state)
+        return None
+
+    async def become(self, pod: PodSeen, state: State) -> None:
+        """Have a pod be in a state."""
+        tree: Tree = msgspec.json.decode(await self.kube.get(PODS, pod.name, pod.namespace))
+        held = tree.get("status")
+        listed = held.get("conditions") if isinstance(held, dict) else None
+        others = [one for one in listed or () if isinstance(one, dict) and one.get("type") not in OURS]  # type: ignore[union-attr]  # conditions are a list
+        status = status_of(pod, state, format_instant(self.clock.now()), self.prefix)
+        conditions = status["conditions"]
+        assert isinstance(conditions, list), "a status is made with a list of conditions"
+        status["conditions"] = [*conditions, *others]
+        body = msgspec.json.encode({"metadata": {"uid": pod.metadata.uid}, "status": status})
+        raw = await self.kube.patch(PODS, pod.name, body, pod.namespace, how=Patch.MERGE, subresource="status")
+        self.pods.learn(raw)
+
+    async def play_node(self, key: str) -> None:
+        """Have a node be ready."""
+        node = self.nodes.get(key)
+        if node is None or any(one.type == "Ready" for one in node.status.conditions):
+            return
+        now = format_instant(self.clock.now())
+        ready: Json = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastTransitionTime": now}
+        body = msgspec.json.encode({"status": {"conditions": [ready]}})
+        await self.kube.patch(NODES, key, body, how=Patch.MERGE, subresource="status")
+
+    async def add_node(self, name: str = NODE) -> None:
+        """Add a node that holds more than enough of everything."""
+        try:
+            await self.kube.get(NODES, name)
+        except NotFoundError:
+            labels: Tree = {"kubernetes.io/hostname": name}
+            node: Tree = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
+            node["status"] = {"capacity": CAPACITY, "allocatable": CAPACITY}
+            await self.kube.create(NODES, msgspec.json.encode(node))

@@ -1,0 +1,119 @@
+"""Does `pykueue status` show how things stand?"""
+
+from typing import Any
+
+import pytest
+
+from pykueue.cli.asking import Picture, Queue, Waiter, queue_of, readable, shown, waiter_of
+from pykueue.cli.following import end_of, exit_code
+
+GI = 2**30
+
+
+def condition(kind: str, status: str, message: str = "") -> dict[str, str]:
+    return {"type": kind, "status": status, "message": message}
+
+
+def test_a_queue_shows_what_it_owns_and_uses() -> None:
+    quotas = [{"name": "cpu", "nominalQuota": "1500m"}, {"name": "memory", "nominalQuota": "2Gi"}]
+    flavors = [{"name": "a", "resources": quotas}, {"name": "b", "resources": quotas[:1]}]
+    tree = {
+        "metadata": {"name": "q"},
+        "spec": {"cohortName": "c", "resourceGroups": [{"flavors": flavors}]},
+        "status": {
+            "flavorsReservation": [{"name": "a", "resources": [{"name": "cpu", "total": "2"}]}],
+            "reservingWorkloads": 3,
+            "pendingWorkloads": 1,
+            "conditions": [condition("Active", "False", "the flavor is missing")],
+        },
+    }
+    assert queue_of(tree) == Queue(
+        "q", "c", {"cpu": 3000, "memory": 2 * GI}, {"cpu": 2000}, 3, 1, "the flavor is missing"
+    )
+    assert queue_of({"metadata": {"name": "new"}}) == Queue("new", "", {}, {}, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "why"),
+    [
+        pytest.param([], "it has just come", id="new"),
+        pytest.param([condition("QuotaReserved", "False", "too much")], "too much", id="no quota"),
+        pytest.param(
+            [condition("QuotaReserved", "True")],
+            "its quota is reserved; its admission checks are not through yet",
+            id="checks",
+        ),
+        pytest.param([condition("QuotaReserved", "True"), condition("Admitted", "True")], None, id="admitted"),
+        pytest.param([condition("Finished", "True")], None, id="over"),
+    ],
+)
+def test_who_waits_is_told_from_who_does_not(conditions: list[dict[str, str]], why: str | None) -> None:
+    owner = {"kind": "Job", "name": "train", "controller": True}
+    tree: dict[str, Any] = {
+        "metadata": {"name": "job-train-1a2b3", "namespace": "lab", "ownerReferences": [owner]},
+        "spec": {"queueName": "gpu"},
+        "status": {"conditions": conditions},
+    }
+    assert waiter_of(tree) == (None if why is None else Waiter("lab/train", "gpu", why))
+
+
+def test_everything_is_shown() -> None:
+    queues = (
+        Queue("a", "lab", {"cpu": 2000, "memory": 8 * GI}, {"cpu": 1500}, 2, 1),
+        Queue("b", "", {"cpu": 500}, {}, 0, 0, "is stopped"),
+    )
+    lines = list(shown(Picture("4 cpu", "rlimits", queues, (Waiter("default/x", "a", "insufficient quota"),))))
+    assert lines == [
+        "machine: 4 cpu",
+        "limits: rlimits",
+        "",
+        "QUEUE  COHORT      CPU  MEMORY  RUNNING  WAITING",
+        "a      lab     1500m/2   0/8Gi        2        1",
+        "b      -        0/500m       -        0        0",
+        "b admits nothing: is stopped",
+        "",
+        "waiting, the oldest first:",
+        "  default/x in a: insufficient quota",
+    ]
+
+
+def test_without_queues_it_says_how_to_get_some() -> None:
+    assert "pykueue up --example" in list(shown(Picture("", "", (), ())))[-1]
+
+
+def test_a_long_line_of_waiters_is_cut() -> None:
+    many = tuple(Waiter(f"d/{number}", "a", "no room") for number in range(25))
+    lines = list(shown(Picture("", "", (Queue("a", "", {}, {}, 0, 25),), many)))
+    assert lines[-1] == "  and 5 more"
+
+
+@pytest.mark.parametrize(
+    ("name", "amount", "text"),
+    [
+        ("memory", int(23.54 * GI), "23.5Gi"),
+        ("memory", 64 * GI, "64Gi"),
+        ("memory", 100, "100"),
+        ("cpu", 1500, "1500m"),
+    ],
+)
+def test_amounts_are_readable(name: str, amount: int, text: str) -> None:
+    assert readable(name, amount) == text
+
+
+@pytest.mark.parametrize(
+    ("conditions", "end"),
+    [
+        pytest.param([], None, id="it goes on"),
+        pytest.param([condition("Suspended", "True")], None, id="it waits"),
+        pytest.param([condition("Complete", "True")], "", id="well"),
+        pytest.param([condition("Failed", "True", "too many")], "too many", id="badly"),
+        pytest.param([condition("Failed", "False", "too many")], None, id="not badly"),
+    ],
+)
+def test_the_end_of_a_job_is_seen(conditions: list[Any], end: str | None) -> None:
+    assert end_of({"status": {"conditions": conditions}}) == end
+
+
+def test_the_code_of_a_pod_is_its_containers() -> None:
+    assert exit_code({"status": {"containerStatuses": [{"state": {"running": {}}}]}}) is None
+    assert exit_code({"status": {"containerStatuses": [{"state": {"terminated": {"exitCode": 3}}}]}}) == 3

@@ -1,0 +1,215 @@
+"""Does `pykueue up` serve a machine? Real processes, real HTTP; each test has a folder of its own."""
+
+import contextlib
+import os
+import signal
+import socket
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.machine import SOON, Machine, machine_in, soon
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    with machine_in(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    """A server that tests share which leave it as it is."""
+    with machine_in(tmp_path_factory.mktemp("running")) as made:
+        made.said = made.up().stdout
+        yield made
+
+
+def test_it_says_what_to_type_next_and_a_second_one_says_that_it_runs(running: Machine) -> None:
+    said = running.said
+    assert f"export KUBECONFIG={running.data}/kubeconfig" in said
+    assert "pykueue run -q team-a --cpu 1 -- echo hello" in said
+    assert (running.data / "kubeconfig").stat().st_mode & 0o777 == 0o600
+    assert running.data.stat().st_mode & 0o777 == 0o700
+    again = running.run("up", "--port", "0")
+    assert again.returncode == 1
+    assert "it runs already on" in again.stderr
+    assert "pykueue down" in again.stderr
+
+
+def test_a_command_is_run_with_its_output_and_code(running: Machine) -> None:
+    done = running.run("run", "-q", "team-a", "--env", "WORD=hello", "--", "sh", "-c", 'echo "$WORD $0"; exit 7', "$5")
+    assert (done.returncode, done.stdout) == (7, "hello $5\n")
+    assert "is in queue team-a" in done.stderr
+
+
+def test_why_it_waits_is_said_and_ctrl_c_deletes_it(running: Machine) -> None:
+    waiting = running.start("run", "-q", "team-a", "--cpu", "64", "--name", "huge", "--", "true")
+    assert waiting.stderr is not None
+    lines = [waiting.stderr.readline() for _ in range(2)]
+    assert "is in queue team-a" in lines[0]
+    assert "waits: " in lines[1]
+    assert "insufficient quota for cpu" in lines[1]
+    shown = running.run("status").stdout
+    assert "default/huge in team-a: " in shown
+    waiting.send_signal(signal.SIGINT)
+    assert waiting.wait(SOON) == 130
+    waiting.communicate()
+    assert soon(lambda: "job.batch/huge" not in running.kubectl("get", "jobs", "-o", "name"))
+
+
+def test_a_queue_that_is_not_there_is_named_with_those_that_are(running: Machine) -> None:
+    done = running.run("run", "-q", "team-z", "--", "true")
+    assert done.returncode == 2
+    assert "--queue: 'team-z' is no LocalQueue of namespace default; use one of: team-a, team-b" in done.stderr
+
+
+def test_kubectl_sees_the_queues_and_a_detached_job(running: Machine) -> None:
+    assert "team-a" in running.kubectl("get", "clusterqueues")
+    done = running.run("run", "-q", "team-b", "--name", "greet", "--detach", "--", "echo", "hello there")
+    assert done.returncode == 0
+    running.kubectl("wait", "--for=condition=complete", "--timeout=20s", "job/greet")
+    assert running.kubectl("logs", "job/greet") == "hello there\n"
+
+
+def test_what_runs_goes_on_without_the_server_and_is_found_again(machine: Machine, tmp_path: Path) -> None:
+    machine.up()
+    script = f"echo begins; while [ ! -e {tmp_path}/go ]; do sleep 0.05; done; echo went on; exit 5"
+    following = machine.start("run", "-q", "team-a", "--name", "long", "--", "sh", "-c", script)
+    assert following.stdout is not None
+    assert following.stdout.readline() == "begins\n"
+    stopped = machine.run("down")
+    assert stopped.returncode == 0
+    assert "still running, to be found again by the next `pykueue up`: 1" in stopped.stdout
+    assert "default/long-" in stopped.stdout
+    machine.up()
+    (tmp_path / "go").touch()
+    output, errors = following.communicate(timeout=SOON)
+    assert (following.returncode, output) == (5, "went on\n"), errors
+    assert machine.kubectl("logs", "job/long") == "begins\nwent on\n"
+
+
+def test_what_runs_is_ended_with_the_server_if_that_was_asked(machine: Machine, tmp_path: Path) -> None:
+    machine.up("--on-stop", "terminate")
+    script = f"trap 'touch {tmp_path}/told; exit 0' TERM; while :; do sleep 0.05; done"
+    machine.run("run", "-q", "team-a", "--name", "long", "--detach", "--", "sh", "-c", script)
+    assert soon(lambda: "1/1" in machine.kubectl("get", "pods", "--no-headers"))
+    assert machine.run("down").stdout.splitlines()[1:] == []
+    assert (tmp_path / "told").exists()
+
+
+def test_killed_it_loses_nothing_it_has_answered_for(machine: Machine) -> None:
+    machine.up()
+    machine.kubectl("create", "configmap", "kept", "--from-literal=a=b")
+    os.kill(machine.pid, signal.SIGKILL)
+    assert soon(lambda: machine.run("status").returncode == 1)
+    machine.up()
+    assert machine.kubectl("get", "configmap", "kept", "-o", "jsonpath={.data.a}") == "b"
+
+
+def test_ctrl_c_stops_it_cleanly(machine: Machine) -> None:
+    server = machine.start("up", "--port", "0", "--gpus", "0")
+    assert server.stdout is not None
+    assert server.stdout.readline().startswith("pykueue is up at https://127.0.0.1:")
+    server.send_signal(signal.SIGINT)
+    output, errors = server.communicate(timeout=SOON)
+    assert (server.returncode, errors) == (0, ""), output
+
+
+def test_a_backup_is_taken_while_it_runs_and_restored(machine: Machine, tmp_path: Path) -> None:
+    machine.up()
+    machine.kubectl("create", "configmap", "before", "--from-literal=a=b")
+    file = tmp_path / "backup.tar"
+    done = machine.run("backup", str(file))
+    assert done.returncode == 0, done.stderr
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert "exists already" in machine.run("backup", str(file)).stderr
+    machine.kubectl("create", "configmap", "after", "--from-literal=a=b")
+    refused = machine.run("restore", str(file))
+    assert refused.returncode == 1
+    assert "stop it with `pykueue down` first" in refused.stderr
+    machine.run("down")
+    assert machine.run("restore", str(file)).returncode == 0
+    machine.up()
+    assert "configmap/before" in machine.kubectl("get", "configmaps", "-o", "name")
+    assert "configmap/after" not in machine.kubectl("get", "configmaps", "-o", "name")
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive"], ids=["empty", "no archive"])
+def test_what_is_no_backup_is_refused(machine: Machine, tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "backup.tar"
+    file.write_bytes(content)
+    done = machine.run("restore", str(file))
+    assert done.returncode == 2
+    assert "give a file that `pykueue backup` wrote" in done.stderr
+
+
+def test_a_port_in_use_is_said(machine: Machine) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = machine.run("up", "--port", str(port))
+    assert done.returncode == 2
+    assert f"cannot listen on 127.0.0.1:{port}" in done.stderr
+    assert "choose another" in done.stderr
+
+
+@pytest.mark.parametrize("detach", [(), ("--detach",)], ids=["in the foreground", "detached"])
+def test_a_damaged_database_is_left_alone_and_said(machine: Machine, detach: tuple[str, ...]) -> None:
+    machine.data.mkdir(mode=0o700)
+    (machine.data / "pykueue.db").write_bytes(b"not a database, but something of somebody's" * 100)
+    before = (machine.data / "pykueue.db").read_bytes()
+    done = machine.run("up", "--port", "0", *detach)
+    assert done.returncode == 2
+    assert "is damaged" in done.stderr
+    assert "pykueue restore" in done.stderr
+    assert (machine.data / "pykueue.db").read_bytes() == before
+
+
+def test_a_database_of_a_newer_version_is_left_alone(machine: Machine) -> None:
+    machine.up()
+    machine.run("down")
+    with contextlib.closing(sqlite3.connect(machine.data / "pykueue.db")) as connection:
+        connection.execute("PRAGMA user_version = 4711")
+    done = machine.run("up", "--port", "0")
+    assert done.returncode == 2
+    assert "was written by a newer pykueue" in done.stderr
+
+
+def test_a_folder_that_cannot_be_had_is_said(machine: Machine, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    machine.data = tmp_path / "file" / "data"
+    done = machine.run("up", "--port", "0")
+    assert done.returncode == 2
+    assert "give another folder with --data" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        pytest.param(["--memory", "lots"], "--memory: 'lots' is no quantity", id="memory"),
+        pytest.param(["--config", "/nowhere"], "/nowhere: cannot be read", id="a Configuration that is not there"),
+        pytest.param(["--apply", "/nowhere"], "/nowhere: cannot be read", id="manifests that are not there"),
+        pytest.param(["--feature-gates", "Nonsense=true"], "Nonsense", id="gates"),
+    ],
+)
+def test_wrong_flags_are_said(machine: Machine, flags: list[str], says: str) -> None:
+    done = machine.run("up", "--port", "0", *flags)
+    assert done.returncode == 2
+    assert says in done.stderr
+
+
+def test_a_manifest_that_is_refused_is_said(machine: Machine, tmp_path: Path) -> None:
+    file = tmp_path / "queue.yaml"
+    file.write_text("apiVersion: kueue.x-k8s.io/v1beta2\nkind: LocalQueue\nmetadata: {name: q, namespace: nowhere}\n")
+    done = machine.run("up", "--port", "0", "--apply", str(file))
+    assert done.returncode == 2
+    assert "nowhere" in done.stderr
+
+
+def test_where_nothing_runs_that_is_said(machine: Machine) -> None:
+    assert machine.run("down").stdout == f"nothing runs on {machine.data}\n"
+    done = machine.run("status")
+    assert done.returncode == 2
+    assert "start it with `pykueue up`" in done.stderr

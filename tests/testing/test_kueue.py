@@ -1,0 +1,96 @@
+"""Does the fixture give a test what docs/testing.md says? And the three examples: they are tests themselves."""
+
+from pathlib import Path
+
+import pytest
+
+from pykueue.kube.port import CLUSTER_QUEUES, JOBS
+from pykueue.testing.kueue import ApiError, Kueue, trees_of
+
+pytest_plugins = ("pytester",)
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+QUEUES = ROOT / "examples/testing/queues.yaml"
+
+
+def test_pods_finish_and_fail_at_will(kueue: Kueue) -> None:
+    kueue.apply(QUEUES)
+    kueue.job("good", queue="red")
+    kueue.job("bad", queue="red", backoffLimit=0)
+    kueue.finish("good")
+    kueue.fail("bad", exit_code=3)
+    assert kueue.finished() == {"good", "bad"}
+    (pod,) = kueue.pods("bad")
+    assert pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 3
+
+
+def test_who_waits_says_why(kueue: Kueue) -> None:
+    kueue.apply(QUEUES)
+    kueue.job("huge", queue="red", cpu=9)
+    assert kueue.running() == set()
+    assert kueue.waiting() == {"huge": kueue.why("huge")}
+    assert "insufficient quota for cpu in flavor default" in kueue.why("huge")
+
+
+def test_time_passes_when_it_is_told_to(kueue: Kueue) -> None:
+    kueue.apply(QUEUES)
+    kueue.job("short", queue="red", run_for="10m")
+    before = kueue.now
+    kueue.advance("9m")
+    assert kueue.now - before == 9 * 60 * 1_000_000
+    assert kueue.running() == {"short"}
+    kueue.advance("1m10s")
+    assert kueue.finished() == {"short"}
+
+
+@pytest.mark.kueue(config={"manageJobsWithoutQueueName": True}, gates={"PartialAdmission": False})
+def test_the_marker_gives_configuration_and_gates(kueue: Kueue) -> None:
+    settings = kueue.embedded.local.controllers.cluster.settings
+    assert settings.loaded.configuration.manage_jobs_without_queue_name
+    assert not settings.gates["PartialAdmission"]
+
+
+def test_what_is_refused_raises_with_the_message(kueue: Kueue) -> None:
+    with pytest.raises(ApiError, match="not found") as caught:
+        kueue.client.get(CLUSTER_QUEUES, "nowhere")
+    assert (caught.value.code, caught.value.reason) == (404, "NotFound")
+    with pytest.raises(ApiError, match="is not served"):
+        kueue.apply({"apiVersion": "v1", "kind": "Sandwich", "metadata": {"name": "s"}})
+
+
+def test_a_job_that_does_not_run_cannot_finish(kueue: Kueue) -> None:
+    kueue.apply(QUEUES)
+    kueue.job("huge", queue="red", cpu=9)
+    with pytest.raises(AssertionError, match="no pod of Job default/huge runs: couldn't assign flavors"):
+        kueue.finish("huge")
+
+
+def test_other_namespaces_have_jobs_too(kueue: Kueue) -> None:
+    kueue.apply(QUEUES)
+    kueue.namespace("other", team="x")
+    kueue.apply(
+        "apiVersion: kueue.x-k8s.io/v1beta2\nkind: LocalQueue\nmetadata: {name: red, namespace: other}\n"
+        "spec: {clusterQueue: red}\n"
+    )
+    kueue.job("away", queue="red", namespace="other")
+    assert (kueue.running(), kueue.running("other")) == (set(), {"away"})
+    kueue.delete("away", "other")
+    assert kueue.client.list(JOBS, "other") == []
+
+
+def test_manifests_come_in_many_forms(tmp_path: Path) -> None:
+    one = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}}
+    text = "kind: A\n---\n---\nkind: List\nitems: [{kind: B}, {kind: C}]\n"
+    (tmp_path / "x.yaml").write_text(text)
+    assert [tree["kind"] for tree in trees_of(text)] == ["A", "B", "C"]
+    assert [tree["kind"] for tree in trees_of(tmp_path / "x.yaml")] == ["A", "B", "C"]
+    assert [tree["kind"] for tree in trees_of(str(tmp_path))] == ["A", "B", "C"]
+    assert list(trees_of(one)) == [one]
+    (tmp_path / "x.yaml").unlink()
+    with pytest.raises(AssertionError, match="without manifests"):
+        list(trees_of(tmp_path))
+
+
+def test_the_plugin_brings_the_fixture_to_any_project(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_it(kueue):\n    assert kueue.waiting() == {}\n")
+    pytester.runpytest_inprocess("-q", "--strict-markers", "-p", "no:cacheprovider").assert_outcomes(passed=1)
