@@ -9,10 +9,12 @@ import pytest
 
 from pykueue.api.codec import decode_as
 from pykueue.api.workload import Workload
+from pykueue.controllers.flights import Flight
 from pykueue.controllers.journalfile import JournalFile
 from pykueue.controllers.writes import merged
 from pykueue.engine.facts import Leading
 from pykueue.engine.journal import Recorder
+from pykueue.kube.informer import version_of
 from pykueue.kube.port import (
     ADMISSION_CHECKS,
     LOCAL_QUEUES,
@@ -24,7 +26,7 @@ from pykueue.kube.port import (
 )
 from tests.controllers.running import TEAM, Running, running
 from tests.controllers.store import Object, settle
-from tests.controllers.test_scheduling import PREEMPTING, failing, preempt, reason, told
+from tests.controllers.test_scheduling import PREEMPTING, failing, preempt, reason, status_writes, told
 
 
 class Gate:
@@ -340,5 +342,21 @@ def test_that_a_job_has_stopped_is_not_forgotten_when_its_quota_could_not_be_giv
         await manager.clock.advance(60)
         assert reason(manager, "low", "QuotaReserved")[0] == "False"
         assert reason(manager, "high", "Admitted") == ("True", "Admitted")
+
+    told(story)
+
+
+def test_nothing_is_written_on_what_is_over_even_if_it_was_decided_on_this_very_version() -> None:
+    async def story(manager: Running) -> None:
+        manager.queues("a")
+        manager.workload("w", "a")
+        await manager.clock.advance(1)
+        manager.change_condition("w", "Finished", "True", "Succeeded")
+        await manager.clock.advance(1)
+        status_writes(manager)
+        seen = manager.cluster.workloads.objects[f"{TEAM}/w"]
+        flight = Flight(manager.pump.level(f"{TEAM}/w", seen), version_of(seen))
+        assert not await manager.pump.flights.try_to_write(f"{TEAM}/w", flight, [], [])
+        assert status_writes(manager) == []
 
     told(story)

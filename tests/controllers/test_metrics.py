@@ -108,6 +108,30 @@ def test_the_life_of_a_workload_is_counted() -> None:
     asyncio.run(story())
 
 
+def test_a_change_after_the_end_counts_for_nothing() -> None:
+    async def story() -> None:
+        manager = Running()
+        manager.queues("main", cpu="1")
+        async with running(manager):
+            manager.workload("first", "main")
+            await manager.clock.advance(3)
+            manager.change_condition("first", "Finished", "True", "Succeeded")
+            await manager.clock.advance(5)
+            before = page(manager)
+            manager.store.put(WORKLOADS, "first", "team", metadata={"finalizers": []})
+            manager.change_condition("first", "PodsReady", "False", "WaitForStart")
+            await manager.clock.advance(5)
+            found = page(manager)
+            for name in ("admitted_workloads_total", "quota_reserved_workloads_total", "finished_workloads_total"):
+                assert found[f"kueue_{name}{{{LABELS}}}"] == before[f"kueue_{name}{{{LABELS}}}"] == 1
+            assert found[f"kueue_finished_workloads{{{MAIN}}}"] == 1
+            manager.store.remove(WORKLOADS, "first", "team")
+            await manager.clock.advance(5)
+            assert page(manager)[f"kueue_finished_workloads{{{MAIN}}}"] == 0
+
+    asyncio.run(story())
+
+
 def test_an_eviction_is_counted_with_its_reason_and_how_long_it_took() -> None:
     async def story() -> None:
         manager = Running()

@@ -311,6 +311,25 @@ def test_a_workload_deleted_in_flight_is_forgotten() -> None:
     told(story)
 
 
+def test_a_workload_that_is_over_is_forgotten_and_its_room_is_free() -> None:
+    async def story(manager: Running) -> None:
+        manager.queues("a", cpu="1")
+        manager.workload("w", "a")
+        await manager.clock.advance(1)
+        manager.workload("x", "a")
+        await manager.clock.advance(2)
+        manager.change_condition("w", "Finished", "True", "Succeeded")
+        await manager.clock.advance(2)
+        assert list(manager.pump.engine.world.items) == list(manager.pump.read) == [f"{TEAM}/x"]
+        assert reason(manager, "x", "Admitted") == ("True", "Admitted")
+        manager.store.put(LIMIT_RANGES, "small", TEAM, spec={"limits": []})
+        manager.store.put(WORKLOADS, "w", TEAM, metadata={"finalizers": []})
+        await manager.clock.advance(2)
+        assert list(manager.pump.engine.world.items) == [f"{TEAM}/x"]
+
+    told(story)
+
+
 def test_a_limit_range_that_comes_later_is_heeded() -> None:
     async def story(manager: Running) -> None:
         manager.queues("a", cpu="0")

@@ -133,6 +133,8 @@ def job(name: str, luck: random.Random) -> Tree:
 class Load:
     """A thread that keeps so many Jobs unfinished, until it is told to stop."""
 
+    most = UNFINISHED
+
     def __init__(self, client: Client, luck: random.Random, prefix: str) -> None:
         self.client, self.luck, self.prefix = client, luck, prefix
         self.lock = threading.Lock()
@@ -166,20 +168,27 @@ class Load:
 
     def run(self) -> None:
         while not self.enough.wait(0.1):
-            while len(self.unfinished) < UNFINISHED and not self.enough.is_set():
+            while len(self.unfinished) < self.most and not self.enough.is_set():
                 if not self.make():
                     break
 
+    def next(self) -> Tree:
+        """The next Job to make."""
+        return job(f"{self.prefix}-{self.made + self.refused}", self.luck)
+
+    def took(self, metadata: Tree) -> None:
+        """Learn that the server has taken a Job."""
+
     def make(self) -> bool:
         """Make one Job; whether the server took it."""
-        tree = job(f"{self.prefix}-{self.made + self.refused}", self.luck)
         try:
-            made = self.client.create(tree)
+            made = self.client.create(self.next())
         except (ApiError, OSError, HTTPException) as error:
             self.refused += 1
             self.refusal = str(error)
             return False
         meta = made["metadata"]
+        self.took(meta)
         with self.lock:
             self.made += 1
             if meta["uid"] in self.ended_early:

@@ -56,7 +56,9 @@ class Watchman:
         *,
         ended: Callable[[str], None],
         found: Callable[[Finding], None],
+        hold_seconds: float = HOLD_SECONDS,
     ) -> None:
+        self.hold_seconds = hold_seconds
         self.auditor = Auditor(settings)
         self.tally = Tally()
         self.auditor.rules = (*self.auditor.rules, self.tally)
@@ -106,7 +108,7 @@ class Watchman:
             arrived=self.arrived,
             heard=self.heard,
             late=self.report,
-            hold_seconds=HOLD_SECONDS,
+            hold_seconds=self.hold_seconds,
         )
         following = asyncio.create_task(self.follower.run())
         beginning = asyncio.create_task(self.follower.began.wait())

@@ -1,7 +1,7 @@
-"""What do stories on a real cluster share? The option to run them, the plane, and a `team` of their own.
+"""What do stories share? The backend that they are told on, and a `team` of their own.
 
-They run by `make e2e`, or when a path under tests/e2e is named; `pytest tests` leaves them out, for they need the
-control plane (minutes to build, once) and some minutes to run.
+`make test` tells them on the embedded system: in this process, in memory, under a manual clock. `make e2e` tells them
+on a real control plane (minutes to build, once), which all workers of the run share.
 """
 
 import json
@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.backend import ELSEWHERE, OnPlane, on_plane
+from tests.e2e.embedded import InProcess
 from tests.e2e.switchboard import ADDRESS, WHO, Switchboard, Wanted, granted
 from tests.e2e.team import Team
 from tests.plane.plane import Plane
@@ -20,14 +22,7 @@ from tests.plane.process import stop_on_signals
 from tests.plane.programs import Site
 
 HERE = Path(__file__).resolve().parent
-ASKED = "PYKUEUE_E2E"
 SWITCHBOARD = pytest.StashKey[Switchboard]()
-TELLING = pytest.StashKey[bool]()
-
-
-def asked(config: pytest.Config) -> bool:
-    """Whether somebody asked for these tests by naming them or by the variable."""
-    return bool(os.environ.get(ASKED)) or any("e2e" in Path(arg.split("::")[0]).parts for arg in config.args)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -35,9 +30,9 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "manager(config, gates, args, none, alone, webhooks): the manager that a story needs"
     )
     config.addinivalue_line("markers", "ours(why): shows where we part from Kueue, or what Kueue does not have")
-    if asked(config) and ADDRESS not in os.environ:
+    config.addinivalue_line("markers", "plane(why): can be told on a real control plane alone")
+    if on_plane() and ADDRESS not in os.environ:
         stop_on_signals()
-        os.environ[ASKED] = "1"
         folder = tempfile.mkdtemp(prefix="e2e-")
         os.environ[ADDRESS] = str(Path(folder, "socket"))
         config.stash[SWITCHBOARD] = Switchboard(Path(folder, "socket"))
@@ -50,18 +45,6 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         path = Path(os.environ.pop(ADDRESS))
         path.unlink()
         path.parent.rmdir()
-
-
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    if asked(config) or collection_path.suffix != ".py":
-        return None
-    config.stash[TELLING] = True
-    return True
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if config.stash.get(TELLING, False):
-        terminalreporter.write_line("tests/e2e was left out: it needs a control plane; run it by `make e2e`")
 
 
 def wanted(item: pytest.Item) -> Wanted:
@@ -79,15 +62,19 @@ def wanted(item: pytest.Item) -> Wanted:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    # Stories that share a manager stand together, so that it is started once. Those that need a plane of their own come
-    # first: they take longest.
     first: dict[Wanted, int] = {}
     for item in items:
+        if HERE not in item.path.parents:
+            continue
         if WHO == "kueue" and (marker := item.get_closest_marker("ours")):
             item.add_marker(pytest.mark.skip(reason=f"not so in Kueue: {marker.args[0]}"))
-        if HERE in item.path.parents:
-            first.setdefault(wanted(item), len(first))
-    items.sort(key=lambda item: first.get(wanted(item), 0) if HERE in item.path.parents else -1)
+        if not on_plane() and (marker := item.get_closest_marker("plane")):
+            item.add_marker(pytest.mark.skip(reason=f"{ELSEWHERE}: {marker.args[0]}"))
+        first.setdefault(wanted(item), len(first))
+    if on_plane():
+        # Stories that share a manager stand together, so that it is started once. Those that need a plane of their own
+        # come first: they take longest.
+        items.sort(key=lambda item: first[wanted(item)] if HERE in item.path.parents else -1)
 
 
 @pytest.fixture(scope="session")
@@ -101,11 +88,18 @@ def planes() -> Iterator[dict[str, Plane]]:
 
 @pytest.fixture
 def team(request: pytest.FixtureRequest, planes: dict[str, Plane]) -> Iterator[Team]:
-    """A namespace and names of a story's own, on the shared plane with the manager that the story wants."""
-    with granted(wanted(request.node)) as given:
+    """A namespace and names of a story's own, where the manager runs that the story wants."""
+    needs = wanted(request.node)
+    if not on_plane():
+        with InProcess.started(needs) as backend:
+            team = Team(backend, request.node.name)
+            yield team
+            team.still_well()
+        return
+    with granted(needs) as given:
         plane = planes.get(given.folder) or Plane.attached(Path(given.folder))
         planes[given.folder] = plane
-        team = Team(plane, Site.attached(plane), request.node.name, given)
+        team = Team(OnPlane(plane, Site.attached(plane), given), request.node.name)
         try:
             yield team
             team.still_well()

@@ -1,6 +1,5 @@
 """What can a story do with a Job, and what can it wait for? `job` makes one, `Job` is the handle on it."""
 
-import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -23,11 +22,6 @@ def resources(requests: dict[str, str]) -> Tree:
     """What a container asks for; the API server wants a limit for resources that are not Kubernetes' own."""
     limits = {name: amount for name, amount in requests.items() if "/" in name}
     return {"requests": requests, **({"limits": limits} if limits else {})}
-
-
-def instant() -> str:
-    """Now, as the API writes it."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 def job(
@@ -210,7 +204,7 @@ class Job:
         """Look for a while that it goes on running as it is."""
         before = {pod["metadata"]["uid"] for pod in self.pods()}
         assert before, f"{self.name} has no pods"
-        time.sleep(seconds)
+        self.team.sleep(seconds)
         assert not self.tree()["spec"].get("suspend"), f"{self.name} was suspended"
         assert {pod["metadata"]["uid"] for pod in self.pods()} == before, f"pods of {self.name} were replaced"
 
@@ -269,7 +263,7 @@ class Job:
             "name": check,
             "state": state,
             "message": message,
-            "lastTransitionTime": instant(),
+            "lastTransitionTime": self.team.instant(),
             **more,
         }
         tree = self.workload()

@@ -15,19 +15,15 @@ import contextlib
 import itertools
 import os
 import re
-import ssl
-import threading
 import time
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.job import KUEUE, Job, instant, job
-from tests.e2e.switchboard import WHO, Granted
+from tests.e2e.backend import Backend, OnPlane
+from tests.e2e.job import KUEUE, Job, job
+from tests.e2e.switchboard import WHO
 from tests.plane.client import WAIT, ApiError, Late, Tree, condition, path_of, resource_of
-from tests.plane.plane import Plane
-from tests.plane.programs import Site
 
 COUNT = itertools.count()
 
@@ -35,27 +31,26 @@ COUNT = itertools.count()
 class Team:
     """One story's place on the cluster."""
 
-    def __init__(self, plane: Plane, site: Site, story: str, given: Granted) -> None:
-        self.plane = plane
-        self.site = site
-        self.client = plane.client
-        self.given = given
-        self.served_by = given.pid
+    def __init__(self, backend: Backend, story: str) -> None:
+        self.backend = backend
+        self.client = backend.client
         self.on_kueue = WHO == "kueue"
         words = re.sub(r"[^a-z0-9]+", "-", story.lower()).strip("-").removeprefix("test-")
         self.name = f"{words[:28].strip('-')}-{os.getpid() % 10_000}-{next(COUNT)}"
         self.client.report = self.log_about
-        self.namespace = plane.namespace(self.name, {"team": self.name})
+        self.namespace = self.new_namespace(self.name, {"team": self.name})
         self.made: list[tuple[str, str, str]] = []
         self.nodes: list[str] = []
 
+    @property
+    def cluster(self) -> OnPlane:
+        """The real control plane, for a story that is told on nothing else."""
+        assert isinstance(self.backend, OnPlane), "a story that asks for it is marked `plane(why)`"
+        return self.backend
+
     def log_about(self, _name: str) -> str:
         """What the manager logged of this story last."""
-        if not self.given.log:
-            return "No manager runs."
-        with Path(self.given.log).open("rb") as file:
-            file.seek(self.given.began)
-            lines = file.read().decode(errors="replace").splitlines()
+        lines = self.backend.log().splitlines()
         about = [line[:1000] for line in lines if self.name in line][-15:]
         return "\n".join(
             ["The manager's last lines about this story:", *about, "and of all:", *(line[:300] for line in lines[-5:])]
@@ -63,8 +58,8 @@ class Team:
 
     def still_well(self) -> None:
         """Check that the manager which served this story is still there."""
-        if self.served_by:
-            assert Path(f"/proc/{self.served_by}").exists(), f"the manager ended:\n{self.log_about('')}"
+        ended = self.backend.ended()
+        assert not ended, f"{ended}\n{self.log_about('')}"
 
     def leave(self) -> None:
         """Remove what the story made; whatever waits for a finalizer goes in its own time."""
@@ -78,6 +73,13 @@ class Team:
         self.client.delete("Namespace", self.namespace)
         for node in self.nodes:
             self.client.delete("Node", node)
+
+    def new_namespace(self, name: str, labels: Mapping[str, str] = {}) -> str:
+        """A new namespace; the story's own has its name."""
+        self.client.create(
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": dict(labels)}}
+        )
+        return name
 
     def own(self, name: str) -> str:
         """A cluster-wide name of this story's own."""
@@ -180,13 +182,13 @@ class Team:
             "status": str(active),
             "reason": "ByHand",
             "message": "set by a story",
-            "lastTransitionTime": instant(),
+            "lastTransitionTime": self.instant(),
         }
         self.client.patch("AdmissionCheck", check, {"status": {"conditions": [one]}}, subresource="status")
 
     def node(self, name: str, labels: Mapping[str, str], pods: int = 100) -> str:
         """A node of the story's own; with a taint that nobody tolerates it takes no pod of another story."""
-        self.plane.add_node(self.own(name), labels, pods=pods)
+        self.backend.add_node(self.own(name), labels, pods)
         self.nodes.append(self.own(name))
         return self.own(name)
 
@@ -204,17 +206,21 @@ class Team:
         if not self.client.soon(holds, timeout):
             raise Late(f"{what}: not so within {timeout} s\n{self.log_about('')}")
 
-    @staticmethod
-    def sleep(seconds: float) -> None:
+    def sleep(self, seconds: float) -> None:
         """Let time pass, where the story is about time itself."""
-        time.sleep(seconds)
+        self.client.sleep(seconds)
+
+    def instant(self) -> str:
+        """Now, as the API writes it."""
+        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.backend.now()))
+
+    def kubectl(self, *args: str | Path, stdin: str | None = None, check: bool = True) -> str:
+        """What kubectl prints; with `check` a failure is an error that shows what it said."""
+        return self.backend.kubectl(*args, stdin=stdin, check=check)
 
     def never(self, holds: Callable[[], bool], what: str, seconds: float = 1.5) -> None:
         """Look for a while that something does not come about."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            assert not holds(), what
-            time.sleep(0.1)
+        assert not self.client.soon(holds, seconds), what
 
     def event(self, about: str, reason: str, note: str | None = None, type_: str = "Normal") -> Tree:
         """The event of this reason, and note if one is given, about an object of the story; waits for it."""
@@ -236,16 +242,8 @@ class Team:
 
     def metric(self, name: str, **labels: str) -> float:
         """The sum of a metric's series that have these labels."""
-        # Its certificate is for its Service's name; who asks is what is checked here.
-        unchecked = ssl._create_unverified_context()
-        asked = urllib.request.Request(
-            f"https://127.0.0.1:{self.given.metrics}/metrics",
-            headers={"Authorization": self.client.headers["Authorization"]},
-        )
-        with urllib.request.urlopen(asked, timeout=10, context=unchecked) as answer:
-            text = answer.read().decode()
         wanted = [f'{key}="{value}"' for key, value in labels.items()]
-        lines = [line for line in text.splitlines() if re.match(rf"{name}[ {{]", line)]
+        lines = [line for line in self.backend.metrics().splitlines() if re.match(rf"{name}[ {{]", line)]
         return sum(float(line.rsplit(" ", 1)[1]) for line in lines if all(one in line for one in wanted))
 
     def events(self, about: str, reason: str) -> list[Tree]:
@@ -255,22 +253,12 @@ class Team:
     def recorded(self, kind: str = "Workload") -> Iterator[dict[str, list[Tree]]]:
         """Every version of the story's workloads, or others, that is seen from now to the end of the block, by name."""
         versions: dict[str, list[Tree]] = {}
-        watch = self.client.watch(kind, self.namespace, timeout=120)
 
-        def follow() -> None:
-            for event in watch:
-                versions.setdefault(event["object"]["metadata"]["name"], []).append(event["object"])
+        def keep(event: Tree) -> None:
+            versions.setdefault(event["object"]["metadata"]["name"], []).append(event["object"])
 
-        thread = threading.Thread(target=follow, daemon=True)
-        thread.start()
-        try:
+        with self.client.following(kind, self.namespace, keep):
             yield versions
-            # What was written last is on its way to us.
-            time.sleep(0.3)
-        finally:
-            watch.close()
-            thread.join()
-            watch.free()
 
 
 class Queue:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from tests.e2e.job import KUEUE
-from tests.e2e.switchboard import Granted
 from tests.e2e.team import Queue, Team
 from tests.plane.client import ApiError, Tree, condition
 from tests.plane.programs import SHORT_LEASE
@@ -73,9 +72,7 @@ def versions(team: Team) -> dict[str, str]:
 
 def log_lines(team: Team) -> int:
     """How many lines of the manager's log are about this story."""
-    with Path(team.given.log).open("rb") as file:
-        file.seek(team.given.began)
-        return file.read().count(team.name.encode())
+    return team.backend.log().count(team.name)
 
 
 NONSENSE: dict[str, object] = {
@@ -231,7 +228,7 @@ def test_objects_deleted_while_they_are_worked_on(team: Team) -> None:
 
 def test_a_namespace_deleted_under_its_jobs(team: Team) -> None:
     queue = team.queue(cpu=4)
-    other = team.plane.namespace(team.own("gone"))
+    other = team.new_namespace(team.own("gone"))
     team.create(
         {
             "apiVersion": KUEUE,
@@ -287,6 +284,7 @@ def without(role: Tree, resource: str) -> Tree:
     return {**role, "rules": [rule for rule in rules if rule["resources"]]}
 
 
+@pytest.mark.plane("roles are those of a real API server; here the manager is part of the system")
 @pytest.mark.manager(none=True, alone=True)
 @pytest.mark.parametrize(
     ("resource", "verb"),
@@ -304,8 +302,7 @@ def test_a_kind_that_it_may_not_touch_is_reported_and_the_rest_goes_on(team: Tea
         {**without(role, resource), "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}
     )
     try:
-        with team.site.ours(lease=SHORT_LEASE) as manager:
-            team.given = Granted(str(team.plane.folder), str(manager.log), manager.began, manager.pid)
+        with team.cluster.watched(team.cluster.site.ours(lease=SHORT_LEASE)) as manager:
             job = team.queue(cpu=1).job("one")
             job.runs(timeout=30)
             team.eventually(
@@ -321,6 +318,7 @@ def test_a_kind_that_it_may_not_touch_is_reported_and_the_rest_goes_on(team: Tea
         team.client.patch("ClusterRole", ROLE, {"rules": role["rules"]})
 
 
+@pytest.mark.plane("it is about the processor time of a process of its own")
 @pytest.mark.manager(alone=True)
 def test_it_rests_when_there_is_nothing_to_do(team: Team) -> None:
     queue = team.queue(cpu=1)
@@ -343,5 +341,5 @@ def test_it_rests_when_there_is_nothing_to_do(team: Team) -> None:
 
 
 def cpu(team: Team) -> float:
-    fields = Path(f"/proc/{team.given.pid}/stat").read_text().rpartition(")")[2].split()
+    fields = Path(f"/proc/{team.cluster.given.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / 100

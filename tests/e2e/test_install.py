@@ -13,12 +13,15 @@ import pytest
 from pykueue.api.manifests import manifests, rendered
 from pykueue.api.manifests_install import Install
 from pykueue.kube.port import VALIDATING_WEBHOOKS, Resource
+from tests.e2e.backend import only_on_plane
 from tests.plane import stages
 from tests.plane.plane import ROOT, Plane, executables
 
 GUIDE = ROOT / "docs" / "install.md"
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", True)
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+only_on_plane("it installs manifests on a cluster")
 
 
 def sleeping() -> dict[str, object]:

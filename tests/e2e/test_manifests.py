@@ -55,15 +55,13 @@ spec:
 
 def test_manifests_of_the_older_version_work_from_apply_to_the_end_of_a_job(team: Team) -> None:
     for _ in range(2):  # the second time nothing changes
-        team.plane.kubectl("apply", "-f", "-", stdin=OLDER.format(name=team.name))
+        team.kubectl("apply", "-f", "-", stdin=OLDER.format(name=team.name))
     for kind, name in (("ClusterQueue", "queue"), ("ResourceFlavor", "flavor"), ("WorkloadPriorityClass", "high")):
         team.made.append((kind, team.own(name), ""))
     assert team.get("ClusterQueue", team.own("queue"))["spec"]["cohortName"] == team.own("cohort")
-    made = team.plane.kubectl("create", "-o", "name", "-f", "-", stdin=JOB.format(name=team.name)).strip()
-    team.plane.kubectl("wait", "-n", team.name, "--for=condition=complete", "--timeout=30s", made)
-    (older,) = team.plane.client.request("GET", f"/apis/kueue.x-k8s.io/v1beta1/namespaces/{team.name}/workloads")[
-        "items"
-    ]
+    made = team.kubectl("create", "-o", "name", "-f", "-", stdin=JOB.format(name=team.name)).strip()
+    team.kubectl("wait", "-n", team.name, "--for=condition=complete", "--timeout=30s", made)
+    (older,) = team.client.request("GET", f"/apis/kueue.x-k8s.io/v1beta1/namespaces/{team.name}/workloads")["items"]
     assert older["spec"]["priorityClassName"] == team.own("high")
     assert older["spec"]["priorityClassSource"] == "kueue.x-k8s.io/workloadpriorityclass"
     assert condition(older, "Admitted")["status"] == "True"
@@ -90,7 +88,7 @@ def test_kubectl_get_shows_what_people_look_for(team: Team) -> None:
     waiting.waits("WaitingForQuota")
     queue.has_status(pendingWorkloads=1, admittedWorkloads=1)
     queue.local_has_status(pendingWorkloads=1, admittedWorkloads=1)
-    kubectl = team.plane.kubectl
+    kubectl = team.kubectl
 
     (shown,) = table(kubectl("get", "cq", queue.cluster_queue))
     assert shown == {"NAME": queue.cluster_queue, "COHORT": team.own("all"), "PENDING WORKLOADS": "1"}
@@ -125,13 +123,13 @@ def test_kubectl_get_shows_what_people_look_for(team: Team) -> None:
 
 
 def test_kubectl_apply_of_a_queue_keeps_what_the_manager_wrote(team: Team) -> None:
-    team.plane.kubectl("apply", "-f", "-", stdin=OLDER.format(name=team.name))
+    team.kubectl("apply", "-f", "-", stdin=OLDER.format(name=team.name))
     for kind, name in (("ClusterQueue", "queue"), ("ResourceFlavor", "flavor"), ("WorkloadPriorityClass", "high")):
         team.made.append((kind, team.own(name), ""))
     job = team.job("one", "team-queue", cpu=2)
     job.runs()
     more = OLDER.format(name=team.name).replace("nominalQuota: 2", "nominalQuota: 3")
-    team.plane.kubectl("apply", "-f", "-", stdin=more)
+    team.kubectl("apply", "-f", "-", stdin=more)
     team.job("two", "team-queue", cpu=1).runs()
     job.stays(0.5)
     tree = team.get("ClusterQueue", team.own("queue"))

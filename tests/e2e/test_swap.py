@@ -10,26 +10,22 @@ from contextlib import contextmanager
 
 import pytest
 
+from tests.e2e.backend import OnPlane, only_on_plane
 from tests.e2e.job import Job
 from tests.e2e.switchboard import Granted
 from tests.e2e.team import Team
 from tests.plane.client import condition
 from tests.plane.plane import Plane
-from tests.plane.programs import SHORT_LEASE, ManagerProcess, Site, ours, theirs
+from tests.plane.programs import SHORT_LEASE, Site, ours, theirs
+
+only_on_plane("the real Kueue is swapped for our manager under a real API server")
 
 
 @contextmanager
 def kueues_cluster() -> Iterator[Team]:
     """A cluster on which a team has installed Kueue."""
     with Plane.start() as plane, Site.on(plane, theirs()) as site:
-        team = Team(plane, site, "swap", Granted(str(plane.folder)))
-        yield team
-
-
-def watched(team: Team, manager: ManagerProcess) -> ManagerProcess:
-    """Have the story's error messages show this manager's log."""
-    team.given = Granted(str(team.plane.folder), str(manager.log), manager.began, manager.pid)
-    return manager
+        yield Team(OnPlane(plane, site, Granted(str(plane.folder))), "swap")
 
 
 def pods_of(*jobs: Job) -> dict[str, list[str]]:
@@ -90,8 +86,8 @@ class Town:
 @pytest.mark.parametrize("manifests", ["kueues", "ours"])
 def test_our_manager_takes_the_place_of_kueue_and_gives_it_back(manifests: str) -> None:
     with kueues_cluster() as team:
-        site = team.site
-        kueue = watched(team, site.kueue(lease=SHORT_LEASE))
+        site, watched = team.cluster.site, team.cluster.watched
+        kueue = watched(site.kueue(lease=SHORT_LEASE))
         town = Town(team)
         pods = pods_of(*town.running)
         first = site.holder()
@@ -100,7 +96,7 @@ def test_our_manager_takes_the_place_of_kueue_and_gives_it_back(manifests: str) 
 
         if manifests == "ours":
             site.install(ours())
-        mine = watched(team, site.ours(lease=SHORT_LEASE))
+        mine = watched(site.ours(lease=SHORT_LEASE))
         other = team.queue("other", cpu=1)
         team.eventually(lambda: site.holder() not in ("", first), "ours holds the Lease", 30)
         second = site.holder()
@@ -120,7 +116,7 @@ def test_our_manager_takes_the_place_of_kueue_and_gives_it_back(manifests: str) 
         if manifests == "ours":
             site.install(theirs())
         pods = pods_of(town.long, town.victim, town.reserved, new)
-        kueue = watched(team, site.kueue(lease=SHORT_LEASE))
+        kueue = watched(site.kueue(lease=SHORT_LEASE))
         team.eventually(lambda: site.holder() not in ("", second), "Kueue holds the Lease", 30)
         last = team.queue("last", cpu=1).job("by-kueue")
         last.runs(timeout=60)

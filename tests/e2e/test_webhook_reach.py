@@ -11,8 +11,11 @@ from pykueue.api.manifests import manifests
 from pykueue.api.manifests_install import Install
 from pykueue.api.manifests_webhooks import webhooks
 from pykueue.kube.port import Resource
+from tests.e2e.backend import only_on_plane
 from tests.plane.client import ApiError, Client
 from tests.plane.plane import Plane
+
+only_on_plane("what waits for a webhook that nobody answers is decided by a real API server")
 
 # The tests share a plane of their own, so one worker takes them all.
 pytestmark = pytest.mark.xdist_group("webhook-reach")

@@ -227,6 +227,7 @@ def test_a_mistake_in_an_older_manifest_is_found_too(team: Team) -> None:
     )
 
 
+@pytest.mark.plane("a real API server calls webhooks over the network and must trust them")
 def test_whoever_asks_us_trusts_our_authority(team: Team) -> None:
     secret = team.client.get("Secret", "kueue-webhook-server-cert", NAMESPACE)["data"]
     assert set(secret) == {"ca.crt", "ca.key", "tls.crt", "tls.key"}
@@ -252,19 +253,20 @@ def test_a_user_is_warned_of_what_is_not_built_yet(team: Team) -> None:
         },
         "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "x"}]}}},
     }
-    said = team.plane.kubectl("create", "-f", "-", "--dry-run=server", stdin=json.dumps(manifest), check=False)
+    said = team.kubectl("create", "-f", "-", "--dry-run=server", stdin=json.dumps(manifest), check=False)
     assert "Warning: metadata.annotations[kueue.x-k8s.io/elastic-job]: elastic jobs are not supported yet" in said
     assert "created" in said
 
 
 def settings_of(team: Team) -> Tree:
     """The Configuration that the manager was started with."""
-    words = Path(f"/proc/{team.given.pid}/cmdline").read_bytes().decode().split("\0")
+    words = Path(f"/proc/{team.cluster.given.pid}/cmdline").read_bytes().decode().split("\0")
     file = next(word.partition("=")[2] for word in words if word.startswith("--config="))
     found: Tree = yaml.safe_load(Path(file).read_text())
     return found
 
 
+@pytest.mark.plane("service accounts and their roles are those of a real API server")
 @pytest.mark.ours("Kueue signs its metrics with a certificate of its own")
 def test_metrics_are_for_those_whom_a_role_lets(team: Team) -> None:
     account = {"apiVersion": "v1", "kind": "ServiceAccount"}
@@ -299,8 +301,8 @@ def test_metrics_are_for_those_whom_a_role_lets(team: Team) -> None:
 
     assert asked("")[0] == 401
     assert asked("nonsense")[0] == 401
-    assert asked(team.plane.token(team.namespace, "stranger"))[0] == 403
-    status, body = asked(team.plane.token(team.namespace, "reader"))
+    assert asked(team.cluster.plane.token(team.namespace, "stranger"))[0] == 403
+    status, body = asked(team.cluster.plane.token(team.namespace, "reader"))
     assert status == 200
     assert "kueue_" in body
 
@@ -326,7 +328,7 @@ def test_a_strict_queue_where_evicted_workloads_keep_their_place_is_warned_of(te
             "metadata": {"name": team.own("strict")},
             "spec": {"queueingStrategy": strategy},
         }
-        return team.plane.kubectl("create", "-f", "-", "--dry-run=server", stdin=json.dumps(tree), check=False)
+        return team.kubectl("create", "-f", "-", "--dry-run=server", stdin=json.dumps(tree), check=False)
 
     assert "Warning: spec.queueingStrategy: with StrictFIFO and requeuingStrategy.timestamp Creation" in said(
         "StrictFIFO"

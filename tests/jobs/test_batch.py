@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from pykueue.api.core import Tree
-from pykueue.jobs.batch import BATCH, JobView, follows, indexes_done, least_pods, pods_at_once, read_job
+from pykueue.jobs.batch import BATCH, JobSpec, JobView, follows, indexes_done, least_pods, pods_at_once, read_job
 from pykueue.jobs.kind import Outcome, Pause, Step
 from pykueue.jobs.podsets import Info, InjectionError
-from tests.jobs.objects import EQUAL, LEAST, PLAIN, STOPPING, job, job_tree, workload
+from tests.jobs.objects import EQUAL, LEAST, PLAIN, PREBUILT, QUEUE, STOPPING, job, job_tree, workload
 
 START = {"startTime": "2026-01-01T11:30:00Z"}
 
@@ -42,6 +42,38 @@ def test_what_kubectl_applied_is_not_kept() -> None:
 def test_what_is_no_job_is_refused() -> None:
     with pytest.raises(msgspec.ValidationError):
         read_job(b'{"metadata": {"name": "a"}, "spec": {"parallelism": "many"}}')
+
+
+def test_of_a_job_that_is_over_little_is_kept() -> None:
+    over: Tree = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "too often"}
+    others: Tree = {"type": "FailureTarget", "status": "True", "message": "too often"}
+    owner: Tree = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "daily", "uid": "u-0", "controller": True}
+    seen: dict[str, Any] = {
+        "labels": {"mine": "x"},
+        "annotations": {PREBUILT: "made", "mine": "x"},
+        "status": {"conditions": [others, over], "succeeded": 2, "startTime": "2026-01-01T11:30:00Z"},
+        "metadata": {"generation": 2, "creationTimestamp": "2026-01-01T11:00:00Z", "ownerReferences": [owner]},
+    }
+    found, again = job(**seen), job(**seen)
+    assert BATCH.finished(found) == Outcome(False, "too often")
+    assert (found.name, found.namespace, found.metadata.uid, found.metadata.resource_version) == (
+        "train",
+        "team",
+        "u-1",
+        "5",
+    )
+    assert (found.metadata.labels, found.metadata.annotations) == ({QUEUE: "main"}, {PREBUILT: "made"})
+    assert [one.name for one in found.metadata.owner_references] == ["daily"]
+    assert (found.metadata.creation_timestamp, found.spec, found.status.succeeded) == (None, JobSpec(), 0)
+    assert found.status is again.status
+    assert found.metadata.labels is again.metadata.labels
+
+
+def test_of_a_job_that_is_over_and_was_never_changed_it_is_known_when_it_came() -> None:
+    over: Tree = {"type": "Complete", "status": "True", "message": "done"}
+    at = "2026-01-01T11:00:00Z"
+    found = job(status={"conditions": [over]}, metadata={"generation": 1, "creationTimestamp": at})
+    assert found.metadata.creation_timestamp == at
 
 
 # Its state.

@@ -15,7 +15,7 @@ from pykueue.base.struct import Wire
 from pykueue.base.units import MICROS
 from pykueue.kube import informer as module
 from pykueue.kube.http import HttpKube
-from pykueue.kube.informer import STILLNESS, Change, Informer
+from pykueue.kube.informer import STILLNESS, Change, Index, Informer
 from pykueue.kube.port import Patch
 from tests.kube.timing import SkippingClock
 from tests.kube.tinyapi import THINGS, TinyApi, status, thing
@@ -440,6 +440,44 @@ def test_objects_are_shrunk_before_they_are_kept() -> None:
             await kube.close()
 
     asyncio.run(main())
+
+
+def test_an_object_that_has_just_become_one_to_be_shrunk_is_told_of_whole() -> None:
+    def shrink(found: Thing) -> Thing:
+        return msgspec.structs.replace(found, spec=Spec("over")) if found.spec.value.startswith("over") else found
+
+    async def test(seen: Seen) -> None:
+        index = seen.informer.index(lambda found: (found.spec.value,))
+        seen.informer.shrink = shrink
+        learned = seen.informer.learn(await seen.change("a", "over, at last"))
+        await seen.change("a", "over and out")
+        await seen.change("a", "again")
+        await seen.change("b", "2")
+        await seen.until(lambda: seen.values()["default/b"] == "2")
+        assert learned.spec.value == "over, at last"
+        assert seen.told[2:] == [
+            "default/a 1->over, at last",
+            "default/a over->over",
+            "default/a over->again",
+            "default/b 1->2",
+        ]
+        assert set(index.values) == {"again", "2"}
+
+    run(test)
+
+
+def test_an_index_holds_one_many_and_none_again() -> None:
+    index: Index[Thing] = Index(lambda found: found.spec.value.split(","))
+    x, both = Thing(spec=Spec("x")), Thing(spec=Spec("x,y"))
+    index.update("a", None, x)
+    index.update("a", x, both)
+    assert dict(index.get("x")) == {"a": both}
+    index.update("b", None, x)
+    index.update("c", None, x)
+    assert dict(index.get("x")) == {"a": both, "b": x, "c": x}
+    for key in ("a", "b", "c"):
+        index.update(key, index.get("x")[key], None)
+    assert (index.values, dict(index.get("x"))) == ({}, {})
 
 
 def test_the_collector_rests_while_any_list_is_taken_in() -> None:

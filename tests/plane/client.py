@@ -11,7 +11,9 @@ import socket
 import ssl
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -105,68 +107,42 @@ def shown(tree: Tree | None) -> str:
     return yaml.safe_dump({**tree, "metadata": meta}, sort_keys=False, width=160)
 
 
-class Client:
-    """Calls to one API server as one user, from any thread."""
+class Calls(ABC):
+    """Calls to one API server as one user, however they reach it, and the time that passes meanwhile."""
 
-    def __init__(self, url: str, token: str, ca: str, agent: str = "tests") -> None:
-        self.url = url
-        self.host = urlsplit(url).netloc
-        self.tls = ssl.create_default_context(cafile=ca)
-        self.headers = {"Authorization": f"Bearer {token}", "Accept": "application/json", "User-Agent": agent}
-        self.held = threading.local()
-        self.open: set[http.client.HTTPSConnection] = set()
+    def __init__(self) -> None:
         self.report: Callable[[str], str] = lambda about: ""
         """What to add to the message of a wait that failed; told the object's name."""
 
-    def connection(self, timeout: float) -> http.client.HTTPSConnection:
-        """This thread's connection."""
-        kept: http.client.HTTPSConnection | None = getattr(self.held, "connection", None)
-        if kept is None:
-            kept = http.client.HTTPSConnection(self.host, context=self.tls, timeout=timeout)
-            self.held.connection = kept
-            self.open.add(kept)
-        return kept
-
-    def forget_connection(self) -> None:
-        kept: http.client.HTTPSConnection | None = getattr(self.held, "connection", None)
-        if kept is not None:
-            kept.close()
-            self.open.discard(kept)
-            self.held.connection = None
-
-    def close(self) -> None:
-        """Close every connection; the client can be used again all the same."""
-        for connection in list(self.open):
-            connection.close()
-
+    @abstractmethod
     def raw(
         self, verb: str, path: str, body: object = None, content_type: str = "application/json", timeout: float = 30.0
     ) -> tuple[int, bytes]:
-        """Code and body of an answer. A read that failed on an old connection is asked once more."""
-        data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
-        headers = {**self.headers, **({"Content-Type": content_type} if data is not None else {})}
-        for again in (True, False):
-            fresh = getattr(self.held, "connection", None) is None
-            connection = self.connection(timeout)
-            try:
-                connection.request(verb, path, data, headers)
-                answer = connection.getresponse()
-                return answer.status, answer.read()
-            except (OSError, http.client.HTTPException):
-                self.forget_connection()
-                # The server closes connections when it restarts; whether it took a write first is not known.
-                if not again or (fresh and verb != "GET"):
-                    raise
-        raise AssertionError("not reached: the second attempt returns or raises")
+        """Code and body of an answer."""
+
+    @abstractmethod
+    def soon(self, holds: Callable[[], bool], timeout: float = WAIT) -> bool:
+        """Whether something comes true in time."""
+
+    @abstractmethod
+    def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+
+    @abstractmethod
+    def following(
+        self, named: str | Resource, namespace: str, tell: Callable[[Tree], None]
+    ) -> AbstractContextManager[None]:
+        """Have every event of a watch told until the block ends, up to what was written last in it."""
 
     def request(
         self, verb: str, path: str, body: object = None, content_type: str = "application/json", timeout: float = 30.0
     ) -> Tree:
         """The object in an answer; `ApiError` unless it is a success. A server that asks for patience gets it."""
         code, data = self.raw(verb, path, body, content_type, timeout)
-        start = time.monotonic()
-        while code == 429 and time.monotonic() - start < timeout:
-            time.sleep(0.2)
+        patience = timeout
+        while code == 429 and patience > 0:
+            self.sleep(0.2)
+            patience -= 0.2
             code, data = self.raw(verb, path, body, content_type, timeout)
         try:
             tree = json.loads(data) if data else {}
@@ -272,6 +248,72 @@ class Client:
                 f"{resource.kind} {namespace}/{name} is still there after {timeout} s:\n{still}\n{self.report(name)}"
             )
 
+    def events(self, name: str = "", namespace: str = "") -> list[Tree]:
+        """Events about objects of this name, oldest first."""
+        found = [tree for tree in self.objects("Event", namespace) if name in ("", tree["regarding"].get("name"))]
+        return sorted(found, key=lambda tree: (tree.get("eventTime") or "", tree["metadata"]["creationTimestamp"]))
+
+    def events_text(self, name: str, namespace: str) -> str:
+        lines = [
+            f"  {tree.get('type')} {tree.get('reason')}: {tree.get('note', '')}"
+            for tree in self.events(name, namespace)
+        ]
+        return "\n".join(["Events about it:", *lines]) if lines else "No events about it."
+
+
+class Client(Calls):
+    """Calls over HTTPS, from any thread."""
+
+    def __init__(self, url: str, token: str, ca: str, agent: str = "tests") -> None:
+        super().__init__()
+        self.url = url
+        self.host = urlsplit(url).netloc
+        self.tls = ssl.create_default_context(cafile=ca)
+        self.headers = {"Authorization": f"Bearer {token}", "Accept": "application/json", "User-Agent": agent}
+        self.held = threading.local()
+        self.open: set[http.client.HTTPSConnection] = set()
+
+    def connection(self, timeout: float) -> http.client.HTTPSConnection:
+        """This thread's connection."""
+        kept: http.client.HTTPSConnection | None = getattr(self.held, "connection", None)
+        if kept is None:
+            kept = http.client.HTTPSConnection(self.host, context=self.tls, timeout=timeout)
+            self.held.connection = kept
+            self.open.add(kept)
+        return kept
+
+    def forget_connection(self) -> None:
+        kept: http.client.HTTPSConnection | None = getattr(self.held, "connection", None)
+        if kept is not None:
+            kept.close()
+            self.open.discard(kept)
+            self.held.connection = None
+
+    def close(self) -> None:
+        """Close every connection; the client can be used again all the same."""
+        for connection in list(self.open):
+            connection.close()
+
+    def raw(
+        self, verb: str, path: str, body: object = None, content_type: str = "application/json", timeout: float = 30.0
+    ) -> tuple[int, bytes]:
+        """Code and body of an answer. A read that failed on an old connection is asked once more."""
+        data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+        headers = {**self.headers, **({"Content-Type": content_type} if data is not None else {})}
+        for again in (True, False):
+            fresh = getattr(self.held, "connection", None) is None
+            connection = self.connection(timeout)
+            try:
+                connection.request(verb, path, data, headers)
+                answer = connection.getresponse()
+                return answer.status, answer.read()
+            except (OSError, http.client.HTTPException):
+                self.forget_connection()
+                # The server closes connections when it restarts; whether it took a write first is not known.
+                if not again or (fresh and verb != "GET"):
+                    raise
+        raise AssertionError("not reached: the second attempt returns or raises")
+
     @staticmethod
     def soon(holds: Callable[[], bool], timeout: float = WAIT) -> bool:
         """Whether something comes true in time. It is asked often at first, then a few times a second."""
@@ -284,17 +326,29 @@ class Client:
             pause = min(pause * 1.3, 0.2)
         return True
 
-    def events(self, name: str = "", namespace: str = "") -> list[Tree]:
-        """Events about objects of this name, oldest first."""
-        found = [tree for tree in self.objects("Event", namespace) if name in ("", tree["regarding"].get("name"))]
-        return sorted(found, key=lambda tree: (tree.get("eventTime") or "", tree["metadata"]["creationTimestamp"]))
+    def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        time.sleep(seconds)
 
-    def events_text(self, name: str, namespace: str) -> str:
-        lines = [
-            f"  {tree.get('type')} {tree.get('reason')}: {tree.get('note', '')}"
-            for tree in self.events(name, namespace)
-        ]
-        return "\n".join(["Events about it:", *lines]) if lines else "No events about it."
+    @contextlib.contextmanager
+    def following(self, named: str | Resource, namespace: str, tell: Callable[[Tree], None]) -> Iterator[None]:
+        """Have every event of a watch told, by a thread, until the block ends."""
+        watch = self.watch(named, namespace, timeout=120)
+
+        def follow() -> None:
+            for event in watch:
+                tell(event)
+
+        thread = threading.Thread(target=follow, daemon=True)
+        thread.start()
+        try:
+            yield
+            # What was written last is on its way to us.
+            time.sleep(0.3)
+        finally:
+            watch.close()
+            thread.join()
+            watch.free()
 
     def watch(self, named: str | Resource, namespace: str = "", version: str = "", timeout: float = 300.0) -> "Watch":
         """A watch on a connection of its own; events come from the version, or with all that is there first."""

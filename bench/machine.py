@@ -1,0 +1,253 @@
+"""Is one machine served fast enough? Creates, jobs from submission to end, many kept jobs, and what idling costs.
+
+`python -m bench.machine` measures `pykueue up` as a user has it: a process of its own, its file on the disk of the
+temporary folder, asked over TLS. `python -m bench.rivals` runs the same jobs through task-spooler and Slurm.
+"""
+
+import asyncio
+import sys
+from argparse import ArgumentParser
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from time import perf_counter, sleep, time_ns
+from typing import Final
+
+import msgspec
+import uvloop
+
+from bench import kernel
+from bench.floors import Floor, Result
+from bench.keptjobs import KEPT, LISTED, fill
+from bench.upserver import Server, job, serving
+from pykueue.api.core import KubeObject
+from pykueue.base.clock import SystemClock
+from pykueue.base.struct import Wire
+from pykueue.kube.port import JOBS, Kube, Resource
+from pykueue.local.catalog import Catalog
+from pykueue.local.inprocess import LocalKube
+from pykueue.local.registry import Registry
+from pykueue.local.store import Store
+
+WRITES: Final = 4_000
+IN_FLIGHT: Final = 64
+SUBMITTED: Final = 1_000
+"""Jobs of one run; at fifty a second that is twenty seconds."""
+STARTS: Final = 30
+QUICK: Final = "quick-"
+IDLE_SECONDS: Final = 20.0
+CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap", True)
+
+PORT: Final = Floor(
+    "port creates", "/s", 2_000, "durable creates by the controllers' way in", at_least=True, scales=True
+)
+HTTP: Final = Floor(
+    "HTTP creates", "/s", 800, "durable creates by one client with 64 in flight", at_least=True, scales=True
+)
+RATE: Final = Floor("jobs", "/s", 50, "submitted, admitted, run (`true`) and completed", at_least=True, scales=True)
+START: Final = Floor("submit to start", "ms", 50, "median, when nothing else goes on", scales=True)
+LISTING: Final = Floor("listing", "ms", 300, f"a namespace of {LISTED:,} finished Jobs, of {KEPT:,}")
+MEMORY: Final = Floor("kept jobs", "MB", 500, f"resident with {KEPT:,} finished Jobs kept")
+IDLE: Final = Floor("idle", "% of a core", 0.5, f"nothing to do, {KEPT:,} finished Jobs kept")
+
+
+class Event(Wire):
+    """What is read of a watch's event."""
+
+    type: str
+    object: KubeObject
+
+
+def config_map(number: int) -> bytes:
+    """An object of the usual size."""
+    return msgspec.json.encode(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": f"one-{number}", "namespace": "default", "labels": {"app": "bench"}},
+            "data": {f"key-{index}": "value " * 8 for index in range(16)},
+        }
+    )
+
+
+async def at_once(count: int, do: Callable[[int], Awaitable[object]], width: int = IN_FLIGHT) -> float:
+    """Seconds for so many calls with so many of them in flight."""
+    numbers = iter(range(count))
+
+    async def worker() -> None:
+        for number in numbers:
+            await do(number)
+
+    start = perf_counter()
+    await asyncio.gather(*(worker() for _ in range(width)))
+    return perf_counter() - start
+
+
+async def port_creates() -> float:
+    """Durable creates a second through the port, on a file."""
+    with TemporaryDirectory(prefix="bench-port-") as folder:
+        store = Store.open(Path(folder, "data", "pykueue.db"), SystemClock())
+        kube: Kube = LocalKube(Registry(store, Catalog(), SystemClock()))
+        namespaces = Resource("", "v1", "namespaces", "Namespace")
+        await kube.create(namespaces, b'{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"default"}}')
+        took = await at_once(WRITES, lambda number: kube.create(CONFIG_MAPS, config_map(number), "default"))
+        await store.close()
+    return WRITES / took
+
+
+async def http_creates(server: Server) -> float:
+    """Durable creates a second over TLS."""
+    kube = server.kube()
+    try:
+        took = await at_once(WRITES, lambda number: kube.create(CONFIG_MAPS, config_map(number), "default"))
+    finally:
+        await kube.close()
+    return WRITES / took
+
+
+async def jobs_per_second(server: Server, count: int = SUBMITTED) -> float:
+    """Jobs a second from the first submission to the last completion."""
+    kube = server.kube()
+
+    async def finished() -> None:
+        done = set()
+        async for event in kube.watch(JOBS, "default", fields="status.successful=1"):
+            found = msgspec.json.decode(event, type=Event)
+            name = found.object.metadata.name or ""
+            if found.type == "ADDED" and name.startswith(QUICK):
+                done.add(name)
+                if len(done) == count:
+                    return
+
+    try:
+        start = perf_counter()
+        await asyncio.gather(
+            finished(),
+            at_once(count, lambda number: kube.create(JOBS, job(f"{QUICK}{number}", ["true"]), "default"), 16),
+        )
+        return count / (perf_counter() - start)
+    finally:
+        await kube.close()
+
+
+async def starts(server: Server, folder: Path, count: int = STARTS) -> list[float]:
+    """Milliseconds from the submission of a job to the first thing that it does, when nothing else goes on."""
+    kube = server.kube()
+    found: list[float] = []
+    try:
+        for number in range(count):
+            file = folder / f"began-{number}"
+            command = ["/bin/sh", "-c", 'date +%s%N > "$0.new" && mv "$0.new" "$0"', str(file)]
+            begin = time_ns()
+            await kube.create(JOBS, job(f"prompt-{number}", command), "default")
+            while not file.exists():
+                await asyncio.sleep(0.01)
+            found.append((int(file.read_text()) - begin) / 1e6)
+            await asyncio.sleep(0.3)
+    finally:
+        await kube.close()
+    return found
+
+
+async def listing(server: Server) -> float:
+    """Milliseconds to list the Jobs of one namespace."""
+    kube = server.kube()
+    took = []
+    try:
+        for _ in range(5):
+            start = perf_counter()
+            count = 0
+            async for page in kube.pages(JOBS, "kept-0"):
+                count += len(msgspec.json.decode(page)["items"])
+            took.append((perf_counter() - start) * 1000)
+            assert count == LISTED, f"{count} Jobs are listed instead of {LISTED}"
+    finally:
+        await kube.close()
+    return median(took)
+
+
+def creates() -> list[Result]:
+    """How fast objects are created."""
+    before = kernel.seconds()
+    port = uvloop.run(port_creates())
+    with serving() as server:
+        over_http = uvloop.run(http_creates(server))
+    slow = slowness(before)
+    note = f"{IN_FLIGHT} in flight"
+    return [Result(PORT, port, slow, note), Result(HTTP, over_http, slow, f"{note}, TLS")]
+
+
+def jobs() -> list[Result]:
+    """How fast jobs go through, and how soon one starts."""
+    before = kernel.seconds()
+    with serving() as server, TemporaryDirectory(prefix="bench-began-") as folder:
+        waits = uvloop.run(starts(server, Path(folder)))
+        rate = uvloop.run(jobs_per_second(server))
+        note = f"{SUBMITTED:,} of them; the server took {server.cpu_seconds():.1f} CPU s and {server.memory():.0f} MB"
+    slow = slowness(before)
+    return [
+        Result(RATE, rate, slow, note),
+        Result(START, median(waits), slow, f"of {STARTS}; from {min(waits):.0f} to {max(waits):.0f} ms"),
+    ]
+
+
+def kept() -> list[Result]:
+    """What many finished jobs cost."""
+    with TemporaryDirectory(prefix="bench-kept-") as folder:
+        data = Path(folder, "data")
+        uvloop.run(fill(data))
+        with serving(data) as server:
+            # What a start costs is not what idling costs.
+            settled(server)
+            took = uvloop.run(listing(server))
+            memory = server.memory()
+            before = server.cpu_seconds()
+            sleep(IDLE_SECONDS)
+            share = (server.cpu_seconds() - before) / IDLE_SECONDS * 100
+    return [
+        Result(LISTING, took, 1, "median of five, over TLS, decoded by the client"),
+        Result(MEMORY, memory, 1, "the server's process"),
+        Result(IDLE, share, 1, f"over {IDLE_SECONDS:.0f} s"),
+    ]
+
+
+def slowness(before: float) -> float:
+    """How many times as long as the reference this machine takes, timed before and now."""
+    return (before + kernel.seconds()) / 2 / kernel.REFERENCE
+
+
+def settled(server: Server) -> None:
+    """Return when a server has read what it needs at its start."""
+    before = server.cpu_seconds()
+    while True:
+        sleep(3)
+        now = server.cpu_seconds()
+        if now - before < 0.1:
+            return
+        before = now
+
+
+MEASURES: Final[dict[str, Callable[[], list[Result]]]] = {"creates": creates, "jobs": jobs, "kept": kept}
+
+
+def main(arguments: list[str]) -> int:
+    """Measure, print, and say by the exit code whether all floors are kept."""
+    parser = ArgumentParser(prog="python -m bench.machine", description="Time `pykueue up` against its floors.")
+    parser.add_argument("only", nargs="*", metavar="MEASURE", help=f"some of {', '.join(MEASURES)}; all without it")
+    options = parser.parse_args(arguments)
+    unknown = sorted(set(options.only) - set(MEASURES))
+    if unknown:
+        parser.error(f"{', '.join(unknown)}: no such measure; take some of {', '.join(MEASURES)}")
+    missed = []
+    for name in options.only or MEASURES:
+        for result in MEASURES[name]():
+            print(result.line(), flush=True)
+            missed += [] if result.ok else [result.floor.name]
+    if missed:
+        print(f"missed: {', '.join(missed)}")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,122 @@
+"""A `pykueue up` of the benchmark's own: started on a folder of its own, asked over TLS, stopped at the end."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic, sleep
+from typing import Any, Final
+
+import msgspec
+
+from pykueue.base.clock import SystemClock
+from pykueue.kube.connection import Connection
+from pykueue.kube.http import HttpKube
+from pykueue.kube.kubeconfig import connection
+
+START_SECONDS: Final = 30.0
+STOP_SECONDS: Final = 20.0
+QUEUE: Final = "bench"
+ROOM: Final = 1_000_000
+"""Cores that the queue and the Node pretend to have, so that no job waits for another."""
+QUEUES: Final = f"""
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {{name: machine}}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {{name: {QUEUE}}}
+spec:
+  namespaceSelector: {{}}
+  resourceGroups:
+  - coveredResources: [cpu]
+    flavors: [{{name: machine, resources: [{{name: cpu, nominalQuota: {ROOM}}}]}}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {{name: {QUEUE}, namespace: default}}
+spec: {{clusterQueue: {QUEUE}}}
+"""
+
+
+class Server:
+    """A server that is up."""
+
+    def __init__(self, folder: Path, popen: "subprocess.Popen[bytes]") -> None:
+        self.folder = folder
+        self.pid = popen.pid
+
+    @property
+    def connection(self) -> Connection:
+        """How to reach it as its admin."""
+        return connection(str(self.folder / "kubeconfig"))
+
+    def kube(self) -> HttpKube:
+        """A client; to be closed."""
+        return HttpKube(self.connection, SystemClock(), agent="bench")
+
+    def cpu_seconds(self) -> float:
+        """The CPU time that its process took so far."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def memory(self) -> float:
+        """The megabytes that its process has resident."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+@contextlib.contextmanager
+def serving(folder: Path | None = None) -> Iterator[Server]:
+    """A server until the end of the block, on the folder given or a fresh one; jobs that still run then are ended."""
+    with contextlib.ExitStack() as stack:
+        data = folder or Path(stack.enter_context(TemporaryDirectory(prefix="bench-up-"))) / "data"
+        data.mkdir(mode=0o700, exist_ok=True)
+        manifests = data.parent / "queues.yaml"
+        manifests.write_text(QUEUES)
+        log = stack.enter_context((data.parent / "up.log").open("wb"))
+        command = [sys.executable, "-m", "pykueue", "up", f"--data={data}", "--port=0", f"--apply={manifests}"]
+        command += [f"--cpus={ROOM}", "--on-stop=terminate", "--log-level=warning"]
+        popen = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log)
+        stack.callback(ended, popen)
+        assert popen.stdout is not None
+        # It prints what to type next when it is up.
+        if not popen.stdout.readline():
+            raise RuntimeError(f"pykueue up did not start: {Path(log.name).read_text()[-2000:]}")
+        yield Server(data, popen)
+
+
+def ended(popen: "subprocess.Popen[bytes]") -> None:
+    """Stop a server, outright if it takes too long."""
+    with popen:
+        popen.send_signal(signal.SIGTERM)
+        due = monotonic() + STOP_SECONDS
+        while popen.poll() is None and monotonic() < due:
+            sleep(0.05)
+        popen.kill()
+
+
+def job(name: str, command: list[str], **spec: Any) -> bytes:
+    """A Job of one pod in the queue."""
+    container = {"name": "main", "image": "none", "command": command, "resources": {"requests": {"cpu": "1"}}}
+    return msgspec.json.encode(
+        {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {
+                "name": name,
+                "namespace": "default",
+                "labels": {"kueue.x-k8s.io/queue-name": QUEUE},
+            },
+            "spec": {
+                "backoffLimit": 0,
+                "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
+                **spec,
+            },
+        }
+    )

@@ -1,0 +1,52 @@
+"""Where may the embedded API answer otherwise than kube-apiserver, and why? Each place is listed."""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from pykueue.base.struct import Frozen
+
+
+class Exempt(Frozen):
+    """A place where the answers may differ."""
+
+    chapter: str
+    what: str
+    """The call in words."""
+    where: str
+    """A pattern that the path of the difference begins with."""
+    why: str
+
+
+NO_PROTOBUF = "we do not speak it, and say so"
+NOT_READY = "no node lifecycle controller is here to take the taint off again"
+WHOLE_OBJECT = "the text repeats the object as Go prints it"
+NO_UID = "our users have names and no other identity"
+OURS_FIRST = "the annotation of ours was there first, and the map with it"
+
+EXEMPT: tuple[Exempt, ...] = (
+    Exempt("jobs", "nor the template", r"body\.(message|details\.causes)", WHOLE_OBJECT),
+    Exempt("jobs", "a command may not", r"body\.(message|details\.causes)", WHOLE_OBJECT),
+    Exempt("jobs", "a node may not be chosen by hand", r"body\.(message|details\.causes)", WHOLE_OBJECT),
+    Exempt("patch", "strategic merges lists by their keys", r"body\.metadata\.managedFields", OURS_FIRST),
+    Exempt("patch", "strategic on what cannot change", r"body\.(message|details\.causes)", WHOLE_OBJECT),
+    Exempt("read", "a form that nobody has", r"body\.message", NO_PROTOBUF),
+    Exempt("read", "an unknown shape", r"body\.message", NO_PROTOBUF),
+    Exempt("server", "who am I", r"body\.status\.userInfo\.uid", NO_UID),
+    Exempt("status", "a node", r"body\.spec\.taints", NOT_READY),
+    Exempt("status", "its status", r"body\.spec\.taints", NOT_READY),
+    Exempt("tables", "a node", r"body\.spec\.taints", NOT_READY),
+)
+
+
+def unexcused(chapter: str, found: Iterable[tuple[str, str]], exempt: tuple[Exempt, ...]) -> Iterator[str]:
+    """Of differences, each with the call, those that nothing excuses; and excuses that nothing needs."""
+    rules = [one for one in exempt if one.chapter == chapter]
+    used = set()
+    for what, line in found:
+        excuses = [one for one in rules if one.what == what and re.match(one.where, line)]
+        used.update(excuses)
+        if not excuses:
+            yield f"{what}: {line}"
+    for one in rules:
+        if one not in used:
+            yield f"{one.what}: {one.where}: agrees by now; take it out of EXEMPT"

@@ -1,0 +1,254 @@
+"""Does `pykueue up` survive being killed at any moment? `python -m tests.crash.embedded`: kills under load, a witness.
+
+The server of one machine is killed outright again and again while Jobs preempt each other, and started anew on the same
+data. The auditor watches all along. In the end nothing that was acknowledged is lost, every Job has ended, no attempt
+ran twice, and nothing runs any more.
+"""
+
+import random
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from pykueue.audit.follow import Server
+from pykueue.audit.world import Finding, Settings
+from pykueue.base.clock import SystemClock
+from pykueue.base.units import format_instant
+from tests.crash.embedded_load import NAMESPACE, Diary, Work, job
+from tests.crash.embedded_machine import Machine, left, living
+from tests.crash.run import say
+from tests.crash.watchman import Watchman
+from tests.plane.client import Client, Tree, condition
+from tests.plane.plane import ROOT
+from tests.plane.process import stop_on_signals
+
+HOLD_SECONDS = 2
+"""How long the auditor holds events back; all come from one process, in order."""
+CALM_SECONDS = 14
+"""Longer than the auditor lets anything be late, and lags behind."""
+CALM_EVERY = 50
+"""So many kills, and it is left alone for once, so that what is stuck is seen."""
+DRAIN_SECONDS = 120
+LINES_MOST = 12
+LINE_BYTES = 50
+WORK_SECONDS = 2.5
+LONG_JOBS = 3
+SHOWN = 20
+
+
+class Row(NamedTuple):
+    """A line of the summary."""
+
+    name: str
+    says: str
+    wrong: list[str]
+
+
+class Run:
+    """One run: a machine, the work on it, the auditor, and what came of it."""
+
+    def __init__(self, machine: Machine, work: Work, watchman: Watchman, findings: list[Finding], kills: int) -> None:
+        self.machine, self.work, self.watchman, self.findings = machine, work, watchman, findings
+        self.kills = kills
+        self.while_starting = 0
+        self.doubled: list[str] = []
+        self.start = time.monotonic()
+
+    def kill(self, number: int, luck: random.Random) -> None:
+        """Kill the server, mostly while it works, sometimes while it starts, and start it again."""
+        self.watchman.check()
+        self.work.check()
+        self.machine.mend()
+        if luck.random() < 0.8:
+            self.machine.await_up()
+            self.look()
+            self.await_lines(luck.randrange(LINES_MOST))
+            time.sleep(luck.uniform(0, 0.3))
+        else:
+            self.while_starting += 1
+            time.sleep(luck.uniform(0, 1.5))
+        self.machine.kill()
+        self.machine.start()
+        counts = self.watchman.tally.counts
+        say(
+            f"{number}/{self.kills} kill | {time.monotonic() - self.start:.0f} s, Jobs {self.work.made} taken, "
+            f"{self.work.made - len(self.work.unfinished)} ended, counted to {self.work.counted}, "
+            f"evictions {counts['Evicted']}, findings {len(self.findings)}"
+        )
+
+    def await_lines(self, count: int) -> None:
+        """Let processes start and end, so many times, so that there is something to lose."""
+        diary = self.machine.diary
+        size = diary.stat().st_size if diary.exists() else 0
+        Client.soon(lambda: diary.exists() and diary.stat().st_size >= size + count * LINE_BYTES, WORK_SECONDS)
+
+    def look(self) -> None:
+        """See whether two processes of one attempt are alive."""
+        for attempt, pids in living(self.machine.diary).items():
+            if len(pids) > 1:
+                self.doubled.append(f"{attempt} runs as {pids}")
+
+    def calm(self) -> None:
+        """Leave it alone for so long that the auditor would see what is stuck."""
+        self.machine.await_up()
+        time.sleep(HOLD_SECONDS + CALM_SECONDS)
+
+    def drain(self) -> list[Tree]:
+        """Have all Jobs ended: those that are there then."""
+        self.work.stop()
+        self.machine.await_up()
+        say(f"no more Jobs; {len(self.work.unfinished)} are to be finished")
+        client = self.work.client
+        Client.soon(lambda: not self.work.unfinished, DRAIN_SECONDS)
+        # There may be Jobs of which nobody was told that they were taken.
+        Client.soon(lambda: all(ended(tree) for tree in client.objects("Job", NAMESPACE)), DRAIN_SECONDS / 4)
+        return client.objects("Job", NAMESPACE)
+
+    def end(self, luck: random.Random) -> tuple[float, list[str]]:
+        """Stop the server while Jobs run that would run for long: seconds it took, and what is left running."""
+        for number in range(LONG_JOBS):
+            tree = job(f"long-{number}", luck, self.machine.diary, 600.0)
+            tree["spec"]["parallelism"] = tree["spec"]["completions"] = 1
+            tree["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "1"
+            self.work.client.create(tree)
+        if not Client.soon(lambda: len(living(self.machine.diary)) == LONG_JOBS):
+            return 0.0, [f"only {len(living(self.machine.diary))} of {LONG_JOBS} Jobs were started before the end"]
+        took = self.machine.down()
+        Client.soon(lambda: not left(self.machine.data.parent), 5)
+        return took, left(self.machine.data.parent)
+
+    def rows(self, jobs: list[Tree], idle: list[str], end: tuple[float, list[str]]) -> list[Row]:
+        """What came of it."""
+        work, counts, follower = self.work, self.watchman.tally.counts, self.watchman.follower
+        assert follower is not None, "the auditor has begun"
+        diary = Diary.read(self.machine.diary)
+        there = {tree["metadata"]["uid"]: int(tree["metadata"]["resourceVersion"]) for tree in jobs}
+        ready = self.machine.ready_seconds
+        unfinished = [tree["metadata"]["name"] for tree in jobs if not ended(tree)]
+        failed = [tree["metadata"]["name"] for tree in jobs if condition(tree, "Failed").get("status") == "True"]
+        evicted = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()) if name.startswith("Evicted "))
+        crashes = self.machine.crashes()
+        return [
+            Row(
+                "kills",
+                f"{self.machine.starts - 1}, {self.while_starting} of them while it started; "
+                f"up again after {min(ready):.1f} to {max(ready):.1f} s; {len(self.machine.ended)} ended by themselves",
+                self.machine.ended,
+            ),
+            Row(
+                "acknowledged",
+                f"{len(work.book.versions)} writes: {len(work.book.jobs)} Jobs, a count to {work.counted}, "
+                f"{len(work.book.deleted)} deletions",
+                [*work.book.wrong, *work.book.missing(there)],
+            ),
+            Row(
+                "Jobs",
+                f"{len(jobs)} there, {len(unfinished)} not finished, {len(failed)} failed",
+                [f"not finished: {name}" for name in unfinished] + [f"failed: {name}" for name in failed],
+            ),
+            Row("preemptions", evicted or "none", [] if counts["Evicted Preempted"] else ["nothing was preempted"]),
+            Row(
+                "processes",
+                f"{len(diary.started)} attempts started, {sum(diary.ended.values())} ran to their end",
+                [*diary.twice(), *self.doubled, *diary.unearned(jobs)],
+            ),
+            Row("left when idle", f"{len(idle)} processes", idle),
+            Row("left at the end", f"{len(end[1])} processes; stopped within {end[0]:.1f} s", end[1]),
+            Row("log", f"{len(crashes)} errors that nobody expected", crashes),
+            Row(
+                "auditor",
+                f"{self.watchman.auditor.events} events, {follower.gaps} gaps, {follower.out_of_order} out of order",
+                [f"the watch had to begin anew {follower.gaps} times"] if follower.gaps else [],
+            ),
+            Row("findings", str(len(self.findings)), [str(finding) for finding in self.findings]),
+        ]
+
+
+def ended(tree: Tree) -> bool:
+    """Whether a Job has ended, well or not."""
+    return any(condition(tree, type_).get("status") == "True" for type_ in ("Complete", "Failed"))
+
+
+def summary(rows: list[Row]) -> tuple[str, bool]:
+    """The rows as text, and whether all was well."""
+    lines = []
+    for row in rows:
+        lines.append(f"{'FAILED' if row.wrong else 'ok':<6} {row.name:<16} {row.says}")
+        lines += [f"{'':<24}{wrong}" for wrong in row.wrong[:SHOWN]]
+    return "\n".join(lines), not any(row.wrong for row in rows)
+
+
+def run(folder: Path, logs: Path, kills: int, seed: int) -> list[Row]:
+    """Kill so often, see all to its end: what came of it."""
+    luck = random.Random(seed)
+    findings: list[Finding] = []
+
+    def found(finding: Finding) -> None:
+        findings.append(finding)
+        say(f"FOUND {finding}")
+
+    machine = Machine(folder, logs)
+    machine.start()
+    try:
+        say(f"up after {machine.await_up():.1f} s")
+        kubeconfig = machine.data / "kubeconfig"
+        reached = Server.of(str(kubeconfig))
+        authority = folder / "ca.pem"
+        authority.write_text(reached.authority)
+        client = Client(reached.url, reached.token, str(authority))
+        work = Work(client, random.Random(luck.random()), machine.diary)
+        work.prepare()
+        settings = Settings(plain_resources=True)
+        with Watchman(
+            kubeconfig,
+            logs / "history.jsonl.gz",
+            settings,
+            ended=work.ended,
+            found=found,
+            hold_seconds=HOLD_SECONDS,
+        ) as watchman:
+            on = Run(machine, work, watchman, findings, kills)
+            work.start()
+            time.sleep(2)
+            for number in range(1, kills + 1):
+                on.kill(number, luck)
+                if number % CALM_EVERY == 0 and number < kills:
+                    on.calm()
+            jobs = on.drain()
+            on.calm()
+            idle = [f"{attempt}: {pids}" for attempt, pids in living(machine.diary).items()]
+            watchman.check()
+        return on.rows(jobs, idle, on.end(luck))
+    finally:
+        machine.running().kill()
+
+
+@click.command()
+@click.option("--kills", default=100, show_default=True, help="How often to kill the server.")
+@click.option("--seed", default=1, show_default=True, help="Where luck begins.")
+def main(kills: int, seed: int) -> None:
+    """Kill `pykueue up` under load, and exit with 1 unless all was well."""
+    stop_on_signals()
+    logs = ROOT / "build" / "crash" / f"embedded-{format_instant(SystemClock().now()).replace(':', '')}"
+    logs.mkdir(parents=True)
+    folder = Path(tempfile.mkdtemp(prefix="pykueue-crash-"))
+    say(f"{kills} kills, seed {seed}; logs and the history are in {logs}, the data in {folder}")
+    start = time.monotonic()
+    text, well = summary(run(folder, logs, kills, seed))
+    print(text)
+    say(
+        f"{'all was well' if well else f'something was wrong; the data is kept in {folder}'} "
+        f"({time.monotonic() - start:.0f} s)"
+    )
+    if well:
+        shutil.rmtree(folder)
+    sys.exit(0 if well else 1)
+
+
+if __name__ == "__main__":
+    main()

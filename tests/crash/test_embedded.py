@@ -1,0 +1,115 @@
+"""Would a crash run on one machine notice? What was lost, given twice, started twice, or left running."""
+
+import contextlib
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pykueue.local.processes import MARK as ATTEMPT
+from tests.crash.embedded import Row, ended, summary
+from tests.crash.embedded_load import MARK, Book, Diary, job
+from tests.crash.embedded_machine import Machine, left, living
+from tests.plane.client import Tree
+
+
+def book() -> Book:
+    """Three Jobs, of which one was deleted and one perhaps."""
+    made = Book()
+    made.jobs = {"u1": ("one", 11), "u2": ("two", 12), "u3": ("three", 13)}
+    made.deleted = {"u2"}
+    made.perhaps = {"u2", "u3"}
+    return made
+
+
+@pytest.mark.parametrize(
+    ("there", "says"),
+    [
+        pytest.param({"u1": 20}, [], id="nothing is missing"),
+        pytest.param({"u1": 11, "u3": 13}, [], id="what was perhaps deleted may be there"),
+        pytest.param({"u3": 13}, ["Job one (u1), taken at version 11, is not there"], id="a Job that is lost"),
+        pytest.param({"u1": 11, "u2": 12}, ["Job two (u2) was deleted and is there"], id="a Job that is back"),
+        pytest.param({"u1": 9}, ["Job one (u1) was taken at version 11 and is at 9"], id="a Job of before"),
+    ],
+)
+def test_what_was_acknowledged_and_is_not_so(there: dict[str, int], says: list[str]) -> None:
+    assert book().missing(there) == says
+
+
+def test_a_version_that_was_given_twice() -> None:
+    made = Book()
+    made.wrote("Job one", 5)
+    made.wrote("count 1", 6)
+    assert made.wrong == []
+    made.wrote("count 2", 6)
+    assert made.wrong == ["version 6 was given to count 1 and to count 2"]
+
+
+def finished(name: str, completions: int, type_: str = "Complete") -> Tree:
+    return {
+        "metadata": {"name": name},
+        "spec": {"completions": completions},
+        "status": {"conditions": [{"type": type_, "status": "True"}]},
+    }
+
+
+def test_what_processes_wrote(tmp_path: Path) -> None:
+    file = tmp_path / "diary"
+    assert Diary.read(file).twice() == []
+    file.write_text(
+        "start one u/main/0\nend one u/main/0\nstart one v/main/0\nstart two w/main/0\nstart one v/main/0\n"
+    )
+    diary = Diary.read(file)
+    assert diary.twice() == ["v/main/0 was started 2 times"]
+    jobs = [finished("one", 1), finished("two", 1), finished("three", 1, "Suspended")]
+    assert diary.unearned(jobs) == ["Job two is complete, with 0 of 1 processes at their end"]
+    assert [ended(tree) for tree in jobs] == [True, True, False]
+
+
+@contextlib.contextmanager
+def started(folder: Path, attempt: str) -> Iterator["subprocess.Popen[bytes]"]:
+    """The process of a Job, as a runner would start it."""
+    command = job("one", random.Random(1), folder / "diary", 60.0)["spec"]["template"]["spec"]["containers"][0]
+    environment = {"PATH": "/usr/bin:/bin", MARK: str(folder), ATTEMPT: attempt}
+    with subprocess.Popen(command["command"], env=environment, start_new_session=True) as process:
+        try:
+            while not (folder / "diary").exists():
+                time.sleep(0.01)
+            yield process
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                # It leads a session of its own, with whatever it started.
+                process.send_signal(signal.SIGSTOP)
+                subprocess.run(["kill", "-KILL", "--", f"-{process.pid}"], check=False)
+
+
+def test_a_process_is_found_while_it_runs_and_its_children_too(tmp_path: Path) -> None:
+    with started(tmp_path, "u/main/0") as one, started(tmp_path, "u/main/0") as two:
+        while len(left(tmp_path)) < 4:
+            time.sleep(0.01)
+        assert living(tmp_path / "diary") == {"u/main/0": sorted([one.pid, two.pid])}
+        assert any("sleep 60" in line for line in left(tmp_path))
+    assert living(tmp_path / "diary") == {}
+    assert left(tmp_path) == []
+
+
+def test_errors_in_the_log_are_told(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, tmp_path)
+    assert machine.crashes() == []
+    (tmp_path / "up.log").write_text(
+        "it cannot go on\nTraceback (most recent call last):\n  File x\n    line\nValueError: no\n2026 info well\n"
+    )
+    assert machine.crashes() == ["ValueError: no"]
+
+
+def test_a_summary_fails_with_any_of_its_rows() -> None:
+    text, well = summary([Row("kills", "3", []), Row("findings", "0", [])])
+    assert well
+    assert text.splitlines() == ["ok     kills            3", "ok     findings         0"]
+    text, well = summary([Row("kills", "3", []), Row("findings", "1", ["overuse: x"])])
+    assert not well
+    assert text.splitlines()[1:] == ["FAILED findings         1", " " * 24 + "overuse: x"]

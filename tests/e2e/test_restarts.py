@@ -1,0 +1,93 @@
+"""What does the manager find again when it comes back, and what does it leave alone?"""
+
+import pytest
+
+from tests.e2e.team import Team
+from tests.facts import covers
+from tests.plane.client import condition
+
+pytestmark = [
+    pytest.mark.manager(none=True, alone=True),
+    pytest.mark.ours("it is about our own process"),
+]
+
+
+def test_a_restart_restarts_no_job_and_loses_none(team: Team) -> None:
+    with team.backend.manager() as manager:
+        queue = team.queue(cpu=1)
+        running = queue.job("running")
+        running.runs()
+        waiting = queue.job("waiting")
+        waiting.waits("WaitingForQuota")
+        waiting.shows("PodsReady", False, "WaitForStart")
+        manager.stop()
+    before = waiting.workload()["metadata"]["resourceVersion"]
+    with team.backend.manager():
+        running.stays(1)
+        # A workload that keeps waiting for the same reason costs no write.
+        assert waiting.workload()["metadata"]["resourceVersion"] == before
+        running.ends()
+        waiting.runs()
+
+
+def test_a_job_that_ends_while_nobody_looks_is_finished_at_the_next_start(team: Team) -> None:
+    with team.backend.manager() as manager:
+        queue = team.queue(cpu=1)
+        running = queue.job("running")
+        running.runs()
+        waiting = queue.job("waiting")
+        waiting.waits("WaitingForQuota")
+        manager.kill()
+    running.ends()
+    team.client.wait_for("Job", "running", team.namespace, lambda job: job["status"].get("succeeded") == 1)
+    with team.backend.manager():
+        running.finishes()
+        waiting.runs()
+
+
+@covers("L39")
+def test_a_restart_in_the_middle_of_a_backoff_keeps_the_backoff(team: Team) -> None:
+    config = {"waitForPodsReady": {"timeout": "3s", "requeuingStrategy": {"backoffBaseSeconds": 8}}}
+    with team.backend.manager(config) as manager:
+        queue = team.queue(cpu=1)
+        job = queue.job("never", ready="never")
+        job.is_evicted("PodsReadyTimeout")
+        job.shows("Requeued", False, "PodsReadyTimeout")
+        due = job.workload()["status"]["requeueState"]["requeueAt"]
+        manager.stop()
+    with team.backend.manager(config):
+        team.queue("other", cpu=1).job("other").runs()
+        tree = job.workload()
+        assert tree["status"]["requeueState"]["requeueAt"] == due
+        assert condition(tree, "QuotaReserved")["status"] == "False"
+        job.shows("Requeued", True, "BackoffFinished")
+        job.runs()
+
+
+@covers("L58")
+def test_the_time_that_a_finished_workload_is_kept_goes_on_over_a_restart(team: Team) -> None:
+    config = {"objectRetentionPolicies": {"workloads": {"afterFinished": "5s"}}}
+    with team.backend.manager(config) as manager:
+        job = team.queue(cpu=1).job("one")
+        job.runs()
+        job.ends()
+        name = job.finishes()["metadata"]["name"]
+        began = team.backend.now()
+        manager.stop()
+    with team.backend.manager(config):
+        team.get("Workload", name, team.namespace)
+        team.client.wait_gone("Workload", name, team.namespace)
+        assert 3 <= team.backend.now() - began <= 9
+
+
+def test_a_part_that_is_turned_off_leaves_the_rest_at_work(team: Team) -> None:
+    with team.backend.manager() as manager:
+        queue = team.queue(cpu=1)
+        manager.stop()
+    with team.backend.manager(without="scheduling"):
+        job = queue.job("one")
+        job.workload()
+        job.never_runs(1)
+        assert condition(job.workload(), "QuotaReserved").get("status") != "True"
+    with team.backend.manager():
+        job.runs()
