@@ -22,6 +22,10 @@ class Pool(Generic[T]):
         return self.known.setdefault(value, value)
 
 
+NAMES: Final = Pool[str](4 * MOST)
+"""Names, keys and UIDs: of a job several things are kept in several places, which all hear of it at about one time."""
+
+
 class Mappings:
     """The same for mappings, which nobody may change."""
 

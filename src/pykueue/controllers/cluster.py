@@ -11,19 +11,18 @@ from pykueue.api.codec import decode_as
 from pykueue.api.configfile import Loaded
 from pykueue.api.core import KubeObject, Namespace
 from pykueue.api.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass
-from pykueue.api.names import WorkloadCondition
 from pykueue.api.pods import LimitRange, RuntimeClass, decode
 from pykueue.api.priorityclass import PriorityClass
-from pykueue.api.workload import Workload, held
+from pykueue.api.workload import Workload
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant
 from pykueue.bridge.options import Intake, intake, options
 from pykueue.controllers.events import Recorder
+from pykueue.controllers.husks import husks
 from pykueue.controllers.writes import Writes
 from pykueue.engine.model import Options
 from pykueue.jobs.batch import JobView, read_job
-from pykueue.jobs.plan import FAILED_TO_START
 from pykueue.kube.informer import Informer
 from pykueue.kube.port import (
     ADMISSION_CHECKS,
@@ -92,8 +91,13 @@ class Cluster:
         def following(resource: Resource, view: type[View]) -> Informer[View]:
             return Informer(reading, resource, lambda raw: decode_as(view, raw), clock)
 
+        retention = chosen.loaded.configuration.object_retention_policies.workloads
         self.workloads = Informer(
-            reading, WORKLOADS, lambda raw: decode_as(Workload, raw), clock, shrink=without_what_is_over
+            reading,
+            WORKLOADS,
+            lambda raw: decode_as(Workload, raw),
+            clock,
+            shrink=husks(timed=retention.after_finished is not None),
         )
         self.cluster_queues = following(CLUSTER_QUEUES, ClusterQueue)
         self.local_queues = following(LOCAL_QUEUES, LocalQueue)
@@ -152,12 +156,3 @@ class Cluster:
         async with asyncio.TaskGroup() as tasks:
             for one in (*self.essential, *self.others):
                 tasks.create_task(one.run(), name=f"follow {one.resource}")
-
-
-def without_what_is_over(seen: Workload) -> Workload:
-    """A finished Workload without its pod templates, which nobody reads any more; they are most of its size."""
-    finished = held(seen, WorkloadCondition.FINISHED)
-    # A job that could not start may be edited, and then differs from what its Workload says.
-    if finished is None or finished.reason == FAILED_TO_START:
-        return seen
-    return msgspec.structs.replace(seen, spec=msgspec.structs.replace(seen.spec, pod_sets=()))

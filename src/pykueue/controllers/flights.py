@@ -9,7 +9,8 @@ import asyncio
 import logging
 from typing import Final, Protocol, TypeGuard
 
-from pykueue.api.workload import Workload
+from pykueue.api.names import WorkloadCondition
+from pykueue.api.workload import Workload, held
 from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS, Instant
 from pykueue.bridge.notes import notes
@@ -292,6 +293,9 @@ class Flights:
         for _ in range(REBASES):
             seen = ground.cluster.workloads.get(key)
             if seen is None or seen.metadata.uid != flight.base.uid:
+                return False
+            if held(seen, WorkloadCondition.FINISHED) is not None:
+                # Of one that is over only a husk is kept, and no write of a status may start from that.
                 return False
             if version_of(seen) != flight.version and standing(ground.level(key, seen)) != standing(flight.base):
                 # It has changed since this was decided.

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from pykueue.api.core import KubeObject
 from pykueue.api.names import WorkloadCondition
-from pykueue.api.workload import Workload
+from pykueue.api.workload import Workload, held
 from pykueue.base.units import MICROS, Instant
 from pykueue.bridge import inbound
 from pykueue.controllers.cluster import Cluster
@@ -150,7 +150,12 @@ class Pump:
             self.see(change.key, change.new)
 
     def see(self, key: str, seen: Workload) -> None:
-        """Tell the engine what a Workload is like."""
+        """Tell the engine what a Workload is like; one that is over is gone, as far as the engine is concerned."""
+        if held(seen, WorkloadCondition.FINISHED) is not None:
+            self.read.pop(key, None)
+            if key in self.engine.world.items:
+                self.observe(Gone("Workload", key))
+            return
         try:
             found = self.level(key, seen)
         except ValueError as error:

@@ -6,11 +6,12 @@ from typing import Final
 
 import msgspec
 
-from pykueue.api.core import Condition, KubeObject, Tree
+from pykueue.api.core import Condition, KubeObject, ObjectMeta, Tree
 from pykueue.api.gates import TRUE
-from pykueue.api.names import DEFAULT_POD_SET, Annotation
+from pykueue.api.names import DEFAULT_POD_SET, Annotation, Label
 from pykueue.api.pods import without_nulls
 from pykueue.api.workload import PodSet
+from pykueue.base.share import NAMES, Mappings, Pool
 from pykueue.base.struct import Wire
 from pykueue.base.units import UNLIMITED
 from pykueue.jobs.kind import Outcome, Pause, Step
@@ -84,6 +85,14 @@ class JobView(KubeObject):
 
 JOB: Final = msgspec.json.Decoder(JobView)
 
+READ_LABELS: Final = frozenset((Label.QUEUE, Label.PREBUILT_WORKLOAD))
+READ_ANNOTATIONS: Final = frozenset((Annotation.PREBUILT_WORKLOAD,))
+"""What is read of a Job that is over."""
+OVER: Final = JobSpec()
+TEXTS: Final = Pool[str]()
+NOTES: Final = Mappings()
+STATUSES: Final = Pool[JobStatus]()
+
 
 def read_job(raw: bytes) -> JobView:
     """The Job in these bytes, but for what nobody needs; raises `msgspec.ValidationError` for what is no Job."""
@@ -92,9 +101,9 @@ def read_job(raw: bytes) -> JobView:
     except msgspec.ValidationError:
         # A null stands for an absent field, and is rare enough to be looked for only when the quick way has failed.
         found = JOB.decode(msgspec.json.encode(without_nulls(msgspec.json.decode(raw))))
-    if BATCH.finished(found) is not None:
-        # Nobody asks again what its pods looked like, and that is most of its size.
-        found = msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, template=NO_TEMPLATE))
+    over = end_of(found)
+    if over is not None:
+        return husk(found, over)
     notes = found.metadata.annotations
     if LAST_APPLIED not in notes:
         return found
@@ -102,6 +111,38 @@ def read_job(raw: bytes) -> JobView:
     fewer = {key: text for key, text in notes.items() if key != LAST_APPLIED}
     metadata = msgspec.structs.replace(found.metadata, annotations=fewer)
     return msgspec.structs.replace(found, metadata=metadata)
+
+
+def end_of(job: JobView) -> Condition | None:
+    """The condition that says how it ended, once it has."""
+    for condition in job.status.conditions:
+        if condition.type in ("Complete", "Failed") and condition.status == "True":
+            return condition
+    return None
+
+
+def husk(job: JobView, over: Condition) -> JobView:
+    """What is kept of a Job that is over: who it is, whose, in which queue, and how it ended.
+
+    There may be a hundred thousand of them; what they have in common is kept once.
+    """
+    seen = job.metadata
+    generation = seen.generation or 1
+    metadata = ObjectMeta(
+        name=NAMES.same(seen.name or ""),
+        namespace=TEXTS.same(seen.namespace or ""),
+        uid=NAMES.same(seen.uid or ""),
+        resource_version=seen.resource_version,
+        generation=seen.generation,
+        # How long its Workload took to come is asked only of one that was never changed.
+        creation_timestamp=seen.creation_timestamp if generation == 1 else None,
+        deletion_timestamp=seen.deletion_timestamp,
+        labels=NOTES.same({key: text for key, text in seen.labels.items() if key in READ_LABELS}),
+        annotations=NOTES.same({key: text for key, text in seen.annotations.items() if key in READ_ANNOTATIONS}),
+        owner_references=seen.owner_references,
+    )
+    status = STATUSES.same(JobStatus((Condition(over.type, "True", over.reason, over.message),)))
+    return JobView(TEXTS.same(job.api_version), TEXTS.same(job.kind), metadata, OVER, status)
 
 
 def pods_at_once(parallelism: int | None, completions: int | None) -> int:
@@ -176,10 +217,8 @@ class BatchJob:
 
     def finished(self, job: JobView) -> Outcome | None:
         """How it ended, once it has."""
-        for condition in job.status.conditions:
-            if condition.type in ("Complete", "Failed") and condition.status == "True":
-                return Outcome(condition.type == "Complete", condition.message)
-        return None
+        over = end_of(job)
+        return None if over is None else Outcome(over.type == "Complete", over.message)
 
     def count(self, job: JobView) -> int:
         """The most pods that run at a time."""

@@ -11,6 +11,7 @@ import msgspec
 
 from pykueue.api.core import ObjectMeta
 from pykueue.base.clock import Clock
+from pykueue.base.share import NAMES
 from pykueue.base.struct import Wire
 from pykueue.base.units import MICROS, Instant
 from pykueue.kube.port import STATUS, DeniedError, GoneError, Kube, KubeError, NotFoundError, RejectedError, Resource
@@ -130,11 +131,13 @@ class Index(Generic[T]):
 
     def __init__(self, keys: Callable[[T], Iterable[str]]) -> None:
         self.keys = keys
-        self.values: dict[str, dict[str, T]] = {}
+        self.values: dict[str, tuple[str, T] | dict[str, T]] = {}
+        """Most values are of one object only, and a dict is large."""
 
     def get(self, value: str) -> Mapping[str, T]:
-        """The objects with this value, by their key; it goes on changing with the cache."""
-        return self.values.get(value, {})
+        """The objects with this value at this moment, by their key; to be read at once."""
+        held = self.values.get(value, {})
+        return dict((held,)) if isinstance(held, tuple) else held
 
     def update(self, key: str, old: T | None, new: T | None) -> None:
         """Take in a change of an object."""
@@ -142,12 +145,29 @@ class Index(Generic[T]):
         if new is not None:
             for value in self.keys(new):
                 left.discard(value)
-                self.values.setdefault(value, {})[key] = new
+                self.add(value, key, new)
         for value in left:
-            held = self.values.get(value, {})
+            self.remove(value, key)
+
+    def add(self, value: str, key: str, new: T) -> None:
+        """An object has this value."""
+        held = self.values.get(value)
+        if held is None:
+            self.values[value] = (key, new)
+        elif isinstance(held, tuple) and held[0] == key:
+            self.values[value] = (held[0], new)
+        elif isinstance(held, tuple):
+            self.values[value] = {held[0]: held[1], key: new}
+        else:
+            held[key] = new
+
+    def remove(self, value: str, key: str) -> None:
+        """An object has this value no more."""
+        held = self.values.get(value)
+        if isinstance(held, dict):
             held.pop(key, None)
-            if not held:
-                self.values.pop(value, None)
+        if not held or (isinstance(held, tuple) and held[0] == key):
+            self.values.pop(value, None)
 
 
 class Informer(Generic[T]):
@@ -155,6 +175,9 @@ class Informer(Generic[T]):
 
     Versions only grow: whatever arrives late, by the watch or as the answer to a write, never takes the place of
     something newer. An object that cannot be read keeps its last readable form.
+
+    `shrink` gives the part that is kept of an object of which only a part is, and any other object itself. Of a part it
+    gives another part, never that part itself.
     """
 
     def __init__(
@@ -211,7 +234,7 @@ class Informer(Generic[T]):
 
     def learn(self, raw: bytes) -> T:
         """The object in the answer to a write of ours, which is also taken into the cache if it is news."""
-        learned = self.view(raw)
+        learned = self.read(raw)
         # What the watch is past, it has told us already, and perhaps that the object is gone.
         if version_of(learned) > self.told:
             self.take(key_of(learned.metadata), learned)
@@ -362,7 +385,7 @@ class Informer(Generic[T]):
     def arrival(self, raw: bytes) -> tuple[str, int]:
         """Take in an object from the server: its key and its version."""
         try:
-            arrived = self.view(raw)
+            arrived = self.read(raw)
         except Exception as error:
             identity = IDENTIFIED.decode(raw).metadata
             key = key_of(identity)
@@ -387,11 +410,6 @@ class Informer(Generic[T]):
         if known is not None and version_of(known) <= version:
             self.put(key, None)
 
-    def view(self, raw: bytes) -> T:
-        """The object in these bytes, as the cache keeps it."""
-        found = self.read(raw)
-        return found if self.shrink is None else self.shrink(found)
-
     def take(self, key: str, arrived: T) -> None:
         """Take an object into the cache if it is newer than what is there."""
         self.unreadable.discard(key)
@@ -402,18 +420,25 @@ class Informer(Generic[T]):
     def put(self, key: str, new: T | None) -> None:
         """Change the cache, then the indexes, then tell the handlers."""
         old = self.objects.get(key)
-        if new is None:
+        key = NAMES.same(key) if old is None else key
+        kept = new if new is None or self.shrink is None else self.shrink(new)
+        if kept is None:
             del self.objects[key]
         else:
-            self.objects[key] = new
+            self.objects[key] = kept
         for index in self.indexes:
             try:
-                index.update(key, old, new)
+                index.update(key, old, kept)
             except Exception:
                 LOG.exception("%s %s: cannot be indexed", self.resource.kind, key, extra={"object": key})
-        change = Change(key, old, new)
+        # An object that has just become one to be shrunk is told of whole; before and after are always comparable.
+        change = Change(key, old, kept if old is None or self.is_shrunk(old) else new)
         for handler in self.handlers:
             self.tell(handler, change)
+
+    def is_shrunk(self, known: T) -> bool:
+        """Whether only a part of an object is kept."""
+        return self.shrink is not None and self.shrink(known) is not known
 
     def tell(self, handler: Callable[[Change[T]], None], change: Change[T]) -> None:
         """Call a handler; what it raises is logged."""
