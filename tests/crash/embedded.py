@@ -128,7 +128,7 @@ class Run:
         assert follower is not None, "the auditor has begun"
         diary = Diary.read(self.machine.diary)
         there = {tree["metadata"]["uid"]: int(tree["metadata"]["resourceVersion"]) for tree in jobs}
-        ready = self.machine.ready_seconds
+        ready = self.machine.ready_seconds.values()
         unfinished = [tree["metadata"]["name"] for tree in jobs if not ended(tree)]
         failed = [tree["metadata"]["name"] for tree in jobs if condition(tree, "Failed").get("status") == "True"]
         evicted = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()) if name.startswith("Evicted "))

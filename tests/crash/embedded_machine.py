@@ -27,9 +27,11 @@ class Machine:
         self.out = logs / "up.out"
         self.server: Program | None = None
         self.starts = 0
+        self.began = 0.0
         self.ended: list[str] = []
         """What servers that ended by themselves said last."""
-        self.ready_seconds: list[float] = []
+        self.ready_seconds: dict[int, float] = {}
+        """How long it took to be up, by the number of the start."""
 
     def start(self) -> None:
         """Start a server, on the port of last time."""
@@ -63,7 +65,7 @@ class Machine:
             self.start()
 
     def await_up(self) -> float:
-        """Seconds since the latest start, once the server is up."""
+        """Seconds from the latest start until the server was found to be up."""
 
         def ready() -> bool:
             self.mend()
@@ -71,8 +73,7 @@ class Machine:
 
         if not Client.soon(ready, READY_SECONDS):
             raise AssertionError(f"it is not up after {READY_SECONDS} s:\n{self.running().tail()}")
-        self.ready_seconds.append(time.monotonic() - self.began)
-        return self.ready_seconds[-1]
+        return self.ready_seconds.setdefault(self.starts, time.monotonic() - self.began)
 
     def down(self) -> float:
         """Seconds that `pykueue down` takes."""
