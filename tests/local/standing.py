@@ -70,7 +70,7 @@ async def stamp(
 ) -> tuple[Tree, tuple[str, ...]]:
     """Admission that does no more than record who created what."""
     if stage == "mutate" or operation == "DELETE":
-        return stamped(operation, served.resource.kind, new, old, who), ()
+        return stamped(operation, served.resource, new, old, who), ()
     return new, ()
 
 

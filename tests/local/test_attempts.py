@@ -100,3 +100,11 @@ def test_what_lies_on_disk(tmp_path: Path) -> None:
     attempts.drop(folder, "u1", "a", keep=(10,))
     assert attempts.numbers(folder, "u1", "a") == [10]
     assert attempts.pods(tmp_path / "none") == []
+
+
+def test_a_pod_whose_files_were_just_removed_has_no_containers(tmp_path: Path) -> None:
+    (tmp_path / "u" / "main").mkdir(parents=True)
+    (tmp_path / "u" / "gpus.json").touch()
+    (tmp_path / "file").touch()
+    assert attempts.containers(tmp_path, "u") == ["main"]
+    assert attempts.containers(tmp_path, "gone") == attempts.containers(tmp_path, "file") == []

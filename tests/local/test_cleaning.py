@@ -1,6 +1,8 @@
 """Is everything kept that somebody may want to read, and nothing else?"""
 
 import asyncio
+import os
+import uuid
 from pathlib import Path
 
 import pytest
@@ -86,3 +88,35 @@ def test_no_link_is_followed(tmp_path: Path) -> None:
     remove_tree(str(tmp_path / "none"))
     assert kept.exists()
     assert not (tmp_path / "pod").exists()
+
+
+def test_a_tree_of_any_depth_is_removed_with_few_open_folders(tmp_path: Path) -> None:
+    top = tmp_path / "pod"
+    top.mkdir()
+    at = os.open(top, os.O_RDONLY)
+    for _ in range(3000):
+        os.mkdir("d", dir_fd=at)
+        os.close(os.open("f", os.O_CREAT, dir_fd=at))
+        at, above = os.open("d", os.O_RDONLY, dir_fd=at), at
+        os.close(above)
+    os.close(at)
+    remove_tree(str(top))
+    assert not top.exists()
+
+
+def test_only_folders_with_the_uid_of_a_pod_are_swept(tmp_path: Path) -> None:
+    uids = [str(uuid.UUID(int=number, version=4)) for number in range(2)]
+    for name in (*uids, "notes", "u-1"):
+        made(tmp_path / "scratch" / name / "main" / "file")
+
+    async def story() -> None:
+        cleaner = Cleaner(Quick(), str(tmp_path / "pods"), str(tmp_path / "scratch"), clean)
+        cleaner.sweep({uids[0]})
+        assert cleaner.gone == [uids[1]]
+        assert cleaner.task is not None
+        await cleaner.task
+        assert {path.name for path in (tmp_path / "scratch").iterdir()} == {uids[0], "notes", "u-1"}
+        Cleaner(Quick(), "", str(tmp_path / "none"), clean).sweep(())
+        await cleaner.close()
+
+    asyncio.run(story())

@@ -363,6 +363,21 @@ def test_a_restore_brings_back_the_objects_and_gives_no_version_twice(path: Path
     assert path.stat().st_mode & 0o777 == 0o600
 
 
+def test_a_restore_moves_nothing_before_the_new_file_is_on_the_disk(
+    path: Path, held: list[Held], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    datafile.backup(path, tmp_path / "copy.db")
+
+    def full(_: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(datafile, "synced", full)
+        with pytest.raises(StoreError, match="No space left on device"):
+            datafile.restore(tmp_path / "copy.db", path)
+    assert asyncio.run(listed(path)) == held
+
+
 def test_a_restore_keeps_away_from_a_store_in_use(
     path: Path, held: list[Held], tmp_path: Path, holder: "subprocess.Popen[str]"
 ) -> None:

@@ -13,6 +13,7 @@ from pykueue.api.core import ObjectMeta
 from pykueue.base.struct import Wire
 from pykueue.kube.informer import Change, Informer
 from pykueue.kube.port import (
+    EVENTS,
     JOBS,
     NAMESPACES,
     PODS,
@@ -98,6 +99,26 @@ def test_what_our_controllers_write_is_not_judged_but_tracked(desk: Desk) -> Non
     made = desk.run(story())
     managers = {(one["manager"], one["operation"]) for one in made["metadata"]["managedFields"]}
     assert managers == {("kueue", "Update"), ("kueue-admission", "Apply")}
+
+
+def test_events_of_our_controllers_take_the_short_way(desk: Desk) -> None:
+    kube = LocalKube(desk.registry)
+    event = {"metadata": {"name": "e"}, "regarding": {"kind": "Pod", "name": "p"}, "note": "n", "reason": "R"}
+
+    async def story() -> Any:
+        made = json.loads(await kube.create(EVENTS, body(event, EVENTS), "default"))
+        with pytest.raises(ExistsError):
+            await kube.create(EVENTS, body(event, EVENTS), "default")
+        with pytest.raises(NotFoundError):
+            await kube.create(EVENTS, body(event, EVENTS), "nowhere")
+        return made
+
+    made = desk.run(story())
+    assert (made["apiVersion"], made["note"]) == ("events.k8s.io/v1", "n")
+    assert "managedFields" not in made["metadata"]
+    stored = desk.get("events", "e")
+    assert (stored["message"], stored["metadata"]["uid"]) == ("n", made["metadata"]["uid"])
+    assert desk.names("events", "default", fields="involvedObject.name=p") == ["e"]
 
 
 def test_a_visitor_is_judged(desk: Desk) -> None:

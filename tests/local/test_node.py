@@ -1,14 +1,17 @@
 """Is this machine a Node, and said to be well?"""
 
 import asyncio
+import socket
+from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from pykueue.base.units import MICROS, Instant, micro_time
-from pykueue.kube.port import KubeError, Patch
+from pykueue.kube.port import LEASES, NODES, KubeError, Patch
 from pykueue.local.gpus import Gpu
-from pykueue.local.node import LIMITS, NODES, Machine, NodeKeeper, find_machine, node_name, node_tree
+from pykueue.local.node import LIMITS, Machine, NodeKeeper, find_machine, kept_name, node_name, node_tree
 from tests.local.podhost import PodApi
 
 MACHINE = Machine(3500, 8 << 30, (Gpu(0), Gpu(1)), 100 << 30)
@@ -115,5 +118,36 @@ def test_a_node_that_was_deleted_comes_back_and_trouble_passes() -> None:
         assert ("nodes", "", "here") in api.objects
         body = msgspec.json.encode({"metadata": {"labels": {"kept": "yes"}}})
         await api.patch(NODES, "here", body, how=Patch.MERGE)
+
+    asyncio.run(story())
+
+
+def test_a_node_keeps_its_name_when_the_machine_is_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = tmp_path / "data"
+    first = kept_name(data)
+    assert first == node_name()
+    assert (data / "node").stat().st_mode & 0o777 == 0o600
+    monkeypatch.setattr(socket, "gethostname", lambda: "another")
+    assert kept_name(data) == first
+    assert kept_name(tmp_path / "other") == "another"
+
+
+@pytest.mark.parametrize("content", [b"", b"../x\n", b"\xff", b"Not A Name"], ids=["empty", "path", "bytes", "words"])
+def test_what_is_no_name_is_not_kept(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "node").write_bytes(content)
+    assert kept_name(tmp_path) == node_name()
+    assert (tmp_path / "node").read_text() == f"{node_name()}\n"
+
+
+def test_nodes_that_this_machine_was_before_are_deleted_and_those_of_others_stay() -> None:
+    async def story() -> None:
+        api, clock = PodApi(), Beats()
+        await NodeKeeper(api, clock, "before", MACHINE, "").register()
+        lease = {"metadata": {"name": "before", "namespace": "kube-node-lease"}}
+        await api.create(LEASES, msgspec.json.encode(lease), "kube-node-lease")
+        await api.create(NODES, msgspec.json.encode({"metadata": {"name": "made-by-hand"}}))
+        await beat(NodeKeeper(api, clock, "here", MACHINE, ""), clock)
+        assert {key[2] for key in api.objects if key[0] == "nodes"} == {"here", "made-by-hand"}
+        assert {key[2] for key in api.objects if key[0].startswith("leases")} == {"here"}
 
     asyncio.run(story())

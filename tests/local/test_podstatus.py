@@ -12,7 +12,6 @@ from pykueue.local.podstatus import (
     Waiting,
     conditions_of,
     final_phase,
-    is_over,
     phase_of,
     status_of,
 )
@@ -203,7 +202,7 @@ def test_a_pod_that_is_over_waits_for_nothing() -> None:
     assert status["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 1
     assert status["containerStatuses"][0]["restartCount"] == 3
     assert (status["reason"], status["message"]) == ("DeadlineExceeded", "too long")
-    assert is_over({"status": status})
+    assert status["phase"] == "Failed"
 
 
 def test_what_was_said_of_a_pod_that_waited_is_gone_when_it_runs() -> None:

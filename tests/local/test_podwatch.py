@@ -97,3 +97,32 @@ def test_a_version_that_is_no_longer_kept_is_listed_anew() -> None:
         await asyncio.wait((task,))
 
     asyncio.run(story())
+
+
+class Short(PodApi):
+    """An API whose watches end at once; one that is asked without end stops the asker."""
+
+    watches = 0
+
+    async def watch(
+        self, resource: Resource, namespace: str = "", *, version: str = "", labels: str = "", fields: str = ""
+    ) -> AsyncIterator[bytes]:
+        self.watches += 1
+        if self.watches > 100:
+            raise asyncio.CancelledError
+        lines: tuple[bytes, ...] = ()
+        for line in lines:
+            yield line
+
+
+def test_watches_that_end_at_once_leave_others_their_turn() -> None:
+    async def story() -> None:
+        api = Short()
+        task = asyncio.create_task(Told(api).watch.run())
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert 1 < api.watches <= 10
+        task.cancel()
+        await asyncio.wait((task,))
+
+    asyncio.run(story())

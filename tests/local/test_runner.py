@@ -15,9 +15,11 @@ from pykueue.local import attempts
 from pykueue.local.accounts import Account
 from pykueue.local.podplan import FIRST_SECONDS
 from pykueue.local.processes import process_start
+from pykueue.local.spawn import SpawnError
 from tests.local.podhost import PodApi, host, shell
 
 NOBODY = 65534
+GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
 SIDE = "echo side >> work/log; trap 'echo bye >> work/log; exit 0' TERM; while :; do sleep 0.05; done"
 
 
@@ -370,6 +372,23 @@ def test_readiness_and_liveness(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
+def test_a_manifest_cannot_choose_its_gpus(tmp_path: Path) -> None:
+    more: dict[str, Any] = {"env": [{"name": name, "value": "1"} for name in GPU_VARIABLES]}
+    asks = {**more, "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    script = 'echo "[$CUDA_VISIBLE_DEVICES] [$NVIDIA_VISIBLE_DEVICES] $0"'
+
+    async def story() -> None:
+        async with host(tmp_path, gpus=2) as on:
+            await on.pod("one", {**shell(script, **asks), "args": ["$(CUDA_VISIBLE_DEVICES)"]})
+            await on.phase("one", "Succeeded")
+            assert await on.printed("one") == "[0] [0] 0\n"
+            await on.pod("none", shell(script, **more))
+            await on.phase("none", "Succeeded")
+            assert await on.printed("none") == "[] [void] sh\n"
+
+    asyncio.run(story())
+
+
 def test_gpus_are_had_one_after_the_other(tmp_path: Path) -> None:
     asks: dict[str, Any] = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
     script = 'echo "[$CUDA_VISIBLE_DEVICES]"; [ -z "$CUDA_VISIBLE_DEVICES" ] || sleep 0.3'
@@ -419,6 +438,47 @@ def test_as_root_a_pod_runs_as_its_creator(tmp_path: Path) -> None:
                 assert path.stat().st_mode & 0o077 == 0, path
 
     asyncio.run(story())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a pod as another user")
+def test_as_root_no_link_of_a_user_leads_out_of_their_volume(tmp_path: Path) -> None:
+    account = Account.of(pwd.getpwuid(NOBODY))
+    for folder in (tmp_path, *list(tmp_path.parents)[:3]):
+        folder.chmod(folder.stat().st_mode | 0o011)
+    profile = tmp_path / "profile.d"
+    profile.mkdir()
+    data = {"name": "data", "mountPath": "/data"}
+    plant = shell(f"ln -s {profile} data/x; ls -l data", "plant", volumeMounts=[data])
+    inner = {"name": "mine", "mountPath": "/data/x/deep/evil.sh"}
+    volumes = [{"name": "data", "emptyDir": {}}, {"name": "mine", "emptyDir": {}}]
+
+    async def story() -> None:
+        async with host(tmp_path / "data", scratch=tmp_path / "scratch", account=lambda pod: account) as on:
+            main = shell("true", volumeMounts=[data, inner])
+            uid = await on.pod("p", main, initContainers=[plant], volumes=volumes)
+            await on.until(lambda: "FailedMount" in on.reasons())
+            assert (tmp_path / "scratch" / uid / ".volumes" / "data" / "x").readlink() == profile
+            assert not list(profile.iterdir())
+            assert not on.state("p").get("terminated")
+
+    asyncio.run(story())
+
+
+def test_a_scratch_folder_that_others_made_is_not_used(tmp_path: Path) -> None:
+    async def story(scratch: Path) -> None:
+        async with host(tmp_path / "data", scratch=scratch):
+            raise AssertionError("it runs")
+
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "theirs")
+    (tmp_path / "file").touch()
+    for name in ("link", "file"):
+        with pytest.raises(SpawnError, match=f"{name}: pods are to run there"):
+            asyncio.run(story(tmp_path / name))
+    if os.geteuid() == 0:
+        os.chown(tmp_path / "theirs", NOBODY, NOBODY)
+        with pytest.raises(SpawnError, match=f"that of user {NOBODY}, who could change what they find"):
+            asyncio.run(story(tmp_path / "theirs"))
 
 
 def test_a_pod_of_nobody_known_does_not_run(tmp_path: Path) -> None:
@@ -551,5 +611,46 @@ def test_many_pods_at_once(tmp_path: Path) -> None:
                 await on.pod(f"p{number}", shell(f"exit {number % 2}"))
             for number in range(50):
                 await on.phase(f"p{number}", "Failed" if number % 2 else "Succeeded")
+
+    asyncio.run(story())
+
+
+def test_what_is_known_of_an_end_only_by_its_record_is_said_in_full(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with host(tmp_path) as on:
+            on.runner.spawner.heard = lambda key, line: None
+            await on.pod("p", shell("echo no memory; exit 1", terminationMessagePolicy="FallbackToLogsOnError"))
+            await on.phase("p", "Failed")
+            assert on.state("p")["terminated"]["message"] == "no memory\n"
+
+    asyncio.run(story())
+
+
+def test_a_container_of_which_nothing_was_heard_is_probed_when_the_fork_server_dies(tmp_path: Path) -> None:
+    probe = {"exec": {"command": ["true"]}, "periodSeconds": 1}
+
+    async def story() -> None:
+        async with host(tmp_path) as on:
+            runner = on.runner
+            runner.spawner.heard = lambda key, line: None
+            uid = await on.pod("p", shell("sleep 1000", readinessProbe=probe))
+            key = attempts.key_of(uid, "main", 0)
+            await on.until(lambda: (found := attempts.read(runner.folder, key)) is not None and found.began)
+            runner.supervisor_gone(key)
+            assert [task.get_name() for task in runner.boxes[uid].lives["main"].tasks] == [f"readiness {key}"]
+            await on.until(lambda: (on.status("p").get("containerStatuses") or [{}])[0].get("ready"))
+
+    asyncio.run(story())
+
+
+def test_folders_of_pods_that_are_gone_are_swept_at_the_start_and_nothing_else(tmp_path: Path) -> None:
+    lost, kept = (tmp_path / "scratch" / name for name in ("0b0e54a5-0a52-4b0c-8d5e-7f2a6f1c9e10", "notes"))
+    for folder in (lost, kept):
+        (folder / "main").mkdir(parents=True)
+
+    async def story() -> None:
+        async with host(tmp_path) as on:
+            await on.until(lambda: not lost.exists())
+            assert kept.exists()
 
     asyncio.run(story())

@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
+from pykueue.base.units import Instant
 from pykueue.kube.port import PODS
-from pykueue.local import attempts
+from pykueue.local import attempts, lives
 from pykueue.local.gpus import Gpu
 from pykueue.local.node import Machine
 from pykueue.local.processes import process_start
@@ -230,3 +232,36 @@ def test_killed_at_any_moment_nothing_runs_twice_and_nothing_is_left(tmp_path: P
         server.send_signal(signal.SIGKILL)
         server.wait()
     assert attempts.still_running(tmp_path / "data") == []
+
+
+def test_what_failed_meanwhile_says_why(tmp_path: Path) -> None:
+    async def story() -> None:
+        api = PodApi()
+        first = Host(tmp_path, api)
+        await first.begin()
+        asks: dict[str, Any] = {"terminationMessagePolicy": "FallbackToLogsOnError"}
+        await first.pod("p", shell("echo no memory; sleep 0.2; exit 4", **asks))
+        await first.phase("p", "Running")
+        await first.end()
+        await asyncio.sleep(0.4)
+        async with host(tmp_path, api) as second:
+            await second.phase("p", "Failed")
+            assert second.state("p")["terminated"]["message"] == "no memory\n"
+
+    asyncio.run(story())
+
+
+def test_only_after_a_reboot_nothing_is_looked_for_that_lives_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[str] = []
+    monkeypatch.setattr(lives, "end_marked", looked.append)
+    for boot in ("earlier", "now"):
+        folder = tmp_path / boot / "main" / "0"
+        folder.mkdir(parents=True)
+        (folder / "record").write_text(f"supervisor 1 1 {boot} n/p\nrunning 1 1 1000\n")
+        life = lives.Life(boot, {"name": "main"}, init=False)
+        life.restore(tmp_path, "now", Instant(5))
+        assert life.end is not None
+        assert life.end.code == 137
+    assert looked == ["now/main/0"]

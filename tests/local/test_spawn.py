@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import errno
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -19,6 +21,7 @@ from pykueue.local import attempts
 from pykueue.local.attempts import Attempt
 from pykueue.local.processes import descendants, end_marked, process_start
 from pykueue.local.spawn import Outcome, Spawner, SpawnError, Start
+from pykueue.local.supervisor import Supervisor
 
 PATIENCE_SECONDS = 20.0
 ENV = {"PATH": os.environ["PATH"]}
@@ -285,12 +288,12 @@ def test_a_second_server_waits_for_the_first_and_hears_of_its_processes(tmp_path
         first.start("sleep 0.5; exit 3")
         attempt = await first.running()
         second = Watched(tmp_path / "pods")
+        second.known["u/main/0"] = attempt
         waits = asyncio.create_task(second.spawner.open())
         done, _ = await asyncio.wait((waits,), timeout=0.3)
         assert not done, "it waits for the lock"
         await first.spawner.close()
         await waits
-        second.known["u/main/0"] = attempt
         assert (await second.over()).code == 3
         await second.spawner.close()
 
@@ -332,3 +335,60 @@ def test_the_processes_below_one() -> None:
             with contextlib.suppress(ProcessLookupError):
                 for pid in (*descendants(process.pid), process.pid):
                     os.kill(pid, signal.SIGKILL)
+
+
+def test_one_message_that_cannot_be_taken_in_costs_only_itself(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        async with spawner(tmp_path) as watched:
+            heard, gone = watched.spawner.heard, watched.spawner.gone
+
+            def once_deaf(key: str, line: str) -> None:
+                watched.spawner.heard = heard
+                raise RuntimeError("not this line")
+
+            def once_blind(key: str) -> None:
+                watched.spawner.gone = gone
+                raise RuntimeError("not this one")
+
+            watched.spawner.heard, watched.spawner.gone = once_deaf, once_blind
+            watched.start("exit 0")
+            await watched.until(lambda: watched.spawner.gone is gone)
+            watched.start("exit 0", "u/main/1")
+            await watched.over("u/main/1")
+            await watched.until(lambda: watched.gone == ["u/main/1"])
+            assert caplog.text.count("cannot take in") == 2
+            assert watched.spawner.reading is not None
+            assert not watched.spawner.reading.done()
+
+    asyncio.run(story())
+
+
+def test_a_line_that_the_disk_takes_in_pieces_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record, write = tmp_path / "u/main/0/record", os.write
+    full = iter([False, True])
+
+    def piecemeal(fd: int, data: bytes) -> int:
+        if next(full, False):
+            raise OSError(errno.ENOSPC, "full")
+        return write(fd, data[:7])
+
+    monkeypatch.chdir(tmp_path)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as voice:
+        one = Supervisor({"key": "u/main/0", "label": "n/p", "log": (1 << 20, 1)}, "boot", voice)
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "write", piecemeal)
+            with pytest.raises(OSError, match="full"):
+                one.claim()
+            assert not record.exists(), "nothing has begun"
+            full = iter([])
+            assert one.claim()
+            full = iter([False, True])
+            patched.setattr("pykueue.local.supervisor.time.sleep", lambda seconds: None)
+            one.note("running 11 6 7000")
+            one.note("exited 3 0 9000 0")
+    os.close(one.record)
+    own = os.getpid()
+    said = [f"supervisor {own} {process_start(own)} boot n/p", "running 11 6 7000", "exited 3 0 9000 0"]
+    assert record.read_text().splitlines() == said

@@ -179,3 +179,24 @@ def test_the_sources_of_volumes() -> None:
         {"name": "p", "projected": {"sources": [{"configMap": {"name": "d"}}, {"secret": {"name": "t"}}]}},
     )
     assert {str(source.name) for source in volume_sources(tree)} == {"c", "s", "d", "t"}
+
+
+def test_no_mount_is_put_through_another_whose_volume_holds_links_of_a_user(tmp_path: Path) -> None:
+    volumes = make(tmp_path, {"name": "a", "emptyDir": {}}, {"name": "b", "emptyDir": {}})
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (volumes["a"] / "x").symlink_to(outside)
+    for inner in ("/data/x/evil.sh", "/data/x/deep/evil.sh", "/data/new/evil.sh"):
+        folder = tmp_path / f"work{inner.replace('/', '-')}"
+        folder.mkdir()
+        mounts = [{"name": "a", "mountPath": "/data"}, {"name": "b", "mountPath": inner}]
+        with pytest.raises(VolumeError, match="mount volumes beside each other, not into each other"):
+            link_mounts({"volumeMounts": mounts}, folder, volumes)
+    assert not list(outside.iterdir())
+    assert [path.name for path in volumes["a"].iterdir()] == ["x"]
+
+
+def test_a_path_that_would_have_to_be_expanded_is_refused(tmp_path: Path) -> None:
+    volumes = make(tmp_path, {"name": "v", "emptyDir": {}})
+    with pytest.raises(VolumeError, match="local pods have no subPathExpr; write out the path as subPath"):
+        mounts_of({"volumeMounts": [{"name": "v", "mountPath": "/x", "subPathExpr": "$(NAME)"}]}, volumes)

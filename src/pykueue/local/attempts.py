@@ -6,7 +6,7 @@ they are checked before they are a path.
 
 import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -153,11 +153,13 @@ def numbers(folder: Path, uid: str, container: str) -> list[int]:
         return []
 
 
-def containers(folder: Path, uid: str) -> Iterator[str]:
+def containers(folder: Path, uid: str) -> list[str]:
     """The containers of a pod of which something is kept."""
-    for entry in sorted((folder / checked(uid)).iterdir()):
-        if entry.is_dir() and UID.fullmatch(entry.name):
-            yield entry.name
+    try:
+        entries = (folder / checked(uid)).iterdir()
+        return sorted(entry.name for entry in entries if entry.is_dir() and UID.fullmatch(entry.name))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 class StillRunning(Frozen):

@@ -5,13 +5,16 @@ Removing files waits for the disk, so it is done elsewhere (`removal`), a while 
 
 import asyncio
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Container
 from typing import Final
 
 from pykueue.base.clock import Clock
 from pykueue.base.units import MICROS, Instant
 from pykueue.local.attempts import checked
 
+POD: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+"""The uid of a pod, as the API makes it."""
 LINGER_MICROS: Final = 2 * MICROS
 """How long the files of a pod outlive it, for those who follow its output and look ten times a second."""
 
@@ -44,6 +47,17 @@ class Cleaner:
         if os.path.exists(f"{self.folder}/{checked(uid)}") or os.path.exists(f"{self.scratch}/{uid}"):
             self.gone.append(uid)
             self.begin()
+
+    def sweep(self, known: Container[str]) -> None:
+        """Keep no folder of a pod but of those that are known."""
+        try:
+            names = os.listdir(self.scratch)
+        except FileNotFoundError:
+            return
+        for name in names:
+            # Whatever else lies there is not ours to remove.
+            if POD.fullmatch(name) and name not in known:
+                self.remove(name)
 
     def begin(self) -> None:
         """See to it that somebody cleans."""

@@ -91,9 +91,7 @@ class Life:
         self.waiting = Waiting()
         self.retry_at = None
         self.tries = 0
-        """How often in a row it could not be started."""
         self.held = 0
-        """For how many falls it was said that it is held back."""
         self.probed = {}
         self.kill_at = None
         self.hook = None
@@ -161,11 +159,12 @@ class Life:
         if isinstance(state, Ended):
             self.over(state)
         elif self.attempt is None or not self.attempt.supervisor.alive(boot):
-            self.abandon(now)
+            self.abandon(boot, now)
 
-    def abandon(self, now: Instant) -> None:
-        """The supervisor is gone without a word: end what it may have left."""
-        end_marked(self.key)
+    def abandon(self, boot: str, now: Instant) -> None:
+        """The supervisor is gone without a word: end what it may have left, unless the machine was booted since."""
+        if self.attempt is None or self.attempt.supervisor.boot == boot:
+            end_marked(self.key)
         self.over(lost(self.attempt, now))
 
 

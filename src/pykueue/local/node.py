@@ -1,25 +1,29 @@
 """What is this machine, as a Kubernetes Node? Its cores, memory and GPUs, and that it is well."""
 
+import contextlib
 import logging
 import os
 import platform
+import re
 import socket
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from pykueue.api.core import Json, Tree
+from pykueue.api.trees import text
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS, NANO, Instant, Quantity, format_instant, micro_time
-from pykueue.kube.port import LEASES, NAMESPACES, ExistsError, Kube, KubeError, NotFoundError, Patch, Resource
+from pykueue.kube.informer import PAGE
+from pykueue.kube.port import LEASES, NAMESPACES, NODES, ExistsError, Kube, KubeError, NotFoundError, Patch
 from pykueue.local.gpus import RESOURCE, Gpu, find_gpus
 from pykueue.local.podstatus import LOCALHOST
 
 LOG: Final = logging.getLogger(__name__)
 
-NODES: Final = Resource("", "v1", "nodes", "Node")
 LEASE_NAMESPACE: Final = "kube-node-lease"
 LEASE_SECONDS: Final = 40
 BEAT_MICROS: Final = 20 * MICROS
@@ -28,7 +32,11 @@ RETRY_MICROS: Final = 2 * MICROS
 PODS_MAX: Final = 1000
 LIMITS: Final = "pykueue.io/limits"
 """The annotation that says by what means containers are held to their limits."""
-VERSION: Final = "v1.36.0-pykueue"
+MAKER: Final = "-pykueue"
+VERSION: Final = f"v1.36.0{MAKER}"
+NAME_FILE: Final = "node"
+"""The file of the data folder that holds the name of the Node."""
+NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 
 
 class Machine(Frozen):
@@ -73,6 +81,26 @@ def node_name() -> str:
     """The name of this machine's Node: its host name, as far as a name may be so."""
     spelled = "".join(one if one.isascii() and one.isalnum() else "-" for one in socket.gethostname().lower())
     return spelled[:63].strip("-") or "localhost"
+
+
+def kept_name(data: Path) -> str:
+    """The name of the Node whose data this is: pods are bound to it, so it stays when the machine is renamed."""
+    path = data / NAME_FILE
+    try:
+        name = path.read_text(encoding="ascii").strip()
+    except (FileNotFoundError, UnicodeDecodeError):
+        name = ""
+    if NAME.fullmatch(name):
+        return name
+    name = node_name()
+    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    partial = path.with_name(f".{NAME_FILE}.new")
+    with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
+        file.write(f"{name}\n")
+        file.flush()
+        os.fsync(file.fileno())
+    partial.rename(path)
+    return name
 
 
 def architecture() -> str:
@@ -181,6 +209,20 @@ class NodeKeeper:
             await self.kube.patch(NODES, self.name, msgspec.json.encode(mine), how=Patch.MERGE)
         body = msgspec.json.encode(status)
         await self.kube.patch(NODES, self.name, body, how=Patch.MERGE, subresource="status")
+        await self.replace_others()
+
+    async def replace_others(self) -> None:
+        """Delete Nodes of ours with another name, as of data that came without it: nobody runs the pods of those."""
+        async for raw in self.kube.pages(NODES):
+            for item in PAGE.decode(raw).items or ():
+                found: Json = msgspec.json.decode(item)
+                name = text(found, "metadata", "name")
+                if name != self.name and text(found, "status", "nodeInfo", "kubeletVersion").endswith(MAKER):
+                    LOG.warning("node %s is no more: this machine is now the node %s", name, self.name)
+                    with contextlib.suppress(NotFoundError):
+                        await self.kube.delete(NODES, name)
+                    with contextlib.suppress(NotFoundError):
+                        await self.kube.delete(LEASES, name, LEASE_NAMESPACE)
 
     async def run(self) -> None:
         """Keep the Node and its Lease until cancelled."""

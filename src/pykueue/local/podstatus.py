@@ -91,11 +91,6 @@ def specs(pod: Tree, which: str = "containers") -> list[Mapping[str, object]]:
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
-def is_over(pod: Tree) -> bool:
-    """Whether nothing of this pod will ever run again."""
-    return text(pod, "status", "phase") in ("Succeeded", "Failed")
-
-
 def succeeded(state: State) -> bool:
     """Whether it ended well."""
     return isinstance(state, Ended) and state.code == 0

@@ -100,6 +100,8 @@ class PodWatch:
                 async for line in self.kube.watch(PODS, version=self.version, fields=self.fields):
                     self.take(line)
                     self.failures = 0
+                # One that ends at once, as when the store closes, must not keep others from their turn.
+                await asyncio.sleep(0)
                 continue
             except GoneError:
                 self.version = ""

@@ -1,8 +1,10 @@
 """How is a container made ready to start? Its environment, its folders, its GPUs and limits, put into one `Start`."""
 
 import asyncio
+import contextlib
 import os
 import shutil
+import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
@@ -22,7 +24,7 @@ from pykueue.local.gpus import RESOURCE, Shares
 from pykueue.local.limits import Limits
 from pykueue.local.podstatus import LOCALHOST, specs
 from pykueue.local.processes import MARK
-from pykueue.local.spawn import Start
+from pykueue.local.spawn import SpawnError, Start
 from pykueue.local.volumes import link_mounts, make_passable, make_volumes, mounts_of, volume_sources, volume_variables
 
 CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap", True)
@@ -89,8 +91,10 @@ class Workshop(Frozen):
             raise StartFailure("CreateContainerConfigError", str(error)) from error
         gpus = self.gpus(pod, name)
         fence = self.limits.fence(container, key=key, uid=account.uid)
-        named = {**volume_variables(container, volumes), **asked}
-        variables = {**self.basics(pod, account), **self.shares.variables(gpus), **named, MARK: key}
+        # Which GPUs it has is not for a manifest to say.
+        given = self.shares.variables(gpus)
+        named = {**volume_variables(container, volumes), **asked, **given}
+        variables = {**self.basics(pod, account), **named, MARK: key}
         if self.runtime is None:
             argv = command_line(container, named)
             if not argv:
@@ -98,7 +102,9 @@ class Workshop(Frozen):
             cwd = text(container, "workingDir") or folder
         else:
             mounts = mounts_of(container, volumes)
-            argv = run_argv(self.runtime, key, container, asked, mounts, gpus=gpus, pids_max=self.limits.pids_max)
+            # In a container there are no GPUs but its own, and their numbers are others.
+            inside = {name: value for name, value in asked.items() if name not in given}
+            argv = run_argv(self.runtime, key, container, inside, mounts, gpus=gpus, pids_max=self.limits.pids_max)
             cwd = folder
         if any("\0" in one for one in (*argv, *variables, *variables.values(), cwd)):
             raise StartFailure("CreateContainerError", "a NUL byte in a command, argument, variable or folder")
@@ -184,6 +190,20 @@ class Workshop(Frozen):
 def passed_on() -> dict[str, str]:
     """What a process of our own user finds in its environment as we found it."""
     return {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+
+
+def make_scratch(folder: Path) -> None:
+    """Have the folder be there in which those of pods are made; raises `SpawnError` if it is another's."""
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700, parents=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        raise SpawnError(
+            f"{folder}: pods are to run there, but it is no folder, or that of user {found.st_uid}, who could change "
+            "what they find; move it away, or use another data folder"
+        )
+    if os.geteuid() == 0:
+        folder.chmod(0o711)
 
 
 def make_folder(folder: Path, container: Mapping[str, object], volumes: Mapping[str, Path], account: Account) -> None:

@@ -17,7 +17,6 @@ from pykueue.local.spawn import Outcome
 Kind: TypeAlias = Literal["readiness", "liveness", "startup"]
 T = TypeVar("T")
 
-HEAD_BYTES_MAX: Final = 16 * 1024
 AGENT: Final = "kube-probe/1.36"
 
 

@@ -11,25 +11,53 @@ from typing import Final
 OPEN: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def remove_tree(name: str, above: int | None = None) -> None:
+def remove_tree(name: str) -> None:
     """Remove a folder and all that is in it, as far as possible."""
-    try:
-        folder = os.open(name, OPEN, dir_fd=above)
-    except OSError:
-        return
-    try:
-        with os.scandir(folder) as entries:
-            found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
-        for inner, is_folder in found:
-            if is_folder:
-                remove_tree(inner, folder)
-            else:
-                with contextlib.suppress(OSError):
-                    os.unlink(inner, dir_fd=folder)
-    finally:
-        os.close(folder)
     with contextlib.suppress(OSError):
-        os.rmdir(name, dir_fd=above)
+        top = os.open(name, OPEN)
+        try:
+            empty(top)
+        finally:
+            os.close(top)
+        os.rmdir(name)
+
+
+def empty(top: int) -> None:
+    """Empty a folder; what lies deeper is first moved up to it, so that at any depth only two folders are open."""
+    left = remove_flat(top)
+    moved = 0
+    while left:
+        inner = left.pop()
+        with contextlib.suppress(OSError):
+            folder = os.open(inner, OPEN, dir_fd=top)
+            try:
+                for deeper in remove_flat(folder):
+                    moved += 1
+                    # By our number it is unlike what another of us may have left there.
+                    name = f".{os.getpid()}-{moved}"
+                    with contextlib.suppress(OSError):
+                        os.rename(deeper, name, src_dir_fd=folder, dst_dir_fd=top)
+                        left.append(name)
+            finally:
+                os.close(folder)
+            os.rmdir(inner, dir_fd=top)
+
+
+def remove_flat(folder: int) -> list[str]:
+    """Remove the files and empty folders in a folder: the folders that are left."""
+    with os.scandir(folder) as entries:
+        found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    left = []
+    for name, is_folder in found:
+        try:
+            if is_folder:
+                os.rmdir(name, dir_fd=folder)
+            else:
+                os.unlink(name, dir_fd=folder)
+        except OSError:
+            if is_folder:
+                left.append(name)
+    return left
 
 
 def printed(pod: str) -> bool:

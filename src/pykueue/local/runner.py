@@ -30,7 +30,7 @@ from pykueue.local.containerruntime import Runtime
 from pykueue.local.gpus import Shares
 from pykueue.local.limits import Limits, end_cgroup, own_cgroup
 from pykueue.local.lives import KEPT, Box, Ending, Life
-from pykueue.local.node import Machine, NodeKeeper, node_name
+from pykueue.local.node import Machine, NodeKeeper, kept_name
 from pykueue.local.notices import About, Notice, Tell
 from pykueue.local.podplan import (
     DEADLINE_MESSAGE,
@@ -45,7 +45,7 @@ from pykueue.local.podplan import (
 from pykueue.local.podstatus import Waiting, final_phase, phase_of
 from pykueue.local.podwatch import PodWatch
 from pykueue.local.podwrites import REPORTER, NodeKube, PodWrites, learn
-from pykueue.local.prepare import NoRoomError, StartFailure, Workshop, passed_on
+from pykueue.local.prepare import NoRoomError, StartFailure, Workshop, make_scratch, passed_on
 from pykueue.local.spawn import Spawner, SpawnError
 from pykueue.local.tending import Tending
 from pykueue.local.volumes import VolumeError
@@ -82,7 +82,7 @@ class Settings(Frozen):
     scratch: Path | None = None
     """Where the folders of pods are; where pods of several users run, all must be able to pass. None: with the data."""
     node: str = ""
-    """The name of the Node; empty: that of this machine."""
+    """The name of the Node; empty: the one that it had, and at first that of this machine."""
     on_stop: Literal["keep", "terminate"] = "keep"
     pids_max: int = 0
     """How many processes and threads a container may have; 0: some for each core."""
@@ -117,7 +117,7 @@ class Runner:
         self.clock = clock
         self.tell = tell
         self.settings = settings
-        self.node = settings.node or node_name()
+        self.node = settings.node or kept_name(settings.data)
         self.folder = attempts.folder_of(settings.data)
         scratch = settings.scratch or settings.data / "scratch"
         name = blake2b(os.fsencode(settings.data.absolute()), digest_size=4).hexdigest()
@@ -150,9 +150,7 @@ class Runner:
 
     async def open(self) -> None:
         """Be ready to start processes; whatever an earlier server was starting has started or never will."""
-        self.workshop.scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if os.geteuid() == 0:
-            self.workshop.scratch.chmod(0o711)
+        make_scratch(self.workshop.scratch)
         self.limits.open()
         await self.spawner.open()
         for uid in attempts.pods(self.folder):
@@ -216,6 +214,7 @@ class Runner:
             now = self.clock.now()
             for life in box.lives.values():
                 life.restore(self.folder, self.spawner.boot, now)
+                self.explain(life)
                 if life.alive:
                     LOG.info("found again: container %s of pod %s", life.name, label(box.pod))
                 if life.running:
@@ -244,6 +243,7 @@ class Runner:
         for uid in attempts.pods(self.folder):
             if uid not in uids and uid not in self.boxes:
                 self.bury_found(uid)
+        self.cleaner.sweep(uids | self.boxes.keys())
         known = {life.key.replace("/", "_") for box in self.boxes.values() for life in box.lives.values() if life.alive}
         for folder in self.limits.leftovers():
             if folder.name not in known:
@@ -299,14 +299,19 @@ class Runner:
             self.tending.begin(box, life)
             self.controller.add_after(box.uid, SETTLE_SECONDS if len(self.boxes) <= FEW else BUSY_SECONDS)
         elif life.end is not None:
-            if life.end.code and text(life.spec, "terminationMessagePolicy") == "FallbackToLogsOnError":
-                words = life.end.message or last_words(self.folder, life.key)
-                life.end = msgspec.structs.replace(life.end, message=words)
+            self.explain(life)
             if life.end.reason == "StartError":
                 self.say(box.pod, "Failed", f"Error: {life.end.message}", warning=True)
             self.controller.add(box.uid)
         if life.kill_at is not None:
             self.controller.add(box.uid)
+
+    def explain(self, life: Life) -> None:
+        """Let what a container printed last say why it failed, if it is to be so."""
+        end = life.end
+        if end is not None and end.code and text(life.spec, "terminationMessagePolicy") == "FallbackToLogsOnError":
+            words = end.message or last_words(self.folder, life.key)
+            life.end = msgspec.structs.replace(end, message=words)
 
     def supervisor_gone(self, key: str) -> None:
         """A supervisor is no more: the record says how it ended, or that it never began."""
@@ -317,11 +322,11 @@ class Runner:
         if life.alive:
             attempt = attempts.read(self.folder, key)
             if attempt is not None and (attempt.over or attempt.supervisor.alive(self.spawner.boot)):
-                life.settle(attempt)
+                self.take_in(box, life, attempt)
             elif attempts.claimed(self.folder, key):
                 LOG.warning("the supervisor of %s is gone without a word", key)
                 life.attempt = attempt
-                life.abandon(self.clock.now())
+                life.abandon(self.spawner.boot, self.clock.now())
             else:
                 life.take_back()
                 life.retry_at = after(self.clock.now(), Seconds(1))

@@ -4,6 +4,7 @@ The fork server is another program (`forkserver`), started by exec, so neither t
 """
 
 import asyncio
+import contextlib
 import errno
 import itertools
 import logging
@@ -13,7 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -179,13 +180,14 @@ class Spawner:
     async def read(self, reader: asyncio.StreamReader) -> None:
         """Pass on what the fork server says; if it ends, start another."""
         while (message := await receive(reader)) is not None:
-            match message:
-                case ("gone", str(key)):
-                    self.over(key)
-                case ("refused", str(key), str(why)):
-                    self.refusal = why
-                    LOG.error("no process can be made for %s: %s", key, why)
-                    self.over(key)
+            with costing_itself(message):
+                match message:
+                    case ("gone", str(key)):
+                        self.over(key)
+                    case ("refused", str(key), str(why)):
+                        self.refusal = why
+                        LOG.error("no process can be made for %s: %s", key, why)
+                        self.over(key)
         self.ready = False
         while not self.closing and not self.ready:
             LOG.error("the fork server has ended; starting another")
@@ -195,11 +197,12 @@ class Spawner:
                 self.server.wait()
             try:
                 await self.begin()
-            except SpawnError as error:
+            except (SpawnError, OSError) as error:
                 LOG.error("%s", error)
                 await self.clock.sleep_until(Instant(self.clock.now() + AGAIN_MICROS))
             else:
-                self.renewed()
+                with costing_itself("another fork server"):
+                    self.renewed()
 
     def over(self, key: str) -> None:
         """A supervisor is gone."""
@@ -219,8 +222,9 @@ class Spawner:
                 said = self.notices.recv(NOTICE_BYTES)
             except BlockingIOError:
                 return
-            key, _, line = said.partition(b"\0")
-            self.said(key.decode(errors="replace"), line)
+            with costing_itself(said):
+                key, _, line = said.partition(b"\0")
+                self.said(key.decode(errors="replace"), line)
 
     def said(self, key: str, line: bytes) -> None:
         """Pass on one line, or answer who asked for a command to be run."""
@@ -307,6 +311,15 @@ class Spawner:
 
 CODE_UNKNOWN: Final = -1
 """The code of a command of which nobody knows how it ended."""
+
+
+@contextlib.contextmanager
+def costing_itself(message: object) -> Iterator[None]:
+    """A message that cannot be taken in is said to be so, and those after it are heard all the same."""
+    try:
+        yield
+    except Exception:
+        LOG.exception("cannot take in %r", message)
 
 
 async def receive(reader: asyncio.StreamReader) -> tuple[object, ...] | None:

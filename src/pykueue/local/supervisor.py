@@ -80,7 +80,9 @@ class Supervisor:
         own = os.getpid()
         line = f"supervisor {own} {process_start(own)} {self.boot} {self.request['label']}".encode(errors="replace")
         try:
-            os.write(self.record, line + b"\n")
+            rest = line + b"\n"
+            while rest:
+                rest = rest[os.write(self.record, rest) :]
         except OSError:
             # On a full disk it is not claimed, and nothing has begun.
             os.unlink(f"{self.key}/{RECORD}")
@@ -94,10 +96,13 @@ class Supervisor:
     def note(self, line: str) -> None:
         """Write a line into the record, and tell the server; a full disk is waited for, but not by the server."""
         data = line.encode(errors="replace")
+        rest = data + b"\n"
         told = False
         for _ in range(RECORD_TRIES):
             try:
-                os.write(self.record, data + b"\n")
+                while rest:
+                    # Of a line that fits only in part, the rest follows when there is room.
+                    rest = rest[os.write(self.record, rest) :]
                 break
             except OSError:
                 if not told:

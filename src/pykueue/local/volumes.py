@@ -5,6 +5,7 @@ A process has the file system of the machine, so nothing can be mounted for it a
 `PYKUEUE_VOLUME_<NAME>`. Pure but for `make_volumes` and `link_mounts`.
 """
 
+import errno
 import os
 import shutil
 from collections.abc import Iterator, Mapping
@@ -216,11 +217,13 @@ class Mount(Frozen):
 
 
 def mounts_of(container: Mapping[str, object], volumes: Mapping[str, Path]) -> list[Mount]:
-    """The mounts of a container; raises `VolumeError` for one that leads out of its volume."""
+    """The mounts of a container; raises `VolumeError` for one that leads out of its volume or is not had here."""
     found = []
     for _, mount in mappings(container, "volumeMounts"):
         name = text(mount, "name")
         place = volumes.get(name)
+        if text(mount, "subPathExpr"):
+            raise VolumeError(f'volume "{name}": local pods have no subPathExpr; write out the path as subPath')
         if place is not None:
             source = part_of(place, text(mount, "subPath"))
             found.append(Mount(name, text(mount, "mountPath"), source, member(mount, "readOnly") is True))
@@ -250,7 +253,11 @@ def link_mounts(container: Mapping[str, object], folder: Path, volumes: Mapping[
     for mount in mounts_of(container, volumes):
         where = safe_path(mount.path.lstrip("/") or mount.volume)
         link = folder / where
+        inner = [folder / above for above in PurePosixPath(where).parents if above.name]
         try:
+            # Never through a mount: its volume is the user's, whose links would lead us, as root, anywhere.
+            if any(above.is_symlink() for above in inner):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
             link.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             link.symlink_to(mount.source)
         except OSError as error:
