@@ -29,6 +29,7 @@ from pykueue.kube.port import NAMESPACES, ExistsError, Resource
 from pykueue.local.access import stamped
 from pykueue.local.beginnings import begin
 from pykueue.local.catalog import Catalog
+from pykueue.local.datafolder import DATABASE, JOBS_KEPT, PODS_KEPT
 from pykueue.local.eventretention import EventRetention
 from pykueue.local.garbage import Garbage
 from pykueue.local.identity import SYSTEM, Identity
@@ -50,11 +51,6 @@ LOG: Final = logging.getLogger(__name__)
 
 PARTS: Final = frozenset(CONTROLLERS) - {"webhooks"}
 """Nobody calls our webhooks here: what they would answer is asked inside."""
-DATABASE: Final = "pykueue.db"
-JOBS_KEPT: Final = 100_000
-"""So many finished Jobs are kept; the oldest beyond them are deleted."""
-PODS_KEPT: Final = 12_500
-"""So many ended pods are kept, as a controller manager of Kubernetes does."""
 LAG_SECONDS: Final = 0.1
 """By so much the number of a Job's ready pods may lag behind, for fewer writes."""
 
@@ -95,8 +91,9 @@ class Doorkeeper:
         who: Identity,
     ) -> tuple[Tree, tuple[str, ...]]:
         """The object as it is to be, and warnings; a refusal is a StatusError."""
-        if (stage == "mutate" or operation == "DELETE") and not subresource:
-            new = stamped(operation, served.resource.kind, new, old, who)
+        if stage == "mutate" or operation == "DELETE":
+            # Also by way of a part of it: a binding carries annotations.
+            new = stamped(operation, served.resource, new, old, who)
         # What our controllers write does not come back to them on a cluster either.
         if who is SYSTEM or not self.judging or self.admission is None or operation == "DELETE":
             return new, ()

@@ -14,7 +14,7 @@ import msgspec
 from pykueue.api.configfile import Loaded
 from pykueue.api.core import Tree
 from pykueue.api.trees import text
-from pykueue.applocal import JOBS_KEPT, Local, LocalPlan
+from pykueue.applocal import Local, LocalPlan
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
 from pykueue.controllers.exposition import CONTENT_TYPE
@@ -23,8 +23,9 @@ from pykueue.kube.kubeconfig import KubeconfigError, read
 from pykueue.kube.port import KubeError, Patch
 from pykueue.local.access import CREATOR, Access
 from pykueue.local.accounts import Account
-from pykueue.local.authority import LOOPBACK, Authority
+from pykueue.local.authority import LOCALHOST, LOOPBACK, Authority
 from pykueue.local.containerruntime import Runtime
+from pykueue.local.datafolder import JOBS_KEPT, KUBECONFIG
 from pykueue.local.front import Front
 from pykueue.local.identity import AUTHENTICATED, MASTERS, Identity
 from pykueue.local.inprocess import LocalKube
@@ -33,13 +34,11 @@ from pykueue.local.node import Machine
 from pykueue.local.runner import Runner
 from pykueue.local.runner import Settings as RunnerSettings
 from pykueue.local.serve import Server
-from pykueue.local.tokens import Users
+from pykueue.local.tokens import ADMIN, Users
 
 LOG: Final = logging.getLogger(__name__)
 
-ADMIN: Final = "admin"
 ADMINISTRATOR: Final = Identity(ADMIN, frozenset({MASTERS, AUTHENTICATED}), admin=True)
-KUBECONFIG: Final = "kubeconfig"
 APPLIER: Final = "pykueue-up"
 
 
@@ -49,7 +48,7 @@ class UpPlan(Frozen):
     loaded: Loaded
     data: Path
     machine: Machine
-    host: str = "127.0.0.1"
+    host: str = LOCALHOST
     port: int = 0
     names: tuple[str, ...] = ()
     """Further names by which clients reach the server."""
@@ -72,9 +71,7 @@ class Up:
         self.clock = clock
         self.listening = listening
         self.port: int = listening.getsockname()[1]
-        names = (*LOOPBACK, *plan.names)
-        self.authority = Authority.open(plan.data, clock.now(), tuple(dict.fromkeys(names)))
-        self.users = Users(plan.data)
+        # First of all, for the store's lock: whatever else is in the folder is then ours alone to write.
         self.local = Local(
             LocalPlan(
                 plan.loaded,
@@ -86,6 +83,9 @@ class Up:
             ),
             clock,
         )
+        names = (*LOOPBACK, *plan.names)
+        self.authority = Authority.open(plan.data, clock.now(), tuple(dict.fromkeys(names)))
+        self.users = Users(plan.data)
         self.admin = LocalKube(self.local.registry, who=ADMINISTRATOR)
         self.runner = Runner(
             self.local.kube,
@@ -112,7 +112,7 @@ class Up:
         """Where the API is served."""
         host = self.plan.host
         if host in ("", "0.0.0.0", "::"):
-            host = "127.0.0.1"
+            host = LOCALHOST
         return f"https://[{host}]:{self.port}" if ":" in host else f"https://{host}:{self.port}"
 
     def missing(self) -> Iterable[str]:
@@ -120,10 +120,13 @@ class Up:
         return self.local.controllers.cluster.missing()
 
     def account(self, pod: Tree) -> Account | None:
-        """As whom a pod's processes run: the user who created it, if we may choose; None: nobody, it may not run."""
+        """As whom a pod's processes run: the user who created it, if we may choose; None: nobody, it may not run.
+
+        What somebody has submitted goes on after they are let in no more.
+        """
         if os.geteuid() != 0:
             return Account.of_this_process()
-        user = self.users.named(text(pod, "metadata", "annotations", CREATOR))
+        user = self.users.all().get(text(pod, "metadata", "annotations", CREATOR))
         if user is None:
             return None
         try:
@@ -144,7 +147,7 @@ class Up:
         token = token_in(path)
         found = self.users.by_token(token) if token else None
         if found is None or found.role != "admin":
-            token = self.users.add(ADMIN, role="admin", os_user=pwd.getpwuid(os.geteuid()).pw_name)
+            token = self.users.add(ADMIN, role="admin", os_user=Account.of_this_process().name)
         write(path, kubeconfig(self.address, self.authority.certificate, user=ADMIN, token=token))
         return path
 

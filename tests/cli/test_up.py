@@ -131,7 +131,12 @@ def test_a_backup_is_taken_while_it_runs_and_restored(machine: Machine, tmp_path
     assert refused.returncode == 1
     assert "stop it with `pykueue down` first" in refused.stderr
     machine.run("down")
+    users, certificate = (machine.data / "users.json").read_bytes(), (machine.data / "tls/ca.crt").read_bytes()
+    (machine.data / "users.json").write_bytes(users + b"\n")
     assert machine.run("restore", str(file)).returncode == 0
+    assert (machine.data / "users.json").read_bytes() == users
+    assert (machine.data / "users.json.old").read_bytes() == users + b"\n"
+    assert (machine.data / "tls/ca.crt.old").read_bytes() == certificate
     machine.up()
     assert "configmap/before" in machine.kubectl("get", "configmaps", "-o", "name")
     assert "configmap/after" not in machine.kubectl("get", "configmaps", "-o", "name")

@@ -1,5 +1,6 @@
 """Who gets in, with what, and as whom do their jobs run?"""
 
+import json
 import os
 import pwd
 import shutil
@@ -10,7 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.machine import Machine, machine_in
+from pykueue.base.units import Instant
+from pykueue.cli.place import Standing, write_standing
+from pykueue.cli.users import put
+from pykueue.local.processes import process_start
+from tests.cli.machine import Machine, machine_in, soon
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a job as another user")
 NOBODY = "nobody"
@@ -85,6 +90,56 @@ def test_who_is_removed_or_added_anew_gets_in_no_more_with_the_old_kubeconfig(
     assert machine.run("user", "remove", NOBODY).returncode == 0
     assert "Unauthorized" in kubectl(new, "get", "jobs").stderr or "logged in" in kubectl(new, "get", "jobs").stderr
     assert NOBODY not in machine.run("user", "list").stdout
+
+
+@AS_ROOT
+def test_what_somebody_has_submitted_goes_on_after_they_are_removed(machine: Machine, open_folder: Path) -> None:
+    file = open_folder / "kubeconfig"
+    machine.run("user", "add", NOBODY, "--out", str(file))
+    script = f"id -un >> {open_folder}/ran; while [ ! -e {open_folder}/go ]; do sleep 0.05; done"
+    container = {"name": "main", "image": "none", "command": ["sh", "-c", script], "workingDir": str(open_folder)}
+    pod = {"restartPolicy": "Never", "containers": [container]}
+    tree = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "twice"}}
+    (open_folder / "job.json").write_text(json.dumps({**tree, "spec": {"completions": 2, "template": {"spec": pod}}}))
+    assert kubectl(file, "create", "-f", str(open_folder / "job.json")).returncode == 0
+    assert soon((open_folder / "ran").exists)
+    assert machine.run("user", "remove", NOBODY).returncode == 0
+    (open_folder / "go").touch()
+    machine.kubectl("wait", "-n", NOBODY, "--for=condition=complete", "--timeout=20s", "job/twice")
+    assert (open_folder / "ran").read_text() == f"{NOBODY}\n" * 2
+
+
+@AS_ROOT
+@pytest.mark.parametrize("name", ["admin", "system:pykueue"], ids=["the server's own user", "one of the system"])
+def test_nobody_is_added_by_a_name_of_the_servers_own(machine: Machine, name: str) -> None:
+    before = (machine.data / "users.json").read_bytes()
+    done = machine.run("user", "add", name)
+    assert done.returncode == 2
+    assert f"{name!r} is a name of the server's own" in done.stderr
+    assert (machine.data / "users.json").read_bytes() == before
+
+
+def test_nobody_is_added_to_a_server_of_somebody_who_is_not_root(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.data.mkdir(mode=0o700)
+    write_standing(machine.data, Standing(os.getpid(), process_start(os.getpid()), "https://x", 1, Instant(0)))
+    if os.geteuid() == 0:
+        os.chown(machine.data, pwd.getpwnam(NOBODY).pw_uid, -1)
+    done = machine.run("user", "add", NOBODY)
+    assert done.returncode == 2
+    assert "its server was not started by root" in done.stderr
+    assert not (machine.data / "users.json").exists()
+
+
+@AS_ROOT
+def test_in_anothers_home_a_kubeconfig_is_written_as_that_user(open_folder: Path, tmp_path: Path) -> None:
+    nobody = pwd.getpwnam(NOBODY)
+    put(open_folder / "own/config", "text", nobody)
+    assert (open_folder / "own/config").stat().st_uid == nobody.pw_uid
+    (open_folder / ".config").symlink_to(tmp_path)
+    with pytest.raises(SystemExit):
+        put(open_folder / ".config/pykueue/config", "text", nobody)
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_where_nothing_runs_nobody_is_added(tmp_path: Path) -> None:

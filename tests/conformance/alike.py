@@ -34,6 +34,11 @@ LONGEST = 58
 """Letters of the beginning that are kept."""
 VERSION = re.compile(r'(ResourceVersion in record \(|"resourceVersion\\*":\\*")(\d+)')
 """Where a message tells of a version."""
+STAMP = re.compile(rf'\\?"{re.escape(CREATOR)}\\?":\\?"[^"\\]*\\?",?')
+"""Our annotation, where a message shows an object."""
+EMPTY = re.compile(r',\\?"annotations\\?":\{\}')
+FIRST = re.compile(r'(\\?"f:annotations\\?":\{)\\?"\.\\?":\{\},?')
+"""Who brought the first annotation: never the client, where there is one of ours before."""
 AGE = re.compile(r"^(\d+[smhdy])+$|^<invalid>$|^<unknown>$")
 
 
@@ -109,6 +114,8 @@ def without_creator(node: Any) -> Any:
     """A tree without the annotation of ours, and without what holds nothing else."""
     if isinstance(node, list):
         return [without_creator(value) for value in node]
+    if isinstance(node, str):
+        return FIRST.sub(r"\1", EMPTY.sub("", STAMP.sub("", node)))
     if not isinstance(node, dict):
         return node
     made = {}
@@ -116,6 +123,8 @@ def without_creator(node: Any) -> Any:
         if key in (CREATOR, f"f:{CREATOR}"):
             continue
         kept = without_creator(value)
+        if key == "f:annotations":
+            kept = {name: one for name, one in kept.items() if name != "."}
         if kept == value or kept not in ({}, {".": {}}):
             made[key] = kept
     return made

@@ -4,12 +4,20 @@ On neither does anybody act by itself: no controller runs, and the manager behin
 lead. So the same calls find the same objects.
 """
 
+import asyncio
 import contextlib
 import http.client
+import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
+from pykueue.base.clock import SystemClock
+from pykueue.base.units import MICROS, Instant
+from pykueue.local.authority import Authority
 from pykueue.local.exchange import request
+from pykueue.local.serve import Server as LocalServer
 from pykueue.testing.embedded import Embedded, Watching
 from tests.conformance.play import Answer, Asked, Server
 from tests.plane.plane import ADMIN_TOKEN, Plane
@@ -17,6 +25,8 @@ from tests.plane.programs import LEASE, NAMESPACE, Site, ours
 
 WATCH_SECONDS = 10
 """How long events are waited for."""
+TICK = 0.01
+"""Seconds after which the clock is set while a client is at work."""
 
 
 @contextlib.contextmanager
@@ -32,31 +42,49 @@ def real() -> Iterator[Server]:
         plane.client.create({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": named, "spec": lease})
         with site.ours():
             site.await_webhooks(True)
-            with contextlib.closing(
-                http.client.HTTPSConnection(plane.client.host, context=plane.client.tls, timeout=WATCH_SECONDS)
-            ) as kept:
-                yield Server(lambda asked: answered(plane, kept, asked), ADMIN_TOKEN, lambda: time.sleep(0.1))
+            with contextlib.closing(Line(plane.client.host, plane.client.tls)) as line:
+                yield Server(line.answer, ADMIN_TOKEN, lambda: time.sleep(0.1))
 
 
-def answered(plane: Plane, kept: http.client.HTTPSConnection, asked: Asked) -> Answer:
-    """What the real server answers, over a connection that is kept; a watch has one of its own."""
-    if "watch=1" not in asked.target and "/watch/" not in asked.target:
-        kept.request(asked.verb, asked.target, asked.body or None, dict(asked.headers))
-        answer = kept.getresponse()
+class Line:
+    """Calls over a connection that is kept; a watch has one of its own."""
+
+    def __init__(self, host: str, trust: ssl.SSLContext) -> None:
+        self.host = host
+        self.trust = trust
+        self.kept = self.connection()
+
+    def connection(self) -> http.client.HTTPSConnection:
+        return http.client.HTTPSConnection(self.host, context=self.trust, timeout=WATCH_SECONDS)
+
+    def close(self) -> None:
+        self.kept.close()
+
+    def answer(self, asked: Asked) -> Answer:
+        """What the server answers."""
+        if "watch=1" in asked.target:
+            return self.watched(asked)
+        self.kept.request(asked.verb, asked.target, asked.body or None, dict(asked.headers))
+        answer = self.kept.getresponse()
         return Answer(answer.status, tuple(answer.getheaders()), answer.read())
-    with contextlib.closing(
-        http.client.HTTPSConnection(plane.client.host, context=plane.client.tls, timeout=WATCH_SECONDS)
-    ) as own:
-        own.request(asked.verb, asked.target, asked.body or None, dict(asked.headers))
-        answer = own.getresponse()
+
+    def watched(self, asked: Asked) -> Answer:
+        """What it answers to a watch, as far as events are wanted."""
+        with contextlib.closing(self.connection()) as own:
+            own.request(asked.verb, asked.target, asked.body or None, dict(asked.headers))
+            return self.told(own.getresponse(), asked.events)
+
+    @staticmethod
+    def told(answer: http.client.HTTPResponse, events: int) -> Answer:
+        headers = tuple(answer.getheaders())
         if answer.status != 200:
-            return Answer(answer.status, tuple(answer.getheaders()), answer.read())
+            return Answer(answer.status, headers, answer.read())
         lines: list[bytes] = []
         with contextlib.suppress(TimeoutError):
-            while len(lines) < asked.events and (line := answer.readline()):
+            while len(lines) < events and (line := answer.readline()):
                 lines.append(line)
         answer.close()
-        return Answer(answer.status, tuple(answer.getheaders()), b"".join(lines))
+        return Answer(answer.status, headers, b"".join(lines))
 
 
 @contextlib.contextmanager
@@ -79,3 +107,32 @@ def embedded_answer(system: Embedded, asked: Asked) -> Answer:
         # A body that comes in pieces may be no stream of events at all.
         lines = watch.lines[: asked.events] if asked.events else watch.lines
         return Answer(response.code, response.headers, b"".join(line + b"\n" for line in lines) + watch.rest)
+
+
+@contextlib.contextmanager
+def over_tls() -> Iterator[Server]:
+    """The embedded API behind its own server, as clients reach it, until the block ends."""
+    authority = Authority.open(None, SystemClock().now())
+    trust = ssl.create_default_context(cadata=authority.certificate.decode())
+    with contextlib.closing(Embedded(acting=False)) as system:
+        server = LocalServer(system.front, authority.context())
+        system.loop.run_until_complete(server.start())
+        try:
+            with contextlib.closing(Line(f"127.0.0.1:{server.port}", trust)) as line:
+                yield Server(
+                    lambda asked: system.loop.run_until_complete(driven(system, partial(line.answer, asked))),
+                    system.token,
+                    lambda: system.advance(0.1),
+                )
+        finally:
+            system.loop.run_until_complete(server.stop())
+
+
+async def driven(system: Embedded, call: Callable[[], Answer]) -> Answer:
+    """What a call from another thread brings; the clock goes on meanwhile."""
+    with ThreadPoolExecutor(1) as thread:
+        talk = asyncio.get_running_loop().run_in_executor(thread, call)
+        while not talk.done():
+            await asyncio.wait([talk], timeout=TICK)
+            system.clock.turn_to(Instant(system.clock.now() + round(TICK * MICROS)))
+        return talk.result()

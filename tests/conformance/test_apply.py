@@ -49,6 +49,8 @@ LATER = {
     "Service": ("spec.clusterIP", "spec.clusterIPs", "spec.ipFamilies", "spec.ipFamilyPolicy"),
 }
 """What the server adds to a new object in nobody's name."""
+STAMPED = ("ConfigMap", "Job", "Pod", "Secret")
+"""Kinds whose objects say in an annotation of ours who created them."""
 METADATA = ("metadata.labels", "metadata.annotations", "metadata.finalizers", "metadata.ownerReferences")
 
 
@@ -227,14 +229,18 @@ def comparable(kind: str, tree: Tree) -> Tree:
     metadata = shown["metadata"]
     for at in ("resourceVersion", "creationTimestamp"):
         metadata.pop(at)
-    if kind in ("Job", "Pod"):
+    if kind in STAMPED:
         metadata.pop("annotations", None)
     if kind == "Pod":
         shown["spec"] = less(shown["spec"], ("serviceAccount", "serviceAccountName"))
     for entry in metadata.get("managedFields", ()):
         entry.pop("time", None)
-        if kind in ("Job", "Pod"):
+        if kind in STAMPED:
             entry["fieldsV1"].get("f:metadata", {}).pop("f:annotations", None)
+            if not entry["fieldsV1"].get("f:metadata", True):
+                del entry["fieldsV1"]["f:metadata"]
+    if kind in STAMPED:
+        metadata["managedFields"] = [one for one in metadata.get("managedFields", ()) if one["fieldsV1"]]
     metadata.get("managedFields", []).sort(
         key=lambda one: (one["operation"], one["manager"], one.get("subresource", ""))
     )

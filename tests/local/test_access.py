@@ -1,8 +1,9 @@
-"""Who asks, and may they? Tokens and certificates, the table of roles, and what is stamped on Jobs and Pods."""
+"""Who asks, and may they? Tokens and certificates, the table of roles, and what is stamped on what users write."""
 
 import pytest
 
 from pykueue.api.core import Tree
+from pykueue.kube.port import JOBS, LIMIT_RANGES, PODS, SECRETS, Resource
 from pykueue.local.access import ANONYMOUS, CREATOR, Access, identity_of, stamped
 from pykueue.local.identity import MASTERS, SYSTEM, Identity
 from pykueue.local.paths import Asked
@@ -16,6 +17,7 @@ BOB_TOKEN = USERS.add("bob", namespace="lab")
 USERS.add("carl", namespace="lab")
 USERS.certify("ann", "aa")
 ACCESS = Access(USERS)
+STAMPED_KINDS = (JOBS, PODS, SECRETS, Resource("", "v1", "configmaps", "ConfigMap", True))
 ADMIN, ANN, BOB, CARL = (identity_of(USERS.all()[name]) for name in ("root", "ann", "bob", "carl"))
 
 
@@ -168,49 +170,56 @@ def creator_of(tree: Tree) -> object:
     return annotations.get(CREATOR)
 
 
+@pytest.mark.parametrize("kind", STAMPED_KINDS, ids=str)
 @pytest.mark.parametrize("forged", [None, "root", "ann"], ids=["nothing", "another's name", "the own name"])
-def test_who_creates_is_on_record_whatever_a_client_writes(forged: str | None) -> None:
-    assert creator_of(stamped("CREATE", "Job", job(forged), None, ANN)) == "ann"
+def test_who_creates_is_on_record_whatever_a_client_writes(forged: str | None, kind: Resource) -> None:
+    assert creator_of(stamped("CREATE", kind, job(forged), None, ANN)) == "ann"
 
 
 @pytest.mark.parametrize("written", [None, "root"], ids=["removed", "changed"])
 def test_the_record_outlives_every_change(written: str | None) -> None:
-    assert creator_of(stamped("UPDATE", "Job", job(written), job("bob"), BOB)) == "bob"
-    assert creator_of(stamped("UPDATE", "Job", job(written), job("bob"), ADMIN)) == "bob"
-    assert creator_of(stamped("UPDATE", "Job", job(written), job("bob"), SYSTEM)) == "bob"
-    assert creator_of(stamped("UPDATE", "Job", job("bob"), job(None), ADMIN)) is None
+    assert creator_of(stamped("UPDATE", JOBS, job(written), job("bob"), BOB)) == "bob"
+    assert creator_of(stamped("UPDATE", JOBS, job(written), job("bob"), ADMIN)) == "bob"
+    assert creator_of(stamped("UPDATE", JOBS, job("bob"), job(None), ADMIN)) is None
 
 
-def test_nobody_changes_or_deletes_what_another_has_created() -> None:
+@pytest.mark.parametrize("kind", STAMPED_KINDS, ids=str)
+def test_nobody_changes_or_deletes_what_another_has_created(kind: Resource) -> None:
     old = job("bob")
     for operation in ("UPDATE", "DELETE"):
         with pytest.raises(StatusError) as refused:
-            stamped(operation, "Job", old, old, CARL)
+            stamped(operation, kind, old, old, CARL)
         assert refused.value.code == 403
-        assert refused.value.message.startswith('jobs.batch "j" is forbidden: it was created by "bob"')
-        for who in (BOB, ADMIN, SYSTEM):
-            stamped(operation, "Job", old, old, who)
-    with pytest.raises(StatusError, match='pods "j" is forbidden: it was created by somebody else'):
-        stamped("DELETE", "Pod", job(None), job(None), CARL)
+        assert refused.value.message.startswith(f'{kind} "j" is forbidden: it was created by "bob"')
+        for who in (BOB, ADMIN):
+            stamped(operation, kind, old, old, who)
+    with pytest.raises(StatusError, match=f'{kind} "j" is forbidden: it was created by somebody else'):
+        stamped("DELETE", kind, job(None), job(None), CARL)
 
 
-def test_a_pod_of_a_job_gets_what_the_controller_says() -> None:
-    assert creator_of(stamped("CREATE", "Pod", job("ann"), None, SYSTEM)) == "ann"
-    assert creator_of(stamped("CREATE", "Pod", job(None), None, SYSTEM)) == SYSTEM.name
+def test_who_only_calls_themselves_the_system_sets_no_record() -> None:
+    said = {"impersonate-user": SYSTEM.name, "impersonate-group": MASTERS}
+    actor = ACCESS.who(bearer(ADMIN_TOKEN) | said, None)
+    assert actor == SYSTEM
+    assert creator_of(stamped("CREATE", PODS, job("root"), None, actor)) == SYSTEM.name
+    assert creator_of(stamped("UPDATE", PODS, job("root"), job("bob"), actor)) == "bob"
 
 
 def test_a_template_cannot_carry_the_record_in() -> None:
-    made = stamped("CREATE", "Job", job(None, template="root"), None, ANN)
+    made = stamped("CREATE", JOBS, job(None, template="root"), None, ANN)
     assert "root" not in repr(made)
-    kept = stamped("UPDATE", "Job", job("ann", template="root"), job("ann"), ANN)
+    kept = stamped("UPDATE", JOBS, job("ann", template="root"), job("ann"), ANN)
     assert "root" not in repr(kept)
 
 
-def test_other_kinds_are_left_alone_and_nothing_is_changed_in_place() -> None:
-    config: Tree = {"metadata": {"annotations": {CREATOR: "x"}}}
-    assert stamped("CREATE", "ConfigMap", config, None, ANN) is config
+@pytest.mark.parametrize(
+    "kind", [LIMIT_RANGES, Resource("batch.volcano.sh", "v1", "jobs", "Job", True)], ids=["another", "a namesake"]
+)
+def test_other_kinds_are_left_alone_and_nothing_is_changed_in_place(kind: Resource) -> None:
+    other: Tree = {"metadata": {"annotations": {CREATOR: "x"}}}
+    assert stamped("CREATE", kind, other, None, ANN) is other
     before = job("root", template="root")
-    stamped("CREATE", "Job", before, None, ANN)
+    stamped("CREATE", JOBS, before, None, ANN)
     assert before == job("root", template="root")
 
 

@@ -10,7 +10,8 @@ import pytest
 from pykueue.base.clock import SystemClock
 from pykueue.base.units import MICROS, Instant
 from pykueue.kube.tls import in_file
-from pykueue.local.authority import FILES, FOLDER, Authority, Credentials, peer_of
+from pykueue.local.authority import Authority, Credentials, peer_of
+from pykueue.local.datafolder import CERTIFICATE_FILES, CERTIFICATES
 
 NOW = Instant(1_800_000_000 * MICROS)
 """Handshakes go by the machine's own clock instead."""
@@ -75,9 +76,11 @@ def test_a_serving_certificate_is_none_of_a_client() -> None:
 def test_the_authority_stays_in_its_folder_and_only_the_owner_reads_it(tmp_path: Path) -> None:
     first = Authority.open(tmp_path, NOW)
     assert Authority.open(tmp_path, NOW).bundle == first.bundle
-    folder = tmp_path / FOLDER
+    folder = tmp_path / CERTIFICATES
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == dict.fromkeys(FILES, 0o600)
+    assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == dict.fromkeys(
+        CERTIFICATE_FILES, 0o600
+    )
 
 
 def test_a_certificate_that_comes_to_its_end_is_renewed_by_the_same_authority(tmp_path: Path) -> None:

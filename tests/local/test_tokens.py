@@ -7,7 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pykueue.local.tokens import FILE, Peer, User, Users, UsersError
+from pykueue.local.datafolder import USERS
+from pykueue.local.tokens import Peer, User, Users, UsersError
 
 
 def test_a_user_is_known_by_its_token_and_nobody_else_is(tmp_path: Path) -> None:
@@ -23,7 +24,7 @@ def test_a_user_is_known_by_its_token_and_nobody_else_is(tmp_path: Path) -> None
 
 def test_no_token_is_kept_and_only_the_owner_reads_the_file(tmp_path: Path) -> None:
     token = Users(tmp_path).add("ann")
-    held = (tmp_path / FILE).read_text()
+    held = (tmp_path / USERS).read_text()
     assert token not in held
     assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
 
@@ -78,6 +79,30 @@ def test_a_namespace_follows_from_the_name_or_is_given(tmp_path: Path) -> None:
         users.add("eve", namespace="kube/system")
 
 
+@pytest.mark.parametrize(
+    ("name", "whose"),
+    [
+        pytest.param("a-b", "that of user a.b", id="another user's"),
+        pytest.param("c_d", "that of user c.d", id="a removed user's"),
+        pytest.param("lab", "that of user bob", id="one that was given to another"),
+        pytest.param("default", "the system's", id="where the admin's jobs are"),
+        pytest.param("kube-system", "the system's", id="one of Kubernetes"),
+        pytest.param("kueue-system", "the system's", id="one of Kueue"),
+    ],
+)
+def test_nobody_gets_the_namespace_of_another_by_their_name(tmp_path: Path, name: str, whose: str) -> None:
+    users = Users(tmp_path)
+    users.add("a.b")
+    users.add("c.d")
+    users.revoke("c.d")
+    users.add("bob", namespace="lab")
+    with pytest.raises(UsersError, match=f"{whose}; give another one with --namespace"):
+        users.add(name)
+    users.add(name, namespace="a-b")
+    users.add("a.b")
+    assert (users.all()[name].namespace, users.all()["a.b"].namespace) == ("a-b", "a-b")
+
+
 def test_nobody_is_revoked_who_is_not_there(tmp_path: Path) -> None:
     users = Users(tmp_path)
     users.add("ann")
@@ -89,27 +114,27 @@ def test_nobody_is_revoked_who_is_not_there(tmp_path: Path) -> None:
 
 def test_a_file_that_others_may_write_is_not_believed(tmp_path: Path) -> None:
     token = (users := Users(tmp_path)).add("ann")
-    os.chmod(tmp_path / FILE, 0o666)
+    os.chmod(tmp_path / USERS, 0o666)
     with pytest.raises(UsersError, match="others may write it"):
         Users(tmp_path)
     # A running server lets nobody in, rather than go by what it knew before.
     assert users.by_token(token) is None
-    os.chmod(tmp_path / FILE, 0o600)
+    os.chmod(tmp_path / USERS, 0o600)
     assert users.by_token(token) is not None
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"version":1,"users":[{"name":"x","role":"king"}]}'])
 def test_a_file_that_cannot_be_read_lets_nobody_in(tmp_path: Path, content: bytes) -> None:
     token = (users := Users(tmp_path)).add("ann")
-    (tmp_path / FILE).write_bytes(content)
+    (tmp_path / USERS).write_bytes(content)
     with pytest.raises(UsersError, match="restore it from a backup"):
         Users(tmp_path)
     assert users.by_token(token) is None
 
 
 def test_a_file_of_a_later_program_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / FILE).write_bytes(msgspec.json.encode({"version": 2, "users": []}))
-    os.chmod(tmp_path / FILE, 0o600)
+    (tmp_path / USERS).write_bytes(msgspec.json.encode({"version": 2, "users": []}))
+    os.chmod(tmp_path / USERS, 0o600)
     with pytest.raises(UsersError, match="is of layout 2"):
         Users(tmp_path)
 

@@ -90,12 +90,27 @@ def test_who_created_a_job_cannot_be_said_by_a_client(ready: Kueue) -> None:
     assert [pod["metadata"]["annotations"][CREATOR] for pod in ready.pods("mine")] == ["admin"]
 
 
+def test_who_created_a_pod_cannot_be_said_by_way_of_a_part_of_it(ready: Kueue) -> None:
+    spec = {"nodeSelector": {"a": "b"}, "containers": [{"name": "main", "image": "none"}]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "free"}, "spec": spec}
+    ready.client.create(PODS, pod, "default")
+    binding = {"metadata": {"name": "free", "annotations": {CREATOR: "somebody", "a": "b"}}, "target": {"name": "node"}}
+    ready.client.request("POST", "/api/v1/namespaces/default/pods/free/binding", binding)
+    annotations = ready.client.get(PODS, "free", "default")["metadata"]["annotations"]
+    assert (annotations[CREATOR], annotations["a"]) == ("admin", "b")
+
+
 def test_a_user_may_not_touch_what_another_has_created(ready: Kueue) -> None:
     users = ready.embedded.front.access.users
     token = users.add("alice", namespace="default")
     ready.job("mine", queue="red")
     pod = ready.pods("mine")[0]["metadata"]["name"]
-    for path in ("/apis/batch/v1/namespaces/default/jobs/mine", f"/api/v1/namespaces/default/pods/{pod}"):
+    core = "/api/v1/namespaces/default"
+    for kind in ("ConfigMap", "Secret"):
+        made = {"apiVersion": "v1", "kind": kind, "metadata": {"name": "script"}}
+        ready.client.request("POST", f"{core}/{kind.lower()}s", made)
+    paths = (f"{core}/pods/{pod}", f"{core}/configmaps/script", f"{core}/secrets/script")
+    for path in ("/apis/batch/v1/namespaces/default/jobs/mine", *paths):
         asked = request("DELETE", path, b"", {"authorization": f"Bearer {token}"})
         answer = ready.embedded.ask(asked)
         assert answer.code == 403

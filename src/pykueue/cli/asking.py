@@ -14,10 +14,9 @@ from pykueue.cli.tables import hanging, table
 from pykueue.kube.connection import Connection
 from pykueue.kube.credentials import CredentialError
 from pykueue.kube.http import HttpKube
-from pykueue.kube.port import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS, DeniedError, Kube, KubeError, Resource
+from pykueue.kube.port import CLUSTER_QUEUES, LOCAL_QUEUES, NODES, WORKLOADS, DeniedError, Kube, KubeError, Resource
+from pykueue.local.node import LIMITS
 
-NODES: Final = Resource("", "v1", "nodes", "Node")
-LIMITS: Final = "pykueue.io/limits"
 WAITING_SHOWN: Final = 20
 
 

@@ -9,12 +9,9 @@ from typing import Final
 import click
 
 from pykueue.cli.place import data_folder, fail, made, read_standing
+from pykueue.local.datafolder import CERTIFICATE_FILES, CERTIFICATES, DATABASE, KUBECONFIG, USERS
 
-DATABASE: Final = "pykueue.db"
-USERS: Final = "users.json"
-KUBECONFIG: Final = "kubeconfig"
-CERTIFICATES: Final = tuple(f"tls/{name}" for name in ("ca.crt", "ca.key", "server.crt", "server.key"))
-BESIDE: Final = (USERS, KUBECONFIG, *CERTIFICATES)
+BESIDE: Final = (USERS, KUBECONFIG, *(f"{CERTIFICATES}/{name}" for name in CERTIFICATE_FILES))
 """What belongs to a backup beside the database: without it no kubeconfig that was given out would be good any more."""
 
 
@@ -37,6 +34,7 @@ def backup(file: str, data: str | None) -> None:
     Exit codes: 0, FILE is complete and on the disk; 2, it is not there.
     """
     from pykueue.local.datafile import backup as copied
+    from pykueue.local.datafile import synced
     from pykueue.local.store import StoreError
 
     folder, target = data_folder(data), Path(file)
@@ -56,6 +54,7 @@ def backup(file: str, data: str | None) -> None:
                 opened.flush()
                 os.fsync(opened.fileno())
             packed.rename(target)
+            synced(target.absolute().parent)
     except StoreError as error:
         fail(str(error))
     except OSError as error:
@@ -69,7 +68,7 @@ def backup(file: str, data: str | None) -> None:
 def restore(file: str, data: str | None) -> None:
     """Put what `pykueue backup` wrote back in its place.
 
-    What was there is kept beside it, as pykueue.db.old. Stop it before with `pykueue down`.
+    What was there is kept beside it: pykueue.db.old, users.json.old and so on. Stop it before with `pykueue down`.
 
     \b
     Example:
@@ -80,6 +79,7 @@ def restore(file: str, data: str | None) -> None:
     Exit codes: 0, restored; 1, it runs; 2, FILE is none, or the folder cannot be written.
     """
     from pykueue.local.datafile import restore as put_back
+    from pykueue.local.datafile import synced
     from pykueue.local.store import StoreError
 
     folder = made(data_folder(data))
@@ -96,8 +96,10 @@ def restore(file: str, data: str | None) -> None:
             put_back(Path(scratch) / DATABASE, folder / DATABASE)
             for name in BESIDE:
                 if (Path(scratch) / name).exists():
-                    (folder / name).parent.mkdir(mode=0o700, exist_ok=True)
-                    (Path(scratch) / name).replace(folder / name)
+                    put_beside(Path(scratch) / name, folder / name)
+            for changed in (folder, folder / CERTIFICATES):
+                if changed.exists():
+                    synced(changed)
     except tarfile.TarError as error:
         fail(f"{file}: {error}; give a file that `pykueue backup` wrote")
     except StoreError as error:
@@ -105,6 +107,17 @@ def restore(file: str, data: str | None) -> None:
     except OSError as error:
         fail(f"{error.filename or file}: {error.strerror}; check the names and your rights to them")
     click.echo(f"{folder}: restored from {file}; start it with `pykueue up`")
+
+
+def put_beside(fresh: Path, place: Path) -> None:
+    """Put a file in its place; what was there is kept, as `….old`."""
+    place.parent.mkdir(mode=0o700, exist_ok=True)
+    if place.exists():
+        before = place.with_name(f"{place.name}.old")
+        before.unlink(missing_ok=True)
+        # A second name, so that at no moment the file is missing.
+        before.hardlink_to(place)
+    fresh.replace(place)
 
 
 def unpack(archive: tarfile.TarFile, name: str, scratch: Path) -> None:

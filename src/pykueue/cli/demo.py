@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -81,8 +82,7 @@ else touch "$WORK/tried"; echo "hangs in its start"; sleep 60; fi
 
 
 @click.command()
-@click.option("--keep", is_flag=True, help="Leave the server running, to look around.")
-def demo(keep: bool) -> None:
+def demo() -> None:
     """Show two teams sharing this machine, with real processes.
 
     Starts a server in a folder of its own with 4 cpu to share, submits jobs of two teams, and says what happens to each
@@ -96,7 +96,7 @@ def demo(keep: bool) -> None:
     Exit codes: 0, all went as it should; 1, it did not; 2, the server could not be started.
     """
     with tempfile.TemporaryDirectory(prefix="pykueue-demo-") as folder:
-        sys.exit(asyncio.run(Demo(Path(folder)).run(keep=keep)))
+        sys.exit(asyncio.run(Demo(Path(folder)).run()))
 
 
 class Demo:
@@ -115,6 +115,7 @@ class Demo:
         self.reached: dict[str, set[str]] = {}
         """What has happened to each job so far: `waits`, `runs`, `stopped`, `done`."""
         self.news = asyncio.Event()
+        self.main: asyncio.Task[int] | None = None
 
     def start(self) -> None:
         """Start the server with the queues of both teams."""
@@ -137,28 +138,32 @@ class Demo:
         words = [sys.executable, "-m", "pykueue", name, "--data", str(self.data), *flags]
         return subprocess.run(words, capture_output=True, text=True, check=False)
 
-    async def run(self, *, keep: bool) -> int:
+    async def run(self) -> int:
         """Tell the story: the exit code."""
+        self.main = asyncio.current_task()
+        assert self.main is not None, "a coroutine runs in a task"
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, self.main.cancel)
         self.start()
         reached = connection(str(self.data / "kubeconfig"))
         kube = HttpKube(reached, self.clock, agent="pykueue-demo")
-        watching = asyncio.create_task(self.watch(kube))
+        tasks = [asyncio.create_task(self.watch(kube)), asyncio.create_task(self.story(kube))]
         try:
-            async with asyncio.timeout(PATIENCE_SECONDS):
-                await self.story(kube)
-        except TimeoutError:
-            self.say("", f"it takes longer than {PATIENCE_SECONDS} s; {self.data}/up.log may say why")
+            done, _ = await asyncio.wait(tasks, timeout=PATIENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+            if not done:
+                self.say("", f"it takes longer than {PATIENCE_SECONDS} s; {self.data}/up.log may say why")
+            return 0 if done else 1
+        except asyncio.CancelledError:
             return 1
         finally:
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             await kube.close()
-            if keep:
-                self.say("", f"it goes on at {reached.server}: export KUBECONFIG={self.data}/kubeconfig")
-            else:
-                self.command("down")
-                self.say("", "all is stopped and removed")
-        return 0
+            self.command("down")
+            self.say("", "all is stopped and removed")
 
     async def story(self, kube: HttpKube) -> None:
         """Submit the jobs, each when it makes a difference, and wait for their ends."""
@@ -269,7 +274,13 @@ class Demo:
         lead = f"{seconds:5.1f}s  {name:7}"
         for line in hanging(f"{lead} ", printable(words), WIDTH):
             shown = line.replace(name, painted(name, COLOURS.get(self.teams.get(name, "")), on=self.colour), 1)
-            click.echo(shown if name else line, color=self.colour)
+            try:
+                click.echo(shown if name else line, color=self.colour)
+            except BrokenPipeError:
+                # Nobody listens any more: the rest is told to nobody, and all that was started is ended.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                if self.main is not None:
+                    self.main.cancel()
 
     async def until(self, name: str, state: str) -> None:
         """Return when this has happened to a job."""

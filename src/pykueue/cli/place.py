@@ -12,10 +12,10 @@ import msgspec
 from pykueue.api.yamltext import printable
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant
+from pykueue.local.datafolder import KUBECONFIG
 from pykueue.local.processes import process_start
 
 STANDING: Final = "up.json"
-KUBECONFIG: Final = "kubeconfig"
 OWN_KUBECONFIG: Final = Path(".config/pykueue/kubeconfig")
 """Where `pykueue user add` puts a user's kubeconfig, from their home folder."""
 FOLDER_MODE: Final = 0o700

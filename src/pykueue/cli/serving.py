@@ -24,6 +24,7 @@ from pykueue.cli.asking import readable
 from pykueue.cli.example import TEAMS, example
 from pykueue.cli.place import Standing, write_standing
 from pykueue.kube.tls import TlsError
+from pykueue.local.authority import LOOPBACK
 from pykueue.local.containerruntime import Runtime
 from pykueue.local.gpus import RESOURCE
 from pykueue.local.node import Machine, find_machine
@@ -40,7 +41,6 @@ LOG: Final = logging.getLogger(__name__)
 
 PORT: Final = 7443
 SWITCH_SECONDS: Final = 0.0005
-LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 
 
 class Wanted(Frozen):
@@ -105,17 +105,19 @@ async def attend(wanted: Wanted, memory: int | None, report: "Report") -> int:
         up = Up(plan, clock, listening(wanted))
     except (ListenError, StoreError, TlsError, UsersError) as error:
         report.fail(str(error))
+    except OSError as error:
+        report.fail(unwritable(error, wanted.data))
     try:
         try:
             await up.start()
             await up.apply((*(example(amounts(machine)) if wanted.example else ()), *wanted.objects))
+            kubeconfig = up.admit_admin()
+            standing = Standing(os.getpid(), process_start(os.getpid()), up.address, up.port, clock.now())
+            write_standing(wanted.data, standing)
         except (StoreError, SpawnError, ApplyError) as error:
             report.fail(str(error))
         except OSError as error:
-            report.fail(f"{error.filename or wanted.data}: {error.strerror}; it must be a folder that we may write in")
-        kubeconfig = up.admit_admin()
-        standing = Standing(os.getpid(), process_start(os.getpid()), up.address, up.port, clock.now())
-        write_standing(wanted.data, standing)
+            report.fail(unwritable(error, wanted.data))
         report.ready(greeting(up, wanted, kubeconfig))
         await up.attend(stop)
     except Exception:
@@ -125,6 +127,14 @@ async def attend(wanted: Wanted, memory: int | None, report: "Report") -> int:
         await up.stop()
     LOG.info("stopped")
     return 0
+
+
+def unwritable(error: OSError, folder: Path) -> str:
+    """What to say of a file of the data folder that cannot be had."""
+    return (
+        f"{error.filename or folder}: {error.strerror}; see that {folder} is writable for this user and that its disk "
+        "has room, or give another folder with --data"
+    )
 
 
 def listening(wanted: Wanted) -> socket.socket:

@@ -16,6 +16,7 @@ from pykueue.api.yamltext import printable
 from pykueue.cli.files import content, unreadable
 from pykueue.cli.logs import LEVELS
 from pykueue.cli.place import data_folder, fail, made, read_standing
+from pykueue.local.datafolder import JOBS_KEPT
 
 LOG_FILE: Final = "up.log"
 OnStop = Literal["keep", "terminate"]
@@ -62,7 +63,7 @@ Runtime = Literal["podman", "docker"]
 @click.option(
     "--keep-jobs",
     type=click.IntRange(min=0),
-    default=100_000,
+    default=JOBS_KEPT,
     show_default=True,
     metavar="N",
     help="Finished Jobs to keep; the oldest beyond them are deleted.",

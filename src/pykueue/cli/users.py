@@ -5,14 +5,12 @@ import os
 import pwd
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 import click
 
-from pykueue.cli.place import KUBECONFIG, OWN_KUBECONFIG, Standing, data_folder, fail, read_standing
+from pykueue.cli.place import OWN_KUBECONFIG, Standing, data_folder, fail, read_standing
 from pykueue.cli.tables import table
-
-API_VERSION: Final = "kueue.x-k8s.io/v1beta2"
+from pykueue.local.datafolder import KUBECONFIG
 
 
 @click.group()
@@ -32,7 +30,7 @@ def user() -> None:
 @user.command()
 @click.argument("name")
 @click.option("--namespace", metavar="NAME", help="The one the user works in; by default one of the user's name.")
-@click.option("--admin", is_flag=True, help="May do everything, in all namespaces.")
+@click.option("--admin", is_flag=True, help="May do everything, in all namespaces, and run jobs as root.")
 @click.option(
     "--queue",
     "queues",
@@ -47,8 +45,9 @@ def add(
 ) -> None:
     """Let NAME in: a namespace, queues, and a kubeconfig that only NAME can read.
 
-    Where the server was started by root, NAME is a user of this machine, and the jobs that NAME submits run as that
-    user. To add NAME again gives a new kubeconfig, and the old one is good for nothing.
+    The server was started by root: one that somebody else started is theirs alone. NAME is a user of this machine, and
+    the jobs that NAME submits run as that user. To add NAME again gives a new kubeconfig, and the old one is good for
+    nothing. An admin is root on this machine, as far as jobs go: give --admin only to whom you would give that.
 
     \b
     Example:
@@ -61,28 +60,25 @@ def add(
     from pykueue.cli.preparing import PrepareError, prepare
     from pykueue.kube.kubeconfig import KubeconfigError, connection
     from pykueue.local.kubeconfigs import kubeconfig
-    from pykueue.local.tokens import Users, UsersError, label_of
+    from pykueue.local.tokens import Role, Users, UsersError
 
     folder, standing = running(data)
-    account = account_of(name)
-    place = Path(out) if out else None
-    if place is None and account is not None:
-        place = Path(account.pw_dir) / OWN_KUBECONFIG
-    place = place or folder / f"kubeconfig-{name}"
-    own = namespace or ("default" if admin else label_of(name))
+    account = account_of(name, folder)
+    place = Path(out) if out else Path(account.pw_dir) / OWN_KUBECONFIG
     try:
+        users = Users(folder)
+        own = namespace or ("default" if admin else users.namespace_for(name))
         reached = connection(str(folder / KUBECONFIG))
         given = asyncio.run(prepare(reached, own, queues))
-        users = Users(folder)
         known = users.named(name)
-        os_user = account.pw_name if account is not None else pwd.getpwuid(os.geteuid()).pw_name
-        token = users.add(name, role="admin" if admin else "user", namespace="" if admin else own, os_user=os_user)
+        role: Role = "admin" if admin else "user"
+        token = users.add(name, role=role, namespace="" if admin else own, os_user=account.pw_name)
         text = kubeconfig(standing.server, reached.authority.encode(), user=name, namespace=own, token=token)
     except (KubeconfigError, PrepareError, UsersError) as error:
         fail(str(error))
-    put(place, text, account if os.geteuid() == 0 else None)
-    role = "an admin" if admin else f"a user of namespace {own}"
-    click.echo(f"{name} is {role}{' again, with a new kubeconfig' if known is not None else ''}: {place}")
+    put(place, text, account)
+    what = "an admin" if admin else f"a user of namespace {own}"
+    click.echo(f"{name} is {what}{' again, with a new kubeconfig' if known is not None else ''}: {place}")
     click.echo(f"queues: {', '.join(given) or 'none yet; create a LocalQueue in the namespace'}")
 
 
@@ -95,17 +91,24 @@ def running(data: str | None) -> tuple[Path, Standing]:
     return folder, standing
 
 
-def account_of(name: str) -> pwd.struct_passwd | None:
-    """The user of this machine whom the name means; None where that does not matter, as we are not root."""
-    if os.geteuid() != 0:
-        return None
+def account_of(name: str, folder: Path) -> pwd.struct_passwd:
+    """The user of this machine whom the name means; says so and ends if nobody can be let in by that name."""
+    from pykueue.local.tokens import ADMIN
+
+    if folder.stat().st_uid != 0:
+        fail(
+            f"{folder}: its server was not started by root, so all jobs would run as whoever did, and nobody else is "
+            "let in; have root start one (`pykueue up`) for several users"
+        )
+    if name == ADMIN or name.startswith("system:"):
+        fail(f"{name!r} is a name of the server's own, and whoever had it could run jobs as root; use another account")
     try:
         return pwd.getpwnam(name)
     except KeyError:
         fail(f"{name!r} is no user of this machine, so nothing could run as {name}; create one first (useradd {name})")
 
 
-def put(place: Path, text: str, account: pwd.struct_passwd | None) -> None:
+def put(place: Path, text: str, account: pwd.struct_passwd) -> None:
     """Write a kubeconfig for its user alone, as that user: a folder of theirs may lead us anywhere."""
     child = os.fork()
     if child == 0:
@@ -114,15 +117,14 @@ def put(place: Path, text: str, account: pwd.struct_passwd | None) -> None:
         fail(f"{place}: cannot be written; give another file with --out")
 
 
-def put_as(place: Path, text: str, account: pwd.struct_passwd | None) -> int:
+def put_as(place: Path, text: str, account: pwd.struct_passwd) -> int:
     """Write a kubeconfig as a user, in a process that is given up afterwards: the exit code."""
     from pykueue.local.kubeconfigs import write
 
     try:
-        if account is not None:
-            os.setgroups([])
-            os.setgid(account.pw_gid)
-            os.setuid(account.pw_uid)
+        os.setgroups([])
+        os.setgid(account.pw_gid)
+        os.setuid(account.pw_uid)
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write(place, text)
     except OSError as error:
@@ -165,7 +167,8 @@ def rows(data: str | None) -> Sequence[Sequence[str]]:
 def remove(name: str, data: str | None) -> None:
     """Let NAME in no more, from this moment on.
 
-    The namespace stays with all that is in it, and jobs that run go on; delete the namespace to end them.
+    The namespace stays with all that is in it, and jobs that run go on; delete the namespace to end them. What NAME
+    reads at this moment (`kubectl logs -f`, a watch) goes on until it ends by itself or the server is restarted.
 
     \b
     Example:

@@ -11,7 +11,7 @@ from pykueue.api.core import Json, Tree
 from pykueue.api.trees import text
 from pykueue.base.struct import Frozen
 from pykueue.kube.port import Resource
-from pykueue.local.identity import AUTHENTICATED, MASTERS, SYSTEM, Identity
+from pykueue.local.identity import AUTHENTICATED, MASTERS, Identity
 from pykueue.local.paths import Asked, cannot
 from pykueue.local.statuses import StatusError, forbidden, unauthorized
 from pykueue.local.terms import Operation
@@ -29,8 +29,9 @@ OPEN_PATHS: Final = frozenset({"/healthz", "/livez", "/readyz", "/version"})
 TOLD_PATHS: Final = ("/api", "/apis", "/openapi", "/healthz", "/livez", "/readyz", "/version")
 """What every user may get, with all that lies below."""
 CREATOR: Final = "pykueue.io/created-by"
-"""The annotation that says who created a Job or a Pod. Only the server writes it."""
-STAMPED: Final = frozenset({"Job", "Pod"})
+"""The annotation that says who created an object. Only the server writes it."""
+STAMPED: Final = frozenset({("batch", "Job"), ("", "Pod"), ("", "ConfigMap"), ("", "Secret")})
+"""Of which it is recorded who created them: all that users write, by group and kind."""
 
 
 class Rule(Frozen):
@@ -185,37 +186,36 @@ def refused(who: Identity, verb: str, *, call: Asked | None, path: str) -> Statu
     return forbidden(Resource(call.group, call.version, call.plural, ""), call.name, why)
 
 
-def stamped(operation: Operation, kind: str, new: Tree, old: Tree | None, who: Identity) -> Tree:
+def stamped(operation: Operation, resource: Resource, new: Tree, old: Tree | None, who: Identity) -> Tree:
     """The object with who created it, as far as that is recorded; a `StatusError` if it is another's.
 
-    The value is the server's: whatever a client writes in its place is overwritten. The controllers of this process say
-    for whom they create: pods get the value of their Job. `old` is the stored object, `new` for a deletion the same.
+    The value is the server's: whatever a client writes in its place is overwritten. What the controllers of this
+    process write does not come here; pods get the value of their Job from them. `old` is the stored object, `new` for a
+    deletion the same.
     """
-    if kind not in STAMPED:
+    if (resource.group, resource.kind) not in STAMPED:
         return new
-    ours = who == SYSTEM
-    creator = text(old if old is not None else new, "metadata", "annotations", CREATOR)
     if old is None:
-        return with_creator(new, creator if ours and creator else who.name, template=not ours)
-    if not ours and not who.admin and creator != who.name:
-        raise not_yours(kind, old, creator, who)
-    return new if operation == "DELETE" else with_creator(new, creator, template=not ours)
+        return with_creator(new, who.name)
+    creator = text(old, "metadata", "annotations", CREATOR)
+    if not who.admin and creator != who.name:
+        raise not_yours(resource, old, creator, who)
+    return new if operation == "DELETE" else with_creator(new, creator)
 
 
-def not_yours(kind: str, old: Tree, creator: str, who: Identity) -> StatusError:
+def not_yours(resource: Resource, old: Tree, creator: str, who: Identity) -> StatusError:
     """What somebody is told who would change what another has created."""
-    resource = Resource("batch", "v1", "jobs", kind) if kind == "Job" else Resource("", "v1", "pods", kind)
     owner = f'"{creator}"' if creator else "somebody else"
     why = f'it was created by {owner}, and User "{who.name}" may only change or delete what is their own'
     return forbidden(resource, text(old, "metadata", "name"), why)
 
 
-def with_creator(tree: Tree, creator: str, *, template: bool) -> Tree:
-    """The object with this creator on record, or none; and without one in its pod template, where a client wrote it."""
+def with_creator(tree: Tree, creator: str) -> Tree:
+    """The object with this creator on record, or none; and without one in its pod template."""
     made = annotated(tree, creator)
     spec = made.get("spec")
     inner = spec.get("template") if isinstance(spec, dict) else None
-    if template and isinstance(spec, dict) and isinstance(inner, dict) and has_creator(inner):
+    if isinstance(spec, dict) and isinstance(inner, dict) and has_creator(inner):
         made = made | {"spec": spec | {"template": annotated(inner, "")}}
     return made
 

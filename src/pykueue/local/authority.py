@@ -21,14 +21,14 @@ from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant
 from pykueue.kube.certmaking import Pair, begun, certificate_pem, key_pem, pair_in, renewed, usage
 from pykueue.kube.tls import Bundle, server_context, use
+from pykueue.local.datafolder import CERTIFICATE_FILES, CERTIFICATES
 from pykueue.local.tokens import Peer
 
-FOLDER: Final = "tls"
-FILES: Final = ("ca.crt", "ca.key", "server.crt", "server.key")
 CLIENT_DAYS: Final = 365
 FILE_MODE: Final = 0o600
 FOLDER_MODE: Final = 0o700
-LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+LOCALHOST: Final = "127.0.0.1"
+LOOPBACK: Final = ("localhost", LOCALHOST, "::1")
 
 
 class Credentials(Frozen):
@@ -52,7 +52,7 @@ class Authority:
         """The authority in a data folder, made or renewed where need be; without a folder, one for this process."""
         if data is None:
             return cls(renewed(None, names, now))
-        folder = data / FOLDER
+        folder = data / CERTIFICATES
         folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
         held = stored(folder)
         bundle = renewed(held, names, now)
@@ -118,14 +118,14 @@ def peer_of(der: bytes) -> Peer | None:
 def stored(folder: Path) -> Bundle | None:
     """What a folder holds; nothing where a part of it is missing."""
     with contextlib.suppress(FileNotFoundError):
-        return Bundle(*((folder / name).read_bytes() for name in FILES))
+        return Bundle(*((folder / name).read_bytes() for name in CERTIFICATE_FILES))
     return None
 
 
 def store(folder: Path, bundle: Bundle) -> None:
     """Write all of it, each file as a whole, so that others cannot read it at any moment."""
     for name, content in zip(
-        FILES, (bundle.authority, bundle.authority_key, bundle.certificate, bundle.key), strict=True
+        CERTIFICATE_FILES, (bundle.authority, bundle.authority_key, bundle.certificate, bundle.key), strict=True
     ):
         made = folder / f".{name}.new"
         made.unlink(missing_ok=True)

@@ -248,6 +248,8 @@ def restore(source: Path, path: Path) -> None:
                 version = database.version()
                 database.forget(since=database.compacted(), to=version)
                 database.forget(since=version, to=version + JUMP)
+            # Before anything is moved: a crash must not leave us without the old one and without the new one.
+            synced(fresh)
             for ending in ("", *BESIDE):
                 beside = path.with_name(path.name + ending)
                 if beside.exists():

@@ -18,7 +18,8 @@ from pykueue.base.units import MICROS, Instant
 from pykueue.kube.controller import Controller
 from pykueue.kube.informer import EVENT, INITIAL_END, STILLNESS
 from pykueue.kube.port import CRDS, ConflictError, GoneError, Kube, KubeError, NotFoundError, Patch, Resource
-from pykueue.local.ownership import FOREGROUND, ORPHAN, Metadata, Ownership, read_metadata, without
+from pykueue.local.metadata import FOREGROUND, ORPHAN
+from pykueue.local.ownership import Metadata, Ownership, read_metadata, without
 
 LOG: Final = logging.getLogger(__name__)
 

@@ -12,6 +12,7 @@ import msgspec
 from pykueue.api.core import Condition as PodCondition
 from pykueue.api.core import ObjectMeta, OwnerReference
 from pykueue.api.pods import without_nulls
+from pykueue.base.share import NAMES
 from pykueue.base.struct import Frozen, Wire
 from pykueue.base.units import MICROS, Instant, parse_instant
 from pykueue.local.access import CREATOR
@@ -349,7 +350,7 @@ def read_job(raw: bytes) -> Job:
     finished = status.holds("Complete") or status.holds("Failed")
     if finished is not None:
         ended = instant(finished.last_transition_time)
-        return Job(namespace, name, version, None, ended, spec.ttl_seconds_after_finished, deleting)
+        return Job(namespace, NAMES.same(name), version, None, ended, spec.ttl_seconds_after_finished, deleting)
     if spec.managed_by not in (None, OURS):
         return Job(namespace, name, version)
     # A Raw as decoded is a window on the message it came in, and would keep a whole list response in memory.

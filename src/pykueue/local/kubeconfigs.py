@@ -1,10 +1,8 @@
 """How does kubectl find us, and prove who it is? The text of a kubeconfig, and where it is put."""
 
-import contextlib
 import os
 import tempfile
 from base64 import b64encode
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -46,41 +44,17 @@ def kubeconfig(
     return yaml.safe_dump(made, sort_keys=False)
 
 
-def write(path: Path, text: str, *, owner: tuple[int, int] | None = None) -> None:
-    """Put a kubeconfig where only its owner reads it, as a whole, with a folder for it where there is none.
-
-    `owner` is a user's and a group's number. The file is then written as that user: in a home of somebody else's, a
-    folder may turn out to be a link to where only root may write.
-    """
-    with acting_as(owner) if owner is not None else contextlib.nullcontext():
-        path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
-        handle, made = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with open(handle, "w") as file:
-                os.fchmod(file.fileno(), MODE)
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(made, path)
-        except BaseException:
-            Path(made).unlink(missing_ok=True)
-            raise
-
-
-@contextlib.contextmanager
-def acting_as(owner: tuple[int, int]) -> Iterator[None]:
-    """Have the whole process act as another user; for a command that does one thing, not for a server."""
-    user, group = owner
-    if (user, group) == (os.geteuid(), os.getegid()):
-        yield
-        return
-    before, groups = (os.geteuid(), os.getegid()), os.getgroups()
-    os.setgroups([])
-    os.setegid(group)
-    os.seteuid(user)
+def write(path: Path, text: str) -> None:
+    """Put a kubeconfig where only its owner reads it, as a whole, with a folder for it where there is none."""
+    path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+    handle, made = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        yield
-    finally:
-        os.seteuid(before[0])
-        os.setegid(before[1])
-        os.setgroups(groups)
+        with open(handle, "w") as file:
+            os.fchmod(file.fileno(), MODE)
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(made, path)
+    except BaseException:
+        Path(made).unlink(missing_ok=True)
+        raise

@@ -26,7 +26,6 @@ SYSTEM_FIELDS: Final = (
 STANDARD: Final = (ORPHAN, FOREGROUND, "kubernetes")
 """Finalizers of the server's own."""
 NO_EMPTY: Final = "must not be empty"
-PART_MAX: Final = 256
 
 
 def meta(tree: Mapping[str, Json]) -> Tree:

@@ -13,9 +13,8 @@ import msgspec
 from pykueue.api.core import OwnerReference
 from pykueue.api.pods import without_nulls
 from pykueue.base.struct import Wire
+from pykueue.local.metadata import FOREGROUND, ORPHAN
 
-FOREGROUND: Final = "foregroundDeletion"
-ORPHAN: Final = "orphan"
 ALIVE_MAX: Final = 20_000
 FEW: Final = 8
 

@@ -9,11 +9,9 @@ from pykueue.base.units import Instant
 from pykueue.kube.controller import Controller
 from pykueue.kube.informer import Change, Informer
 from pykueue.kube.port import ConflictError, Kube, KubeError, NotFoundError
+from pykueue.local.datafolder import JOBS_KEPT, PODS_KEPT
 from pykueue.local.jobviews import Job, Pod
 
-MOST_JOBS: Final = 100_000
-MOST_PODS: Final = 12_500
-"""As many ended pods as Kubernetes keeps."""
 AT_ONCE: Final = 50
 
 T = TypeVar("T", Job, Pod)
@@ -87,8 +85,8 @@ class Retention:
         jobs: Informer[Job],
         pods: Informer[Pod],
         *,
-        most_jobs: int | None = MOST_JOBS,
-        most_pods: int | None = MOST_PODS,
+        most_jobs: int | None = JOBS_KEPT,
+        most_pods: int | None = PODS_KEPT,
     ) -> None:
         self.kube = kube
         self.controller = Controller("retention", self.reconcile, clock)

@@ -18,11 +18,10 @@ from pykueue.base.struct import Frozen, Wire
 from pykueue.base.units import format_instant
 from pykueue.kube.controller import Controller
 from pykueue.kube.informer import Change, Informer
-from pykueue.kube.port import PODS, ConflictError, Kube, Patch, Resource
+from pykueue.kube.port import NODES, PODS, ConflictError, Kube, Patch
 from pykueue.local.notices import About, Notice, Tell
 from pykueue.local.room import Blocked, Node, add, blocked, message, read_node, requested
 
-NODES: Final = Resource("", "v1", "nodes", "Node")
 NAME: Final = "default-scheduler"
 MANAGER: Final = "kube-scheduler"
 WORKERS: Final = 16

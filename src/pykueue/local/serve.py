@@ -17,7 +17,7 @@ from typing import Final
 from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage
 
-from pykueue.local.authority import peer_of
+from pykueue.local.authority import LOCALHOST, peer_of
 from pykueue.local.exchange import Request, Response, failed
 from pykueue.local.front import Front
 from pykueue.local.paths import split
@@ -26,7 +26,6 @@ from pykueue.local.tokens import Peer
 
 LOG: Final = logging.getLogger(__name__)
 
-LOOPBACK: Final = "127.0.0.1"
 BODY_SECONDS: Final = 60
 """In which a body must have come."""
 WRITE_SECONDS: Final = 60
@@ -60,7 +59,7 @@ class Server:
         self,
         front: Front,
         context: ssl.SSLContext | None,
-        host: str = LOOPBACK,
+        host: str = LOCALHOST,
         port: int = 0,
         *,
         sock: socket.socket | None = None,

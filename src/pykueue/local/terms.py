@@ -1,6 +1,5 @@
 """On what terms is something asked? Who asks, how strictly, whether in earnest, and who judges it."""
 
-from collections.abc import Callable
 from typing import Literal, Protocol, TypeAlias
 
 import msgspec
@@ -68,10 +67,6 @@ class Admit(Protocol):
         who: Identity,
     ) -> tuple[Tree, tuple[str, ...]]:
         """The object, and warnings."""
-
-
-May: TypeAlias = Callable[[Identity, str, str, str, str, str, str], bool]
-"""Whether an identity may do a verb on: group, resource, subresource, namespace, name."""
 
 
 async def admit_all(

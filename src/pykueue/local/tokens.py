@@ -21,11 +21,14 @@ from typing import Final, Literal
 
 import msgspec
 
+from pykueue.api.config import DEFAULT_NAMESPACE
 from pykueue.base.struct import Frozen
+from pykueue.local.datafolder import USERS
 
 LOG: Final = logging.getLogger(__name__)
 
-FILE: Final = "users.json"
+ADMIN: Final = "admin"
+"""The user that the server itself makes, for whoever started it."""
 LOCK: Final = "users.lock"
 TOKEN_BYTES: Final = 32
 SALT_BYTES: Final = 16
@@ -33,6 +36,8 @@ TOKEN_MAX: Final = 512
 """Characters of a token that are worth a look."""
 NAME: Final = re.compile(r"[a-z_][a-z0-9_.-]{0,62}", re.ASCII)
 NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
+SYSTEM_NAMESPACES: Final = frozenset({"default", DEFAULT_NAMESPACE})
+"""Together with all that begin with `kube-`: nobody gets one of these by their name alone."""
 LAYOUT: Final = 1
 MODE: Final = 0o600
 
@@ -96,7 +101,7 @@ class Users:
     def path(self) -> Path:
         """Where the file is."""
         assert self.folder is not None, "users that live in memory have no file"
-        return self.folder / FILE
+        return self.folder / USERS
 
     def all(self) -> Mapping[str, User]:
         """The users by name. Nobody, if the file can no longer be read: better to refuse than to let in."""
@@ -154,7 +159,7 @@ class Users:
             raise UsersError(
                 f"{name!r}: a user's name begins with a small letter and holds small letters, digits, '-', '_' and '.'"
             )
-        namespace = namespace or ("" if role == "admin" else label_of(name))
+        namespace = namespace or ("" if role == "admin" else self.namespace_for(name))
         if namespace and not NAMESPACE.fullmatch(namespace):
             raise UsersError(f"{namespace!r}: a namespace holds small letters, digits and '-' within, 63 at most")
         token = secrets.token_urlsafe(TOKEN_BYTES)
@@ -162,6 +167,22 @@ class Users:
         with self.changing() as users:
             users[name] = User(name, role, os_user or name, namespace, salt, hashed(salt, token))
         return token
+
+    def namespace_for(self, name: str) -> str:
+        """The namespace that a user gets by the name alone; a `UsersError` if it is somebody else's."""
+        namespace = label_of(name)
+        if namespace in SYSTEM_NAMESPACES or namespace.startswith("kube-"):
+            raise UsersError(f"{name!r}: the namespace {namespace} is the system's; give another one with --namespace")
+        users = self.all()
+        if name in users and users[name].namespace == namespace:
+            return namespace
+        for user in users.values():
+            if user.namespace == namespace:
+                raise UsersError(
+                    f"{name!r}: the namespace {namespace} is that of user {user.name}; give another one with "
+                    "--namespace, or the same one if both are to share it"
+                )
+        return namespace
 
     def certify(self, name: str, fingerprint: str) -> None:
         """Accept this certificate as the user's."""
@@ -237,7 +258,7 @@ def read(path: Path) -> tuple[User, ...]:
 
 def write(path: Path, users: tuple[User, ...]) -> None:
     """Store the users so that whoever reads finds the old file or the new one, also after a crash."""
-    handle, made = tempfile.mkstemp(dir=path.parent, prefix=f".{FILE}.")
+    handle, made = tempfile.mkstemp(dir=path.parent, prefix=f".{USERS}.")
     try:
         with open(handle, "wb") as file:
             os.fchmod(file.fileno(), MODE)

@@ -413,8 +413,3 @@ def warnings(job: Tree) -> Iterator[str]:
             "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS "
             f"label is recommended: [{listed}]"
         )
-
-
-def spec_changed(new: Tree, old: Tree) -> bool:
-    """Whether what the Job asks for has changed."""
-    return new.get("spec") != old.get("spec")

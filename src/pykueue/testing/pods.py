@@ -11,11 +11,10 @@ from pykueue.base.struct import Wire
 from pykueue.base.units import MICROS, Instant, format_instant
 from pykueue.kube.controller import Controller
 from pykueue.kube.informer import Change, Informer
-from pykueue.kube.port import PODS, NotFoundError, Patch, Resource
+from pykueue.kube.port import NODES, PODS, NotFoundError, Patch
 from pykueue.local.inprocess import LocalKube
 from pykueue.testing.script import OURS, PREFIX, PodSeen, State, next_step, state_of, status_of
 
-NODES: Final = Resource("", "v1", "nodes", "Node")
 NODE: Final = "node"
 CAPACITY: Final[Tree] = {"cpu": "100k", "memory": "1Pi", "pods": "10000", "nvidia.com/gpu": "100k"}
 """More than a test asks for: what may run is for the queues to decide."""
