@@ -240,13 +240,27 @@ class Following:
 
     async def farewell(self, ended: str) -> int:
         """Say how it ended where its output does not: the exit code."""
-        codes = [code for pod in self.seen.get(str(PODS), {}).values() if (code := exit_code(pod)) is not None]
         if not ended:
             return 0
+        codes = self.codes()
+        if not any(codes):
+            # The Job's watch may be ahead of the pods'.
+            await self.look_at_pods()
+            codes = self.codes()
         if codes and codes[-1]:
             return codes[-1]
         tell(f"failed: {ended}")
         return ERROR
+
+    def codes(self) -> list[int]:
+        """What its pods exited with, as far as is known."""
+        return [code for pod in self.seen.get(str(PODS), {}).values() if (code := exit_code(pod)) is not None]
+
+    async def look_at_pods(self) -> None:
+        """See its pods as they are now; those that are gone stay as they were seen last."""
+        async for page in self.kube.pages(PODS, self.namespace, labels=f"{CONTROLLER_UID}={self.uid}"):
+            for _, pod in mappings(msgspec.json.decode(page), "items"):
+                self.learn(PODS, {"type": "MODIFIED", "object": dict(pod)})  # type: ignore[arg-type]  # decoded JSON
 
     async def watch(self, resource: Resource, *, labels: str = "", fields: str = "") -> None:
         """Keep what is known of some objects up to date."""
