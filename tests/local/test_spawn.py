@@ -25,6 +25,8 @@ from pykueue.local.supervisor import Supervisor
 
 PATIENCE_SECONDS = 20.0
 ENV = {"PATH": os.environ["PATH"]}
+RESERVED = 0b11 << 31
+"""Signals 32 and 33: the C library keeps them to itself, and nobody can set what becomes of them."""
 
 
 class Watched:

@@ -258,8 +258,10 @@ class Supervisor:
             os.chdir(cwd)
         except OSError as error:
             raise StartError(f'chdir to cwd ("{cwd.decode(errors="replace")}") failed: {lower(error)}') from error
-        for number in (*IGNORED, signal.SIGXFSZ):
-            signal.signal(number, signal.SIG_DFL)
+        # Some we ignore ourselves, and whoever started the server in the background may have had it ignore others.
+        for number in signal.valid_signals():
+            if signal.getsignal(number) is signal.SIG_IGN:
+                signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         try:
             os.execvpe(argv[0], argv, env)
