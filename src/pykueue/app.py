@@ -193,11 +193,16 @@ class Controllers:
 
     async def end(self, *names: str) -> None:
         """Stop doing something."""
-        tasks = [self.tasks.pop(name) for name in names if name in self.tasks]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        await end(self.tasks, *names)
+
+
+async def end(tasks: dict[str, asyncio.Task[None]], *names: str) -> None:
+    """Stop tasks, and take them out of those that are under way."""
+    ended = [tasks.pop(name) for name in names if name in tasks]
+    for task in ended:
+        task.cancel()
+    if ended:
+        await asyncio.wait(ended)
 
 
 class Manager:

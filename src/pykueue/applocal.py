@@ -18,11 +18,10 @@ from pykueue.api.configfile import Loaded
 from pykueue.api.core import Tree
 from pykueue.api.names import GROUP, Label
 from pykueue.api.trees import text
-from pykueue.app import CONTROLLERS, Controllers
+from pykueue.app import CONTROLLERS, Controllers, end
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
 from pykueue.controllers.admission import Admission, NotYetError
-from pykueue.controllers.events import Ref
 from pykueue.controllers.webhooks import MUTATED, VALIDATED, AdmissionRequest, Hook, Webhooks
 from pykueue.kube.lease import Always
 from pykueue.kube.port import NAMESPACES, ExistsError, Resource
@@ -209,10 +208,9 @@ class Local:
 
     def tell(self, notice: Notice) -> None:
         """Have an Event written, by whoever writes those of our controllers: names of Events tell instants apart."""
-        about = notice.about
         self.controllers.cluster.events.say(
             "Warning" if notice.warning else "Normal",
-            Ref(about.api_version, about.kind, about.namespace, about.name, about.uid, about.version),
+            notice.about,
             notice.reason,
             notice.note,
             notice.reporter,
@@ -261,21 +259,13 @@ class Local:
     async def land(self) -> None:
         """Stop acting, in the order in which one needs the other."""
         await self.controllers.land()
-        await self.end(*self.tasks)
+        await end(self.tasks, *self.tasks)
 
     async def restart(self, loaded: Loaded, parts: frozenset[str]) -> None:
         """Stop our controllers, and start them with another Configuration on the objects that are there."""
         await self.controllers.land()
         self.controllers = self.new_controllers(loaded, parts)
         self.controllers.start()
-
-    async def end(self, *names: str) -> None:
-        """Stop doing something."""
-        tasks = [self.tasks.pop(name) for name in names if name in self.tasks]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
 
     async def close(self) -> None:
         """Let go of the store."""

@@ -8,8 +8,8 @@ import pytest
 
 from pykueue.api.core import ObjectMeta
 from pykueue.base.units import Instant
-from pykueue.controllers.events import BUFFER_MAX, NOTE_BYTES_MAX, WRITERS, Recorder, Ref, cut, ref
-from pykueue.kube.port import CLUSTER_QUEUES, EVENTS, WORKLOADS, DeniedError, NotLeadingError
+from pykueue.controllers.events import BUFFER_MAX, NOTE_BYTES_MAX, WRITERS, Recorder, cut, ref
+from pykueue.kube.port import CLUSTER_QUEUES, EVENTS, WORKLOADS, DeniedError, NotLeadingError, Ref
 from tests.controllers.store import HandClock, Object, Store, settle
 
 ABOUT = ref(WORKLOADS, ObjectMeta(name="w", namespace="team", uid="u-1", resource_version="7"))
@@ -33,7 +33,7 @@ def told(story: object) -> None:
         task = asyncio.ensure_future(said.recorder.run())
         await settle()
         try:
-            await story(said)  # type: ignore[operator]
+            await story(said)  # type: ignore[operator]  # the story is given as an object
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)

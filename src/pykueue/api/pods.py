@@ -248,6 +248,7 @@ class Job(Wire):
     spec: Annotated[JobSpec, about("What it runs.", required=True, unread=UNREAD_OF_JOBS)] = JobSpec()
 
 
+Value = TypeVar("Value")
 Slice = TypeVar("Slice", PodTemplate, LimitRange, RuntimeClass, Job)
 
 
@@ -314,10 +315,20 @@ def read_quantity(name: str, amount: object) -> Quantity:
         raise ValueError(f"{name}: {error}") from error
 
 
-def without_nulls(tree: object) -> object:
+def without_nulls(tree: Value) -> Value:
     """The tree without the members that are null, which Kubernetes reads as absent."""
     if isinstance(tree, dict):
-        return {key: without_nulls(value) for key, value in tree.items() if value is not None}
+        kept = {key: without_nulls(value) for key, value in tree.items() if value is not None}
+        return kept  # type: ignore[return-value]  # a dict comes of a dict
     if isinstance(tree, list):
-        return [without_nulls(value) for value in tree]
+        return [without_nulls(value) for value in tree]  # type: ignore[return-value]  # and a list of a list
     return tree
+
+
+def read_with(decoder: "msgspec.json.Decoder[Value]", raw: bytes | msgspec.Raw) -> Value:
+    """What a decoder finds in these bytes; raises `msgspec.ValidationError` where it is nothing of the kind."""
+    try:
+        return decoder.decode(raw)
+    except msgspec.ValidationError:
+        # A null stands for an absent field, and is rare enough to be looked for only when the quick way has failed.
+        return decoder.decode(msgspec.json.encode(without_nulls(msgspec.json.decode(raw))))

@@ -34,7 +34,7 @@ def backup(file: str, data: str | None) -> None:
     Exit codes: 0, FILE is complete and on the disk; 2, it is not there.
     """
     from pykueue.local.datafile import backup as copied
-    from pykueue.local.datafile import synced
+    from pykueue.local.datafolder import synced
     from pykueue.local.store import StoreError
 
     folder, target = data_folder(data), Path(file)
@@ -79,7 +79,7 @@ def restore(file: str, data: str | None) -> None:
     Exit codes: 0, restored; 1, it runs; 2, FILE is none, or the folder cannot be written.
     """
     from pykueue.local.datafile import restore as put_back
-    from pykueue.local.datafile import synced
+    from pykueue.local.datafolder import synced
     from pykueue.local.store import StoreError
 
     folder = made(data_folder(data))

@@ -12,14 +12,12 @@ import msgspec
 from pykueue.api.yamltext import printable
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant
-from pykueue.local.datafolder import KUBECONFIG
+from pykueue.local.datafolder import FILE_MODE, FOLDER_MODE, KUBECONFIG, put
 from pykueue.local.processes import process_start
 
 STANDING: Final = "up.json"
 OWN_KUBECONFIG: Final = Path(".config/pykueue/kubeconfig")
 """Where `pykueue user add` puts a user's kubeconfig, from their home folder."""
-FOLDER_MODE: Final = 0o700
-FILE_MODE: Final = 0o600
 
 
 def data_folder(given: str | None = None, environment: Mapping[str, str] = os.environ) -> Path:
@@ -82,12 +80,7 @@ def read_standing(folder: Path) -> Standing | None:
 
 def write_standing(folder: Path, standing: Standing) -> None:
     """Say where we are to be found."""
-    fresh = folder / f".{STANDING}.new"
-    fresh.unlink(missing_ok=True)
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
-    with open(handle, "wb") as file:
-        file.write(msgspec.json.encode(standing))
-    fresh.replace(folder / STANDING)
+    put(folder / STANDING, msgspec.json.encode(standing))
 
 
 def kubeconfig_file(given: str | None, data: str | None, environment: Mapping[str, str] = os.environ) -> str | None:

@@ -13,9 +13,8 @@ import msgspec
 
 from pykueue.api.core import ObjectMeta, Tree
 from pykueue.base.clock import Clock
-from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS, Instant, Seconds, after, micro_time
-from pykueue.kube.port import EVENTS, Kube, KubeError, NotFoundError, NotLeadingError, Patch, Resource
+from pykueue.kube.port import EVENTS, Kube, KubeError, NotFoundError, NotLeadingError, Patch, Ref, Resource
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -33,17 +32,6 @@ SERIES_GAP: Final = 60 * MICROS
 """A series is written at its first repetition and then once in this time, however often it repeats."""
 WRITERS: Final = 8
 DRAIN_SECONDS: Final = 1.0
-
-
-class Ref(Frozen):
-    """The object that an Event is about."""
-
-    api_version: str
-    kind: str
-    namespace: str
-    name: str
-    uid: str
-    version: str = ""
 
 
 def ref(resource: Resource, metadata: ObjectMeta) -> Ref:

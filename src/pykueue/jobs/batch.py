@@ -9,7 +9,7 @@ import msgspec
 from pykueue.api.core import Condition, KubeObject, ObjectMeta, Tree
 from pykueue.api.gates import TRUE
 from pykueue.api.names import DEFAULT_POD_SET, Annotation, Label
-from pykueue.api.pods import without_nulls
+from pykueue.api.pods import read_with
 from pykueue.api.workload import PodSet
 from pykueue.base.share import NAMES, Mappings, Pool
 from pykueue.base.struct import Wire
@@ -96,11 +96,7 @@ STATUSES: Final = Pool[JobStatus]()
 
 def read_job(raw: bytes) -> JobView:
     """The Job in these bytes, but for what nobody needs; raises `msgspec.ValidationError` for what is no Job."""
-    try:
-        found = JOB.decode(raw)
-    except msgspec.ValidationError:
-        # A null stands for an absent field, and is rare enough to be looked for only when the quick way has failed.
-        found = JOB.decode(msgspec.json.encode(without_nulls(msgspec.json.decode(raw))))
+    found = read_with(JOB, raw)
     over = end_of(found)
     if over is not None:
         return husk(found, over)

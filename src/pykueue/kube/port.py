@@ -32,6 +32,17 @@ class Resource(Frozen):
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
+class Ref(Frozen):
+    """The object that an Event is about."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    version: str = ""
+
+
 def kueue(kind: str) -> Resource:
     """Where the API serves one of our kinds, in its stored version."""
     known = KINDS[kind]

@@ -5,7 +5,6 @@ The server shows a certificate of this authority, which every kubeconfig of ours
 
 import contextlib
 import hashlib
-import os
 import ssl
 from functools import lru_cache
 from pathlib import Path
@@ -21,12 +20,10 @@ from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant
 from pykueue.kube.certmaking import Pair, begun, certificate_pem, key_pem, pair_in, renewed, usage
 from pykueue.kube.tls import Bundle, server_context, use
-from pykueue.local.datafolder import CERTIFICATE_FILES, CERTIFICATES
+from pykueue.local.datafolder import CERTIFICATE_FILES, CERTIFICATES, FOLDER_MODE, put
 from pykueue.local.tokens import Peer
 
 CLIENT_DAYS: Final = 365
-FILE_MODE: Final = 0o600
-FOLDER_MODE: Final = 0o700
 LOCALHOST: Final = "127.0.0.1"
 LOOPBACK: Final = ("localhost", LOCALHOST, "::1")
 
@@ -127,11 +124,4 @@ def store(folder: Path, bundle: Bundle) -> None:
     for name, content in zip(
         CERTIFICATE_FILES, (bundle.authority, bundle.authority_key, bundle.certificate, bundle.key), strict=True
     ):
-        made = folder / f".{name}.new"
-        made.unlink(missing_ok=True)
-        handle = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
-        with open(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(made, folder / name)
+        put(folder / name, content)

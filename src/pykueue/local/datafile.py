@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from pykueue.local.database import Database, connected
+from pykueue.local.datafolder import synced
 from pykueue.local.migrations import APPLICATION, STEPS
 from pykueue.local.records import StoreError
 
@@ -132,15 +133,6 @@ def replacing(path: Path) -> Iterator[Path]:
             with suppress(OSError):
                 fresh.with_name(fresh.name + ending).unlink(missing_ok=True)
         raise
-
-
-def synced(path: Path) -> None:
-    """Have a file or a folder on the disk."""
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def checked(path: Path) -> Database:

@@ -1,5 +1,8 @@
-"""What does the data folder hold? The names of its files, and how much of what has ended is kept there."""
+"""What does the data folder hold? The names of its files, how they are written, how much of what has ended is kept."""
 
+import os
+import tempfile
+from pathlib import Path
 from typing import Final
 
 DATABASE: Final = "pykueue.db"
@@ -13,3 +16,30 @@ JOBS_KEPT: Final = 100_000
 """So many finished Jobs are kept; the oldest beyond them are deleted."""
 PODS_KEPT: Final = 12_500
 """So many ended pods are kept, as a controller manager of Kubernetes does."""
+FILE_MODE: Final = 0o600
+FOLDER_MODE: Final = 0o700
+
+
+def put(path: Path, content: bytes) -> None:
+    """Write a file that only its owner reads; whoever looks finds the old one or the new one, also after a crash."""
+    handle, made = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with open(handle, "wb") as file:
+            os.fchmod(file.fileno(), FILE_MODE)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(made, path)
+    except BaseException:
+        Path(made).unlink(missing_ok=True)
+        raise
+    synced(path.parent)
+
+
+def synced(path: Path) -> None:
+    """Have a file or a folder on the disk."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -11,7 +11,7 @@ import msgspec
 
 from pykueue.api.core import Condition as PodCondition
 from pykueue.api.core import ObjectMeta, OwnerReference
-from pykueue.api.pods import without_nulls
+from pykueue.api.pods import read_with
 from pykueue.base.share import NAMES
 from pykueue.base.struct import Frozen, Wire
 from pykueue.base.units import MICROS, Instant, parse_instant
@@ -320,19 +320,13 @@ POD: Final = msgspec.json.Decoder(PodBody)
 
 
 def decoded_job(raw: bytes) -> JobBody:
-    """The Job in these bytes; nulls stand for absent fields, and are rare enough to be looked for only on failure."""
-    try:
-        return JOB.decode(raw)
-    except msgspec.ValidationError:
-        return JOB.decode(msgspec.json.encode(without_nulls(msgspec.json.decode(raw))))
+    """The Job in these bytes."""
+    return read_with(JOB, raw)
 
 
 def decoded_pod(raw: bytes) -> PodBody:
-    """The pod in these bytes, nulls left out."""
-    try:
-        return POD.decode(raw)
-    except msgspec.ValidationError:
-        return POD.decode(msgspec.json.encode(without_nulls(msgspec.json.decode(raw))))
+    """The pod in these bytes."""
+    return read_with(POD, raw)
 
 
 def instant(text: str | None) -> Instant:

@@ -1,7 +1,5 @@
 """How does kubectl find us, and prove who it is? The text of a kubeconfig, and where it is put."""
 
-import os
-import tempfile
 from base64 import b64encode
 from pathlib import Path
 from typing import Final
@@ -10,10 +8,9 @@ import yaml
 
 from pykueue.api.core import Tree
 from pykueue.local.authority import Credentials
+from pykueue.local.datafolder import FOLDER_MODE, put
 
 CLUSTER: Final = "pykueue"
-MODE: Final = 0o600
-FOLDER_MODE: Final = 0o700
 
 
 def kubeconfig(
@@ -47,14 +44,4 @@ def kubeconfig(
 def write(path: Path, text: str) -> None:
     """Put a kubeconfig where only its owner reads it, as a whole, with a folder for it where there is none."""
     path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
-    handle, made = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with open(handle, "w") as file:
-            os.fchmod(file.fileno(), MODE)
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(made, path)
-    except BaseException:
-        Path(made).unlink(missing_ok=True)
-        raise
+    put(path, text.encode())

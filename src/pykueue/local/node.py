@@ -19,6 +19,7 @@ from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS, NANO, Instant, Quantity, format_instant, micro_time
 from pykueue.kube.informer import PAGE
 from pykueue.kube.port import LEASES, NAMESPACES, NODES, ExistsError, Kube, KubeError, NotFoundError, Patch
+from pykueue.local.datafolder import FOLDER_MODE, put
 from pykueue.local.gpus import RESOURCE, Gpu, find_gpus
 from pykueue.local.podstatus import LOCALHOST
 
@@ -93,13 +94,8 @@ def kept_name(data: Path) -> str:
     if NAME.fullmatch(name):
         return name
     name = node_name()
-    data.mkdir(mode=0o700, parents=True, exist_ok=True)
-    partial = path.with_name(f".{NAME_FILE}.new")
-    with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
-        file.write(f"{name}\n")
-        file.flush()
-        os.fsync(file.fileno())
-    partial.rename(path)
+    data.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+    put(path, f"{name}\n".encode())
     return name
 
 

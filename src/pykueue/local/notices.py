@@ -4,23 +4,13 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from pykueue.base.struct import Frozen
-
-
-class About(Frozen):
-    """The object that a notice is about."""
-
-    api_version: str
-    kind: str
-    namespace: str
-    name: str
-    uid: str
-    version: str = ""
+from pykueue.kube.port import Ref
 
 
 class Notice(Frozen):
     """Something that happened to an object."""
 
-    about: About
+    about: Ref
     reason: str
     note: str
     reporter: str

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from pykueue.api.core import OwnerReference
-from pykueue.api.pods import without_nulls
+from pykueue.api.pods import read_with
 from pykueue.base.struct import Wire
 from pykueue.local.metadata import FOREGROUND, ORPHAN
 
@@ -54,11 +54,8 @@ THING: Final = msgspec.json.Decoder(Thing)
 
 
 def read_metadata(raw: bytes | msgspec.Raw) -> Metadata:
-    """The metadata of the object in these bytes; nulls are looked for only when the quick way has failed."""
-    try:
-        return THING.decode(raw).metadata
-    except msgspec.ValidationError:
-        return THING.decode(msgspec.json.encode(without_nulls(msgspec.json.decode(raw)))).metadata
+    """The metadata of the object in these bytes."""
+    return read_with(THING, raw).metadata
 
 
 class Ownership:

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from pykueue.api.core import Json, Tree
+from pykueue.api.pods import without_nulls
 from pykueue.local.schema import Schema
 from pykueue.local.strategic import PatchError, merged_map
 
@@ -42,15 +43,6 @@ def merged(tree: Tree, patch: Tree) -> Tree:
         old = made.get(name)
         made[name] = merged(old, new) if isinstance(old, dict) and isinstance(new, dict) else without_nulls(new)
     return made
-
-
-def without_nulls(value: Json) -> Json:
-    """A value that is new to an object: a null in it says to leave out a field that is not there."""
-    if isinstance(value, dict):
-        return {name: without_nulls(inner) for name, inner in value.items() if inner is not None}
-    if isinstance(value, list):
-        return [without_nulls(inner) for inner in value]
-    return value
 
 
 def strategic_patch(tree: Tree, patch: Json, schema: Schema) -> Tree:

@@ -13,7 +13,7 @@ from pykueue.api.pods import (
     ResourceList,
     Resources,
     read_special,
-    without_nulls,
+    read_with,
 )
 from pykueue.base.struct import Frozen, Wire
 from pykueue.base.units import amount_of
@@ -77,10 +77,7 @@ NODE: Final = msgspec.json.Decoder(NodeBody, dec_hook=read_special)
 
 def read_node(raw: bytes) -> Node:
     """The node in these bytes."""
-    try:
-        body = NODE.decode(raw)
-    except msgspec.ValidationError:
-        body = NODE.decode(msgspec.json.encode(without_nulls(msgspec.json.decode(raw))))
+    body = read_with(NODE, raw)
     metadata, spec, status = body.metadata, body.spec, body.status
     given = status.allocatable or status.capacity
     return Node(

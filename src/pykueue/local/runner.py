@@ -21,6 +21,7 @@ from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS, Instant, Seconds, after
 from pykueue.kube.controller import Controller
+from pykueue.kube.port import Ref
 from pykueue.local import attempts
 from pykueue.local.accounts import Account
 from pykueue.local.attempts import Attempt
@@ -31,7 +32,7 @@ from pykueue.local.gpus import Shares
 from pykueue.local.limits import Limits, end_cgroup, own_cgroup
 from pykueue.local.lives import KEPT, Box, Ending, Life
 from pykueue.local.node import Machine, NodeKeeper, kept_name
-from pykueue.local.notices import About, Notice, Tell
+from pykueue.local.notices import Notice, Tell
 from pykueue.local.podplan import (
     DEADLINE_MESSAGE,
     DEADLINE_REASON,
@@ -480,6 +481,6 @@ class Runner:
     def say(self, pod: Tree, reason: str, note: str, *, warning: bool = False) -> None:
         """Tell people what happened to a pod."""
         meta = pod.get("metadata")
-        about = About("v1", "Pod", *(text(meta, name) for name in ("namespace", "name", "uid", "resourceVersion")))
+        about = Ref("v1", "Pod", *(text(meta, name) for name in ("namespace", "name", "uid", "resourceVersion")))
         if about.name:
             self.tell(Notice(about, reason, note, REPORTER, warning))

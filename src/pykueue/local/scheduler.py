@@ -12,14 +12,14 @@ from typing import Final
 import msgspec
 
 from pykueue.api.core import ObjectMeta, Tree
-from pykueue.api.pods import PodSpec, read_special, without_nulls
+from pykueue.api.pods import PodSpec, read_special, read_with
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen, Wire
 from pykueue.base.units import format_instant
 from pykueue.kube.controller import Controller
 from pykueue.kube.informer import Change, Informer
-from pykueue.kube.port import NODES, PODS, ConflictError, Kube, Patch
-from pykueue.local.notices import About, Notice, Tell
+from pykueue.kube.port import NODES, PODS, ConflictError, Kube, Patch, Ref
+from pykueue.local.notices import Notice, Tell
 from pykueue.local.room import Blocked, Node, add, blocked, message, read_node, requested
 
 NAME: Final = "default-scheduler"
@@ -103,10 +103,7 @@ BODY: Final = msgspec.json.Decoder(Body, dec_hook=read_special)
 
 def read_pod(raw: bytes) -> Pod:
     """The pod in these bytes, as the scheduler sees it."""
-    try:
-        body = BODY.decode(raw)
-    except msgspec.ValidationError:
-        body = BODY.decode(msgspec.json.encode(without_nulls(msgspec.json.decode(raw))))
+    body = read_with(BODY, raw)
     metadata, spec, status = body.metadata, body.spec, body.status
     namespace, name, version = (
         intern(metadata.namespace or ""),
@@ -288,7 +285,7 @@ class Scheduler:
 
     def say(self, pod: Pod, reason: str, note: str, action: str, *, warning: bool = False) -> None:
         """Tell people about a pod."""
-        about = About("v1", "Pod", pod.namespace, pod.name, pod.uid, str(pod.version))
+        about = Ref("v1", "Pod", pod.namespace, pod.name, pod.uid, str(pod.version))
         self.tell(Notice(about, reason, note, NAME, warning, action))
 
 

@@ -154,6 +154,11 @@ class Store:
             return writes[-1].after
         return self.read(key)
 
+    def under_way_to(self, key: Key) -> asyncio.Future[Held] | None:
+        """The last write on its way to an object, to be waited for and not cancelled; None where there is none."""
+        writes = self.pending.get(key)
+        return writes[-1].future if writes else None
+
     def read(self, key: Key) -> Held | None:
         """An object that no write is on its way to."""
         if key in self.cache:

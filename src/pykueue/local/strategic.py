@@ -8,6 +8,7 @@ A list is replaced, or merged: items by their merge key, plain values as a set. 
 from typing import Final
 
 from pykueue.api.core import Json, Tree
+from pykueue.api.pods import without_nulls
 from pykueue.local.faults import go_text, go_type
 from pykueue.local.schemanodes import Node
 
@@ -93,15 +94,6 @@ def undirected(value: Json) -> Json:
         return {name: inner for name, inner in kept.items() if not isinstance(inner, Nothing)}
     if isinstance(value, list):
         return [inner for inner in map(undirected, value) if not isinstance(inner, Nothing)]
-    return value
-
-
-def without_nulls(value: Json) -> Json:
-    """A value that is new to an object, without fields that it says are not there."""
-    if isinstance(value, dict):
-        return {name: without_nulls(inner) for name, inner in value.items() if inner is not None}
-    if isinstance(value, list):
-        return [without_nulls(inner) for inner in value]
     return value
 
 

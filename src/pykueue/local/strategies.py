@@ -11,7 +11,16 @@ from pykueue.api.rules import check_schema, schema_rules
 from pykueue.api.trees import items, text, whole
 from pykueue.local import definitions, validity_jobs, validity_kinds, validity_pods, validity_status
 from pykueue.local.jobdefaults import INT32_MAX, default_job, labelled, with_selector, without_zeros
-from pykueue.local.metadata import change_errors, create_errors, finalizers, meta, path_errors, update_errors, with_meta
+from pykueue.local.metadata import (
+    STANDARD,
+    change_errors,
+    create_errors,
+    finalizers,
+    meta,
+    path_errors,
+    update_errors,
+    with_meta,
+)
 from pykueue.local.moments import TIMES, event_times
 from pykueue.local.poddefaults import as_tree, default_pod, default_template, each, rounded
 from pykueue.local.schema import defaulted, errors, pruned
@@ -189,7 +198,7 @@ def create_namespace(tree: Tree, now: str) -> Tree:
     held = [*items(spec, "finalizers")]
     if KUBERNETES not in held:
         held.append(KUBERNETES)
-    return default_namespace({**tree, "spec": {**spec, "finalizers": held}, "status": {"phase": "Active"}})  # type: ignore[dict-item]
+    return default_namespace({**tree, "spec": {**spec, "finalizers": held}, "status": {"phase": "Active"}})  # type: ignore[dict-item]  # decoded JSON is Json
 
 
 def finish(served: Served, tree: Tree) -> Tree:
@@ -392,7 +401,7 @@ def warnings_of(served: Served, tree: Tree, old: Tree | None) -> Iterator[str]:
         added = {str(one) for one in items(tree, "metadata", "finalizers")}
         known = {str(one) for one in items(old or {}, "metadata", "finalizers")}
         for name in sorted(added - known):
-            if "/" not in name and name not in ("orphan", "foregroundDeletion", KUBERNETES):
+            if "/" not in name and name not in STANDARD:
                 qualified = " including a path (/)" if "." in name else ""
                 yield (
                     f'metadata.finalizers: "{name}": prefer a domain-qualified finalizer name{qualified} to avoid '

@@ -14,7 +14,6 @@ import os
 import re
 import secrets
 import stat
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, Literal
@@ -23,7 +22,7 @@ import msgspec
 
 from pykueue.api.config import DEFAULT_NAMESPACE
 from pykueue.base.struct import Frozen
-from pykueue.local.datafolder import USERS
+from pykueue.local.datafolder import FILE_MODE, USERS, put
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -39,7 +38,6 @@ NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 SYSTEM_NAMESPACES: Final = frozenset({"default", DEFAULT_NAMESPACE})
 """Together with all that begin with `kube-`: nobody gets one of these by their name alone."""
 LAYOUT: Final = 1
-MODE: Final = 0o600
 
 Role = Literal["admin", "user"]
 
@@ -257,29 +255,14 @@ def read(path: Path) -> tuple[User, ...]:
 
 
 def write(path: Path, users: tuple[User, ...]) -> None:
-    """Store the users so that whoever reads finds the old file or the new one, also after a crash."""
-    handle, made = tempfile.mkstemp(dir=path.parent, prefix=f".{USERS}.")
-    try:
-        with open(handle, "wb") as file:
-            os.fchmod(file.fileno(), MODE)
-            file.write(msgspec.json.format(msgspec.json.encode(Kept(LAYOUT, users)), indent=2) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(made, path)
-    except BaseException:
-        Path(made).unlink(missing_ok=True)
-        raise
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    """Store the users."""
+    put(path, msgspec.json.format(msgspec.json.encode(Kept(LAYOUT, users)), indent=2) + b"\n")
 
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Keep other processes from changing the users while the block runs."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, MODE)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

@@ -321,14 +321,14 @@ class Writing:
 
     async def shown(self, key: Key) -> None:
         """Return when readers see what a refusal was based on; one who reads and tries again must not see less."""
-        writes = self.store.pending.get(key)
-        if writes:
-            await asyncio.wait((asyncio.ensure_future(writes[-1].future),))
+        write = self.store.under_way_to(key)
+        if write is not None:
+            await asyncio.wait((write,))
 
     async def settled(self, key: Key, there: Held) -> Held:
         """An object that a change did not change, when what it saw is stored."""
-        writes = self.store.pending.get(key)
-        return await asyncio.shield(writes[-1].future) if writes else there
+        write = self.store.under_way_to(key)
+        return await asyncio.shield(write) if write is not None else there
 
     def ends(self, served: Served, new: Tree, old: Tree) -> bool:
         """Whether an object goes with this change, because nothing holds it any longer."""
