@@ -223,7 +223,7 @@ async def tell(place: Place, live: int | None) -> int:
         async with place.manager():
             while stage < len(STORY):
                 name, so, then = STORY[stage]
-                if not await place.until(lambda so=so: place.workloads() and so(place)):  # type: ignore[misc]
+                if not await place.until(lambda so=so: place.workloads() and so(place)):  # type: ignore[misc]  # a lambda's default has no type to infer
                     assert place.store.left == 0, f"it never {name}: {place.seen()} {place.workloads()}"
                     break
                 then(place)

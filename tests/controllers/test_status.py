@@ -340,7 +340,7 @@ def test_a_write_that_fails(failure: Exception, comes_back: bool) -> None:
             manager.workload("one", "main")
             await manager.clock.advance(0.5)
             assert manager.condition("one", "Admitted") is not None
-            manager.store.failures = [failure, failure]  # type: ignore[list-item]
+            manager.store.failures = [failure, failure]  # type: ignore[list-item]  # a list is invariant, and any error may be in it
             await manager.clock.advance(1)
             assert manager.store.failures == []
             assert manager.status("main")["admittedWorkloads"] == 0

@@ -73,11 +73,11 @@ def test_a_run_in_which_all_was_well_says_so(tmp_path: Path) -> None:
         pytest.param({"after_kill": 5.1}, "NO  kill-leader", id="a late takeover after a kill"),
         pytest.param({"after_stop": 2.1}, "NO  stop-leader", id="a late takeover after a stop"),
         pytest.param({"unfinished": ["red/job-1"]}, "not finished: red/job-1", id="a Job that did not finish"),
-        pytest.param({"counts": {**END["counts"], "Jobs failed": 1}}, "NO  Jobs", id="a Job that failed"),  # type: ignore[dict-item]
+        pytest.param({"counts": {**END["counts"], "Jobs failed": 1}}, "NO  Jobs", id="a Job that failed"),  # type: ignore[dict-item]  # decoded JSON is Json
     ],
 )
 def test_a_run_in_which_something_was_wrong_says_what(tmp_path: Path, what: dict[str, object], says: str) -> None:
-    text, well = summary(done(tmp_path, **what))  # type: ignore[arg-type]
+    text, well = summary(done(tmp_path, **what))  # type: ignore[arg-type]  # the fields are given by name
     assert not well
     assert says in text
 

@@ -113,7 +113,7 @@ async def whole(front: Front, asked: Request) -> tuple[int, bytes]:
 async def taken(enough: Callable[[], bool]) -> bool:
     """Whether there was enough before the loop had nothing left to do."""
     # Asyncio's own loop shows what is ready, as `ManualClock.settle` has it.
-    ready: Sized = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]
+    ready: Sized = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]  # the stock loop has it, and says so nowhere
     while not enough():
         await asyncio.sleep(0)
         if not ready:

@@ -38,8 +38,8 @@ def expected(kind: str, version: str, new: Tree, old: Tree | None) -> set[str]:
     """What our rules have against an object, in the words of a server; it asks CEL only of what has the right shape."""
     view = KINDS[kind].view
     if version == "v1beta2":
-        new = schema.defaults(view, new)  # type: ignore[arg-type]
-        old = None if old is None else schema.defaults(view, old)  # type: ignore[arg-type]
+        new = schema.defaults(view, new)  # type: ignore[arg-type]  # decoded JSON is Json
+        old = None if old is None else schema.defaults(view, old)  # type: ignore[arg-type]  # decoded JSON is Json
     return set(map(str, misshapen(kind, version, new))) or {
         worded(error) for error in check_schema(kind, new, old, version=version)
     }

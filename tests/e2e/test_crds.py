@@ -86,7 +86,7 @@ def resource(kind: str, version: str) -> Resource:
 def sent(tree: Tree, kind: str, version: str) -> dict[str, Any]:
     """The object as it is sent."""
     place = {"namespace": "default"} if resource(kind, version).namespaced else {}
-    metadata = {**tree.get("metadata", {}), "name": "one", **place}  # type: ignore[dict-item]
+    metadata = {**tree.get("metadata", {}), "name": "one", **place}  # type: ignore[dict-item]  # decoded JSON is Json
     return {**tree, "apiVersion": f"{GROUPS[version]}/{version}", "kind": kind, "metadata": metadata}
 
 

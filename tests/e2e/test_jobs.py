@@ -373,7 +373,7 @@ def test_a_job_is_deleted_and_made_again_while_it_waits_and_while_it_runs(team: 
         old = job.workload()["metadata"]["uid"]
         job.delete()
         team.eventually(
-            lambda old=old: all(  # type: ignore[misc]
+            lambda old=old: all(  # type: ignore[misc]  # a lambda's default has no type to infer
                 one["metadata"]["uid"] != old for one in team.client.objects("Workload", team.namespace)
             ),
             "the Workload goes with its Job",

@@ -39,7 +39,7 @@ def queue(name: str, cpu: int = 3000, **fields: object) -> ClusterQueue:
         "namespaces": Selector(),
         **fields,
     }
-    return ClusterQueue(name, **given)  # type: ignore[arg-type]
+    return ClusterQueue(name, **given)  # type: ignore[arg-type]  # the fields are given by name
 
 
 def workload(name: str, local: str = "door", cpu: int = 1000, memory: int = 1) -> Workload:

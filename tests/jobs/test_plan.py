@@ -63,7 +63,7 @@ FILLED: Tree = {
         "annotations": {"kueue.x-k8s.io/workload": NAME},
     },
     "spec": {
-        **TEMPLATE["spec"],  # type: ignore[dict-item]
+        **TEMPLATE["spec"],  # type: ignore[dict-item]  # decoded JSON is Json
         "nodeSelector": {"pool": "spot"},
         "tolerations": [{"key": "spot", "operator": "Exists", "effect": "NoSchedule"}],
     },
@@ -145,7 +145,7 @@ def test_nothing_is_done_for_a_job_that_is(given: Seen) -> None:
 
 def test_a_job_without_a_queue_is_held_when_all_are() -> None:
     tree = created(seen(job(labels={QUEUE: ""}), rules=Rules(queueless=True)))
-    assert "queueName" not in tree["spec"]  # type: ignore[operator]
+    assert "queueName" not in tree["spec"]  # type: ignore[operator]  # decoded JSON is Json
 
 
 # Jobs of jobs.
@@ -404,7 +404,7 @@ def test_a_rewritten_workload_keeps_its_priority_when_the_class_is_missing() -> 
 def test_a_workload_that_does_not_equal_its_job_goes(
     one: JobView, known: tuple[object, ...], does: tuple[Action, ...]
 ) -> None:
-    assert plan(seen(one, *known), NOW) == does  # type: ignore[arg-type]
+    assert plan(seen(one, *known), NOW) == does  # type: ignore[arg-type]  # a table gives it as an object
 
 
 def test_what_a_finished_job_asks_for_does_not_matter() -> None:
@@ -485,7 +485,7 @@ def test_a_check_that_contradicts_a_flavor_ends_the_workload() -> None:
 
 
 def test_a_flavor_that_contradicts_the_template_ends_the_workload() -> None:
-    template: Tree = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "nodeSelector": {"pool": "mine"}}}  # type: ignore[dict-item]
+    template: Tree = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "nodeSelector": {"pool": "mine"}}}  # type: ignore[dict-item]  # decoded JSON is Json
     kept: Tree = {**PLAIN, "spec": template["spec"]}
     (action,) = plan(seen(job(template=template), workload(RESERVED, ADMITTED, template=kept)), NOW)
     assert isinstance(action, Finish)
@@ -533,7 +533,7 @@ def test_a_job_waits_for_its_checks_and_hears_of_them() -> None:
     ],
 )
 def test_a_running_job_is_stopped_when(one: JobView, known: object, does: tuple[Action, ...]) -> None:
-    assert plan(seen(one, known), NOW) == does  # type: ignore[arg-type]
+    assert plan(seen(one, known), NOW) == does  # type: ignore[arg-type]  # a table gives it as an object
 
 
 EVICTED = workload(RESERVED, ADMITTED, evicted())
@@ -638,7 +638,7 @@ LIMITED = evicted("DeactivatedDueToRequeuingLimitExceeded", "over the limit")
 )
 def test_a_job_that_we_deactivated_is_deleted(known: object, keep: int | None, does: tuple[Action, ...]) -> None:
     rules = Rules(delete_after=None if keep is None else Micros(keep * SECOND))
-    assert plan(seen(job(), known, rules=rules), NOW) == does  # type: ignore[arg-type]
+    assert plan(seen(job(), known, rules=rules), NOW) == does  # type: ignore[arg-type]  # a table gives it as an object
 
 
 # The end.
@@ -709,7 +709,7 @@ def test_a_prebuilt_workload_becomes_that_of_its_job() -> None:
         "blockOwnerDeletion": True,
     }
     body = {"metadata": {"ownerReferences": [other, owner], "labels": {"kueue.x-k8s.io/job-uid": "u-1"}}}
-    assert plan(seen(job(**ASKS), prebuilt=known), NOW) == (UpdateWorkload(known, body),)  # type: ignore[arg-type]
+    assert plan(seen(job(**ASKS), prebuilt=known), NOW) == (UpdateWorkload(known, body),)  # type: ignore[arg-type]  # a table gives it as an object
 
 
 @pytest.mark.parametrize(
@@ -745,7 +745,7 @@ def test_a_prebuilt_workload_that_does_not_equal_its_job_is_over() -> None:
     known = prebuilt(count=2)
     says = "The prebuilt workload is out of sync with its user job"
     notice = Notice("FinishedWorkload", "Workload 'team/made' is declared finished")
-    assert plan(seen(job(**ASKS), prebuilt=known), NOW) == (Finish(known, "OutOfSync", says, notice),)  # type: ignore[arg-type]
+    assert plan(seen(job(**ASKS), prebuilt=known), NOW) == (Finish(known, "OutOfSync", says, notice),)  # type: ignore[arg-type]  # a table gives it as an object
 
 
 def test_a_prebuilt_workload_need_not_spell_out_what_the_server_fills_in() -> None:
@@ -758,23 +758,23 @@ def test_a_prebuilt_workload_need_not_spell_out_what_the_server_fills_in() -> No
         }
     }
     known = prebuilt(RESERVED, ADMITTED, template=bare)
-    (action,) = plan(seen(job(**ASKS), known, prebuilt=known), NOW)  # type: ignore[arg-type]
+    (action,) = plan(seen(job(**ASKS), known, prebuilt=known), NOW)  # type: ignore[arg-type]  # a table gives it as an object
     assert isinstance(action, PatchJob)
     assert action.notice == STARTED
 
 
 def test_a_workload_of_our_own_goes_when_the_job_names_another() -> None:
     known = prebuilt()
-    assert plan(seen(job(**ASKS), workload(), known, prebuilt=known), NOW) == (deleted(),)  # type: ignore[arg-type]
+    assert plan(seen(job(**ASKS), workload(), known, prebuilt=known), NOW) == (deleted(),)  # type: ignore[arg-type]  # a table gives it as an object
 
 
 def test_the_priority_of_a_prebuilt_workload_is_its_own() -> None:
     known = prebuilt()
     one = job(labels={PREBUILT: "made", PRIORITY: "high"})
-    assert plan(seen(one, known, prebuilt=known, classes=Classes({"high": 7})), NOW) == ()  # type: ignore[arg-type]
+    assert plan(seen(one, known, prebuilt=known, classes=Classes({"high": 7})), NOW) == ()  # type: ignore[arg-type]  # a table gives it as an object
     moved = job(labels={PREBUILT: "made", QUEUE: "next"})
-    update = UpdateWorkload(known, {"spec": {"queueName": "next"}})  # type: ignore[arg-type]
-    assert plan(seen(moved, known, prebuilt=known), NOW) == (update,)  # type: ignore[arg-type]
+    update = UpdateWorkload(known, {"spec": {"queueName": "next"}})  # type: ignore[arg-type]  # a table gives it as an object
+    assert plan(seen(moved, known, prebuilt=known), NOW) == (update,)  # type: ignore[arg-type]  # a table gives it as an object
 
 
 # What the Workload learns of the job.

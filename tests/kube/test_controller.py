@@ -148,7 +148,7 @@ def test_what_fails_is_tried_again_after_longer_and_longer_waits(caplog: pytest.
         ("ERROR", "test: cannot reconcile a: ValueError('what?'); trying again in 0.010 s", True),
         ("DEBUG", "test: cannot reconcile a: patch things default/a: changed; trying again in 0.020 s", False),
     ]
-    assert {record.object for record in caplog.records} == {"a"}  # type: ignore[attr-defined]
+    assert {record.object for record in caplog.records} == {"a"}  # type: ignore[attr-defined]  # the log's `extra` puts it there
 
 
 def test_every_attempt_is_told_to_whoever_observes() -> None:

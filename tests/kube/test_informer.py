@@ -120,7 +120,7 @@ def test_a_watch_that_is_cut_off_goes_on_where_it_was(streaming: bool) -> None:
         for round_ in range(3):
             await seen.api.cut()
             await seen.api.put("things", thing("a", f"after {round_}"))
-            await seen.until(lambda value=f"after {round_}": seen.values()["default/a"] == value)  # type: ignore[misc]
+            await seen.until(lambda value=f"after {round_}": seen.values()["default/a"] == value)  # type: ignore[misc]  # a lambda's default has no type to infer
         resumed = [path for path in seen.api.asked("GET") if "resourceVersion=" in path]
         assert len(resumed) >= 3
         assert seen.told[2:] == ["default/a 1->after 0", "default/a after 0->after 1", "default/a after 1->after 2"]
@@ -173,10 +173,10 @@ def test_a_version_that_is_too_old_makes_it_list_anew_and_tell_only_what_differs
 def test_a_watch_that_ends_in_good_order_goes_on_at_once() -> None:
     async def test(seen: Seen) -> None:
         for _ in range(3):
-            seen.clock.time += 2 * MICROS  # type: ignore[assignment]
+            seen.clock.time += 2 * MICROS  # type: ignore[assignment]  # an instant plus a time is one
             before = len(seen.api.log)
             await seen.api.end_watches()
-            await seen.until(lambda before=before: len(seen.api.log) > before)  # type: ignore[misc]
+            await seen.until(lambda before=before: len(seen.api.log) > before)  # type: ignore[misc]  # a lambda's default has no type to infer
         assert seen.clock.slept == []
 
     run(test)
@@ -217,7 +217,7 @@ def test_an_object_that_cannot_be_read_is_named_once_and_keeps_its_last_form(cap
         await seen.api.remove("things", "default/a")
         await seen.until(lambda: "default/a" not in seen.values())
         assert seen.told[2:] == ["default/b 1->2", "default/a 1->3", "default/a 3->None"]
-        named = [record.object for record in caplog.records if "cannot be read" in record.message]  # type: ignore[attr-defined]
+        named = [record.object for record in caplog.records if "cannot be read" in record.message]  # type: ignore[attr-defined]  # the log's `extra` puts it there
         assert named == ["default/a", "default/new", "default/a"]
 
     with caplog.at_level(logging.ERROR):
@@ -416,7 +416,7 @@ def test_a_handler_or_index_that_fails_stops_nothing(caplog: pytest.LogCaptureFi
         assert seen.told[-1] == "default/a 1->2"
 
     run(test)
-    assert {record.object for record in caplog.records if record.exc_info} == {"default/a", "default/b"}  # type: ignore[attr-defined]
+    assert {record.object for record in caplog.records if record.exc_info} == {"default/a", "default/b"}  # type: ignore[attr-defined]  # the log's `extra` puts it there
 
 
 def test_objects_are_shrunk_before_they_are_kept() -> None:

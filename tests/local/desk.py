@@ -94,7 +94,7 @@ class Desk:
     def apply(self, kind: str, name: str, tree: Tree, namespace: str = "default", **more: Any) -> Any:
         served = self.served(kind)
         whole = {"apiVersion": served.resource.api_version, "kind": served.resource.kind, **tree}
-        whole["metadata"] = {"name": name, **tree.get("metadata", {})}  # type: ignore[dict-item]
+        whole["metadata"] = {"name": name, **tree.get("metadata", {})}  # type: ignore[dict-item]  # decoded JSON is Json
         return self.patch(kind, name, whole, namespace, APPLY, **more)
 
     def delete(self, kind: str, name: str, namespace: str = "default", dry_run: bool = False, **options: Any) -> Any:

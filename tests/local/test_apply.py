@@ -222,7 +222,7 @@ def test_conflicts_are_listed_by_manager_with_how_and_where_they_wrote() -> None
     thing = Object(JOBS)
     thing.apply("z", spec={"parallelism": 1, "completions": 1})
     thing.update("a", SECOND, spec={"parallelism": 1, "completions": 1, "suspend": True})
-    thing.update("s", SECOND, subresource="status", spec=thing.live["spec"], status={"active": 1})  # type: ignore[index]
+    thing.update("s", SECOND, subresource="status", spec=thing.live["spec"], status={"active": 1})  # type: ignore[index]  # decoded JSON is Json
     with pytest.raises(ApplyConflictError) as caught:
         thing.apply("b", spec={"parallelism": 2, "completions": 3, "suspend": False})
     assert caught.value.message == (
@@ -332,7 +332,7 @@ def test_status_and_the_rest_have_owners_of_their_own() -> None:
     thing = Object(WIDGETS)
     thing.apply("a", spec={"size": 1}, status={"phase": "lost"})
     assert thing.owners() == {"a": {"f:spec": {"f:size": {}}}}
-    thing.live = {**thing.live, "status": {}}  # type: ignore[dict-item]
+    thing.live = {**thing.live, "status": {}}  # type: ignore[dict-item]  # decoded JSON is Json
     thing.apply("a", SECOND, subresource="status", metadata={"labels": {"l": "1"}}, status={"phase": "done"})
     assert [(one.get("subresource", ""), one["fieldsV1"]) for one in thing.live["metadata"]["managedFields"]] == [
         ("", {"f:spec": {"f:size": {}}}),

@@ -123,7 +123,7 @@ def test_following_shows_a_line_before_its_end(tmp_path: Path) -> None:
             await on.phase("p", "Running")
             pieces = await on.runner.logs.stream(on.stored("p"), LogQuery("main", follow=True))
             assert await anext(pieces) == b"half"
-            await pieces.aclose()  # type: ignore[attr-defined]
+            await pieces.aclose()  # type: ignore[attr-defined]  # an async generator has it
 
     asyncio.run(story())
 

@@ -85,7 +85,7 @@ def test_without_takes_everything_below_a_field_too(one: set[Path], other: set[P
 def test_a_set_is_read_as_it_is_written(wanted: set[Path]) -> None:
     fields = made(wanted)
     if fields:
-        assert parsed(fields) == fields  # type: ignore[arg-type]
+        assert parsed(fields) == fields  # type: ignore[arg-type]  # a table gives it as an object
 
 
 def test_steps_are_read_in_any_spelling() -> None:
@@ -138,10 +138,10 @@ def test_fields_of_a_list_that_became_one_value_become_the_list() -> None:
     def schema(kind: str) -> FieldSet:
         listing = {"x-kubernetes-list-type": kind}
         if kind == "map":
-            listing |= {"x-kubernetes-list-map-keys": ["name"]}  # type: ignore[dict-item]
+            listing |= {"x-kubernetes-list-map-keys": ["name"]}  # type: ignore[dict-item]  # decoded JSON is Json
         item = {"type": "object", "properties": {"name": {"type": "string"}, "size": {"type": "integer"}}}
         spec = {"type": "object", "properties": {"items": {"type": "array", "items": item, **listing}}}
-        node = of_crd({"type": "object", "properties": {"spec": spec}}).node  # type: ignore[dict-item]
+        node = of_crd({"type": "object", "properties": {"spec": spec}}).node  # type: ignore[dict-item]  # decoded JSON is Json
         return fitted({"f:spec": {"f:items": {'k:{"name":"x"}': {SELF: LEAF, "f:size": LEAF}}}}, node)
 
     assert schema("atomic") == {"f:spec": {"f:items": LEAF}}

@@ -46,7 +46,7 @@ def test_a_job_of_one_pod_takes_five_writes() -> None:
             await town.advance(3600)
             assert town.counted.took() == {}
             # Nothing is left of it but two husks.
-            assert jobs.jobs.get("team-a/train").work is None  # type: ignore[union-attr]
+            assert jobs.jobs.get("team-a/train").work is None  # type: ignore[union-attr]  # None would end the test
             assert not jobs.by_job.values
             assert not jobs.controller.queue.failures
 
@@ -340,7 +340,7 @@ def test_a_pod_is_deleted_once_though_the_watch_is_behind() -> None:
                 await town.kube.bind("team-a", name, "here")
             # Of the deletion nothing is heard yet; of what the pod did before it, late.
             take = jobs.pods.take
-            jobs.pods.take = lambda key, arrived: None if arrived.deleting else take(key, arrived)  # type: ignore[method-assign]
+            jobs.pods.take = lambda key, arrived: None if arrived.deleting else take(key, arrived)  # type: ignore[method-assign]  # the test stands in between
             await town.patch(JOBS, "train", {"spec": {"parallelism": 1}})
             (uid,) = jobs.doomed
             (key,) = [key for key, pod in jobs.pods.objects.items() if pod.uid == uid]

@@ -23,7 +23,7 @@ def test_conditions_and_states_show_their_times() -> None:
 def test_an_event_shows_its_times_and_nobody_manages_them() -> None:
     with contextlib.closing(Desk()) as desk:
         tree = {"metadata": {"name": "e"}, "involvedObject": {"namespace": "default"}}
-        made = desk.create("events", tree)  # type: ignore[arg-type]
+        made = desk.create("events", tree)  # type: ignore[arg-type]  # a table gives it as an object
         assert (made["firstTimestamp"], made["eventTime"], made["reportingComponent"]) == (None, None, "")
         assert "f:eventTime" not in str(made["metadata"]["managedFields"])
 

@@ -16,7 +16,7 @@ IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"
 
 def made(template: dict[str, Any], *wanted: NewPod, mode: str = "NonIndexed", name: str = "train") -> list[Any]:
     spec = JobSpec(completion_mode=mode, template=msgspec.Raw(msgspec.json.encode(template)))
-    found = new_pods(Job("team-a", name, 1), Work("job-uid", spec, msgspec.UNSET), wanted)  # type: ignore[arg-type]
+    found = new_pods(Job("team-a", name, 1), Work("job-uid", spec, msgspec.UNSET), wanted)  # type: ignore[arg-type]  # a table gives it as an object
     return [msgspec.json.decode(one) for one in found]
 
 

@@ -54,7 +54,7 @@ def test_options_of_writes_are_read() -> None:
 
 def test_a_delete_is_told_by_its_body_or_by_its_query() -> None:
     body = {"preconditions": {"uid": "u", "resourceVersion": "7"}, "gracePeriodSeconds": 5, "dryRun": ["All"]}
-    options, terms = delete_terms({"gracePeriodSeconds": ["9"]}, body, ADMIN)  # type: ignore[arg-type]
+    options, terms = delete_terms({"gracePeriodSeconds": ["9"]}, body, ADMIN)  # type: ignore[arg-type]  # a table gives it as an object
     assert (options.grace, options.uid, options.version, terms.dry_run) == (5, "u", "7", True)
     options, terms = delete_terms({"gracePeriodSeconds": ["9"], "propagationPolicy": ["Orphan"]}, None, ADMIN)
     assert (options.grace, options.propagation, terms.dry_run) == (9, "Orphan", False)
@@ -76,7 +76,7 @@ def test_a_delete_is_told_by_its_body_or_by_its_query() -> None:
 )
 def test_options_of_deletes_that_make_no_sense_are_refused(body: dict[str, object], message: str) -> None:
     with pytest.raises(StatusError) as refused:
-        delete_terms({}, body, ADMIN)  # type: ignore[arg-type]
+        delete_terms({}, body, ADMIN)  # type: ignore[arg-type]  # a table gives it as an object
     assert refused.value.message == f'DeleteOptions.meta.k8s.io "" is invalid: {message}'
 
 

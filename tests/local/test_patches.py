@@ -100,7 +100,7 @@ def at(tree: Any, path: str) -> Any:
 @pytest.mark.parametrize(("operations", "path", "wanted"), STEPS.values(), ids=STEPS.keys())
 def test_json_patch(operations: list[Tree], path: str, wanted: Any) -> None:
     before = copy.deepcopy(DOCUMENT)
-    assert at(json_patch(DOCUMENT, operations), path) == wanted  # type: ignore[arg-type]
+    assert at(json_patch(DOCUMENT, operations), path) == wanted  # type: ignore[arg-type]  # a table gives it as an object
     assert before == DOCUMENT
 
 
@@ -298,7 +298,7 @@ MISTAKES: dict[str, tuple[Tree, str, int]] = {
 def test_a_strategic_patch_that_makes_no_sense(patch: Tree, message: str, code: int) -> None:
     tree = {"metadata": {"labels": {"a": "1"}}, "spec": {"containers": containers("a=1")}}
     with pytest.raises(PatchError) as caught:
-        strategic_patch(tree, patch, pods())  # type: ignore[arg-type]
+        strategic_patch(tree, patch, pods())  # type: ignore[arg-type]  # a table gives it as an object
     assert (caught.value.message, caught.value.code) == (message, code)
 
 

@@ -315,7 +315,7 @@ def test_what_a_killed_supervisor_leaves_is_found_by_its_mark(tmp_path: Path) ->
             await watched.until((watched.folder / key / "0.log").exists)
             os.kill(attempt.supervisor.pid, signal.SIGKILL)
             await watched.until(lambda: watched.gone == [key])
-            await watched.until(lambda: not process_start(attempt.command.pid))  # type: ignore[union-attr]
+            await watched.until(lambda: not process_start(attempt.command.pid))  # type: ignore[union-attr]  # it was started
             daemon = int(watched.printed(key))
             assert process_start(daemon), "nobody has ended it yet"
             assert end_marked(key + "0") == 0

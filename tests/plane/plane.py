@@ -336,7 +336,7 @@ class Plane:
     def apply_all(self, documents: list[dict[str, Any]]) -> None:
         """Apply documents in their order; a kind whose definition was just applied may take a moment to be served."""
         for tree in documents:
-            self.retried(lambda tree=tree: self.client.apply(tree))  # type: ignore[misc]
+            self.retried(lambda tree=tree: self.client.apply(tree))  # type: ignore[misc]  # a lambda's default has no type to infer
 
     @staticmethod
     def retried(call: Callable[[], object], timeout: float = 15.0) -> None:

@@ -213,7 +213,7 @@ def judged(tree: Tree, now: str, taken: str) -> Tree:
         if one.get("storage") is True and text(one, "name") not in stored
     ]
     names = status.get("acceptedNames") if taken else spec.get("names")
-    listed: list[Json] = [*conditions, *kept]  # type: ignore[list-item]
+    listed: list[Json] = [*conditions, *kept]  # type: ignore[list-item]  # decoded JSON is Json
     return {**tree, "status": {"conditions": listed, "acceptedNames": names, "storedVersions": [*stored]}}
 
 
@@ -222,7 +222,7 @@ def ending(tree: Tree, now: str) -> Tree:
     status = as_tree(tree.get("status"))
     why = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
     told = condition("Terminating", True, "InstanceDeletionPending", why, now)
-    kept: list[Json] = [dict(one) for _, one in mappings(status, "conditions")]  # type: ignore[arg-type]
+    kept: list[Json] = [dict(one) for _, one in mappings(status, "conditions")]  # type: ignore[arg-type]  # decoded JSON is Json
     return {**tree, "status": {**status, "conditions": [*kept, told]}}
 
 

@@ -188,8 +188,8 @@ def limited(pod: Tree, ranges: Iterable[Tree]) -> Tree:
         most: Tree = {}
         for _, one in mappings(limits, "spec", "limits"):
             if text(one, "type") == "Container":
-                asked |= as_tree(one.get("defaultRequest"))  # type: ignore[arg-type]
-                most |= as_tree(one.get("default"))  # type: ignore[arg-type]
+                asked |= as_tree(one.get("defaultRequest"))  # type: ignore[arg-type]  # decoded JSON is Json
+                most |= as_tree(one.get("default"))  # type: ignore[arg-type]  # decoded JSON is Json
         if asked or most:
             pod = with_amounts(pod, asked, most)
     return pod
