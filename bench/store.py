@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter, thread_time
 from typing import Final
 
-from bench.floors import Floor, Result
+from bench.floors import Floor, Result, best
 from pykueue.api.core import Tree
 from pykueue.base.clock import SystemClock
 from pykueue.base.struct import Frozen
@@ -113,7 +113,8 @@ def most_resident() -> int:
 
 def measured(folder: Path, writes: int) -> list[Result]:
     """Writes into a new file in this folder."""
-    rate, put = asyncio.run(creates(folder / "creates.db", writes))
+    with TemporaryDirectory(dir=folder) as place:
+        rate, put = asyncio.run(creates(Path(place, "creates.db"), writes))
     return [
         Result(CREATES, rate, 1.0, f"{writes} objects of 3 KB, {WRITERS} writers, WAL with synchronous=FULL"),
         Result(PUT, put * 1e6, 1.0, "CPU time of the loop's thread"),
@@ -122,11 +123,12 @@ def measured(folder: Path, writes: int) -> list[Result]:
 
 def measured_large(folder: Path) -> list[Result]:
     """Fill a file in this folder, and open it in another process."""
-    path = folder / "large.db"
-    asyncio.run(fill(path))
-    command = [sys.executable, "-m", "bench.store", "--look", str(path)]
-    opening, listing, used = map(float, subprocess.run(command, check=True, capture_output=True).stdout.split())
-    size = path.stat().st_size / MEBIBYTE
+    with TemporaryDirectory(dir=folder) as place:
+        path = Path(place, "large.db")
+        asyncio.run(fill(path))
+        command = [sys.executable, "-m", "bench.store", "--look", str(path)]
+        opening, listing, used = map(float, subprocess.run(command, check=True, capture_output=True).stdout.split())
+        size = path.stat().st_size / MEBIBYTE
     return [
         Result(OPENING, opening * 1e3, 1.0, f"{OBJECTS} objects in {size:.0f} MiB"),
         Result(LISTING, listing * 1e3, 1.0, f"{PER_NAMESPACE} objects"),
@@ -147,9 +149,9 @@ def main(arguments: list[str]) -> int:
         print(found.opening, found.listing, found.bytes)
         return 0
     with TemporaryDirectory(dir=options.folder) as folder:
-        results = measured(Path(folder), options.writes)
+        results = best(lambda: measured(Path(folder), options.writes))
         if options.large:
-            results += measured_large(Path(folder))
+            results += best(lambda: measured_large(Path(folder)))
     for result in results:
         print(result.line())
     return 0 if all(result.ok for result in results) else 1

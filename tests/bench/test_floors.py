@@ -1,10 +1,10 @@
 import pytest
 
-from bench.floors import Floor, Result
+from bench.floors import TRIES, Floor, Result, best
 
 FASTER = Floor("f", "admissions/s", 1_000, "", at_least=True, scales=True)
 CHEAPER = Floor("f", "ms", 100, "", scales=True)
-RATIO = Floor("f", "times", 2, "")
+RATIO = Floor("ratio", "times", 2, "")
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,23 @@ def test_whether_a_floor_is_kept(floor: Floor, measured: float, slowness: float,
     result = Result(floor, measured, slowness, "")
     assert result.ok is ok
     assert ("MISSED" in result.line()) is not ok
+
+
+def test_a_floor_that_was_missed_is_measured_again_and_the_best_counts() -> None:
+    said = iter(
+        [
+            [Result(FASTER, 900, 1, "first"), Result(RATIO, 1, 1, "first")],
+            [Result(FASTER, 1_100, 1, "second"), Result(RATIO, 3, 1, "second")],
+        ]
+    )
+    assert [(result.measured, result.note) for result in best(lambda: next(said))] == [
+        (1_100, f"second; try 2 of {TRIES}"),
+        (1, "first"),
+    ]
+
+
+def test_a_floor_that_is_missed_every_time_is_missed() -> None:
+    said = iter([850.0, 950.0, 900.0, 800.0])
+    [result] = best(lambda: [Result(FASTER, next(said), 1, "")])
+    assert not result.ok
+    assert result.measured == 950
