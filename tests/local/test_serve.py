@@ -185,10 +185,10 @@ def test_a_body_that_does_not_come_is_not_waited_for_for_ever(up: Serving, monke
     ],
 )
 def test_what_is_no_call_does_no_harm(up: Serving, raw: bytes) -> None:
-    with plugged(up) as client:
+    # The server may hang up before it has read everything.
+    with contextlib.suppress(OSError), plugged(up) as client:
         client.sendall(raw)
-        with contextlib.suppress(OSError):
-            assert re.match(rb"HTTP/1.[01] 4", client.recv(4096))
+        assert re.match(rb"HTTP/1.[01] 4", client.recv(4096))
     assert ask(up, "GET", "/healthz")[0] == 200
 
 
