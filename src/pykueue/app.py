@@ -27,6 +27,7 @@ from pykueue.controllers.endpoints import EndpointError, Endpoints, listening
 from pykueue.controllers.jobs import Jobs
 from pykueue.controllers.journalfile import JournalFile
 from pykueue.controllers.metrics import Metrics
+from pykueue.controllers.provisioning import Provisioning
 from pykueue.controllers.scheduling import Pump
 from pykueue.controllers.status import Statuses
 from pykueue.controllers.webhooks import Webhooks
@@ -41,7 +42,7 @@ from pykueue.kube.tls import TlsError, server_context
 
 LOG: Final = logging.getLogger(__name__)
 
-CONTROLLERS: Final = ("scheduling", "jobs", "workloads", "status", "webhooks")
+CONTROLLERS: Final = ("scheduling", "jobs", "workloads", "checks", "status", "webhooks")
 """The parts that can be turned off."""
 LEAD: Final = "lead"
 TAKE_OVER: Final = "take over"
@@ -115,6 +116,10 @@ class Controllers:
             workloads = Workloads(self.cluster, self.pump)
             self.duties["workloads"] = workloads.run
             self.metrics.workings.controllers += (workloads.controller, workloads.classes)
+        if "checks" in parts:
+            provisioning = Provisioning(self.cluster)
+            self.duties["checks"] = provisioning.run
+            self.metrics.workings.controllers += (provisioning.controller, provisioning.checks)
         if "status" in parts:
             self.duties["status"] = Statuses(self.cluster, self.pump).run
         for controller in self.metrics.workings.controllers:

@@ -17,9 +17,11 @@ BUILT = {
     "AdmissionGatedBy",
     "AssignQueueLabelsForPods",
     "BlockBorrowingWithinCycle",
+    "CleanupProvisioningRequestsOnEviction",
     "DisableWaitForPodsReady",
     "FinishOrphanedWorkloads",
     "FlavorFungibility",
+    "KeepQuotaForProvReqRetry",
     "FlavorFungibilityPreserveScanProgress",
     "LocalQueueMetrics",
     "MetricForWorkloadCreationLatency",
@@ -136,7 +138,7 @@ def test_a_gate_tells_its_story() -> None:
 @pytest.mark.parametrize(
     ("name", "stage", "default", "status"),
     [
-        pytest.param("KeepQuotaForProvReqRetry", "Deprecated", False, "inert", id="one that Kueue dropped"),
+        pytest.param("KeepQuotaForProvReqRetry", "Deprecated", False, "built", id="one that Kueue dropped"),
         pytest.param("ReserveForPreemptor", "Beta", True, "built", id="one that is on"),
         pytest.param("BlockBorrowingWithinCycle", "Alpha", False, "built", id="one that is off"),
     ],
@@ -173,11 +175,11 @@ def test_gates_of_ours_are_beside_the_table(name: str, stage: str, default: bool
         pytest.param(
             {"KeepQuotaForProvReqRetry": True},
             (
-                "KeepQuotaForProvReqRetry has no effect here: pykueue has nothing yet that it would switch "
+                "KeepQuotaForProvReqRetry is deprecated and works for now "
                 "(keep the quota of a workload whose ProvisioningRequest is tried again)",
             ),
             (),
-            id="a gate of ours is inert for now",
+            id="a gate that is to go",
         ),
         pytest.param(
             {"TLSOptions": True}, ("TLSOptions is always true; leave it out",), (), id="a locked gate as it is"

@@ -136,7 +136,7 @@ def test_the_manager_may_not_do_everything() -> None:
         assert "*" not in str(rule)
         assert rule["resources"] != ["secrets"]
     written = {name for rule in MANAGER if "create" in rule["verbs"] for name in rule["resources"]}  # type: ignore[operator, union-attr]
-    assert written == {"workloads", "events"}
+    assert written == {"workloads", "events", "podtemplates", "provisioningrequests"}
 
 
 def test_secrets_are_one_secret() -> None:

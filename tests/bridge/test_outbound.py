@@ -123,6 +123,17 @@ def test_a_reservation_says_that_checks_are_awaited() -> None:
     )
 
 
+def test_a_reservation_lists_the_checks_of_its_flavors_and_keeps_what_they_said() -> None:
+    ready: Json = {"name": "b", "state": "Ready", "message": "yes", "lastTransitionTime": EARLIER}
+    other: Json = {"name": "of-another-flavor", "state": "Pending", "message": "", "lastTransitionTime": EARLIER}
+    seen = stored({"admissionChecks": [ready, other]})
+    status = status_of(seen, Reserve("ns/w", ADMISSION, 0, NOW, checks=("a", "b")))
+    assert status["admissionChecks"] == [
+        {"name": "a", "state": "Pending", "message": "", "lastTransitionTime": NOW_TEXT},
+        ready,
+    ]
+
+
 def test_without_observability_a_reservation_says_nothing_of_admission() -> None:
     status = status_of(stored(), Reserve("ns/w", ADMISSION, 0, NOW), options=model.Options(observability=False))
     assert list(conditions(status)) == ["QuotaReserved"]

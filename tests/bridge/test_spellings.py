@@ -70,6 +70,6 @@ def test_an_eviction_by_preemption_is_named_after_its_condition() -> None:
 
 
 @pytest.mark.parametrize("keys", [Label, Annotation, Finalizer])
-def test_keys_are_of_a_group_that_is_ours_or_the_autoscalers(keys: type[StrEnum]) -> None:
+def test_keys_are_of_a_group_that_is_kueues_the_autoscalers_or_our_own(keys: type[StrEnum]) -> None:
     for key in keys:
-        assert key.value.partition("/")[0].endswith((GROUP, "autoscaling.x-k8s.io"))
+        assert key.value.partition("/")[0].endswith((GROUP, "autoscaling.x-k8s.io", "pykueue.io"))

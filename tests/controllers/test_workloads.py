@@ -125,11 +125,11 @@ def test_a_check_that_asks_for_another_try_after_the_workload_has_left_does_not_
         with_checks(manager, {"name": "one"})
         manager.workload("w", "main", cpu="9")
         async with running(manager):
-            await manager.clock.advance(1)
+            await manager.clock.advance(2)
             manager.change_condition("w", "Evicted", "True", "AdmissionCheck", "Evicted")
             late = {"name": "one", "state": "Retry", "message": "", "lastTransitionTime": "2027-01-15T08:00:01Z"}
             manager.store.put(WORKLOADS, "w", TEAM, status={"admissionChecks": [late]})
-            await manager.clock.advance(1)
+            await manager.clock.advance(2)
             (check,) = manager.store.at(WORKLOADS, "w", TEAM)["status"]["admissionChecks"]
             assert check["state"] == "Pending"
             assert check["message"] == "Reset to Pending after eviction. Previously: Retry"
@@ -144,10 +144,10 @@ def test_a_local_queue_that_comes_later_brings_its_checks() -> None:
         with_checks(manager, {"name": "one"})
         manager.workload("w", "later", cpu="9")
         async with running(manager):
-            await manager.clock.advance(1)
+            await manager.clock.advance(2)
             assert checks_of(manager, "w") == []
             manager.store.put(LOCAL_QUEUES, "later", TEAM, spec={"clusterQueue": "main"})
-            await manager.clock.advance(1)
+            await manager.clock.advance(2)
             assert checks_of(manager, "w") == [("one", "Pending")]
 
     asyncio.run(story())

@@ -79,7 +79,12 @@ TABLE: Final = (
         status="built",
     ),
     Gate("AssignQueueLabelsForPods", "label pods with the queue they came through", beta("0.17"), status="built"),
-    Gate("CleanupProvisioningRequestsOnEviction", "delete an evicted workload's ProvisioningRequests", beta("0.19")),
+    Gate(
+        "CleanupProvisioningRequestsOnEviction",
+        "delete an evicted workload's ProvisioningRequests",
+        beta("0.19"),
+        status="built",
+    ),
     Gate(
         "ConcurrentAdmission",
         "try several flavors for one workload at the same time",
@@ -304,6 +309,7 @@ OURS: Final = (
         "KeepQuotaForProvReqRetry",
         "keep the quota of a workload whose ProvisioningRequest is tried again",
         (Step("0.9", "Deprecated", False),),
+        status="built",
     ),
     Gate(
         "ReserveForPreemptor",
@@ -393,7 +399,7 @@ def unmet(values: Mapping[str, bool]) -> list[str]:
 
 
 def warnings(requested: Mapping[str, bool]) -> list[str]:
-    """A sentence for each wish that comes to nothing here."""
+    """A sentence for each wish that comes to nothing here, or will one day."""
     said: list[str] = []
     for name, wish in requested.items():
         gate = GATES.get(name)
@@ -405,6 +411,8 @@ def warnings(requested: Mapping[str, bool]) -> list[str]:
             said.append(f"{name} has no effect here: pykueue has nothing yet that it would switch ({gate.effect})")
         elif gate.status == "validation":
             said.append(f"{name} only changes validation here; the feature itself is not built yet ({gate.effect})")
+        elif gate.stage == "Deprecated" and wish:
+            said.append(f"{name} is deprecated and works for now ({gate.effect})")
     changed = [
         GATES[name]
         for name, wish in group_values(requested).items()

@@ -16,6 +16,7 @@ from pykueue.api.names import GROUP, Label
 
 MUTATING: Final = "kueue-mutating-webhook-configuration"
 VALIDATING: Final = "kueue-validating-webhook-configuration"
+AUTOSCALING: Final = KINDS["ProvisioningRequest"].group
 RBAC: Final = "rbac.authorization.k8s.io"
 READ: Final = ("get", "list", "watch")
 WRITE: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
@@ -40,6 +41,9 @@ def owners() -> Iterator[Tree]:
 
 MANAGER: Final[tuple[Tree, ...]] = (
     rights("", ("limitranges", "namespaces"), READ),
+    rights("", ("podtemplates",), ("create", "delete", *READ, "patch")),
+    rights(AUTOSCALING, ("provisioningrequests",), ("create", "delete", *READ)),
+    rights(AUTOSCALING, ("provisioningrequests/finalizers",), ("update",)),
     rights("node.k8s.io", ("runtimeclasses",), READ),
     rights("scheduling.k8s.io", ("priorityclasses",), READ),
     rights("batch", ("jobs",), ("delete", *READ, "patch")),
@@ -51,7 +55,7 @@ MANAGER: Final[tuple[Tree, ...]] = (
     rights(GROUP, ("workloads/finalizers",), ("update",)),
     # Finalizers come and go by patches of the objects themselves.
     rights(GROUP, ("admissionchecks", "clusterqueues", "resourceflavors"), (*READ, "patch")),
-    rights(GROUP, ("cohorts", "localqueues", "workloadpriorityclasses"), READ),
+    rights(GROUP, ("cohorts", "localqueues", "provisioningrequestconfigs", "workloadpriorityclasses"), READ),
     rights(
         GROUP,
         ("admissionchecks/status", "clusterqueues/status", "cohorts/status", "localqueues/status", "workloads/status"),

@@ -74,6 +74,8 @@ class Annotation(StrEnum):
     SAFE_TO_FORCEFULLY_DELETE = "kueue.x-k8s.io/safe-to-forcefully-delete"
     CONSUME_PROVISIONING_REQUEST = "autoscaling.x-k8s.io/consume-provisioning-request"
     PROVISIONING_CLASS = "autoscaling.x-k8s.io/provisioning-class-name"
+    ASKED_FOR = "pykueue.io/asked-for"
+    CHECK_TIMEOUT = "pykueue.io/check-timeout-seconds"
 
 
 class Finalizer(StrEnum):

@@ -125,6 +125,8 @@ def amount_text(resource: str, amount: int) -> str:
     return canonical(quantity_of(resource, amount))
 
 
+DOUBLINGS_MAX: Final = 32
+"""More doublings of a wait than this make no difference to anyone alive."""
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -156,3 +158,16 @@ def micro_time(instant: Instant) -> str:
 def after(start: Instant, delay: Seconds) -> Instant:
     """The instant so many seconds later."""
     return Instant(start + delay * MICROS)
+
+
+def doubled(base: int, most: int, count: int) -> Seconds:
+    """How long to wait for the so-manieth time: twice as long as the time before, up to a limit; 0 is no limit.
+
+    The first wait is never limited.
+    """
+    delay = base
+    for _ in range(min(count - 1, DOUBLINGS_MAX)):
+        delay *= 2
+        if most and delay >= most:
+            return Seconds(most)
+    return Seconds(delay)

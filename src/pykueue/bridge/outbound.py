@@ -195,7 +195,7 @@ class Scribe:
         match decision:
             case Reserve():
                 self.reserve(decision.admission, decision.at)
-                self.note_checks(decision.at)
+                self.note_checks(decision.checks, decision.at)
             case Admit():
                 if not decision.reserved_before:
                     self.reserve(decision.admission, decision.at)
@@ -249,8 +249,11 @@ class Scribe:
             if found is not None and found["status"] == "True":
                 self.set(kind, False, "QuotaReserved", f"Previously: {found['message']}", at)
 
-    def note_checks(self, at: Instant) -> None:
-        """Admission waits for checks."""
+    def note_checks(self, names: tuple[str, ...], at: Instant) -> None:
+        """Admission waits for these checks."""
+        known = self.status.get("admissionChecks")
+        states = {check["name"]: check for check in known if isinstance(check, dict)} if isinstance(known, list) else {}
+        self.status["admissionChecks"] = [states.get(name) or open_check(name, at) for name in names]
         if self.options.observability:
             text = "The workload has not all checks ready"
             self.set(WorkloadCondition.ADMITTED, False, "UnsatisfiedAdmissionChecks", text, at)
@@ -386,6 +389,11 @@ def requests_tree(level: model.Workload, options: model.Options) -> list[Json]:
 def quantities(amounts: Iterable[tuple[str, int]]) -> Tree:
     """Amounts as people write them."""
     return {resource: amount_text(resource, amount) for resource, amount in amounts}
+
+
+def open_check(name: str, at: Instant) -> Tree:
+    """A check that has not spoken yet."""
+    return {"name": name, "state": "Pending", "message": "", "lastTransitionTime": format_instant(at)}
 
 
 def reset_check(check: Tree, at: Instant) -> Tree:

@@ -49,7 +49,7 @@ Status = TypeVar("Status", ClusterQueueStatus, LocalQueueStatus)
 
 
 class Verdict(Frozen):
-    """Whether a queue is active, and why."""
+    """Whether a queue, or a check, is active, and why."""
 
     active: bool
     reason: str

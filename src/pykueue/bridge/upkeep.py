@@ -11,8 +11,8 @@ from pykueue.api.kueue import ClusterQueue
 from pykueue.api.names import Finalizer, Label, WorkloadCondition
 from pykueue.api.workload import AdmissionCheckState, Workload, held
 from pykueue.base.struct import Frozen
-from pykueue.base.units import Instant, format_instant, parse_instant
-from pykueue.bridge.outbound import check_tree, reset_check, slice_of
+from pykueue.base.units import Instant, parse_instant
+from pykueue.bridge.outbound import check_tree, open_check, reset_check, slice_of
 
 
 class Finish(Frozen):
@@ -119,7 +119,7 @@ def with_checks(seen: Workload, names: Iterable[str], now: Instant) -> Tree:
     for name in names:
         known = listed.get(name)
         if known is None:
-            checks.append({"name": name, "state": "Pending", "message": "", "lastTransitionTime": format_instant(now)})
+            checks.append(open_check(name, now))
         elif spoke_too_late(seen, known):
             checks.append(reset_check(check_tree(known), now))
         else:

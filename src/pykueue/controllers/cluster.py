@@ -85,6 +85,7 @@ class Cluster:
     ) -> None:
         self.kube = kube
         """Writes through this one end with the lease."""
+        self.reading = reading
         self.clock = clock
         self.settings = chosen
 

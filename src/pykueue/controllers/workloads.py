@@ -11,8 +11,8 @@ import msgspec
 
 from pykueue.api.core import Tree
 from pykueue.api.kueue import ClusterQueue, LocalQueue, WorkloadPriorityClass
-from pykueue.api.names import OWNER_NOT_FOUND, OWNER_NOT_FOUND_SAYS, Finalizer
-from pykueue.api.workload import Workload
+from pykueue.api.names import OWNER_NOT_FOUND, OWNER_NOT_FOUND_SAYS, Finalizer, WorkloadCondition
+from pykueue.api.workload import Workload, held
 from pykueue.base.units import MICROS
 from pykueue.bridge.notes import CONTROLLER
 from pykueue.bridge.outbound import finished
@@ -28,6 +28,7 @@ from pykueue.kube.port import WORKLOADS, ConflictError, NotFoundError, Patch, Re
 LOG: Final = logging.getLogger(__name__)
 
 WORKERS: Final = 4
+LISTING_SECONDS: Final = 1.0
 
 
 class Workloads:
@@ -61,6 +62,9 @@ class Workloads:
                 return
             case LookAgain(at):
                 self.controller.add_after(key, (at - self.cluster.clock.now()) / MICROS)
+            case SyncChecks() if held(seen, WorkloadCondition.QUOTA_RESERVED) is None:
+                # Most are given quota right away, and their checks are listed with it.
+                self.controller.add_after(key, LISTING_SECONDS)
             case _:
                 self.controller.add(key)
 

@@ -51,7 +51,7 @@ class Writes:
 
     async def admission(self, seen: Workload, status: Tree) -> Workload:
         """The Workload once the slice of `kueue-admission` is this; raises ConflictError when `seen` is out of date."""
-        if self.merge:
+        if self.merge or drops_check(seen, status):
             return await self.mend(seen, merged(seen, status))
         raw = await self.apply(seen, status, ADMISSION, version=seen.metadata.resource_version or "")
         found = self.workloads.learn(raw)
@@ -135,11 +135,23 @@ def leftovers(raw: bytes, status: Tree) -> Tree:
     found = STATUS.decode(raw).status
     left: Tree = {name: None for name in gone if name in found}
     for name in shared:
-        if found.get(name) != status[name]:
+        if not same(found.get(name), status[name]):
             left[name] = replaced(found.get(name), status[name])
     if target and DEACTIVATION in kinds(found.get("conditions")):
         left["conditions"] = [c for c in items(found["conditions"]) if text(c, "type") != DEACTIVATION]
     return left
+
+
+def drops_check(seen: Workload, status: Tree) -> bool:
+    """Whether a check is listed no more; an apply would leave in pieces what its own controller has applied too."""
+    kept = {text(one, "name") for one in items(status.get("admissionChecks"))}
+    return any(one.name not in kept for one in seen.status.admission_checks)
+
+
+def same(first: Json, second: Json) -> bool:
+    """Whether two values are written alike; what comes of our structs has tuples for lists."""
+    one, other = (msgspec.json.encode(value, order="deterministic") for value in (first, second))
+    return one == other
 
 
 def kinds(conditions: Json) -> set[str]:

@@ -42,8 +42,16 @@ def assumed(item: Item, decision: Decision) -> None:
 def after(workload: Workload, decision: Decision) -> Workload:
     """A workload as it is once a decision is carried out."""
     match decision:
-        case Reserve(admission=admission, at=at):
-            return replace(workload, admission=admission, reserved_at=at, evicted=None, preempted=None, waiting=None)
+        case Reserve(admission=admission, at=at, checks=checks):
+            return replace(
+                workload,
+                admission=admission,
+                reserved_at=at,
+                evicted=None,
+                preempted=None,
+                waiting=None,
+                checks=listed(workload.checks, checks, at),
+            )
         case Admit(admission=admission, at=at, reserved_before=reserved_before):
             return replace(
                 workload,
@@ -106,6 +114,12 @@ def evicted(workload: Workload, decision: Evict) -> Workload:
         requeue_count=decision.requeue_count if keeps else 0 if ended else workload.requeue_count,
         requeue_at=decision.requeue_at if keeps else None if ended else workload.requeue_at,
     )
+
+
+def listed(known: tuple[CheckState, ...], names: tuple[str, ...], at: Instant) -> tuple[CheckState, ...]:
+    """The checks of these names, each as it is known or else at its start."""
+    states = {check.name: check for check in known}
+    return tuple(states.get(name) or CheckState(name, "Pending", at) for name in names)
 
 
 def reset(check: CheckState, decision: Evict) -> CheckState:

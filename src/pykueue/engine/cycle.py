@@ -452,6 +452,9 @@ class Cycle:
         self.holds_admission = item.key if options is not None and options.block_admission else ""
         admission = plan.admission(entry.queue.name)
         flavors = {choice.flavor for part in plan.pod_sets for choice in part.choices.values()}
-        decide = Admit if self.world.has_passed(entry.queue, item.workload, flavors) else Reserve
         said = plan.considered()
-        self.decisions.append(decide(item.key, admission, plan.borrowing, self.now, considered=said))
+        if self.world.has_passed(entry.queue, item.workload, flavors):
+            self.decisions.append(Admit(item.key, admission, plan.borrowing, self.now, considered=said))
+        else:
+            checks = tuple(sorted(set(self.world.required_checks(entry.queue, flavors))))
+            self.decisions.append(Reserve(item.key, admission, plan.borrowing, self.now, said, checks))

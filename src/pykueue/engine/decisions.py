@@ -260,6 +260,8 @@ class Reserve(Frozen, tag=True):
     borrowing: int
     at: Instant
     considered: tuple[Considered, ...] = ()
+    checks: tuple[str, ...] = ()
+    """Those that must be ready, by name."""
 
 
 class Admit(Frozen, tag=True):

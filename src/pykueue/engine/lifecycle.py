@@ -7,7 +7,7 @@ from collections.abc import Callable
 from hashlib import sha256
 
 from pykueue.base.struct import Frozen
-from pykueue.base.units import MICROS, Instant, Seconds, after
+from pykueue.base.units import MICROS, Instant, Seconds, after, doubled
 from pykueue.engine.decisions import (
     Admit,
     AfterEviction,
@@ -40,8 +40,6 @@ from pykueue.engine.world import World, assigned_flavors, has_failed_check, read
 DEACTIVATED = "The workload is deactivated"
 AT_ONCE = frozenset({EvictionReason.PREEMPTED, "NodeFailures"})
 """Evictions after which a workload queues again by itself."""
-DOUBLINGS = 32
-"""More doublings of a backoff than this make no difference to anyone alive."""
 SCHEDULER_REASONS = frozenset(
     {
         WaitReason.WAITING_FOR_QUOTA,
@@ -336,15 +334,10 @@ def by_readiness(workload: Workload, world: World, now: Instant) -> Review:
 def backoff(workload: Workload, count: int, options: PodsReadyOptions, seed: int, now: Instant) -> Instant:
     """When a workload may try again: twice as long each time, up to a limit, and a trifle more to spread them."""
     # spec: LIF-2
-    delay: int = options.backoff_base
-    for _ in range(min(count - 1, DOUBLINGS)):
-        delay *= 2
-        if options.backoff_max and delay >= options.backoff_max:
-            delay = options.backoff_max
-            break
+    delay = doubled(options.backoff_base, options.backoff_max, count)
     share = int.from_bytes(sha256(f"{seed}/{workload.uid}/{count}".encode()).digest()[:4])
     jitter = delay * MICROS * share // (2**32 * 10_000)
-    return Instant(after(now, Seconds(delay)) + jitter)
+    return Instant(after(now, delay) + jitter)
 
 
 def by_run_time(workload: Workload, world: World, now: Instant) -> Review:

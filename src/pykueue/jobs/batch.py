@@ -68,6 +68,7 @@ class JobSpec(Wire):
     completions: int | None = None
     completion_mode: str = "NonIndexed"
     suspend: bool = False
+    backoff_limit: int | None = None
     managed_by: str | None = None
     template: msgspec.Raw = NO_TEMPLATE
 

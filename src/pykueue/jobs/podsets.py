@@ -235,14 +235,6 @@ def injected_into(
     chosen: Injection,
 ) -> Info:
     """What one pod set is given."""
-    selector: dict[str, str] = {}
-    tolerations: list[Tree] = []
-    for name in dict.fromkeys(flavor for _, flavor in sorted(given.flavors.items())):
-        flavor = flavors.get(name)
-        if flavor is None:
-            raise MissingFlavorError(name)
-        selector.update(flavor.spec.node_labels)
-        tolerations += (toleration_tree(one) for one in flavor.spec.tolerations)
     labels: dict[str, str] = {Label.POD_SET: given.name}
     if Label.MULTIKUEUE_ORIGIN in workload.metadata.labels:
         labels[Label.MULTIKUEUE_WORKER_POD] = "true"
@@ -252,14 +244,7 @@ def injected_into(
         if not dns_label(queue):
             labels[Label.CLUSTER_QUEUE] = queue
     annotations: dict[str, str] = {Annotation.WORKLOAD: workload.name} if chosen.workload else {}
-    found = Info(
-        given.name,
-        count if given.count is None else given.count,
-        labels,
-        annotations,
-        selector,
-        tuple(tolerations),
-    )
+    found = msgspec.structs.replace(by_flavors(given, count, flavors), labels=labels, annotations=annotations)
     for check in workload.status.admission_checks:
         update = next((one for one in check.pod_set_updates if one.name == given.name), None)
         if update is not None:
@@ -268,6 +253,24 @@ def injected_into(
             except InjectionError as error:
                 raise InjectionError(f'in admission check "{check.name}": {error}') from error
     return found
+
+
+def by_flavors(given: PodSetAssignment, count: int, flavors: Mapping[str, ResourceFlavor]) -> Info:
+    """How many pods a pod set has, and which nodes its flavors send them to."""
+    selector: dict[str, str] = {}
+    tolerations: list[Tree] = []
+    for name in dict.fromkeys(flavor for _, flavor in sorted(given.flavors.items())):
+        flavor = flavors.get(name)
+        if flavor is None:
+            raise MissingFlavorError(name)
+        selector.update(flavor.spec.node_labels)
+        tolerations += (toleration_tree(one) for one in flavor.spec.tolerations)
+    return Info(
+        given.name,
+        count if given.count is None else given.count,
+        node_selector=selector,
+        tolerations=tuple(tolerations),
+    )
 
 
 def info_of_update(update: PodSetUpdate) -> Info:

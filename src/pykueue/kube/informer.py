@@ -189,6 +189,8 @@ class Informer(Generic[T]):
         *,
         shrink: Callable[[T], T] | None = None,
         namespace: str = "",
+        labels: str = "",
+        patience: int = SLOW_LAST_MICROS,
         luck: Callable[[], float] = random.random,
     ) -> None:
         self.kube = kube
@@ -197,6 +199,9 @@ class Informer(Generic[T]):
         self.clock = clock
         self.shrink = shrink
         self.namespace = namespace
+        self.labels = labels
+        self.patience = patience
+        """Microseconds between two looks, at most, at a kind that is not served or may not be read."""
         self.luck = luck
         self.objects: dict[str, T] = {}
         self.synced = asyncio.Event()
@@ -206,6 +211,8 @@ class Informer(Generic[T]):
         """Objects that could not be read when they last changed."""
         self.indexes: list[Index[T]] = []
         self.handlers: list[Callable[[Change[T]], None]] = []
+        self.turns: list[Callable[[], None]] = []
+        """Called when the first full picture is there, and when trouble comes or goes."""
         self.streams = True
         """Whether the server may be able to send a list as a watch."""
         self.version = ""
@@ -281,13 +288,13 @@ class Informer(Generic[T]):
             case DeniedError() | NotFoundError():
                 if self.trouble != str(error):
                     LOG.error("cannot watch %s: %s; trying again now and then", self.resource, error)
-                self.trouble = str(error)
                 self.version = ""
-                return self.pause(SLOW_FIRST_MICROS, SLOW_LAST_MICROS)
+                self.turn(str(error))
+                return self.pause(SLOW_FIRST_MICROS, self.patience)
             case RejectedError():
                 LOG.error("cannot watch %s: %s", self.resource, error)
-                self.trouble = str(error)
-                return self.pause(SLOW_FIRST_MICROS, SLOW_LAST_MICROS)
+                self.turn(str(error))
+                return self.pause(SLOW_FIRST_MICROS, self.patience)
             case _:
                 # One line tells of an outage; how often it was tried in vain, nobody needs to read.
                 LOG.log(logging.DEBUG if self.failures else logging.INFO, "%s: no watch: %s", self.resource, error)
@@ -301,7 +308,7 @@ class Informer(Generic[T]):
 
     async def follow(self) -> None:
         """Take in a watch until it ends; one without a version begins with everything there is."""
-        events = self.kube.watch(self.resource, self.namespace, version=self.version)
+        events = self.kube.watch(self.resource, self.namespace, version=self.version, labels=self.labels)
         if not self.version and not await self.list_stream(events):
             return
         async for line in events:
@@ -364,7 +371,7 @@ class Informer(Generic[T]):
         seen: set[str] = set()
         version = ""
         with STILLNESS:
-            async for raw in self.kube.pages(self.resource, self.namespace):
+            async for raw in self.kube.pages(self.resource, self.namespace, labels=self.labels):
                 page = PAGE.decode(raw)
                 version = version or page.metadata.resource_version
                 for item in page.items or ():
@@ -379,8 +386,16 @@ class Informer(Generic[T]):
         self.told = max(self.told, version)
         self.version = str(version)
         self.failures = 0
-        self.trouble = ""
+        first = not self.synced.is_set()
         self.synced.set()
+        self.turn("", first=first)
+
+    def turn(self, trouble: str, *, first: bool = False) -> None:
+        """Note what is in the way of watching, and tell whoever wants to know."""
+        if trouble != self.trouble or first:
+            self.trouble = trouble
+            for tell in self.turns:
+                tell()
 
     def arrival(self, raw: bytes) -> tuple[str, int]:
         """Take in an object from the server: its key and its version."""

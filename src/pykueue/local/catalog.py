@@ -13,6 +13,8 @@ from pykueue.kube.port import Resource
 from pykueue.local.builtins import BUILTINS
 from pykueue.local.served import Printed, ScalePaths, Served, Sub
 
+GROUPS: Final = (GROUP, KINDS["ProvisioningRequest"].group)
+"""Whose kinds are served without a definition: our own, and what they work with."""
 SCALE: Final = Sub("Scale", group="autoscaling", version="v1")
 
 
@@ -90,7 +92,7 @@ class Catalog:
 @cache
 def kueue_kinds() -> tuple[Served, ...]:
     """Kueue's kinds in every version, made once."""
-    return tuple(one for kind in KINDS.values() if kind.group == GROUP for one in served_by(crd(kind)))
+    return tuple(one for kind in KINDS.values() if kind.group in GROUPS for one in served_by(crd(kind)))
 
 
 def served_by(definition: Mapping[str, Json]) -> list[Served]:

@@ -1,0 +1,45 @@
+"""What are a Workload's ProvisioningRequests called? By Workload, check and attempt; their pod templates by pod set."""
+
+import re
+from hashlib import sha1
+from typing import Final
+
+HASH_LENGTH: Final = 5
+PREFIX_MAX: Final = 246
+"""So much leaves room for six digits in the name of an object."""
+TEMPLATE_MAX: Final = 247
+TEMPLATE_PREFIX: Final = "ppt"
+ATTEMPT: Final = re.compile("[1-9][0-9]{0,5}")
+
+
+def request_prefix(workload: str, check: str) -> str:
+    """What the names of all attempts of one check begin with; the number of the attempt follows.
+
+    What would be too long is cut here and not behind the number, which must stay legible.
+    """
+    name = f"{workload}-{check}"
+    return (name if len(name) <= PREFIX_MAX else cut(name, PREFIX_MAX - HASH_LENGTH - 1)) + "-"
+
+
+def request_name(workload: str, check: str, attempt: int) -> str:
+    """The name of the ProvisioningRequest of one attempt."""
+    return f"{request_prefix(workload, check)}{attempt}"
+
+
+def template_name(request: str, pod_set: str) -> str:
+    """The name of the PodTemplate with which a request asks for a pod set."""
+    name = f"{TEMPLATE_PREFIX}-{request}-{pod_set}"
+    return name if len(name) <= TEMPLATE_MAX else cut(name, TEMPLATE_MAX)
+
+
+def attempt_of(request: str, workload: str, check: str) -> int | None:
+    """Which attempt of a check a request of this name is; None for one that is none of its attempts."""
+    prefix = request_prefix(workload, check)
+    number = request.removeprefix(prefix)
+    return int(number) if request.startswith(prefix) and ATTEMPT.fullmatch(number) else None
+
+
+def cut(name: str, length: int) -> str:
+    """The beginning of a name, and a hash of the whole."""
+    digest = sha1(name.encode(), usedforsecurity=False).hexdigest()[:HASH_LENGTH]
+    return f"{name[:length].rstrip('-.')}-{digest}"

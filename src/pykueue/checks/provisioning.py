@@ -1,0 +1,364 @@
+"""What is to happen about a Workload's ProvisioningRequests now? What its checks say, which requests go, which come.
+
+Everything is worked out anew from the objects each time: an attempt that was begun and cut short is gone on with, and
+what was done is not done again.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from msgspec.structs import replace
+
+from pykueue.api.checks import ProvisioningRequest, ProvisioningRequestConfigSpec
+from pykueue.api.core import Condition, Tree
+from pykueue.api.kueue import ResourceFlavor
+from pykueue.api.names import Annotation, WorkloadCondition
+from pykueue.api.workload import AdmissionCheckState, CheckStateName, PodSetUpdate, Workload, held
+from pykueue.base.struct import Frozen
+from pykueue.base.units import Instant, Seconds, after, doubled, format_instant, parse_instant
+from pykueue.checks.asking import Pods, asked, asks_for, fault, is_needed, parameters, request_tree, template_trees
+from pykueue.checks.naming import attempt_of, request_name
+from pykueue.engine.wording import shortened
+from pykueue.jobs.podsets import InjectionError, MissingFlavorError
+
+INACTIVE: Final = "the check is not active"
+NOT_NEEDED: Final = "the provisioning request is not needed"
+SILENCE_SECONDS: Final = 60
+"""An autoscaler that has said nothing for so long is worth a word, and again each time this doubles."""
+
+
+class Check(Frozen):
+    """A check of ours that a Workload must pass."""
+
+    config: ProvisioningRequestConfigSpec | None
+    """None while the check is inactive."""
+    timeout: Seconds | None = None
+    """How long the autoscaler may take; None is forever."""
+
+
+class Rules(Frozen):
+    """What the gates say about all this."""
+
+    cleans_up: bool = True
+    """CleanupProvisioningRequestsOnEviction"""
+    keeps_quota: bool = False
+    """KeepQuotaForProvReqRetry"""
+
+
+class Seen(Frozen):
+    """A Workload and all that decides what becomes of its requests."""
+
+    workload: Workload
+    checks: Mapping[str, Check]
+    """Those of the checks it lists that are ours, by name."""
+    requests: tuple[ProvisioningRequest, ...] = ()
+    """Those that belong to it."""
+    templates: Mapping[str, str] = {}
+    """The PodTemplates that they refer to and that are there: the UID of the owner of each, by name."""
+    flavors: Mapping[str, ResourceFlavor] = {}
+    may_run_again: bool = True
+    """Whether its job would run again once it has been stopped for good; if not, it is left to fail by itself."""
+    rules: Rules = Rules()
+
+
+class Ask(Frozen):
+    """A new attempt: the request, and before it the templates that it refers to."""
+
+    check: str
+    request: Tree
+    templates: tuple[Tree, ...]
+
+
+class Hindered(Frozen):
+    """An attempt that cannot be made, and why."""
+
+    check: str
+    why: str
+
+
+class Plan(Frozen):
+    """What is to be done, in this order."""
+
+    states: tuple[AdmissionCheckState, ...] = ()
+    """What checks say that they did not say before."""
+    deletes: tuple[ProvisioningRequest, ...] = ()
+    asks: tuple[Ask, ...] = ()
+    hindered: tuple[Hindered, ...] = ()
+    hand_over: tuple[tuple[str, ProvisioningRequest], ...] = ()
+    """Templates that still belong to the Workload, and the request that they are to go with."""
+    again: Instant | None = None
+    """When to look again if nothing happens before."""
+
+
+def plan(seen: Seen, now: Instant) -> Plan:
+    """What is to be done for a Workload."""
+    workload = seen.workload
+    going = tuple(one for one in seen.requests if one.metadata.deletion_timestamp is None)
+    if held(workload, WorkloadCondition.FINISHED) is not None:
+        return Plan(deletes=going)
+    if held(workload, WorkloadCondition.EVICTED) is not None:
+        return Plan(deletes=going if seen.rules.cleans_up else ())
+    if held(workload, WorkloadCondition.QUOTA_RESERVED) is None or workload.status.admission is None:
+        # What waits in line without quota, a held queue being the reason, finds its request again.
+        return Plan()
+    parts = [
+        Turn(seen, state, seen.checks[state.name], now)
+        for state in workload.status.admission_checks
+        if state.name in seen.checks
+    ]
+    kept = {request.name for one in parts for request in one.kept()}
+    return Plan(
+        states=tuple(one.says for one in parts if one.says != one.said),
+        deletes=tuple(one for one in going if one.name not in kept),
+        asks=tuple(ask for one in parts if (ask := one.ask()) is not None),
+        hindered=tuple(
+            Hindered(one.said.name, one.hindered) for one in parts if one.hindered and one.says.state == "Pending"
+        ),
+        hand_over=tuple(pair for one in parts for pair in one.orphans()),
+        again=min((due for one in parts if (due := one.due) is not None), default=None),
+    )
+
+
+class Turn:
+    """One check of one Workload at one moment."""
+
+    def __init__(self, seen: Seen, said: AdmissionCheckState, check: Check, now: Instant) -> None:
+        self.seen = seen
+        self.workload = seen.workload
+        self.said = said
+        self.says = said
+        self.check = check
+        self.now = now
+        self.admitted = held(seen.workload, WorkloadCondition.ADMITTED) is not None
+        self.due: Instant | None = None
+        self.pods: tuple[Pods, ...] = ()
+        self.request: ProvisioningRequest | None = None
+        """The latest attempt, if it still asks for what it should."""
+        self.attempt = (said.retry_count or 0) + 1
+        self.wanted = False
+        """Whether a new attempt is to be made."""
+        self.hindered = ""
+        if check.config is None:
+            self.lie_idle()
+        elif not is_needed(seen.workload, check.config):
+            if said.state != "Ready":
+                self.turn("Ready", NOT_NEEDED)
+        else:
+            self.look(check.config)
+
+    def lie_idle(self) -> None:
+        """There is no configuration. What runs has what it needs."""
+        if not self.settled():
+            self.turn("Pending", INACTIVE)
+
+    def settled(self) -> bool:
+        """Whether the check has let its Workload run, and has nothing more to decide."""
+        return self.admitted and self.said.state == "Ready"
+
+    def kept(self) -> Iterable[ProvisioningRequest]:
+        """The requests of this check that stay."""
+        if self.request is not None:
+            return (self.request,)
+        # What runs consumes what was provisioned for it, whatever the configuration says now.
+        return self.attempts()[-1:] if self.settled() else ()
+
+    def attempts(self) -> list[ProvisioningRequest]:
+        """The requests of this check, the latest attempt last."""
+        there = (one for one in self.seen.requests if one.metadata.deletion_timestamp is None)
+        return sorted((one for one in there if self.number(one)), key=self.number)
+
+    def number(self, request: ProvisioningRequest) -> int:
+        """Which attempt a request is; 0 for one of another check."""
+        return attempt_of(request.name, self.workload.name, self.said.name) or 0
+
+    def look(self, config: ProvisioningRequestConfigSpec) -> None:
+        """Find the latest attempt, and see what has become of it."""
+        try:
+            self.pods = asked(self.workload, config, self.seen.flavors)
+            self.hindered = fault(parameters(self.workload, config))
+        except InjectionError as error:
+            self.hindered = str(error)
+        except MissingFlavorError as error:
+            self.hindered = f'ResourceFlavor "{error}" is not found'
+        if self.hindered and not self.settled():
+            self.run_out(self.reserved_at(), config)
+            return
+        fitting = [one for one in self.attempts() if self.settled() or asks_for(one, self.workload, config, self.pods)]
+        self.request = fitting[-1] if fitting else None
+        if self.request is None:
+            self.wanted = self.said.state == "Pending"
+            self.run_out(self.reserved_at(), config)
+            return
+        self.attempt = self.number(self.request)
+        self.judge(self.request, config)
+
+    def judge(self, request: ProvisioningRequest, config: ProvisioningRequestConfigSpec) -> None:
+        """Say what the autoscaler says; the first of its conditions that speaks counts."""
+        if failed := true(request, "Failed"):
+            self.fail("Retrying after failure", failed.message, since(failed, self.now), config)
+        elif revoked := true(request, "CapacityRevoked"):
+            if self.workload.spec.active and (self.seen.may_run_again or not self.admitted):
+                self.turn("Rejected", revoked.message)
+        elif expired := true(request, "BookingExpired"):
+            if not self.admitted:
+                self.fail("Retrying after booking expired", expired.message, since(expired, self.now), config)
+        elif provisioned := true(request, "Provisioned"):
+            if self.said.state != "Ready":
+                self.turn("Ready", provisioned.message, updates(request, config, self.pods))
+        else:
+            self.wait(request, config)
+
+    def wait(self, request: ProvisioningRequest, config: ProvisioningRequestConfigSpec) -> None:
+        """Nothing is decided yet: pass on when it may be, or how long nothing was heard."""
+        if self.settled() or self.said.state in ("Retry", "Rejected"):
+            # What was decided when our patience ended stands until the Workload has left.
+            return
+        if self.lost_templates(request):
+            # Without them nobody can answer it. It is made anew, under the same name.
+            self.request = None
+            self.wanted = self.said.state == "Pending"
+            return
+        made = request.metadata.creation_timestamp
+        asked_at = self.now if made is None else parse_instant(made)
+        progress = condition(request, "Provisioned")
+        if true(request, "Accepted") is not None:
+            if progress is not None:
+                self.turn("Pending", progress.message)
+        else:
+            self.turn("Pending", self.silence(request, asked_at))
+        self.run_out(asked_at, config)
+
+    def lost_templates(self, request: ProvisioningRequest) -> bool:
+        """Whether a template that a request refers to is not there."""
+        return any(one.pod_template_ref.name not in self.seen.templates for one in request.spec.pod_sets)
+
+    def silence(self, request: ProvisioningRequest, began: Instant) -> str:
+        """How long a request has gone without any answer, in ever longer steps; empty at first."""
+        step = SILENCE_SECONDS
+        if self.now < after(began, Seconds(step)):
+            self.look_again(after(began, Seconds(step)))
+            return ""
+        while self.now >= after(began, Seconds(step * 2)):
+            step *= 2
+        self.look_again(after(began, Seconds(step * 2)))
+        kind = request.spec.provisioning_class_name
+        return f'No answer from the autoscaler for {step // 60} min; does it serve the class "{kind}"?'
+
+    def run_out(self, began: Instant, config: ProvisioningRequestConfigSpec) -> None:
+        """Try again when the check's own patience is at an end."""
+        timeout = self.check.timeout
+        if timeout is None or self.said.state != "Pending":
+            return
+        if self.now < after(began, timeout):
+            self.look_again(after(began, timeout))
+            return
+        self.wanted = False
+        self.fail("Retrying after timeout", f"no capacity within {timeout} s", after(began, timeout), config)
+
+    def reserved_at(self) -> Instant:
+        """Since when the Workload holds quota."""
+        return since(held(self.workload, WorkloadCondition.QUOTA_RESERVED), self.now)
+
+    def fail(self, prefix: str, why: str, at: Instant, config: ProvisioningRequestConfigSpec) -> None:
+        """An attempt came to nothing at this instant: another one later, or the end."""
+        retries = config.retry_strategy
+        if self.attempt > retries.backoff_limit_count:
+            self.turn("Rejected", why)
+            return
+        message = f"{prefix}: {why}"
+        if self.attempt <= (self.said.retry_count or 0):
+            # That was dealt with: its Workload left, and is here again.
+            self.turn(self.said.state, message)
+            self.next_attempt()
+        elif self.seen.rules.keeps_quota:
+            self.turn("Pending", message)
+            delay = doubled(retries.backoff_base_seconds, retries.backoff_max_seconds, self.attempt)
+            if self.now < after(at, delay):
+                self.look_again(after(at, delay))
+            else:
+                self.next_attempt()
+        else:
+            again = (self.said.retry_count or 0) + 1
+            delay = doubled(retries.backoff_base_seconds, retries.backoff_max_seconds, again)
+            self.turn("Retry", message)
+            self.says = replace(self.says, requeue_after_seconds=int(delay))
+
+    def next_attempt(self) -> None:
+        """Make another attempt, if the check is still open."""
+        if self.says.state == "Pending":
+            self.attempt += 1
+            self.wanted = True
+
+    def turn(self, state: CheckStateName, message: str, given: tuple[PodSetUpdate, ...] | None = None) -> None:
+        """Say this from now on."""
+        changed = state != self.said.state
+        self.says = replace(
+            self.said,
+            state=state,
+            message=shortened(message),
+            last_transition_time=format_instant(self.now) if changed else self.said.last_transition_time,
+            pod_set_updates=given if given is not None else self.said.pod_set_updates if state == "Ready" else (),
+        )
+
+    def look_again(self, at: Instant) -> None:
+        """Look again at an instant, if not before."""
+        self.due = at if self.due is None else min(self.due, at)
+
+    def ask(self) -> Ask | None:
+        """The attempt to be made now."""
+        config = self.check.config
+        if not self.wanted or config is None or self.hindered:
+            return None
+        name = request_name(self.workload.name, self.said.name, self.attempt)
+        return Ask(
+            self.said.name,
+            request_tree(name, self.workload, config, self.pods),
+            template_trees(name, self.workload, self.pods),
+        )
+
+    def orphans(self) -> Iterable[tuple[str, ProvisioningRequest]]:
+        """Templates of the request that do not belong to it yet."""
+        request = self.request
+        if request is None:
+            return ()
+        return tuple(
+            (one.pod_template_ref.name, request)
+            for one in request.spec.pod_sets
+            if self.seen.templates.get(one.pod_template_ref.name) == self.workload.metadata.uid
+        )
+
+
+def condition(request: ProvisioningRequest, kind: str) -> Condition | None:
+    """What the autoscaler says about one thing."""
+    return next((one for one in request.status.conditions if one.type == kind), None)
+
+
+def true(request: ProvisioningRequest, kind: str) -> Condition | None:
+    """A condition that holds."""
+    found = condition(request, kind)
+    return found if found is not None and found.status == "True" else None
+
+
+def since(seen: Condition | None, now: Instant) -> Instant:
+    """Since when a condition is as it is; one that does not say has only just become so."""
+    return now if seen is None or seen.last_transition_time is None else parse_instant(seen.last_transition_time)
+
+
+def updates(
+    request: ProvisioningRequest, config: ProvisioningRequestConfigSpec, pods: tuple[Pods, ...]
+) -> tuple[PodSetUpdate, ...]:
+    """What the pods are given to find their capacity, each pod set of those that were asked for together alike."""
+    details = request.status.provisioning_class_details
+    chosen = () if config.pod_set_updates is None else config.pod_set_updates.node_selector
+    selector = {
+        one.key: details[one.value_from_provisioning_class_detail]
+        for one in chosen
+        if one.value_from_provisioning_class_detail in details
+    }
+    annotations = {
+        Annotation.CONSUME_PROVISIONING_REQUEST.value: request.name,
+        Annotation.PROVISIONING_CLASS.value: request.spec.provisioning_class_name or "",
+    }
+    return tuple(
+        PodSetUpdate(name, annotations=annotations, node_selector=selector) for one in pods for name in one.pod_sets
+    )

@@ -1,0 +1,383 @@
+"""Who asks the cluster autoscaler for capacity? The checks of `kueue.x-k8s.io/provisioning-request`: read, plan, do.
+
+What is to be done is worked out by `checks.provisioning`. Nothing is followed before there is a check to be made, so a
+cluster without the autoscaler's kinds hears no complaint. Where they are missing, the checks say so, and come alive
+when they appear.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from pykueue.api.checks import AdmissionCheck, ProvisioningRequest, ProvisioningRequestConfig
+from pykueue.api.codec import decode_as
+from pykueue.api.core import KubeObject, Tree, controller_of
+from pykueue.api.names import CheckController, Label
+from pykueue.api.trees import text
+from pykueue.api.workload import AdmissionCheckState, Workload
+from pykueue.base.units import MICROS, format_instant
+from pykueue.bridge.outbound import check_tree, slice_of
+from pykueue.bridge.statuses import with_active
+from pykueue.checks.asking import API_VERSION
+from pykueue.checks.parameters import referenced, timeout, verdict
+from pykueue.checks.provisioning import Ask, Check, Plan, Rules, Seen, plan
+from pykueue.controllers.ancestors import group_kind
+from pykueue.controllers.cluster import Cluster
+from pykueue.controllers.events import ref
+from pykueue.controllers.writes import MANAGER, guarded
+from pykueue.engine.wording import shortened
+from pykueue.jobs.workload import owner_reference
+from pykueue.kube.controller import Controller
+from pykueue.kube.informer import Change, Informer
+from pykueue.kube.port import (
+    ADMISSION_CHECKS,
+    POD_TEMPLATES,
+    PROVISIONING_CONFIGS,
+    PROVISIONING_REQUESTS,
+    WORKLOADS,
+    ConflictError,
+    DeniedError,
+    ExistsError,
+    NotFoundError,
+    Patch,
+    RejectedError,
+)
+
+LOG: Final = logging.getLogger(__name__)
+
+REPORTER: Final = "kueue-provisioning-request-controller"
+WORKERS: Final = 8
+HINDERED_SECONDS: Final = 10.0
+PATIENCE: Final = 5 * MICROS
+
+
+class Provisioning:
+    """Keeps ProvisioningRequests, and what the checks say of Workloads, in line with each other."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        gates = cluster.settings.gates
+        self.rules = Rules(gates["CleanupProvisioningRequestsOnEviction"], gates["KeepQuotaForProvReqRetry"])
+        reading, clock = cluster.reading, cluster.clock
+        self.configs: Informer[ProvisioningRequestConfig] = Informer(
+            reading, PROVISIONING_CONFIGS, lambda raw: decode_as(ProvisioningRequestConfig, raw), clock
+        )
+        self.requests: Informer[ProvisioningRequest] = Informer(
+            reading,
+            PROVISIONING_REQUESTS,
+            lambda raw: decode_as(ProvisioningRequest, raw),
+            clock,
+            patience=PATIENCE,
+        )
+        self.templates: Informer[KubeObject] = Informer(
+            reading,
+            POD_TEMPLATES,
+            msgspec.json.Decoder(KubeObject).decode,
+            clock,
+            labels=f"{Label.MANAGED}=true",
+        )
+        self.controller = Controller("provisioning-workload", self.reconcile, clock, WORKERS)
+        self.checks = Controller("provisioning-admissioncheck", self.reconcile_check, clock)
+        self.asked_of = asyncio.Event()
+        """Set once there is a check of ours."""
+        self.acts = False
+        self.by_workload = self.requests.index(workload_keys)
+        self.by_check = cluster.workloads.index(
+            lambda seen: tuple(state.name for state in seen.status.admission_checks)
+        )
+        cluster.checks.listen(self.check_changed)
+        cluster.workloads.listen(self.workload_changed)
+        self.configs.listen(self.config_changed)
+        self.requests.listen(self.request_changed)
+        self.requests.turns.append(self.requests_turned)
+        self.templates.listen(self.template_changed)
+
+    # Who is looked at again, and when.
+
+    def check_changed(self, change: Change[AdmissionCheck]) -> None:
+        """A check of ours concerns the Workloads that list it."""
+        ours = [seen for seen in (change.old, change.new) if seen is not None and is_ours(seen)]
+        if not ours:
+            return
+        self.asked_of.set()
+        self.checks.add(change.key)
+        old, new = change.old, change.new
+        if old is None or new is None or old.spec != new.spec or timeout(old) != timeout(new):
+            self.add_all(self.by_check.get(change.key))
+
+    def config_changed(self, change: Change[ProvisioningRequestConfig]) -> None:
+        """A configuration concerns the checks that refer to it."""
+        for name, check in self.cluster.checks.objects.items():
+            parameters = check.spec.parameters
+            if is_ours(check) and parameters is not None and parameters.name == change.key:
+                self.checks.add(name)
+                self.add_all(self.by_check.get(name))
+
+    def workload_changed(self, change: Change[Workload]) -> None:
+        """A Workload needs us when it lists a check of ours, or has a request."""
+        new = change.new
+        if self.acts and new is not None and (self.by_workload.get(change.key) or self.our_checks(new)):
+            self.controller.add(change.key)
+
+    def request_changed(self, change: Change[ProvisioningRequest]) -> None:
+        """A request concerns its Workload."""
+        for seen in (change.old, change.new):
+            if seen is not None:
+                self.add_all(workload_keys(seen))
+
+    def template_changed(self, change: Change[KubeObject]) -> None:
+        """A template concerns the Workload of its request."""
+        if change.new is not None:
+            return
+        owner = None if change.old is None else controller_of(change.old.metadata)
+        request = None if owner is None else self.requests.get(f"{change.key.partition('/')[0]}/{owner.name}")
+        if request is not None:
+            self.add_all(workload_keys(request))
+
+    def requests_turned(self) -> None:
+        """Requests can be read, or no more."""
+        for name, check in self.cluster.checks.objects.items():
+            if is_ours(check):
+                self.checks.add(name)
+                self.add_all(self.by_check.get(name))
+
+    def add_all(self, keys: Iterable[str]) -> None:
+        """Have Workloads looked at soon."""
+        for key in list(keys) if self.acts else ():
+            self.controller.add(key)
+
+    def our_checks(self, seen: Workload) -> Mapping[str, AdmissionCheck]:
+        """The checks of ours that a Workload lists, by name."""
+        found = {one.name: self.cluster.checks.get(one.name) for one in seen.status.admission_checks}
+        return {name: check for name, check in found.items() if check is not None and is_ours(check)}
+
+    # Read, plan, do.
+
+    async def run(self) -> None:
+        """Make our checks until cancelled; only a leader does."""
+        await self.asked_of.wait()
+        async with asyncio.TaskGroup() as tasks:
+            for informer in (self.configs, self.requests, self.templates):
+                tasks.create_task(informer.run(), name=f"follow {informer.resource}")
+            await self.configs.synced.wait()
+            tasks.create_task(self.checks.run())
+            await self.requests.synced.wait()
+            await self.templates.synced.wait()
+            self.acts = True
+            try:
+                for key, seen in self.cluster.workloads.objects.items():
+                    if self.by_workload.get(key) or self.our_checks(seen):
+                        self.controller.add(key)
+                await self.controller.run()
+            finally:
+                self.acts = False
+
+    async def reconcile_check(self, name: str) -> float | None:
+        """Say of a check whether it is active."""
+        seen = self.cluster.checks.get(name)
+        if seen is None or not is_ours(seen):
+            return None
+        trouble = self.requests.trouble
+        if not trouble and not self.requests.synced.is_set():
+            return None  # It is looked at again when that is known.
+        found = verdict(seen, self.configs.objects, trouble)
+        conditions = with_active(seen.status.conditions, found, seen.metadata.generation, self.cluster.clock.now())
+        if conditions is not None:
+            body = guarded(seen.metadata, {"status": {"conditions": conditions}})
+            raw = await self.cluster.kube.patch(
+                ADMISSION_CHECKS, name, body, how=Patch.MERGE, subresource="status", manager=MANAGER
+            )
+            self.cluster.checks.learn(raw)
+            LOG.info("%s: %s", found.reason, found.message, extra={"object": name})
+        return None
+
+    async def reconcile(self, key: str) -> float | None:
+        """Bring a Workload's checks and requests in line; the seconds after which to look again."""
+        workload = self.cluster.workloads.get(key)
+        if workload is None:
+            # Its requests belong to it, and go with it.
+            return None
+        now = self.cluster.clock.now()
+        found = plan(self.read(workload), now)
+        if found.states:
+            workload = await self.say(workload, found)
+        for request in found.deletes:
+            await self.delete(request)
+        for name, request in found.hand_over:
+            await self.hand_over(name, request)
+        for one in found.hindered:
+            await self.complain(workload, one.check, one.why)
+        for ask in found.asks:
+            try:
+                await self.ask(workload, ask)
+            except NotFoundError as error:
+                # What was in the way has just gone, or a kind has: it is tried again.
+                raise ConflictError(error.what, error.code, error.reason, error.message) from error
+        waits = [] if found.again is None else [max(0, found.again - now) / MICROS]
+        return min([*waits, *([HINDERED_SECONDS] if found.hindered else [])], default=None)
+
+    def read(self, workload: Workload) -> Seen:
+        """All that decides what becomes of a Workload's requests."""
+        namespace = workload.namespace
+        key = f"{namespace}/{workload.name}"
+        checks: dict[str, Check] = {}
+        for name, check in self.our_checks(workload).items():
+            config = referenced(check, self.configs.objects)
+            checks[name] = Check(None if isinstance(config, str) else config.spec, timeout(check))
+        requests = tuple(one for one in self.by_workload.get(key).values() if owner_uid(one) == workload.metadata.uid)
+        named = {one.pod_template_ref.name for request in requests for one in request.spec.pod_sets}
+        known = {name: self.templates.get(f"{namespace}/{name}") for name in named}
+        templates = {name: owner_uid(one) for name, one in known.items() if one is not None}
+        return Seen(
+            workload,
+            checks,
+            requests,
+            templates,
+            self.cluster.flavors.objects,
+            self.may_run_again(workload),
+            self.rules,
+        )
+
+    def may_run_again(self, workload: Workload) -> bool:
+        """Whether the job of a Workload lets its pods be tried more than once."""
+        owner = controller_of(workload.metadata)
+        if owner is None or group_kind(owner) != ("batch", "Job"):
+            return True
+        job = self.cluster.jobs.get(f"{workload.namespace}/{owner.name}")
+        return job is None or job.spec.backoff_limit != 0
+
+    async def say(self, workload: Workload, found: Plan) -> Workload:
+        """The Workload once its checks say what they should."""
+        said = {one.name: one for one in workload.status.admission_checks}
+        written = await self.write(workload, found.states)
+        for one in found.states:
+            before = said[one.name].state
+            if one.state != before:
+                note = f"Admission check {one.name} updated state from {before} to {one.state}"
+                note += f" with message: {one.message}" if one.message else ""
+                self.cluster.events.normal(ref(WORKLOADS, workload.metadata), "AdmissionCheckUpdated", note, REPORTER)
+                LOG.info("%s", note, extra={"object": f"{workload.namespace}/{workload.name}"})
+        return written
+
+    async def write(self, workload: Workload, states: Iterable[AdmissionCheckState]) -> Workload:
+        """The Workload once these checks are as given, and the others as they were."""
+        new = {one.name: one for one in states}
+        status = slice_of(workload)
+        status["admissionChecks"] = [check_tree(new.get(one.name, one)) for one in workload.status.admission_checks]
+        return await self.cluster.writes.admission(workload, status)
+
+    async def delete(self, request: ProvisioningRequest) -> None:
+        """Have a request deleted, if it is still the one that we know."""
+        try:
+            await self.cluster.kube.delete(
+                PROVISIONING_REQUESTS, request.name, request.namespace, uid=request.metadata.uid or ""
+            )
+        except (NotFoundError, ConflictError):
+            LOG.debug("is gone already", extra={"object": request.name})
+
+    async def ask(self, workload: Workload, ask: Ask) -> None:
+        """Make an attempt: the templates, the request, and then the templates are the request's."""
+        request = text(ask.request, "metadata", "name")
+        for tree in ask.templates:
+            name = text(tree, "metadata", "name")
+            try:
+                await self.make_template(workload, name, tree)
+            except (RejectedError, DeniedError, ExistsError) as error:
+                await self.complain(workload, ask.check, f'Error creating PodTemplate "{name}": {error.message}')
+                raise
+        try:
+            raw = await self.cluster.kube.create(
+                PROVISIONING_REQUESTS, msgspec.json.encode(ask.request), workload.namespace
+            )
+        except (RejectedError, DeniedError, ExistsError) as error:
+            if isinstance(error, ExistsError) and await self.is_ours_already(workload, request):
+                return
+            why = f'Error creating ProvisioningRequest "{request}": {error.message}'
+            await self.complain(workload, ask.check, why)
+            raise
+        made = self.requests.learn(raw)
+        self.cluster.events.normal(
+            ref(WORKLOADS, workload.metadata),
+            "ProvisioningRequestCreated",
+            f'Created ProvisioningRequest: "{request}"',
+            REPORTER,
+            "Created",
+        )
+        LOG.info("asks for capacity by %s", request, extra={"object": f"{workload.namespace}/{workload.name}"})
+        for tree in ask.templates:
+            await self.hand_over(text(tree, "metadata", "name"), made)
+
+    async def make_template(self, workload: Workload, name: str, tree: Tree) -> None:
+        """Create a template, in the place of one that an attempt cut short, or deleted since, has left behind."""
+        body = msgspec.json.encode(tree)
+        try:
+            raw = await self.cluster.kube.create(POD_TEMPLATES, body, workload.namespace)
+        except ExistsError:
+            left = self.templates.learn(await self.cluster.kube.get(POD_TEMPLATES, name, workload.namespace))
+            owner = controller_of(left.metadata)
+            if owner is None or not (owner.uid == workload.metadata.uid or owner.kind == "ProvisioningRequest"):
+                raise
+            await self.cluster.kube.delete(POD_TEMPLATES, name, workload.namespace, uid=left.metadata.uid or "")
+            raw = await self.cluster.kube.create(POD_TEMPLATES, body, workload.namespace)
+        self.templates.learn(raw)
+
+    async def is_ours_already(self, workload: Workload, name: str) -> bool:
+        """Whether the request of this name is the Workload's own, made before and not seen yet, or about to go."""
+        found = self.requests.learn(await self.cluster.kube.get(PROVISIONING_REQUESTS, name, workload.namespace))
+        if found.metadata.deletion_timestamp is not None:
+            raise ConflictError(f"create {PROVISIONING_REQUESTS} {name}", 409, "AlreadyExists", "it is being deleted")
+        return owner_uid(found) == workload.metadata.uid
+
+    async def hand_over(self, name: str, request: ProvisioningRequest) -> None:
+        """Make a template the request's, so that it goes when the request does."""
+        owner = owner_reference(api_version=API_VERSION, kind="ProvisioningRequest", metadata=request.metadata)
+        known = self.templates.get(f"{request.namespace}/{name}")
+        metadata: Tree = {"ownerReferences": [owner], **({} if known is None else {"uid": known.metadata.uid})}
+        body = msgspec.json.encode({"metadata": metadata})
+        kube, place = self.cluster.kube, request.namespace
+        try:
+            try:
+                raw = await kube.patch(POD_TEMPLATES, name, body, place, how=Patch.MERGE, manager=MANAGER)
+            except DeniedError:
+                # The roles that Kueue brings let its manager update these objects, not patch them.
+                tree = msgspec.json.decode(await kube.get(POD_TEMPLATES, name, place))
+                tree["metadata"]["ownerReferences"] = [owner]
+                raw = await kube.replace(POD_TEMPLATES, name, msgspec.json.encode(tree), place)
+        except (NotFoundError, ConflictError):
+            LOG.debug("is gone already", extra={"object": name})
+            return
+        self.templates.learn(raw)
+
+    async def complain(self, workload: Workload, check: str, why: str) -> None:
+        """Say why no attempt can be made, in the check and aloud, once."""
+        said = next((one for one in workload.status.admission_checks if one.name == check), None)
+        message = shortened(why)
+        if said is None or said.message == message:
+            return
+        self.cluster.events.warning(ref(WORKLOADS, workload.metadata), "FailedCreate", why, REPORTER)
+        state = msgspec.structs.replace(
+            said, message=message, last_transition_time=format_instant(self.cluster.clock.now())
+        )
+        await self.write(workload, (state,))
+
+
+def is_ours(check: AdmissionCheck) -> bool:
+    """Whether we make a check."""
+    return check.spec.controller_name == CheckController.PROVISIONING
+
+
+def owner_uid(seen: KubeObject) -> str:
+    """The UID of whoever controls an object."""
+    owner = controller_of(seen.metadata)
+    return "" if owner is None else owner.uid
+
+
+def workload_keys(request: ProvisioningRequest) -> Iterable[str]:
+    """The Workload that a request belongs to."""
+    owner = controller_of(request.metadata)
+    if owner is None or group_kind(owner) != (WORKLOADS.group, WORKLOADS.kind):
+        return ()
+    return (f"{request.namespace}/{owner.name}",)
