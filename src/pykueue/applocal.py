@@ -26,6 +26,7 @@ from pykueue.controllers.webhooks import MUTATED, VALIDATED, AdmissionRequest, H
 from pykueue.kube.lease import Always
 from pykueue.kube.port import NAMESPACES, ExistsError, Resource
 from pykueue.local.access import stamped
+from pykueue.local.autoscaler import Autoscaler
 from pykueue.local.beginnings import begin
 from pykueue.local.catalog import Catalog
 from pykueue.local.datafolder import DATABASE, JOBS_KEPT, PODS_KEPT
@@ -69,6 +70,8 @@ class LocalPlan(Frozen):
     jobs_kept: int | None = JOBS_KEPT
     pods_kept: int | None = PODS_KEPT
     lag_seconds: float = LAG_SECONDS
+    autoscaler: bool = True
+    """Whether ProvisioningRequests of the classes that we know are answered from the room on the nodes."""
 
 
 class Doorkeeper:
@@ -182,6 +185,8 @@ class Local:
             "lost pods": LostPods(self.kube, clock, scheduler.nodes, scheduler.pods).run,
         }
         """What goes on from start to end, by name."""
+        if plan.autoscaler:
+            self.works["autoscaler"] = Autoscaler(self.kube, clock, scheduler.nodes, scheduler.pods).run
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self.controllers = self.new_controllers(plan.loaded, plan.parts)
 

@@ -13,14 +13,14 @@ import msgspec
 
 from pykueue.api.configfile import Loaded
 from pykueue.api.core import Tree
-from pykueue.api.trees import text
+from pykueue.api.trees import mappings, text
 from pykueue.applocal import Local, LocalPlan
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
 from pykueue.controllers.exposition import CONTENT_TYPE
 from pykueue.kube.connection import DEFAULT_NAMESPACE
 from pykueue.kube.kubeconfig import KubeconfigError, read
-from pykueue.kube.port import KubeError, Patch
+from pykueue.kube.port import LOCAL_QUEUES, KubeError, Patch
 from pykueue.local.access import CREATOR, Access
 from pykueue.local.accounts import Account
 from pykueue.local.authority import LOCALHOST, LOOPBACK, Authority
@@ -60,7 +60,7 @@ class UpPlan(Frozen):
 
 
 class ApplyError(Exception):
-    """An object that cannot be applied at the start: which, and why."""
+    """An object that cannot be applied at the start: where it stands, which it is, and why."""
 
 
 class Up:
@@ -175,22 +175,30 @@ class Up:
         await self.runner.close()
         await self.local.close()
 
-    async def apply(self, trees: Sequence[Tree]) -> None:
-        """Have objects be there as they are given; raises ApplyError for the first that cannot be."""
+    async def queues(self) -> list[Tree]:
+        """The LocalQueues that there are."""
+        return [
+            dict(one)  # type: ignore[arg-type]  # decoded JSON is Json
+            async for page in self.admin.pages(LOCAL_QUEUES)
+            for _, one in mappings(msgspec.json.decode(page), "items")
+        ]
+
+    async def apply(self, objects: Sequence[tuple[str, Tree]]) -> None:
+        """Have objects be there as they are given, each with where it stands; ApplyError for the first that cannot."""
         served = {(one.resource.api_version, one.resource.kind): one.resource for one in self.local.catalog.all()}
-        for tree in trees:
+        for where, tree in objects:
             version, kind = text(tree, "apiVersion"), text(tree, "kind")
             name, namespace = text(tree, "metadata", "name"), text(tree, "metadata", "namespace")
             resource = served.get((version, kind))
             if resource is None:
-                raise ApplyError(f"{kind} {name}: there is no {kind or 'kind'} in {version or 'no version'}")
+                raise ApplyError(f"{where}: {kind} {name}: there is no {kind or 'kind'} in {version or 'no version'}")
             within = (namespace or DEFAULT_NAMESPACE) if resource.namespaced else ""
             try:
                 await self.admin.patch(
                     resource, name, msgspec.json.encode(tree), within, how=Patch.APPLY, manager=APPLIER
                 )
             except KubeError as error:
-                raise ApplyError(str(error)) from error
+                raise ApplyError(f"{where}: {error}") from error
 
 
 def scratch_for(data: Path) -> Path | None:

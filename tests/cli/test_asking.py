@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykueue.cli.asking import Picture, Queue, Waiter, queue_of, readable, shown, waiter_of
+from pykueue.cli.asking import Picture, Queue, Waiter, is_crowded, queue_of, readable, shown, waiter_of
 from pykueue.cli.following import end_of, exit_code
 
 GI = 2**30
@@ -55,6 +55,34 @@ def test_who_waits_is_told_from_who_does_not(conditions: list[dict[str, str]], w
         "status": {"conditions": conditions},
     }
     assert waiter_of(tree) == (None if why is None else Waiter("lab/train", "gpu", why))
+
+
+def test_who_has_quota_says_what_its_checks_say() -> None:
+    checks = [
+        {"name": "budget", "state": "Ready", "message": "paid"},
+        {"name": "capacity", "state": "Pending", "message": "ETA 5 min"},
+        {"name": "licence", "state": "Pending", "message": ""},
+    ]
+    tree = {
+        "metadata": {"name": "w", "namespace": "lab"},
+        "spec": {"queueName": "gpu"},
+        "status": {"conditions": [condition("QuotaReserved", "True")], "admissionChecks": checks},
+    }
+    why = "waits for its checks: capacity: ETA 5 min; licence: Pending"
+    assert waiter_of(tree) == Waiter("lab/w", "gpu", why)
+
+
+@pytest.mark.parametrize(
+    ("pending", "reserving", "admitted", "crowded"),
+    [
+        pytest.param(1, 0, 0, True, id="waits for quota"),
+        pytest.param(0, 2, 1, True, id="waits for checks"),
+        pytest.param(0, 2, 2, False, id="does not wait"),
+    ],
+)
+def test_a_queue_is_looked_into_where_somebody(pending: int, reserving: int, admitted: int, crowded: bool) -> None:
+    counts = {"pendingWorkloads": pending, "reservingWorkloads": reserving, "admittedWorkloads": admitted}
+    assert is_crowded({"status": counts}) is crowded
 
 
 def test_everything_is_shown() -> None:

@@ -1,14 +1,53 @@
 """Where is everything, and what is said when it cannot be there?"""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from pykueue.base.units import Instant
 from pykueue.cli import place
-from pykueue.cli.place import Standing, data_folder, kubeconfig_file, made, read_standing, write_standing
+from pykueue.cli.main import cli
+from pykueue.cli.place import Standing, by_data, data_folder, kubeconfig_file, made, read_standing, write_standing
 from pykueue.local.processes import process_start
+
+NOBODY = 65534
+
+
+@contextmanager
+def as_stranger(folder: Path) -> Iterator[None]:
+    """Be somebody who may not look into this folder."""
+    # Nor, perhaps, into those of the interpreter: what the commands read late is read before.
+    for module in (
+        "cli.backup",
+        "cli.preparing",
+        "kube.kubeconfig",
+        "local.kubeconfigs",
+        "local.store",
+        "local.tokens",
+    ):
+        import_module(f"pykueue.{module}")
+    if os.geteuid() == 0:
+        os.seteuid(NOBODY)
+        try:
+            yield
+        finally:
+            os.seteuid(0)
+        return
+    folder.chmod(0)
+    try:
+        yield
+    finally:
+        folder.chmod(0o700)
+
+
+def mine() -> Standing:
+    """What a server would say of itself that is this process."""
+    return Standing(os.getpid(), process_start(os.getpid()), "https://127.0.0.1:1", 1, Instant(5))
 
 
 @pytest.mark.parametrize(
@@ -54,11 +93,10 @@ def test_another_users_folder_is_refused(
 
 def test_what_runs_is_told_from_what_has_its_number(tmp_path: Path) -> None:
     assert read_standing(tmp_path) is None
-    mine = Standing(os.getpid(), process_start(os.getpid()), "https://127.0.0.1:1", 1, Instant(5))
-    write_standing(tmp_path, mine)
-    assert read_standing(tmp_path) == mine
-    assert mine.runs
-    assert not Standing(os.getpid(), mine.born + 1, "", 1, Instant(5)).runs
+    write_standing(tmp_path, mine())
+    assert read_standing(tmp_path) == mine()
+    assert mine().runs
+    assert not Standing(os.getpid(), mine().born + 1, "", 1, Instant(5)).runs
     assert (tmp_path / place.STANDING).stat().st_mode & 0o777 == 0o600
     (tmp_path / place.STANDING).write_text("{")
     assert read_standing(tmp_path) is None
@@ -77,3 +115,72 @@ def test_the_kubeconfig_is_looked_for_in_order(tmp_path: Path) -> None:
     own.parent.mkdir(parents=True)
     own.write_text("")
     assert kubeconfig_file(None, None, environment) == str(own)
+
+
+def test_a_server_of_ones_own_goes_before_the_one_that_one_was_let_into(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    environment = {"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
+    own, data = tmp_path / place.OWN_KUBECONFIG, tmp_path / "pykueue"
+    for file in (own, data / "kubeconfig"):
+        file.parent.mkdir(parents=True)
+        file.write_text("")
+    assert kubeconfig_file(None, None, environment) == str(own)
+    assert not by_data(None, None, environment), "nothing runs there"
+    write_standing(data, mine())
+    assert kubeconfig_file(None, None, environment) == str(data / "kubeconfig")
+    assert by_data(None, None, environment)
+    assert not by_data("given", None, environment)
+    assert not by_data(None, None, {**environment, "KUBECONFIG": "k"})
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(["down"], id="down"),
+        pytest.param(["status"], id="status"),
+        pytest.param(["user", "add", "nobody"], id="user add"),
+        pytest.param(["user", "list"], id="user list"),
+        pytest.param(["user", "remove", "nobody"], id="user remove"),
+        pytest.param(["backup", "copy.tar"], id="backup"),
+    ],
+)
+def test_of_another_users_folder_it_is_said_whose_it_is(tmp_path: Path, words: list[str]) -> None:
+    data = tmp_path / "data"
+    data.mkdir(mode=0o700)
+    write_standing(data, mine())
+    with as_stranger(data):
+        done = CliRunner().invoke(cli, [*words, "--data", str(data)])
+    assert done.exit_code == 2
+    assert f"{data}: belongs to another user" in done.output
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(["run", "-q", "q", "--", "true"], id="a command that would run there"),
+        pytest.param(["status", "--data", "data"], id="a folder that would be within"),
+        pytest.param(["backup", "copy.tar"], id="a file that would be within"),
+    ],
+)
+def test_in_a_folder_that_is_gone_that_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    try:
+        done = CliRunner().invoke(cli, words)
+    finally:
+        os.chdir(tmp_path)
+    assert (done.exit_code, done.output) == (2, "the present folder is there no more; change to one that is\n")
+
+
+@pytest.mark.parametrize("elsewhere", ["", "/nowhere/kubeconfig"], ids=["", "whatever KUBECONFIG says"])
+def test_of_a_folder_where_nothing_runs_status_says_so(tmp_path: Path, elsewhere: str) -> None:
+    done = CliRunner(env={"KUBECONFIG": elsewhere}).invoke(cli, ["status", "--data", str(tmp_path / "never")])
+    assert done.exit_code == 1
+    assert f"nothing runs on {tmp_path}/never" in done.output
+    assert "have them run `pykueue user add`" in done.output

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import socket
 import sqlite3
@@ -30,7 +31,9 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
 def test_it_says_what_to_type_next_and_a_second_one_says_that_it_runs(running: Machine) -> None:
     said = running.said
     assert f"export KUBECONFIG={running.data}/kubeconfig" in said
-    assert "pykueue run -q team-a --cpu 1 -- echo hello" in said
+    assert f"pykueue run --data {running.data} -q team-a --cpu 1 -- echo hello" in said
+    assert f"pykueue status --data {running.data}\n" in said
+    assert f"`pykueue down --data {running.data}` stops it" in said
     assert (running.data / "kubeconfig").stat().st_mode & 0o777 == 0o600
     assert running.data.stat().st_mode & 0o777 == 0o700
     again = running.run("up", "--port", "0")
@@ -56,14 +59,111 @@ def test_why_it_waits_is_said_and_ctrl_c_deletes_it(running: Machine) -> None:
     assert "default/huge in team-a: " in shown
     waiting.send_signal(signal.SIGINT)
     assert waiting.wait(SOON) == 130
-    waiting.communicate()
+    assert waiting.communicate()[1] == "pykueue: job default/huge is deleted\n"
     assert soon(lambda: "job.batch/huge" not in running.kubectl("get", "jobs", "-o", "name"))
+
+
+CAPACITY_CHECK = """
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ProvisioningRequestConfig
+metadata: {name: slow}
+spec: {provisioningClassName: scripted.pykueue.io, parameters: {delaySeconds: "2"}}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: AdmissionCheck
+metadata: {name: slow}
+spec:
+  controllerName: kueue.x-k8s.io/provisioning-request
+  parameters: {apiGroup: kueue.x-k8s.io, kind: ProvisioningRequestConfig, name: slow}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: slow}
+spec:
+  namespaceSelector: {}
+  admissionChecksStrategy: {admissionChecks: [{name: slow}]}
+  resourceGroups:
+  - coveredResources: [cpu, memory]
+    flavors: [{name: machine, resources: [{name: cpu, nominalQuota: 1}, {name: memory, nominalQuota: 1Gi}]}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: slow, namespace: default}
+spec: {clusterQueue: slow}
+"""
+
+
+def test_what_a_check_waits_for_is_said(running: Machine, tmp_path: Path) -> None:
+    file = tmp_path / "check.yaml"
+    file.write_text(CAPACITY_CHECK)
+    running.kubectl("apply", "-f", str(file))
+    done = running.run("run", "-q", "slow", "--", "echo", "hello")
+    running.kubectl("delete", "-f", str(file), "--wait=false")
+    assert (done.returncode, done.stdout) == (0, "hello\n")
+    assert "waits for its checks: slow: ETA 2 s\npykueue: runs\n" in done.stderr
 
 
 def test_a_queue_that_is_not_there_is_named_with_those_that_are(running: Machine) -> None:
     done = running.run("run", "-q", "team-z", "--", "true")
     assert done.returncode == 2
     assert "--queue: 'team-z' is no LocalQueue of namespace default; use one of: team-a, team-b" in done.stderr
+
+
+def test_a_priority_that_is_not_there_is_named_with_those_that_are(running: Machine) -> None:
+    done = running.run("run", "-q", "team-a", "--priority", "nonesuch", "--", "true")
+    assert done.returncode == 2
+    assert "--priority: 'nonesuch' is no WorkloadPriorityClass; use one of: normal, spare-time, urgent" in done.stderr
+
+
+def test_a_job_that_comes_into_no_queue_is_shown_with_the_reason(running: Machine, tmp_path: Path) -> None:
+    labels = "{kueue.x-k8s.io/queue-name: team-a, kueue.x-k8s.io/priority-class: nonesuch}"
+    pod = "{restartPolicy: Never, containers: [{name: main, image: none, command: ['true']}]}"
+    file = tmp_path / "job.yaml"
+    file.write_text(
+        f"apiVersion: batch/v1\nkind: Job\nmetadata: {{name: lost, labels: {labels}}}\n"
+        f"spec: {{template: {{spec: {pod}}}}}\n"
+    )
+    running.kubectl("apply", "-f", str(file))
+    says = "default/lost in team-a: no WorkloadPriorityClass is named nonesuch"
+    assert soon(lambda: says in running.run("status").stdout)
+    running.kubectl("delete", "-f", str(file))
+    assert says not in running.run("status").stdout
+
+
+def test_a_command_that_is_not_there_is_said(running: Machine) -> None:
+    done = running.run("run", "-q", "team-a", "--", "nonesuch")
+    assert done.returncode == 128
+    assert 'failed to start: exec: "nonesuch": executable file not found in $PATH' in done.stderr
+    assert "backoff" not in done.stderr
+
+
+def test_a_command_that_takes_too_long_is_told_so(running: Machine) -> None:
+    done = running.run("run", "-q", "team-a", "--timeout", "1s", "--", "sleep", "60")
+    assert done.returncode != 0
+    assert "failed: Job was active longer than specified deadline" in done.stderr
+
+
+def test_who_is_let_in_no_more_is_told_so(running: Machine, tmp_path: Path) -> None:
+    file = tmp_path / "kubeconfig"
+    file.write_text(re.sub("token: .*", "token: stale", (running.data / "kubeconfig").read_text()))
+    for words in (
+        ("run", "-q", "team-a", "--kubeconfig", str(file), "--", "true"),
+        ("status", "--kubeconfig", str(file)),
+    ):
+        done = running.run(*words)
+        assert done.returncode == 2
+        assert f"{file}: is accepted no more; have an admin run `pykueue user add NAME`" in done.stderr
+
+
+def test_at_later_starts_a_queue_that_is_stored_is_named(machine: Machine) -> None:
+    first = machine.run("up", "--detach", "--port", "0", "--gpus", "0").stdout
+    assert "Without queues nothing is queued" in first
+    machine.run("down")
+    machine.up()
+    machine.run("down")
+    later = machine.run("up", "--detach", "--gpus", "0").stdout
+    assert " -q team-a --cpu 1" in later
+    assert "Without queues" not in later
 
 
 def test_kubectl_sees_the_queues_and_a_detached_job(running: Machine) -> None:
@@ -137,6 +237,12 @@ def test_a_backup_is_taken_while_it_runs_and_restored(machine: Machine, tmp_path
     assert (machine.data / "users.json").read_bytes() == users
     assert (machine.data / "users.json.old").read_bytes() == users + b"\n"
     assert (machine.data / "tls/ca.crt.old").read_bytes() == certificate
+    held = (machine.data / "pykueue.db.old").read_bytes()
+    assert machine.run("restore", str(file)).returncode == 0
+    assert (machine.data / "pykueue.db.old").read_bytes() == held, "what an earlier restore set aside stays"
+    assert (machine.data / "pykueue.db.old2").exists()
+    assert (machine.data / "users.json.old").read_bytes() == users + b"\n"
+    assert (machine.data / "users.json.old2").read_bytes() == users
     machine.up()
     assert "configmap/before" in machine.kubectl("get", "configmaps", "-o", "name")
     assert "configmap/after" not in machine.kubectl("get", "configmaps", "-o", "name")
@@ -149,6 +255,14 @@ def test_what_is_no_backup_is_refused(machine: Machine, tmp_path: Path, content:
     done = machine.run("restore", str(file))
     assert done.returncode == 2
     assert "give a file that `pykueue backup` wrote" in done.stderr
+    assert "\\n" not in done.stderr
+
+
+def test_a_backup_that_is_not_there_makes_no_folder(machine: Machine, tmp_path: Path) -> None:
+    done = machine.run("restore", str(tmp_path / "none.tar"))
+    assert done.returncode == 2
+    assert f"{tmp_path}/none.tar: is not there" in done.stderr
+    assert not machine.data.exists()
 
 
 def test_a_port_in_use_is_said(machine: Machine) -> None:
@@ -197,6 +311,8 @@ def test_a_folder_that_cannot_be_had_is_said(machine: Machine, tmp_path: Path) -
         pytest.param(["--config", "/nowhere"], "/nowhere: cannot be read", id="a Configuration that is not there"),
         pytest.param(["--apply", "/nowhere"], "/nowhere: cannot be read", id="manifests that are not there"),
         pytest.param(["--feature-gates", "Nonsense=true"], "Nonsense", id="gates"),
+        pytest.param(["--journal", "/nowhere/j"], "--journal: /nowhere is no folder", id="a journal"),
+        pytest.param(["--listen", "192.0.2.1"], "give an address that this machine has", id="another's address"),
     ],
 )
 def test_wrong_flags_are_said(machine: Machine, flags: list[str], says: str) -> None:
@@ -210,11 +326,12 @@ def test_a_manifest_that_is_refused_is_said(machine: Machine, tmp_path: Path) ->
     file.write_text("apiVersion: kueue.x-k8s.io/v1beta2\nkind: LocalQueue\nmetadata: {name: q, namespace: nowhere}\n")
     done = machine.run("up", "--port", "0", "--apply", str(file))
     assert done.returncode == 2
+    assert f"{file}: document 1: " in done.stderr
     assert "nowhere" in done.stderr
 
 
 def test_where_nothing_runs_that_is_said(machine: Machine) -> None:
     assert machine.run("down").stdout == f"nothing runs on {machine.data}\n"
     done = machine.run("status")
-    assert done.returncode == 2
+    assert done.returncode == 1
     assert "start it with `pykueue up`" in done.stderr

@@ -15,6 +15,7 @@ from pykueue.base.units import Instant
 from pykueue.cli.place import Standing, write_standing
 from pykueue.cli.users import put
 from pykueue.local.processes import process_start
+from pykueue.local.tokens import Users
 from tests.cli.machine import Machine, machine_in, soon
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a job as another user")
@@ -22,11 +23,21 @@ NOBODY = "nobody"
 
 
 @pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    """A server that the tests share; each adds its users anew."""
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    """A server that the tests share."""
     with machine_in(tmp_path_factory.mktemp("machine")) as made:
         made.up()
         yield made
+
+
+@pytest.fixture
+def machine(served: Machine) -> Machine:
+    """The server as it is before anybody is let in."""
+    users = Users(served.data)
+    if users.named(NOBODY):
+        users.revoke(NOBODY)
+    served.cwd = None
+    return served
 
 
 @pytest.fixture
@@ -110,6 +121,46 @@ def test_what_somebody_has_submitted_goes_on_after_they_are_removed(machine: Mac
 
 
 @AS_ROOT
+def test_who_is_added_again_keeps_namespace_and_queues(machine: Machine, open_folder: Path) -> None:
+    file = open_folder / "kubeconfig"
+    machine.run("user", "add", NOBODY, "--namespace", "kept", "--queue", "team-b", "--out", str(file))
+    done = machine.run("user", "add", NOBODY, "--out", str(file))
+    assert f"{NOBODY} is a user of namespace kept again, with a new kubeconfig" in done.stdout
+    assert "queues: team-b\n" in done.stdout
+    assert machine.kubectl("get", "localqueues", "-n", "kept", "-o", "name") == "localqueue.kueue.x-k8s.io/team-b\n"
+    wider = machine.run("user", "add", NOBODY, "--queue", "team-a", "--out", str(file))
+    assert "queues: team-a\n" in wider.stdout
+
+
+@AS_ROOT
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        pytest.param(["--out", "/root/none/kubeconfig"], "cannot be written as nobody", id="a file of another's"),
+        pytest.param(["--namespace", "kube-system"], "--namespace: kube-system is the system's", id="the system's"),
+        pytest.param(["--namespace", "default"], "--namespace: default is the system's", id="everybody's"),
+        pytest.param(["--namespace", "No_Name"], "a namespace holds small letters", id="no name"),
+    ],
+)
+def test_who_cannot_be_added_leaves_nothing_behind(machine: Machine, flags: list[str], says: str) -> None:
+    users = (machine.data / "users.json").read_bytes()
+    spaces = machine.kubectl("get", "namespaces,localqueues", "-A", "-o", "name")
+    done = machine.run("user", "add", NOBODY, *flags)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert (machine.data / "users.json").read_bytes() == users
+    assert machine.kubectl("get", "namespaces,localqueues", "-A", "-o", "name") == spaces
+
+
+def test_the_servers_own_user_cannot_be_removed(machine: Machine) -> None:
+    done = machine.run("user", "remove", "admin")
+    assert done.returncode == 2
+    assert "'admin' is the server's own user" in done.stderr
+    assert machine.kubectl("get", "namespaces")
+
+
+@AS_ROOT
 @pytest.mark.parametrize("name", ["admin", "system:pykueue"], ids=["the server's own user", "one of the system"])
 def test_nobody_is_added_by_a_name_of_the_servers_own(machine: Machine, name: str) -> None:
     before = (machine.data / "users.json").read_bytes()
@@ -151,14 +202,21 @@ def test_where_nothing_runs_nobody_is_added(tmp_path: Path) -> None:
 def test_who_is_no_user_cannot_be_removed(machine: Machine) -> None:
     done = machine.run("user", "remove", "somebody")
     assert done.returncode == 2
-    assert "'somebody' is no user; there are: admin" in done.stderr
+    assert "'somebody' is no user; there are: admin\n" in done.stderr
+
+
+def test_where_nothing_was_started_there_are_no_users(tmp_path: Path) -> None:
+    for words in (("user", "list"), ("user", "remove", NOBODY)):
+        done = Machine(tmp_path).run(*words)
+        assert done.returncode == 2
+        assert "nothing was ever started on" in done.stderr
 
 
 @AS_ROOT
-def test_who_is_no_user_of_the_machine_cannot_be_added(machine: Machine) -> None:
+def test_who_is_no_user_of_the_machine_cannot_be_added(machine: Machine, open_folder: Path) -> None:
     done = machine.run("user", "add", "somebody")
     assert done.returncode == 2
     assert "'somebody' is no user of this machine" in done.stderr
-    done = machine.run("user", "add", NOBODY, "--queue", "team-z")
+    done = machine.run("user", "add", NOBODY, "--queue", "team-z", "--out", str(open_folder / "kubeconfig"))
     assert done.returncode == 2
     assert "--queue: 'team-z' is no ClusterQueue; use one of: team-a, team-b" in done.stderr

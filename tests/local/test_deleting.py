@@ -5,8 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from pykueue.local.identity import Identity
 from pykueue.local.terms import DeleteOptions
 from tests.local.desk import Desk, job, pod, refusal
+from tests.local.standing import stamp
 
 
 @pytest.fixture
@@ -59,6 +61,17 @@ def test_a_pod_that_runs_has_its_grace(desk: Desk) -> None:
     assert body["metadata"]["deletionTimestamp"] == "2027-01-15T08:00:10Z"
     _, gone = desk.delete("pods", "p", grace=0)
     assert gone
+
+
+@pytest.mark.parametrize("seconds", [10**15, 2**63 - 1])
+def test_a_grace_beyond_any_calendar_is_cut(desk: Desk, seconds: int) -> None:
+    desk.create("pods", pod("p", nodeName="here", terminationGracePeriodSeconds=seconds))
+    desk.create("pods", pod("q", nodeName="here"))
+    for name, grace in (("p", None), ("q", seconds)):
+        body, gone = desk.delete("pods", name, grace=grace)
+        assert not gone
+        assert body["metadata"]["deletionGracePeriodSeconds"] == 2**31 - 1
+        assert body["metadata"]["deletionTimestamp"] == "2095-02-02T11:14:07Z"
 
 
 @pytest.mark.parametrize("how", ["not bound", "ended"])
@@ -148,3 +161,20 @@ def test_a_selection_is_deleted_together(desk: Desk) -> None:
     )
     assert len(desk.run(work).items) == 2
     assert desk.names("configmaps", "default") == ["b"]
+
+
+def test_of_a_selection_that_holds_what_is_anothers_nothing_is_deleted() -> None:
+    ann, bob = (Identity(name, frozenset({"system:authenticated"}), "default") for name in ("ann", "bob"))
+    with contextlib.closing(Desk(stamp)) as desk:
+        for name, who in (("a", ann), ("b", bob), ("c", ann)):
+            desk.create("configmaps", {"metadata": {"name": name}}, who=who)
+        served, options = desk.served("configmaps"), DeleteOptions()
+
+        def delete(fields: str) -> None:
+            terms = desk.terms(who=ann)
+            desk.run(desk.registry.delete_collection(served, "default", options, terms, fields=fields))
+
+        assert refusal(lambda: delete("")).code == 403
+        assert desk.names("configmaps") == ["a", "b", "c"]
+        delete("metadata.name!=b")
+        assert desk.names("configmaps") == ["b"]

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykueue.local.fieldsets import (
+    DEPTH_MAX,
     LEAF,
     SELF,
     FieldSet,
@@ -97,6 +98,15 @@ def test_steps_are_read_in_any_spelling() -> None:
 def test_what_is_no_step_is_refused(step: str) -> None:
     with pytest.raises(FieldSetError):
         parsed({step: {}})
+
+
+def test_a_set_that_goes_too_deep_is_refused() -> None:
+    fields: dict[str, Any] = {}
+    for _ in range(DEPTH_MAX):
+        fields = {"f:a": fields}
+    assert parsed(fields) == fields
+    with pytest.raises(FieldSetError, match="nested deeper"):
+        parsed({"f:a": fields})
 
 
 def test_steps_escape_what_the_server_escapes() -> None:

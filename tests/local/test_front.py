@@ -285,8 +285,12 @@ def test_a_watch_of_a_single_name_by_its_path() -> None:
         pytest.param("GET", f"{MAPS}/{'a' * 5000}", b"", {}, 404, "not found", id="an overlong name"),
         pytest.param("GET", f"{MAPS}/%ff%fe", b"", {}, 404, "not found", id="no text"),
         pytest.param("POST", MAPS, b"x" * (BODY_MAX + 1), {}, 413, "limit is 3145728", id="too large a body"),
-        pytest.param("POST", f"{PODS}/p/exec", b"", {}, 501, "exec is not there yet", id="exec"),
-        pytest.param("GET", f"{PODS}/p/portforward", b"", {}, 501, "portforward is not there yet", id="port-forward"),
+        pytest.param(
+            "POST", f"{PODS}/p/exec", b"", {}, 501, "its files and its processes are this machine's own", id="exec"
+        ),
+        pytest.param(
+            "GET", f"{PODS}/p/portforward", b"", {}, 501, "its ports are this machine's own", id="port-forward"
+        ),
     ],
 )
 def test_whatever_is_wrong_is_said_and_the_server_lives(

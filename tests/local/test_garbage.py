@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable
 
-from pykueue.kube.port import CRDS, JOBS, PODS, ConflictError, Resource
+import pytest
+
+from pykueue.kube.port import CRDS, JOBS, PODS, ConflictError, GoneError, Resource
 from pykueue.local.garbage import Garbage
 from tests.controllers.store import Object
 from tests.local.town import CONFIG_MAPS, NODES, Town, finalizers, play
@@ -127,6 +129,20 @@ def test_foreground_waits_only_for_what_blocks() -> None:
     play(story)
 
 
+def test_foreground_does_not_wait_for_what_names_the_owner_wrongly() -> None:
+    async def story(town: Town) -> None:
+        async with town.running(garbage(town).run):
+            owner = await town.create(CONFIG_MAPS, {"metadata": {"name": "owner", "namespace": "team-a"}}, "team-a")
+            (reference,) = owned_by(owner)
+            for name, wrong in (("a", {"kind": "Unknown"}), ("b", {"apiVersion": "x/v1", "name": "other"})):
+                metadata = {"name": name, "namespace": "team-a", "ownerReferences": [{**reference, **wrong}]}
+                await town.create(CONFIG_MAPS, {"metadata": {**metadata, "finalizers": ["a.b/c"]}}, "team-a")
+            await town.delete(CONFIG_MAPS, "owner", propagation="Foreground")
+            assert await town.get(CONFIG_MAPS, "owner") is None
+
+    play(story)
+
+
 def test_foreground_goes_on_below() -> None:
     async def story(town: Town) -> None:
         async with town.running(garbage(town).run):
@@ -218,14 +234,17 @@ def test_a_kind_that_is_served_later() -> None:
     play(story)
 
 
-def test_what_went_while_the_watch_was_too_far_behind() -> None:
+@pytest.mark.parametrize("loss", [GoneError("watch", 410, "Expired", "too old"), ValueError("no JSON")])
+def test_what_went_while_the_watch_was_too_far_behind_or_broke(loss: Exception) -> None:
     async def story(town: Town) -> None:
+        town.counted.loss = loss
         async with town.running(garbage(town).run):
             top = await note(town, "top")
             await note(town, "child", top)
             town.counted.forgotten = True
             await town.delete(CONFIG_MAPS, "top")
             assert not town.counted.forgotten
+            await town.advance(1)
             assert await notes(town) == []
 
     play(story)

@@ -213,6 +213,51 @@ def test_a_job_that_is_deleted_lets_go_of_its_pods() -> None:
     play(story)
 
 
+@pytest.mark.parametrize("phase", ["Pending", "Running", "Succeeded"])
+@pytest.mark.parametrize(
+    "others", [[], [{"apiVersion": "x/v1", "kind": "X", "name": "x", "uid": "1", "controller": True}]]
+)
+def test_a_pod_that_lost_its_job_loses_our_finalizer(phase: str, others: list[Any]) -> None:
+    async def story(town: Town) -> None:
+        metadata = {"name": "p", "namespace": "team-a", "finalizers": ["a.b/c", TRACKING], "ownerReferences": others}
+        await town.create(PODS, {"metadata": metadata, "spec": TEMPLATE["spec"]}, "team-a")
+        await town.say("p", phase)
+        async with town.running(controller(town).run):
+            assert [finalizers(one) for one in await town.pods()] == [["a.b/c"]]
+            await town.job()
+            name = names(await town.pods())[-1]
+            await town.patch(PODS, name, {"metadata": {"ownerReferences": None}})
+            assert [finalizers(one) for one in await town.pods()] == [["a.b/c"], [], [TRACKING]]
+
+    play(story)
+
+
+def test_a_pod_that_somebody_else_created_is_not_counted() -> None:
+    async def story(town: Town) -> None:
+        jobs = controller(town)
+        async with town.running(jobs.run):
+            job = await town.job(metadata={"annotations": {"pykueue.io/created-by": "ann"}})
+            reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": job["metadata"]["uid"]}
+            metadata = {
+                "name": "forged",
+                "namespace": "team-a",
+                "annotations": {"pykueue.io/created-by": "bob"},
+                "finalizers": [TRACKING],
+                "ownerReferences": [{**reference, "controller": True}],
+            }
+            await town.create(PODS, {"metadata": metadata, "spec": TEMPLATE["spec"]}, "team-a")
+            await town.say("forged", "Succeeded")
+            assert "Complete" not in await town.conditions()
+            assert (await town.status())["active"] == 1
+            forged = await town.get(PODS, "forged")
+            assert forged is not None
+            assert finalizers(forged) == []
+            await town.end_all()
+            assert "Complete" in await town.conditions()
+
+    play(story)
+
+
 def test_pods_of_a_finished_job_lose_their_finalizer_after_a_kill() -> None:
     async def story(town: Town) -> None:
         async with town.running(controller(town).run):
@@ -348,6 +393,24 @@ def test_a_pod_is_deleted_once_though_the_watch_is_behind() -> None:
             await town.settle()
             assert town.counted.took()["delete pods"] == 1
             assert (await town.status())["active"] == 1
+
+    play(story)
+
+
+def test_a_pod_that_cannot_be_deleted_is_not_taken_to_be_going() -> None:
+    async def story(town: Town) -> None:
+        jobs = controller(town)
+        async with town.running(jobs.run):
+            await town.job(parallelism=2, completions=2)
+            await town.run_all()
+            town.counted.failures["delete pods"] = [OverflowError("date value out of range")]
+            await town.patch(JOBS, "train", {"spec": {"suspend": True}})
+            assert not jobs.doomed
+            assert (await town.status())["active"] == len(await town.pods()) == 1
+            why = "Error deleting: OverflowError('date value out of range')"
+            assert ("FailedDelete", why) in town.said()
+            await town.advance(1)
+            assert (await town.status()).get("active", 0) == len(await town.pods()) == 0
 
     play(story)
 

@@ -93,7 +93,11 @@ def test_index(annotation: str, index: int | None) -> None:
     ],
 )
 def test_pods_of_others_are_husks(metadata: dict[str, Any]) -> None:
-    assert pod(metadata, phase="Running") == Pod("team-a", "train-x", 7, phase="Running")
+    found = pod({"finalizers": [], **metadata}, phase="Running")
+    assert found == Pod("team-a", "train-x", 7, phase="Running")
+    # But for our finalizer, which they are to lose.
+    held = pod(metadata, phase="Running")
+    assert held == msgspec.structs.replace(found, uid="u", tracked=True, finalizers=tuple(METADATA["finalizers"]))
 
 
 def test_a_pod_that_ended_and_is_counted_is_a_husk() -> None:

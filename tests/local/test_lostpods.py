@@ -55,6 +55,24 @@ def test_a_node_that_comes_back_keeps_them() -> None:
     play(story)
 
 
+def test_a_node_that_has_lost_its_pods_is_missed_anew_for_the_next() -> None:
+    async def story(town: Town) -> None:
+        scheduler = Scheduler(town.counted, town.clock, town.counted.bind, town.notices.append)
+        lost = LostPods(town.counted, town.clock, scheduler.nodes, scheduler.pods)
+        async with town.running(scheduler.run, lost.run):
+            for name in ("first", "second"):
+                spec = {"containers": [{"name": "main", "image": "a:1"}], "nodeName": "gone"}
+                await town.create(PODS, {"metadata": {"name": name, "namespace": "team-a"}, "spec": spec}, "team-a")
+                await town.advance(39)
+                assert names(await town.pods()) == [name]
+                await town.advance(1)
+                assert await town.pods() == []
+                assert lost.since == {}
+                await town.advance(600)
+
+    play(story)
+
+
 def test_what_it_says_of_them() -> None:
     async def story(town: Town) -> None:
         await town.node()

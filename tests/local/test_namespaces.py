@@ -96,6 +96,25 @@ def test_finalizers_are_named() -> None:
     play(story)
 
 
+def test_who_else_holds_it_is_waited_for() -> None:
+    async def story(town: Town) -> None:
+        held = {"metadata": {"name": "held"}, "spec": {"finalizers": ["example.com/mine", "kubernetes"]}}
+        await town.create(NAMESPACES, held)
+        await town.create(CONFIG_MAPS, {"metadata": {"name": "a", "namespace": "held"}}, "held")
+        async with town.running(namespaces(town).run):
+            await town.delete(NAMESPACES, "held")
+            await town.advance(60)
+            assert await town.all(CONFIG_MAPS, "held") == []
+            left = await town.get(NAMESPACES, "held")
+            assert left is not None
+            assert left["spec"]["finalizers"] == ["example.com/mine"]
+            assert left["status"]["phase"] == "Terminating"
+            await town.patch(NAMESPACES, "held", {"spec": {"finalizers": []}}, subresource="finalize")
+            assert await town.get(NAMESPACES, "held") is None
+
+    play(story)
+
+
 def test_what_cannot_be_deleted_is_said() -> None:
     async def story(town: Town) -> None:
         await note(town, "x")

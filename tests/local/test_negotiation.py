@@ -68,6 +68,13 @@ def test_a_type_that_is_not_read_is_refused() -> None:
     assert "accepted media types include: application/json, application/yaml" in refused.value.message
 
 
+def merged(inner: bytes, depth: int) -> bytes:
+    """A mapping that merges ten times what merges ten times, and so on."""
+    for level in range(depth):
+        inner = b"{<<: [&a%d %s%s]}" % (level, inner, b",*a%d" % level * 9)
+    return b"x: " + inner
+
+
 @pytest.mark.parametrize(
     ("body", "media"),
     [
@@ -80,6 +87,10 @@ def test_a_type_that_is_not_read_is_refused() -> None:
         pytest.param(b"? [a]\n: b", YAML, id="a list as a key"),
         pytest.param(b"a: &a [*a]", YAML, id="a list in itself"),
         pytest.param(b"a: &a [x,x]\nb: &b [" + b"*a," * 600 + b"]\nc: [" + b"*b," * 600 + b"]", YAML, id="a bomb"),
+        pytest.param(merged(b"{k: v}", 8), YAML, id="a bomb of merges"),
+        pytest.param(merged(b"{}", 8), YAML, id="a bomb of merges of nothing"),
+        pytest.param(b"a: &a {<<: *a}", YAML, id="a mapping merged into itself"),
+        pytest.param(b"a: {<<: 1}", YAML, id="a number merged in"),
         pytest.param(b"a: 1\n---\nb: 2\n", YAML, id="two documents"),
         pytest.param(b"[]", JSON, id="a list"),
         pytest.param(b'"x"', JSON, id="a text"),
@@ -98,6 +109,11 @@ def test_a_body_that_is_no_object_is_refused(body: bytes, media: str) -> None:
         pytest.param(b"1: x\ntrue: y\n", {"1": "x", "true": "y"}, id="keys become texts"),
         pytest.param(b"d: 2026-01-31", {"d": "2026-01-31"}, id="a date is a text"),
         pytest.param(b"a: &x {k: v}\nb: {<<: *x, l: w}", {"a": {"k": "v"}, "b": {"k": "v", "l": "w"}}, id="a merge"),
+        pytest.param(
+            b"{<<: [{a: 1, b: 1}, {b: 2, c: 2}], c: 3, <<: {d: 4}}",
+            {"a": 1, "b": 1, "c": 3, "d": 4},
+            id="of several merges the first holds, and the mapping's own before all",
+        ),
         pytest.param(b"a: &x {k: v}\nb: *x\n", {"a": {"k": "v"}, "b": {"k": "v"}}, id="an alias"),
     ],
 )

@@ -72,6 +72,21 @@ async def beat(keeper: NodeKeeper, clock: Beats) -> None:
     await asyncio.wait((task,))
 
 
+def test_gpus_that_are_gone_are_taken_from_the_node_and_what_others_count_stays() -> None:
+    async def story() -> Any:
+        api, clock = PodApi(), Beats()
+        await NodeKeeper(api, clock, "here", MACHINE, "").register()
+        others = {"status": {"capacity": {"example.com/licence": "3"}}}
+        await api.patch(NODES, "here", msgspec.json.encode(others), how=Patch.MERGE, subresource="status")
+        await NodeKeeper(api, clock, "here", Machine(1000, 1 << 30), "").register()
+        return api.objects["nodes", "", "here"]["status"]
+
+    status = asyncio.run(story())
+    assert "nvidia.com/gpu" not in status["allocatable"]
+    assert "nvidia.com/gpu" not in status["capacity"]
+    assert (status["capacity"]["cpu"], status["capacity"]["example.com/licence"]) == ("1", "3")
+
+
 def test_the_node_is_registered_and_its_lease_renewed() -> None:
     async def story() -> None:
         api, clock = PodApi(), Beats()

@@ -60,6 +60,29 @@ def test_an_owner_that_leaves_what_it_has_is_looked_at() -> None:
     assert list(ownership.seen("job", thing("job", deleted=True, finalizers=("orphan",)))) == ["job"]
 
 
+def test_owners_that_an_object_no_longer_names_are_forgotten() -> None:
+    ownership = known(thing("job"), thing("pod", "job"))
+    ownership.completed()
+    for number in range(50):
+        list(ownership.seen("pod", thing("pod", "job", f"made-up-{number}")))
+    assert ownership.of("job") == ("pod",)
+    assert len(ownership.dependents) == 2
+    list(ownership.seen("pod", thing("pod")))
+    assert (ownership.dependents, ownership.owners) == ({}, {})
+    list(ownership.seen("pod", thing("pod", "a", "b")))
+    list(ownership.gone("pod", thing("pod")))
+    assert (ownership.dependents, ownership.owners) == ({}, {})
+
+
+def test_an_owner_that_went_is_missed_again_when_all_is_listed_again() -> None:
+    ownership = known(thing("job"), thing("pod", "job"))
+    ownership.completed()
+    list(ownership.gone("job", thing("job")))
+    ownership.doubt()
+    list(ownership.seen("pod", thing("pod", "job")))
+    assert ownership.completed() == ["pod"]
+
+
 def test_many_dependents() -> None:
     ownership = known(thing("job"), *(thing(f"pod-{number}", "job") for number in range(20)))
     assert len(ownership.of("job")) == 20

@@ -1,8 +1,10 @@
 """The three kinds of patch that change an object from outside; the fourth is server-side apply."""
 
 import copy
+from time import process_time
 from typing import Any
 
+import msgspec
 import pytest
 
 from pykueue.local.patches import OPERATIONS_MAX, REJECTED, json_patch, merge_patch, strategic_patch
@@ -129,6 +131,15 @@ FAILURES: dict[str, tuple[Tree, str]] = {
         {"op": "add", "path": "/a/b/x", "value": 1},
         "error in add for path: '/a/b/x': value was not a proper array index: 'x'",
     ),
+    "add at an index of more digits than a number has": (
+        {"op": "add", "path": f"/a/b/{'9' * 5000}", "value": 1},
+        f"error in add for path: '/a/b/{'9' * 5000}': value was not a proper array index: '{'9' * 5000}'",
+    ),
+    "remove at an index of more digits than a number has": (
+        {"op": "remove", "path": f"/a/b/{'9' * 5000}"},
+        f"error in remove for path: '/a/b/{'9' * 5000}': Unable to access invalid index: {'9' * 5000}: "
+        "invalid index referenced",
+    ),
     "a test that fails": ({"op": "test", "path": "/a/b", "value": []}, "testing value /a/b failed: test failed"),
     "true is not one": ({"op": "test", "path": "/a/b/0", "value": True}, "testing value /a/b/0 failed: test failed"),
     "replace everything by a number": (
@@ -155,6 +166,15 @@ def test_a_json_patch_that_does_not_apply(operation: Tree, why: str) -> None:
         json_patch(DOCUMENT, [{"op": "add", "path": "/first", "value": 1}, operation])
     assert (caught.value.message, caught.value.code, caught.value.detail) == (REJECTED, 422, why)
     assert before == DOCUMENT
+
+
+def test_what_a_json_patch_copies_is_limited() -> None:
+    doubling: Any = [{"op": "copy", "from": "/a", "path": f"/a/{step}"} for step in range(40)]
+    with pytest.raises(PatchError) as caught:
+        json_patch({"a": {"b": "x" * 100}}, doubling)
+    assert (caught.value.message, caught.value.code) == (REJECTED, 422)
+    assert caught.value.detail.endswith(f", exceeding the limit {3 * 1024 * 1024}")
+    assert len(msgspec.json.encode(json_patch({"a": {"b": "x" * 100}}, doubling[:10]))) > 100_000
 
 
 def test_a_json_patch_is_a_list_of_operations_and_not_too_long() -> None:
@@ -307,3 +327,28 @@ def test_a_custom_kind_takes_no_strategic_patch() -> None:
         strategic_patch({}, {}, of_crd(None))
     with pytest.raises(PatchError, match="cannot unmarshal array into Go value"):
         strategic_patch({}, [], pods())
+
+
+LONG = 30_000
+"""So many that to compare each with each would take minutes."""
+
+
+@pytest.mark.parametrize("directive", ["", "$deleteFromPrimitiveList/", "$setElementOrder/"])
+def test_a_strategic_patch_of_a_long_set_takes_no_time(directive: str) -> None:
+    names = [f"a.b/{number}" for number in range(LONG)]
+    began = process_time()
+    patch: Any = {f"{directive}finalizers": names, **({"finalizers": names} if "Order" in directive else {})}
+    before: Tree = {"metadata": {"finalizers": [*reversed(names), "x.y/z"]}}
+    made = strategic_patch(before, {"metadata": patch}, pods())
+    assert at(made, "/metadata/finalizers") == (["x.y/z"] if "delete" in directive else [*names, "x.y/z"])
+    assert process_time() - began < 5
+
+
+def test_a_strategic_patch_of_a_long_list_takes_no_time() -> None:
+    named: list[Any] = [{"name": f"c{number}", "image": "a"} for number in range(LONG)]
+    changes: list[Any] = [{"name": one["name"], "image": "b"} for one in named[: LONG // 2]]
+    gone: list[Any] = [{"name": one["name"], "$patch": "delete"} for one in named[LONG // 2 :]]
+    began = process_time()
+    made = strategic_patch({"spec": {"containers": named}}, {"spec": {"containers": [*changes, *gone]}}, pods())
+    assert at(made, "/spec/containers") == changes
+    assert process_time() - began < 5

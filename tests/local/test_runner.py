@@ -408,6 +408,18 @@ def test_gpus_are_had_one_after_the_other(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
+def test_a_pod_that_waits_for_gpus_says_so_once(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with host(tmp_path, gpus=0) as on:
+            await on.pod("p", shell("true", resources={"limits": {"nvidia.com/gpu": "1"}}))
+            await on.until(lambda: any(box.lives["main"].tries > 1 for box in on.runner.boxes.values()))
+            (notice,) = on.said
+            assert (notice.reason, notice.warning) == ("InsufficientGPUs", True)
+            assert notice.note == "The pod waits for room on this machine: 1 GPUs are asked for, 0 are free"
+
+    asyncio.run(story())
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a pod as another user")
 def test_as_root_a_pod_runs_as_its_creator(tmp_path: Path) -> None:
     account = Account.of(pwd.getpwuid(NOBODY))

@@ -28,6 +28,8 @@ WORKLOADS = Catalog().find("kueue.x-k8s.io", "v1beta2", "workloads")
         ("a,!b", {"a": "x"}, True),
         ("a=", {"a": ""}, True),
         ("a>3", {"a": "10"}, True),
+        ("a>3", {"a": "1_0"}, False),
+        ("a>3", {"a": "9" * 50}, False),
         ("a<3", {"a": "x"}, False),
         ("in=in", {"in": "in"}, True),
         ("x.io/y in (1)", {"x.io/y": "1"}, True),

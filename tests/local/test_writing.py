@@ -3,16 +3,17 @@
 import asyncio
 import contextlib
 from collections.abc import Iterator
+from time import process_time
 from typing import Any
 
 import msgspec
 import pytest
 
 from pykueue.api.core import Tree
-from pykueue.local.identity import Identity
+from pykueue.local.identity import SYSTEM, Identity
 from pykueue.local.served import Served
 from pykueue.local.statuses import StatusError, forbidden
-from pykueue.local.terms import Operation, Stage
+from pykueue.local.terms import DeleteOptions, Operation, Stage
 from tests.local.desk import APPLY, JSON, STRATEGIC, Desk, decoded, job, pod, refusal
 
 
@@ -173,6 +174,56 @@ def test_a_replacement_of_another_incarnation_is_a_conflict(desk: Desk) -> None:
     )
 
 
+@pytest.mark.parametrize("part", ["", "status"])
+def test_a_patch_of_another_incarnation_is_refused_to_our_controllers_too(desk: Desk, part: str) -> None:
+    first = desk.create("pods", pod("p"))["metadata"]["uid"]
+    desk.delete("pods", "p")
+    second = desk.create("pods", pod("p"))["metadata"]["uid"]
+    meant: Tree = {"metadata": {"uid": first, "labels": {"a": "b"}}, "status": {"phase": "Succeeded"}}
+    refused = refusal(lambda: desk.patch("pods", "p", meant, part=part, who=SYSTEM))
+    assert (refused.code, refused.reason) == (409, "Conflict")
+    assert f"UID in precondition: {first}, UID in object meta: {second}" in refused.message
+    assert refusal(lambda: desk.patch("pods", "p", meant, part=part)).code == 422
+    assert desk.get("pods", "p")["metadata"]["uid"] == second
+    assert desk.patch("pods", "p", {"metadata": {"uid": second}}, part=part, who=SYSTEM)
+
+
+def test_many_owners_take_no_time(desk: Desk) -> None:
+    owners: Any = [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": str(number)} for number in range(20_000)]
+    began = process_time()
+    made = desk.create("configmaps", {"metadata": {"name": "c", "ownerReferences": [*owners, owners[0]]}})
+    assert made["metadata"]["ownerReferences"] == owners
+    assert len(desk.warnings) == 1
+    assert process_time() - began < 5
+
+
+def test_many_warnings_take_no_time(desk: Desk) -> None:
+    unknown: Tree = {f"x{number}": 1 for number in range(60_000)}
+    began = process_time()
+    desk.create("configmaps", {**config("d"), **unknown})
+    assert len(desk.warnings) == 60_000
+    assert process_time() - began < 5
+
+
+def test_no_object_grows_for_ever(desk: Desk) -> None:
+    def owner(number: int) -> Tree:
+        return {"apiVersion": "v1", "kind": "X", "name": "n" * 1_000_000, "uid": str(number)}
+
+    desk.create("configmaps", {"metadata": {"name": "c", "ownerReferences": [owner(0), owner(1)]}})
+    more: Any = [{"op": "add", "path": "/metadata/ownerReferences/-", "value": owner(2)}]
+    desk.patch("configmaps", "c", more, how=JSON)
+    more[0]["value"] = owner(3)
+    refused = refusal(lambda: desk.patch("configmaps", "c", more, how=JSON))
+    assert (refused.code, refused.message) == (500, "etcdserver: request is too large")
+    large: Tree = {"metadata": {"name": "d", "ownerReferences": [*map(owner, range(4))]}}
+    assert refusal(lambda: desk.create("configmaps", large)).code == 500
+    assert desk.names("configmaps", "default") == ["c"]
+    # What is stored can always be deleted, and our controllers can write of it.
+    desk.patch("configmaps", "c", more, how=JSON, who=SYSTEM)
+    assert desk.patch("configmaps", "c", {"metadata": {"ownerReferences": None}})["metadata"]["name"] == "c"
+    assert desk.delete("configmaps", "c")[1]
+
+
 def test_a_write_that_changes_nothing_keeps_the_version_and_makes_no_event(desk: Desk) -> None:
     first = desk.create("jobs", job("x"))
     version = desk.store.version
@@ -229,6 +280,29 @@ def test_an_apply_creates_and_then_changes(desk: Desk) -> None:
     assert refused.message == 'Apply failed with 1 conflict: conflict with "one": .data.b'
     forced = desk.apply("configmaps", "c", config("c", b="3"), manager="two", force=True)
     assert forced["data"] == {"b": "3"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "tree", "trouble"),
+    [
+        (
+            "pods",
+            pod("x", containers=[{"name": "c", "image": "i", "resources": {"requests": {"cpu": ".."}}}]),
+            "quantit",
+        ),
+        ("secrets", {"data": {"a": "!!not base64"}}, "illegal base64 data at input byte 0"),
+        ("jobs", job("x", parallelism=10**12), "cannot convert int64 to int32"),
+        ("jobs", job("x", activeDeadlineSeconds=1.5), "cannot convert float64 to int64"),
+    ],
+)
+def test_an_apply_of_what_cannot_be_read_is_refused(desk: Desk, kind: str, tree: Tree, trouble: str) -> None:
+    refused = refusal(lambda: desk.apply(kind, "x", tree))
+    assert refused.code == 500
+    assert refused.message.startswith("failed to convert new object (/x; ")
+    assert trouble in refused.message
+    sound: Tree = {"pods": pod("x"), "jobs": job("x", suspend=True)}.get(kind, {})
+    desk.apply(kind, "x", sound)
+    assert refusal(lambda: desk.apply(kind, "x", tree, force=True)).code == 500
 
 
 def test_an_apply_may_be_yaml(desk: Desk) -> None:
@@ -298,6 +372,21 @@ def test_admission_completes_between_defaults_and_judgement() -> None:
         ("mutate", "UPDATE", "ada", True),
         ("validate", "UPDATE", "ada", True),
     ]
+
+
+def test_a_namespace_that_ends_while_an_object_is_judged_takes_it_no_longer() -> None:
+    async def admit(
+        stage: Stage, operation: Operation, served: Served, new: Tree, old: Tree | None, subresource: str, who: Identity
+    ) -> tuple[Tree, tuple[str, ...]]:
+        if stage == "validate" and served.storage == "configmaps":
+            await made.registry.delete(made.served("namespaces"), "team", "", DeleteOptions(), made.terms(who=SYSTEM))
+        return new, ()
+
+    with contextlib.closing(Desk(admit)) as made:
+        made.create("namespaces", {"metadata": {"name": "team"}}, namespace="")
+        refused = refusal(lambda: made.create("configmaps", config(), "team"))
+        assert "because it is being terminated" in refused.message
+        assert made.names("configmaps", "team") == []
 
 
 def test_patches_that_meet_are_all_done() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from pykueue.base.units import format_instant
-from pykueue.kube.port import JOBS, NAMESPACES, PODS, GoneError, KubeError, NotFoundError, Patch, Resource
+from pykueue.kube.port import JOBS, NAMESPACES, PODS, GoneError, NotFoundError, Patch, Resource
 from pykueue.local.catalog import Catalog
 from pykueue.local.inprocess import LocalKube
 from pykueue.local.notices import Notice
@@ -37,12 +37,14 @@ class Counted(LocalKube):
     def __init__(self, registry: Registry) -> None:
         super().__init__(registry)
         self.writes: list[str] = []
-        self.failures: dict[str, list[KubeError]] = {}
+        self.failures: dict[str, list[Exception]] = {}
         """What the next writes of a kind, as in `create pods`, fail with."""
         self.dies_after: int | None = None
         """After so many more writes none is let through: the process is gone."""
         self.forgotten = False
         """Whether the next event of a watch is lost, and with it the version to go on from."""
+        self.loss: Exception = GoneError("watch", 410, "Expired", "too old resource version")
+        """What is said of that."""
 
     async def watch(
         self, resource: Resource, namespace: str = "", *, version: str = "", labels: str = "", fields: str = ""
@@ -50,7 +52,7 @@ class Counted(LocalKube):
         async for line in super().watch(resource, namespace, version=version, labels=labels, fields=fields):
             if self.forgotten:
                 self.forgotten = False
-                raise GoneError("watch", 410, "Expired", "too old resource version")
+                raise self.loss
             yield line
 
     async def note(self, verb: str, resource: Resource, subresource: str = "") -> None:

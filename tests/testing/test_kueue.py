@@ -32,6 +32,23 @@ def test_who_waits_says_why(kueue: Kueue) -> None:
     assert "insufficient quota for cpu in flavor default" in kueue.why("huge")
 
 
+def test_who_comes_into_no_queue_says_why(kueue: Kueue) -> None:
+    kueue.apply(QUEUES)
+    kueue.job("lost", queue="red", priority="nonesuch")
+    assert kueue.waiting() == {"lost": 'WorkloadPriorityClass "nonesuch" not found'}
+
+
+def test_a_script_that_cannot_be_read_is_refused(kueue: Kueue) -> None:
+    kueue.apply(QUEUES)
+    with pytest.raises(ValueError, match="Job default/a: run-for: 'bar' is no duration"):
+        kueue.job("a", queue="red", run_for="bar")
+    with pytest.raises(ValueError, match="Job default/a: 'run_for' is no word of a script"):
+        kueue.job("a", queue="red", script={"run_for": "3s"})
+    kueue.job("a", queue="red")
+    with pytest.raises(ValueError, match="now: 'over' is none of"):
+        kueue.tell("a", "default", {"now": "over"})
+
+
 def test_time_passes_when_it_is_told_to(kueue: Kueue) -> None:
     kueue.apply(QUEUES)
     kueue.job("short", queue="red", run_for="10m")
@@ -86,6 +103,12 @@ def test_manifests_come_in_many_forms(tmp_path: Path) -> None:
     assert [tree["kind"] for tree in trees_of(tmp_path / "x.yaml")] == ["A", "B", "C"]
     assert [tree["kind"] for tree in trees_of(str(tmp_path))] == ["A", "B", "C"]
     assert list(trees_of(one)) == [one]
+    assert list(trees_of('{"kind": "A"}')) == [{"kind": "A"}]
+    with pytest.raises(AssertionError, match=r"nowhere\.yaml: is no file or folder"):
+        list(trees_of("nowhere.yaml"))
+    for wrong in ("- a\n", "a\n\n"):
+        with pytest.raises(AssertionError, match="is no object"):
+            list(trees_of(wrong))
     (tmp_path / "x.yaml").unlink()
     with pytest.raises(AssertionError, match="without manifests"):
         list(trees_of(tmp_path))

@@ -12,6 +12,7 @@ from pykueue.testing.script import (
     PodStatusSeen,
     State,
     Step,
+    mistake,
     next_step,
     state_of,
     status_of,
@@ -60,6 +61,23 @@ def pod(state: State = State.NEW, *, deleted: bool = False, **said: str) -> PodS
 )
 def test_the_next_step_is(seen: PodSeen, then: Step | None) -> None:
     assert next_step(seen) == then
+
+
+@pytest.mark.parametrize(
+    ("said", "wrong"),
+    [
+        pytest.param({"run-for": "3s", "fail": "true", "exit-code": "3", "ready-after": "never"}, "", id="nothing"),
+        pytest.param({"run_for": "3s"}, "'run_for' is no word of a script", id="a word"),
+        pytest.param({"stop-for": "bar"}, "stop-for: 'bar' is no duration", id="a duration"),
+        pytest.param({"run-for": 3}, "run-for: 3 is no text", id="a number"),
+        pytest.param({"now": "over"}, "now: 'over' is none of", id="a command"),
+        pytest.param({"fail": "false"}, "fail: 'false' is not 'true'", id="a switch"),
+        pytest.param({"exit-code": "-1"}, "exit-code: '-1' is no number", id="a code"),
+    ],
+)
+def test_what_is_wrong_with_a_script(said: dict[str, str], wrong: str) -> None:
+    assert mistake(said).startswith(wrong)
+    assert bool(mistake(said)) == bool(wrong)
 
 
 def test_another_prefix_speaks_of_other_pods() -> None:

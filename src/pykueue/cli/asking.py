@@ -5,19 +5,36 @@ from typing import Final
 
 import msgspec
 
-from pykueue.api.names import WorkloadCondition
+from pykueue.api.names import Label, WorkloadCondition
 from pykueue.api.trees import Tree, mapping, mappings, member, text, whole
 from pykueue.base.clock import SystemClock
 from pykueue.base.struct import Frozen
 from pykueue.base.units import QuantityError, amount_of, amount_text, parse_quantity
+from pykueue.checks.telling import awaited
+from pykueue.cli.place import UNAUTHORIZED, accepted_no_more
 from pykueue.cli.tables import hanging, table
 from pykueue.kube.connection import Connection
 from pykueue.kube.credentials import CredentialError
 from pykueue.kube.http import HttpKube
-from pykueue.kube.port import CLUSTER_QUEUES, LOCAL_QUEUES, NODES, WORKLOADS, DeniedError, Kube, KubeError, Resource
+from pykueue.kube.port import (
+    CLUSTER_QUEUES,
+    EVENTS,
+    JOBS,
+    LOCAL_QUEUES,
+    NODES,
+    WORKLOAD_PRIORITY_CLASSES,
+    WORKLOADS,
+    DeniedError,
+    Kube,
+    KubeError,
+    NotFoundError,
+    Resource,
+)
 from pykueue.local.node import LIMITS
 
 WAITING_SHOWN: Final = 20
+UNQUEUED: Final = "WorkloadPriorityClassNotFound"
+"""The reason of the Event on a Job that comes into no queue."""
 
 
 class AskError(Exception):
@@ -54,12 +71,14 @@ class Picture(Frozen):
     waiters: tuple[Waiter, ...]
 
 
-async def ask(connection: Connection) -> Picture:
-    """How everything stands, as far as whoever asks may see it."""
+async def ask(connection: Connection, file: str) -> Picture:
+    """How everything stands, as far as whoever asks, by this kubeconfig, may see it."""
     kube = HttpKube(connection, SystemClock(), agent="pykueue-status")
     try:
         return await pictured(kube, connection.namespace)
     except (KubeError, CredentialError) as error:
+        if isinstance(error, KubeError) and error.code == UNAUTHORIZED:
+            raise AskError(accepted_no_more(file)) from error
         raise AskError(f"{connection.server}: {error}; is it up?") from error
     finally:
         await kube.close()
@@ -85,13 +104,17 @@ async def pictured(kube: Kube, namespace: str) -> Picture:
 
 async def waiters(kube: Kube, namespace: str) -> list[Waiter]:
     """Who waits, in the order in which they came."""
+    seen = ""
     try:
         doors = [one async for one in listed(kube, LOCAL_QUEUES)]
-    except DeniedError:
+    except DeniedError as error:
+        if error.code == UNAUTHORIZED:
+            raise
+        seen = namespace
         doors = [one async for one in listed(kube, LOCAL_QUEUES, namespace)]
     # Where nobody waits nothing is listed: of workloads that are over there may be very many.
-    crowded = {text(door, "metadata", "namespace"): True for door in doors if whole(door, "status", "pendingWorkloads")}
-    found: list[tuple[str, Waiter]] = []
+    crowded = {text(door, "metadata", "namespace"): True for door in doors if is_crowded(door)}
+    found = await unqueued(kube, seen)
     for one in crowded:
         async for workload in listed(kube, WORKLOADS, one):
             waiter = waiter_of(workload)
@@ -100,9 +123,50 @@ async def waiters(kube: Kube, namespace: str) -> list[Waiter]:
     return [waiter for _, waiter in sorted(found, key=lambda pair: pair[0])]
 
 
-async def listed(kube: Kube, resource: Resource, namespace: str = "") -> AsyncIterator[Tree]:
+async def unqueued(kube: Kube, namespace: str) -> list[tuple[str, Waiter]]:
+    """Jobs without a Workload, as the priority class that they name is not there; each with when it came.
+
+    Events tell of them: there are fewer of those than of Jobs that are over.
+    """
+    try:
+        events = [one async for one in listed(kube, EVENTS, namespace, fields=f"reason={UNQUEUED}")]
+    except DeniedError:
+        return []
+    found: list[tuple[str, Waiter]] = []
+    for within, name in {(text(one, "regarding", "namespace"), text(one, "regarding", "name")) for one in events}:
+        job = await looked_up(kube, JOBS, name, within)
+        labels = mapping(job or {}, "metadata", "labels")
+        wanted = text(labels, Label.PRIORITY_CLASS)
+        if job is None or not wanted or member(job, "spec", "suspend") is not True:
+            continue
+        if await looked_up(kube, WORKLOAD_PRIORITY_CLASSES, wanted) is None:
+            waiter = Waiter(
+                f"{within}/{name}", text(labels, Label.QUEUE), f"no WorkloadPriorityClass is named {wanted}"
+            )
+            found.append((text(job, "metadata", "creationTimestamp"), waiter))
+    return found
+
+
+async def looked_up(kube: Kube, resource: Resource, name: str, namespace: str = "") -> Tree | None:
+    """An object; None where it is not there."""
+    try:
+        found: Tree = msgspec.json.decode(await kube.get(resource, name, namespace))
+    except NotFoundError:
+        return None
+    return found
+
+
+def is_crowded(door: Tree) -> bool:
+    """Whether anybody waits in a LocalQueue: for quota, or with it for admission checks."""
+    pending, reserving, admitted = (
+        whole(door, "status", f"{state}Workloads") or 0 for state in ("pending", "reserving", "admitted")
+    )
+    return pending > 0 or reserving > admitted
+
+
+async def listed(kube: Kube, resource: Resource, namespace: str = "", fields: str = "") -> AsyncIterator[Tree]:
     """All objects of a kind, one by one."""
-    async for page in kube.pages(resource, namespace):
+    async for page in kube.pages(resource, namespace, fields=fields):
         for _, one in mappings(msgspec.json.decode(page), "items"):
             yield one
 
@@ -161,6 +225,8 @@ def waiter_of(workload: Tree) -> Waiter | None:
             return None
     reserved = conditions.get(WorkloadCondition.QUOTA_RESERVED, {})
     checks = "its quota is reserved; its admission checks are not through yet"
+    if awaiting := awaited(workload):
+        checks = f"waits for its checks: {awaiting}"
     why = checks if text(reserved, "status") == "True" else text(reserved, "message") or "it has just come"
     owners = [one for _, one in mappings(workload, "metadata", "ownerReferences") if member(one, "controller") is True]
     name = text(owners[0], "name") if owners else text(workload, "metadata", "name")

@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from pykueue.cli.place import data_folder, fail, made, read_standing
+from pykueue.cli.place import data_folder, fail, here, made, read_standing
 from pykueue.local.datafolder import CERTIFICATE_FILES, CERTIFICATES, DATABASE, KUBECONFIG, USERS
 
 BESIDE: Final = (USERS, KUBECONFIG, *(f"{CERTIFICATES}/{name}" for name in CERTIFICATE_FILES))
@@ -37,11 +37,13 @@ def backup(file: str, data: str | None) -> None:
     from pykueue.local.datafolder import synced
     from pykueue.local.store import StoreError
 
-    folder, target = data_folder(data), Path(file)
+    folder, target = data_folder(data), here() / file
+    # Of another user's folder this says so.
+    read_standing(folder)
     if target.exists():
         fail(f"{target}: exists already; give another name, or remove it")
     try:
-        with tempfile.TemporaryDirectory(dir=target.absolute().parent, prefix=".pykueue-backup-") as scratch:
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".pykueue-backup-") as scratch:
             copied(folder / DATABASE, Path(scratch) / DATABASE)
             packed = Path(scratch) / "all.tar"
             handle = os.open(packed, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -54,7 +56,7 @@ def backup(file: str, data: str | None) -> None:
                 opened.flush()
                 os.fsync(opened.fileno())
             packed.rename(target)
-            synced(target.absolute().parent)
+            synced(target.parent)
     except StoreError as error:
         fail(str(error))
     except OSError as error:
@@ -68,7 +70,8 @@ def backup(file: str, data: str | None) -> None:
 def restore(file: str, data: str | None) -> None:
     """Put what `pykueue backup` wrote back in its place.
 
-    What was there is kept beside it: pykueue.db.old, users.json.old and so on. Stop it before with `pykueue down`.
+    What was there is kept beside it: pykueue.db.old, users.json.old and so on, with a number where there are such
+    already. Stop it before with `pykueue down`.
 
     \b
     Example:
@@ -82,6 +85,8 @@ def restore(file: str, data: str | None) -> None:
     from pykueue.local.datafolder import synced
     from pykueue.local.store import StoreError
 
+    if not Path(file).exists():
+        fail(f"{file}: is not there; give a file that `pykueue backup` wrote")
     folder = made(data_folder(data))
     standing = read_standing(folder)
     if standing is not None and standing.runs:
@@ -101,7 +106,8 @@ def restore(file: str, data: str | None) -> None:
                 if changed.exists():
                     synced(changed)
     except tarfile.TarError as error:
-        fail(f"{file}: {error}; give a file that `pykueue backup` wrote")
+        # What it has tried comes in further lines.
+        fail(f"{file}: {str(error).partition(chr(10))[0].rstrip(':')}; give a file that `pykueue backup` wrote")
     except StoreError as error:
         fail(str(error))
     except OSError as error:
@@ -110,13 +116,13 @@ def restore(file: str, data: str | None) -> None:
 
 
 def put_beside(fresh: Path, place: Path) -> None:
-    """Put a file in its place; what was there is kept, as `….old`."""
+    """Put a file in its place; what was there is kept beside it."""
+    from pykueue.local.datafile import aside
+
     place.parent.mkdir(mode=0o700, exist_ok=True)
     if place.exists():
-        before = place.with_name(f"{place.name}.old")
-        before.unlink(missing_ok=True)
         # A second name, so that at no moment the file is missing.
-        before.hardlink_to(place)
+        aside(place).hardlink_to(place)
     fresh.replace(place)
 
 

@@ -17,6 +17,8 @@ from pykueue.api.trees import mapping, mappings, member, text
 from pykueue.api.yamltext import printable
 from pykueue.base.clock import SystemClock
 from pykueue.base.units import MICROS, Instant
+from pykueue.checks.telling import awaited
+from pykueue.cli.place import UNAUTHORIZED, accepted_no_more
 from pykueue.kube.connection import Connection
 from pykueue.kube.credentials import CredentialError
 from pykueue.kube.http import Call, HttpKube, parts, path_of
@@ -24,6 +26,7 @@ from pykueue.kube.port import (
     JOBS,
     LOCAL_QUEUES,
     PODS,
+    WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
     DeniedError,
     GoneError,
@@ -47,8 +50,10 @@ RAN: Final = frozenset({"Running", "Succeeded", "Failed"})
 class Following:
     """Submits a Job and follows it."""
 
-    def __init__(self, connection: Connection, namespace: str, job: Tree, *, detach: bool) -> None:
+    def __init__(self, connection: Connection, namespace: str, job: Tree, *, detach: bool, file: str = "") -> None:
         self.clock = SystemClock()
+        self.file = file
+        """The kubeconfig that says who we are."""
         self.kube = HttpKube(connection, self.clock, agent="pykueue-run")
         self.namespace = namespace
         self.wanted = job
@@ -78,8 +83,11 @@ class Following:
                 return 0
             return await self.until_over()
         except (KubeError, CredentialError) as error:
-            hint = "; is the server up? `pykueue up` starts it" if isinstance(error, UnansweredError) else ""
-            tell(f"{error}{hint}")
+            if isinstance(error, KubeError) and error.code == UNAUTHORIZED:
+                tell(accepted_no_more(self.file))
+            else:
+                hint = "; is the server up? `pykueue up` starts it" if isinstance(error, UnansweredError) else ""
+                tell(f"{error}{hint}")
             return MISUSED if not self.uid else ERROR
         finally:
             await self.kube.close()
@@ -98,7 +106,11 @@ class Following:
             tell(f"--queue: {queue!r} is no LocalQueue of namespace {self.namespace}; {await self.advice()}")
             return False
         except DeniedError as error:
+            if error.code == UNAUTHORIZED:
+                raise
             tell(f"--namespace: {error.message}")
+            return False
+        if not await self.has_class(text(self.wanted, "metadata", "labels", Label.PRIORITY_CLASS)):
             return False
         made = await self.kube.create(JOBS, msgspec.json.encode(self.wanted), self.namespace)
         tree: Tree = msgspec.json.decode(made)
@@ -110,12 +122,33 @@ class Following:
 
     async def advice(self) -> str:
         """Which queues there are."""
-        names: list[str] = []
-        async for page in self.kube.pages(LOCAL_QUEUES, self.namespace):
-            names += [text(one, "metadata", "name") for _, one in mappings(msgspec.json.decode(page), "items")]
+        names = await self.names(LOCAL_QUEUES, self.namespace)
         if names:
-            return f"use one of: {', '.join(sorted(names))}"
+            return f"use one of: {', '.join(names)}"
         return "there is none; create one, or start the server with `pykueue up --example`"
+
+    async def has_class(self, name: str) -> bool:
+        """Whether the priority class that the Job names is there, if it names one; says so if it is not."""
+        try:
+            if name:
+                await self.kube.get(WORKLOAD_PRIORITY_CLASSES, name)
+        except NotFoundError:
+            names = ", ".join(await self.names(WORKLOAD_PRIORITY_CLASSES))
+            advice = f"use one of: {names}" if names else "there is none; create one, or leave the flag out"
+            tell(f"--priority: {name!r} is no WorkloadPriorityClass; {advice}")
+            return False
+        except DeniedError as error:
+            # Whoever may submit need not be allowed to look.
+            if error.code == UNAUTHORIZED:
+                raise
+        return True
+
+    async def names(self, resource: Resource, namespace: str = "") -> list[str]:
+        """The names of all objects of a kind."""
+        found: list[str] = []
+        async for page in self.kube.pages(resource, namespace):
+            found += [text(one, "metadata", "name") for _, one in mappings(msgspec.json.decode(page), "items")]
+        return sorted(found)
 
     async def until_over(self) -> int:
         """Follow the Job to its end: the exit code."""
@@ -132,7 +165,11 @@ class Following:
             for task in watching:
                 if task.done():
                     task.result()
-            return work.result() if work.done() else await self.give_up()
+            if work.done():
+                return work.result()
+            # It would tell of the end that we are about to make.
+            work.cancel()
+            return await self.give_up()
         finally:
             for one in everyone:
                 one.cancel()
@@ -157,7 +194,7 @@ class Following:
                 continue
             job = next(iter(self.seen.get(str(JOBS), {}).values()), None)
             if job is not None and (ended := end_of(job)) is not None:
-                return await self.farewell(ended)
+                return await self.farewell(ended, blamed=blamed_on_pods(job))
             if self.gone:
                 tell(f"job {self.namespace}/{self.name} was deleted")
                 return ERROR
@@ -181,10 +218,12 @@ class Following:
                 self.evicted = since
                 tell(f"stopped, to wait again: {text(evicted, 'message')}")
             reserved = conditions.get(WorkloadCondition.QUOTA_RESERVED, {})
-            why = text(reserved, "message")
-            if text(reserved, "status") == "False" and why and why != self.said:
+            why = f"waits: {text(reserved, 'message')}" if text(reserved, "status") == "False" else ""
+            if checks := awaited(workload):
+                why = f"waits for its checks: {checks}"
+            if why and why not in ("waits: ", self.said):
                 self.said = why
-                tell(f"waits: {why}")
+                tell(why)
 
     async def show(self, pod: Tree) -> None:
         """Write a pod's output as it comes, until it has ended."""
@@ -238,8 +277,8 @@ class Following:
         except (UnsentError, LostError) as error:
             raise UnansweredError(what, 0, "ConnectionLost", str(error)) from error
 
-    async def farewell(self, ended: str) -> int:
-        """Say how it ended where its output does not: the exit code."""
+    async def farewell(self, ended: str, *, blamed: bool) -> int:
+        """Say how it ended where its output does not: the exit code. Blamed on its pods, they have said why."""
         if not ended:
             return 0
         codes = self.codes()
@@ -247,10 +286,21 @@ class Following:
             # The Job's watch may be ahead of the pods'.
             await self.look_at_pods()
             codes = self.codes()
-        if codes and codes[-1]:
-            return codes[-1]
-        tell(f"failed: {ended}")
-        return ERROR
+        for words in self.unstarted():
+            tell(words)
+        code = codes[-1] if codes else 0
+        if not blamed or not code:
+            tell(f"failed: {ended}")
+        return code or ERROR
+
+    def unstarted(self) -> list[str]:
+        """Why its containers could not be started, as far as that is known."""
+        ends = [
+            mapping(one, "state", "terminated")
+            for pod in self.seen.get(str(PODS), {}).values()
+            for _, one in mappings(pod, "status", "containerStatuses")
+        ]
+        return [text(end, "message") for end in ends if text(end, "reason") == "StartError"]
 
     def codes(self) -> list[int]:
         """What its pods exited with, as far as is known."""
@@ -305,6 +355,14 @@ def end_of(job: Tree) -> str | None:
                 case "Failed":
                     return text(one, "message") or text(one, "reason") or "for no reason that is told"
     return None
+
+
+def blamed_on_pods(job: Tree) -> bool:
+    """Whether a Job failed because too many of its pods did."""
+    return any(
+        text(one, "type") == "Failed" and text(one, "reason") == "BackoffLimitExceeded"
+        for _, one in mappings(job, "status", "conditions")
+    )
 
 
 def exit_code(pod: Tree) -> int | None:

@@ -18,18 +18,31 @@ from pykueue.local.processes import process_start
 STANDING: Final = "up.json"
 OWN_KUBECONFIG: Final = Path(".config/pykueue/kubeconfig")
 """Where `pykueue user add` puts a user's kubeconfig, from their home folder."""
+UNAUTHORIZED: Final = 401
+HOW_TO_GET_ONE: Final = (
+    "start it with `pykueue up`, or, where an admin has started one for all, have them run `pykueue user add`"
+)
 
 
 def data_folder(given: str | None = None, environment: Mapping[str, str] = os.environ) -> Path:
     """The data folder: the one given, or the usual one of whoever asks."""
     if given:
-        return Path(given).expanduser().absolute()
+        named = Path(given).expanduser()
+        return named if named.is_absolute() else here() / named
     if os.geteuid() == 0:
         return Path("/var/lib/pykueue")
     base = environment.get("XDG_DATA_HOME", "")
     # The rule for such variables is that a relative path is as good as none.
     chosen = Path(base) if base.startswith("/") else Path(environment.get("HOME") or "/") / ".local/share"
     return chosen / "pykueue"
+
+
+def here() -> Path:
+    """The present folder; says so and ends if it is gone."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        fail("the present folder is there no more; change to one that is")
 
 
 def made(folder: Path) -> Path:
@@ -71,11 +84,21 @@ class Standing(Frozen):
 
 
 def read_standing(folder: Path) -> Standing | None:
-    """What was written last; None where nothing was, or it cannot be read."""
+    """What was written last; None where nothing was, or it says nothing; ends if the folder is another user's."""
     try:
         return msgspec.json.decode((folder / STANDING).read_bytes(), type=Standing)
+    except PermissionError:
+        anothers(folder)
     except (OSError, msgspec.DecodeError):
         return None
+
+
+def anothers(folder: Path) -> NoReturn:
+    """Say that a folder is another user's, and end."""
+    fail(
+        f"{folder}: belongs to another user; do this as that user, or have an admin run `pykueue user add` and set "
+        "KUBECONFIG"
+    )
 
 
 def write_standing(folder: Path, standing: Standing) -> None:
@@ -83,25 +106,47 @@ def write_standing(folder: Path, standing: Standing) -> None:
     put(folder / STANDING, msgspec.json.encode(standing))
 
 
+def by_data(given: str | None, data: str | None, environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether the server is the one of the data folder; else a kubeconfig says which it is.
+
+    Without any word of it, a server of one's own goes before the one that `pykueue user add` let one into.
+    """
+    if given or data is not None:
+        return not given
+    if environment.get("KUBECONFIG"):
+        return False
+    if not own_kubeconfig(environment).exists():
+        return True
+    standing = read_standing(data_folder(None, environment))
+    return standing is not None and standing.runs
+
+
+def own_kubeconfig(environment: Mapping[str, str]) -> Path:
+    """Where `pykueue user add` puts the kubeconfig of whoever asks."""
+    return Path(environment.get("HOME") or "/") / OWN_KUBECONFIG
+
+
 def kubeconfig_file(given: str | None, data: str | None, environment: Mapping[str, str] = os.environ) -> str | None:
     """The kubeconfig to go by; None where KUBECONFIG names it, as kubectl reads it."""
     if given:
         return given
-    if data is None and environment.get("KUBECONFIG"):
-        return None
-    own = Path(environment.get("HOME") or "/") / OWN_KUBECONFIG
-    if data is None and own.exists():
-        return str(own)
+    if not by_data(given, data, environment):
+        return None if environment.get("KUBECONFIG") else str(own_kubeconfig(environment))
     found = data_folder(data, environment) / KUBECONFIG
     try:
         if found.exists():
             return str(found)
     except PermissionError:
-        fail(f"{found.parent}: belongs to another user; have an admin run `pykueue user add`, or set KUBECONFIG")
+        anothers(found.parent)
     fail(
-        f"{found}: is not there, so nothing says where the server is; start it with `pykueue up`, or name it with "
-        "--kubeconfig or KUBECONFIG"
+        f"{found}: is not there, so nothing says where the server is; {HOW_TO_GET_ONE}, or name it with --kubeconfig "
+        "or KUBECONFIG"
     )
+
+
+def accepted_no_more(file: str) -> str:
+    """What to say to whoever is not let in."""
+    return f"{file}: is accepted no more; have an admin run `pykueue user add NAME`, which writes a new one"
 
 
 def fail(text: str, code: int = 2) -> NoReturn:

@@ -11,7 +11,7 @@ from pykueue.base.clock import SystemClock
 from pykueue.kube.connection import Connection
 from pykueue.kube.credentials import CredentialError
 from pykueue.kube.http import HttpKube
-from pykueue.kube.port import CLUSTER_QUEUES, LOCAL_QUEUES, NAMESPACES, ExistsError, Kube, KubeError
+from pykueue.kube.port import CLUSTER_QUEUES, LOCAL_QUEUES, NAMESPACES, ExistsError, Kube, KubeError, Resource
 
 API_VERSION: Final = f"{GROUP}/v1beta2"
 
@@ -20,15 +20,21 @@ class PrepareError(Exception):
     """What could not be made."""
 
 
-async def prepare(connection: Connection, namespace: str, queues: tuple[str, ...]) -> list[str]:
-    """Make a namespace with LocalQueues to these ClusterQueues, or to all there are; the names of those."""
+async def prepare(connection: Connection, namespace: str, queues: tuple[str, ...], *, keep: bool) -> list[str]:
+    """Make a namespace with LocalQueues to these ClusterQueues, or to all there are; the names of those.
+
+    What is to be kept stays as it is, where no queues are named and it has some.
+    """
     kube = HttpKube(connection, SystemClock(), agent="pykueue-user")
     try:
-        there = await cluster_queues(kube)
+        there = await names(kube, CLUSTER_QUEUES)
         wrong = [name for name in queues if name not in there]
         if wrong:
-            names = ", ".join(there) or "none is there yet"
-            raise PrepareError(f"--queue: {wrong[0]!r} is no ClusterQueue; use one of: {names}")
+            raise PrepareError(
+                f"--queue: {wrong[0]!r} is no ClusterQueue; use one of: {', '.join(there) or 'none is there yet'}"
+            )
+        if keep and not queues and (kept := await names(kube, LOCAL_QUEUES, namespace)):
+            return kept
         await ensure(kube, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
         for name in queues or there:
             await ensure(
@@ -47,10 +53,10 @@ async def prepare(connection: Connection, namespace: str, queues: tuple[str, ...
         await kube.close()
 
 
-async def cluster_queues(kube: Kube) -> list[str]:
-    """The names of all ClusterQueues."""
+async def names(kube: Kube, resource: Resource, namespace: str = "") -> list[str]:
+    """The names of all objects of a kind."""
     found: list[str] = []
-    async for page in kube.pages(CLUSTER_QUEUES):
+    async for page in kube.pages(resource, namespace):
         found += [text(one, "metadata", "name") for _, one in mappings(msgspec.json.decode(page), "items")]
     return found
 

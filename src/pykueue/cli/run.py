@@ -15,7 +15,7 @@ from pykueue.api.core import Tree
 from pykueue.api.durations import DurationError, parse_duration
 from pykueue.api.names import Label
 from pykueue.base.units import MICROS, QuantityError, parse_quantity
-from pykueue.cli.place import fail, kubeconfig_file
+from pykueue.cli.place import fail, here, kubeconfig_file
 
 GPU: Final = "nvidia.com/gpu"
 IMAGE: Final = "local"
@@ -64,7 +64,7 @@ def run(
     """Run COMMAND as a Job in a queue, in this folder, and follow it.
 
     Says why it waits whenever that changes, then shows its output as it comes, and ends with its exit code. Ctrl-C
-    deletes the Job.
+    deletes the Job; any other end of this command leaves it.
 
     \b
     Example:
@@ -73,8 +73,9 @@ def run(
       pykueue run -q team-b --priority urgent --timeout 2h --env SEED=7 -- ./simulate
       pykueue run -q team-a --detach -- sh -c 'make all && make report'
 
-    The server is found by --kubeconfig, by KUBECONFIG, by the kubeconfig that `pykueue user add` gave you, or by the
-    usual data folder. The command gets PATH, HOME and the like from here; name others with --env.
+    The server is found by --kubeconfig, by --data, by KUBECONFIG, by the usual data folder if a server of yours runs
+    on it, or by the kubeconfig that `pykueue user add` gave you. The command gets PATH, HOME and the like from here;
+    name others with --env.
 
     Exit codes: 0, done, or detached; the command's own; 1, the Job was deleted, or failed without one; 2, it could not
     be submitted; 130, Ctrl-C.
@@ -93,11 +94,13 @@ def run(
     from pykueue.cli.following import Following
     from pykueue.kube.kubeconfig import KubeconfigError, connection
 
+    file = kubeconfig_file(kubeconfig, data)
     try:
-        reached = connection(kubeconfig_file(kubeconfig, data))
+        reached = connection(file)
     except KubeconfigError as error:
         fail(str(error))
-    following = Following(reached, namespace or reached.namespace, wanted, detach=detach)
+    within = namespace or reached.namespace
+    following = Following(reached, within, wanted, detach=detach, file=file or os.environ["KUBECONFIG"])
     sys.exit(asyncio.run(following.run()))
 
 
@@ -163,7 +166,7 @@ def job(
         "name": CONTAINER,
         "image": image,
         "command": [literal(word) for word in command],
-        "workingDir": str(Path.cwd()),
+        "workingDir": str(here()),
         "env": [{"name": key, "value": literal(value)} for key, value in sorted(environment.items())],
         "resources": resources,
     }

@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -16,13 +17,15 @@ import uvloop
 
 from pykueue.api.configfile import Loaded
 from pykueue.api.core import Tree
+from pykueue.api.trees import text
 from pykueue.appmachine import ApplyError, Up, UpPlan
 from pykueue.base.clock import SystemClock
 from pykueue.base.struct import Frozen
 from pykueue.base.units import QuantityError, parse_quantity
 from pykueue.cli.asking import readable
 from pykueue.cli.example import TEAMS, example
-from pykueue.cli.place import Standing, write_standing
+from pykueue.cli.place import Standing, data_folder, write_standing
+from pykueue.kube.connection import DEFAULT_NAMESPACE
 from pykueue.kube.tls import TlsError
 from pykueue.local.authority import LOOPBACK
 from pykueue.local.containerruntime import Runtime
@@ -53,8 +56,8 @@ class Wanted(Frozen):
     port_before: int
     """Where it was served last time; 0: never yet."""
     example: bool
-    objects: tuple[Tree, ...]
-    """What to apply at the start."""
+    objects: tuple[tuple[str, Tree], ...]
+    """What to apply at the start, each with where it stands."""
     cpus: float | None
     memory: str | None
     gpus: int | None
@@ -69,6 +72,10 @@ def serve(wanted: Wanted, report: "Report") -> int:
     """Run the system of this machine until a signal; the exit code."""
     if wanted.runtime and shutil.which(wanted.runtime) is None:
         report.fail(f"--container-runtime: {wanted.runtime} is not installed; install it, or leave the flag out")
+    if wanted.journal is not None and not os.access(wanted.journal.parent, os.W_OK | os.X_OK):
+        report.fail(
+            f"--journal: {wanted.journal.parent} is no folder that this user can write; make it, or name another"
+        )
     try:
         memory = None if wanted.memory is None else parse_quantity(wanted.memory).whole()
     except QuantityError as error:
@@ -110,7 +117,8 @@ async def attend(wanted: Wanted, memory: int | None, report: "Report") -> int:
     try:
         try:
             await up.start()
-            await up.apply((*(example(amounts(machine)) if wanted.example else ()), *wanted.objects))
+            brought = example(amounts(machine)) if wanted.example else ()
+            await up.apply((*(("the example", one) for one in brought), *wanted.objects))
             kubeconfig = up.admit_admin()
             standing = Standing(os.getpid(), process_start(os.getpid()), up.address, up.port, clock.now())
             write_standing(wanted.data, standing)
@@ -118,7 +126,7 @@ async def attend(wanted: Wanted, memory: int | None, report: "Report") -> int:
             report.fail(str(error))
         except OSError as error:
             report.fail(unwritable(error, wanted.data))
-        report.ready(greeting(up, wanted, kubeconfig))
+        report.ready(greeting(up, wanted, kubeconfig, await up.queues()))
         await up.attend(stop)
     except Exception:
         LOG.exception("it cannot go on")
@@ -152,11 +160,11 @@ def amounts(machine: Machine) -> dict[str, int]:
     return found | ({RESOURCE: len(machine.gpus)} if machine.gpus else {})
 
 
-def greeting(up: Up, wanted: Wanted, kubeconfig: Path) -> str:
+def greeting(up: Up, wanted: Wanted, kubeconfig: Path, queues: Sequence[Tree]) -> str:
     """What runs where, and what to type next."""
     there = ", ".join(f"{readable(name, amount)} {name}" for name, amount in amounts(up.plan.machine).items())
     whose = "all users of this machine" if os.geteuid() == 0 else "you alone"
-    queue = TEAMS[0] if wanted.example else "QUEUE"
+    data = "" if wanted.data == data_folder() else f" --data {shlex.quote(str(wanted.data))}"
     lines = [
         f"pykueue is up at {up.address}, for {whose}; its data is in {wanted.data}.",
         f"To share: {there}. Limits by {up.runner.limits.describe()}.",
@@ -164,14 +172,23 @@ def greeting(up: Up, wanted: Wanted, kubeconfig: Path) -> str:
         "Next:" if wanted.detached else "Next, in another terminal:",
         f"  export KUBECONFIG={shlex.quote(str(kubeconfig))}",
         "  kubectl get clusterqueues",
-        f"  pykueue run -q {queue} --cpu 1 -- echo hello",
-        "  pykueue status",
+        f"  pykueue run{data} {queue_flags(queues)} --cpu 1 -- echo hello",
+        f"  pykueue status{data}",
     ]
-    if not wanted.example and not wanted.objects:
+    if not queues:
         lines += [
             "",
             "Without queues nothing is queued: `pykueue up --example` brings some to begin with.",
         ]
     stays = "jobs that run go on" if wanted.on_stop == "keep" else "jobs that run are ended"
-    lines += ["", f"{'`pykueue down`' if wanted.detached else 'Ctrl-C'} stops it; {stays}."]
+    lines += ["", f"{f'`pykueue down{data}`' if wanted.detached else 'Ctrl-C'} stops it; {stays}."]
     return "\n".join(lines)
+
+
+def queue_flags(queues: Sequence[Tree]) -> str:
+    """How a command names one of these queues: that of the example, or any of the usual namespace, before others."""
+    places = sorted((text(one, "metadata", "namespace"), text(one, "metadata", "name")) for one in queues)
+    usual = [name for namespace, name in places if namespace == DEFAULT_NAMESPACE]
+    if usual:
+        return f"-q {TEAMS[0] if TEAMS[0] in usual else usual[0]}"
+    return f"-n {places[0][0]} -q {places[0][1]}" if places else "-q QUEUE"

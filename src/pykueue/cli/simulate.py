@@ -82,8 +82,9 @@ def simulate(
     """Say what queues would do with these jobs, without a cluster.
 
     Each FILE holds plain manifests, YAML or JSON: ClusterQueues, LocalQueues, ResourceFlavors, Cohorts,
-    WorkloadPriorityClasses, PriorityClasses, AdmissionChecks, Namespaces, LimitRanges, RuntimeClasses, Workloads,
-    Jobs, and the controller's Configuration. A folder stands for the manifests in it, and - for the standard input.
+    WorkloadPriorityClasses, PriorityClasses, AdmissionChecks, ProvisioningRequestConfigs, Namespaces, LimitRanges,
+    RuntimeClasses, Workloads, Jobs, and the controller's Configuration. A folder stands for the manifests in it, and -
+    for the standard input.
 
     \b
     Annotations of a Job or Workload say how it behaves:
@@ -94,6 +95,7 @@ def simulate(
       pykueue.io/checkpoint: "true"    an evicted job goes on where it was (it starts over)
     and one of an AdmissionCheck how it answers:
       pykueue.io/check: retry          ready, pending, retry or rejected (ready)
+    unless its ProvisioningRequestConfig does: of class scripted.pykueue.io by its parameters, of others at once.
 
     \b
     Example:

@@ -11,7 +11,7 @@ import click
 from pykueue.api.yamltext import printable
 from pykueue.base.clock import SystemClock
 from pykueue.base.units import MICROS, Instant
-from pykueue.cli.place import Standing, data_folder, fail, kubeconfig_file, read_standing
+from pykueue.cli.place import HOW_TO_GET_ONE, Standing, by_data, data_folder, fail, kubeconfig_file, read_standing
 from pykueue.cli.tables import duration
 
 LOOK_AGAIN_MICROS: Final = MICROS // 20
@@ -96,13 +96,16 @@ def status(data: str | None, kubeconfig: str | None) -> None:
     Exit codes: 0, it runs; 1, it does not; 2, it cannot be asked.
     """
     folder = data_folder(data)
-    standing = read_standing(folder) if kubeconfig is None and not os.environ.get("KUBECONFIG") else None
-    if standing is not None and not standing.runs:
-        fail(f"nothing runs on {folder}; start it with `pykueue up`", 1)
+    standing = None
+    if by_data(kubeconfig, data):
+        standing = read_standing(folder)
+        if standing is None or not standing.runs:
+            fail(f"nothing runs on {folder}; {HOW_TO_GET_ONE}", 1)
     from pykueue.kube.kubeconfig import KubeconfigError, connection
 
+    file = kubeconfig_file(kubeconfig, data)
     try:
-        reached = connection(kubeconfig_file(kubeconfig, data))
+        reached = connection(file)
     except KubeconfigError as error:
         fail(str(error))
     if standing is not None:
@@ -113,7 +116,7 @@ def status(data: str | None, kubeconfig: str | None) -> None:
     from pykueue.cli.asking import AskError, ask, shown
 
     try:
-        picture = asyncio.run(ask(reached))
+        picture = asyncio.run(ask(reached, file or os.environ["KUBECONFIG"]))
     except AskError as error:
         fail(str(error))
     for line in shown(picture):

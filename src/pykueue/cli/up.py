@@ -200,21 +200,21 @@ def read(file: str | None, report: Report) -> bytes:
         report.fail(f"{file}: {unreadable(error)}")
 
 
-def given(names: tuple[str, ...], report: Report) -> tuple[Tree, ...]:
-    """The objects in these manifests."""
+def given(names: tuple[str, ...], report: Report) -> tuple[tuple[str, Tree], ...]:
+    """The objects in these manifests, each with where it stands."""
     from pykueue.cli.simulate import contents
     from pykueue.sim.manifests import Mistake, documents
 
     mistakes: list[Mistake] = []
-    trees: list[Tree] = []
+    objects: list[tuple[str, Tree]] = []
     for name in names:
         for file, raw in contents(name, mistakes):
             found, wrong = documents(file, raw)
             mistakes += wrong
-            trees += [one.tree for one in found]
+            objects += [(one.where, one.tree) for one in found]
     if mistakes:
         report.fail("\n".join(map(str, mistakes)))
-    return tuple(trees)
+    return tuple(objects)
 
 
 def detached(ctx: click.Context, folder: Path) -> int:

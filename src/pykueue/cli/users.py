@@ -1,16 +1,22 @@
 """Who else may use this machine's queues? `pykueue user add`, `list` and `remove`."""
 
 import asyncio
+import errno
 import os
 import pwd
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from pykueue.cli.place import OWN_KUBECONFIG, Standing, data_folder, fail, read_standing
 from pykueue.cli.tables import table
 from pykueue.local.datafolder import KUBECONFIG
+
+if TYPE_CHECKING:
+    from pykueue.local.tokens import Users
 
 
 @click.group()
@@ -29,14 +35,19 @@ def user() -> None:
 
 @user.command()
 @click.argument("name")
-@click.option("--namespace", metavar="NAME", help="The one the user works in; by default one of the user's name.")
+@click.option(
+    "--namespace",
+    metavar="NAME",
+    help="The one the user works in; by default the one they have, or at first one of their name.",
+)
 @click.option("--admin", is_flag=True, help="May do everything, in all namespaces, and run jobs as root.")
 @click.option(
     "--queue",
     "queues",
     multiple=True,
     metavar="CLUSTERQUEUE",
-    help="Give the namespace a LocalQueue to it, of its name; several times for several. By default to each there is.",
+    help="Give the namespace a LocalQueue to it, of its name; several times for several. By default to each there is, "
+    "and for a user who has queues to no other.",
 )
 @click.option("--out", metavar="FILE", help="Where the kubeconfig goes, if not to the user's ~/.config/pykueue.")
 @click.option("--data", metavar="DIR", help="The data folder, if not the usual one.")
@@ -47,7 +58,8 @@ def add(
 
     The server was started by root: one that somebody else started is theirs alone. NAME is a user of this machine, and
     the jobs that NAME submits run as that user. To add NAME again gives a new kubeconfig, and the old one is good for
-    nothing. An admin is root on this machine, as far as jobs go: give --admin only to whom you would give that.
+    nothing; namespace and queues stay, unless others are named. An admin is root on this machine, as far as jobs go:
+    give --admin only to whom you would give that.
 
     \b
     Example:
@@ -60,17 +72,23 @@ def add(
     from pykueue.cli.preparing import PrepareError, prepare
     from pykueue.kube.kubeconfig import KubeconfigError, connection
     from pykueue.local.kubeconfigs import kubeconfig
-    from pykueue.local.tokens import Role, Users, UsersError
+    from pykueue.local.tokens import Role, Users, UsersError, check, is_system
 
     folder, standing = running(data)
     account = account_of(name, folder)
     place = Path(out) if out else Path(account.pw_dir) / OWN_KUBECONFIG
     try:
+        # All that can be refused is looked at before anything is changed.
+        check(name, namespace or "")
+        if namespace and is_system(namespace) and not admin:
+            fail(f"--namespace: {namespace} is the system's; give another one")
         users = Users(folder)
-        own = namespace or ("default" if admin else users.namespace_for(name))
-        reached = connection(str(folder / KUBECONFIG))
-        given = asyncio.run(prepare(reached, own, queues))
         known = users.named(name)
+        before = known.namespace if known is not None else ""
+        own = namespace or ("default" if admin else before or users.namespace_for(name))
+        put(place, None, account)
+        reached = connection(str(folder / KUBECONFIG))
+        given = asyncio.run(prepare(reached, own, queues, keep=own == before))
         role: Role = "admin" if admin else "user"
         token = users.add(name, role=role, namespace="" if admin else own, os_user=account.pw_name)
         text = kubeconfig(standing.server, reached.authority.encode(), user=name, namespace=own, token=token)
@@ -108,17 +126,25 @@ def account_of(name: str, folder: Path) -> pwd.struct_passwd:
         fail(f"{name!r} is no user of this machine, so nothing could run as {name}; create one first (useradd {name})")
 
 
-def put(place: Path, text: str, account: pwd.struct_passwd) -> None:
-    """Write a kubeconfig for its user alone, as that user: a folder of theirs may lead us anywhere."""
+def put(place: Path, text: str | None, account: pwd.struct_passwd) -> None:
+    """Write a kubeconfig for its user alone, as that user: a folder of theirs may lead us anywhere.
+
+    Without a text nothing is written, and only said if it could not be.
+    """
     child = os.fork()
     if child == 0:
         os._exit(put_as(place, text, account))
-    if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
-        fail(f"{place}: cannot be written; give another file with --out")
+    wrong = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if wrong:
+        why = os.strerror(wrong) if wrong > 0 else "it was stopped"
+        fail(
+            f"{place}: cannot be written as {account.pw_name}, whose file it is: {why}; give one with --out that "
+            f"{account.pw_name} can write"
+        )
 
 
-def put_as(place: Path, text: str, account: pwd.struct_passwd) -> int:
-    """Write a kubeconfig as a user, in a process that is given up afterwards: the exit code."""
+def put_as(place: Path, text: str | None, account: pwd.struct_passwd) -> int:
+    """Write a kubeconfig as a user, in a process that is given up afterwards: what was wrong, as a number of errno."""
     from pykueue.local.kubeconfigs import write
 
     try:
@@ -126,10 +152,14 @@ def put_as(place: Path, text: str, account: pwd.struct_passwd) -> int:
         os.setgid(account.pw_gid)
         os.setuid(account.pw_uid)
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write(place, text)
+        if text is not None:
+            write(place, text)
+        elif place.is_dir():
+            return errno.EISDIR
+        else:
+            tempfile.TemporaryFile(dir=place.parent).close()
     except OSError as error:
-        click.echo(f"{place}: {error.strerror}", err=True)
-        return 1
+        return error.errno or errno.EIO
     return 0
 
 
@@ -148,17 +178,27 @@ def list_users(data: str | None) -> None:
 
 def rows(data: str | None) -> Sequence[Sequence[str]]:
     """What is shown of each user."""
-    from pykueue.local.tokens import Users, UsersError
-
-    try:
-        known = Users(data_folder(data)).all().values()
-    except UsersError as error:
-        fail(str(error))
+    known = users_of(data).all().values()
     return [
         (one.name, one.role, one.namespace or "(all)", one.os_user)
         for one in sorted(known, key=lambda one: one.name)
         if not one.revoked
     ]
+
+
+def users_of(data: str | None) -> "Users":
+    """The users of a data folder; says so and ends if there are none to be had."""
+    from pykueue.local.tokens import Users, UsersError
+
+    folder = data_folder(data)
+    # Of another user's folder this says so.
+    read_standing(folder)
+    if not folder.is_dir():
+        fail(f"nothing was ever started on {folder}, so it has no users; is this the right --data?")
+    try:
+        return Users(folder)
+    except UsersError as error:
+        fail(str(error))
 
 
 @user.command()
@@ -175,10 +215,12 @@ def remove(name: str, data: str | None) -> None:
       pykueue user remove alice
       kubectl delete namespace alice
     """
-    from pykueue.local.tokens import Users, UsersError
+    from pykueue.local.tokens import ADMIN, UsersError
 
+    if name == ADMIN:
+        fail(f"{name!r} is the server's own user, by which it is governed; stop the server to let nobody in")
     try:
-        Users(data_folder(data)).revoke(name)
+        users_of(data).revoke(name)
     except UsersError as error:
         fail(str(error))
     click.echo(f"{name} is let in no more")

@@ -1,7 +1,8 @@
 """Who asks, and may they? Users are known by token or certificate; a table says what each role may do.
 
 The table is all there is: it is looked at on every call, and there are no objects that could widen it. Beyond it, a
-user may not touch what another has created, even in the same namespace (`stamped`); as whom a pod runs hangs on that.
+user may not touch what another has created, even in the same namespace (`stamped`), nor name it as an owner (`claims`);
+as whom a pod runs hangs on that.
 """
 
 from collections.abc import Iterable, Mapping

@@ -8,6 +8,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -221,7 +222,7 @@ def copy(connection: sqlite3.Connection, target: Path) -> None:
 
 
 def restore(source: Path, path: Path) -> None:
-    """Put a backup in the place of a data file that nobody uses; what was there is kept beside it, as `….old`.
+    """Put a backup in the place of a data file that nobody uses; what was there is kept beside it (`aside`).
 
     All history is forgotten and the versions jump ahead: whoever watched the former data is told to list anew.
     """
@@ -242,7 +243,17 @@ def restore(source: Path, path: Path) -> None:
                 database.forget(since=version, to=version + JUMP)
             # Before anything is moved: a crash must not leave us without the old one and without the new one.
             synced(fresh)
+            old = aside(path)
             for ending in ("", *BESIDE):
                 beside = path.with_name(path.name + ending)
                 if beside.exists():
-                    beside.replace(path.with_name(f"{path.name}.old{ending}"))
+                    beside.replace(old.with_name(old.name + ending))
+
+
+def aside(path: Path) -> Path:
+    """A name for what a file holds now, that nothing has yet: `….old`, then `….old2` and so on."""
+    for number in count(1):
+        old = path.with_name(f"{path.name}.old{number if number > 1 else ''}")
+        if not any(old.with_name(old.name + ending).exists() for ending in ("", *BESIDE)):
+            return old
+    raise AssertionError("there is no last number")

@@ -12,6 +12,7 @@ from pykueue.local.conversion import body_served
 from pykueue.local.definitions import CLEANUP, ending
 from pykueue.local.definitions import STORAGE as DEFINITIONS
 from pykueue.local.identity import SYSTEM
+from pykueue.local.jobdefaults import INT32_MAX
 from pykueue.local.metadata import FOREGROUND, ORPHAN, finalizers, meta, with_meta
 from pykueue.local.plugins import undeletable
 from pykueue.local.poddefaults import as_tree
@@ -140,10 +141,16 @@ class Deleting:
     async def delete_collection(
         self, served: Served, namespace: str, options: DeleteOptions, terms: Terms, labels: str, fields: str
     ) -> Listed:
-        """The objects that were selected, as they were deleted; those that went before are passed over."""
+        """The objects that were selected, as they were deleted; those that went before are passed over.
+
+        If one of them may not be deleted, none is.
+        """
         found = self.reading.list(served, namespace, labels=labels, fields=fields)
-        for item in found.items:
-            about = meta(msgspec.json.decode(item))
+        trees: list[Tree] = [msgspec.json.decode(item) for item in found.items]
+        for tree in trees:
+            await self.writing.judged(served, "DELETE", tree, tree, "", terms)
+        for tree in trees:
+            about = meta(tree)
             name, inside = str(about.get("name") or ""), str(about.get("namespace") or "")
             try:
                 await self.delete(served, name, inside or namespace, options, terms)
@@ -160,13 +167,13 @@ def counted(tree: Tree) -> Tree:
 
 
 def grace_of(pod: Tree, options: DeleteOptions) -> int:
-    """The seconds that a pod has to end; none where nothing of it runs."""
+    """The seconds that a pod has to end, none where nothing of it runs; never so many that no date would be left."""
     grace = options.grace
     if grace is None:
         grace = whole(pod, "spec", "terminationGracePeriodSeconds") or 0
     if not text(pod, "spec", "nodeName") or text(pod, "status", "phase") in ENDED:
         return 0
-    return grace if grace >= 0 else 1
+    return min(grace, INT32_MAX) if grace >= 0 else 1
 
 
 def collector_finalizers(served: Served, tree: Tree, options: DeleteOptions) -> list[str]:

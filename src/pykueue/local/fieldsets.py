@@ -22,6 +22,8 @@ FieldSet: TypeAlias = dict[str, "FieldSet"]
 
 LEAF: Final[FieldSet] = {}
 SELF: Final = "."
+DEPTH_MAX: Final = 100
+"""Steps of a path in a set that comes from outside; one that nearly goes too deep would do so in the next hands."""
 Path: TypeAlias = tuple[str, ...]
 
 
@@ -160,15 +162,17 @@ def is_one_value(node: Node) -> bool:
     return node.map_atomic if node.is_map else node.is_list and not node.associative
 
 
-def parsed(raw: Json) -> FieldSet:
+def parsed(raw: Json, depth: int = DEPTH_MAX) -> FieldSet:
     """The set that a `fieldsV1` holds, its steps written as we write them; unknown sorts of steps are left out."""
     if not isinstance(raw, dict):
         raise FieldSetError("fieldsV1 must be an object")
+    if not depth:
+        raise FieldSetError(f"fieldsV1 is nested deeper than {DEPTH_MAX} levels")
     made: FieldSet = {}
     for step, below in raw.items():
         known = SELF if step == SELF else step_of(step)
         if known is not None:
-            made[known] = parsed(below) if below else LEAF
+            made[known] = parsed(below, depth - 1) if below else LEAF
     return made
 
 

@@ -99,16 +99,20 @@ class Garbage:
             try:
                 version = await self.take_in(resource, version)
             except GoneError:
-                version = ""
-                self.unlisted.add(str(resource))
-                self.ownership.doubt()
+                version = self.begin_again(resource)
                 continue
             except KubeError as error:
                 LOG.info("%s: cannot follow who owns them: %s", resource, error)
             except Exception:
                 LOG.exception("%s: cannot follow who owns them", resource)
-                version = ""
+                version = self.begin_again(resource)
             await self.clock.sleep_until(Instant(self.clock.now() + PAUSE_MICROS))
+
+    def begin_again(self, resource: Resource) -> str:
+        """No version: a kind is to be listed anew, for what went meanwhile nobody has told us of."""
+        self.unlisted.add(str(resource))
+        self.ownership.doubt()
+        return ""
 
     async def take_in(self, resource: Resource, version: str) -> str:
         """Follow a kind from a version on until the watch ends; the version to go on from."""
@@ -242,10 +246,13 @@ class Garbage:
     async def let_go(self, key: str, found: Metadata, finalizer: str, *, wait: bool) -> None:
         """Take our finalizer off an object that is being deleted, if nothing that it waits for is left."""
         if wait:
+            kind = self.served[key.split("|")[0]].kind
             for dependent in self.ownership.of(found.uid):
                 other = await self.read(dependent)
                 references = () if other is None else other.owner_references
-                if any(one.uid == found.uid and one.block_owner_deletion for one in references):
+                # Whoever knows a uid could name it with another kind, which nobody would look at.
+                claims = [one for one in references if (one.uid, one.kind, one.name) == (found.uid, kind, found.name)]
+                if any(one.block_owner_deletion for one in claims):
                     return
         left: list[str] = [one for one in found.finalizers if one != finalizer]
         await self.patch(key, found, {"finalizers": [*left] or None})

@@ -65,6 +65,7 @@ class JobController:
         self.pods: Informer[Pod] = Informer(kube, PODS, read_pod, clock)
         self.by_job = self.pods.index(jobs_of)
         self.controller = Controller("job", self.reconcile, clock, WORKERS)
+        self.orphans = Controller("orphan pods", self.free, clock)
         self.backoffs: dict[str, tuple[str, Backoff]] = {}
         """By key of a Job whose pods have failed: its uid, and how often."""
         self.doomed: set[str] = set()
@@ -83,7 +84,9 @@ class JobController:
         """Act once everything is known."""
         await self.jobs.synced.wait()
         await self.pods.synced.wait()
-        await self.controller.run()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.controller.run(), name="jobs to look at")
+            tasks.create_task(self.orphans.run(), name="pods that lost their job")
 
     # What makes us look.
 
@@ -103,6 +106,8 @@ class JobController:
         old, new = change.old, change.new
         if self.doomed and old is not None and (new is None or new.deleting or new.uid != old.uid):
             self.doomed.discard(old.uid)
+        if new is not None and new.tracked and not new.job:
+            self.orphans.add(change.key)
         if old is not None and new is not None and new.job == old.job:
             if new.job and stages(old) != stages(new):
                 self.look(job_of(new))
@@ -131,9 +136,9 @@ class JobController:
             work = None if job is None else job.work
             if job is not None and work is None and job.ended is None:
                 return None
-            own = [self.as_known(pod) for pod in pods if work is not None and pod.owner == work.uid]
-            # Those whose Job is gone or finished nobody will count.
-            strange = [pod for pod in pods if pod.tracked and (work is None or pod.owner != work.uid)]
+            own = [] if work is None else [self.as_known(pod) for pod in pods if belongs(pod, work)]
+            # Those whose Job is gone or finished, or another's, nobody will count.
+            strange = [pod for pod in pods if pod.tracked and (work is None or not belongs(pod, work))]
             now = self.clock.now()
             step = CALM_PLAN if work is None else plan(work, own, now, self.backoff(key, work))
             if not (strange or step.create or step.delete or step.status or step.release):
@@ -171,15 +176,15 @@ class JobController:
     async def carry_out(self, job: Job, work: Work, step: Plan) -> None:
         """Do what was planned, in its order; what fails is raised after everything else was done."""
         key = f"{job.namespace}/{job.name}"
-        failure: KubeError | None = None
+        failure: Exception | None = None
         try:
             if step.create:
                 await self.create(job, work, step)
             if step.delete:
                 await together(self.delete(job, work, pod, step.lets_go) for pod in step.delete)
-        except KubeError as error:
+        except Exception as error:
             failure = error
-            own = [self.as_known(pod) for pod in self.by_job.get(key).values() if pod.owner == work.uid]
+            own = [self.as_known(pod) for pod in self.by_job.get(key).values() if belongs(pod, work)]
             step = plan(work, own, self.clock.now(), self.backoff(key, work), hands=False)
         if step.status is not None:
             await self.write(job, work, step.status)
@@ -222,9 +227,10 @@ class JobController:
             await self.kube.delete(PODS, pod.name, pod.namespace, uid=pod.uid)
         except NotFoundError:
             pass
-        except KubeError as error:
+        except Exception as error:
             self.doomed.discard(pod.uid)
-            self.say(job, work, "FailedDelete", f"Error deleting: {error.message}", warning=True)
+            why = error.message if isinstance(error, KubeError) else repr(error)
+            self.say(job, work, "FailedDelete", f"Error deleting: {why}", warning=True)
             raise
         else:
             self.say(job, work, "SuccessfulDelete", f"Deleted pod: {pod.name}")
@@ -260,10 +266,22 @@ class JobController:
                 raw = await self.kube.get(PODS, pod.name, pod.namespace)
             found = self.pods.learn(raw)
 
+    async def free(self, key: str) -> float | None:
+        """Take our finalizer off a pod that no Job controls, or none any longer: nobody will count it."""
+        pod = self.pods.get(key)
+        if pod is not None and pod.tracked and not pod.job:
+            await self.release(pod)
+        return None
+
     def say(self, job: Job, work: Work, reason: str, note: str, *, warning: bool = False) -> None:
         """Tell people about a Job."""
         about = Ref("batch/v1", "Job", job.namespace, job.name, work.uid, str(job.version))
         self.tell(Notice(about, reason, note, REPORTER, warning))
+
+
+def belongs(pod: Pod, work: Work) -> bool:
+    """Whether a pod is a Job's: it names it, and was created in the same name, as all are that we create."""
+    return pod.owner == work.uid and pod.creator == work.creator
 
 
 def stages(pod: Pod) -> tuple[bool, bool, bool, int]:

@@ -293,6 +293,8 @@ class Pod(Frozen):
     ignored: int = 0
     """Failures of its index before it that do not count."""
     finalizers: tuple[str, ...] = ()
+    creator: str = ""
+    """In whose name it was created, as admission wrote it down."""
 
     @property
     def metadata(self) -> ObjectMeta:
@@ -364,7 +366,10 @@ def read_pod(raw: bytes) -> Pod:
     ours = owner is not None and owner.kind == "Job" and owner.api_version == "batch/v1"
     over = phase in ENDED
     if owner is None or not ours or (over and not tracked):
-        return Pod(namespace, metadata.name, version, phase=phase, ended=ending(body) if over else Instant(0))
+        husk = Pod(namespace, metadata.name, version, phase=phase, ended=ending(body) if over else Instant(0))
+        if not tracked:
+            return husk
+        return msgspec.structs.replace(husk, uid=metadata.uid, tracked=True, finalizers=metadata.finalizers)
     deleting = metadata.deletion_timestamp is not None
     ready = next((one for one in status.conditions if one.type == "Ready"), None)
     containers = (*status.container_statuses, *status.init_container_statuses)
@@ -398,6 +403,7 @@ def read_pod(raw: bytes) -> Pod:
         count_of(notes.get(FAILURES)),
         count_of(notes.get(IGNORED_FAILURES)),
         metadata.finalizers,
+        intern(notes.get(CREATOR, "")),
     )
 
 

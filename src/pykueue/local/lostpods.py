@@ -62,9 +62,10 @@ class LostPods:
         await self.controller.run()
 
     def pod_changed(self, change: Change[Pod]) -> None:
-        """Look at the node of a pod, if it is missed."""
-        if change.new is not None and change.new.node and self.nodes.get(change.new.node) is None:
-            self.controller.add(change.new.node)
+        """Look at the node of a pod that comes or goes, if it is missed."""
+        for pod in (change.old, change.new):
+            if pod is not None and pod.node and self.nodes.get(pod.node) is None:
+                self.controller.add(pod.node)
 
     async def reconcile(self, node: str) -> float | None:
         """End the pods of a node that has been away too long; seconds after which to look again."""

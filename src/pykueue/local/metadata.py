@@ -172,17 +172,18 @@ def deduplicated(tree: Tree, warn: Callable[[str], None], *, admitted: bool) -> 
     owners = items(tree, "metadata", "ownerReferences")
     if len(owners) < 2:
         return tree
-    kept: list[Json] = []
+    kept: dict[bytes, Json] = {}
     twice = []
     for owner in owners:
-        if owner in kept:
+        mark = msgspec.json.encode(owner, order="sorted")
+        if mark in kept:
             twice.append(text(owner, "uid"))
         else:
-            kept.append(cast("Json", owner))
+            kept[mark] = cast("Json", owner)
     if not twice:
         return tree
     warn(duplicates_text(twice, admitted=admitted))
-    return with_meta(tree, ownerReferences=kept)
+    return with_meta(tree, ownerReferences=[*kept.values()])
 
 
 def duplicates_text(uids: Sequence[str], *, admitted: bool) -> str:

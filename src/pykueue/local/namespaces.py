@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from pykueue.api.core import Condition, KubeObject
+from pykueue.api.core import Condition, KubeObject, Tree
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen, Wire
 from pykueue.base.units import Instant, format_instant
@@ -14,6 +14,7 @@ from pykueue.kube.controller import Controller
 from pykueue.kube.informer import PAGE, Change, Informer
 from pykueue.kube.port import NAMESPACES, PODS, ConflictError, Kube, KubeError, NotFoundError, Patch, Resource
 from pykueue.local.ownership import Metadata, read_metadata
+from pykueue.local.strategies import KUBERNETES
 
 MANAGER: Final = "kube-controller-manager"
 WORKERS: Final = 2
@@ -95,7 +96,9 @@ class Namespaces:
     async def reconcile(self, name: str) -> float | None:
         """Delete what is in a namespace; seconds after which to look again."""
         namespace = self.namespaces.get(name)
-        if namespace is None or namespace.metadata.deletion_timestamp is None or not namespace.spec.finalizers:
+        if namespace is None or namespace.metadata.deletion_timestamp is None:
+            return None
+        if KUBERNETES not in namespace.spec.finalizers:
             return None
         failures: list[str] = []
         left = await self.emptied(name, [PODS], failures)
@@ -159,8 +162,13 @@ class Namespaces:
         self.namespaces.learn(raw)
 
     async def finalize(self, name: str) -> None:
-        """Let go of a namespace."""
-        body = msgspec.json.encode({"spec": {"finalizers": []}})
+        """Let go of a namespace; others may hold it still."""
+        namespace = self.namespaces.get(name)
+        if namespace is None:
+            return
+        left = [one for one in namespace.spec.finalizers if one != KUBERNETES]
+        guard: Tree = {"uid": namespace.metadata.uid, "resourceVersion": namespace.metadata.resource_version}
+        body = msgspec.json.encode({"metadata": guard, "spec": {"finalizers": left}})
         try:
             await self.kube.patch(NAMESPACES, name, body, how=Patch.MERGE, subresource="finalize", manager=MANAGER)
         except NotFoundError:

@@ -136,6 +136,8 @@ DUMPER: Final = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 PLAIN_TAGS: Final = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("null", "bool", "int", "float", "str"))
 
+MERGE_TAG: Final = "tag:yaml.org,2002:merge"
+
 
 def media_of(header: str) -> str:
     """The type that a Content-Type header names, without its parameters; JSON where there is none."""
@@ -199,14 +201,10 @@ class Builder:
 
     def built(self, node: yaml.Node) -> Json:
         """A node as a JSON value."""
-        self.count += 1
-        if self.count > NODES_MAX:
-            # An alias costs as much as what it stands for.
-            raise ValueError("document contains excessive aliasing")
+        self.spend(1)
         match node:
             case yaml.MappingNode():
-                self.loader.flatten_mapping(node)
-                return {key_of(key): self.built(value) for key, value in node.value}
+                return {key_of(key): self.built(value) for key, value in self.pairs(node)}
             case yaml.SequenceNode():
                 return [self.built(one) for one in node.value]
             case yaml.ScalarNode(tag=tag) if tag in PLAIN_TAGS:
@@ -214,6 +212,28 @@ class Builder:
                 return found
             case _:
                 return str(node.value)
+
+    def spend(self, nodes: int) -> None:
+        """Count nodes: an alias costs as much as what it stands for, and so does what is merged in."""
+        self.count += nodes
+        if self.count > NODES_MAX:
+            raise ValueError("document contains excessive aliasing")
+
+    def pairs(self, node: yaml.MappingNode) -> list[tuple[yaml.Node, yaml.Node]]:
+        """The keys and values of a mapping, after those that `<<` merges into it; of a key, the last is meant."""
+        merged: list[tuple[yaml.Node, yaml.Node]] = []
+        own: list[tuple[yaml.Node, yaml.Node]] = []
+        for key, value in node.value:
+            if key.tag != MERGE_TAG:
+                own.append((key, value))
+                continue
+            for source in reversed(value.value) if isinstance(value, yaml.SequenceNode) else (value,):
+                if not isinstance(source, yaml.MappingNode):
+                    raise ValueError("map merge requires map or sequence of maps as the value")
+                found = self.pairs(source)
+                self.spend(1 + len(found))
+                merged += found
+        return merged + own
 
 
 def key_of(node: yaml.Node) -> str:

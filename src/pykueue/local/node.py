@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from pykueue.api.core import Json, Tree
-from pykueue.api.trees import text
+from pykueue.api.trees import mapping, text
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS, NANO, Instant, Quantity, format_instant, micro_time
@@ -162,6 +162,12 @@ def node_status(name: str, machine: Machine, now: Instant) -> Tree:
     }
 
 
+def merging(status: Mapping[str, object]) -> Tree:
+    """A status as a merge patch, which leaves what it does not name: GPUs that are gone are named too."""
+    amounts = {name: {RESOURCE: None, **mapping(status, name)} for name in ("allocatable", "capacity")}
+    return {**status, **amounts}  # type: ignore[dict-item]  # parts of a Tree are Json
+
+
 def conditions(now: Instant) -> list[Json]:
     """That nothing is short, and that pods can come."""
     moment = format_instant(now)
@@ -197,7 +203,8 @@ class NodeKeeper:
     async def register(self) -> None:
         """Have the Node there, with what this machine has now; what others wrote on it stays."""
         tree = node_tree(self.name, self.machine, self.clock.now(), annotations=self.annotations)
-        status: Json = {"status": tree.pop("status")}
+        status: Json = {"status": merging(mapping(tree, "status"))}
+        del tree["status"]
         try:
             await self.kube.create(NODES, msgspec.json.encode(tree))
         except ExistsError:

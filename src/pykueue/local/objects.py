@@ -38,8 +38,13 @@ WATCH_SECONDS: Final = 1800
 """How long a watch lasts if the client does not say."""
 ON_ALL: Final[tuple[str, ...]] = ("list", "watch", "create", "deletecollection")
 ON_ONE: Final[tuple[str, ...]] = ("get", "watch", "update", "patch", "delete")
-NOT_YET: Final = ("exec", "attach", "portforward", "proxy")
-"""What kubelets and the server do with connections to a pod, and what is not there yet."""
+NOT_YET: Final = {
+    "attach": "its output is what `kubectl logs` shows",
+    "exec": "its files and its processes are this machine's own",
+    "portforward": "its ports are this machine's own",
+    "proxy": "its ports are this machine's own",
+}
+"""What a kubelet does by connections to a pod and is not done here, and what there is in its place."""
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
@@ -314,7 +319,6 @@ def disallowed() -> StatusError:
 def not_yet(call: Asked) -> StatusError:
     """What somebody is told who wants into a pod."""
     message = (
-        f"{call.subresource} is not there yet: a pod here is a process of this machine; "
-        f"read its output by `kubectl logs {call.name} -n {call.namespace}`"
+        f"{call.subresource} is not there yet: a pod here is a process of this machine; {NOT_YET[call.subresource]}"
     )
     return StatusError(501, "NotImplemented", message, {"name": call.name, "kind": call.plural})

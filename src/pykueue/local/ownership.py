@@ -64,6 +64,8 @@ class Ownership:
     def __init__(self) -> None:
         self.dependents: dict[int, Keys] = {}
         """By the hash of an owner's uid."""
+        self.owners: dict[str, int | tuple[int, ...]] = {}
+        """By key of an object that has owners: the hashes of their uids, so that it can be told which it has lost."""
         self.alive: dict[int, None] = {}
         """Hashes of uids of objects that are there, the latest last; not all of them once everything is listed.
 
@@ -100,14 +102,17 @@ class Ownership:
         """An object is there, or has changed."""
         self.remember(metadata.uid)
         owners = [reference.uid for reference in metadata.owner_references]
-        for uid in owners:
-            self.add(uid, key)
+        marks = dict.fromkeys(map(hash, owners))
+        lost = {mark for mark in self.owners_of(key) if mark not in marks}
+        for mark in lost:
+            self.discard(mark, key)
+        for mark in marks:
+            self.add(mark, key)
+        self.note(key, tuple(marks))
         if self.complete and any(not self.is_alive(uid) or uid in self.waiting for uid in owners):
             yield key
-        for uid, owner in list(self.waiting.items()):
-            if uid not in owners and self.belongs(uid, key):
-                self.discard(uid, key)
-                yield owner
+        if lost:
+            yield from [owner for uid, owner in self.waiting.items() if hash(uid) in lost]
         if metadata.waits:
             if metadata.uid not in self.waiting:
                 self.waiting[metadata.uid] = key
@@ -120,8 +125,10 @@ class Ownership:
         """An object is no longer there."""
         self.alive.pop(hash(metadata.uid), None)
         self.waiting.pop(metadata.uid, None)
+        for mark in self.owners_of(key):
+            self.discard(mark, key)
+        self.note(key, ())
         for reference in metadata.owner_references:
-            self.discard(reference.uid, key)
             if reference.uid in self.waiting:
                 yield self.waiting[reference.uid]
         yield from each(self.dependents.pop(hash(metadata.uid), ()))
@@ -133,32 +140,44 @@ class Ownership:
         if self.complete and len(self.alive) > ALIVE_MAX:
             del self.alive[next(iter(self.alive))]
 
-    def belongs(self, uid: str, key: str) -> bool:
+    def owners_of(self, key: str) -> tuple[int, ...]:
+        """The hashes of the uids of an object's owners, as it was last seen."""
+        held = self.owners.get(key, ())
+        return (held,) if isinstance(held, int) else held
+
+    def note(self, key: str, marks: tuple[int, ...]) -> None:
+        """An object has these owners now."""
+        if not marks:
+            self.owners.pop(key, None)
+        elif marks != self.owners_of(key):
+            self.owners[key] = marks[0] if len(marks) == 1 else marks
+
+    def belongs(self, mark: int, key: str) -> bool:
         """Whether an object is taken to belong to an owner."""
-        held = self.dependents.get(hash(uid), ())
+        held = self.dependents.get(mark, ())
         return held == key if isinstance(held, str) else key in held
 
-    def add(self, uid: str, key: str) -> None:
+    def add(self, mark: int, key: str) -> None:
         """An object belongs to an owner."""
-        if self.belongs(uid, key):
+        if self.belongs(mark, key):
             return
-        held = self.dependents.get(hash(uid), ())
+        held = self.dependents.get(mark, ())
         if isinstance(held, dict):
             held[key] = None
         else:
-            self.dependents[hash(uid)] = packed((*each(held), key))
+            self.dependents[mark] = packed((*each(held), key))
 
-    def discard(self, uid: str, key: str) -> None:
+    def discard(self, mark: int, key: str) -> None:
         """An object does not belong to an owner."""
-        held = self.dependents.get(hash(uid), ())
+        held = self.dependents.get(mark, ())
         if isinstance(held, dict) and len(held) > FEW:
             held.pop(key, None)
-        elif self.belongs(uid, key):
+        elif self.belongs(mark, key):
             left = tuple(other for other in each(held) if other != key)
             if left:
-                self.dependents[hash(uid)] = packed(left)
+                self.dependents[mark] = packed(left)
             else:
-                del self.dependents[hash(uid)]
+                del self.dependents[mark]
 
 
 def packed(keys: tuple[str, ...]) -> Keys:

@@ -12,12 +12,16 @@ import msgspec
 from pykueue.api.core import Json, Tree
 from pykueue.api.pods import without_nulls
 from pykueue.local.schema import Schema
+from pykueue.local.statuses import BODY_MAX
 from pykueue.local.strategic import PatchError, merged_map
 
 OPERATIONS_MAX: Final = 10_000
 REJECTED: Final = "the server rejected our request due to an error in our request"
 """All that a client is told of a JSON patch that does not apply."""
-WHOLE: Final = re.compile(r"[+-]?[0-9]+")
+COPIED_MAX: Final = BODY_MAX
+"""Bytes that the copies of a JSON patch may have together; each may double the object, and there may be many."""
+WHOLE: Final = re.compile(r"[+-]?[0-9]{1,18}")
+"""A number that can be an index; one of more digits is none."""
 
 MISSING: Final = "missing value"
 BAD_INDEX: Final = "invalid index referenced"
@@ -100,6 +104,8 @@ class Document:
 
     def __init__(self, root: Json) -> None:
         self.root = root
+        self.copied = 0
+        """Bytes that were copied."""
 
     def do(self, operation: Tree) -> None:
         """Do one operation."""
@@ -212,8 +218,12 @@ class Document:
 
     def copy(self, operation: Tree) -> None:
         """Put a value in elsewhere, too."""
-        value = self.value(pointer(operation, "from", "copy"), "copy")
-        self.add(pointer(operation, "path", "copy"), fresh(value), "copy")
+        value = msgspec.json.encode(self.value(pointer(operation, "from", "copy"), "copy"))
+        self.copied += len(value)
+        if self.copied > COPIED_MAX:
+            size = f"the accumulated size increase of copy is {self.copied}, exceeding the limit {COPIED_MAX}"
+            raise refused(f"Unable to copy, {size}")
+        self.add(pointer(operation, "path", "copy"), msgspec.json.decode(value), "copy")
 
     def test(self, path: str, value: Json) -> None:
         """Refuse to go on unless this value is there."""

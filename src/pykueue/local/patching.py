@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from pykueue.api.core import Json, Tree
-from pykueue.local.apply import ApplyConflictError, ApplyError
+from pykueue.local.apply import ApplyConflictError, ApplyError, kind_text
 from pykueue.local.bodies import STRICT, check_fields, json_in, other_kind, uncoded, unfit, yaml_in
 from pykueue.local.decoding import unconvertible, unreadable
 from pykueue.local.faults import go_text
@@ -106,6 +106,23 @@ class Patching:
         if not self.served.custom:
             shown["metadata"] = in_order(meta(made), META)
         return msgspec.json.encode(shown).decode()
+
+
+def check_applied(served: Served, made: Tree, wanted: Tree) -> None:
+    """Refuse what an apply makes of a built-in object if it cannot be read: the schema does not tell all of that."""
+    schema = served.schema
+    if schema is None or not schema.native:
+        return
+    trouble = unconvertible(schema, made) or unreadable(schema, made) or uncoded(served.storage, made)
+    if trouble:
+        kind, said = kind_text(served.api_version, served.resource.kind), meta(wanted)
+        where = f"{said.get('namespace', '')}/{said.get('name', '')}; {kind}"
+        raise StatusError(
+            500,
+            "",
+            f"failed to convert new object ({where}) to proper version: unable to convert unstructured object to "
+            f"{kind}: {trouble}",
+        )
 
 
 META: Final = (

@@ -68,6 +68,8 @@ CONFIG_SECONDS: Final = 10
 """How long it takes to try again what was configured wrongly."""
 MOUNT_SECONDS_MAX: Final = 122
 ROOM_SECONDS: Final = 1.0
+ROOM_SAID: Final = 600
+"""After so many tries it is said again that there is no room: Events do not stay."""
 BURY_SECONDS: Final = 0.5
 STOP_MICROS: Final = 5 * MICROS
 """How much longer than their grace period pods are waited for at the end."""
@@ -429,7 +431,8 @@ class Runner:
             self.say(box.pod, "FailedMount", str(error), warning=True)
             life.retry_at = after(now, Seconds(min(MOUNT_SECONDS_MAX, 1 << min(life.tries - 1, 7))))
         except NoRoomError as error:
-            LOG.debug("pod %s waits for GPUs: %s", label(box.pod), error)
+            if life.tries % ROOM_SAID == 1:
+                self.say(box.pod, "InsufficientGPUs", f"The pod waits for room on this machine: {error}", warning=True)
             life.retry_at = Instant(now + int(ROOM_SECONDS * MICROS))
         except (OSError, SpawnError) as error:
             LOG.warning("container %s of pod %s cannot be started: %s", life.name, label(box.pod), error)

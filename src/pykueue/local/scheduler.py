@@ -1,17 +1,19 @@
 """On which node does a pod run? The scheduler: binds pods that fit, and says of the others why they do not.
 
-A pod that fits nowhere waits with those that ask for the same; when room may have come free, only the first of them is
-tried, and the next when it found a place.
+A pod that fits nowhere waits with those that ask for the same; when room may have come free, those that wait are tried
+in order of their priority, and of those that ask for the same none after one that does not fit.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from heapq import heapify, heappop, heappush
 from sys import intern
 from typing import Final
 
 import msgspec
 
 from pykueue.api.core import ObjectMeta, Tree
+from pykueue.api.names import Annotation
 from pykueue.api.pods import PodSpec, read_special, read_with
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen, Wire
@@ -27,6 +29,8 @@ MANAGER: Final = "kube-scheduler"
 WORKERS: Final = 16
 UNSCHEDULABLE: Final = "Unschedulable"
 OVER: Final = ("Succeeded", "Failed")
+TURN: Final = ""
+"""The key of no pod: that those that wait are to be tried again."""
 
 
 class Gate(Wire):
@@ -66,6 +70,8 @@ class Unplaced(Frozen):
     created: str
     conditions: tuple[dict[str, object], ...]
     generation: int | None = None
+    consumes: str = ""
+    """The ProvisioningRequest whose capacity it is to take, by name."""
 
     def said(self) -> dict[str, object]:
         """What its status says of its being scheduled."""
@@ -73,10 +79,12 @@ class Unplaced(Frozen):
 
     def shape(self) -> str:
         """What tells it from pods that fit elsewhere."""
-        spec = self.spec
-        return repr(
-            (sorted(requested(spec).items()), sorted(spec.node_selector.items()), spec.affinity, spec.tolerations)
-        )
+        return shape_of(self.spec)
+
+
+def shape_of(spec: PodSpec) -> str:
+    """What tells pods from those that fit elsewhere."""
+    return repr((sorted(requested(spec).items()), sorted(spec.node_selector.items()), spec.affinity, spec.tolerations))
 
 
 class Pod(Frozen):
@@ -91,6 +99,8 @@ class Pod(Frozen):
     requests: Mapping[str, int] = {}
     unplaced: Unplaced | None = None
     """None unless it is to be scheduled."""
+    consumed: str = ""
+    """The ProvisioningRequest whose capacity it has taken, by name."""
 
     @property
     def metadata(self) -> ObjectMeta:
@@ -110,15 +120,16 @@ def read_pod(raw: bytes) -> Pod:
         metadata.name or "",
         int(metadata.resource_version or 0),
     )
+    consumes = metadata.annotations.get(Annotation.CONSUME_PROVISIONING_REQUEST, "")
     if status.phase in OVER:
-        return Pod(namespace, name, version)
+        return Pod(namespace, name, version, consumed=consumes)
     uid = metadata.uid or ""
     if spec.node_name:
-        return Pod(namespace, name, version, uid, intern(spec.node_name), requested(spec))
+        return Pod(namespace, name, version, uid, intern(spec.node_name), requested(spec), consumed=consumes)
     if spec.scheduling_gates or metadata.deletion_timestamp is not None or spec.scheduler_name not in ("", NAME):
         return Pod(namespace, name, version, uid)
     unplaced = Unplaced(
-        spec, spec.priority or 0, metadata.creation_timestamp or "", status.conditions, metadata.generation
+        spec, spec.priority or 0, metadata.creation_timestamp or "", status.conditions, metadata.generation, consumes
     )
     return Pod(namespace, name, version, uid, "", requested(spec), unplaced)
 
@@ -136,6 +147,10 @@ class Usage:
         self.pods += sign
 
 
+UNUSED: Final = Usage()
+"""Of a node on which there is nothing."""
+
+
 class Scheduler:
     """Binds pods to nodes."""
 
@@ -149,7 +164,7 @@ class Scheduler:
         self.pods: Informer[Pod] = Informer(kube, PODS, read_pod, clock)
         self.controller = Controller("scheduler", self.reconcile, clock, WORKERS)
         self.used: dict[str, Usage] = {}
-        """By node."""
+        """By node, of those of which something is taken; a pod can name any node, there or not."""
         self.stuck: dict[str, dict[str, tuple[int, str]]] = {}
         """Pods that fit nowhere, by shape: priority and age by key."""
         self.shapes: dict[str, str] = {}
@@ -185,24 +200,54 @@ class Scheduler:
         now = new.node if new is not None else ""
         if before != now or (old is not None and new is not None and old.requests != new.requests):
             if old is not None and before:
-                self.usage(before).take(old.requests, -1)
+                self.give_back(before, old.requests)
             if new is not None and now:
-                self.usage(now).take(new.requests, 1)
+                self.take(now, new.requests)
             if before:
                 self.wake()
         if new is None or new.unplaced is None:
             self.unstick(change.key)
         elif old is None or old.unplaced is None or old.uid != new.uid or old.unplaced.spec != new.unplaced.spec:
+            self.unstick(change.key)
             self.controller.add(change.key)
 
-    def usage(self, node: str) -> Usage:
-        """What is taken of a node."""
-        return self.used.setdefault(node, Usage())
+    def take(self, node: str, requests: Mapping[str, int]) -> None:
+        """Take room of a node for a pod."""
+        self.used.setdefault(node, Usage()).take(requests, 1)
+
+    def give_back(self, node: str, requests: Mapping[str, int]) -> None:
+        """Give the room of a pod back."""
+        usage = self.used[node]
+        usage.take(requests, -1)
+        if not usage.pods:
+            del self.used[node]
 
     def wake(self) -> None:
-        """Try the first pod of every shape again."""
-        for waiting in self.stuck.values():
-            self.controller.add(min(waiting, key=lambda key: waiting[key]))
+        """Try those that wait again, soon."""
+        if self.stuck:
+            self.controller.add(TURN)
+
+    def line_up(self) -> None:
+        """Try those again that may fit now, in order of their priority; of a shape none after one that does not fit."""
+        lines = {shape: [(rank, key) for key, rank in waiting.items()] for shape, waiting in self.stuck.items()}
+        for line in lines.values():
+            heapify(line)
+        heads = [(line[0], shape) for shape, line in lines.items()]
+        heapify(heads)
+        placed: list[tuple[str, Pod]] = []
+        while heads:
+            (_, key), shape = heappop(heads)
+            self.controller.add(key)
+            pod = self.pods.get(key)
+            node = None if pod is None or pod.unplaced is None else self.place(pod, pod.unplaced)[0]
+            if pod is not None and node is not None:
+                self.take(node, pod.requests)
+                placed.append((node, pod))
+                heappop(lines[shape])
+                if lines[shape]:
+                    heappush(heads, (lines[shape][0], shape))
+        for node, pod in placed:
+            self.give_back(node, pod.requests)
 
     def unstick(self, key: str) -> None:
         """A pod no longer waits; the next of its shape may have better luck."""
@@ -220,6 +265,9 @@ class Scheduler:
 
     async def reconcile(self, key: str) -> float | None:
         """Find a place for a pod."""
+        if key == TURN:
+            self.line_up()
+            return None
         pod = self.pods.get(key)
         if pod is None or pod.unplaced is None:
             return None
@@ -230,14 +278,14 @@ class Scheduler:
             await self.explain(pod, pod.unplaced, found)
             return None
         # Until it is stored, others must not take the same room.
-        self.usage(node).take(pod.requests, 1)
+        self.take(node, pod.requests)
         try:
             raw = await self.bind(pod.namespace, pod.name, node)
         except ConflictError:
             # It was bound, or it is going; the watch tells.
             return None
         finally:
-            self.usage(node).take(pod.requests, -1)
+            self.give_back(node, pod.requests)
         self.pods.learn(raw)
         self.say(pod, "Scheduled", f"Successfully assigned {pod.namespace}/{pod.name} to {node}", "Binding")
         return None
@@ -247,7 +295,7 @@ class Scheduler:
         best: tuple[float, str] | None = None
         found: list[Blocked] = []
         for node in self.nodes.objects.values():
-            usage = self.usage(node.name)
+            usage = self.used.get(node.name, UNUSED)
             why = blocked(unplaced.spec, pod.requests, node, usage.amounts, usage.pods)
             if why is not None:
                 found.append(why)

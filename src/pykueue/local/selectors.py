@@ -19,6 +19,7 @@ EXPECTED: Final = "in, notin, =, ==, !=, gt, lt"
 EVERYWHERE: Final = ("metadata.name", "metadata.namespace")
 TERM: Final = re.compile(r"(.*?)(!=|==|=)(.*)", re.DOTALL)
 COMMA: Final = re.compile(r"((?:[^\\,]|\\.|\\$)*)(?:,|$)", re.DOTALL)
+WHOLE: Final = re.compile(r"[+-]?[0-9]{1,19}")
 ESCAPES: Final = re.compile(r"\\(.?)|[,=]", re.DOTALL)
 
 
@@ -47,10 +48,9 @@ class Requirement(Frozen):
 
 def compares(value: str | None, operator: str, bound: str) -> bool:
     """Whether a label is a number above, or below, another."""
-    try:
-        return value is not None and (int(value) > int(bound) if operator == "gt" else int(value) < int(bound))
-    except ValueError:
+    if value is None or not WHOLE.fullmatch(value) or not WHOLE.fullmatch(bound):
         return False
+    return int(value) > int(bound) if operator == "gt" else int(value) < int(bound)
 
 
 class Term(Frozen):
@@ -205,7 +205,7 @@ def requirement(tokens: list[str]) -> Requirement:
 def value_errors(key: str, operator: str, values: list[str]) -> Iterator[FieldError]:
     """What is wrong with the values of a condition."""
     for index, value in enumerate(values):
-        if operator in ("gt", "lt") and not re.fullmatch(r"[+-]?\d+", value, re.ASCII):
+        if operator in ("gt", "lt") and not WHOLE.fullmatch(value):
             detail = "for 'Gt', 'Lt' operators, the value must be an integer"
             yield invalid(f"values[{index}]", value, detail)
         wrong = label_value(value)

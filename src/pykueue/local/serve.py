@@ -6,6 +6,7 @@ watches is let go. One that is idle costs a connection and no more.
 
 import asyncio
 import contextlib
+import errno
 import gzip
 import logging
 import os
@@ -142,7 +143,9 @@ def bind(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
         why = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
-        raise ListenError(f"cannot listen on {host}:{port}: {why}; free the port or choose another") from error
+        about_port = error.errno in (errno.EADDRINUSE, errno.EACCES)
+        advice = "free the port or choose another" if about_port else "give an address that this machine has"
+        raise ListenError(f"cannot listen on {host}:{port}: {why}; {advice}") from error
 
 
 async def read(request: web.BaseRequest) -> Request:

@@ -23,7 +23,7 @@ CAUSES: Final[Mapping[Code, str]] = {
 MODIFIED: Final = "the object has been modified; please apply your changes to the latest version and try again"
 LACKING: Final = "the server could not find the requested resource"
 BODY_MAX: Final = 3 * 1024 * 1024
-"""Bytes that a body may have."""
+"""Bytes that a body may have, and an object that is stored: patches could make it grow for ever."""
 
 
 class StatusError(Exception):
@@ -168,6 +168,11 @@ def not_allowed(resource: Resource, action: str) -> StatusError:
 def too_large(most: int = BODY_MAX) -> StatusError:
     """The body has too many bytes."""
     return StatusError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {most}")
+
+
+def unstorable() -> StatusError:
+    """The object has too many bytes to be stored; the words are those of the store that Kubernetes has."""
+    return StatusError(500, "", "etcdserver: request is too large")
 
 
 def unsupported_media(message: str) -> StatusError:

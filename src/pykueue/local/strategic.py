@@ -5,7 +5,11 @@ A list is replaced, or merged: items by their merge key, plain values as a set. 
 `$setElementOrder/x` (for the list in field `x`).
 """
 
+from collections import deque
+from collections.abc import Iterable
 from typing import Final
+
+import msgspec
 
 from pykueue.api.core import Json, Tree
 from pykueue.api.pods import without_nulls
@@ -104,10 +108,11 @@ def retained(made: Tree, patch: Tree) -> Tree:
     keys = patch[RETAIN]
     if not isinstance(keys, list):
         raise PatchError(BAD_RETAIN)
+    kept = {key for key in keys if isinstance(key, str)}
     for name, new in patch.items():
-        if name != RETAIN and new is not None and not name.startswith((DELETE_FROM, ORDER)) and name not in keys:
+        if name != RETAIN and new is not None and not name.startswith((DELETE_FROM, ORDER)) and name not in kept:
             raise PatchError(BAD_RETAIN)
-    return {name: inner for name, inner in made.items() if name in keys}
+    return {name: inner for name, inner in made.items() if name in kept}
 
 
 def list_named(name: str, prefix: str, message: str) -> str:
@@ -176,24 +181,26 @@ def identity(item: Json, key: str) -> Json:
 def merged_list(old: list[Json], new: list[Json], node: Node, delete: bool) -> list[Json]:
     """A list with a patch of it merged in, or replaced by it, as the schema says."""
     if delete:
-        return [item for item in old if item not in new]
+        gone = set(map(mark, new))
+        return [item for item in old if mark(item) not in gone]
     if "merge" not in node.strategies:
         return new
     if not old and not new:
         return old
     key = node.merge_key
     if not any(isinstance(item, dict) for item in (*old, *new)):
-        both = list(old)
-        both.extend(item for item in new if item not in both)
-        return arranged(both, new, old, "")
+        added = {mark(item): item for item in reversed(new)}
+        for item in old:
+            added.pop(mark(item), None)
+        return arranged([*old, *reversed(added.values())], new, old, "")
     if not key:
         raise broken(f"cannot merge lists without merge key for {node.items.definition.rpartition('.')[2]}")
     old, new = directed_items(old, new, key)
     both = list(old)
+    places = places_of(identity(one, key) for one in both)
     for item in new:
-        wanted = identity(item, key)
-        at = next((number for number, one in enumerate(both) if isinstance(one, dict) and one.get(key) == wanted), None)
-        if at is None:
+        at = places.setdefault(mark(identity(item, key)), len(both))
+        if at == len(both):
             both.append(item)
             continue
         before = both[at]
@@ -205,6 +212,7 @@ def merged_list(old: list[Json], new: list[Json], node: Node, delete: bool) -> l
 def directed_items(old: list[Json], new: list[Json], key: str) -> tuple[list[Json], list[Json]]:
     """The list and its patch after those items of the patch that only give directions have been followed."""
     plain: list[Json] = []
+    gone: set[bytes] = set()
     replace = False
     for item in new:
         if not isinstance(item, dict) or DIRECTIVE not in item:
@@ -212,35 +220,41 @@ def directed_items(old: list[Json], new: list[Json], key: str) -> tuple[list[Jso
             continue
         match item[DIRECTIVE]:
             case "delete":
-                gone = identity(item, key)
-                old = [one for one in old if not (isinstance(one, dict) and one.get(key) == gone)]
+                gone.add(mark(identity(item, key)))
             case "replace":
                 replace = True
             case "merge":
                 raise broken("merging lists cannot yet be specified in the patch")
             case other:
                 raise broken(f"unknown patch type: {go_text(other)} in map: {go_text(item)}")
-    return (plain, []) if replace else (old, plain)
+    if replace:
+        return plain, []
+    return [one for one in old if not (gone and isinstance(one, dict) and mark(one.get(key)) in gone)], plain
 
 
 def arranged(both: list[Json], wanted: list[Json], old: list[Json], key: str) -> list[Json]:
     """The items in order: those of the patch as it has them, the others among them as they stood before."""
-    asked = [identity(item, key) for item in wanted]
-    before = [item.get(key) if key and isinstance(item, dict) else item for item in old]
-    mine: list[Json] = []
-    theirs: list[Json] = []
-    for item in both:
-        (mine if identity(item, key) in asked else theirs).append(item)
-    mine.sort(key=lambda item: asked.index(identity(item, key)))
-    theirs.sort(key=lambda item: position(before, identity(item, key)))
+    asked = places_of(identity(item, key) for item in wanted)
+    before = places_of(item.get(key) if key and isinstance(item, dict) else item for item in old)
+    never = len(old)
+    marked = [(mark(identity(item, key)), item) for item in both]
+    mine = deque(sorted((one for one in marked if one[0] in asked), key=lambda one: asked[one[0]]))
+    theirs = deque(sorted((one for one in marked if one[0] not in asked), key=lambda one: before.get(one[0], never)))
     made: list[Json] = []
     while mine and theirs:
-        left, right = position(before, identity(theirs[0], key)), position(before, identity(mine[0], key))
-        earlier = left < right < len(before)
-        made.append((theirs if earlier else mine).pop(0))
-    return made + mine + theirs
+        left, right = before.get(theirs[0][0], never), before.get(mine[0][0], never)
+        made.append((theirs if left < right < never else mine).popleft()[1])
+    return [*made, *(item for _, item in (*mine, *theirs))]
 
 
-def position(before: list[Json], what: Json) -> int:
-    """Where something stood; after everything if it did not."""
-    return before.index(what) if what in before else len(before)
+def places_of(values: Iterable[Json]) -> dict[bytes, int]:
+    """Where each value stands first, by its mark."""
+    found: dict[bytes, int] = {}
+    for number, value in enumerate(values):
+        found.setdefault(mark(value), number)
+    return found
+
+
+def mark(value: Json) -> bytes:
+    """What equal values have in common, to be looked up instead of compared with each."""
+    return msgspec.json.encode(value, order="sorted")

@@ -6,7 +6,7 @@ from typing import Final
 
 from pykueue.api.core import Tree
 from pykueue.api.fields import FieldError, invalid
-from pykueue.api.names import GROUP
+from pykueue.api.kinds import KINDS
 from pykueue.api.rules import check_schema, schema_rules
 from pykueue.api.trees import items, text, whole
 from pykueue.local import definitions, validity_jobs, validity_kinds, validity_pods, validity_status
@@ -339,9 +339,9 @@ def custom_errors(
         found = [within_status(error) for error in found if error.path.startswith("status")]
     found += replica_errors(served, new)
     yield from found
-    if served.resource.group != GROUP:
-        return
     kind, version = served.resource.kind, served.resource.version
+    if kind not in KINDS or KINDS[kind].group != served.resource.group:
+        return
     if any(error.code in BLOCKING for error in (*others, *found)) and schema_rules(kind, version):
         yield Unchecked
         return

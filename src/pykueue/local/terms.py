@@ -30,9 +30,13 @@ class Terms(Frozen):
     warnings: list[str] = msgspec.field(default_factory=list)
     """Collects what the caller should be told, for the answer's Warning headers."""
 
+    told: set[str] = msgspec.field(default_factory=set)
+    """The same, to be looked up: there may be as many as a body has fields."""
+
     def warn(self, text: str) -> None:
         """Tell the caller something, once."""
-        if text not in self.warnings:
+        if text not in self.told:
+            self.told.add(text)
             self.warnings.append(text)
 
 

@@ -153,13 +153,8 @@ class Users:
 
     def add(self, name: str, *, role: Role = "user", namespace: str = "", os_user: str = "") -> str:
         """Let somebody in, or again with another token; the token, which is not kept."""
-        if not NAME.fullmatch(name):
-            raise UsersError(
-                f"{name!r}: a user's name begins with a small letter and holds small letters, digits, '-', '_' and '.'"
-            )
+        check(name, namespace)
         namespace = namespace or ("" if role == "admin" else self.namespace_for(name))
-        if namespace and not NAMESPACE.fullmatch(namespace):
-            raise UsersError(f"{namespace!r}: a namespace holds small letters, digits and '-' within, 63 at most")
         token = secrets.token_urlsafe(TOKEN_BYTES)
         salt = secrets.token_hex(SALT_BYTES)
         with self.changing() as users:
@@ -169,7 +164,7 @@ class Users:
     def namespace_for(self, name: str) -> str:
         """The namespace that a user gets by the name alone; a `UsersError` if it is somebody else's."""
         namespace = label_of(name)
-        if namespace in SYSTEM_NAMESPACES or namespace.startswith("kube-"):
+        if is_system(namespace):
             raise UsersError(f"{name!r}: the namespace {namespace} is the system's; give another one with --namespace")
         users = self.all()
         if name in users and users[name].namespace == namespace:
@@ -195,7 +190,8 @@ class Users:
         with self.changing() as users:
             user = users.get(name)
             if user is None:
-                raise UsersError(f"{name!r} is no user; there are: {', '.join(sorted(users)) or 'none'}")
+                there = sorted(one.name for one in users.values() if not one.revoked)
+                raise UsersError(f"{name!r} is no user; there are: {', '.join(there) or 'none'}")
             users[name] = msgspec.structs.replace(user, salt="", hash="", certificates=(), revoked=True)
 
     @contextlib.contextmanager
@@ -212,6 +208,21 @@ class Users:
             yield users
             write(self.path, tuple(users.values()))
             self.reread()
+
+
+def check(name: str, namespace: str) -> None:
+    """Raise a `UsersError` if nobody can have this name or, if one is given, this namespace."""
+    if not NAME.fullmatch(name):
+        raise UsersError(
+            f"{name!r}: a user's name begins with a small letter and holds small letters, digits, '-', '_' and '.'"
+        )
+    if namespace and not NAMESPACE.fullmatch(namespace):
+        raise UsersError(f"{namespace!r}: a namespace holds small letters, digits and '-' within, 63 at most")
+
+
+def is_system(namespace: str) -> bool:
+    """Whether a namespace is the system's."""
+    return namespace in SYSTEM_NAMESPACES or namespace.startswith("kube-")
 
 
 def hashed(salt: str, token: str) -> str:

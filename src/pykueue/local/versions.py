@@ -1,4 +1,4 @@
-"""Which version of an object does a write mean? Whether it may go ahead on the one that is there."""
+"""Which object, and which version of it, does a write mean? Whether it may go ahead on the one that is there."""
 
 from pykueue.api.core import Tree
 from pykueue.api.fields import invalid
@@ -27,3 +27,14 @@ def check_version(served: Served, new: Tree, there: Held, name: str) -> None:
         raise refused(named, name, [invalid("metadata.resourceVersion", 0, "must be specified for an update")])
     if wanted != there.version:
         raise conflict(served.resource, name)
+
+
+def check_identity(served: Served, new: Tree, there: Held, name: str) -> None:
+    """Refuse a write that means another object than the one that has its name now.
+
+    It is for our own controllers, whose writes are not judged: to anybody else it is a field that may not change.
+    """
+    wanted = str(meta(new).get("uid") or "")
+    if wanted and wanted != there.uid:
+        why = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {there.uid}"
+        raise conflict(served.resource, name, why)

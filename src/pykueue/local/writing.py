@@ -22,21 +22,32 @@ from pykueue.local import strategies
 from pykueue.local.apply import applied, kept_times, tracked
 from pykueue.local.bodies import check_fields, check_kind, check_name, check_namespace, check_types
 from pykueue.local.catalog import Catalog
+from pykueue.local.claims import check_owners
 from pykueue.local.conversion import body_served, ordered, to_served, to_stored
 from pykueue.local.identity import SYSTEM
 from pykueue.local.metadata import SYSTEM_FIELDS, deduplicated, finalizers, meta, with_meta
 from pykueue.local.moments import event_times
 from pykueue.local.names import TRIES, generated
-from pykueue.local.patching import patched, raised
+from pykueue.local.patching import check_applied, patched, raised
 from pykueue.local.plugins import Plugins
 from pykueue.local.poddefaults import default_pod
 from pykueue.local.reading import key_of, version_in
 from pykueue.local.schema import Schema
 from pykueue.local.served import Served
-from pykueue.local.statuses import StatusError, conflict, exists, internal, invalid, no_name_left, not_found
+from pykueue.local.statuses import (
+    BODY_MAX,
+    StatusError,
+    conflict,
+    exists,
+    internal,
+    invalid,
+    no_name_left,
+    not_found,
+    unstorable,
+)
 from pykueue.local.store import Held, Key, Store
 from pykueue.local.terms import Admit, Operation, Terms
-from pykueue.local.versions import check_version
+from pykueue.local.versions import check_identity, check_version
 
 REPEATS_MAX: Final = 100
 """How often a write is made anew because others came before it."""
@@ -117,6 +128,7 @@ class Writing:
         elif served.storage == "priorityclasses.scheduling.k8s.io":
             self.plugins.check_class(served, new)
         new = await self.admitted(served, "CREATE", new, None, "", terms)
+        check_owners(self.store, self.catalog, served, new, None, namespace, terms.who)
         for tries in range(TRIES if prefix and not name else 1):
             made = with_meta(
                 new,
@@ -129,10 +141,15 @@ class Writing:
             if served.storage == "pods":
                 self.plugins.check_pod(served, made, namespace)
             await self.judged(served, "CREATE", made, None, "", terms)
+            if served.resource.namespaced:
+                # While it was judged, its namespace may have begun to end, and would not wait for it.
+                self.plugins.check_namespace(served, namespace, str(meta(made)["name"]))
             key = key_of(served, namespace, str(meta(made)["name"]))
             there = self.store.latest(key)
             if there is None:
-                return await self.put(served, key, strategies.finish(served, made), terms)
+                made = strategies.finish(served, made)
+                check_size(made, terms)
+                return await self.put(served, key, made, terms)
             if not prefix or name or tries == TRIES - 1:
                 await self.shown(key)
                 raise self.taken(served, there, generated_name=bool(prefix and not name))
@@ -236,7 +253,7 @@ class Writing:
     ) -> Tree:
         """The object after an apply, in the version of the request; what cannot be applied is refused."""
         with raised():
-            return applied(
+            made = applied(
                 live,
                 wanted,
                 manager=terms.manager,
@@ -248,6 +265,9 @@ class Writing:
                 status=served.has_status,
                 lift=None if served.is_stored and not self.versions(served) else self.lift(served),
             )
+        if terms.who is not SYSTEM:
+            check_applied(served, made, wanted)
+        return made
 
     def noted(
         self, served: Served, schema: Schema, live: Tree | None, new: Tree, terms: Terms, subresource: str
@@ -292,6 +312,8 @@ class Writing:
             live = to_served(served, old)
             try:
                 made = make(live)
+                if terms.who is SYSTEM:
+                    check_identity(served, made, there, key.name)
                 check_version(served, made, there, key.name)
             except StatusError:
                 await self.shown(key)
@@ -300,6 +322,7 @@ class Writing:
                 to_stored(served, with_meta(made, resourceVersion=str(there.version))), terms.warn, admitted=True
             )
             new = await self.admitted(served, "UPDATE", new, old, subresource, terms)
+            check_owners(self.store, self.catalog, served, new, old, key.namespace, terms.who)
             new = strategies.prepare_update(served, new, old, subresource)
             shown = new if served.is_stored else strategies.prepare_update(served, made, live, subresource)
             self.judge_changed(served, new, old, shown, live, terms, subresource)
@@ -312,6 +335,7 @@ class Writing:
                 continue
             if new == old:
                 return await self.settled(key, there)
+            check_size(new, terms)
             if self.ends(served, new, old):
                 await self.drop(served, key, old, terms)
                 # Whoever let go is shown the object that was let go of, not how it went.
@@ -414,6 +438,12 @@ def unmanaged(served: Served, terms: Terms, subresource: str) -> bool:
     if terms.who is not SYSTEM:
         return False
     return served.storage in OURS_ALONE or (subresource == "status" and served.storage != WORKLOADS)
+
+
+def check_size(tree: Tree, terms: Terms) -> None:
+    """Refuse an object that is too large; what our controllers write of one that is nearly so must not fail."""
+    if terms.who is not SYSTEM and len(msgspec.json.encode(tree)) > BODY_MAX:
+        raise unstorable()
 
 
 def stored_trouble(served: Served, key: Key, why: str) -> str:

@@ -36,6 +36,7 @@ SIMULATED: Final = (
     "Cohort",
     "WorkloadPriorityClass",
     "AdmissionCheck",
+    "ProvisioningRequestConfig",
     "Workload",
     "Namespace",
 )

@@ -5,6 +5,7 @@ from typing import Final
 
 from pykueue.api.durations import DurationError, Micros, parse_duration
 from pykueue.api.fields import FieldError, invalid
+from pykueue.api.names import Annotation
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant, format_instant, parse_instant
 
@@ -16,7 +17,11 @@ STOP: Final = "pykueue.io/stop-seconds"
 CHECKPOINT: Final = "pykueue.io/checkpoint"
 ANSWER: Final = "pykueue.io/check"
 OF_A_JOB: Final = (RUN, ARRIVAL, READY, STOP, CHECKPOINT)
-KNOWN: Final[Mapping[str, tuple[str, ...]]] = {"Job": OF_A_JOB, "Workload": OF_A_JOB, "AdmissionCheck": (ANSWER,)}
+KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
+    "Job": OF_A_JOB,
+    "Workload": OF_A_JOB,
+    "AdmissionCheck": (ANSWER, Annotation.CHECK_TIMEOUT),
+}
 """The annotations of ours that objects of a kind may have."""
 
 ANSWERS: Final = ("ready", "pending", "retry", "rejected")

@@ -396,8 +396,10 @@ def standing(level: Workload, why: Why) -> tuple[str, str, tuple[str, ...]]:
         ready = level.pods_ready is not None and level.pods_ready.ready
         return ("runs", "it needs more time", ()) if ready else ("starts", "its pods are not all ready", ())
     if level.admission is not None and level.active:
-        pending = ", ".join(check.name for check in level.checks if check.state != "Ready")
-        return "reserves", f"AdmissionCheck {pending} is not ready", (f"see what {pending} waits for",)
+        late = [check for check in level.checks if check.state != "Ready"]
+        pending = ", ".join(check.name for check in late)
+        told = "".join(f": {check.message}" for check in late if check.message)
+        return "reserves", f"AdmissionCheck {pending} is not ready{told}", (f"see what {pending} waits for",)
     if level.requeue_at is not None and level.active:
         return "waits", f"it was evicted, and keeps away until {format_instant(level.requeue_at)}", ()
     return "waits" if level.active else "deactivated", *verdict(why, level)

@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from pykueue.api import rules
-from pykueue.api.checks import AdmissionCheck
+from pykueue.api.checks import AdmissionCheck, ProvisioningRequestConfig
 from pykueue.api.codec import DecodeError, decode_as
 from pykueue.api.config import NAMESPACE_NAME_LABEL
 from pykueue.api.configfile import MINIMAL, Loaded, default_configuration
@@ -16,10 +16,11 @@ from pykueue.api.convert import V1BETA1
 from pykueue.api.core import Namespace, Tree, matches
 from pykueue.api.fields import FieldError, invalid
 from pykueue.api.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass
-from pykueue.api.names import DEFAULT_QUEUE, Label
+from pykueue.api.names import DEFAULT_QUEUE, CheckController, Label
 from pykueue.api.pods import Job, LimitRange, RuntimeClass
 from pykueue.api.priorityclass import PriorityClass
 from pykueue.api.schema import defaults
+from pykueue.api.trees import whole
 from pykueue.api.unbuilt import read_built
 from pykueue.api.workload import Workload
 from pykueue.base.struct import Frozen
@@ -27,6 +28,9 @@ from pykueue.base.units import Instant, parse_instant
 from pykueue.bridge import inbound
 from pykueue.bridge.options import intake, options
 from pykueue.bridge.unbuilt import idle, unbuilt
+from pykueue.checks.parameters import referenced, timeout, verdict
+from pykueue.checks.provisioning import Check, Rules
+from pykueue.checks.scripted import SCRIPTED, read_script
 from pykueue.engine import model
 from pykueue.jobs import manifest
 from pykueue.sim.manifests import Document, Mistake, Object, documents, is_configuration, objects
@@ -41,6 +45,7 @@ from pykueue.sim.plans import (
     arrival_of,
     plan_of,
 )
+from pykueue.sim.provisioning import Provisioned
 
 START: Final = parse_instant("2026-01-01T00:00:00Z")
 SHOWN_MAX: Final = 3
@@ -57,6 +62,10 @@ class Arrival(Frozen):
     """What the user calls it: the job's name, or that of a Workload of its own."""
     of_job: bool = False
     """Whether the user wrote a Job, and finds in it what the workload says."""
+    view: Workload = Workload()
+    """The same as it is stored."""
+    may_run_again: bool = True
+    """Whether its job would run again once it has been stopped for good."""
 
 
 class Trace(Frozen):
@@ -69,6 +78,8 @@ class Trace(Frozen):
     answers: Mapping[str, str] = {}
     """What each AdmissionCheck says: one of ANSWERS."""
     notes: tuple[str, ...] = ()
+    provisioned: Provisioned = Provisioned()
+    """The AdmissionChecks that have capacity provisioned."""
 
 
 class Setting(Frozen):
@@ -130,6 +141,9 @@ class Reader:
         self.things: list[model.Thing] = []
         self.arrivals: list[Arrival] = []
         self.answers: dict[str, str] = {}
+        self.flavors: dict[str, ResourceFlavor] = {}
+        self.configs: dict[str, ProvisioningRequestConfig] = {}
+        self.provisioning: dict[str, AdmissionCheck] = {}
         self.notes: list[str] = list(loaded.warnings)
         self.namespaces: dict[str, model.Namespace] = {}
         self.classes: dict[str, int] = {}
@@ -144,6 +158,7 @@ class Reader:
         """Read all objects: first the cluster, then the jobs in it."""
         for one in judged:
             self.take_cluster(one, mistakes)
+        self.things += (self.provisioning_check(name) for name in self.provisioning)
         for one in judged:
             if one.namespace:
                 self.namespaces.setdefault(one.namespace, named_namespace(model.Namespace(one.namespace)))
@@ -164,6 +179,7 @@ class Reader:
             case Namespace() as view:
                 self.namespaces[one.name] = named_namespace(inbound.namespace(view))
             case ResourceFlavor() as view:
+                self.flavors[one.name] = view
                 self.things.append(inbound.flavor(view))
             case Cohort() as view:
                 self.things.append(inbound.cohort(view))
@@ -175,6 +191,8 @@ class Reader:
                     self.default_queues.add(one.namespace)
             case AdmissionCheck() as view:
                 self.take_check(one, view, mistakes)
+            case ProvisioningRequestConfig() as view:
+                self.take_config(one, view, mistakes)
             case WorkloadPriorityClass() as view:
                 self.classes[one.name] = view.value
             case PriorityClass() as view:
@@ -186,6 +204,9 @@ class Reader:
 
     def take_check(self, one: Object, view: AdmissionCheck, mistakes: list[Mistake]) -> None:
         """Read an AdmissionCheck: active unless it says otherwise, or unless we cannot do its work; how it answers."""
+        if view.spec.controller_name == CheckController.PROVISIONING and ANSWER not in one.annotations:
+            self.provisioning[one.name] = view
+            return
         said = any(condition.type == "Active" for condition in view.status.conditions)
         beyond = unbuilt(one.kind, view)
         check = inbound.check(view)
@@ -198,6 +219,35 @@ class Reader:
         if answer not in ANSWERS:
             path = f"metadata.annotations[{ANSWER}]"
             note(mistakes, one, invalid(path, answer, f"write one of: {', '.join(ANSWERS)}"))
+
+    def take_config(self, one: Object, view: ProvisioningRequestConfig, mistakes: list[Mistake]) -> None:
+        """Read how capacity is provisioned; by a script, which must be one, or at once."""
+        self.configs[one.name] = view
+        kind = view.spec.provisioning_class_name
+        if kind == SCRIPTED:
+            _, wrong = read_script(view.spec.parameters)
+            mistakes += (Mistake(one.document.where, f"spec.parameters: {text}", one.document.called) for text in wrong)
+        else:
+            taken = f"requests of class {kind} are taken to find capacity at once; class {SCRIPTED} may say otherwise"
+            self.notes.append(f"ProvisioningRequestConfig {one.name}: {taken}")
+
+    def provisioning_check(self, name: str) -> model.Check:
+        """A check that has capacity provisioned: active where its configuration is there, as on a cluster."""
+        view = self.provisioning[name]
+        found = verdict(view, self.configs, "")
+        if not found.active:
+            self.notes.append(f"AdmissionCheck {name} is not active: {found.message}")
+        return replace(inbound.check(view), active=found.active)
+
+    def provisioned(self) -> Provisioned:
+        """All that decides about provisioning."""
+        checks: dict[str, Check] = {}
+        for name, view in self.provisioning.items():
+            config = referenced(view, self.configs)
+            checks[name] = Check(None if isinstance(config, str) else config.spec, timeout(view))
+        gates = self.loaded.gates.values
+        rules = Rules(gates["CleanupProvisioningRequestsOnEviction"], gates["KeepQuotaForProvReqRetry"])
+        return Provisioned(checks, self.flavors, rules)
 
     def take_pod_class(self, one: Object, view: PriorityClass, mistakes: list[Mistake]) -> None:
         """Read a PriorityClass, of which one at most is for pods that name none."""
@@ -266,7 +316,9 @@ class Reader:
             note(mistakes, one, wrong)
         if RUN not in one.annotations and plan.ready is not None:
             self.guessed.append(one.key)
-        self.arrivals.append(Arrival(at, workload, plan, one.key, isinstance(one.view, Job)))
+        of_job = isinstance(one.view, Job)
+        may_run_again = not of_job or whole(one.tree, "spec", "backoffLimit") != 0
+        self.arrivals.append(Arrival(at, workload, plan, one.key, of_job, view, may_run_again))
 
     def note_strangers(self, one: Object) -> None:
         """Say which annotations look like ours and are not."""
@@ -290,6 +342,7 @@ class Reader:
             tuple(in_line(self.arrivals, self.setting.start)),
             self.answers,
             tuple(self.notes),
+            self.provisioned(),
         )
 
 

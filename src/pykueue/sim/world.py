@@ -15,6 +15,7 @@ from pykueue.engine.facts import Seen, Stopped, Synced, Written
 from pykueue.engine.model import Check, CheckState, PodsReady, Workload
 from pykueue.engine.world import assigned_flavors
 from pykueue.sim.plans import Plan
+from pykueue.sim.provisioning import Provisioner
 from pykueue.sim.trace import Arrival, Trace
 
 CHECK_RETRY: Final = Seconds(60)
@@ -87,6 +88,7 @@ class Event(StrEnum):
     READY = "ready"
     FINISH = "finish"
     STOPPED = "stopped"
+    PROVISION = "provision"
 
 
 class Run:
@@ -102,6 +104,8 @@ class Run:
         """How much of its run an earlier attempt has done for good."""
         self.retried: set[str] = set()
         """Checks that have asked for another try."""
+        self.looks: set[Instant] = set()
+        """When its requests for capacity are looked at again."""
 
     @property
     def plan(self) -> Plan:
@@ -122,6 +126,7 @@ class World:
         self.rounds = 0
         self.rounds_max = ROUNDS_BASE + ROUNDS_EACH * len(trace.arrivals)
         self.moments: list[Moment] = []
+        self.provisioner = Provisioner(trace.provisioned)
         self.checks = {thing.name for thing in trace.things if isinstance(thing, Check)}
         for thing in trace.things:
             self.engine.observe(Seen(thing))
@@ -229,6 +234,10 @@ class World:
             case Event.FINISH if current and level.evicted is None and level.active:
                 self.engine.observe(Seen(replace(level, finished=True)))
                 self.record(key, What.FINISHES)
+                self.provision(run, key)
+            case Event.PROVISION:
+                run.looks.discard(self.now)
+                self.provision(run, key)
             case Event.STOPPED if level.evicted is not None and level.admission is not None:
                 self.engine.observe(Seen(replace(level, pods_ready=self.not_ready())))
                 self.engine.observe(Stopped(key))
@@ -275,9 +284,11 @@ class World:
             case Admit():
                 self.record(key, What.STARTS, decision)
                 self.start(run, key)
+                self.provision(run, key)
             case Evict(preemption=preemption):
                 self.record(key, What.EVICTED if preemption is None else What.PREEMPTED, decision)
                 self.stop(run, key)
+                self.provision(run, key)
             case Unreserve():
                 self.record(key, What.RELEASES, decision)
             case Requeue():
@@ -313,11 +324,15 @@ class World:
         if queue is None:
             return
         required = self.engine.world.required_checks(queue, assigned_flavors(level))
-        states = tuple(self.say(run, check) for check in required if check in self.checks)
+        states = tuple(self.say(run, level, check) for check in required if check in self.checks)
         self.engine.observe(Seen(replace(level, checks=states)))
+        self.provision(run, key)
 
-    def say(self, run: Run, check: str) -> CheckState:
+    def say(self, run: Run, level: Workload, check: str) -> CheckState:
         """What one check says of a workload; it asks for another try only once."""
+        if check in self.provisioner.known.checks:
+            said = next((one for one in level.checks if one.name == check), None)
+            return CheckState(check, "Pending", self.now) if said is None else said
         answer = self.trace.answers.get(check, "ready")
         if answer == "retry" and check in run.retried:
             answer = "ready"
@@ -325,3 +340,16 @@ class World:
             run.retried.add(check)
             return CheckState(check, TELLS[answer], self.now, requeue_after=CHECK_RETRY)
         return CheckState(check, TELLS[answer], self.now)
+
+    def provision(self, run: Run, key: str) -> None:
+        """Have the workload's checks say what has become of the capacity that they asked for."""
+        level = self.level(key)
+        if not self.provisioner.concerns(level):
+            return
+        arrival = run.arrival
+        states, again = self.provisioner.turn(arrival.view, level, self.now, may_run_again=arrival.may_run_again)
+        if states != level.checks:
+            self.engine.observe(Seen(replace(level, checks=states)))
+        if again is not None and again not in run.looks:
+            run.looks.add(again)
+            self.plan(again, Event.PROVISION, key)

@@ -68,9 +68,16 @@ class Embedded:
         acting: bool = True,
         pods: Callable[[Local], Coroutine[None, None, None]] | None = None,
         nodes: bool = True,
+        autoscaler: bool = True,
         prefix: str = PREFIX,
     ) -> None:
-        plan = LocalPlan(loaded(config, gates), parts=controllers & PARTS, admission=admission, lag_seconds=0)
+        plan = LocalPlan(
+            loaded(config, gates),
+            parts=controllers & PARTS,
+            admission=admission,
+            lag_seconds=0,
+            autoscaler=autoscaler,
+        )
         self.clock = ManualClock()
         self.loop = asyncio.SelectorEventLoop()
         self.loop.set_default_executor(Inline())

@@ -22,11 +22,12 @@ from pykueue.api.durations import parse_duration
 from pykueue.api.names import Label, WorkloadCondition
 from pykueue.api.trees import mappings, member, text
 from pykueue.base.units import MICROS, Instant
+from pykueue.checks.telling import awaited
 from pykueue.engine.wording import message
 from pykueue.kube.http import collection, path_of
-from pykueue.kube.port import JOBS, PODS, WORKLOADS, Patch, Resource
+from pykueue.kube.port import EVENTS, JOBS, PODS, WORKLOADS, Patch, Resource
 from pykueue.testing.embedded import Embedded
-from pykueue.testing.script import PREFIX
+from pykueue.testing.script import PREFIX, mistake
 
 NAMESPACE: Final = "default"
 SETTLING_SECONDS: Final = 2.0
@@ -146,6 +147,8 @@ class Kueue:
         labels = {Label.QUEUE.value: queue} | ({Label.PRIORITY_CLASS.value: priority} if priority else {})
         container = {"name": "main", "image": "none", "resources": {"requests": amounts, "limits": limits}}
         said = ({"run-for": run_for} if run_for else {}) | dict(script or {})
+        if wrong := mistake(said):
+            raise ValueError(f"Job {namespace}/{name}: {wrong}")
         tree = {
             "apiVersion": "batch/v1",
             "kind": "Job",
@@ -174,6 +177,8 @@ class Kueue:
 
     def tell(self, job: str, namespace: str, script: Mapping[str, str]) -> None:
         """Give the running pods of a Job another script, as `testing.script` has it."""
+        if wrong := mistake(script):
+            raise ValueError(f"Job {namespace}/{job}: {wrong}")
         pods = [pod for pod in self.pods(job, namespace) if text(pod, "status", "phase") == "Running"]
         assert pods, f"no pod of Job {namespace}/{job} runs: {self.why(job, namespace) or 'it may be over'}"
         annotations = {f"{PREFIX}{key}": value for key, value in script.items()}
@@ -235,14 +240,28 @@ class Kueue:
         """Why a Job waits; empty where it does not."""
         workload = self.workload(job, namespace)
         if workload is None:
-            return ""
+            return self.warned(job, namespace)
         conditions = {text(one, "type"): one for _, one in mappings(workload, "status", "conditions")}
         reserved = conditions.get(WorkloadCondition.QUOTA_RESERVED, {})
         if text(reserved, "status") == "True":
-            return ""
+            checks = awaited(workload)
+            return f"waits for its checks: {checks}" if checks else ""
         # What the engine has decided and nobody has written yet is as true.
         unsaid = self.embedded.local.controllers.pump.unsaid.get(f"{namespace}/{text(workload, 'metadata', 'name')}")
         return text(reserved, "message") if unsaid is None else message(unsaid[0].why)
+
+    def warned(self, job: str, namespace: str) -> str:
+        """What was said last of a Job that waits and comes into no queue."""
+        tree = self.client.get(JOBS, job, namespace)
+        if member(tree, "spec", "suspend") is not True:
+            return ""
+        uid = text(tree, "metadata", "uid")
+        said = [
+            (text(event, "eventTime"), text(event, "note"))
+            for event in self.client.list(EVENTS, namespace)
+            if text(event, "regarding", "uid") == uid and text(event, "type") == "Warning"
+        ]
+        return max(said)[1] if said else ""
 
     def workload(self, job: str, namespace: str = NAMESPACE) -> Any:
         """The Workload of a Job; None where it has none."""
@@ -265,14 +284,16 @@ def trees_of(what: str | Path | Mapping[str, Any]) -> Iterator[Mapping[str, Any]
     if isinstance(what, Mapping):
         yield from what["items"] if what.get("kind") == "List" else [what]
         return
-    if isinstance(what, Path) or "\n" not in what:
+    if isinstance(what, Path) or ("\n" not in what and not what.lstrip().startswith("{")):
         path = Path(what)
+        assert path.exists(), f"{path}: is no file or folder; YAML as text has several lines, or begins with a brace"
         files = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
         assert files, f"{path}: is a folder without manifests; their names end in .yaml"
-        texts = [file.read_text() for file in files]
+        texts = {str(file): file.read_text() for file in files}
     else:
-        texts = [what]
-    for one in texts:
+        texts = {"the text": what}
+    for source, one in texts.items():
         for tree in yaml.load_all(one, Loader=LOADER):
             if tree is not None:
+                assert isinstance(tree, Mapping), f"{source}: {tree!r} is no object; one has an apiVersion and a kind"
                 yield from trees_of(tree)

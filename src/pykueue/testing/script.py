@@ -26,6 +26,9 @@ from pykueue.base.struct import Frozen, Wire
 
 PREFIX: Final = "testing.pykueue.io/"
 NEVER: Final = "never"
+LENGTHS: Final = frozenset({"ready-after", "run-for", "unready-after", "recover-after", "stop-for"})
+COMMANDS: Final = frozenset({"succeeded", "failed", "unready", "ready"})
+WORDS: Final = frozenset({*LENGTHS, "fail", "exit-code", "now"})
 OURS: Final = ("Ready", "ContainersReady", "Initialized")
 """The conditions that a kubelet writes; the others stay."""
 
@@ -157,6 +160,27 @@ def micros(said: Mapping[str, str], name: str) -> int | None:
         return parse_duration(text)
     except DurationError:
         return None
+
+
+def mistake(said: Mapping[str, str]) -> str:
+    """What is wrong with a script, without the prefix; empty where nothing is. Pods pass over what they cannot read."""
+    for word, text in said.items():
+        if word not in WORDS:
+            return f"{word!r} is no word of a script; there are: {', '.join(sorted(WORDS))}"
+        if not isinstance(text, str):
+            return f"{word}: {text!r} is no text"
+        if word in LENGTHS and text != NEVER:
+            try:
+                parse_duration(text)
+            except DurationError as error:
+                return f"{word}: {error}"
+        if word == "now" and text not in COMMANDS:
+            return f"now: {text!r} is none of: {', '.join(sorted(COMMANDS))}"
+        if word == "fail" and text != "true":
+            return f"fail: {text!r} is not 'true'; leave it out for pods that succeed"
+        if word == "exit-code" and not (text.isascii() and text.isdigit()):
+            return f"exit-code: {text!r} is no number"
+    return ""
 
 
 def status_of(pod: PodSeen, state: State, now: str, prefix: str = PREFIX) -> Tree:

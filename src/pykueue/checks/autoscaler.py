@@ -1,0 +1,82 @@
+"""What does an autoscaler answer that cannot add nodes? Whether the pods fit, in the cluster autoscaler's words.
+
+Two of its classes are answered, and one of our own, which does as it is told (`scripted`). Of any other class nothing
+is said, as the cluster autoscaler does.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from pykueue.api.checks import ProvisioningRequest
+from pykueue.base.units import Instant, Seconds, after
+from pykueue.checks.provisioning import since, true
+from pykueue.checks.saying import Answer, Saying, has_ended, made_at
+from pykueue.checks.scripted import SCRIPTED, as_scripted
+
+CHECK_CAPACITY: Final = "check-capacity.autoscaling.x-k8s.io"
+BEST_EFFORT: Final = "best-effort-atomic-scale-up.autoscaling.x-k8s.io"
+NO_RETRY: Final = "noRetry"
+INSTANCE: Final = "processorInstance"
+"""A parameter by which a request is meant for another autoscaler."""
+BOOKED: Final = Seconds(600)
+"""How long capacity is kept for the pods that it was found for."""
+GIVEN_UP: Final = Seconds(7 * 86_400)
+FOUND: Final = "Capacity is found in the cluster"
+
+
+def answer(request: ProvisioningRequest, fits: Callable[[], bool], now: Instant) -> Answer | None:
+    """What is to be said of a request; None if it is for others to answer.
+
+    `fits` says whether all its pods find room beside what runs and what is booked.
+    """
+    if request.spec.provisioning_class_name == SCRIPTED:
+        return as_scripted(request, now)
+    return by_room(request, fits, now) if looks_for_room(request) else None
+
+
+def looks_for_room(request: ProvisioningRequest) -> bool:
+    """Whether a request is answered by the room that there is."""
+    kind = request.spec.provisioning_class_name
+    return kind == BEST_EFFORT or (kind == CHECK_CAPACITY and not request.spec.parameters.get(INSTANCE))
+
+
+def is_ours(request: ProvisioningRequest) -> bool:
+    """Whether a request is answered here at all."""
+    return request.spec.provisioning_class_name == SCRIPTED or looks_for_room(request)
+
+
+def is_booked(request: ProvisioningRequest) -> bool:
+    """Whether room is kept for the pods of a request."""
+    return looks_for_room(request) and true(request, "Provisioned") is not None and not has_ended(request)
+
+
+def waits_for_room(request: ProvisioningRequest) -> bool:
+    """Whether a request is looked at again as room comes free."""
+    return looks_for_room(request) and true(request, "Provisioned") is None and not has_ended(request)
+
+
+def by_room(request: ProvisioningRequest, fits: Callable[[], bool], now: Instant) -> Answer:
+    """Whether capacity is found; once it is, it is booked for a while."""
+    saying = Saying(request, now)
+    if has_ended(request):
+        return saying.over()
+    provisioned = true(request, "Provisioned")
+    if provisioned is not None:
+        due = after(since(provisioned, now), BOOKED)
+        if now < due:
+            return saying.over(due)
+        saying.say("BookingExpired", True, "CapacityReservationTimeExpired", "Capacity reservation time is expired")
+        return saying.over()
+    given_up = after(made_at(request, now), GIVEN_UP)
+    if now >= given_up:
+        saying.say("Failed", True, "Expired", "ProvisioningRequest is expired")
+        return saying.over()
+    saying.accept()
+    if fits():
+        saying.say("Provisioned", True, "CapacityIsFound", FOUND)
+        return saying.over(after(now, BOOKED))
+    if request.spec.provisioning_class_name == CHECK_CAPACITY and request.spec.parameters.get(NO_RETRY) == "true":
+        saying.say("Failed", True, "CapacityIsNotFound", "CA could not find requested capacity")
+        return saying.over()
+    saying.say("Provisioned", False, "CapacityIsNotFound", "Capacity is not found, CA will try to find it later.")
+    return saying.over(given_up)

@@ -1,0 +1,78 @@
+"""How does an autoscaler answer? By the status of a request, one condition after the other."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec.structs import replace
+
+from pykueue.api.checks import ProvisioningRequest, ProvisioningRequestStatus
+from pykueue.api.core import Condition
+from pykueue.base.struct import Frozen
+from pykueue.base.units import Instant, format_instant, parse_instant
+from pykueue.checks.provisioning import condition, true
+from pykueue.engine.wording import shortened
+
+ENDS: Final = ("Failed", "CapacityRevoked", "BookingExpired")
+"""After any of these no room is kept for a request, nor looked for."""
+
+
+class Answer(Frozen):
+    """What the status of a request is to be, and when to look at it again if nothing happens before."""
+
+    status: ProvisioningRequestStatus
+    again: Instant | None = None
+
+
+class Saying:
+    """Says things of one request at one moment."""
+
+    def __init__(self, request: ProvisioningRequest, now: Instant) -> None:
+        self.request = request
+        self.now = now
+        self.status = request.status
+
+    def say(self, kind: str, holds: bool, reason: str, message: str) -> None:
+        """Say something; the time of the last transition moves only when it was not so before."""
+        before = condition(self.request, kind)
+        new = Condition(
+            kind,
+            "True" if holds else "False",
+            reason,
+            shortened(message),
+            format_instant(self.now),
+            self.request.metadata.generation,
+        )
+        if before is not None and before.status == new.status:
+            new = replace(new, last_transition_time=before.last_transition_time)
+        said = self.status.conditions
+        known = any(one.type == kind for one in said)
+        whole = tuple(new if one.type == kind else one for one in said) if known else (*said, new)
+        self.status = replace(self.status, conditions=whole)
+
+    def accept(self) -> None:
+        """Say that the request will be answered."""
+        self.say("Accepted", True, "Accepted", "ProvisioningRequest is accepted by ClusterAutoscaler")
+
+    def detail(self, details: Mapping[str, str]) -> None:
+        """Say something about the nodes."""
+        self.status = replace(self.status, provisioning_class_details=details)
+
+    def over(self, again: Instant | None = None) -> Answer:
+        """All that was said."""
+        return Answer(self.status, again)
+
+
+def has_ended(request: ProvisioningRequest) -> bool:
+    """Whether the capacity of a request is gone, or will never be there."""
+    return any(true(request, kind) is not None for kind in ENDS)
+
+
+def made_at(request: ProvisioningRequest, now: Instant) -> Instant:
+    """When a request was made."""
+    made = request.metadata.creation_timestamp
+    return now if made is None else parse_instant(made)
+
+
+def pod_count(request: ProvisioningRequest) -> int:
+    """For how many pods a request asks."""
+    return sum(one.count for one in request.spec.pod_sets)

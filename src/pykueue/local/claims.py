@@ -1,0 +1,37 @@
+"""Whose may an object say that it is? A user names only owners of their own: what becomes of those hangs on it."""
+
+import msgspec
+
+from pykueue.api.core import Tree
+from pykueue.api.trees import items, text
+from pykueue.local.access import CREATOR
+from pykueue.local.catalog import Catalog
+from pykueue.local.identity import Identity
+from pykueue.local.metadata import meta
+from pykueue.local.reading import key_of
+from pykueue.local.served import Served
+from pykueue.local.statuses import forbidden, quoted
+from pykueue.local.store import Store
+
+
+def check_owners(
+    store: Store, catalog: Catalog, served: Served, new: Tree, old: Tree | None, namespace: str, who: Identity
+) -> None:
+    """Refuse a new reference to an owner that somebody else has created; admins may name any."""
+    if who.admin:
+        return
+    known = set(map(msgspec.json.encode, items(old or {}, "metadata", "ownerReferences")))
+    added = [one for one in items(new, "metadata", "ownerReferences") if msgspec.json.encode(one) not in known]
+    kinds = {(one.resource.group, one.resource.kind): one for one in catalog.stored()} if added else {}
+    claimed = (tuple(text(one, field) for field in ("apiVersion", "kind", "name", "uid")) for one in added)
+    for version, kind, name, uid in dict.fromkeys(claimed):
+        owning = kinds.get((version.rpartition("/")[0], kind))
+        held = None if owning is None else store.latest(key_of(owning, namespace, name))
+        if held is None or held.uid != uid:
+            # What names an owner that is not there goes soon, and harms nobody.
+            continue
+        creator = text(msgspec.json.decode(held.body), "metadata", "annotations", CREATOR)
+        if creator != who.name:
+            by = quoted(creator) if creator else "somebody else"
+            why = f"its owner {kind} {quoted(name)} was created by {by}, and User {quoted(who.name)} may only name "
+            raise forbidden(served.resource, str(meta(new).get("name") or ""), f"{why}owners that are their own")
