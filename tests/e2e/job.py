@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 KUEUE = "kueue.x-k8s.io/v1beta2"
 QUEUE = "kueue.x-k8s.io/queue-name"
 PRIORITY = "kueue.x-k8s.io/priority-class"
+NUDGES = 3
 
 
 def quantities(amounts: Mapping[str, object]) -> dict[str, str]:
@@ -245,10 +246,18 @@ class Job:
 
     def pods_do(self, what: str, count: int | None = None) -> None:
         """Have running pods be `succeeded`, `failed`, `unready` or `ready` now: the first `count`, or all."""
-        pods = sorted(self.pods(), key=lambda pod: str(pod["metadata"]["name"]))
-        for pod in pods[:count]:
-            body = {"metadata": {"annotations": {f"{PREFIX}now": what}}}
-            self.client.patch("Pod", pod["metadata"]["name"], body, self.namespace)
+        names = sorted(str(pod["metadata"]["name"]) for pod in self.pods())[:count]
+        for turn in range(NUDGES):
+            for name in sorted(self.going_on(names)):
+                body = {"metadata": {"annotations": {f"{PREFIX}now": what, f"{PREFIX}nudge": str(turn)}}}
+                self.client.patch("Pod", name, body, self.namespace)
+            # Seldom KWOK overlooks an edit that comes while it is at work on the pod, and needs another.
+            if what not in ("succeeded", "failed") or self.client.soon(lambda: not self.going_on(names), 5):
+                return
+
+    def going_on(self, names: list[str]) -> set[str]:
+        """Those of some pods of its that have not ended."""
+        return {str(pod["metadata"]["name"]) for pod in self.pods()} & set(names)
 
     def ends(self) -> None:
         """Let its running pods succeed."""

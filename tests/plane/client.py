@@ -45,6 +45,7 @@ RESOURCES: dict[str, Resource] = {
             Resource("", "v1", "nodes", "Node"),
             Resource("", "v1", "services", "Service", True),
             Resource("", "v1", "configmaps", "ConfigMap", True),
+            Resource("", "v1", "podtemplates", "PodTemplate", True),
             Resource("", "v1", "serviceaccounts", "ServiceAccount", True),
             Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole"),
             Resource("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding"),
@@ -387,5 +388,5 @@ class Watch:
 
 def condition(tree: Mapping[str, Any], type_: str) -> Tree:
     """A condition of an object's status; empty when it is not there."""
-    found: list[Tree] = tree.get("status", {}).get("conditions", [])
+    found: list[Tree] = tree.get("status", {}).get("conditions") or []
     return next((one for one in found if one["type"] == type_), {})

@@ -10,7 +10,8 @@
 
 etcd, kube-apiserver, kube-controller-manager and kube-scheduler are built by `controlplane/build`; nodes and the life
 of pods are KWOK's (`stages` says how an annotation steers a pod). A plane belongs to the thread that started it: the
-kernel ends its programs with that thread. `programs` holds what runs on it: our manager, and the real Kueue.
+kernel ends its programs with that thread. `programs` holds what runs on it: our manager, and the real Kueue;
+`autoscaler` adds nodes to it when they are asked for.
 """
 
 import contextlib
@@ -241,6 +242,14 @@ class Plane:
             return condition(node, "Ready").get("status") == "True" and not node["spec"].get("taints")
 
         self.client.wait_for("Node", name, until=ready, timeout=60, what="Ready")
+
+    def await_defined(self, name: str) -> None:
+        """Return when the API server serves a kind, by the name of its definition."""
+
+        def served(definition: dict[str, Any]) -> bool:
+            return condition(definition, "Established").get("status") == "True"
+
+        self.client.wait_for("CustomResourceDefinition", name, until=served, what="Established")
 
     def await_ready(self, timeout: float = 60.0) -> None:
         """Return when the API server says that it is ready."""

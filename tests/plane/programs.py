@@ -114,15 +114,7 @@ class Site:
         self.plane.apply_all([*rest, *(self.hooks if webhooks else [])])
         for tree in rest:
             if tree["kind"] == "CustomResourceDefinition":
-                self.plane.client.wait_for(
-                    "CustomResourceDefinition",
-                    tree["metadata"]["name"],
-                    until=lambda crd: any(
-                        one["type"] == "Established" and one["status"] == "True"
-                        for one in crd.get("status", {}).get("conditions", [])
-                    ),
-                    what="Established",
-                )
+                self.plane.await_defined(tree["metadata"]["name"])
         self.plane.kubeconfig_for(self.plane.token(NAMESPACE, ACCOUNT), ACCOUNT)
 
     def set_webhooks(self, on: bool) -> None:

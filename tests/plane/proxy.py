@@ -9,8 +9,8 @@ with Proxy(lambda: [plane.ports["api"]]) as proxy:
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Coroutine
-from typing import Any, Self
+from collections.abc import Callable
+from typing import Self
 
 
 class Proxy:
@@ -65,20 +65,20 @@ class Proxy:
         self.started.set()
         self.loop.run_forever()
         server.close()
+        # A connection that has just come in takes a few rounds before it can be closed.
+        self.loop.run_until_complete(asyncio.sleep(0.01))
         for task in asyncio.all_tasks(self.loop):
             task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            self.loop.run_until_complete(asyncio.sleep(0))
+        self.loop.run_until_complete(asyncio.sleep(0.01))
         self.loop.run_until_complete(self.loop.shutdown_asyncgens())
         self.loop.close()
 
-    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.track(self.carry(reader, writer))
-
-    def track(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self.loop.create_task(work)
+    def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = self.loop.create_task(self.carry(reader, writer))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
+        # A task that is cancelled before it began closes nothing.
+        task.add_done_callback(lambda _task: writer.transport.abort())
 
     async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Pass bytes both ways until one side closes."""
