@@ -52,11 +52,12 @@ parity: .venv/.stamp ## replay recorded decisions of the real Kueue (FILE=x.json
 facts: .venv/.stamp ## show the facts of the specification, each with the story that holds it
 	$(BIN)/python -m tests.facts
 
-bench: .venv/.stamp ## time the engine, and `pykueue up`, against their floors; beside other queues where installed
+bench: .venv/.stamp control-plane ## time all against their floors, and beside Kueue; beside other queues where installed
 	$(BIN)/python -m bench
 	$(BIN)/python -m bench.store
 	$(BIN)/python -m bench.machine
 	$(BIN)/python -m bench.rivals
+	$(BIN)/python -m bench.provisioning
 
 control-plane: ## build a real Kubernetes control plane, and Kueue, from their Go modules, once (kept outside the tree)
 	controlplane/build kueue
@@ -66,10 +67,12 @@ e2e: .venv/.stamp control-plane ## the stories, and the recorded API calls, on a
 
 crash: .venv/.stamp control-plane ## kill, cut and meddle under load for long, with the auditor as witness
 	$(BIN)/python -m tests.crash.embedded
+	$(BIN)/python -m tests.crash.attempts
 	$(BIN)/python -m tests.crash $(ARGS)
 
 crash-short: .venv/.stamp control-plane ## the same in minutes
 	$(BIN)/python -m tests.crash.embedded --kills 15
+	$(BIN)/python -m tests.crash.attempts --stories failed-first --when before --stride 2
 	$(BIN)/python -m tests.crash --kills 20 --cut 15 $(ARGS)
 
 race: .venv/.stamp ## Kueue's own scalability test, beside Kueue, against our floors (half an hour)
