@@ -34,6 +34,8 @@ class Api:
         self.slow: dict[str, float] = {}
         """Seconds by which events of a kind arrive late."""
         self.denied = False
+        self.unserved: set[str] = set()
+        """Kinds that the server does not know."""
         self.url = ""
 
     async def serve(self, then: Callable[["Api"], Awaitable[None]]) -> None:
@@ -56,6 +58,8 @@ class Api:
         async def answer(request: web.Request) -> web.StreamResponse:
             if self.denied:
                 return web.json_response({"message": "no"}, status=403)
+            if kind in self.unserved:
+                return web.json_response({"message": "no such kind"}, status=404)
             if "watch" in request.query:
                 return await self.watch(kind, request)
             asked = request.query.get("resourceVersion", "")
@@ -79,6 +83,8 @@ class Api:
         since = int(request.query["resourceVersion"])
         if since < self.oldest:
             return web.json_response({"message": "too old"}, status=410)
+        if kind in self.streams:
+            self.streams[kind].put_nowait(None)
         queue = self.streams[kind] = asyncio.Queue()
         for of, type_, tree in self.log:
             if of == kind and int(tree["metadata"]["resourceVersion"]) > since:
@@ -231,6 +237,36 @@ def test_a_server_that_does_not_let_us_look_is_an_error_with_advice() -> None:
             await ear.task
 
     asyncio.run(Api().serve(refused))
+
+
+def test_a_kind_that_a_cluster_must_have_is_missed_with_advice() -> None:
+    async def refused(api: Api) -> None:
+        api.unserved.add("Workload")
+        with pytest.raises(FollowError, match=r"GET /apis/kueue.x-k8s.io/v1beta2/workloads: 404 .*; install the CRDs"):
+            await Ear(api).task
+
+    asyncio.run(Api().serve(refused))
+
+
+def test_a_kind_that_a_cluster_may_do_without_is_followed_once_it_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pykueue.audit.follow.ABSENT_SECONDS", 0.1)
+
+    async def story(api: Api) -> None:
+        api.unserved.add("ProvisioningRequest")
+        api.write("Namespace", "first")
+        ear = Ear(api)
+        await ear.hears("LISTED Namespace first")
+        api.write("Job", "a")
+        await ear.hears("LISTED Namespace first", "ADDED Job a")
+        api.unserved.clear()
+        async with asyncio.timeout(5):
+            while "ProvisioningRequest" not in api.streams or ear.follower.broken:
+                await asyncio.sleep(0.02)
+        api.write("ProvisioningRequest", "r")
+        await ear.hears("LISTED Namespace first", "ADDED Job a", "ADDED ProvisioningRequest r")
+        await ear.end()
+
+    asyncio.run(Api().serve(story))
 
 
 def test_a_kubeconfig_says_where_and_as_whom(tmp_path: Path) -> None:

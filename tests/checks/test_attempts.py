@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from pykueue.api.checks import ProvisioningRequest
 from pykueue.api.codec import decode_as
+from pykueue.api.core import Tree
 from pykueue.api.trees import text
 from pykueue.api.workload import AdmissionCheckState
 from pykueue.base.units import Seconds
@@ -140,6 +141,22 @@ def test_with_quota_kept_the_next_attempt_waits_in_its_place(
 def test_with_quota_kept_the_last_failure_is_final_too() -> None:
     found = plan(seen(request(FAILED, attempt=4), rules=KEEPING), NOW)
     assert found == Plan(states=(turned("Rejected", "no room"),))
+
+
+@pytest.mark.parametrize(
+    ("conditions", "next_one"),
+    [
+        pytest.param((ACCEPTED,), 2, id="under the same number"),
+        pytest.param((FAILED,), 3, id="a failed one has had its turn"),
+    ],
+)
+def test_with_quota_kept_a_new_configuration_does_not_begin_to_count_anew(
+    conditions: tuple[Tree, ...], next_one: int
+) -> None:
+    other = request(*conditions, attempt=2, spec={"provisioningClassName": "other.example.com"})
+    found = plan(seen(other, rules=KEEPING), NOW)
+    assert asks(found) == [f"{NAME}-{CHECK}-{next_one}"]
+    assert found.deletes == (other,)
 
 
 def test_a_failure_without_a_time_has_only_just_come() -> None:

@@ -21,8 +21,9 @@ from pykueue.base.clock import SystemClock
 from pykueue.base.units import format_instant
 from tests.crash.embedded_load import NAMESPACE, Diary, Work, job
 from tests.crash.embedded_machine import Machine, left, living
+from tests.crash.provider import Provider, by_luck
 from tests.crash.run import say
-from tests.crash.watchman import Watchman
+from tests.crash.watchman import ANSWERS, Watchman
 from tests.plane.client import Client, Tree, condition
 from tests.plane.plane import ROOT
 from tests.plane.process import stop_on_signals
@@ -113,6 +114,7 @@ class Run:
         """Stop the server while Jobs run that would run for long: seconds it took, and what is left running."""
         for number in range(LONG_JOBS):
             tree = job(f"long-{number}", luck, self.machine.diary, 600.0)
+            tree["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "left"
             tree["spec"]["parallelism"] = tree["spec"]["completions"] = 1
             tree["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "1"
             self.work.client.create(tree)
@@ -152,6 +154,11 @@ class Run:
                 [f"not finished: {name}" for name in unfinished] + [f"failed: {name}" for name in failed],
             ),
             Row("preemptions", evicted or "none", [] if counts["Evicted Preempted"] else ["nothing was preempted"]),
+            Row(
+                "capacity",
+                f"asked for {counts['requests']} times; {', '.join(f'{counts[name]} {name}' for name in ANSWERS)}",
+                [] if counts["Provisioned"] else ["no capacity was found"],
+            ),
             Row(
                 "processes",
                 f"{len(diary.started)} attempts started, {sum(diary.ended.values())} ran to their end",
@@ -204,14 +211,17 @@ def run(folder: Path, logs: Path, kills: int, seed: int) -> list[Row]:
         work = Work(client, random.Random(luck.random()), machine.diary)
         work.prepare()
         settings = Settings(plain_resources=True)
-        with Watchman(
-            kubeconfig,
-            logs / "history.jsonl.gz",
-            settings,
-            ended=work.ended,
-            found=found,
-            hold_seconds=HOLD_SECONDS,
-        ) as watchman:
+        with (
+            Watchman(
+                kubeconfig,
+                logs / "history.jsonl.gz",
+                settings,
+                ended=work.ended,
+                found=found,
+                hold_seconds=HOLD_SECONDS,
+            ) as watchman,
+            Provider(client, by_luck(random.Random(luck.random()))),
+        ):
             on = Run(machine, work, watchman, findings, kills)
             work.start()
             time.sleep(2)

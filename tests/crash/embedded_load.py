@@ -9,13 +9,13 @@ import threading
 from collections import Counter
 from http.client import HTTPException
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from tests.crash.load import LOWER, PRIORITIES, Load, spec_of, thing
+from tests.crash.load import CHECK, CHECKED, LOWER, PRIORITIES, Load, checking, spec_of, thing
 from tests.plane.client import ApiError, Client, Tree
 
 NAMESPACE = "crash"
-QUEUES = {
+QUEUES: dict[str, dict[str, Any]] = {
     "left": {
         "cpu": {"default": {"nominalQuota": 3}},
         "cohortName": "both",
@@ -30,9 +30,14 @@ QUEUES = {
             "borrowWithinCohort": {"policy": LOWER},
         },
     },
+    "apart": {
+        "cpu": {"default": {"nominalQuota": 3}},
+        "preemption": {"withinClusterQueue": LOWER},
+        "admissionChecksStrategy": CHECKED,
+    },
 }
-UNFINISHED = 12
-"""How many Jobs are unfinished at any time: twice what the quotas let run."""
+UNFINISHED = 16
+"""How many Jobs are unfinished at any time: nearly twice what the quotas let run."""
 DELETED_OF_JOBS = 0.05
 BUSY = (ApiError, OSError, HTTPException)
 """What a call ends with while the server is killed."""
@@ -52,6 +57,7 @@ def furniture() -> list[Tree]:
     """All objects but the Jobs."""
     return [
         thing("ResourceFlavor", "default"),
+        *checking(CHECK),
         *(
             thing("ClusterQueue", name, spec={"namespaceSelector": {}, **spec_of(told)})
             for name, told in QUEUES.items()

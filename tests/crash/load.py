@@ -15,6 +15,8 @@ UNFINISHED = 30
 KUEUE = "kueue.x-k8s.io/v1beta2"
 
 LOWER = "LowerPriority"
+CHECK = "capacity"
+CHECKED = {"admissionChecks": [{"name": CHECK}]}
 QUEUES: dict[str, dict[str, Any]] = {
     "left-a": {
         "cpu": {"default": {"nominalQuota": 4}, "spot": {"nominalQuota": 2}},
@@ -42,6 +44,17 @@ QUEUES: dict[str, dict[str, Any]] = {
         "preemption": {"withinClusterQueue": LOWER, "reclaimWithinCohort": LOWER},
     },
     "alone": {"cpu": {"default": {"nominalQuota": 4}}, "preemption": {"withinClusterQueue": LOWER}},
+    "right-c": {
+        "cpu": {"default": {"nominalQuota": 3}},
+        "cohortName": "right",
+        "preemption": {"withinClusterQueue": LOWER, "reclaimWithinCohort": "Any"},
+        "admissionChecksStrategy": CHECKED,
+    },
+    "apart": {
+        "cpu": {"default": {"nominalQuota": 4}},
+        "preemption": {"withinClusterQueue": LOWER},
+        "admissionChecksStrategy": CHECKED,
+    },
 }
 COHORTS: dict[str, dict[str, Any]] = {
     "all": {"cpu": {"default": {"nominalQuota": 2}}},
@@ -71,10 +84,25 @@ def spec_of(told: dict[str, Any]) -> Tree:
     return {"resourceGroups": groups(told["cpu"]), **rest}
 
 
+def checking(name: str, class_name: str = "crash.example.com", limit: int = 5) -> list[Tree]:
+    """A check that asks for capacity of a class, and asks so often again after a second and more."""
+    retries = {"backoffLimitCount": limit, "backoffBaseSeconds": 1, "backoffMaxSeconds": 4}
+    reference = {"apiGroup": "kueue.x-k8s.io", "kind": "ProvisioningRequestConfig", "name": name}
+    return [
+        thing("ProvisioningRequestConfig", name, spec={"provisioningClassName": class_name, "retryStrategy": retries}),
+        thing(
+            "AdmissionCheck",
+            name,
+            spec={"controllerName": "kueue.x-k8s.io/provisioning-request", "parameters": reference},
+        ),
+    ]
+
+
 def furniture() -> list[Tree]:
     """All objects but the Jobs."""
     return [
         *(thing("ResourceFlavor", name) for name in ("default", "spot")),
+        *checking(CHECK),
         *(thing("Cohort", name, spec=spec_of(told)) for name, told in COHORTS.items()),
         *(
             thing("ClusterQueue", name, spec={"namespaceSelector": {}, **spec_of(told)})

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from pykueue.bridge import outbound
+from pykueue.checks.provisioning import Turn
 from pykueue.cli.main import main
+from pykueue.controllers import provisioning
 from pykueue.engine import pending, quota
 from pykueue.jobs import plan
 from pykueue.jobs.actions import Actions, Finish, PatchJob, Stopped
@@ -110,6 +112,38 @@ def leaky() -> None:
     wrapped(plan, "settled", around)
 
 
+def hopeful() -> None:
+    """One workload in two is taken to have its capacity before anyone has said so."""
+
+    def around(real: Callable[..., None]) -> Callable[..., None]:
+        def judge(turn: Turn, *rest: Any) -> None:
+            real(turn, *rest)
+            if turn.says.state == "Pending" and unlucky(turn.workload.name, 2):
+                turn.turn("Ready", "it will come")
+
+        return judge
+
+    wrapped(Turn, "judge", around)
+
+
+def untidy() -> None:
+    """Requests of which nothing more is wanted are not deleted."""
+
+    def around(real: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *told: msgspec.structs.replace(real(*told), deletes=())
+
+    wrapped(provisioning, "plan", around)
+
+
+def uncounting() -> None:
+    """Attempts that came to nothing are not counted."""
+
+    def around(real: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+        return lambda *told: {key: value for key, value in real(*told).items() if key != "retryCount"}
+
+    wrapped(outbound, "reset_check", around)
+
+
 MUTANTS = {
     "greedy": Mutant("overuse", "believes that each queue has one cpu more than it has", greedy),
     "hasty": Mutant("unadmitted", "starts Jobs before they are admitted", hasty),
@@ -117,6 +151,9 @@ MUTANTS = {
     "impatient": Mutant("unadmitted", "gives quota back before the pods are gone", impatient),
     "silent": Mutant("eviction", "does not count evictions", silent),
     "leaky": Mutant("lost", "does not see one Job in four end", leaky),
+    "hopeful": Mutant("capacity", "takes capacity for granted", hopeful),
+    "untidy": Mutant("orphan", "leaves the requests of evicted workloads behind", untidy),
+    "uncounting": Mutant("attempt", "does not count attempts that came to nothing", uncounting),
 }
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from pykueue.audit.world import Finding
 from tests.crash.faults import FAULTS, takeover_max
+from tests.crash.watchman import ANSWERS
 
 
 class Step(NamedTuple):
@@ -120,6 +121,8 @@ def summary(record: Record) -> tuple[str, bool]:
         rows += [("", f"not finished: {key}", False) for key in end["unfinished"][:20]]
         evicted = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()) if name.startswith("Evicted "))
         rows.append(("workloads", f"{counts.get('Admitted', 0)} admissions; {evicted or 'no evictions'}", True))
+        answers = ", ".join(f"{counts[name]} {name}" for name in ANSWERS if counts.get(name))
+        rows.append(("capacity", f"asked for {counts.get('requests', 0)} times; {answers or 'no answers'}", True))
         rows.append(("managers", f"{end['gave_up']} ended by themselves", True))
         looks = f"{end['events']} events, {end['gaps']} gaps, {end['out_of_order']} out of order"
         rows.append(("auditor", looks, True))

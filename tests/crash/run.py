@@ -14,6 +14,7 @@ from tests.crash.crew import Crew, crew_on
 from tests.crash.faults import FAULTS, Scene
 from tests.crash.load import Load
 from tests.crash.mutant import MUTANTS
+from tests.crash.provider import Provider, by_luck, define
 from tests.crash.record import Record, Step
 from tests.crash.watchman import HOLD_SECONDS, Watchman
 from tests.plane.client import Client
@@ -51,6 +52,7 @@ def stage(folder: Path, program: str, luck: random.Random, lease_seconds: int, n
         say(f"FOUND {finding}")
 
     with Plane.start() as plane, Site.on(plane, theirs() if program == "kueue" else ours()) as site:
+        define(plane)
         try:
             with crew_on(site, program, lease_seconds) as crew:
                 load = Load(plane.client, luck, f"job-{name}")
@@ -59,7 +61,10 @@ def stage(folder: Path, program: str, luck: random.Random, lease_seconds: int, n
                 load.prepare()
                 settings = Settings(lease=f"{NAMESPACE}/{LEASE}", plain_resources=True)
                 history = folder / f"history-{name}.jsonl.gz"
-                with Watchman(plane.kubeconfig, history, settings, ended=load.ended, found=found) as watchman:
+                with (
+                    Watchman(plane.kubeconfig, history, settings, ended=load.ended, found=found) as watchman,
+                    Provider(plane.client, by_luck(random.Random(luck.random()))),
+                ):
                     load.start()
                     try:
                         yield Stage(crew, load, watchman, findings)
@@ -138,8 +143,8 @@ def try_mutant(name: str, folder: Path, seed: int, lease_seconds: int) -> bool:
     """Whether the auditor notices what is wrong with a manager that is broken on purpose."""
     mutant = MUTANTS[name]
     say(f"a manager that {mutant.says}: the auditor must find {mutant.rule!r}")
-    start = time.monotonic()
     with stage(folder, name, random.Random(seed), lease_seconds, name) as on:
+        start = time.monotonic()
 
         def noticed() -> bool:
             on.watchman.check()

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from pykueue.api.checks import ProvisioningRequest
 from pykueue.api.workload import Workload
 from pykueue.audit.auditor import Auditor
 from pykueue.audit.follow import Follower, Server
@@ -18,6 +19,7 @@ from pykueue.base.units import Instant
 
 HOLD_SECONDS = 10
 """How long events are held back to be put in order: a machine that is full to the brim is seconds late with some."""
+ANSWERS = ("Provisioned", "Failed", "BookingExpired", "CapacityRevoked")
 
 
 class Tally:
@@ -35,6 +37,11 @@ class Tally:
                     if type_ == "Evicted":
                         found = condition(new, type_)
                         self.counts[f"Evicted {found.reason if found else ''}"] += 1
+        earlier, request = change.of(ProvisioningRequest) or (None, None)
+        if request is not None and not change.listed:
+            self.counts["requests"] += earlier is None
+            for type_ in ANSWERS:
+                self.counts[type_] += holds(request, type_) and not (earlier is not None and holds(earlier, type_))
         before, job = change.of(Job) or (None, None)
         if job is not None and finished(job) and not (before is not None and finished(before)):
             self.counts["Jobs ended"] += 1
@@ -56,13 +63,14 @@ class Watchman:
         *,
         ended: Callable[[str], None],
         found: Callable[[Finding], None],
+        asked: Callable[[str, str], None] = lambda name, uid: None,
         hold_seconds: float = HOLD_SECONDS,
     ) -> None:
         self.hold_seconds = hold_seconds
         self.auditor = Auditor(settings)
         self.tally = Tally()
         self.auditor.rules = (*self.auditor.rules, self.tally)
-        self.found, self.ended = found, ended
+        self.found, self.ended, self.asked = found, ended, asked
         self.clock = SystemClock()
         self.file = gzip.GzipFile(history, "ab", compresslevel=1)
         self.server = Server.of(str(kubeconfig))
@@ -117,7 +125,10 @@ class Watchman:
         await following
 
     def arrived(self, line: Line) -> None:
-        """Say at once when a Job has ended, so that another may take its place."""
+        """Say at once when a Job has ended, so that another may take its place, and when capacity is asked for."""
+        if line.kind == "ProvisioningRequest" and line.type == "ADDED":
+            request = event_of(line).object
+            self.asked(request.name, request.metadata.uid or "")
         if line.kind == "Job":
             job = event_of(line).object
             if isinstance(job, Job) and (finished(job) or line.type == "DELETED"):

@@ -22,6 +22,7 @@ from pykueue.base.clock import SystemClock
 @click.option("--people", is_flag=True, help="People also start Jobs and delete Workloads by hand.")
 @click.option("--plain-resources", is_flag=True, help="No configuration excludes or transforms resources.")
 @click.option("--block-admission", is_flag=True, help="The manager waits for pods to be ready before it goes on.")
+@click.option("--keep-requests", is_flag=True, help="The manager leaves the ProvisioningRequests of the evicted alone.")
 @click.option("--seconds", type=float, help="Stop after so long; without it, when interrupted.")
 def main(
     kubeconfig: str | None,
@@ -31,6 +32,7 @@ def main(
     people: bool,
     plain_resources: bool,
     block_admission: bool,
+    keep_requests: bool,
     seconds: float | None,
 ) -> None:
     """Follow a cluster, and print what must not be: quota overdrawn, jobs without admission, work lost or stuck.
@@ -45,7 +47,13 @@ def main(
 
     Exit codes: 0, nothing was found; 1, something was, or the cluster cannot be followed; 2, the flags are wrong.
     """
-    settings = Settings(lease=lease, alone=not people, plain_resources=plain_resources, block_admission=block_admission)
+    settings = Settings(
+        lease=lease,
+        alone=not people,
+        plain_resources=plain_resources,
+        block_admission=block_admission,
+        cleans_up=not keep_requests,
+    )
     auditor = Auditor(settings)
     if history:
         with gzip.open(history, "rb") as lines:

@@ -6,6 +6,7 @@ It shares nothing with the manager but the wire types. `follow` feeds it from an
 from collections.abc import Iterator
 from typing import Protocol
 
+from pykueue.audit.capacity import Capacity
 from pykueue.audit.conditions import Conditions
 from pykueue.audit.losses import Losses
 from pykueue.audit.overuse import Overuse
@@ -49,6 +50,7 @@ class Auditor:
             Losses(self.settings, self.uptime),
             Stuck(self.settings, self.uptime, overuse),
             Reruns(),
+            Capacity(self.settings, self.uptime),
         )
 
     def observe(self, event: Event) -> list[Finding]:

@@ -66,7 +66,10 @@ class Conditions:
         if holds(new, "QuotaReserved") and not (old is not None and holds(old, "QuotaReserved")):
             yield from (change.found(RESERVATION, about, says) for says in self.reserved(change.at, old, new, world))
         if holds(new, "Admitted") and not (old is not None and holds(old, "Admitted")):
-            unready = [check.name for check in new.status.admission_checks if check.state != "Ready"]
+            # One that is evicted again at once may show both in one write, in which its checks start over.
+            again = old is not None and holds(new, "Evicted") and not holds(old, "Evicted")
+            judged = old if old is not None and again else new
+            unready = [check.name for check in judged.status.admission_checks if check.state != "Ready"]
             if unready:
                 yield change.found(RULE, about, f"was admitted while checks are not ready: {', '.join(unready)}")
 

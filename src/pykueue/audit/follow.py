@@ -34,6 +34,8 @@ PAGE: Final = 500
 HOLD_SECONDS: Final = 5.0
 LOOK_SECONDS: Final = 0.2
 RETRY_SECONDS: Final = 0.3
+ABSENT_SECONDS: Final = 2.0
+"""How often to see whether a kind is served by now that was not."""
 QUIET_SECONDS: Final = 60
 """A watch says something at least this often, if only a bookmark; after that it counts as broken."""
 
@@ -43,7 +45,11 @@ class FollowError(Exception):
 
 
 class GapError(Exception):
-    """Part of the history is no longer kept by the server."""
+    """Part of the history is no longer kept by the server, or a kind came or went."""
+
+
+class AbsentError(Exception):
+    """The server does not know a kind."""
 
 
 class Server(Frozen):
@@ -160,6 +166,8 @@ class Follower:
         """Kinds whose watch is down, and since when."""
         self.whole_since: Instant | None = None
         """Since when every watch has been up."""
+        self.absent: set[str] = set()
+        """Kinds that the cluster does without."""
         self.began = asyncio.Event()
         """Set once all is listed."""
 
@@ -181,12 +189,13 @@ class Follower:
     async def follow_once(self, session: aiohttp.ClientSession) -> None:
         """List everything, then watch; ends with a `GapError` when the server forgot too much."""
         version = await self.list_all(session)
-        self.broken = {kind: self.clock.now() for kind in SOURCES}
+        self.broken = {kind: self.clock.now() for kind in SOURCES if kind not in self.absent}
         self.whole_since = None
         self.began.set()
         async with asyncio.TaskGroup() as tasks:
             for source in SOURCES.values():
-                tasks.create_task(self.watch(session, source, version))
+                following = self.await_served if source.kind in self.absent else self.watch
+                tasks.create_task(following(session, source, version))
             tasks.create_task(self.tell())
 
     async def list_all(self, session: aiohttp.ClientSession) -> int:
@@ -195,6 +204,7 @@ class Follower:
             try:
                 first = LISTED.decode(await self.get(session, SOURCES["Namespace"].path, limit="1"))
                 version = first.metadata.resource_version
+                self.absent.clear()
                 pages = [
                     (source, item) for source in SOURCES.values() for item in await self.list(session, source, version)
                 ]
@@ -236,7 +246,13 @@ class Follower:
         asked = {"limit": str(PAGE), "resourceVersion": version, "resourceVersionMatch": "Exact"}
         found: list[msgspec.Raw] = []
         while True:
-            page = LISTED.decode(await self.get(session, source.path, **asked))
+            try:
+                page = LISTED.decode(await self.get(session, source.path, **asked))
+            except AbsentError as error:
+                if not source.optional:
+                    raise FollowError(f"{error}; install the CRDs") from error
+                self.absent.add(source.kind)
+                return []
             found += page.items
             if not page.metadata.continue_:
                 return found
@@ -249,10 +265,18 @@ class Follower:
             if answer.status == 410:
                 raise GapError(path)
             if answer.status in (401, 403, 404):
-                text = body.decode(errors="replace")[:300]
-                raise FollowError(f"GET {path}: {answer.status} {text}; grant list and watch, or install the CRDs")
+                says = f"GET {path}: {answer.status} {body.decode(errors='replace')[:300]}"
+                raise AbsentError(says) if answer.status == 404 else FollowError(f"{says}; grant list and watch")
             answer.raise_for_status()
             return body
+
+    async def await_served(self, session: aiohttp.ClientSession, source: Source, version: int) -> None:
+        """Ends with a `GapError` when a kind is served that was not at that version."""
+        while True:
+            await asyncio.sleep(ABSENT_SECONDS)
+            with suppress(aiohttp.ClientError, TimeoutError, AbsentError):
+                await self.get(session, source.path, limit="1")
+                raise GapError(f"{source.kind} is served, and was not at {version}")
 
     async def watch(self, session: aiohttp.ClientSession, source: Source, version: int) -> None:
         """Hold every event of a kind for the teller, through broken connections."""
@@ -266,7 +290,7 @@ class Follower:
         """Hold the events of one connection; returns the version to go on from."""
         asked = {"watch": "1", "resourceVersion": str(version), "allowWatchBookmarks": "true", "timeoutSeconds": "600"}
         async with session.get(f"{source.path}?{urlencode(asked)}") as answer:
-            if answer.status == 410:
+            if answer.status == 410 or (answer.status == 404 and source.optional):
                 raise GapError(source.kind)
             answer.raise_for_status()
             self.mark(source.kind, up=True)

@@ -5,6 +5,7 @@ from typing import Final
 
 from pykueue.api.names import Annotation, Label
 from pykueue.api.workload import Workload
+from pykueue.audit.overdue import Amiss, Overdue
 from pykueue.audit.starts import queued
 from pykueue.audit.uptime import Uptime
 from pykueue.audit.views import Job, controller_uid, finished, holds, reserving
@@ -18,11 +19,8 @@ class Losses:
     """The rule that every unfinished queued Job has exactly one Workload, and that a Job that ended holds no quota."""
 
     def __init__(self, settings: Settings, uptime: Uptime) -> None:
-        self.settings, self.uptime = settings, uptime
-        self.amiss: dict[tuple[str, str], Instant] = {}
-        """Since when each of these sentences has been true, by what it is about."""
-        self.told: set[tuple[str, str]] = set()
-        """What was reported, until it is no longer true."""
+        self.settings = settings
+        self.overdue = Overdue(uptime, settings.lost_seconds)
 
     def seen(self, change: Change, world: World) -> Iterator[Finding]:
         """What this change breaks."""
@@ -36,17 +34,10 @@ class Losses:
 
     def late(self, at: Instant, world: World) -> Iterator[Finding]:
         """What has been amiss for too long."""
-        still = {wrong: self.amiss.get(wrong, at) for wrong in [*unattended(world), *leaking(world)]}
-        self.amiss = still
-        self.told &= still.keys()
-        for (about, says), since in still.items():
-            if self.uptime.waited(since, at) <= self.settings.lost_seconds * MICROS or (about, says) in self.told:
-                continue
-            self.told.add((about, says))
-            yield Finding(RULE, about, f"{says}, for {(at - since) // MICROS} s", world.version, at)
+        yield from self.overdue.look([*unattended(world), *leaking(world)], at, world)
 
 
-def unattended(world: World) -> Iterator[tuple[str, str]]:
+def unattended(world: World) -> Iterator[Amiss]:
     """Jobs that have no Workload, or several."""
     for key, job in world.jobs.items():
         if not cared_for(job):
@@ -54,21 +45,21 @@ def unattended(world: World) -> Iterator[tuple[str, str]]:
         mine = list(world.workloads_of(job))
         unfinished = sorted(workload.name for workload in mine if not holds(workload, "Finished"))
         if not mine:
-            yield f"Job {key}", "has no Workload"
+            yield Amiss(RULE, f"Job {key}", "has no Workload")
         elif len(unfinished) > 1:
-            yield f"Job {key}", f"has the Workloads {' and '.join(unfinished)}"
+            yield Amiss(RULE, f"Job {key}", f"has the Workloads {' and '.join(unfinished)}")
 
 
-def leaking(world: World) -> Iterator[tuple[str, str]]:
+def leaking(world: World) -> Iterator[Amiss]:
     """Workloads that hold quota for a Job that has ended or is gone."""
     for key, workload in world.workloads.items():
         if not controller_uid(workload, "Job") or not reserving(workload):
             continue
         job = world.job_of(workload)
         if job is None:
-            yield f"Workload {key}", "holds quota for a Job that is gone"
+            yield Amiss(RULE, f"Workload {key}", "holds quota for a Job that is gone")
         elif finished(job):
-            yield f"Workload {key}", f"holds quota for Job {job.name}, which has ended"
+            yield Amiss(RULE, f"Workload {key}", f"holds quota for Job {job.name}, which has ended")
 
 
 def cared_for(job: Job) -> bool:

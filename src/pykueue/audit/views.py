@@ -5,6 +5,7 @@ from typing import Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 
+from pykueue.api.checks import AdmissionCheck, ProvisioningRequest
 from pykueue.api.codec import DecodeError, decode_as
 from pykueue.api.core import Condition, KubeObject, Namespace
 from pykueue.api.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
@@ -70,11 +71,40 @@ class LimitRange(KubeObject):
     """Bounds and defaults for the pods of a namespace; only that there are some is of interest."""
 
 
+class PodTemplate(KubeObject):
+    """The pods that a ProvisioningRequest refers to; only whom they belong to is of interest."""
+
+
 Thing: TypeAlias = (
-    Workload | ClusterQueue | Cohort | LocalQueue | ResourceFlavor | Namespace | Job | Pod | Lease | LimitRange
+    Workload
+    | ClusterQueue
+    | Cohort
+    | LocalQueue
+    | ResourceFlavor
+    | AdmissionCheck
+    | ProvisioningRequest
+    | Namespace
+    | Job
+    | Pod
+    | PodTemplate
+    | Lease
+    | LimitRange
 )
 Seen = TypeVar(
-    "Seen", Workload, ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Namespace, Job, Pod, Lease, LimitRange
+    "Seen",
+    Workload,
+    ClusterQueue,
+    Cohort,
+    LocalQueue,
+    ResourceFlavor,
+    AdmissionCheck,
+    ProvisioningRequest,
+    Namespace,
+    Job,
+    Pod,
+    PodTemplate,
+    Lease,
+    LimitRange,
 )
 
 
@@ -84,6 +114,8 @@ class Source(Frozen):
     kind: str
     path: str
     view: type[Thing]
+    optional: bool = False
+    """Whether a cluster may do without the kind."""
 
 
 SOURCES: Final[Mapping[str, Source]] = {
@@ -94,15 +126,23 @@ SOURCES: Final[Mapping[str, Source]] = {
         Source("Cohort", "/apis/kueue.x-k8s.io/v1beta2/cohorts", Cohort),
         Source("ClusterQueue", "/apis/kueue.x-k8s.io/v1beta2/clusterqueues", ClusterQueue),
         Source("LocalQueue", "/apis/kueue.x-k8s.io/v1beta2/localqueues", LocalQueue),
+        Source("AdmissionCheck", "/apis/kueue.x-k8s.io/v1beta2/admissionchecks", AdmissionCheck),
         Source("Workload", "/apis/kueue.x-k8s.io/v1beta2/workloads", Workload),
+        Source(
+            "ProvisioningRequest",
+            "/apis/autoscaling.x-k8s.io/v1/provisioningrequests",
+            ProvisioningRequest,
+            optional=True,
+        ),
         Source("Job", "/apis/batch/v1/jobs", Job),
         Source("Pod", "/api/v1/pods", Pod),
+        Source("PodTemplate", "/api/v1/podtemplates", PodTemplate),
         Source("LimitRange", "/api/v1/limitranges", LimitRange),
         Source("Lease", "/apis/coordination.k8s.io/v1/leases", Lease),
     )
 }
 OWN_READERS: Final[Mapping[type[Thing], msgspec.json.Decoder[Thing]]] = {
-    view: msgspec.json.Decoder(view) for view in (Job, Pod, Lease, LimitRange)
+    view: msgspec.json.Decoder(view) for view in (Job, Pod, PodTemplate, Lease, LimitRange)
 }
 
 
@@ -132,12 +172,12 @@ def read(kind: str, raw: bytes | msgspec.Raw) -> Thing:
     return found
 
 
-def condition(thing: Workload | Job, kind: str) -> Condition | None:
+def condition(thing: Workload | Job | AdmissionCheck | ProvisioningRequest, kind: str) -> Condition | None:
     """The condition of this type, if there is one."""
     return next((found for found in thing.status.conditions or () if found.type == kind), None)
 
 
-def holds(thing: Workload | Job, kind: str) -> bool:
+def holds(thing: Workload | Job | AdmissionCheck | ProvisioningRequest, kind: str) -> bool:
     """Whether the condition of this type is true."""
     found = condition(thing, kind)
     return found is not None and found.status == "True"

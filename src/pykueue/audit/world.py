@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from typing import cast
 
+from pykueue.api.checks import AdmissionCheck, ProvisioningRequest
 from pykueue.api.core import Namespace
 from pykueue.api.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
 from pykueue.api.workload import Workload
-from pykueue.audit.views import SOURCES, Event, Job, Pod, Seen, Thing, controller_uid, key_of
+from pykueue.audit.views import SOURCES, Event, Job, Pod, PodTemplate, Seen, Thing, controller_uid, key_of
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant
 
@@ -30,6 +31,8 @@ class Settings(Frozen):
     """Whether pods are counted by what their containers ask for: nothing excludes or transforms resources."""
     block_admission: bool = False
     """Whether the manager admits nothing while an admitted workload's pods are not ready."""
+    cleans_up: bool = True
+    """Whether the manager deletes the ProvisioningRequests of workloads that were evicted."""
 
 
 class Finding(Frozen):
@@ -82,6 +85,9 @@ class World:
         self.namespaces = cast("dict[str, Namespace]", self.shelves["Namespace"])
         self.jobs = cast("dict[str, Job]", self.shelves["Job"])
         self.pods = cast("dict[str, Pod]", self.shelves["Pod"])
+        self.checks = cast("dict[str, AdmissionCheck]", self.shelves["AdmissionCheck"])
+        self.requests = cast("dict[str, ProvisioningRequest]", self.shelves["ProvisioningRequest"])
+        self.templates = cast("dict[str, PodTemplate]", self.shelves["PodTemplate"])
         self.version = 0
         self.job_keys: dict[str, str] = {}
         """Key of each Job by its UID."""
@@ -89,6 +95,10 @@ class World:
         """Keys of the Workloads of each Job, by the Job's UID."""
         self.pod_keys: dict[str, dict[str, None]] = {}
         """Keys of the pods of each Job, by the Job's UID."""
+        self.request_keys: dict[str, dict[str, None]] = {}
+        """Keys of the ProvisioningRequests of each Workload, by the Workload's UID."""
+        self.uids: dict[str, dict[str, str]] = {"Job": self.job_keys, "Workload": {}, "ProvisioningRequest": {}}
+        """Key of each object that others belong to, by kind and UID."""
         self.edited: dict[tuple[str, str], Instant] = {}
         """When each object's specification or labels were last seen to change, by kind and key."""
 
@@ -118,27 +128,40 @@ class World:
         """Keep in mind, or forget, whom this object belongs to."""
         if thing is None:
             return
-        if kind == "Job":
+        if kind in self.uids:
             uid = thing.metadata.uid or ""
             if present:
-                self.job_keys[uid] = key
+                self.uids[kind][uid] = key
             else:
-                self.job_keys.pop(uid, None)
-        elif kind in ("Workload", "Pod"):
-            owners = self.workload_keys if kind == "Workload" else self.pod_keys
-            uid = controller_uid(thing, "Job")
-            if not uid:
-                return
-            if present:
-                owners.setdefault(uid, {})[key] = None
-            else:
-                owners.get(uid, {}).pop(key, None)
-                if not owners.get(uid):
-                    owners.pop(uid, None)
+                self.uids[kind].pop(uid, None)
+        owned, owner = {
+            "Workload": (self.workload_keys, "Job"),
+            "Pod": (self.pod_keys, "Job"),
+            "ProvisioningRequest": (self.request_keys, "Workload"),
+        }.get(kind, ({}, ""))
+        uid = controller_uid(thing, owner)
+        if not uid:
+            return
+        if present:
+            owned.setdefault(uid, {})[key] = None
+        else:
+            owned.get(uid, {}).pop(key, None)
+            if not owned.get(uid):
+                owned.pop(uid, None)
 
     def job_of(self, thing: Workload | Pod) -> Job | None:
         """The Job that controls this object, while it exists."""
         return self.jobs.get(self.job_keys.get(controller_uid(thing, "Job"), ""))
+
+    def workload_of(self, request: ProvisioningRequest) -> Workload | None:
+        """The Workload that a request belongs to, while it exists."""
+        return self.workloads.get(self.uids["Workload"].get(controller_uid(request, "Workload"), ""))
+
+    def requests_of(self, workload: Workload) -> Iterator[ProvisioningRequest]:
+        """The requests of a Workload that nobody has had deleted."""
+        for key in self.request_keys.get(workload.metadata.uid or "", ()):
+            if self.requests[key].metadata.deletion_timestamp is None:
+                yield self.requests[key]
 
     def workloads_of(self, job: Job) -> Iterator[Workload]:
         """The Workloads of a Job."""

@@ -187,6 +187,9 @@ class Turn:
         self.request = fitting[-1] if fitting else None
         if self.request is None:
             self.wanted = self.said.state == "Pending"
+            if self.seen.rules.keeps_quota:
+                # Nobody else counts attempts that cost no quota.
+                self.attempt = max([self.attempt, *(self.number(one) + has_failed(one) for one in self.attempts())])
             self.run_out(self.reserved_at(), config)
             return
         self.attempt = self.number(self.request)
@@ -337,6 +340,11 @@ def true(request: ProvisioningRequest, kind: str) -> Condition | None:
     """A condition that holds."""
     found = condition(request, kind)
     return found if found is not None and found.status == "True" else None
+
+
+def has_failed(request: ProvisioningRequest) -> bool:
+    """Whether a request came to nothing."""
+    return any(true(request, kind) is not None for kind in ("Failed", "BookingExpired"))
 
 
 def since(seen: Condition | None, now: Instant) -> Instant:

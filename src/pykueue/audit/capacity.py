@@ -1,0 +1,276 @@
+"""Is capacity asked for as it should be? Each attempt once, none left out, none left behind, no admission without one.
+
+It is about the checks of `kueue.x-k8s.io/provisioning-request`. A request's name says which attempt of which it is.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from pykueue.api.checks import ProvisioningRequest
+from pykueue.api.names import Annotation, CheckController, Label
+from pykueue.api.workload import AdmissionCheckState, Workload
+from pykueue.audit.overdue import Amiss, Overdue
+from pykueue.audit.uptime import Uptime
+from pykueue.audit.views import controller_uid, holds, key_of, reserving
+from pykueue.audit.world import Change, Finding, Settings, World
+from pykueue.base.struct import Frozen
+from pykueue.base.units import MICROS, Instant
+
+RULE: Final = "capacity"
+ATTEMPT: Final = "attempt"
+ORPHAN: Final = "orphan"
+
+NUMBERED: Final = re.compile(r"(.+-)([0-9]+)", re.DOTALL)
+SURE_CHARACTERS: Final = 200
+"""So many characters of a name are its own; a longer one may have been cut behind them."""
+NOT_NEEDED: Final = "the provisioning request is not needed"
+INACTIVE: Final = "the check is not active"
+RETRYING: Final = "Retrying after"
+SILENT: Final = ("Reset to Pending", RETRYING)
+"""How messages begin that do not say why no capacity is asked for."""
+
+
+class Attempt(Frozen):
+    """Which attempt a request is: of which Workload, by UID, of which check, by what the names of all begin with."""
+
+    workload: str
+    stem: str
+    number: int
+
+
+class Capacity:
+    """The rules of provisioning."""
+
+    def __init__(self, settings: Settings, uptime: Uptime) -> None:
+        self.settings = settings
+        self.lag_micros = settings.lag_seconds * MICROS
+        self.overdue = Overdue(uptime, settings.lost_seconds)
+        self.failed: dict[str, set[Attempt]] = {}
+        """Attempts that came to nothing, by the Workload's UID, as far as they are there or of its present quota."""
+        self.spent: dict[str, set[Attempt]] = {}
+        """Those of them that did so while the Workload was waiting for them."""
+        self.found: dict[tuple[str, str], Instant] = {}
+        """When a request for which capacity was found was last deleted, by Workload and stem."""
+
+    def seen(self, change: Change, world: World) -> Iterator[Finding]:
+        """What this change breaks."""
+        request, workload = change.of(ProvisioningRequest), change.of(Workload)
+        if request is not None:
+            yield from self.asked(change, world, *request)
+        elif workload is not None:
+            yield from self.checked(change, world, *workload)
+
+    def late(self, at: Instant, world: World) -> Iterator[Finding]:
+        """What has been amiss for too long."""
+        wrong = [*left_behind(world, self.settings), *astray(world), *neglected(world)]
+        yield from self.overdue.look(wrong, at, world)
+
+    def asked(
+        self, change: Change, world: World, old: ProvisioningRequest | None, new: ProvisioningRequest | None
+    ) -> Iterator[Finding]:
+        """What is wrong with a request that was just made; remembers what became of it."""
+        mine = attempt_of(new or old)
+        if mine is None:
+            return
+        if new is None:
+            if old is not None and holds(old, "Provisioned"):
+                self.found[mine.workload, mine.stem] = change.at
+            return
+        workload = world.workload_of(new)
+        if old is None and workload is not None and not change.listed:
+            about = f"ProvisioningRequest {change.key}"
+            yield from (change.found(ATTEMPT, about, says) for says in self.misnumbered(mine, new, workload, world))
+        if came_to_nothing(new):
+            self.failed.setdefault(mine.workload, set()).add(mine)
+            if waits(workload):
+                self.spent.setdefault(mine.workload, set()).add(mine)
+
+    def misnumbered(self, mine: Attempt, new: ProvisioningRequest, workload: Workload, world: World) -> Iterator[str]:
+        """Why an attempt should not have been begun."""
+        state = next((one for one in workload.status.admission_checks if is_of(mine, workload, one.name)), None)
+        over = 0 if state is None else state.retry_count or 0
+        for other in world.requests_of(workload):
+            theirs = attempt_of(other)
+            if theirs is None or theirs.stem != mine.stem or other.metadata.uid == new.metadata.uid:
+                continue
+            if theirs.number == mine.number:
+                yield f"is attempt {mine.number}, as {other.name} is, which is there"
+            elif not came_to_nothing(other) and not (state is not None and gives_up(world, state.name)):
+                yield f"is attempt {mine.number}, begun while {other.name} is under way"
+        if mine in self.spent.get(mine.workload, ()):
+            yield f"is attempt {mine.number}, which was made before and has failed"
+        elif mine.number <= over:
+            yield f"is attempt {mine.number}, and {over} have come to nothing"
+        elif mine.number > over + 1:
+            before = Attempt(mine.workload, mine.stem, mine.number - 1)
+            if before not in self.failed.get(mine.workload, ()):
+                yield f"is attempt {mine.number}, and only {over} have come to nothing"
+
+    def checked(self, change: Change, world: World, old: Workload | None, new: Workload | None) -> Iterator[Finding]:
+        """What is wrong with what checks say now; forgets what is no longer of interest."""
+        if new is None:
+            uid = (old.metadata.uid or "") if old is not None else ""
+            self.failed.pop(uid, None)
+            self.spent.pop(uid, None)
+            self.found = {key: at for key, at in self.found.items() if key[0] != uid}
+            return
+        if old is None or change.listed:
+            return
+        before = {one.name: one for one in old.status.admission_checks}
+        for state in new.status.admission_checks:
+            said = before.get(state.name)
+            if said is not None and said != state and is_ours(world, state.name):
+                about = f"Workload {change.key}"
+                yield from (
+                    change.found(rule, about, f"check {state.name} {says}")
+                    for rule, says in self.turned(change.at, world, new, said, state)
+                )
+        if holds(new, "QuotaReserved") and not holds(old, "QuotaReserved"):
+            # An answer that nobody had heard when the Workload left is asked for again.
+            uid, still = new.metadata.uid or "", {attempt_of(one) for one in world.requests_of(new)}
+            self.failed[uid] = {one for one in self.failed.get(uid, ()) if one in still}
+            self.spent.pop(uid, None)
+
+    def turned(
+        self, at: Instant, world: World, workload: Workload, old: AdmissionCheckState, new: AdmissionCheckState
+    ) -> Iterator[tuple[str, str]]:
+        """What is wrong with a check that says something else now: the rule, and what it says."""
+        mine = list(of_check(world, workload, new.name))
+        turned = new.state != old.state
+        if turned and new.state == "Ready" and new.message != NOT_NEEDED:
+            lately = [
+                deleted
+                for (uid, stem), deleted in self.found.items()
+                if uid == workload.metadata.uid and is_of(Attempt(uid, stem, 0), workload, new.name)
+            ]
+            here = any(holds(one, "Provisioned") and not came_to_nothing(one) for one in mine)
+            if not here and not any(at - deleted <= self.lag_micros for deleted in lately):
+                yield RULE, "is Ready, and no capacity was found for it"
+        if turned and new.state in ("Retry", "Rejected") and not gives_up(world, new.name):
+            failed = [one for one in self.failed.get(workload.metadata.uid or "", ()) if is_of(one, workload, new.name)]
+            if not failed and not any(holds(one, "CapacityRevoked") for one in mine):
+                yield RULE, f"is {new.state}, and no attempt of it came to nothing"
+        counted, before = new.retry_count or 0, old.retry_count or 0
+        if old.state == "Retry" and new.state == "Pending" and new.message != INACTIVE:
+            if counted != before + 1:
+                yield ATTEMPT, f"was in Retry and counts {counted} retries after {before}"
+        elif counted > before:
+            yield ATTEMPT, f"counts {counted} retries after {before}, and was not in Retry"
+
+
+def attempt_of(request: ProvisioningRequest | None) -> Attempt | None:
+    """Which attempt a request is, by its name; None for what has no number or belongs to no Workload."""
+    found = None if request is None else NUMBERED.fullmatch(request.name)
+    uid = "" if request is None else controller_uid(request, "Workload")
+    return Attempt(uid, found.group(1), int(found.group(2))) if found is not None and uid else None
+
+
+def is_of(attempt: Attempt, workload: Workload, check: str) -> bool:
+    """Whether an attempt of this Workload is one of this check."""
+    whole = f"{workload.name}-{check}-"
+    return attempt.stem == whole or (
+        len(whole) > SURE_CHARACTERS and attempt.stem[:SURE_CHARACTERS] == whole[:SURE_CHARACTERS]
+    )
+
+
+def of_check(world: World, workload: Workload, check: str) -> Iterator[ProvisioningRequest]:
+    """The requests of a check of a Workload."""
+    for request in world.requests_of(workload):
+        found = attempt_of(request)
+        if found is not None and is_of(found, workload, check):
+            yield request
+
+
+def is_ours(world: World, check: str) -> bool:
+    """Whether a check is one that asks for capacity."""
+    found = world.checks.get(check)
+    return found is not None and found.spec.controller_name == CheckController.PROVISIONING
+
+
+def gives_up(world: World, check: str) -> bool:
+    """Whether a check waits for an answer only so long."""
+    found = world.checks.get(check)
+    return found is not None and Annotation.CHECK_TIMEOUT in found.metadata.annotations
+
+
+def came_to_nothing(request: ProvisioningRequest) -> bool:
+    """Whether a request was answered, and brings no capacity to whoever has not started yet."""
+    return holds(request, "Failed") or holds(request, "BookingExpired")
+
+
+def left_behind(world: World, settings: Settings) -> Iterator[Amiss]:
+    """Requests whose Workload needs them no more."""
+    for key, request in world.requests.items():
+        about = f"ProvisioningRequest {key}"
+        if not controller_uid(request, "Workload"):
+            if Label.MANAGED in request.metadata.labels:
+                yield Amiss(ORPHAN, about, "belongs to no Workload")
+            continue
+        workload = world.workload_of(request)
+        if workload is None:
+            yield Amiss(ORPHAN, about, "belongs to a Workload that is gone")
+        elif holds(workload, "Finished"):
+            yield Amiss(ORPHAN, about, f"is there, and Workload {workload.name} has finished")
+        elif holds(workload, "Evicted") and settings.cleans_up:
+            yield Amiss(ORPHAN, about, f"is there, and Workload {workload.name} was evicted")
+
+
+def astray(world: World) -> Iterator[Amiss]:
+    """PodTemplates whose owner is gone, or not the request that refers to them."""
+    wanted = {
+        f"{request.namespace}/{one.pod_template_ref.name}": request
+        for request in world.requests.values()
+        for one in request.spec.pod_sets
+    }
+    for key, template in world.templates.items():
+        if Label.MANAGED not in template.metadata.labels:
+            continue
+        about, request = f"PodTemplate {key}", wanted.get(key)
+        of_request, of_workload = (controller_uid(template, kind) for kind in ("ProvisioningRequest", "Workload"))
+        if not of_request and not of_workload:
+            yield Amiss(ORPHAN, about, "belongs to nobody")
+        elif of_request and of_request not in world.uids["ProvisioningRequest"]:
+            yield Amiss(ORPHAN, about, "belongs to a ProvisioningRequest that is gone")
+        elif of_workload and of_workload not in world.uids["Workload"]:
+            yield Amiss(ORPHAN, about, "belongs to a Workload that is gone")
+        elif of_workload and request is not None and waits(world.workload_of(request)):
+            yield Amiss(ORPHAN, about, f"does not belong to {request.name}, which refers to it")
+
+
+def neglected(world: World) -> Iterator[Amiss]:
+    """Checks that wait though nobody was asked, or has answered; several requests where there should be one."""
+    for key, workload in world.workloads.items():
+        if not waits(workload):
+            continue
+        for state in workload.status.admission_checks:
+            if is_ours(world, state.name):
+                about, mine = f"Workload {key}", sorted(of_check(world, workload, state.name), key=key_of)
+                if len(mine) > 1:
+                    names = " and ".join(one.name for one in mine)
+                    yield Amiss(ATTEMPT, about, f"check {state.name} has the requests {names}")
+                elif state.state == "Pending" and holds(world.checks[state.name], "Active"):
+                    yield from unheard(about, state, mine)
+
+
+def unheard(about: str, state: AdmissionCheckState, mine: list[ProvisioningRequest]) -> Iterator[Amiss]:
+    """What is wrong with a check that is Pending, and has this request or none."""
+    if not mine and (not state.message or state.message.startswith(SILENT)):
+        yield Amiss(RULE, about, f"holds quota, check {state.name} is Pending, and nobody asked for capacity")
+    for request in mine:
+        if came_to_nothing(request):
+            if not state.message.startswith(RETRYING):
+                yield Amiss(RULE, about, f"check {state.name} is Pending, and {request.name} has failed")
+        elif holds(request, "Provisioned") and not holds(request, "CapacityRevoked"):
+            yield Amiss(RULE, about, f"check {state.name} is Pending, and {request.name} is provisioned")
+
+
+def waits(workload: Workload | None) -> bool:
+    """Whether a Workload holds quota, and its checks are to see to it."""
+    return (
+        workload is not None
+        and reserving(workload)
+        and not holds(workload, "Evicted")
+        and not holds(workload, "Admitted")
+        and workload.metadata.deletion_timestamp is None
+    )
