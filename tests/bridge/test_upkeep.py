@@ -101,6 +101,26 @@ def test_what_a_workload_needs(seen: Workload, rules: Rules, expected: Need | No
             id="one too many",
         ),
         pytest.param(FINISHED, None, id="finished"),
+        pytest.param(
+            {"admissionChecks": [{**PENDING, "name": name} for name in ("all", "both", "on-b")]},
+            SyncChecks(("all", "both")),
+            id="of a flavor that it has no more",
+        ),
+        pytest.param(
+            {"admissionChecks": [{**PENDING, "name": name, "retryCount": 1} for name in ("all", "both", "on-b")]},
+            None,
+            id="of a flavor that it has no more, with a count of its attempts",
+        ),
+        pytest.param(
+            {"admissionChecks": [{**PENDING, "name": "on-a", "retryCount": 1}], "admission": ON_B},
+            SyncChecks(("all", "both", "on-b")),
+            id="on another flavor than before, the count is over",
+        ),
+        pytest.param(
+            {"admissionChecks": [{**PENDING, "name": name, "retryCount": 1} for name in ("all", "both", "old")]},
+            SyncChecks(("all", "both")),
+            id="one that the queue no longer has, for all its count",
+        ),
     ],
 )
 def test_which_checks_a_workload_lists(status: dict[str, Any], expected: Need | None) -> None:
@@ -127,15 +147,25 @@ def test_the_list_keeps_what_is_said_and_adds_what_is_missing() -> None:
     [
         pytest.param([condition("Evicted")], True, id="left already"),
         pytest.param([condition("Evicted"), condition("QuotaReserved")], False, id="still leaving"),
-        pytest.param([], False, id="never started"),
+        pytest.param([], True, id="never started"),
+        pytest.param([condition("QuotaReserved", status="False")], True, id="waiting for quota"),
+        pytest.param([condition("QuotaReserved")], False, id="with quota"),
     ],
 )
-def test_a_check_that_speaks_after_the_end_is_reset(conditions: list[Tree], reset: bool) -> None:
-    retry = {**PENDING, "state": "Retry", "requeueAfterSeconds": 5}
-    seen = workload(None, admissionChecks=[retry], conditions=conditions)
+@pytest.mark.parametrize(("state", "counted"), [("Retry", 1), ("Rejected", None)])
+def test_a_check_that_turns_down_a_workload_without_quota_is_reset(
+    conditions: list[Tree], reset: bool, state: str, counted: int | None
+) -> None:
+    said = {**PENDING, "state": state, "requeueAfterSeconds": 5}
+    seen = workload(None, admissionChecks=[said], conditions=conditions)
     assert need(seen, queue(("all", ())), Rules(), NOW) == (SyncChecks(("all",)) if reset else None)
     (found,) = with_checks(seen, ("all",), NOW)["admissionChecks"]  # type: ignore[misc,str-unpack]
     assert isinstance(found, dict)
     assert (found["state"], found.get("retryCount"), found["requeueAfterSeconds"]) == (
-        ("Pending", 1, 5) if reset else ("Retry", None, 5)
+        ("Pending", counted, 5) if reset else (state, None, 5)
     )
+
+
+def test_a_check_that_is_ready_before_there_is_quota_stays_so() -> None:
+    seen = workload(None, admissionChecks=[{**PENDING, "state": "Ready"}])
+    assert need(seen, queue(("all", ())), Rules(), NOW) is None

@@ -1,5 +1,7 @@
 """Is each attempt made once, when its time has come, and never in vain? Delays, silence, patience, and idempotence."""
 
+from typing import Any
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -82,10 +84,16 @@ def test_an_attempt_is_made(seen: Seen, made: int) -> None:
     assert deletes(found) == standing
 
 
-def test_a_failure_that_was_dealt_with_is_named_while_its_request_is_there() -> None:
-    found = plan(seen(request(FAILED), said=state(retry_count=1)), NOW)
-    assert found.states == (state(message="Retrying after failure: no room", retry_count=1),)
-    assert deletes(found) == []
+def test_a_failure_that_was_dealt_with_takes_back_no_complaint_about_the_next_attempt() -> None:
+    refused = state(message="Error creating the next", retry_count=1)
+    found = plan(seen(request(FAILED), said=refused, rules=Rules(cleans_up=False)), NOW)
+    assert asks(found) == [f"{NAME}-{CHECK}-2"]
+    assert (found.states, found.deletes) == ((), ())
+
+
+def test_a_failure_that_was_dealt_with_is_named_while_the_check_is_closed() -> None:
+    found = plan(seen(request(FAILED), said=state("Retry", "old", retry_count=1)), NOW)
+    assert found == Plan(states=(state("Retry", "Retrying after failure: no room", retry_count=1),))
 
 
 @pytest.mark.parametrize(
@@ -132,7 +140,8 @@ def test_with_quota_kept_the_next_attempt_waits_in_its_place(
 ) -> None:
     gone = request(says("Failed", "no room", at=ago(failed)), attempt=attempt)
     found = plan(seen(gone, rules=KEEPING), NOW)
-    assert found.states == (state(message="Retrying after failure: no room"),)
+    # What it says when the time has come may be why the attempt could not be made before.
+    assert found.states == (() if made else (state(message="Retrying after failure: no room"),))
     assert asks(found) == made
     assert found.again == (None if again is None else later(again))
     assert found.deletes == ()
@@ -240,9 +249,44 @@ def test_at_the_end_of_its_patience_a_check_tries_again(seen: Seen, expected: Ad
 )
 def test_with_quota_kept_patience_ends_too(age: int, made: list[str], again: int | None) -> None:
     found = plan(seen(request(ACCEPTED, made=ago(age)), timeout=Seconds(90), rules=KEEPING), NOW)
-    assert found.states == (state(message=f"Retrying after timeout: {ENOUGH}"),)
+    assert found.states == (() if made else (state(message=f"Retrying after timeout: {ENOUGH}"),))
     assert asks(found) == made
     assert found.again == (None if again is None else later(again))
+
+
+@pytest.mark.parametrize("why", [{"flavors": {}}, {"config": config(parameters={"a": "x" * 256})}])
+def test_with_quota_kept_what_hinders_an_attempt_hinders_the_next_one_too(why: dict[str, Any]) -> None:
+    found = plan(seen(timeout=Seconds(90), rules=KEEPING, **why), NOW)
+    assert [one.check for one in found.hindered] == [CHECK]
+    assert (found.states, found.asks, found.again) == ((), (), None)
+
+
+@pytest.mark.parametrize(
+    ("reserved", "opened", "again"),
+    [
+        pytest.param(3600, 30, 60, id="a check that was added later"),
+        pytest.param(30, 3600, 60, id="quota that came later"),
+        pytest.param(3600, 3600, None, id="both long ago"),
+        pytest.param(30, None, 60, id="a check that does not say since when"),
+    ],
+)
+def test_patience_begins_when_there_is_quota_and_the_check_is_open(
+    reserved: int, opened: int | None, again: int | None
+) -> None:
+    said = state(last_transition_time=None if opened is None else ago(opened))
+    holds = condition("QuotaReserved", True, at=ago(reserved))
+    found = plan(seen(timeout=Seconds(90), said=said, conditions=(holds,)), NOW)
+    if again is None:
+        assert found == Plan(states=(AGAIN,))
+    else:
+        assert (asks(found), found.states, found.again) == ([f"{NAME}-{CHECK}-1"], (), later(again))
+
+
+def test_a_request_that_replaces_another_has_all_of_its_time() -> None:
+    other = request(ACCEPTED, made=ago(30), spec={"provisioningClassName": "other.example.com"})
+    found = plan(seen(other, timeout=Seconds(90)), NOW)
+    assert asks(found) == [f"{NAME}-{CHECK}-1"]
+    assert (found.states, found.deletes, found.again) == ((), (other,), None)
 
 
 @pytest.mark.parametrize("said", ["Retry", "Rejected"])

@@ -189,6 +189,14 @@ def test_what_a_check_says(seen: Seen, expected: AdmissionCheckState) -> None:
             id="what runs under another configuration keeps its request",
         ),
         pytest.param(
+            seen(request(PROVISIONED), said=state("Ready"), config=config(parameters={"a": "1"})),
+            id="a Ready check under another configuration keeps its request while others are waited for",
+        ),
+        pytest.param(
+            seen(request(PROVISIONED), said=state("Ready"), flavors={}),
+            id="a Ready check keeps its request where no other could be made",
+        ),
+        pytest.param(
             seen(request(PROVISIONED), said=state("Ready"), conditions=RUNNING, templates={}),
             id="what runs needs no template",
         ),
@@ -216,8 +224,10 @@ def test_quota_that_is_half_written_is_none(conditions: tuple[Tree, ...]) -> Non
     assert plan(msgspec.structs.replace(seen(), workload=half), NOW) == NOTHING
 
 
-def test_accepted_without_a_word_about_progress_leaves_the_message() -> None:
-    assert plan(seen(request(ACCEPTED), said=state(message="as it was")), NOW) == NOTHING
+def test_once_accepted_a_request_has_had_an_answer() -> None:
+    silent = state(message="No answer from the autoscaler for 2 min")
+    assert plan(seen(request(ACCEPTED, made=ago(150)), said=silent), NOW) == Plan(states=(state(),))
+    assert plan(seen(request(ACCEPTED, made=ago(150))), NOW) == NOTHING
 
 
 @pytest.mark.parametrize(
@@ -251,11 +261,6 @@ def test_accepted_without_a_word_about_progress_leaves_the_message() -> None:
             ),
             [REQUEST],
             id="an older attempt of what runs",
-        ),
-        pytest.param(
-            seen(request(PROVISIONED), said=state("Ready"), config=config(parameters={"a": "1"})),
-            [REQUEST],
-            id="for something else, under a Ready check",
         ),
     ],
 )

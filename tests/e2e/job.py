@@ -252,12 +252,20 @@ class Job:
                 body = {"metadata": {"annotations": {f"{PREFIX}now": what, f"{PREFIX}nudge": str(turn)}}}
                 self.client.patch("Pod", name, body, self.namespace)
             # Seldom KWOK overlooks an edit that comes while it is at work on the pod, and needs another.
-            if what not in ("succeeded", "failed") or self.client.soon(lambda: not self.going_on(names), 5):
+            if self.client.soon(lambda: not self.behind(names, what), 5):
                 return
 
     def going_on(self, names: list[str]) -> set[str]:
         """Those of some pods of its that have not ended."""
         return {str(pod["metadata"]["name"]) for pod in self.pods()} & set(names)
+
+    def behind(self, names: list[str], what: str) -> set[str]:
+        """Those of some pods that have not done this yet; one that has gone has nothing left to do."""
+        if what in ("succeeded", "failed"):
+            return self.going_on(names)
+        wanted = "True" if what == "ready" else "False"
+        pods = {str(pod["metadata"]["name"]): condition(pod, "Ready").get("status") for pod in self.pods()}
+        return {name for name in names if name in pods and pods[name] != wanted}
 
     def ends(self) -> None:
         """Let its running pods succeed."""

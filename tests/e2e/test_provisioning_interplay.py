@@ -179,15 +179,15 @@ def workload(team: Team, queue: Queue, pods: list[tuple[str, int, str, str]]) ->
 
 @covers("KEP1136-3", "KEP1136-4")
 def test_between_attempts_others_may_have_the_quota(team: Team) -> None:
-    capacity = Capacity(team, retryStrategy={"backoffBaseSeconds": 3, "backoffLimitCount": 3})
+    capacity = Capacity(team, retryStrategy={"backoffBaseSeconds": 8, "backoffLimitCount": 3})
     queue = capacity.queue(cpu=1)
     job = queue.job("one")
     capacity.says(job, "Failed", "no room")
     job.is_evicted("AdmissionCheck")
+    assert "requeueAt" in job.workload()["status"]["requeueState"]
     other = queue.job("other")
     capacity.request(other)
     queue.uses(reserved=1)
-    assert "requeueAt" in job.workload()["status"]["requeueState"]
     other.delete()
     job.shows("Requeued", True, "BackoffFinished")
     capacity.provides(job, attempt=2)

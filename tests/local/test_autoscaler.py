@@ -1,11 +1,14 @@
 """Are ProvisioningRequests answered from the room on the nodes, and as scripted, in a whole system?"""
 
 from collections.abc import Mapping
+from itertools import count
 from typing import Any
 
 import pytest
 
+from pykueue.base.units import format_instant
 from pykueue.kube.port import ADMISSION_CHECKS, NODES, POD_TEMPLATES, PODS, PROVISIONING_REQUESTS
+from pykueue.local.autoscaler import Room
 from pykueue.testing.embedded import Embedded
 from pykueue.testing.kueue import ApiError, Client, Kueue
 
@@ -187,6 +190,33 @@ def test_a_booking_that_nobody_takes_expires_after_ten_minutes(kueue: Kueue) -> 
         "Capacity reservation time is expired",
     )
     assert found["b"]["Provisioned"][0] == "True"
+
+
+def test_a_booking_for_more_pods_than_could_ever_run_is_soon_done_with(
+    kueue: Kueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put, tries = Room.put, count()
+
+    def counted(room: Room, *pod: Any) -> bool:
+        assert next(tries) < 100
+        return put(room, *pod)
+
+    monkeypatch.setattr(Room, "put", counted)
+    grow(kueue, 4)
+    spec = {"containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": "1"}}}]}
+    template = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "huge"}, "template": {"spec": spec}}
+    kueue.client.create(POD_TEMPLATES, template, "default")
+    asked = [{"podTemplateRef": {"name": "huge"}, "count": 2_000_000_000}]
+    kueue.client.create(PROVISIONING_REQUESTS, plain_request("huge", podSets=asked), "default")
+    kueue.settle()
+    assert requests(kueue)["huge"]["Provisioned"][0] == "False"
+    granted = {"type": "Provisioned", "status": "True", "reason": "R", "lastTransitionTime": format_instant(kueue.now)}
+    granted["message"] = "by hand"
+    kueue.client.patch(PROVISIONING_REQUESTS, "huge", {"status": {"conditions": [granted]}}, "default", "status")
+    kueue.client.create(POD_TEMPLATES, {**template, "metadata": {"name": "small"}}, "default")
+    kueue.client.create(PROVISIONING_REQUESTS, plain_request("small"), "default")
+    kueue.settle()
+    assert requests(kueue)["small"]["Provisioned"][0] == "False"
 
 
 def plain_request(name: str, **spec: Any) -> dict[str, Any]:

@@ -53,7 +53,7 @@ RESOURCES: dict[str, Resource] = {
     },
 }
 
-WAIT = 20.0
+WAIT = 40.0
 """Seconds after which a wait gives up unless it says otherwise; a busy machine takes several for what takes one."""
 
 

@@ -94,21 +94,19 @@ def required_checks(seen: Workload, queue: ClusterQueue) -> tuple[str, ...]:
     offered = {flavor.name for group in queue.spec.resource_groups for flavor in group.flavors}
     admission = seen.status.admission
     given = set() if admission is None else {f for one in admission.pod_set_assignments for f in one.flavors.values()}
+    counting = {one.name for one in seen.status.admission_checks if one.retry_count and admission is None}
     found: set[str] = set()
     for rule in strategy.admission_checks:
         named = set(rule.on_flavors) or offered
-        if offered <= named if admission is None else not named.isdisjoint(given):
+        # One that counts its attempts goes on counting when the workload is back on such a flavor.
+        if rule.name in counting or (offered <= named if admission is None else not named.isdisjoint(given)):
             found.add(rule.name)
     return tuple(sorted(found))
 
 
 def spoke_too_late(seen: Workload, check: AdmissionCheckState) -> bool:
-    """Whether a check asks for another try of a Workload that has left already, and would keep it from one."""
-    return (
-        check.state == "Retry"
-        and held(seen, WorkloadCondition.EVICTED) is not None
-        and held(seen, WorkloadCondition.QUOTA_RESERVED) is None
-    )
+    """Whether a check turns a Workload down that holds no quota, and would keep it from ever being given any."""
+    return check.state in ("Retry", "Rejected") and held(seen, WorkloadCondition.QUOTA_RESERVED) is None
 
 
 def with_checks(seen: Workload, names: Iterable[str], now: Instant) -> Tree:

@@ -40,9 +40,9 @@ def timeout(check: AdmissionCheck) -> Seconds | None:
 
 
 def verdict(check: AdmissionCheck, configs: Mapping[str, ProvisioningRequestConfig], trouble: str) -> Verdict:
-    """Whether a check can be made, where this stands in the way of reading ProvisioningRequests."""
+    """Whether a check can be made, where this stands in the way of reading requests or their templates."""
     if trouble:
-        return Verdict(False, "ProvisioningRequestsUnreadable", f"{trouble}; {HOW}")
+        return Verdict(False, "ProvisioningRequestsUnreadable", trouble)
     found = referenced(check, configs)
     if isinstance(found, str):
         return Verdict(False, "BadParametersRef", found)

@@ -180,17 +180,20 @@ class Turn:
             self.hindered = str(error)
         except MissingFlavorError as error:
             self.hindered = f'ResourceFlavor "{error}" is not found'
-        if self.hindered and not self.settled():
-            self.run_out(self.reserved_at(), config)
+        ready = self.said.state == "Ready"
+        if self.hindered and not ready:
+            self.run_out(self.waiting_since(), config)
             return
-        fitting = [one for one in self.attempts() if self.settled() or asks_for(one, self.workload, config, self.pods)]
+        # What was provisioned is kept for those who are to use it, whatever would be asked for now.
+        fitting = [one for one in self.attempts() if ready or asks_for(one, self.workload, config, self.pods)]
         self.request = fitting[-1] if fitting else None
         if self.request is None:
             self.wanted = self.said.state == "Pending"
             if self.seen.rules.keeps_quota:
                 # Nobody else counts attempts that cost no quota.
                 self.attempt = max([self.attempt, *(self.number(one) + has_failed(one) for one in self.attempts())])
-            self.run_out(self.reserved_at(), config)
+            if not self.attempts():
+                self.run_out(self.waiting_since(), config)
             return
         self.attempt = self.number(self.request)
         self.judge(self.request, config)
@@ -225,8 +228,7 @@ class Turn:
         asked_at = self.now if made is None else parse_instant(made)
         progress = condition(request, "Provisioned")
         if true(request, "Accepted") is not None:
-            if progress is not None:
-                self.turn("Pending", progress.message)
+            self.turn("Pending", "" if progress is None else progress.message)
         else:
             self.turn("Pending", self.silence(request, asked_at))
         self.run_out(asked_at, config)
@@ -250,7 +252,7 @@ class Turn:
     def run_out(self, began: Instant, config: ProvisioningRequestConfigSpec) -> None:
         """Try again when the check's own patience is at an end."""
         timeout = self.check.timeout
-        if timeout is None or self.said.state != "Pending":
+        if timeout is None or self.said.state != "Pending" or (self.hindered and self.seen.rules.keeps_quota):
             return
         if self.now < after(began, timeout):
             self.look_again(after(began, timeout))
@@ -258,9 +260,11 @@ class Turn:
         self.wanted = False
         self.fail("Retrying after timeout", f"no capacity within {timeout} s", after(began, timeout), config)
 
-    def reserved_at(self) -> Instant:
-        """Since when the Workload holds quota."""
-        return since(held(self.workload, WorkloadCondition.QUOTA_RESERVED), self.now)
+    def waiting_since(self) -> Instant:
+        """Since when the Workload has held quota, and the check been open."""
+        opened = self.said.last_transition_time
+        reserved = since(held(self.workload, WorkloadCondition.QUOTA_RESERVED), self.now)
+        return reserved if opened is None else max(reserved, parse_instant(opened))
 
     def fail(self, prefix: str, why: str, at: Instant, config: ProvisioningRequestConfigSpec) -> None:
         """An attempt came to nothing at this instant: another one later, or the end."""
@@ -271,26 +275,28 @@ class Turn:
         message = f"{prefix}: {why}"
         if self.attempt <= (self.said.retry_count or 0):
             # That was dealt with: its Workload left, and is here again.
-            self.turn(self.said.state, message)
-            self.next_attempt()
+            self.next_attempt(message)
         elif self.seen.rules.keeps_quota:
-            self.turn("Pending", message)
             delay = doubled(retries.backoff_base_seconds, retries.backoff_max_seconds, self.attempt)
             if self.now < after(at, delay):
+                self.turn("Pending", message)
                 self.look_again(after(at, delay))
             else:
-                self.next_attempt()
+                self.next_attempt(message)
         else:
             again = (self.said.retry_count or 0) + 1
             delay = doubled(retries.backoff_base_seconds, retries.backoff_max_seconds, again)
             self.turn("Retry", message)
             self.says = replace(self.says, requeue_after_seconds=int(delay))
 
-    def next_attempt(self) -> None:
-        """Make another attempt, if the check is still open."""
-        if self.says.state == "Pending":
-            self.attempt += 1
-            self.wanted = True
+    def next_attempt(self, message: str) -> None:
+        """Make another attempt, if the check is still open; if not, this is why."""
+        if self.said.state != "Pending":
+            self.turn(self.said.state, message)
+            return
+        # What it says now may be why this attempt could not be made before.
+        self.attempt += 1
+        self.wanted = True
 
     def turn(self, state: CheckStateName, message: str, given: tuple[PodSetUpdate, ...] | None = None) -> None:
         """Say this from now on."""

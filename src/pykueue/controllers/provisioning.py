@@ -22,7 +22,7 @@ from pykueue.base.units import MICROS, format_instant
 from pykueue.bridge.outbound import check_tree, slice_of
 from pykueue.bridge.statuses import with_active
 from pykueue.checks.asking import API_VERSION
-from pykueue.checks.parameters import referenced, timeout, verdict
+from pykueue.checks.parameters import HOW, referenced, timeout, verdict
 from pykueue.checks.provisioning import Ask, Check, Plan, Rules, Seen, plan
 from pykueue.controllers.ancestors import group_kind
 from pykueue.controllers.cluster import Cluster
@@ -41,6 +41,7 @@ from pykueue.kube.port import (
     ConflictError,
     DeniedError,
     ExistsError,
+    KubeError,
     NotFoundError,
     Patch,
     RejectedError,
@@ -78,7 +79,10 @@ class Provisioning:
             msgspec.json.Decoder(KubeObject).decode,
             clock,
             labels=f"{Label.MANAGED}=true",
+            patience=PATIENCE,
         )
+        self.deleted: set[str] = set()
+        """UIDs of requests that we have deleted and not yet heard that they are gone."""
         self.controller = Controller("provisioning-workload", self.reconcile, clock, WORKERS)
         self.checks = Controller("provisioning-admissioncheck", self.reconcile_check, clock)
         self.asked_of = asyncio.Event()
@@ -92,7 +96,8 @@ class Provisioning:
         cluster.workloads.listen(self.workload_changed)
         self.configs.listen(self.config_changed)
         self.requests.listen(self.request_changed)
-        self.requests.turns.append(self.requests_turned)
+        self.requests.turns.append(self.turned)
+        self.templates.turns.append(self.turned)
         self.templates.listen(self.template_changed)
 
     # Who is looked at again, and when.
@@ -127,6 +132,8 @@ class Provisioning:
         for seen in (change.old, change.new):
             if seen is not None:
                 self.add_all(workload_keys(seen))
+        if change.old is not None and (change.new is None or change.new.metadata.uid != change.old.metadata.uid):
+            self.deleted.discard(change.old.metadata.uid or "")
 
     def template_changed(self, change: Change[KubeObject]) -> None:
         """A template concerns the Workload of its request."""
@@ -137,8 +144,13 @@ class Provisioning:
         if request is not None:
             self.add_all(workload_keys(request))
 
-    def requests_turned(self) -> None:
-        """Requests can be read, or no more."""
+    @property
+    def trouble(self) -> str:
+        """What stands in the way of reading requests, or their templates."""
+        return f"{self.requests.trouble}; {HOW}" if self.requests.trouble else self.templates.trouble
+
+    def turned(self) -> None:
+        """Requests, or templates, can be read, or no more."""
         for name, check in self.cluster.checks.objects.items():
             if is_ours(check):
                 self.checks.add(name)
@@ -180,8 +192,8 @@ class Provisioning:
         seen = self.cluster.checks.get(name)
         if seen is None or not is_ours(seen):
             return None
-        trouble = self.requests.trouble
-        if not trouble and not self.requests.synced.is_set():
+        trouble = self.trouble
+        if not trouble and not (self.requests.synced.is_set() and self.templates.synced.is_set()):
             return None  # It is looked at again when that is known.
         found = verdict(seen, self.configs.objects, trouble)
         conditions = with_active(seen.status.conditions, found, seen.metadata.generation, self.cluster.clock.now())
@@ -210,12 +222,7 @@ class Provisioning:
             await self.hand_over(name, request)
         for one in found.hindered:
             await self.complain(workload, one.check, one.why)
-        for ask in found.asks:
-            try:
-                await self.ask(workload, ask)
-            except NotFoundError as error:
-                # What was in the way has just gone, or a kind has: it is tried again.
-                raise ConflictError(error.what, error.code, error.reason, error.message) from error
+        await self.ask_all(workload, () if self.trouble else found.asks)
         waits = [] if found.again is None else [max(0, found.again - now) / MICROS]
         return min([*waits, *([HINDERED_SECONDS] if found.hindered else [])], default=None)
 
@@ -227,7 +234,11 @@ class Provisioning:
         for name, check in self.our_checks(workload).items():
             config = referenced(check, self.configs.objects)
             checks[name] = Check(None if isinstance(config, str) else config.spec, timeout(check))
-        requests = tuple(one for one in self.by_workload.get(key).values() if owner_uid(one) == workload.metadata.uid)
+        requests = tuple(
+            one
+            for one in self.by_workload.get(key).values()
+            if owner_uid(one) == workload.metadata.uid and one.metadata.uid not in self.deleted
+        )
         named = {one.pod_template_ref.name for request in requests for one in request.spec.pod_sets}
         known = {name: self.templates.get(f"{namespace}/{name}") for name in named}
         templates = {name: owner_uid(one) for name, one in known.items() if one is not None}
@@ -271,12 +282,31 @@ class Provisioning:
 
     async def delete(self, request: ProvisioningRequest) -> None:
         """Have a request deleted, if it is still the one that we know."""
+        # What it said counts no more, however late we hear that it is gone.
+        self.deleted.add(request.metadata.uid or "")
         try:
             await self.cluster.kube.delete(
                 PROVISIONING_REQUESTS, request.name, request.namespace, uid=request.metadata.uid or ""
             )
         except (NotFoundError, ConflictError):
             LOG.debug("is gone already", extra={"object": request.name})
+        except KubeError:
+            self.deleted.discard(request.metadata.uid or "")
+            raise
+
+    async def ask_all(self, workload: Workload, asks: Iterable[Ask]) -> None:
+        """Make every attempt that can be made; raises why the first of the others could not."""
+        wrong: list[KubeError] = []
+        for ask in asks:
+            try:
+                await self.ask(workload, ask)
+            except NotFoundError as error:
+                # What was in the way has just gone, or a kind has: it is tried again.
+                wrong.append(ConflictError(error.what, error.code, error.reason, error.message))
+            except KubeError as error:
+                wrong.append(error)
+        if wrong:
+            raise wrong[0]
 
     async def ask(self, workload: Workload, ask: Ask) -> None:
         """Make an attempt: the templates, the request, and then the templates are the request's."""
@@ -317,19 +347,29 @@ class Provisioning:
             raw = await self.cluster.kube.create(POD_TEMPLATES, body, workload.namespace)
         except ExistsError:
             left = self.templates.learn(await self.cluster.kube.get(POD_TEMPLATES, name, workload.namespace))
-            owner = controller_of(left.metadata)
-            if owner is None or not (owner.uid == workload.metadata.uid or owner.kind == "ProvisioningRequest"):
+            if not await self.is_left_over(workload, left):
                 raise
             await self.cluster.kube.delete(POD_TEMPLATES, name, workload.namespace, uid=left.metadata.uid or "")
             raw = await self.cluster.kube.create(POD_TEMPLATES, body, workload.namespace)
         self.templates.learn(raw)
 
+    async def is_left_over(self, workload: Workload, template: KubeObject) -> bool:
+        """Whether a template is the Workload's own, or that of a request that is gone."""
+        owner = controller_of(template.metadata)
+        if owner is None or owner.kind != "ProvisioningRequest":
+            return owner is not None and owner.uid == workload.metadata.uid
+        try:
+            found = self.requests.learn(
+                await self.cluster.kube.get(PROVISIONING_REQUESTS, owner.name, workload.namespace)
+            )
+        except NotFoundError:
+            return True
+        return found.metadata.uid != owner.uid or owner_uid(found) == workload.metadata.uid
+
     async def is_ours_already(self, workload: Workload, name: str) -> bool:
         """Whether the request of this name is the Workload's own, made before and not seen yet, or about to go."""
         found = self.requests.learn(await self.cluster.kube.get(PROVISIONING_REQUESTS, name, workload.namespace))
-        if found.metadata.deletion_timestamp is not None:
-            raise ConflictError(f"create {PROVISIONING_REQUESTS} {name}", 409, "AlreadyExists", "it is being deleted")
-        return owner_uid(found) == workload.metadata.uid
+        return owner_uid(found) == workload.metadata.uid and found.metadata.deletion_timestamp is None
 
     async def hand_over(self, name: str, request: ProvisioningRequest) -> None:
         """Make a template the request's, so that it goes when the request does."""

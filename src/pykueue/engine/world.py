@@ -131,6 +131,8 @@ class World:
     def required_checks(self, queue: Node, flavors: set[str]) -> tuple[str, ...]:
         """The AdmissionChecks that a workload on these flavors has to pass."""
         # spec: LIF-9
+        if not flavors:
+            return ()
         return tuple(r.check for r in queue.spec.checks if not r.flavors or not flavors.isdisjoint(r.flavors))
 
     def has_passed(self, queue: Node, workload: Workload, flavors: set[str]) -> bool:

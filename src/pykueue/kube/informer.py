@@ -293,6 +293,8 @@ class Informer(Generic[T]):
                 return self.pause(SLOW_FIRST_MICROS, self.patience)
             case RejectedError():
                 LOG.error("cannot watch %s: %s", self.resource, error)
+                # To list anew is what shows that the trouble is over.
+                self.version = ""
                 self.turn(str(error))
                 return self.pause(SLOW_FIRST_MICROS, self.patience)
             case _:

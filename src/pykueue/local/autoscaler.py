@@ -229,7 +229,7 @@ class Autoscaler:
             request = self.requests.learn(raw)
             last = found.status.conditions[-1]
             LOG.info("%s=%s: %s", last.type, last.status, last.message, extra={"object": key})
-        if waits_for_room(request):
+        if waits_for_room(request) and self.requests.get(key) is not None:
             self.waiting[key] = request.metadata.creation_timestamp or ""
         return None if found.again is None else max(0, found.again - now) / MICROS
 
@@ -249,26 +249,28 @@ class Autoscaler:
         if wanted in self.hopeless:
             return False
         room = Room(self.nodes.objects.values(), self.used)
-        for spec, amounts in self.promised(key):
-            room.put(spec, amounts)
+        for spec, amounts, count in self.promised(key):
+            # What finds no room itself takes none from others.
+            for _ in range(count):
+                if not room.put(spec, amounts):
+                    break
         if all(room.put(template.spec, template.requests) for template, count in pods for _ in range(count)):
             return True
         self.hopeless.add(wanted)
         return False
 
-    def promised(self, key: str) -> Iterator[tuple[PodSpec, Mapping[str, int]]]:
+    def promised(self, key: str) -> Iterator[tuple[PodSpec, Mapping[str, int], int]]:
         """Pods that have no node yet and are to have room all the same: of other requests, and about to be bound."""
         for other in self.booked:
             request, taken = self.requests.get(other), self.consumed.get(other, 0)
             if request is None or other == key or pod_count(request) <= taken:
                 continue
             for template, count in self.pods_of(request) or ():
-                for _ in range(max(0, count - taken)):
-                    yield template.spec, template.requests
+                yield template.spec, template.requests, max(0, count - taken)
                 taken = max(0, taken - count)
         for pod in self.unplaced.values():
             if pod.unplaced is not None and f"{pod.namespace}/{pod.unplaced.consumes}" not in self.booked:
-                yield pod.unplaced.spec, pod.requests
+                yield pod.unplaced.spec, pod.requests, 1
 
 
 def template_keys(request: ProvisioningRequest) -> Iterable[str]:
