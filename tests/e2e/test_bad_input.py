@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.job import KUEUE
 from tests.e2e.team import Queue, Team
-from tests.plane.client import ApiError, Tree, condition
+from tests.plane.client import WAIT, ApiError, Tree, condition
 from tests.plane.programs import SHORT_LEASE
 
 pytestmark = pytest.mark.ours("what Kueue does with nonsense is its own affair")
@@ -50,7 +50,7 @@ def containers(**resources: object) -> Tree:
 def is_well(team: Team, queue: Queue) -> None:
     """Check that others are served, and that nothing is written or logged over and over."""
     # It ends by itself: without webhooks it may be started, stopped and started again, each time with another pod.
-    queue.job("other", cpu="0.1", run="200ms").finishes()
+    queue.job("other", cpu="0.1", run="200ms").finishes(timeout=3 * WAIT)
     for _ in range(8):  # what was made is judged first, and then there is peace
         before, logged = versions(team), log_lines(team)
         team.sleep(3)
