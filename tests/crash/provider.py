@@ -4,6 +4,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from http.client import HTTPException
 
 from pykueue.base.clock import SystemClock
@@ -82,13 +83,13 @@ class Provider:
 
     def run(self) -> None:
         while not self.enough.wait(LOOK_SECONDS):
-            try:
+            with suppress(*BUSY):
                 for request in self.client.objects("ProvisioningRequest"):
-                    self.answer(request)
+                    # Nobody waits for long because another cannot be answered now.
+                    with suppress(*BUSY):
+                        self.answer(request)
                 if self.revives:
                     self.revive()
-            except BUSY:
-                continue
 
     def answer(self, request: Tree) -> None:
         """Say what is due of a request."""
@@ -112,7 +113,9 @@ class Provider:
             "message": f"It is {type_}",
             "lastTransitionTime": format_instant(SystemClock().now()),
         }
-        before = request.get("status", {}).get("conditions") or []
+        # It may have been said before, and only the answer been lost.
+        known = request.get("status", {}).get("conditions") or []
+        before = [one for one in known if one["type"] != type_]
         meta = request["metadata"]
         # The version is given lest something be said of another request of this name.
         patch = {"metadata": {"uid": meta["uid"]}, "status": {"conditions": [*before, told]}}
