@@ -13,7 +13,7 @@ import asyncio
 import sys
 from argparse import ArgumentParser
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from time import perf_counter, sleep
 from typing import Any, Final
@@ -29,7 +29,7 @@ from pykueue.base.struct import Frozen
 from pykueue.base.units import format_instant
 from pykueue.kube.http import HttpKube
 from pykueue.kube.kubeconfig import connection
-from pykueue.kube.port import PROVISIONING_REQUESTS, WORKLOADS, Kube, Patch
+from pykueue.kube.port import PROVISIONING_REQUESTS, WORKLOADS, Kube, Patch, Resource
 from tests.plane.autoscaler import define_requests
 from tests.plane.plane import Plane
 from tests.plane.programs import ManagerProcess, Site, ours, theirs
@@ -153,6 +153,13 @@ def granted() -> bytes:
     return msgspec.json.encode({"status": {"conditions": conditions}})
 
 
+async def followed(kube: Kube, resource: Resource) -> AsyncIterator[EventSeen]:
+    """All objects of a kind and their changes, over and over: a server ends watches when a definition is edited."""
+    while True:
+        async for line in kube.watch(resource, NAMESPACE):
+            yield EVENT.decode(line)
+
+
 async def autoscale(kube: Kube) -> None:
     """Answer every ProvisioningRequest, once, with one write."""
     asked: asyncio.Queue[str] = asyncio.Queue()
@@ -173,24 +180,24 @@ async def autoscale(kube: Kube) -> None:
     async with asyncio.TaskGroup() as tasks:
         for _ in range(ANSWERS):
             tasks.create_task(answer())
-        async for line in kube.watch(PROVISIONING_REQUESTS, NAMESPACE):
-            event = EVENT.decode(line)
-            if event.type == "ADDED":
-                asked.put_nowait(OBJECT.decode(event.object).metadata.name)
+        known: set[str] = set()
+        async for event in followed(kube, PROVISIONING_REQUESTS):
+            name = OBJECT.decode(event.object).metadata.name if event.type == "ADDED" else ""
+            if name and name not in known:
+                known.add(name)
+                asked.put_nowait(name)
 
 
 async def admitted(kube: Kube, count: int) -> None:
     """Return when so many Workloads are admitted."""
     done: set[str] = set()
-    async for line in kube.watch(WORKLOADS, NAMESPACE):
-        event = EVENT.decode(line)
+    async for event in followed(kube, WORKLOADS):
         if event.type in ("ADDED", "MODIFIED"):
             seen = OBJECT.decode(event.object)
             if any(one.type == "Admitted" and one.status == "True" for one in seen.status.conditions):
                 done.add(seen.metadata.name)
                 if len(done) == count:
                     return
-    raise RuntimeError(f"{len(done)} of {count} Workloads were admitted when the watch ended")
 
 
 async def race(kubeconfig: Path, count: int) -> float:
