@@ -180,7 +180,7 @@ def asks_for(
         spec.provisioning_class_name == config.provisioning_class_name
         and dict(spec.parameters) == parameters(workload, config)
         and listed == tuple((template_name(request.name, one.pod_sets[0]), one.count) for one in pods)
-        and request.metadata.annotations.get(Annotation.ASKED_FOR, digest(pods)) == digest(pods)
+        and request.metadata.annotations.get(Annotation.ASKED_FOR) in (None, digest(pods))
     )
 
 

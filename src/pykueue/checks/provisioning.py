@@ -224,8 +224,7 @@ class Turn:
             self.request = None
             self.wanted = self.said.state == "Pending"
             return
-        made = request.metadata.creation_timestamp
-        asked_at = self.now if made is None else parse_instant(made)
+        asked_at = made_at(request, self.now)
         progress = condition(request, "Provisioned")
         if true(request, "Accepted") is not None:
             self.turn("Pending", "" if progress is None else progress.message)
@@ -351,6 +350,12 @@ def true(request: ProvisioningRequest, kind: str) -> Condition | None:
 def has_failed(request: ProvisioningRequest) -> bool:
     """Whether a request came to nothing."""
     return any(true(request, kind) is not None for kind in ("Failed", "BookingExpired"))
+
+
+def made_at(request: ProvisioningRequest, now: Instant) -> Instant:
+    """When a request was made."""
+    made = request.metadata.creation_timestamp
+    return now if made is None else parse_instant(made)
 
 
 def since(seen: Condition | None, now: Instant) -> Instant:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from pykueue.api.checks import ProvisioningRequest, ProvisioningRequestStatus
 from pykueue.api.core import Condition
 from pykueue.base.struct import Frozen
-from pykueue.base.units import Instant, format_instant, parse_instant
+from pykueue.base.units import Instant, format_instant
 from pykueue.checks.provisioning import condition, true
 from pykueue.engine.wording import shortened
 
@@ -65,12 +65,6 @@ class Saying:
 def has_ended(request: ProvisioningRequest) -> bool:
     """Whether the capacity of a request is gone, or will never be there."""
     return any(true(request, kind) is not None for kind in ENDS)
-
-
-def made_at(request: ProvisioningRequest, now: Instant) -> Instant:
-    """When a request was made."""
-    made = request.metadata.creation_timestamp
-    return now if made is None else parse_instant(made)
 
 
 def pod_count(request: ProvisioningRequest) -> int:

@@ -29,6 +29,7 @@ from pykueue.controllers.cluster import Cluster
 from pykueue.controllers.events import ref
 from pykueue.controllers.writes import MANAGER, guarded
 from pykueue.engine.wording import shortened
+from pykueue.jobs.seen import key_of
 from pykueue.jobs.workload import owner_reference
 from pykueue.kube.controller import Controller
 from pykueue.kube.informer import Change, Informer
@@ -118,14 +119,17 @@ class Provisioning:
         for name, check in self.cluster.checks.objects.items():
             parameters = check.spec.parameters
             if is_ours(check) and parameters is not None and parameters.name == change.key:
-                self.checks.add(name)
-                self.add_all(self.by_check.get(name))
+                self.look_again(name)
 
     def workload_changed(self, change: Change[Workload]) -> None:
-        """A Workload needs us when it lists a check of ours, or has a request."""
+        """Have a Workload looked at that concerns us."""
         new = change.new
-        if self.acts and new is not None and (self.by_workload.get(change.key) or self.our_checks(new)):
+        if self.acts and new is not None and self.concerns(change.key, new):
             self.controller.add(change.key)
+
+    def concerns(self, key: str, seen: Workload) -> bool:
+        """Whether a Workload lists a check of ours, or has a request."""
+        return bool(self.by_workload.get(key) or self.our_checks(seen))
 
     def request_changed(self, change: Change[ProvisioningRequest]) -> None:
         """A request concerns its Workload."""
@@ -153,8 +157,12 @@ class Provisioning:
         """Requests, or templates, can be read, or no more."""
         for name, check in self.cluster.checks.objects.items():
             if is_ours(check):
-                self.checks.add(name)
-                self.add_all(self.by_check.get(name))
+                self.look_again(name)
+
+    def look_again(self, check: str) -> None:
+        """Have a check, and the Workloads that list it, looked at soon."""
+        self.checks.add(check)
+        self.add_all(self.by_check.get(check))
 
     def add_all(self, keys: Iterable[str]) -> None:
         """Have Workloads looked at soon."""
@@ -181,7 +189,7 @@ class Provisioning:
             self.acts = True
             try:
                 for key, seen in self.cluster.workloads.objects.items():
-                    if self.by_workload.get(key) or self.our_checks(seen):
+                    if self.concerns(key, seen):
                         self.controller.add(key)
                 await self.controller.run()
             finally:
@@ -229,14 +237,13 @@ class Provisioning:
     def read(self, workload: Workload) -> Seen:
         """All that decides what becomes of a Workload's requests."""
         namespace = workload.namespace
-        key = f"{namespace}/{workload.name}"
         checks: dict[str, Check] = {}
         for name, check in self.our_checks(workload).items():
             config = referenced(check, self.configs.objects)
             checks[name] = Check(None if isinstance(config, str) else config.spec, timeout(check))
         requests = tuple(
             one
-            for one in self.by_workload.get(key).values()
+            for one in self.by_workload.get(key_of(workload)).values()
             if owner_uid(one) == workload.metadata.uid and one.metadata.uid not in self.deleted
         )
         named = {one.pod_template_ref.name for request in requests for one in request.spec.pod_sets}
@@ -270,7 +277,7 @@ class Provisioning:
                 note = f"Admission check {one.name} updated state from {before} to {one.state}"
                 note += f" with message: {one.message}" if one.message else ""
                 self.cluster.events.normal(ref(WORKLOADS, workload.metadata), "AdmissionCheckUpdated", note, REPORTER)
-                LOG.info("%s", note, extra={"object": f"{workload.namespace}/{workload.name}"})
+                LOG.info("%s", note, extra={"object": key_of(workload)})
         return written
 
     async def write(self, workload: Workload, states: Iterable[AdmissionCheckState]) -> Workload:
@@ -336,7 +343,7 @@ class Provisioning:
             REPORTER,
             "Created",
         )
-        LOG.info("asks for capacity by %s", request, extra={"object": f"{workload.namespace}/{workload.name}"})
+        LOG.info("asks for capacity by %s", request, extra={"object": key_of(workload)})
         for tree in ask.templates:
             await self.hand_over(text(tree, "metadata", "name"), made)
 
