@@ -12,8 +12,9 @@ export PYTHONDONTWRITEBYTECODE=
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv fmt lint types arch test machine parity facts bench control-plane e2e crash crash-short race \
-	race-quick demo picture simulate rewrite check pins clean
+.PHONY: help venv fmt lint types arch test machine parity facts bench bench-engine bench-store bench-machine \
+	bench-rivals bench-provisioning control-plane e2e crash crash-short crash-short-embedded crash-short-attempts \
+	crash-short-cluster race race-quick demo picture simulate rewrite check pins clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,11 +53,17 @@ parity: .venv/.stamp ## replay recorded decisions of the real Kueue (FILE=x.json
 facts: .venv/.stamp ## show the facts of the specification, each with the story that holds it
 	$(BIN)/python -m tests.facts
 
-bench: .venv/.stamp control-plane ## time all against their floors, and beside Kueue; beside other queues where installed
+bench: bench-engine bench-store bench-machine bench-rivals bench-provisioning ## time all against their floors, and beside Kueue
+
+bench-engine: .venv/.stamp
 	$(BIN)/python -m bench
+bench-store: .venv/.stamp
 	$(BIN)/python -m bench.store
+bench-machine: .venv/.stamp
 	$(BIN)/python -m bench.machine
+bench-rivals: .venv/.stamp
 	$(BIN)/python -m bench.rivals
+bench-provisioning: .venv/.stamp control-plane
 	$(BIN)/python -m bench.provisioning
 
 control-plane: ## build a real Kubernetes control plane, and Kueue, from their Go modules, once (kept outside the tree)
@@ -70,9 +77,13 @@ crash: .venv/.stamp control-plane ## kill, cut and meddle under load for long, w
 	$(BIN)/python -m tests.crash.attempts
 	$(BIN)/python -m tests.crash $(ARGS)
 
-crash-short: .venv/.stamp control-plane ## the same in minutes
+crash-short: crash-short-embedded crash-short-attempts crash-short-cluster ## the same in minutes
+
+crash-short-embedded: .venv/.stamp
 	$(BIN)/python -m tests.crash.embedded --kills 15
+crash-short-attempts: .venv/.stamp control-plane
 	$(BIN)/python -m tests.crash.attempts --stories failed-first --when before --stride 2
+crash-short-cluster: .venv/.stamp control-plane
 	$(BIN)/python -m tests.crash --kills 20 --cut 15 $(ARGS)
 
 race: .venv/.stamp ## Kueue's own scalability test, beside Kueue, against our floors (half an hour)

@@ -5,7 +5,7 @@ from argparse import ArgumentParser
 from statistics import median
 
 from bench import kernel
-from bench.floors import MEASURES, Result, best
+from bench.floors import MEASURES, Result, best, outcome
 from bench.record import keep, run_of
 from pykueue.base.clock import SystemClock
 from pykueue.base.units import format_instant
@@ -33,10 +33,7 @@ def main(arguments: list[str]) -> int:
     if options.keep:
         date = options.date or format_instant(SystemClock().now())[:10]
         print(f"kept in {keep(run_of(results, date, median(speeds)))}")
-    missed = [result.floor.name for result in results if not result.ok]
-    if missed:
-        print(f"missed: {', '.join(missed)}")
-    return 1 if missed else 0
+    return outcome(results)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What do we promise? Each floor with its number and its reason, and the measurement that is held against it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import msgspec
@@ -12,6 +12,7 @@ from bench.shapes import BASELINE, LARGE, Load
 from bench.storm import Storm, within_cohort, within_queue
 from bench.throughput import throughput
 from pykueue.base.struct import Frozen
+from tests.outcome import Outcome
 
 RUNS: Final = 3
 TRIES: Final = 4
@@ -28,6 +29,8 @@ class Floor(Frozen):
     at_least: bool = False
     scales: bool = False
     """Whether a slower machine is asked for less, by the kernel timed beside the measurement."""
+    timed: bool = True
+    """Whether it bounds time, which a busy machine stretches, rather than a count or an amount of memory."""
 
     def effective(self, slowness: float) -> float:
         """What is asked on a machine that takes so many times as long as the reference; never more than on that one."""
@@ -91,6 +94,14 @@ def best(measure: Callable[[], list[Result]]) -> list[Result]:
     return found
 
 
+def outcome(results: Iterable[Result]) -> Outcome:
+    """How a benchmark with these results ends: late if it missed only bounds of time."""
+    missed = [result.floor for result in results if not result.ok]
+    if missed:
+        print(f"missed: {', '.join(floor.name for floor in missed)}")
+    return Outcome.of(Outcome.LATE if floor.timed else Outcome.FAILED for floor in missed)
+
+
 def number(value: float) -> str:
     """A number with as many digits as mean something."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
@@ -116,12 +127,20 @@ DEPTH_FLOOR: Final = Floor(
     "depth", "times the cost", 1.5, "an admission out of 50,000 pending workloads, against one out of 1,000"
 )
 DEEP_FLOOR: Final = Floor(
-    "deep", "evaluations", SHAPES, "50,000 pending of 1,000 shapes, where only the last fit: one evaluation a shape"
+    "deep",
+    "evaluations",
+    SHAPES,
+    "50,000 pending of 1,000 shapes, where only the last fit: one evaluation a shape",
+    timed=False,
 )
 CHOOSING: Final = "choosing 500 victims among 1,000: one such cycle in a second may take a fifth of it"
 LEAVING: Final = "deciding anew after each victim that stops: 500 cost no more than the 30 s that pods have for it"
 MEMORY_FLOOR: Final = Floor(
-    "memory", "bytes/workload", 4 * KILOBYTE, "20,000 pending of 1,000 shapes: 50,000 pending fit in 200 MB"
+    "memory",
+    "bytes/workload",
+    4 * KILOBYTE,
+    "20,000 pending of 1,000 shapes: 50,000 pending fit in 200 MB",
+    timed=False,
 )
 
 

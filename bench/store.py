@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter, thread_time
 from typing import Final
 
-from bench.floors import Floor, Result, best
+from bench.floors import Floor, Result, best, outcome
 from pykueue.api.core import Tree
 from pykueue.base.clock import SystemClock
 from pykueue.base.struct import Frozen
@@ -35,7 +35,7 @@ CREATES: Final = Floor(
 PUT: Final = Floor("store put", "us", 40, "what a write costs the event loop before it is queued, encoding included")
 OPENING: Final = Floor("store opening", "ms", 1_000, "`pykueue up` is to be there in two seconds")
 LISTING: Final = Floor("store listing", "ms", 50, f"a namespace of {PER_NAMESPACE} of {OBJECTS} objects, not cached")
-MEMORY: Final = Floor("store memory", "MB", 80, f"the process that opened and listed {OBJECTS} objects")
+MEMORY: Final = Floor("store memory", "MB", 80, f"the process that opened and listed {OBJECTS} objects", timed=False)
 
 
 class Opened(Frozen):
@@ -154,7 +154,7 @@ def main(arguments: list[str]) -> int:
             results += best(lambda: measured_large(Path(folder)))
     for result in results:
         print(result.line())
-    return 0 if all(result.ok for result in results) else 1
+    return outcome(results)
 
 
 if __name__ == "__main__":

@@ -6,17 +6,23 @@ from bench.provisioning import WALL, WRITES, best, judged, kept, workload
 from bench.provisioning import Figures as Run
 from pykueue.api.codec import decode_as
 from pykueue.api.workload import Workload
+from tests.outcome import Outcome
 
 
 @pytest.mark.parametrize(
-    ("mine", "kept"), [pytest.param(7.9, True, id="within"), pytest.param(8.1, False, id="above the better one")]
+    ("mine", "outcome"),
+    [pytest.param(7.9, Outcome.PASSED, id="within"), pytest.param(8.1, Outcome.LATE, id="above the better one")],
 )
-def test_the_better_rival_counts(mine: float, kept: bool) -> None:
-    ok, text = judged(WALL, mine, {"kueue": 20.0, "kueue-unlimited": 10.0})
-    assert ok == kept
+def test_the_better_rival_counts(mine: float, outcome: Outcome) -> None:
+    found, text = judged(WALL, mine, {"kueue": 20.0, "kueue-unlimited": 10.0})
+    assert found is outcome
     assert "(kueue-unlimited)" in text
-    assert ("MISSED" in text) != kept
-    assert judged(WRITES, 10.0, {"kueue": 10.0})[0]
+    assert ("MISSED" in text) == (outcome is Outcome.LATE)
+
+
+def test_a_count_of_writes_is_not_a_bound_of_time() -> None:
+    assert judged(WRITES, 10.0, {"kueue": 10.0})[0] is Outcome.PASSED
+    assert judged(WRITES, 10.1, {"kueue": 10.0})[0] is Outcome.FAILED
 
 
 def test_of_several_runs_the_best_of_each_figure_counts() -> None:
@@ -24,12 +30,13 @@ def test_of_several_runs_the_best_of_each_figure_counts() -> None:
     found = best(runs)
     assert (found.wall, found.writes) == (3.0, 10.0)
     slow = Run("kueue", 3.0, 12.0, 1.0, 70.0, 5.0)
-    assert [ok for ok, _ in kept({"pykueue": found, "kueue": slow})] == [True, False]
+    verdicts = kept({"pykueue": found, "kueue": slow})
+    assert [outcome for outcome, _ in verdicts] == [Outcome.PASSED, Outcome.LATE]
 
 
 def test_alone_nobody_is_judged() -> None:
-    [(ok, text)] = kept({"pykueue": Run("pykueue", 3.0, 12.0, 1.0, 70.0, 5.0)})
-    assert ok
+    [(outcome, text)] = kept({"pykueue": Run("pykueue", 3.0, 12.0, 1.0, 70.0, 5.0)})
+    assert outcome is Outcome.PASSED
     assert "no floor was judged" in text
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.plane.client import Client, Tree
+from tests.plane.client import Client, Late, Tree
 from tests.plane.plane import executables
 from tests.plane.programs import ACCOUNT, LEASE, NAMESPACE, ManagerProcess, Site
 from tests.plane.proxy import Proxy
@@ -125,7 +125,7 @@ class Crew:
             return self.leader() not in ("", unlike)
 
         if not Client.soon(led, timeout):
-            raise AssertionError(f"nobody took the Lease from {unlike!r} within {timeout} s; it says {self.lease()}")
+            raise Late(f"nobody took the Lease from {unlike!r} within {timeout} s; it says {self.lease()}")
         return time.monotonic() - start
 
     def await_own_lead(self, timeout: float = 60.0) -> None:
@@ -139,7 +139,7 @@ class Crew:
         if self.program == "kueue":  # It names itself, so we cannot know whether it is one of us.
             self.await_alive(timeout)
         elif not Client.soon(led, timeout):
-            raise AssertionError(f"none of us took the Lease within {timeout} s; it says {self.lease()}")
+            raise Late(f"none of us took the Lease within {timeout} s; it says {self.lease()}")
 
     def await_alive(self, timeout: float = 60.0) -> float:
         """Seconds until one of us holds the Lease and renews it."""
@@ -154,7 +154,7 @@ class Crew:
 
         if not Client.soon(renewed, timeout):
             logs = "\n".join(member.process.tail(20) for member in self.members)
-            raise AssertionError(f"nobody renewed the Lease within {timeout} s; it says {self.lease()}\n{logs}")
+            raise Late(f"nobody renewed the Lease within {timeout} s; it says {self.lease()}\n{logs}")
         return time.monotonic() - start
 
     def leading(self) -> Member:

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from tests.crash.embedded_load import MARK
-from tests.plane.client import Client
+from tests.plane.client import Client, Late
 from tests.plane.process import Program
 
 READY_SECONDS = 60
@@ -72,7 +72,7 @@ class Machine:
             return self.up()
 
         if not Client.soon(ready, READY_SECONDS):
-            raise AssertionError(f"it is not up after {READY_SECONDS} s:\n{self.running().tail()}")
+            raise Late(f"it is not up after {READY_SECONDS} s:\n{self.running().tail()}")
         return self.ready_seconds.setdefault(self.starts, time.monotonic() - self.began)
 
     def down(self) -> float:

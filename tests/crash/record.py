@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from pykueue.audit.world import Finding
 from tests.crash.faults import FAULTS, takeover_max
 from tests.crash.watchman import ANSWERS
+from tests.outcome import Outcome
 
 
 class Step(NamedTuple):
@@ -91,23 +92,23 @@ class Record:
         self.write({"is": "end", **figures})
 
 
-def summary(record: Record) -> tuple[str, bool]:
-    """The figures of a run as a table, and whether all was well."""
-    rows: list[tuple[str, str, bool]] = []
+def summary(record: Record) -> tuple[str, Outcome]:
+    """The figures of a run as a table, and how it ended."""
+    rows: list[tuple[str, str, Outcome]] = []
     for fault in FAULTS:
         mine = [line for line in record.done.values() if line["fault"] == fault]
         if not mine:
             continue
         figures = [f"{len(mine)} times"]
-        well = True
+        outcome = Outcome.PASSED
         for name in sorted({name for line in mine for name in line["figures"]}):
             values = [line["figures"][name] for line in mine if name in line["figures"]]
             figures.append(f"{name.replace('_', ' ')} {min(values):.2f} to {max(values):.2f}")
             if name == "takeover_seconds":
                 most = takeover_max(fault, record.lease_seconds)
                 figures[-1] += f" (at most {most:.1f})"
-                well = max(values) <= most
-        rows.append((fault, ", ".join(figures), well))
+                outcome = Outcome.PASSED if max(values) <= most else Outcome.LATE
+        rows.append((fault, ", ".join(figures), outcome))
     for end in record.endings:
         counts = end["counts"]
         rows.append(
@@ -115,20 +116,25 @@ def summary(record: Record) -> tuple[str, bool]:
                 "Jobs",
                 f"{end['made']} made ({end['refused']} refused by the API server), {counts.get('Jobs ended', 0)} "
                 f"ended, {counts.get('Jobs failed', 0)} failed, {len(end['unfinished'])} not finished in the end",
-                not end["unfinished"] and not counts.get("Jobs failed"),
+                Outcome.FAILED if counts.get("Jobs failed") else Outcome.PASSED,
             )
         )
-        rows += [("", f"not finished: {key}", False) for key in end["unfinished"][:20]]
+        rows += [("", f"not finished: {key}", Outcome.LATE) for key in end["unfinished"][:20]]
         evicted = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()) if name.startswith("Evicted "))
-        rows.append(("workloads", f"{counts.get('Admitted', 0)} admissions; {evicted or 'no evictions'}", True))
+        rows.append(
+            ("workloads", f"{counts.get('Admitted', 0)} admissions; {evicted or 'no evictions'}", Outcome.PASSED)
+        )
         answers = ", ".join(f"{counts[name]} {name}" for name in ANSWERS if counts.get(name))
-        rows.append(("capacity", f"asked for {counts.get('requests', 0)} times; {answers or 'no answers'}", True))
-        rows.append(("managers", f"{end['gave_up']} ended by themselves", True))
+        rows.append(
+            ("capacity", f"asked for {counts.get('requests', 0)} times; {answers or 'no answers'}", Outcome.PASSED)
+        )
+        rows.append(("managers", f"{end['gave_up']} ended by themselves", Outcome.PASSED))
         looks = f"{end['events']} events, {end['gaps']} gaps, {end['out_of_order']} out of order"
-        rows.append(("auditor", looks, True))
+        rows.append(("auditor", looks, Outcome.PASSED))
     if not record.endings:
-        rows.append(("run", "broken off; go on with --resume", False))
-    rows.append(("findings", str(len(record.findings)), not record.findings))
-    rows += [("", says, False) for says in record.findings[:50]]
-    text = "\n".join(f"{'ok ' if well else 'NO '} {name:<18} {figures}" for name, figures, well in rows)
-    return text, all(well for _, _, well in rows)
+        rows.append(("run", "broken off; go on with --resume", Outcome.FAILED))
+    rows.append(("findings", str(len(record.findings)), Outcome.FAILED if record.findings else Outcome.PASSED))
+    rows += [("", says, Outcome.FAILED) for says in record.findings[:50]]
+    marks = {Outcome.PASSED: "ok", Outcome.FAILED: "NO", Outcome.LATE: "LATE"}
+    text = "\n".join(f"{marks[outcome]:<5}{name:<18} {figures}" for name, figures, outcome in rows)
+    return text, Outcome.of(outcome for _, _, outcome in rows)

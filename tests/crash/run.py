@@ -17,7 +17,8 @@ from tests.crash.mutant import MUTANTS
 from tests.crash.provider import Provider, by_luck, define
 from tests.crash.record import Record, Step
 from tests.crash.watchman import HOLD_SECONDS, Watchman
-from tests.plane.client import Client
+from tests.outcome import Outcome
+from tests.plane.client import Client, Late
 from tests.plane.plane import Plane
 from tests.plane.programs import LEASE, NAMESPACE, Site, ours, theirs
 
@@ -31,6 +32,16 @@ MUTANT_SECONDS = 90
 def say(text: str) -> None:
     """Print a line with the time."""
     print(f"{format_instant(SystemClock().now())[11:19]} {text}", flush=True)
+
+
+@contextlib.contextmanager
+def late_exits(findings: list[Finding]) -> Iterator[None]:
+    """Exit with `Outcome.LATE` when what the block waits for does not come in time, unless there are findings."""
+    try:
+        yield
+    except Late as late:
+        say(f"LATE {late}")
+        raise SystemExit(Outcome.FAILED if findings else Outcome.LATE) from late
 
 
 class Stage(NamedTuple):
@@ -51,7 +62,8 @@ def stage(folder: Path, program: str, luck: random.Random, lease_seconds: int, n
         findings.append(finding)
         say(f"FOUND {finding}")
 
-    with Plane.start() as plane, Site.on(plane, theirs() if program == "kueue" else ours()) as site:
+    site_of = theirs if program == "kueue" else ours
+    with late_exits(findings), Plane.start() as plane, Site.on(plane, site_of()) as site:
         define(plane)
         try:
             with crew_on(site, program, lease_seconds) as crew:

@@ -14,6 +14,7 @@ from pykueue.local.processes import MARK as ATTEMPT
 from tests.crash.embedded import Row, ended, summary
 from tests.crash.embedded_load import MARK, Book, Diary, job
 from tests.crash.embedded_machine import Machine, left, living
+from tests.outcome import Outcome
 from tests.plane.client import Tree
 
 
@@ -107,9 +108,15 @@ def test_errors_in_the_log_are_told(tmp_path: Path) -> None:
 
 
 def test_a_summary_fails_with_any_of_its_rows() -> None:
-    text, well = summary([Row("kills", "3", []), Row("findings", "0", [])])
-    assert well
+    text, outcome = summary([Row("kills", "3", []), Row("findings", "0", [])])
+    assert outcome is Outcome.PASSED
     assert text.splitlines() == ["ok     kills            3", "ok     findings         0"]
-    text, well = summary([Row("kills", "3", []), Row("findings", "1", ["overuse: x"])])
-    assert not well
-    assert text.splitlines()[1:] == ["FAILED findings         1", " " * 24 + "overuse: x"]
+    text, outcome = summary([Row("kills", "3", [], ["late"]), Row("findings", "1", ["overuse: x"])])
+    assert outcome is Outcome.FAILED
+    assert text.splitlines()[2:] == ["FAILED findings         1", " " * 24 + "overuse: x"]
+
+
+def test_a_run_that_misses_only_a_time_bound_is_late() -> None:
+    text, outcome = summary([Row("Jobs", "1 not finished", [], ["not finished: a"]), Row("findings", "0", [])])
+    assert outcome is Outcome.LATE
+    assert text.splitlines()[:2] == ["LATE   Jobs             1 not finished", " " * 24 + "not finished: a"]

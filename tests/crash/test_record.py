@@ -8,6 +8,7 @@ from pykueue.audit.world import Finding
 from pykueue.base.units import Instant
 from tests.crash.faults import FAULTS
 from tests.crash.record import Plan, Record, Step, steps, summary
+from tests.outcome import Outcome
 
 END = {
     "made": 9,
@@ -58,33 +59,35 @@ def test_a_run_that_was_broken_off_goes_on_where_it_was(tmp_path: Path) -> None:
     again = Record.open(record.folder)
     assert again.left() == [Step(0, "kill"), Step(2, "stop-leader")]
     assert again.findings == ["stuck: Workload ns/a: waits (version 5)"]
-    assert summary(again)[1] is False
+    assert summary(again)[1] is Outcome.FAILED
 
 
 def test_a_run_in_which_all_was_well_says_so(tmp_path: Path) -> None:
-    text, well = summary(done(tmp_path))
-    assert well
-    assert "ok  kill-leader        1 times, takeover seconds 4.90 to 4.90 (at most 5.0)" in text
+    text, outcome = summary(done(tmp_path))
+    assert outcome is Outcome.PASSED
+    assert "ok   kill-leader        1 times, takeover seconds 4.90 to 4.90 (at most 5.0)" in text
 
 
 @pytest.mark.parametrize(
-    ("what", "says"),
+    ("what", "says", "outcome"),
     [
-        pytest.param({"after_kill": 5.1}, "NO  kill-leader", id="a late takeover after a kill"),
-        pytest.param({"after_stop": 2.1}, "NO  stop-leader", id="a late takeover after a stop"),
-        pytest.param({"unfinished": ["red/job-1"]}, "not finished: red/job-1", id="a Job that did not finish"),
-        pytest.param({"counts": {**END["counts"], "Jobs failed": 1}}, "NO  Jobs", id="a Job that failed"),  # type: ignore[dict-item]  # decoded JSON is Json
+        pytest.param({"after_kill": 5.1}, "LATE kill-leader", Outcome.LATE, id="a late takeover after a kill"),
+        pytest.param({"after_stop": 2.1}, "LATE stop-leader", Outcome.LATE, id="a late takeover after a stop"),
+        pytest.param({"unfinished": ["red/job-1"]}, "not finished: red/job-1", Outcome.LATE, id="an unfinished Job"),
+        pytest.param({"counts": {**END["counts"], "Jobs failed": 1}}, "NO   Jobs", Outcome.FAILED, id="a failed Job"),  # type: ignore[dict-item]  # decoded JSON is Json
     ],
 )
-def test_a_run_in_which_something_was_wrong_says_what(tmp_path: Path, what: dict[str, object], says: str) -> None:
-    text, well = summary(done(tmp_path, **what))  # type: ignore[arg-type]  # the fields are given by name
-    assert not well
+def test_a_run_in_which_something_was_wrong_says_what(
+    tmp_path: Path, what: dict[str, object], says: str, outcome: Outcome
+) -> None:
+    text, found = summary(done(tmp_path, **what))  # type: ignore[arg-type]  # the fields are given by name
+    assert found is outcome
     assert says in text
 
 
-def test_a_finding_is_never_well(tmp_path: Path) -> None:
-    record = done(tmp_path)
+def test_a_finding_fails_a_run_that_is_late_too(tmp_path: Path) -> None:
+    record = done(tmp_path, after_kill=5.1)
     record.found(Finding("overuse", "ClusterQueue q", "holds 5 cpu and may hold 4", 5, Instant(0)))
-    text, well = summary(record)
-    assert not well
+    text, outcome = summary(record)
+    assert outcome is Outcome.FAILED
     assert "overuse: ClusterQueue q: holds 5 cpu and may hold 4 (version 5)" in text
