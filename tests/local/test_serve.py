@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from pykueue.kube.acceptor import ConnectionLimits
 from pykueue.local import serve
 from pykueue.local.serve import ListenError, bind
 from pykueue.local.statuses import BODY_MAX
@@ -306,3 +307,59 @@ def test_a_port_that_is_taken_is_said() -> None:
             bind("127.0.0.1", port)
     with pytest.raises(ListenError, match="70000 is no port; choose one up to 65535"):
         bind("127.0.0.1", 70_000)
+
+
+def test_a_client_that_shows_nothing_does_not_lock_others_out(up: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert up.server.acceptor is not None
+    monkeypatch.setattr(up.server.acceptor, "limits", ConnectionLimits(anonymous=8, per_user=8))
+    with contextlib.ExitStack() as stack:
+        strangers = [stack.enter_context(plugged(up)) for _ in range(20)]
+        assert ask(up, "GET", MAPS)[0] == 200
+        assert strangers[0].recv(1) == b""
+        # What only just came still gets its answer.
+        strangers[-1].sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        with answered(strangers[-1]) as answer:
+            assert answer.status == 200
+
+
+def test_a_client_that_shows_nothing_is_let_go_in_time(up: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert up.server.acceptor is not None
+    limits = ConnectionLimits(anonymous=8, per_user=8, anonymous_seconds=0.5)
+    monkeypatch.setattr(up.server.acceptor, "limits", limits)
+    with plugged(up) as known, plugged(up) as stranger, socket.create_connection(("127.0.0.1", up.server.port)) as mute:
+        known.sendall(head(up, "GET", MAPS))
+        with answered(known) as answer:
+            assert answer.status == 200
+            answer.read()
+        stranger.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        with answered(stranger) as answer:
+            assert answer.status == 200
+            answer.read()
+        assert stranger.recv(1) == b""
+        mute.settimeout(20)
+        assert mute.recv(1) == b"", "a handshake that does not begin ends too"
+        known.sendall(head(up, "GET", MAPS))
+        with answered(known) as answer:
+            assert answer.status == 200
+
+
+def test_the_body_of_a_stranger_is_not_waited_for(up: Serving) -> None:
+    with plugged(up) as client:
+        client.sendall(f"POST {MAPS} HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n".encode())
+        with answered(client) as answer:
+            assert answer.status == 403
+
+
+def test_a_user_with_too_many_calls_at_once_is_told_so(up: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert up.server.acceptor is not None
+    monkeypatch.setattr(up.server.acceptor, "limits", ConnectionLimits(anonymous=8, per_user=2))
+    with contextlib.ExitStack() as stack:
+        for _ in range(2):
+            watch = stack.enter_context(plugged(up))
+            watch.sendall(head(up, "GET", f"{MAPS}?watch=1"))
+            answer = stack.enter_context(answered(watch))
+            assert answer.status == 200
+        code, _, body = ask(up, "GET", MAPS)
+        assert code == 429
+        assert b"admin has too many connections open at once" in body
+        assert ask(up, "GET", "/version", who="bob")[0] == 200

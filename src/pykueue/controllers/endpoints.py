@@ -19,8 +19,10 @@ from pykueue.api.config import Configuration
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
 from pykueue.controllers.access import FORBIDDEN, METRICS_PATH, OK, UNAUTHORIZED, Access
+from pykueue.controllers.bodies import Bodies, BodyError, BodyLimits
 from pykueue.controllers.exposition import CONTENT_TYPE
-from pykueue.controllers.webhooks import Webhooks
+from pykueue.controllers.webhooks import Answer, Webhooks, body_max
+from pykueue.kube.acceptor import Acceptor, own_limits
 from pykueue.kube.port import Kube
 
 LOG: Final = logging.getLogger(__name__)
@@ -28,13 +30,10 @@ LOG: Final = logging.getLogger(__name__)
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 OFF: Final = "0"
-BODY_BYTES_MAX: Final = 128 * 1024 * 1024
-"""A list that is converted comes in one piece."""
 IDLE_SECONDS: Final = 600
 """Longer than the API server keeps an idle connection, so that we never close one that is about to be used."""
 GRACE_SECONDS: Final = 0.3
 """What a request in flight gets to end in when we stop."""
-BACKLOG: Final = 512
 GZIP_LEVEL: Final = 1
 
 
@@ -88,7 +87,9 @@ class Endpoints:
         self.page = page
         self.missing = missing
         self.access = Access(kube, clock)
+        self.bodies = Bodies(BodyLimits())
         self.runners: list[web.AppRunner] = []
+        self.acceptors: list[Acceptor] = []
         self.webhook_port = self.health_port = self.metrics_port = 0
         """0 until it is known, and where nothing listens."""
 
@@ -108,6 +109,8 @@ class Endpoints:
     async def stop(self) -> None:
         """Stop listening, and let go of all connections, within a second."""
         runners, self.runners = self.runners, []
+        acceptors, self.acceptors = self.acceptors, []
+        await asyncio.gather(*(acceptor.stop() for acceptor in acceptors))
         self.webhook_port = self.health_port = self.metrics_port = 0
         await asyncio.gather(*(runner.cleanup() for runner in runners))
 
@@ -116,14 +119,25 @@ class Endpoints:
         if address == OFF:
             return 0
         bound = bind(setting, address)
-        app = web.Application(client_max_size=BODY_BYTES_MAX)
-        app.router.add_route("*", "/{path:.*}", handler)
+        app = web.Application()
+
+        async def identified(request: web.Request) -> web.StreamResponse:
+            # Nobody logs in here: whoever sends a request is known by its address, and limited by that.
+            if not acceptor.identify(request.protocol, request.remote or "unknown"):
+                return said(429, "too many connections from this address")
+            with acceptor.serving(request.protocol):
+                return await handler(request)
+
+        app.router.add_route("*", "/{path:.*}", identified)
         runner = web.AppRunner(
             app, access_log=None, keepalive_timeout=IDLE_SECONDS, shutdown_timeout=GRACE_SECONDS, handle_signals=False
         )
         self.runners.append(runner)
         await runner.setup()
-        await web.SockSite(runner, bound, ssl_context=context, backlog=BACKLOG).start()
+        assert runner.server is not None, "a runner that is set up has its server"
+        acceptor = Acceptor(bound, runner.server, context, own_limits())
+        self.acceptors.append(acceptor)
+        acceptor.start()
         port: int = bound.getsockname()[1]
         return port
 
@@ -131,8 +145,22 @@ class Endpoints:
         """Answer a question of the API server."""
         if request.method != "POST":
             return said(405, f"{request.method} is not for webhooks; POST a review")
-        answer = await self.webhooks.answer(request.path, await request.read())
-        return web.Response(status=answer.status, body=answer.body, content_type=answer.content_type)
+        try:
+            pieces = request.content.iter_any()
+            async with self.bodies.read(request.remote or "", pieces, body_max(request.path)) as body:
+                answer = await self.webhooks.answer(request.path, body.pieces)
+                body.become(sum(map(len, answer.pieces)))
+                async with self.bodies.sending(body.size):
+                    return await sent(request, answer, body.size)
+        except BodyError as error:
+            refusal = said(error.status, str(error))
+            refusal.force_close()
+            return refusal
+        except (TimeoutError, ConnectionError):
+            # The client has gone, or takes no response: there is nobody to tell.
+            if request.transport is not None:
+                request.transport.abort()
+            return web.Response(status=499)
 
     async def health(self, request: web.Request) -> web.StreamResponse:
         """Answer a probe."""
@@ -166,6 +194,18 @@ class Endpoints:
             body = await asyncio.to_thread(gzip.compress, body, GZIP_LEVEL)
             headers["Content-Encoding"] = "gzip"
         return web.Response(body=body, headers=headers)
+
+
+async def sent(request: web.Request, answer: Answer, size: int) -> web.StreamResponse:
+    """Send an answer piece by piece."""
+    response = web.StreamResponse(status=answer.status)
+    response.content_type = answer.content_type
+    response.content_length = size
+    await response.prepare(request)
+    for piece in answer.pieces:
+        await response.write(piece)
+    await response.write_eof()
+    return response
 
 
 def refused(status: int) -> web.Response:

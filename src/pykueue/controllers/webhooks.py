@@ -6,6 +6,7 @@ working with us behind them. What is decided is decided by `jobs/admit.py`; `end
 
 import asyncio
 import base64
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Final, TypeAlias, TypeVar
@@ -34,6 +35,10 @@ ADMISSION: Final = "admission.k8s.io/v1"
 CONVERSION: Final = "apiextensions.k8s.io/v1"
 CONVERT_PATH: Final = "/convert"
 WARNINGS_MAX: Final = 10
+ADMISSION_BYTES_MAX: Final = 16 * 1024 * 1024
+"""An object of up to 3 MiB, before and after the change, with some of its characters escaped."""
+CONVERSION_BYTES_MAX: Final = 128 * 1024 * 1024
+"""A list is converted in one piece."""
 TURN: Final = 100
 """So many objects are converted before others get their turn."""
 MUTATED: Final = ("ClusterQueue", "ResourceFlavor", "Workload")
@@ -101,7 +106,8 @@ class ConversionRequest(Wire):
 
     uid: str
     desired_api_version: str = msgspec.field(name="desiredAPIVersion")
-    objects: list[object] = []
+    objects: list[msgspec.Raw] = []
+    """Each is decoded, converted and encoded by itself: all at once would take several times the body's memory."""
 
 
 class ConversionReview(Wire):
@@ -121,7 +127,13 @@ class Answer(Frozen):
     """An answer over HTTP: JSON if all is well, else a sentence."""
 
     status: int
-    body: bytes
+    pieces: tuple[bytes, ...]
+    """The body, which for a long list is not joined into one: it may be a hundred megabytes."""
+
+    @property
+    def body(self) -> bytes:
+        """The body as a whole."""
+        return b"".join(self.pieces)
 
     @property
     def content_type(self) -> str:
@@ -138,17 +150,20 @@ class Webhooks:
 
     def __init__(self, world: World) -> None:
         self.world = world
+        self.converting = asyncio.Lock()
+        """Held while a long list is converted, so that one at a time takes memory."""
 
-    async def answer(self, path: str, body: bytes) -> Answer:
+    async def answer(self, path: str, body: bytes | bytearray) -> Answer:
         """What to answer at a path; never an exception."""
         hook = HOOKS.get(path)
         if hook is None and path != CONVERT_PATH:
             return failure(404, f"{path}: there is no webhook here; Kueue's paths look like /mutate-batch-v1-job")
         try:
             if hook is None:
-                return Answer(200, msgspec.json.encode(await conversion(question(CONVERSION_REVIEW, CONVERSION, body))))
+                async with self.converting if len(body) > ADMISSION_BYTES_MAX else contextlib.nullcontext():
+                    return Answer(200, await conversion(question(CONVERSION_REVIEW, CONVERSION, body)))
             review = question(ADMISSION_REVIEW, ADMISSION, body)
-            return Answer(200, msgspec.json.encode(await self.admission(hook, review.request)))
+            return Answer(200, (msgspec.json.encode(await self.admission(hook, review.request)),))
         except QuestionError as error:
             LOG.warning("a question at %s cannot be answered: %s", path, error)
             return failure(400, f"{path}: {error}")
@@ -207,7 +222,12 @@ class Webhooks:
         return msgspec.structs.replace(verdict, warnings=(*verdict.warnings, *noted)[:WARNINGS_MAX])
 
 
-def question(decoder: "msgspec.json.Decoder[Question]", version: str, body: bytes) -> Question:
+def body_max(path: str) -> int:
+    """How large the body of a request at a path may be."""
+    return CONVERSION_BYTES_MAX if path == CONVERT_PATH else ADMISSION_BYTES_MAX
+
+
+def question(decoder: "msgspec.json.Decoder[Question]", version: str, body: bytes | bytearray) -> Question:
     """The review in the body of a request."""
     try:
         review = decoder.decode(body)
@@ -251,8 +271,8 @@ def notes(kind: str, tree: Mapping[str, object]) -> Iterator[str]:
             yield f"spec.template.{note}"
 
 
-async def conversion(review: ConversionReview) -> Json:
-    """The review that answers a wish for conversion: every object in its place, or what is wrong with each."""
+async def conversion(review: ConversionReview) -> tuple[bytes, ...]:
+    """The review that answers a request for conversion: every object in its place, or what is wrong with each."""
     request = review.request
     convert = CONVERTERS.get(request.desired_api_version)
     if convert is None:
@@ -260,19 +280,23 @@ async def conversion(review: ConversionReview) -> Json:
             f"desiredAPIVersion: {request.desired_api_version[:80]!r} is not served; ask for {V1BETA1} or {V1BETA2}"
         )
         return converted(request, [], [wanted])
-    made: list[Json] = []
+    made: list[bytes] = []
+    turn = bytearray()
     wrong: list[str] = []
     for index, one in enumerate(request.objects):
         if index % TURN == TURN - 1:
+            made.append(bytes(turn))
+            turn.clear()
             await asyncio.sleep(0)
         try:
-            made.append(convert(convertible(one)))
+            turn += b"," if index else b""
+            turn += msgspec.json.encode(convert(convertible(msgspec.json.decode(one))))
         except QuestionError as error:
             wrong.append(f"objects[{index}]: {error}")
         except Exception:
             LOG.exception("objects[%d] of a conversion to %s failed", index, request.desired_api_version)
             wrong.append(f"objects[{index}]: conversion failed by a mistake of ours; the log of the manager says which")
-    return converted(request, made, wrong)
+    return converted(request, [*made, bytes(turn)], wrong)
 
 
 def convertible(one: object) -> Tree:
@@ -285,13 +309,16 @@ def convertible(one: object) -> Tree:
     return one
 
 
-def converted(request: ConversionRequest, made: list[Json], wrong: list[str]) -> Json:
-    """The review that says how a conversion went."""
+def converted(request: ConversionRequest, made: list[bytes], wrong: list[str]) -> tuple[bytes, ...]:
+    """The review that says how a conversion went, in pieces; `made` is the inside of a JSON array."""
     result: Tree = {"status": "Failure", "message": "; ".join(wrong)} if wrong else {"status": "Success"}
-    response: Tree = {"uid": request.uid, "result": result, "convertedObjects": [] if wrong else made}
-    return {"apiVersion": CONVERSION, "kind": "ConversionReview", "response": response}
+    response: Tree = {"uid": request.uid, "result": result, "convertedObjects": []}
+    envelope = msgspec.json.encode({"apiVersion": CONVERSION, "kind": "ConversionReview", "response": response})
+    # The array is the last of the envelope: its objects go between the brackets.
+    head, tail = envelope[:-3], envelope[-3:]
+    return (head, *([] if wrong else made), tail)
 
 
 def failure(status: int, says: str) -> Answer:
     """An answer that is no review."""
-    return Answer(status, f"{says}\n".encode())
+    return Answer(status, (f"{says}\n".encode(),))

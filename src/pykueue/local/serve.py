@@ -15,9 +15,12 @@ import ssl
 from collections.abc import AsyncIterator
 from typing import Final
 
+import msgspec
 from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage
 
+from pykueue.kube.acceptor import Acceptor, ConnectionLimits, own_limits
+from pykueue.local.access import ANONYMOUS
 from pykueue.local.authority import LOCALHOST, peer_of
 from pykueue.local.exchange import Request, Response, failed
 from pykueue.local.front import Front
@@ -64,6 +67,7 @@ class Server:
         port: int = 0,
         *,
         sock: socket.socket | None = None,
+        limits: ConnectionLimits | None = None,
     ) -> None:
         self.front = front
         self.context = context
@@ -71,6 +75,8 @@ class Server:
         self.port = port
         """The one that was asked for; the one that was free, once we listen and 0 was."""
         self.sock = sock
+        self.limits = limits or own_limits()
+        self.acceptor: Acceptor | None = None
         self.runner: web.ServerRunner | None = None
         self.writes: set[asyncio.Future[Response]] = set()
         """On their way, whether or not the client is still there."""
@@ -92,13 +98,17 @@ class Server:
             shutdown_timeout=GRACE_SECONDS,
         )
         await runner.setup()
-        await web.SockSite(runner, bound, ssl_context=self.context, backlog=BACKLOG).start()
+        assert runner.server is not None, "a runner that is set up has its server"
+        self.acceptor = Acceptor(bound, runner.server, self.context, self.limits)
+        self.acceptor.start()
         self.port = bound.getsockname()[1]
         self.runner = runner
 
     async def stop(self) -> None:
         """Stop listening, and let go of all connections, within a second."""
         runner, self.runner = self.runner, None
+        if self.acceptor is not None:
+            await self.acceptor.stop()
         if runner is not None:
             left = [held.transport for held in runner.server.connections] if runner.server is not None else []
             await runner.cleanup()
@@ -111,10 +121,23 @@ class Server:
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a call."""
+        assert self.acceptor is not None, "connections come from the acceptor"
+        with self.acceptor.serving(request.protocol):
+            return await self.serve(request, self.acceptor)
+
+    async def serve(self, request: web.BaseRequest, acceptor: Acceptor) -> web.StreamResponse:
+        """Answer a call on a connection, once it is known whose it is."""
         try:
-            call = await read(request)
+            head = head_of(request)
+            who = self.front.access.who(head.headers, head.certificate)
+            if who != ANONYMOUS and not acceptor.identify(request.protocol, who.name):
+                raise too_many_connections(who.name)
+            if who == ANONYMOUS and request.can_read_body:
+                # Nothing that strangers may ask has a body, so theirs is not read.
+                return await refused(request, await self.front.answer(head))
+            call = await with_body(head, request)
         except StatusError as error:
-            return await refused(request, error)
+            return await refused(request, failed(error))
         response = await self.answer(call)
         if isinstance(response.body, bytes):
             return await whole(request, response, response.body)
@@ -148,19 +171,27 @@ def bind(host: str, port: int) -> socket.socket:
         raise ListenError(f"cannot listen on {host}:{port}: {why}; {advice}") from error
 
 
-async def read(request: web.BaseRequest) -> Request:
-    """A call as it came in; a `StatusError` where it is too large, too slow or no call at all."""
+def head_of(request: web.BaseRequest) -> Request:
+    """A call as it came in, without its body."""
     path, query = split(request.raw_path if request.raw_path.startswith("/") else str(request.rel_url))
     headers = {name.lower(): value for name, value in request.headers.items()}
-    body = await body_of(request) if request.can_read_body else b""
     # Whoever sends a token goes by it, so the certificate need not be looked at.
     certificate = None if "authorization" in headers else peer(request)
-    return Request(request.method, path, query, headers, body, certificate)
+    return Request(request.method, path, query, headers, b"", certificate)
 
 
-async def refused(request: web.BaseRequest, error: StatusError) -> web.StreamResponse:
-    """Say no, and close the connection; what is left of the body is not read."""
-    answer = failed(error)
+async def with_body(head: Request, request: web.BaseRequest) -> Request:
+    """The call with its body; a `StatusError` where that is too large or too slow."""
+    return msgspec.structs.replace(head, body=await body_of(request)) if request.can_read_body else head
+
+
+def too_many_connections(user: str) -> StatusError:
+    """The refusal of one more connection of a user who has as many in use as may be."""
+    return StatusError(429, "TooManyRequests", f"{user} has too many connections open at once; close some, then retry")
+
+
+async def refused(request: web.BaseRequest, answer: Response) -> web.StreamResponse:
+    """Send a refusal and close the connection without reading the rest of the body."""
     assert isinstance(answer.body, bytes), "a refusal is there at once"
     made = web.Response(status=answer.code, headers=[*answer.headers], body=answer.body)
     made.force_close()

@@ -1,0 +1,131 @@
+"""Read the bodies of webhook requests within one bound of memory.
+
+Anyone who reaches the webhook port may send, and the pod's memory is limited. All bodies together stay under a bound;
+when it is reached, the slowest body of the address that holds most is dropped. A body must keep up a minimal rate, so
+one that trickles holds its bytes for seconds only.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Iterator
+from typing import Final
+
+from pykueue.base.struct import Frozen
+
+LOG: Final = logging.getLogger(__name__)
+
+MEBIBYTE: Final = 1024 * 1024
+NO_ROOM: Final = "other requests need the memory; send it again"
+
+
+class BodyLimits(Frozen):
+    """How much may be held, and how slowly it may come."""
+
+    bytes_max: int = 160 * MEBIBYTE
+    """Of all requests that are being read or worked on, and of all responses that are being sent."""
+    start_seconds: float = 10.0
+    rate: int = 4 * MEBIBYTE
+    """Bytes a second that a body must come at, and a response be taken at, on average after the first seconds."""
+
+
+class BodyError(Exception):
+    """A body that was not read to its end: the HTTP status, and why."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Body:
+    """A request's body while it is read and worked on, then the response while it is sent."""
+
+    __slots__ = ("address", "complete", "dropped", "pieces", "size", "timeout")
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.pieces = bytearray()
+        self.size = 0
+        """The bytes that count."""
+        self.complete = False
+        self.dropped = False
+        self.timeout: asyncio.Timeout | None = None
+
+    def become(self, size: int) -> None:
+        """Let go of the request, and count a response of this size in its place."""
+        self.pieces = bytearray()
+        self.size = size
+
+
+class Bodies:
+    """The bodies of all requests in flight."""
+
+    def __init__(self, limits: BodyLimits) -> None:
+        self.limits = limits
+        self.held: dict[Body, None] = {}
+        """In the order in which they began."""
+
+    @contextlib.asynccontextmanager
+    async def read(self, address: str, pieces: AsyncIterator[bytes], most: int) -> AsyncIterator[Body]:
+        """Yield a whole body, which counts until the block ends; raises a `BodyError`."""
+        with self.holding(address) as body:
+            await self.fill(body, pieces, most)
+            yield body
+
+    @contextlib.contextmanager
+    def holding(self, address: str) -> Iterator[Body]:
+        """Count a body while it is held."""
+        body = Body(address)
+        self.held[body] = None
+        try:
+            yield body
+        finally:
+            del self.held[body]
+
+    async def fill(self, body: Body, pieces: AsyncIterator[bytes], most: int) -> None:
+        """Read a body to its end."""
+        loop = asyncio.get_running_loop()
+        start = loop.time() + self.limits.start_seconds
+        try:
+            async with asyncio.timeout_at(start) as body.timeout:
+                async for piece in pieces:
+                    if body.dropped:
+                        break
+                    if body.size + len(piece) > most:
+                        raise BodyError(413, f"the body is larger than {most} bytes")
+                    self.make_room(body, len(piece))
+                    body.pieces += piece
+                    body.size += len(piece)
+                    body.timeout.reschedule(start + body.size / self.limits.rate)
+        except TimeoutError:
+            if not body.dropped:
+                raise BodyError(408, "the body comes too slowly") from None
+        finally:
+            body.timeout = None
+        if body.dropped:
+            raise BodyError(503, NO_ROOM)
+        body.complete = True
+
+    def sending(self, size: int) -> asyncio.Timeout:
+        """A context in which a response of this size must have been taken; it raises a TimeoutError."""
+        return asyncio.timeout(self.limits.start_seconds + size / self.limits.rate)
+
+    def make_room(self, body: Body, more: int) -> None:
+        """Drop other bodies, or refuse this one, until so many more bytes fit."""
+        while sum(one.size for one in self.held) + more > self.limits.bytes_max:
+            victim = self.victim()
+            if victim is None or victim is body:
+                raise BodyError(503, NO_ROOM)
+            LOG.warning("webhooks: dropping a body of %d bytes from %s", victim.size, victim.address)
+            victim.dropped = True
+            victim.become(0)
+            assert victim.timeout is not None, "what is incomplete is being read"
+            victim.timeout.reschedule(asyncio.get_running_loop().time())
+
+    def victim(self) -> Body | None:
+        """The incomplete body to drop: of the address that holds most bytes, the one that began first."""
+        totals: dict[str, int] = {}
+        for one in self.held:
+            totals[one.address] = totals.get(one.address, 0) + one.size
+        open_ones = [one for one in self.held if not one.complete and one.size]
+        return max(open_ones, key=lambda one: totals[one.address], default=None)
