@@ -97,6 +97,19 @@ def undercharged(history: list[Line]) -> str:
     return f"reservation Workload {namespace(history, name)}/{name}"
 
 
+def given_back_too_much(history: list[Line]) -> str:
+    """A workload gives back the quota of one pod, and all of them run."""
+    name = next(
+        str(line["object"]["metadata"]["name"])
+        for line in history
+        if line["kind"] == "Workload" and line["object"]["spec"]["podSets"][0]["count"] > 1
+    )
+    for line in of(history, "Workload", name):
+        if condition(line, "Admitted").get("status") == "True":
+            line["object"]["status"]["reclaimablePods"] = [{"name": "main", "count": 1}]
+    return f"uncovered Workload {namespace(history, name)}/{name}"
+
+
 def never_admitted(history: list[Line]) -> str:
     """A Job runs though its Workload was never admitted."""
     name = evicted_workload(history)
@@ -222,6 +235,7 @@ def test_nothing_is_found_in_what_really_happened() -> None:
         less_quota,
         less_to_borrow,
         undercharged,
+        given_back_too_much,
         never_admitted,
         pods_too_early,
         forgotten,

@@ -11,7 +11,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.crash.load import CHECK, CHECKED, LOWER, PRIORITIES, Load, checking, spec_of, thing
+from tests.crash.load import CHECK, CHECKED, LOWER, PRIORITIES, Load, checking, counts, spec_of, thing
 from tests.plane.client import ApiError, Client, Tree
 
 NAMESPACE = "crash"
@@ -44,7 +44,11 @@ BUSY = (ApiError, OSError, HTTPException)
 MARK = "CRASH_RUN"
 """The variable by which the processes of a run are known, with the folder of the run."""
 
-SCRIPT = 'echo "start $2 $PYKUEUE_ATTEMPT" >>"$0"; %s sleep "$1"; echo "end $2 $PYKUEUE_ATTEMPT" >>"$0"'
+SCRIPT = (
+    'echo "start $2 $PYKUEUE_ATTEMPT" >>"$0"; %s sleep "$1"; sleep "0.$(($$ %% 10))"; '
+    'echo "end $2 $PYKUEUE_ATTEMPT" >>"$0"'
+)
+"""The processes of a Job do not all end at once, so that some run while others are done."""
 HABITS = {
     "plain": "",
     "deaf": "trap '' TERM;",
@@ -86,8 +90,7 @@ def job(name: str, luck: random.Random, diary: Path, seconds: float | None = Non
             },
         },
         "spec": {
-            "parallelism": pods,
-            "completions": pods * luck.choice((1, 1, 2)),
+            **counts(pods, luck),
             "completionMode": luck.choice(("NonIndexed", "Indexed")),
             "template": {
                 "spec": {

@@ -118,6 +118,16 @@ def furniture() -> list[Tree]:
     ]
 
 
+def counts(pods: int, luck: random.Random) -> Tree:
+    """How much of a Job of so many pods may run at once, and how often it is to succeed.
+
+    Some have more parallelism than completions, so that fewer pods run than the parallelism says.
+    """
+    completions = pods * luck.choice((1, 1, 2))
+    spare = luck.choice((0, 0, 3, 7)) if completions == pods else 0
+    return {"parallelism": pods + spare, "completions": completions}
+
+
 def job(name: str, luck: random.Random) -> Tree:
     """A Job that its queue could run all by itself."""
     queue = luck.choice(list(QUEUES))
@@ -136,8 +146,7 @@ def job(name: str, luck: random.Random) -> Tree:
             },
         },
         "spec": {
-            "parallelism": pods,
-            "completions": pods * luck.choice((1, 1, 2)),
+            **counts(pods, luck),
             "completionMode": luck.choice(("NonIndexed", "Indexed")),
             "ttlSecondsAfterFinished": 20,
             "template": {

@@ -17,6 +17,7 @@ from pykueue.controllers import provisioning
 from pykueue.engine import pending, quota
 from pykueue.jobs import plan
 from pykueue.jobs.actions import Actions, Finish, PatchJob, Stopped
+from pykueue.jobs.batch import BatchJob, JobView
 from pykueue.jobs.seen import admitted
 
 
@@ -94,6 +95,18 @@ def impatient() -> None:
     wrapped(plan, "stop_evicted", around)
 
 
+def generous() -> None:
+    """As soon as one pod of a Job is done, the quota of all but one of the rest is given back too."""
+
+    def around(real: Callable[..., dict[str, int]]) -> Callable[..., dict[str, int]]:
+        def reclaimable(kind: BatchJob, job: JobView) -> dict[str, int]:
+            return {name: kind.count(job) - 1 for name in real(kind, job)}
+
+        return reclaimable
+
+    wrapped(BatchJob, "reclaimable", around)
+
+
 def silent() -> None:
     """Evictions are not counted."""
     wrapped(outbound.Scribe, "count_eviction", lambda real: lambda *_: None)
@@ -149,6 +162,7 @@ MUTANTS = {
     "hasty": Mutant("unadmitted", "starts Jobs before they are admitted", hasty),
     "forgetful": Mutant("stuck", "forgets one workload in six", forgetful),
     "impatient": Mutant("unadmitted", "gives quota back before the pods are gone", impatient),
+    "generous": Mutant("uncovered", "gives back the quota of pods that run when one of them is done", generous),
     "silent": Mutant("eviction", "does not count evictions", silent),
     "leaky": Mutant("lost", "does not see one Job in four end", leaky),
     "hopeful": Mutant("capacity", "takes capacity for granted", hopeful),

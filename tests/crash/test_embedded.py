@@ -120,3 +120,12 @@ def test_a_run_that_misses_only_a_time_bound_is_late() -> None:
     text, outcome = summary([Row("Jobs", "1 not finished", [], ["not finished: a"]), Row("findings", "0", [])])
     assert outcome is Outcome.LATE
     assert text.splitlines()[:2] == ["LATE   Jobs             1 not finished", " " * 24 + "not finished: a"]
+
+
+def test_some_jobs_have_more_parallelism_than_completions() -> None:
+    luck = random.Random(1)
+    specs = [job(f"job-{number}", luck, Path("diary"))["spec"] for number in range(200)]
+    wide = [spec for spec in specs if spec["parallelism"] > spec["completions"] > 1]
+    narrow = [spec for spec in specs if spec["parallelism"] < spec["completions"]]
+    assert wide
+    assert narrow

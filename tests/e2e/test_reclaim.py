@@ -70,6 +70,23 @@ def test_pods_are_reclaimable_only_once_fewer_are_left_than_may_run_at_once(team
     reclaimable(job, 2)
 
 
+@covers("KEP78-4", "KEP78-5")
+def test_a_job_with_more_parallelism_than_completions_keeps_the_quota_of_its_running_pods(team: Team) -> None:
+    queue = team.queue(cpu=4)
+    wide = queue.job("wide", pods=10, completions=4)
+    wide.runs()
+    queue.uses(reserved=4, used=4)
+    second = queue.job("second", cpu=4)
+    second.waits("WaitingForQuota")
+    wide.pods_do("succeeded", 1)
+    reclaimable(wide, 1)
+    queue.uses(reserved=3, used=3)
+    second.never_runs(1)
+    assert len(wide.pods()) == 3
+    wide.ends()
+    second.runs()
+
+
 @covers("KEP78-7")
 def test_pods_that_failed_give_nothing_back(team: Team) -> None:
     queue = team.queue(cpu=2)

@@ -262,6 +262,11 @@ def test_pods_are_ready(status: Tree, ready: bool) -> None:
         (3, 10, 11, 3),
         (3, None, 1, 1),
         (1, 1, 1, 0),
+        (10, 4, 0, 0),
+        (10, 4, 1, 1),
+        (10, 4, 4, 4),
+        (10, 1, 1, 0),
+        (0, 4, 1, 0),
     ],
 )
 def test_pods_without_work_give_their_quota_back(
@@ -274,6 +279,12 @@ def test_pods_without_work_give_their_quota_back(
 def test_of_an_indexed_job_failed_indexes_count_too() -> None:
     status = {"succeeded": 1, "completedIndexes": "0", "failedIndexes": "1", "failed": 4}
     assert BATCH.reclaimable(job(completionMode="Indexed", status=status)) == {"main": 2}
+
+
+def test_of_an_indexed_job_no_more_come_back_than_run_at_once() -> None:
+    status = {"succeeded": 1, "completedIndexes": "0", "failedIndexes": "1", "failed": 4}
+    wide = job(completionMode="Indexed", parallelism=10, completions=4, status=status)
+    assert BATCH.reclaimable(wide) == {"main": 2}
 
 
 @pytest.mark.parametrize(

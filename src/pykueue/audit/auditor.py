@@ -8,6 +8,7 @@ from typing import Protocol
 
 from pykueue.audit.capacity import Capacity
 from pykueue.audit.conditions import Conditions
+from pykueue.audit.covered import Covered
 from pykueue.audit.losses import Losses
 from pykueue.audit.overuse import Overuse
 from pykueue.audit.reruns import Reruns
@@ -47,6 +48,7 @@ class Auditor:
             overuse,
             Conditions(self.settings),
             Starts(self.settings, self.uptime),
+            Covered(),
             Losses(self.settings, self.uptime),
             Stuck(self.settings, self.uptime, overuse),
             Reruns(),

@@ -299,10 +299,11 @@ class BatchJob:
         return None if job.spec.suspend else Step({"spec": {"suspend": True}}, tells=True)
 
     def reclaimable(self, job: JobView) -> Mapping[str, int]:
-        """The pods that need their quota no more: those for which no work is left."""
+        """The pods of the pod set that need no quota any more: no work is left for them."""
         spec, status = job.spec, job.status
-        most = spec.parallelism
-        wanted = most if spec.completions is None else spec.completions
+        # The pod set counts the pods that can run at once, so more parallelism than completions frees nothing.
+        most = self.count(job)
+        wanted = spec.parallelism if spec.completions is None else spec.completions
         done = status.succeeded
         if spec.completion_mode == "Indexed":
             done = indexes_done((status.completed_indexes, status.failed_indexes), wanted)
