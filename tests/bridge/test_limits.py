@@ -67,8 +67,8 @@ POD_DEFAULTS = limit_range(item("Pod", default={"cpu": "9"}, default_request={"c
         pytest.param(
             resources(None, {"cpu": "3"}),
             [DEFAULTS],
-            resources({"cpu": "2"}, {"cpu": "3"}),
-            id="a default request comes before the limit",
+            resources({"cpu": "3"}, {"cpu": "3"}),
+            id="the written limit comes before a default request",
         ),
         pytest.param(
             resources({"cpu": "1"}, {"cpu": "3"}),
@@ -156,7 +156,7 @@ def test_what_a_pod_of_a_runtime_class_asks_for(own: Mapping[str, str], requests
     ("limit_ranges", "cpu"),
     [
         pytest.param([], "3", id="the limit without a LimitRange"),
-        pytest.param([DEFAULTS], "2", id="the default request of a LimitRange"),
+        pytest.param([DEFAULTS], "3", id="the limit beside the default request of a LimitRange"),
     ],
 )
 def test_what_a_pod_with_a_limit_and_no_request_asks_for(limit_ranges: list[LimitRange], cpu: str) -> None:

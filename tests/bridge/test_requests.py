@@ -67,10 +67,19 @@ def sidecar(**texts: str) -> Container:
         pytest.param(
             PodSpec(
                 containers=(asks(cpu="2", memory="3", hugepages_2Mi="4", gpu="1"), asks(cpu="2", memory="1")),
-                resources=Resources(requests=amounts(cpu="3", hugepages_2Mi="8", gpu="9")),
+                resources=Resources(requests=amounts(cpu="5", hugepages_2Mi="8", gpu="9")),
             ),
-            amounts(cpu="3", memory="4", hugepages_2Mi="8", gpu="1"),
+            amounts(cpu="5", memory="4", hugepages_2Mi="8", gpu="1"),
             id="the pod's own requests replace its containers' sum where Kubernetes knows them",
+        ),
+        pytest.param(
+            PodSpec(
+                containers=(asks(cpu="8"), asks(memory="1Gi")),
+                init_containers=(asks(memory="2Gi"),),
+                resources=Resources(requests=amounts(cpu="0", memory="1Gi")),
+            ),
+            amounts(cpu="8", memory="2Gi"),
+            id="a pod's own request below its containers' does not lower them",
         ),
         pytest.param(
             PodSpec(containers=(asks(cpu="1"),), resources=Resources(limits=amounts(cpu="3"))),
@@ -144,7 +153,8 @@ def slow_requests(spec: PodSpec, name: str) -> int | None:
     ]
     total = max(sums) if sums else None
     if spec.resources is not None and name in spec.resources.requests and name != "example.com/gpu":
-        total = spec.resources.requests[name].nanos
+        own = spec.resources.requests[name].nanos
+        total = own if total is None else max(total, own)
     if name in spec.overhead:
         total = (total or 0) + spec.overhead[name].nanos
     return total
@@ -188,8 +198,28 @@ MIG = Transformation(input="mig-1g", strategy="Replace", outputs=amounts(gpu_mem
         pytest.param(
             amounts(net="1"),
             ResourceConfig(("net",), (Transformation(input="net", outputs=amounts(credits="1")),)),
-            {},
-            id="what is excluded is not transformed",
+            {"credits": 1},
+            id="what is excluded is transformed, and not retained",
+        ),
+        pytest.param(
+            amounts(mig_1g="2"),
+            ResourceConfig(("mig-",), (Transformation("mig-1g", "Replace", outputs=amounts(gpu_mem="5")),)),
+            {"gpu-mem": 10},
+            id="what is excluded is transformed and replaced",
+        ),
+        pytest.param(
+            amounts(gpu="4", per_gpu="3"),
+            ResourceConfig(
+                ("gpu",), (Transformation("per-gpu", "Replace", multiply_by="gpu", outputs=amounts(total="10")),)
+            ),
+            {"total": 120},
+            id="what is excluded is a multiplier",
+        ),
+        pytest.param(
+            amounts(mig_1g="2", cpu="1"),
+            ResourceConfig(("credits",), (Transformation("mig-1g", "Replace", outputs=amounts(credits="5")),)),
+            {"cpu": 1000},
+            id="an output that is excluded is not charged",
         ),
         pytest.param(
             amounts(mig_1g="1", gpu_mem="1Gi"),

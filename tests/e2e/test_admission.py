@@ -1,9 +1,11 @@
 """How does a Job get its quota, and what does it see while it waits?"""
 
+import pytest
+
 from tests.e2e.job import KUEUE
 from tests.e2e.team import Queue, Team
 from tests.facts import covers
-from tests.plane.client import condition
+from tests.plane.client import Tree, condition
 
 GATED = "kueue.x-k8s.io/admission-gated-by"
 
@@ -211,6 +213,18 @@ def test_a_new_value_of_a_priority_class_reaches_every_workload_that_names_it(te
         job.until(lambda tree: tree["spec"]["priority"] == 7, "the new value")
 
 
+def limit_range(team: Team, **item: Tree) -> None:
+    """A LimitRange of the story's namespace, for containers."""
+    team.create(
+        {
+            "apiVersion": "v1",
+            "kind": "LimitRange",
+            "metadata": {"name": "small", "namespace": team.namespace},
+            "spec": {"limits": [{"type": "Container", **item}]},
+        }
+    )
+
+
 @covers("L17")
 def test_a_limit_range_that_comes_later_stops_what_waits_and_leaves_what_runs(team: Team) -> None:
     queue = team.queue(cpu=2)
@@ -218,19 +232,39 @@ def test_a_limit_range_that_comes_later_stops_what_waits_and_leaves_what_runs(te
     running.runs()
     waiting = queue.job("waiting", cpu=2)
     waiting.waits("WaitingForQuota")
-    team.create(
-        {
-            "apiVersion": "v1",
-            "kind": "LimitRange",
-            "metadata": {"name": "small", "namespace": team.namespace},
-            "spec": {"limits": [{"type": "Container", "max": {"cpu": "1"}}]},
-        }
-    )
+    limit_range(team, max={"cpu": "1"})
     tree = waiting.waits("Misconfigured")
     assert condition(tree, "QuotaReserved")["message"].startswith(
         "resources didn't satisfy LimitRange constraints: "
     ), condition(tree, "QuotaReserved")
     running.stays(0.5)
+
+
+@pytest.mark.parametrize("way", ["raised", "deleted"])
+def test_a_limit_range_that_is_relaxed_wakes_the_jobs_that_it_kept_from_starting(team: Team, way: str) -> None:
+    limit_range(team, max={"cpu": "1"})
+    queue = team.queue(cpu=2)
+    job = queue.job("large", cpu=2)
+    job.waits("Misconfigured")
+    if way == "raised":
+        raised = {"type": "Container", "max": {"cpu": "2"}, "default": {"cpu": "2"}, "defaultRequest": {"cpu": "2"}}
+        team.client.patch("LimitRange", "small", {"spec": {"limits": [raised]}}, team.namespace)
+    else:
+        team.client.delete("LimitRange", "small", team.namespace)
+    job.runs()
+
+
+@covers("S143")
+def test_a_job_with_limits_alone_is_charged_its_limits_whatever_the_limit_range_says(team: Team) -> None:
+    limit_range(team, default={"cpu": "2"}, defaultRequest={"cpu": "1"})
+    queue = team.queue(cpu=4)
+    container = {"name": "main", "image": "example.com/none", "resources": {"limits": {"cpu": "3"}}}
+    job = queue.job("limited", template={"containers": [container]})
+    job.runs()
+    queue.uses(reserved=3, used=3)
+    (pod,) = job.pods()
+    assert pod["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "3"}
+    queue.job("second", cpu=2).waits("WaitingForQuota")
 
 
 @covers("L19")

@@ -91,9 +91,12 @@ def with_defaults(container: Container, item: LimitRangeItem) -> Container:
 
 
 def filled(resources: Resources, item: LimitRangeItem) -> Resources:
-    """The resources with the defaults of the item where they are silent, and then with limits as missing requests."""
+    """The resources with a written limit as a missing request, and then with the item's defaults for what is missing.
+
+    It is the order of the API server, which sets requests from limits before any LimitRange is looked at.
+    """
     limits = {**item.default, **resources.limits}
-    requests = {**limits, **item.default_request, **resources.requests}
+    requests = {**item.default, **item.default_request, **resources.limits, **resources.requests}
     return replace(resources, limits=ResourceList(limits), requests=ResourceList(requests))
 
 

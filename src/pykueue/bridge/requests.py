@@ -34,11 +34,12 @@ def pod_requests(spec: PodSpec) -> Mapping[str, Quantity]:
     steady = sidecars
     for container in spec.containers:
         steady = added(steady, container.resources.requests)
-    return added({**highest(steady, peak), **pod_level(spec)}, spec.overhead)
+    # A Pod whose own request is below its containers' is refused; a Workload with such a template is charged for both.
+    return added(highest(highest(steady, peak), pod_level(spec)), spec.overhead)
 
 
 def pod_level(spec: PodSpec) -> Mapping[str, Quantity]:
-    """What is asked for the pod as a whole, of the resources for which that takes the place of its containers' sum."""
+    """What is asked for the pod as a whole, of the resources for which Kubernetes knows such requests."""
     requests = spec.resources.requests if spec.resources else {}
     return {
         name: quantity
@@ -69,9 +70,10 @@ def highest(first: Mapping[str, Quantity], second: Mapping[str, Quantity]) -> Ma
 
 def counted(requests: Mapping[str, Quantity], config: ResourceConfig) -> Mapping[str, int]:
     """The engine's amounts for one pod with these requests, by resource name in order; none is negative."""
-    kept = {name: quantity for name, quantity in requests.items() if not name.startswith(config.exclude_prefixes)}
-    amounts = transformed(kept, config.transformations)
-    return {name: max(0, amount_of(name, amounts[name])) for name in sorted(amounts)}
+    # What is excluded is not charged, but it can be the input or the multiplier of what is.
+    amounts = transformed(requests, config.transformations)
+    kept = sorted(name for name in amounts if not name.startswith(config.exclude_prefixes))
+    return {name: max(0, amount_of(name, amounts[name])) for name in kept}
 
 
 def transformed(requests: Mapping[str, Quantity], transformations: Iterable[Transformation]) -> Mapping[str, Quantity]:
