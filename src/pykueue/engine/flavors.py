@@ -264,7 +264,7 @@ class Planner:
                 count, totals = wanted, totals_of(pod_set, wanted)
             if PODS in self.queue.groups:
                 totals = tuple(sorted((*totals, (PODS, count)), key=lambda total: resource_rank(total[0])))
-            part = PodSetPlan(pod_set.name, count, totals)
+            part = PodSetPlan(self.item.workload.pod_sets[index].name, count, totals)
             plan.pod_sets.append(part)
             self.fill(plan, part, index, pinned)
             if plan.failed:

@@ -49,11 +49,13 @@ class Bookmark(Frozen):
 class Shape:
     """What all workloads have in common that no scheduling decision could tell apart, evaluated once for all."""
 
-    __slots__ = ("__weakref__", "counts", "digest", "epoch", "obstacles", "pod_sets", "priority", "totals")
+    __slots__ = ("__weakref__", "counts", "digest", "epoch", "named", "obstacles", "pod_sets", "priority", "totals")
 
-    def __init__(self, pod_sets: tuple[PodSet, ...], priority: int) -> None:
+    def __init__(self, pod_sets: tuple[PodSet, ...], priority: int, named: tuple[PodSet, ...]) -> None:
         self.pod_sets = pod_sets
-        """With as many pods as still have to run."""
+        """With as many pods as still have to run, and without their names, which decide nothing."""
+        self.named = named
+        """The same with the names that the first workload of the shape gives them; all with these names share it."""
         self.counts = tuple(max(0, p.count) for p in pod_sets)
         self.priority = priority
         self.totals = tuple(totals_of(p, n) for p, n in zip(pod_sets, self.counts, strict=True))

@@ -174,9 +174,9 @@ def adopt(world: World, item: Item, workload: Workload) -> None:
         world.members.get(old, {}).pop(item.key, None)
     world.members.setdefault(workload.local_queue, {})[item.key] = item
     shape = world.shape(workload, item.shape)
-    if shape.pod_sets is not workload.pod_sets and shape.pod_sets == workload.pod_sets:
-        # All of a shape share their pod sets, so that equal ones are stored once.
-        workload = replace(workload, pod_sets=shape.pod_sets)
+    if shape.named is not workload.pod_sets and shape.named == workload.pod_sets:
+        # Workloads of a shape share their pod sets, so that equal ones are stored once.
+        workload = replace(workload, pod_sets=shape.named)
     edited = workload.generation != item.workload.generation
     if not workload.active or edited:
         drop_claim(world, item)

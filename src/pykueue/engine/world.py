@@ -64,16 +64,18 @@ class World:
         if workload.reclaimable:
             counts = effective_counts(workload, self.options)
             pod_sets = tuple(replace(p, count=n) for p, n in zip(pod_sets, counts, strict=True))
-        elif known is not None and known.pod_sets is pod_sets and known.priority == priority:
+        elif known is not None and known.named is pod_sets and known.priority == priority:
             return known
         return self.shape_of(pod_sets, priority)
 
     def shape_of(self, pod_sets: tuple[PodSet, ...], priority: int) -> Shape:
-        """The one shape of these pod sets at this priority."""
-        key = (priority, pod_sets)
+        """The one shape of these pod sets at this priority, whatever the pod sets are called."""
+        # spec: QUE-4
+        nameless = tuple(replace(p, name="") for p in pod_sets)
+        key = (priority, nameless)
         found = self.shapes.get(key)
         if found is None:
-            found = self.shapes[key] = Shape(pod_sets, priority)
+            found = self.shapes[key] = Shape(nameless, priority, pod_sets)
             found.digest = int.from_bytes(sha256(msgspec.json.encode(key)).digest()[:8])
         return found
 
