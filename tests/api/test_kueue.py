@@ -51,7 +51,7 @@ LIMITS = [
     ("ClusterQueue", "status.conditions", {"maxItems": 16, "x-kubernetes-list-map-keys": ["type"]}),
     ("ClusterQueue", "status.flavorsUsage", {"maxItems": 64}),
     ("Workload", "spec.podSets", {"minItems": 1, "maxItems": 18}),
-    ("Workload", "spec.podSets[].minCount", {"minimum": 1, "format": "int32"}),
+    ("Workload", "spec.podSets[].minCount", {"minimum": 0, "format": "int32"}),
     ("Workload", "spec.podSets[].topologyRequest.podsetSliceRequiredTopologyConstraints", {"maxItems": 3}),
     ("Workload", "status.admissionChecks", {"maxItems": 8}),
     ("Workload", "status.nominatedClusterNames", {"maxItems": 20}),

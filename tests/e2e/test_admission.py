@@ -312,13 +312,20 @@ def test_an_evicted_workload_that_nobody_stops_stays_reserved(team: Team) -> Non
     assert condition(tree, "QuotaReserved")["status"] == "True"
 
 
-def raw(team: Team, queue: Queue, name: str, priority: str = "") -> None:
+def pod_set(name: str, count: int, cpu: int, **more: object) -> Tree:
+    """A pod set of pods that ask for so much cpu each."""
+    container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": cpu}}}
+    return {
+        "name": name,
+        "count": count,
+        "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
+        **more,
+    }
+
+
+def raw(team: Team, queue: Queue, name: str, priority: str = "", pod_sets: list[Tree] | None = None) -> None:
     """A Workload that belongs to no Job."""
     ref = {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": priority}
-    pods = {
-        "restartPolicy": "Never",
-        "containers": [{"name": "c", "image": "x", "resources": {"requests": {"cpu": 1}}}],
-    }
     team.create(
         {
             "apiVersion": KUEUE,
@@ -326,8 +333,23 @@ def raw(team: Team, queue: Queue, name: str, priority: str = "") -> None:
             "metadata": {"name": name, "namespace": team.namespace},
             "spec": {
                 "queueName": queue.name,
-                "podSets": [{"name": "main", "count": 1, "template": {"spec": pods}}],
+                "podSets": pod_sets or [pod_set("main", 1, 1)],
                 **({"priorityClassRef": ref, "priority": 1} if priority else {}),
             },
         }
     )
+
+
+def test_a_pod_set_with_a_minimum_of_none_may_be_left_out(team: Team) -> None:
+    queue = team.queue(cpu=2)
+    raw(team, queue, "raw", pod_sets=[pod_set("lead", 1, 2), pod_set("more", 3, 1, minCount=0)])
+    tree = team.client.wait_for(
+        "Workload",
+        "raw",
+        team.namespace,
+        lambda tree: condition(tree, "Admitted").get("status") == "True",
+        what="Admitted",
+    )
+    given = {one["name"]: one["count"] for one in tree["status"]["admission"]["podSetAssignments"]}
+    assert given == {"lead": 1, "more": 0}
+    queue.uses(reserved=2, used=2)

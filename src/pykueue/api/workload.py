@@ -71,7 +71,7 @@ class PodSet(Wire):
     template: Annotated[msgspec.Raw, holds(PodTemplate), about("What the pods look like.", type="object")]
     name: Annotated[PodSetName, about("Name within the workload.")] = "main"
     count: Annotated[Count, about("How many pods there are.")] = 1
-    min_count: Annotated[Positive | None, about("Fewest pods with which it may start.")] = None
+    min_count: Annotated[Count | None, about("Fewest pods with which it may start.")] = None
     topology_request: Annotated[TopologyRequest | None, about("How close together they are to run.")] = None
 
     def __post_init__(self) -> None:
