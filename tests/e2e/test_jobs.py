@@ -272,6 +272,22 @@ def test_a_prebuilt_workload_that_does_not_equal_its_job_is_over(team: Team) -> 
     job.never_runs(0.5)
 
 
+@covers("L76")
+def test_a_prebuilt_workload_without_what_the_pod_as_a_whole_asks_for_is_over(team: Team) -> None:
+    queue = team.queue(cpu=4)
+    prebuilt(team, queue, "made")
+    job = queue.job("one", annotations={PREBUILT: "made"}, template={"resources": {"requests": {"cpu": "3"}}})
+    job.finishes("OutOfSync", "The prebuilt workload is out of sync with its user job")
+    job.never_runs(0.5)
+
+
+def test_a_job_is_charged_what_its_pod_as_a_whole_asks_for(team: Team) -> None:
+    queue = team.queue(cpu=4)
+    job = queue.job("one", template={"resources": {"requests": {"cpu": "3"}}})
+    job.runs()
+    queue.uses(reserved=3, used=3)
+
+
 @covers("L77")
 def test_a_prebuilt_workload_of_another_job_counts_as_missing(team: Team) -> None:
     queue = team.queue(cpu=2)

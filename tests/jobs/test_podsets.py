@@ -270,6 +270,15 @@ def test_containers_are_the_same_that_differ_only_in(first: Tree, second: Tree) 
         pytest.param(template({"name": "a"}, {"name": "b"}), template({"name": "b"}, {"name": "a"}), id="their order"),
         pytest.param(template(), template(initContainers=[{"name": "a"}]), id="init containers"),
         pytest.param(template(), template(tolerations=[{"key": "a"}]), id="tolerations"),
+        pytest.param(template(), template(resources={"requests": {"cpu": "100"}}), id="what the pod asks for"),
+        pytest.param(
+            template(resources={"limits": {"cpu": "1"}}),
+            template(resources={"limits": {"cpu": "2"}}),
+            id="what the pod may use",
+        ),
+        pytest.param(template(), template(resourceClaims=[{"name": "gpu"}]), id="claims"),
+        pytest.param(template(), template(overhead={"cpu": "1"}), id="overhead"),
+        pytest.param(template(runtimeClassName="a"), template(runtimeClassName="b"), id="the runtime class"),
     ],
 )
 def test_pods_are_different_that_differ_in(first: Tree, second: Tree) -> None:
@@ -285,6 +294,11 @@ def test_pods_are_different_that_differ_in(first: Tree, second: Tree) -> None:
         pytest.param(template(priorityClassName="p"), template(), id="class"),
         pytest.param(
             template(tolerations=[{"key": "a", "operator": "Equal"}]), template(tolerations=[{"key": "a"}]), id="words"
+        ),
+        pytest.param(
+            template(resources={"requests": {"cpu": "1000m"}, "limits": {}}, overhead={"cpu": 1}),
+            template(resources={"requests": {"cpu": 1}}, overhead={"cpu": "1"}, resourceClaims=[]),
+            id="how what the pod asks for is written",
         ),
     ],
 )
@@ -314,7 +328,7 @@ def test_running_pods_have_what_they_were_given() -> None:
     (running,) = running_shapes(known, infos) or ()
     (resting,) = shapes_of(known)
     assert (running.count, resting.count) == (3, 5)
-    assert running.containers == resting.containers
+    assert running.needs == resting.needs
     assert running.tolerations != resting.tolerations
     assert same_shapes((running,), (msgspec.structs.replace(resting, count=3),), tolerations=False)
     assert not same_shapes((running,), (msgspec.structs.replace(resting, count=3),), tolerations=True)

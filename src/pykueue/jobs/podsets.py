@@ -20,6 +20,10 @@ CONFLICT: Final = "invalid admission check PodSetUpdate: conflict for {what}: co
 VALUES: Final = "value1={first}, value2={second}"
 SHAPES_KEPT: Final = 512
 CONTAINER_LISTS: Final = ("containers", "initContainers")
+POD_NEEDS: Final = ("resources", "resourceClaims", "overhead", "runtimeClassName")
+"""What a pod as a whole asks for beside its containers."""
+AMOUNTS: Final = ("requests", "limits", "overhead")
+"""Members that hold quantities by resource."""
 SERVER_DEFAULTS: Final[Mapping[str, Json]] = {
     "failureThreshold": 3,
     "periodSeconds": 10,
@@ -339,7 +343,8 @@ class Shape(Frozen):
 
     count: int
     min_count: int | None
-    containers: bytes
+    needs: bytes
+    """The containers, and all else in the template that decides how much quota a pod takes."""
     tolerations: bytes
 
 
@@ -360,17 +365,17 @@ def running_shapes(workload: Workload, infos: Sequence[Info]) -> tuple[Shape, ..
         has = info_of_template(template_tree(one.template))
         if conflict_of(has, info):
             return None
-        containers, _ = looks(bytes(one.template))
+        needs, _ = looks(bytes(one.template))
         count = info.count if partial and one.min_count is not None else one.count
         both = has.tolerations + added(has.tolerations, info.tolerations, same_toleration)
-        found.append(Shape(count, one.min_count, containers, tolerations_text(both)))
+        found.append(Shape(count, one.min_count, needs, tolerations_text(both)))
     return tuple(found)
 
 
 def same_shapes(first: Sequence[Shape], second: Sequence[Shape], *, tolerations: bool) -> bool:
     """Whether pod sets are the same, one by one; tolerations may be left out of it."""
     return len(first) == len(second) and all(
-        (one.count, one.min_count, one.containers) == (other.count, other.min_count, other.containers)
+        (one.count, one.min_count, one.needs) == (other.count, other.min_count, other.needs)
         and (not tolerations or one.tolerations == other.tolerations)
         for one, other in zip(first, second, strict=True)
     )
@@ -378,11 +383,12 @@ def same_shapes(first: Sequence[Shape], second: Sequence[Shape], *, tolerations:
 
 @lru_cache(maxsize=SHAPES_KEPT)
 def looks(raw: bytes) -> tuple[bytes, bytes]:
-    """The containers and the tolerations of a template, each in one spelling."""
+    """What the pods of a template need, and their tolerations, each in one spelling."""
     template = sanitized(template_tree(raw))
     spec = part(template, "spec")
-    containers: list[Json] = [[plain_container(one) for one in trees(spec.get(name))] for name in CONTAINER_LISTS]
-    return spelled(containers), tolerations_text(trees(spec.get("tolerations")))
+    needs: list[Json] = [[plain_container(one) for one in trees(spec.get(name))] for name in CONTAINER_LISTS]
+    needs.append({name: plain(spec.get(name), name) or None for name in POD_NEEDS})
+    return spelled(needs), tolerations_text(trees(spec.get("tolerations")))
 
 
 def tolerations_text(seen: Sequence[Tree]) -> bytes:
@@ -416,7 +422,7 @@ def plain(value: Json, name: str = "") -> Json:
         return [plain(one) for one in value]
     if not isinstance(value, dict):
         return value
-    if name in ("requests", "limits"):
+    if name in AMOUNTS:
         return {key: amount(one) for key, one in value.items()}
     found = {key: plain(one, key) for key, one in value.items() if not is_default(name, key, one)}
     return {key: one for key, one in found.items() if one is not None and one != "" and one != [] and one != {}}
