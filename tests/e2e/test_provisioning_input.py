@@ -98,6 +98,25 @@ def test_a_request_whose_template_is_deleted_is_made_anew(team: Team) -> None:
     job.runs()
 
 
+def test_a_template_that_somebody_edits_is_made_anew_with_its_request(team: Team) -> None:
+    capacity = Capacity(team)
+    job = capacity.queue(cpu=1).job("one")
+    before = capacity.request(job)
+    (name,) = capacity.templates()
+    template = team.get("PodTemplate", name, team.namespace)["template"]
+    container = {**template["spec"]["containers"][0], "resources": {"requests": {"cpu": "64"}}}
+    body = {"template": {"spec": {"containers": [container]}}}
+    team.client.patch("PodTemplate", name, body, team.namespace)
+    after = capacity.request(job, other_than=before["metadata"]["uid"])
+    assert after["spec"] == before["spec"]
+    team.eventually(
+        lambda: (team.client.find("PodTemplate", name, team.namespace) or {}).get("template") == template,
+        "the template is as it was",
+    )
+    capacity.provides(job)
+    job.runs()
+
+
 def test_a_request_that_somebody_changed_is_replaced(team: Team) -> None:
     capacity = Capacity(team)
     job = capacity.queue(cpu=1).job("one")
@@ -137,6 +156,9 @@ def test_somebody_elses_object_of_the_same_name_is_left_alone_and_told(team: Tea
     )
     job.never_runs(0.5)
     assert team.get(kind, taken, team.namespace)["metadata"]["uid"] == theirs["metadata"]["uid"]
+    if kind == "PodTemplate":
+        # What was there before stands for no quota, and no capacity is asked for by it.
+        assert capacity.requests() == []
     team.client.delete(kind, taken, team.namespace)
     capacity.request(job, other_than=theirs["metadata"]["uid"])
     capacity.provides(job)

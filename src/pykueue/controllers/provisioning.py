@@ -140,8 +140,8 @@ class Provisioning:
             self.deleted.discard(change.old.metadata.uid or "")
 
     def template_changed(self, change: Change[KubeObject]) -> None:
-        """A template concerns the Workload of its request."""
-        if change.new is not None:
+        """A template that is gone, or that someone has edited, concerns the Workload of its request."""
+        if change.new is not None and not is_edited(change.new):
             return
         owner = None if change.old is None else controller_of(change.old.metadata)
         request = None if owner is None else self.requests.get(f"{change.key.partition('/')[0]}/{owner.name}")
@@ -248,7 +248,7 @@ class Provisioning:
         )
         named = {one.pod_template_ref.name for request in requests for one in request.spec.pod_sets}
         known = {name: self.templates.get(f"{namespace}/{name}") for name in named}
-        templates = {name: owner_uid(one) for name, one in known.items() if one is not None}
+        templates = {name: owner_uid(one) for name, one in known.items() if one is not None and not is_edited(one)}
         return Seen(
             workload,
             checks,
@@ -414,6 +414,11 @@ class Provisioning:
 def is_ours(check: AdmissionCheck) -> bool:
     """Whether we make a check."""
     return check.spec.controller_name == CheckController.PROVISIONING
+
+
+def is_edited(template: KubeObject) -> bool:
+    """Whether someone has changed the pods of a template since we made it: they are not what has quota."""
+    return (template.metadata.generation or 1) > 1
 
 
 def owner_uid(seen: KubeObject) -> str:
