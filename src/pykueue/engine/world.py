@@ -70,7 +70,6 @@ class World:
 
     def shape_of(self, pod_sets: tuple[PodSet, ...], priority: int) -> Shape:
         """The one shape of these pod sets at this priority, whatever the pod sets are called."""
-        # spec: QUE-4
         nameless = tuple(replace(p, name="") for p in pod_sets)
         key = (priority, nameless)
         found = self.shapes.get(key)
