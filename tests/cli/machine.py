@@ -77,6 +77,10 @@ class Machine:
     def pid(self) -> int:
         return int(json.loads((self.data / "up.json").read_text())["pid"])
 
+    @property
+    def port(self) -> int:
+        return int(json.loads((self.data / "up.json").read_text())["port"])
+
 
 def soon(holds: Callable[[], bool]) -> bool:
     """Whether something comes true before long."""

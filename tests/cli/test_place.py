@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from pykueue.base.units import Instant
 from pykueue.cli import place
 from pykueue.cli.main import cli
-from pykueue.cli.place import Standing, by_data, data_folder, kubeconfig_file, made, read_standing, write_standing
+from pykueue.cli.place import Standing, data_folder, made, read_standing, write_standing
 from pykueue.local.processes import process_start
 
 NOBODY = 65534
@@ -25,6 +25,7 @@ def as_stranger(folder: Path) -> Iterator[None]:
     for module in (
         "cli.backup",
         "cli.preparing",
+        "cli.target",
         "kube.kubeconfig",
         "local.kubeconfigs",
         "local.store",
@@ -100,39 +101,6 @@ def test_what_runs_is_told_from_what_has_its_number(tmp_path: Path) -> None:
     assert (tmp_path / place.STANDING).stat().st_mode & 0o777 == 0o600
     (tmp_path / place.STANDING).write_text("{")
     assert read_standing(tmp_path) is None
-
-
-def test_the_kubeconfig_is_looked_for_in_order(tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    data = tmp_path / "data"
-    data.mkdir()
-    (data / "kubeconfig").write_text("")
-    environment = {"HOME": str(home), "XDG_DATA_HOME": str(tmp_path)}
-    assert kubeconfig_file("given", None, {"KUBECONFIG": "k"}) == "given"
-    assert kubeconfig_file(None, None, {"KUBECONFIG": "k"}) is None
-    assert kubeconfig_file(None, str(data), {"KUBECONFIG": "k"}) == str(data / "kubeconfig")
-    own = home / place.OWN_KUBECONFIG
-    own.parent.mkdir(parents=True)
-    own.write_text("")
-    assert kubeconfig_file(None, None, environment) == str(own)
-
-
-def test_a_server_of_ones_own_goes_before_the_one_that_one_was_let_into(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    environment = {"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
-    own, data = tmp_path / place.OWN_KUBECONFIG, tmp_path / "pykueue"
-    for file in (own, data / "kubeconfig"):
-        file.parent.mkdir(parents=True)
-        file.write_text("")
-    assert kubeconfig_file(None, None, environment) == str(own)
-    assert not by_data(None, None, environment), "nothing runs there"
-    write_standing(data, mine())
-    assert kubeconfig_file(None, None, environment) == str(data / "kubeconfig")
-    assert by_data(None, None, environment)
-    assert not by_data("given", None, environment)
-    assert not by_data(None, None, {**environment, "KUBECONFIG": "k"})
 
 
 @pytest.mark.parametrize(

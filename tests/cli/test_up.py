@@ -51,10 +51,11 @@ def test_a_command_is_run_with_its_output_and_code(running: Machine) -> None:
 def test_why_it_waits_is_said_and_ctrl_c_deletes_it(running: Machine) -> None:
     waiting = running.start("run", "-q", "team-a", "--cpu", "64", "--name", "huge", "--", "true")
     assert waiting.stderr is not None
-    lines = [waiting.stderr.readline() for _ in range(2)]
-    assert "is in queue team-a" in lines[0]
-    assert "waits: " in lines[1]
-    assert "insufficient quota for cpu" in lines[1]
+    lines = [waiting.stderr.readline() for _ in range(3)]
+    assert f"submits to https://127.0.0.1:{running.port} (the local server of {running.data})" in lines[0]
+    assert "is in queue team-a" in lines[1]
+    assert "waits: " in lines[2]
+    assert "insufficient quota for cpu" in lines[2]
     shown = running.run("status").stdout
     assert "default/huge in team-a: " in shown
     waiting.send_signal(signal.SIGINT)

@@ -79,7 +79,7 @@ async def ask(connection: Connection, file: str) -> Picture:
     except (KubeError, CredentialError) as error:
         if isinstance(error, KubeError) and error.code == UNAUTHORIZED:
             raise AskError(accepted_no_more(file)) from error
-        raise AskError(f"{connection.server}: {error}; is it up?") from error
+        raise AskError(f"{connection.server}: {error}") from error
     finally:
         await kube.close()
 

@@ -19,7 +19,7 @@ from pykueue.base.clock import SystemClock
 from pykueue.base.units import MICROS, Instant
 from pykueue.checks.telling import awaited
 from pykueue.cli.place import UNAUTHORIZED, accepted_no_more
-from pykueue.kube.connection import Connection
+from pykueue.cli.target import Target
 from pykueue.kube.credentials import CredentialError
 from pykueue.kube.http import Call, HttpKube, parts, path_of
 from pykueue.kube.port import (
@@ -44,17 +44,18 @@ SILENCE_SECONDS: Final = 30 * 86_400.0
 """So long a command may say nothing before its output is taken for lost."""
 AGAIN_MICROS: Final = MICROS // 2
 CONTROLLER_UID: Final = "batch.kubernetes.io/controller-uid"
+PATIENCE: Final = "--pod-running-timeout=8760h"
+"""Has kubectl wait for the Job's pod; by itself it gives up after 20 seconds in the queue."""
 RAN: Final = frozenset({"Running", "Succeeded", "Failed"})
 
 
 class Following:
     """Submits a Job and follows it."""
 
-    def __init__(self, connection: Connection, namespace: str, job: Tree, *, detach: bool, file: str = "") -> None:
+    def __init__(self, target: Target, namespace: str, job: Tree, *, detach: bool) -> None:
         self.clock = SystemClock()
-        self.file = file
-        """The kubeconfig that says who we are."""
-        self.kube = HttpKube(connection, self.clock, agent="pykueue-run")
+        self.target = target
+        self.kube = HttpKube(target.connection, self.clock, agent="pykueue-run")
         self.namespace = namespace
         self.wanted = job
         self.detach = detach
@@ -84,9 +85,9 @@ class Following:
             return await self.until_over()
         except (KubeError, CredentialError) as error:
             if isinstance(error, KubeError) and error.code == UNAUTHORIZED:
-                tell(accepted_no_more(self.file))
+                tell(accepted_no_more(self.target.file))
             else:
-                hint = "; is the server up? `pykueue up` starts it" if isinstance(error, UnansweredError) else ""
+                hint = self.target.hint() if isinstance(error, UnansweredError) else ""
                 tell(f"{error}{hint}")
             return MISUSED if not self.uid else ERROR
         finally:
@@ -117,7 +118,7 @@ class Following:
         self.name, self.uid = text(tree, "metadata", "name"), text(tree, "metadata", "uid")
         tell(f"job {self.namespace}/{self.name} is in queue {queue}")
         if self.detach:
-            tell(f"follow it: kubectl logs -f -n {self.namespace} job/{self.name}")
+            tell(f"follow it: {self.target.kubectl('logs', '-f', '-n', self.namespace, f'job/{self.name}', PATIENCE)}")
         return True
 
     async def advice(self) -> str:

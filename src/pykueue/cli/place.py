@@ -1,4 +1,4 @@
-"""Where is the system of this machine? Its data folder, what it wrote there about itself, and how it is reached."""
+"""Where is the system of this machine? Its data folder, and what it wrote there about itself."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ import msgspec
 from pykueue.api.yamltext import printable
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant
-from pykueue.local.datafolder import FILE_MODE, FOLDER_MODE, KUBECONFIG, put
+from pykueue.local.datafolder import FILE_MODE, FOLDER_MODE, put
 from pykueue.local.processes import process_start
 
 STANDING: Final = "up.json"
@@ -96,52 +96,13 @@ def read_standing(folder: Path) -> Standing | None:
 def anothers(folder: Path) -> NoReturn:
     """Say that a folder is another user's, and end."""
     fail(
-        f"{folder}: belongs to another user; do this as that user, or have an admin run `pykueue user add` and set "
-        "KUBECONFIG"
+        f"{folder}: belongs to another user; do this as that user, or have an admin run `pykueue user add` for you"
     )
 
 
 def write_standing(folder: Path, standing: Standing) -> None:
     """Say where we are to be found."""
     put(folder / STANDING, msgspec.json.encode(standing))
-
-
-def by_data(given: str | None, data: str | None, environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether the server is the one of the data folder; else a kubeconfig says which it is.
-
-    Without any word of it, a server of one's own goes before the one that `pykueue user add` let one into.
-    """
-    if given or data is not None:
-        return not given
-    if environment.get("KUBECONFIG"):
-        return False
-    if not own_kubeconfig(environment).exists():
-        return True
-    standing = read_standing(data_folder(None, environment))
-    return standing is not None and standing.runs
-
-
-def own_kubeconfig(environment: Mapping[str, str]) -> Path:
-    """Where `pykueue user add` puts the kubeconfig of whoever asks."""
-    return Path(environment.get("HOME") or "/") / OWN_KUBECONFIG
-
-
-def kubeconfig_file(given: str | None, data: str | None, environment: Mapping[str, str] = os.environ) -> str | None:
-    """The kubeconfig to go by; None where KUBECONFIG names it, as kubectl reads it."""
-    if given:
-        return given
-    if not by_data(given, data, environment):
-        return None if environment.get("KUBECONFIG") else str(own_kubeconfig(environment))
-    found = data_folder(data, environment) / KUBECONFIG
-    try:
-        if found.exists():
-            return str(found)
-    except PermissionError:
-        anothers(found.parent)
-    fail(
-        f"{found}: is not there, so nothing says where the server is; {HOW_TO_GET_ONE}, or name it with --kubeconfig "
-        "or KUBECONFIG"
-    )
 
 
 def accepted_no_more(file: str) -> str:

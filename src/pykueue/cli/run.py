@@ -15,7 +15,7 @@ from pykueue.api.core import Tree
 from pykueue.api.durations import DurationError, parse_duration
 from pykueue.api.names import Label
 from pykueue.base.units import MICROS, QuantityError, parse_quantity
-from pykueue.cli.place import fail, here, kubeconfig_file
+from pykueue.cli.place import fail, here
 
 GPU: Final = "nvidia.com/gpu"
 IMAGE: Final = "local"
@@ -42,7 +42,8 @@ TAKEN_ALONG_TOO: Final = ("LC_", "CONDA_")
 @click.option("--image", metavar="IMAGE", help="For a server with a container runtime; else it is only recorded.")
 @click.option("--timeout", metavar="DURATION", help="End it, failed, when it has run so long, as in 2h30m.")
 @click.option("--detach", is_flag=True, help="Do not follow it.")
-@click.option("--kubeconfig", metavar="FILE", help="How to reach the server; see below.")
+@click.option("--kubeconfig", metavar="FILE", help="Submit to the server of this kubeconfig; see below.")
+@click.option("--context", metavar="NAME", help="Submit to this context of the kubeconfig, or of kubectl's own.")
 @click.option("--data", metavar="DIR", help="The data folder of the server on this machine, if not the usual one.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(
@@ -58,6 +59,7 @@ def run(
     timeout: str | None,
     detach: bool,
     kubeconfig: str | None,
+    context: str | None,
     data: str | None,
     command: tuple[str, ...],
 ) -> None:
@@ -73,9 +75,9 @@ def run(
       pykueue run -q team-b --priority urgent --timeout 2h --env SEED=7 -- ./simulate
       pykueue run -q team-a --detach -- sh -c 'make all && make report'
 
-    The server is found by --kubeconfig, by --data, by KUBECONFIG, by the usual data folder if a server of yours runs
-    on it, or by the kubeconfig that `pykueue user add` gave you. The command gets PATH, HOME and the like from here;
-    name others with --env.
+    The first line says which server the Job goes to: the one that --kubeconfig, --context or --data name; else the
+    local one, of your data folder or of the kubeconfig that `pykueue user add` gave you; else, where no local server was
+    set up, the one that KUBECONFIG names. The command gets PATH, HOME and the like from here; name others with --env.
 
     Exit codes: 0, done, or detached; the command's own; 1, the Job was deleted, or failed without one; 2, it could not
     be submitted; 130, Ctrl-C.
@@ -91,16 +93,13 @@ def run(
         seconds=seconds(timeout),
     )
     # What a client needs is read only when the flags are right.
-    from pykueue.cli.following import Following
-    from pykueue.kube.kubeconfig import KubeconfigError, connection
+    from pykueue.cli.following import Following, tell
+    from pykueue.cli.target import chosen
 
-    file = kubeconfig_file(kubeconfig, data)
-    try:
-        reached = connection(file)
-    except KubeconfigError as error:
-        fail(str(error))
-    within = namespace or reached.namespace
-    following = Following(reached, within, wanted, detach=detach, file=file or os.environ["KUBECONFIG"])
+    target = chosen(kubeconfig, context, data)
+    within = namespace or target.connection.namespace
+    tell(f"submits to {target.described()}, namespace {within}")
+    following = Following(target, within, wanted, detach=detach)
     sys.exit(asyncio.run(following.run()))
 
 

@@ -11,7 +11,7 @@ import click
 from pykueue.api.yamltext import printable
 from pykueue.base.clock import SystemClock
 from pykueue.base.units import MICROS, Instant
-from pykueue.cli.place import HOW_TO_GET_ONE, Standing, by_data, data_folder, fail, kubeconfig_file, read_standing
+from pykueue.cli.place import Standing, data_folder, fail, read_standing
 from pykueue.cli.tables import duration
 
 LOOK_AGAIN_MICROS: Final = MICROS // 20
@@ -84,40 +84,35 @@ def left_behind(folder: Path) -> list[str]:
 
 @click.command()
 @click.option("--data", metavar="DIR", help="The data folder, if not the usual one.")
-@click.option("--kubeconfig", metavar="FILE", help="How to reach the server, if not by the data folder.")
-def status(data: str | None, kubeconfig: str | None) -> None:
+@click.option("--kubeconfig", metavar="FILE", help="Ask the server of this kubeconfig.")
+@click.option("--context", metavar="NAME", help="Ask this context of the kubeconfig, or of kubectl's own.")
+def status(data: str | None, kubeconfig: str | None, context: str | None) -> None:
     """Show what runs here: the machine, its queues, who waits and why.
 
     \b
     Example:
       pykueue status
-      KUBECONFIG=~/.config/pykueue/kubeconfig pykueue status
+      pykueue status --context lab
+
+    Which server is asked: see `pykueue run --help`.
 
     Exit codes: 0, it runs; 1, it does not; 2, it cannot be asked.
     """
-    folder = data_folder(data)
-    standing = None
-    if by_data(kubeconfig, data):
-        standing = read_standing(folder)
-        if standing is None or not standing.runs:
-            fail(f"nothing runs on {folder}; {HOW_TO_GET_ONE}", 1)
-    from pykueue.kube.kubeconfig import KubeconfigError, connection
+    from pykueue.cli.target import chosen
 
-    file = kubeconfig_file(kubeconfig, data)
-    try:
-        reached = connection(file)
-    except KubeconfigError as error:
-        fail(str(error))
+    target = chosen(kubeconfig, context, data, must_run=True)
+    standing = None if target.folder is None else read_standing(target.folder)
     if standing is not None:
         since = duration(SystemClock().now() - standing.since)
-        click.echo(f"{standing.server}, process {standing.pid}, up for {since}; data in {folder}")
+        click.echo(f"{standing.server}, process {standing.pid}, up for {since}; data in {target.folder}")
     else:
-        click.echo(reached.server)
+        click.echo(target.connection.server)
     from pykueue.cli.asking import AskError, ask, shown
+    from pykueue.kube.port import UnansweredError
 
     try:
-        picture = asyncio.run(ask(reached, file or os.environ["KUBECONFIG"]))
+        picture = asyncio.run(ask(target.connection, target.file))
     except AskError as error:
-        fail(str(error))
+        fail(f"{error}{target.hint() if isinstance(error.__cause__, UnansweredError) else ''}")
     for line in shown(picture):
         click.echo(printable(line))

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pykueue.cli.place import OWN_KUBECONFIG, Standing, data_folder, fail, read_standing
+from pykueue.cli.place import OWN_KUBECONFIG, data_folder, fail, read_standing
 from pykueue.cli.tables import table
-from pykueue.local.datafolder import KUBECONFIG
 
 if TYPE_CHECKING:
     from pykueue.local.tokens import Users
@@ -70,7 +69,7 @@ def add(
     Exit codes: 0, done; 1, the server does not run; 2, it cannot be done.
     """
     from pykueue.cli.preparing import PrepareError, prepare
-    from pykueue.kube.kubeconfig import KubeconfigError, connection
+    from pykueue.cli.target import of_folder, running
     from pykueue.local.kubeconfigs import kubeconfig
     from pykueue.local.tokens import Role, Users, UsersError, check, is_system
 
@@ -87,26 +86,17 @@ def add(
         before = known.namespace if known is not None else ""
         own = namespace or ("default" if admin else before or users.namespace_for(name))
         put(place, None, account)
-        reached = connection(str(folder / KUBECONFIG))
+        reached = of_folder(folder, must_run=True).connection
         given = asyncio.run(prepare(reached, own, queues, keep=own == before))
         role: Role = "admin" if admin else "user"
         token = users.add(name, role=role, namespace="" if admin else own, os_user=account.pw_name)
         text = kubeconfig(standing.server, reached.authority.encode(), user=name, namespace=own, token=token)
-    except (KubeconfigError, PrepareError, UsersError) as error:
+    except (PrepareError, UsersError) as error:
         fail(str(error))
     put(place, text, account)
     what = "an admin" if admin else f"a user of namespace {own}"
     click.echo(f"{name} is {what}{' again, with a new kubeconfig' if known is not None else ''}: {place}")
     click.echo(f"queues: {', '.join(given) or 'none yet; create a LocalQueue in the namespace'}")
-
-
-def running(data: str | None) -> tuple[Path, Standing]:
-    """The data folder of a server that runs, and where it is reached."""
-    folder = data_folder(data)
-    standing = read_standing(folder)
-    if standing is None or not standing.runs:
-        fail(f"nothing runs on {folder}; start it with `pykueue up` first", 1)
-    return folder, standing
 
 
 def account_of(name: str, folder: Path) -> pwd.struct_passwd:
