@@ -20,7 +20,7 @@ from pykueue.base.struct import Frozen
 from pykueue.controllers.exposition import CONTENT_TYPE
 from pykueue.kube.connection import DEFAULT_NAMESPACE
 from pykueue.kube.kubeconfig import KubeconfigError, read
-from pykueue.kube.port import LOCAL_QUEUES, KubeError, Patch
+from pykueue.kube.port import LOCAL_QUEUES, ExistsError, KubeError, Patch, Resource
 from pykueue.local.access import CREATOR, Access
 from pykueue.local.accounts import Account
 from pykueue.local.authority import LOCALHOST, LOOPBACK, Authority
@@ -185,20 +185,38 @@ class Up:
 
     async def apply(self, objects: Sequence[tuple[str, Tree]]) -> None:
         """Have objects be there as they are given, each with where it stands; ApplyError for the first that cannot."""
-        served = {(one.resource.api_version, one.resource.kind): one.resource for one in self.local.catalog.all()}
         for where, tree in objects:
-            version, kind = text(tree, "apiVersion"), text(tree, "kind")
-            name, namespace = text(tree, "metadata", "name"), text(tree, "metadata", "namespace")
-            resource = served.get((version, kind))
-            if resource is None:
-                raise ApplyError(f"{where}: {kind} {name}: there is no {kind or 'kind'} in {version or 'no version'}")
-            within = (namespace or DEFAULT_NAMESPACE) if resource.namespaced else ""
+            resource, within = self.place_of(where, tree)
+            name = text(tree, "metadata", "name")
             try:
                 await self.admin.patch(
                     resource, name, msgspec.json.encode(tree), within, how=Patch.APPLY, manager=APPLIER
                 )
             except KubeError as error:
                 raise ApplyError(f"{where}: {error}") from error
+
+    async def create_missing(self, where: str, objects: Sequence[Tree]) -> list[str]:
+        """Create those objects that are not there yet, and leave the others as they are: which those are."""
+        kept: list[str] = []
+        for tree in objects:
+            resource, within = self.place_of(where, tree)
+            try:
+                await self.admin.create(resource, msgspec.json.encode(tree), within)
+            except ExistsError:
+                kept.append(f"{resource.kind} {text(tree, 'metadata', 'name')}")
+            except KubeError as error:
+                raise ApplyError(f"{where}: {error}") from error
+        return kept
+
+    def place_of(self, where: str, tree: Tree) -> tuple[Resource, str]:
+        """The resource of an object, and the namespace that it goes to; ApplyError where no such kind is served."""
+        version, kind = text(tree, "apiVersion"), text(tree, "kind")
+        for one in self.local.catalog.all():
+            if (one.resource.api_version, one.resource.kind) == (version, kind):
+                namespace = text(tree, "metadata", "namespace") or DEFAULT_NAMESPACE
+                return one.resource, namespace if one.resource.namespaced else ""
+        name = text(tree, "metadata", "name")
+        raise ApplyError(f"{where}: {kind} {name}: there is no {kind or 'kind'} in {version or 'no version'}")
 
 
 def scratch_for(data: Path) -> Path | None:

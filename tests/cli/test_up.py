@@ -167,6 +167,25 @@ def test_at_later_starts_a_queue_that_is_stored_is_named(machine: Machine) -> No
     assert "Without queues" not in later
 
 
+def test_the_example_never_changes_what_is_there(machine: Machine) -> None:
+    """A second `up --example` creates what is missing and says what it kept: an edited quota stays."""
+    first = machine.up().stdout
+    assert "Kept as they are" not in first
+    quota = "/spec/resourceGroups/0/flavors/0/resources/0/nominalQuota"
+    machine.kubectl(
+        "patch", "clusterqueue", "team-a", "--type=json", "-p", f'[{{"op":"replace","path":"{quota}","value":"3"}}]'
+    )
+    machine.kubectl("delete", "localqueue", "team-b")
+    machine.run("down")
+    said = next(line for line in machine.up().stdout.splitlines() if line.startswith("Kept as they are"))
+    assert "ClusterQueue team-a" in said
+    assert "WorkloadPriorityClass urgent" in said
+    assert "LocalQueue team-b" not in said
+    path = "jsonpath={.spec.resourceGroups[0].flavors[0].resources[0].nominalQuota}"
+    assert machine.kubectl("get", "clusterqueue", "team-a", "-o", path) == "3"
+    assert "team-b" in machine.kubectl("get", "localqueues")
+
+
 def test_kubectl_sees_the_queues_and_a_detached_job(running: Machine) -> None:
     assert "team-a" in running.kubectl("get", "clusterqueues")
     done = running.run("run", "-q", "team-b", "--name", "greet", "--detach", "--", "echo", "hello there")

@@ -118,7 +118,9 @@ async def attend(wanted: Wanted, memory: int | None, report: "Report") -> int:
         try:
             await up.start()
             brought = example(amounts(machine)) if wanted.example else ()
-            await up.apply((*(("the example", one) for one in brought), *wanted.objects))
+            # Whoever has changed a quota since the last time keeps it.
+            kept = await up.create_missing("the example", brought)
+            await up.apply(wanted.objects)
             kubeconfig = up.admit_admin()
             standing = Standing(os.getpid(), process_start(os.getpid()), up.address, up.port, clock.now())
             write_standing(wanted.data, standing)
@@ -126,7 +128,7 @@ async def attend(wanted: Wanted, memory: int | None, report: "Report") -> int:
             report.fail(str(error))
         except OSError as error:
             report.fail(unwritable(error, wanted.data))
-        report.ready(greeting(up, wanted, kubeconfig, await up.queues()))
+        report.ready(greeting(up, wanted, kubeconfig, await up.queues(), kept))
         await up.attend(stop)
     except Exception:
         LOG.exception("it cannot go on")
@@ -160,7 +162,7 @@ def amounts(machine: Machine) -> dict[str, int]:
     return found | ({RESOURCE: len(machine.gpus)} if machine.gpus else {})
 
 
-def greeting(up: Up, wanted: Wanted, kubeconfig: Path, queues: Sequence[Tree]) -> str:
+def greeting(up: Up, wanted: Wanted, kubeconfig: Path, queues: Sequence[Tree], kept: Sequence[str]) -> str:
     """What runs where, and what to type next."""
     there = ", ".join(f"{readable(name, amount)} {name}" for name, amount in amounts(up.plan.machine).items())
     whose = "all users of this machine" if os.geteuid() == 0 else "you alone"
@@ -168,6 +170,7 @@ def greeting(up: Up, wanted: Wanted, kubeconfig: Path, queues: Sequence[Tree]) -
     lines = [
         f"pykueue is up at {up.address}, for {whose}; its data is in {wanted.data}.",
         f"To share: {there}. Limits by {up.runner.limits.describe()}.",
+        *([f"Kept as they are, as they were there before the example: {', '.join(kept)}."] if kept else []),
         "",
         "Next:" if wanted.detached else "Next, in another terminal:",
         f"  export KUBECONFIG={shlex.quote(str(kubeconfig))}",

@@ -34,7 +34,11 @@ Runtime = Literal["podman", "docker"]
     help="The address to serve on; any but a loopback one lets other machines in, with a token.",
 )
 @click.option("--detach", is_flag=True, help="Return when it is up, and leave it running; `pykueue down` stops it.")
-@click.option("--example", is_flag=True, help="Bring queues for two teams that share this machine.")
+@click.option(
+    "--example",
+    is_flag=True,
+    help="Create queues for two teams that share this machine; what is there stays as it is.",
+)
 @click.option(
     "--apply",
     "manifests",
