@@ -10,7 +10,7 @@ import logging
 import random
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -74,6 +74,13 @@ class LocalPlan(Frozen):
     """Whether ProvisioningRequests of the classes that we know are answered from the room on the nodes."""
 
 
+class PodJudge(Protocol):
+    """Refuses a Pod or Job that the machine would not run as it asks, with a StatusError; else warnings."""
+
+    def __call__(self, resource: Resource, new: Tree, old: Tree | None, who: Identity) -> tuple[str, ...]:
+        """What the author of the object should know."""
+
+
 class Doorkeeper:
     """Completes and judges what is written, as the webhooks of a cluster do, and notes who created it."""
 
@@ -81,6 +88,8 @@ class Doorkeeper:
         self.judging = judging
         self.admission: Admission | None = None
         """Absent while no controllers are there to know the cluster; then nothing is judged."""
+        self.pods: PodJudge | None = None
+        """Says what the machine that runs the pods makes of their specs; absent where no machine does."""
 
     async def __call__(
         self,
@@ -96,6 +105,23 @@ class Doorkeeper:
         if stage == "mutate" or operation == "DELETE":
             # Also by way of a part of it: a binding carries annotations.
             new = stamped(operation, served.resource, new, old, who)
+        elif self.pods is not None and who is not SYSTEM:
+            told = self.pods(served.resource, new, old, who)
+            new, warnings = await self.asked(stage, operation, served, new, old, subresource, who)
+            return new, (*told, *warnings)
+        return await self.asked(stage, operation, served, new, old, subresource, who)
+
+    async def asked(
+        self,
+        stage: Stage,
+        operation: Operation,
+        served: Served,
+        new: Tree,
+        old: Tree | None,
+        subresource: str,
+        who: Identity,
+    ) -> tuple[Tree, tuple[str, ...]]:
+        """What our webhooks would make of an object, and their warnings."""
         # What our controllers write does not come back to them on a cluster either.
         if who is SYSTEM or not self.judging or self.admission is None or operation == "DELETE":
             return new, ()

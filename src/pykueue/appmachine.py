@@ -31,6 +31,7 @@ from pykueue.local.identity import AUTHENTICATED, MASTERS, Identity
 from pykueue.local.inprocess import LocalKube
 from pykueue.local.kubeconfigs import kubeconfig, write
 from pykueue.local.node import Machine
+from pykueue.local.podadmission import PodAdmission
 from pykueue.local.runner import Runner
 from pykueue.local.runner import Settings as RunnerSettings
 from pykueue.local.serve import Server
@@ -95,7 +96,9 @@ class Up:
             plan.machine,
             account=self.account,
             may_mount=self.may_mount,
+            may_choose=self.may_mount,
         )
+        self.local.doorkeeper.pods = PodAdmission(self.account, self.may_mount, self.enforced, plan.runtime is not None)
         self.front = Front(
             self.local.registry,
             Access(self.users),
@@ -135,11 +138,15 @@ class Up:
             return None
 
     def may_mount(self, pod: Tree) -> bool:
-        """Whether a pod may have any folder of this machine: where we are root, only an admin's."""
+        """Whether a pod may have any folder of this machine, and name any user: where we are root, only an admin's."""
         if os.geteuid() != 0:
             return True
         user = self.users.named(text(pod, "metadata", "annotations", CREATOR))
         return user is not None and user.role == "admin"
+
+    def enforced(self) -> frozenset[str]:
+        """The resources to whose limits containers are held."""
+        return self.runner.limits.controllers
 
     def admit_admin(self) -> Path:
         """The kubeconfig of whoever started this, in the data folder; its token stays the same from start to start."""

@@ -175,7 +175,7 @@ class Host:
         self.said: list[Notice] = []
         gpus = settings.pop("gpus", 0)
         machine = msgspec.structs.replace(MACHINE, gpus=tuple(Gpu(index) for index in range(gpus)))
-        options = {name: settings.pop(name) for name in ("account", "may_mount") if name in settings}
+        options = {name: settings.pop(name) for name in ("account", "may_mount", "may_choose") if name in settings}
         self.runner = Runner(
             api, api.clock, self.said.append, Settings(data, node=NODE, **settings), machine, **options
         )

@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from pykueue.local.containerruntime import remove_argv, run_argv
+from pykueue.local.accounts import Account
+from pykueue.local.containerruntime import Inside, inside_of, remove_argv, run_argv
 from pykueue.local.volumes import Mount
 
 CONTAINER: dict[str, Any] = {
@@ -61,3 +62,17 @@ def test_docker_names_gpus_and_users_in_its_own_way() -> None:
 
 def test_what_is_left_is_removed_by_name() -> None:
     assert remove_argv("podman", "u/main/0") == ("podman", "rm", "--force", "pykueue-u-main-0")
+
+
+def test_a_users_container_is_not_root_of_the_machine() -> None:
+    root, ann = Account(0, 0, (0,), "root", "/root"), Account(1001, 1001, (20, 1001), "ann", "/home/ann")
+    other = Account(4711, 5, (5, 6), "4711", "/", asked=True)
+    named = Account(1001, 1001, (20, 1001), "ann", "/home/ann", asked=True)
+    assert inside_of("docker", root, root) == Inside()
+    assert inside_of("podman", root, root) == Inside()
+    assert inside_of("docker", ann, ann) == Inside("1001:1001", (20,))
+    assert inside_of("podman", ann, ann) == Inside(), "podman starts it as ann, whatever it is called inside"
+    assert inside_of("podman", ann, named) == Inside("1001:1001", (20,), keep_ids=True)
+    assert inside_of("podman", root, other) == Inside("4711:5", (6,))
+    argv = run_argv("podman", "u/main/0", {"image": "x"}, {}, (), user="1001:1001", groups=(20,), keep_ids=True)
+    assert argv[-8:] == ("--user", "1001:1001", "--group-add", "20", "--userns", "keep-id", "--", "x")

@@ -95,9 +95,7 @@ def read_standing(folder: Path) -> Standing | None:
 
 def anothers(folder: Path) -> NoReturn:
     """Say that a folder is another user's, and end."""
-    fail(
-        f"{folder}: belongs to another user; do this as that user, or have an admin run `pykueue user add` for you"
-    )
+    fail(f"{folder}: belongs to another user; do this as that user, or have an admin run `pykueue user add` for you")
 
 
 def write_standing(folder: Path, standing: Standing) -> None:

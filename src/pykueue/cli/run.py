@@ -76,8 +76,9 @@ def run(
       pykueue run -q team-a --detach -- sh -c 'make all && make report'
 
     The first line says which server the Job goes to: the one that --kubeconfig, --context or --data name; else the
-    local one, of your data folder or of the kubeconfig that `pykueue user add` gave you; else, where no local server was
-    set up, the one that KUBECONFIG names. The command gets PATH, HOME and the like from here; name others with --env.
+    local one, of your data folder or of the kubeconfig that `pykueue user add` gave you; else, where no local server
+    was set up, the one that KUBECONFIG names. The command gets PATH, HOME and the like from here; name others with
+    --env.
 
     Exit codes: 0, done, or detached; the command's own; 1, the Job was deleted, or failed without one; 2, it could not
     be submitted; 130, Ctrl-C.

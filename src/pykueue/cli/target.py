@@ -162,8 +162,8 @@ def besides(chosen: Connection | None, environment: Mapping[str, str]) -> str:
     if chosen is not None and server == chosen.server:
         return ""
     return (
-        f"; {VARIABLE}={environment[VARIABLE]} names {server}, which was not asked as a local server was set up: to use "
-        f"it, give {CHOOSE}"
+        f"; {VARIABLE}={environment[VARIABLE]} names {server}, which was not asked as a local server was set up: to "
+        f"use it, give {CHOOSE}"
     )
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Literal, TypeAlias
 
 from pykueue.api.trees import amount, member, text
+from pykueue.base.struct import Frozen
+from pykueue.local.accounts import Account
 from pykueue.local.environment import expanded, strings
 from pykueue.local.volumes import Mount
 
@@ -28,6 +30,8 @@ def run_argv(
     gpus: tuple[int, ...] = (),
     pids_max: int = 0,
     user: str = "",
+    groups: Iterable[int] = (),
+    keep_ids: bool = False,
 ) -> tuple[str, ...]:
     """The command that runs a container to its end, in the foreground."""
     argv = [runtime, "run", "--rm", "--name", container_name(key), "--network", "host", "--log-driver", "none"]
@@ -43,6 +47,10 @@ def run_argv(
         argv += ["--pids-limit", str(pids_max)]
     if user:
         argv += ["--user", user]
+    for group in groups:
+        argv += ["--group-add", str(group)]
+    if keep_ids:
+        argv += ["--userns", "keep-id"]
     if gpus:
         shown = ",".join(str(index) for index in gpus)
         argv += ["--device", "nvidia.com/gpu=" + shown] if runtime == "podman" else ["--gpus", f'"device={shown}"']
@@ -57,6 +65,27 @@ def run_argv(
         # The entry point is one word to these programs; the rest of it comes before the arguments.
         argv += ["--entrypoint", command[0]]
     return (*argv, "--", text(container, "image"), *command[1:], *args)
+
+
+class Inside(Frozen):
+    """Whom a container runs as, seen from inside; empty: the user of its image."""
+
+    user: str = ""
+    groups: tuple[int, ...] = ()
+    keep_ids: bool = False
+    """Whether podman, started by a user, has to give the ids inside the meaning that they have outside."""
+
+
+def inside_of(runtime: Runtime, starter: Account, account: Account) -> Inside:
+    """Whom a container runs as that this account starts and that is to run as that one.
+
+    Docker's containers are started by its daemon, as root, whoever asks for them: those of a user get the user's ids.
+    Podman starts a user's containers as that user, and ids matter only where a securityContext names some.
+    """
+    if not account.asked and (starter.uid == 0 or runtime == "podman"):
+        return Inside()
+    further = tuple(group for group in account.groups if group != account.gid)
+    return Inside(f"{account.uid}:{account.gid}", further, runtime == "podman" and starter.uid != 0)
 
 
 def mount_argument(mount: Mount) -> str:

@@ -12,18 +12,19 @@ from typing import Final
 import msgspec
 
 from pykueue.api.core import Tree
-from pykueue.api.trees import amount, member, text
+from pykueue.api.trees import amount, member, text, whole
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Quantity
 from pykueue.kube.port import SECRETS, Kube, NotFoundError, Resource
 from pykueue.local.accounts import Account
 from pykueue.local.attempts import checked, key_of
-from pykueue.local.containerruntime import Runtime, run_argv
+from pykueue.local.containerruntime import Runtime, inside_of, run_argv
 from pykueue.local.environment import ConfigError, Holdings, Source, command_line, environment, held, sources_of
 from pykueue.local.gpus import RESOURCE, Shares
 from pykueue.local.limits import Limits
 from pykueue.local.podstatus import LOCALHOST, specs
 from pykueue.local.processes import MARK
+from pykueue.local.securitycontext import RefusedError, Scope, account_for, several_users
 from pykueue.local.spawn import SpawnError, Start
 from pykueue.local.volumes import link_mounts, make_passable, make_volumes, mounts_of, volume_sources, volume_variables
 
@@ -63,7 +64,8 @@ class Workshop(Frozen):
     shares: Shares
     limits: Limits
     scratch: Path
-    account: Callable[[Tree], Account | None]
+    scope: Callable[[Tree], Scope]
+    """Who a pod runs as, and whom it may name."""
     may_mount: Callable[[Tree], bool]
     node: Mapping[str, Quantity]
     """What the node has to give."""
@@ -75,16 +77,20 @@ class Workshop(Frozen):
     async def start(self, pod: Tree, container: Mapping[str, object], number: int) -> Start:
         """A container as it is to start; raises `StartFailure`, `VolumeError` or `NoRoomError` when it cannot."""
         uid, name = text(pod, "metadata", "uid"), text(container, "name")
-        account = self.account(pod)
-        if account is None:
+        scope = self.scope(pod)
+        if scope.account is None:
             raise StartFailure("CreateContainerError", NO_CREATOR)
+        try:
+            account = account_for(pod, container, scope)
+        except RefusedError as error:
+            raise StartFailure("CreateContainerConfigError", str(error)) from error
         key = key_of(uid, name, number)
         holdings = await self.holdings(pod, container)
         folder = f"{self.scratch}/{checked(uid)}/{checked(name)}"
         volumes: Mapping[str, Path] = {}
         if specs(pod, "volumes"):
             # It waits for the disk, so it is done beside the loop; a mere folder is made by the supervisor.
-            volumes = await asyncio.to_thread(self.furnish, pod, container, holdings, account)
+            volumes = await asyncio.to_thread(self.furnish, pod, container, holdings, account, scope)
         try:
             asked = environment(pod, container, holdings, node=self.node, host=self.host)
         except ConfigError as error:
@@ -104,7 +110,19 @@ class Workshop(Frozen):
             mounts = mounts_of(container, volumes)
             # In a container there are no GPUs but its own, and their numbers are others.
             inside = {name: value for name, value in asked.items() if name not in given}
-            argv = run_argv(self.runtime, key, container, inside, mounts, gpus=gpus, pids_max=self.limits.pids_max)
+            seen = inside_of(self.runtime, scope.account, account)
+            argv = run_argv(
+                self.runtime,
+                key,
+                container,
+                inside,
+                mounts,
+                gpus=gpus,
+                pids_max=self.limits.pids_max,
+                user=seen.user,
+                groups=seen.groups,
+                keep_ids=seen.keep_ids,
+            )
             cwd = folder
         if any("\0" in one for one in (*argv, *variables, *variables.values(), cwd)):
             raise StartFailure("CreateContainerError", "a NUL byte in a command, argument, variable or folder")
@@ -115,7 +133,8 @@ class Workshop(Frozen):
             variables,
             cwd,
             label,
-            account,
+            # The runtime is started by the creator, whomever it is told to run the container as.
+            account if self.runtime is None else scope.account,
             folder,
             rlimits=fence.rlimits if self.runtime is None else (),
             cgroup=fence.cgroup if self.runtime is None else "",
@@ -123,7 +142,7 @@ class Workshop(Frozen):
         )
 
     def furnish(
-        self, pod: Tree, container: Mapping[str, object], holdings: Holdings, account: Account
+        self, pod: Tree, container: Mapping[str, object], holdings: Holdings, account: Account, scope: Scope
     ) -> Mapping[str, Path]:
         """Make the volumes of a pod, and put those of a container into the folder that it starts in."""
         uid = text(pod, "metadata", "uid")
@@ -134,6 +153,8 @@ class Workshop(Frozen):
             node=self.node,
             host=self.host,
             account=account,
+            group=whole(pod, "spec", "securityContext", "fsGroup"),
+            shared=several_users(pod, scope),
             may_mount=self.may_mount(pod),
         )
         folder = self.folder(uid, text(container, "name"))

@@ -47,6 +47,7 @@ from pykueue.local.podstatus import Waiting, final_phase, phase_of
 from pykueue.local.podwatch import PodWatch
 from pykueue.local.podwrites import REPORTER, NodeKube, PodWrites, learn
 from pykueue.local.prepare import NoRoomError, StartFailure, Workshop, make_scratch, passed_on
+from pykueue.local.securitycontext import scope
 from pykueue.local.spawn import Spawner, SpawnError
 from pykueue.local.tending import Tending
 from pykueue.local.volumes import VolumeError
@@ -115,6 +116,7 @@ class Runner:
         *,
         account: Callable[[Tree], Account | None] = own_account,
         may_mount: Callable[[Tree], bool] = always,
+        may_choose: Callable[[Tree], bool] = always,
     ) -> None:
         self.kube = kube
         self.clock = clock
@@ -131,7 +133,7 @@ class Runner:
             self.shares,
             self.limits,
             scratch,
-            account,
+            lambda pod: scope(account(pod), any=may_choose(pod)),
             may_mount,
             machine.resources(),
             passed_on(),

@@ -70,7 +70,7 @@ class Start(Frozen):
             "argv": [os.fsencode(one) for one in self.argv],
             "env": {os.fsencode(name): os.fsencode(value) for name, value in self.env.items()},
             "cwd": os.fsencode(self.cwd),
-            "ids": None if account is None or account.is_own() else (account.uid, account.gid, list(account.groups)),
+            "ids": None if account is None else account.ids(),
             "folder": os.fsencode(self.folder),
             "rlimits": [tuple(one) for one in self.rlimits],
             "cgroup": self.cgroup,

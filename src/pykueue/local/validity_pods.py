@@ -227,6 +227,9 @@ def user_errors(context: Mapping[str, object], path: str) -> Iterator[FieldError
         number = whole(context, field)
         if number is not None and not 0 <= number <= INT32_MAX:
             yield invalid(f"{path}.{field}", number, ranged(0, INT32_MAX))
+    for index, group in enumerate(items(context, "supplementalGroups")):
+        if isinstance(group, int) and not 0 <= group <= INT32_MAX:
+            yield invalid(f"{path}.supplementalGroups[{index}]", group, ranged(0, INT32_MAX))
 
 
 def port_errors(container: Mapping[str, object], path: str) -> Iterator[FieldError]:

@@ -140,8 +140,14 @@ def make_volumes(
     host: str,
     account: Account | None,
     may_mount: bool,
+    group: int | None = None,
+    shared: bool = False,
 ) -> dict[str, Path]:
-    """The volumes of a pod, each a folder that is there from now on; what was made before stays as it is."""
+    """The volumes of a pod, each a folder that is there from now on; what was made before stays as it is.
+
+    They belong to an account, and to a group (`fsGroup`) that may write in them; a pod whose containers run as several
+    users shares them with all.
+    """
     made = {}
     for _, volume in mappings(pod, "spec", "volumes"):
         name = text(volume, "name")
@@ -151,8 +157,10 @@ def make_volumes(
             else:
                 made[name] = folder / name
                 if not made[name].exists():
-                    files = [] if has(volume, "emptyDir") else files_of(pod, volume, holdings, node, host)
-                    make_volume(made[name], files, account)
+                    empty = has(volume, "emptyDir")
+                    files = [] if empty else files_of(pod, volume, holdings, node, host)
+                    mode = (0o777 if empty else 0o755) if shared else 0o700
+                    make_volume(made[name], files, account, group, mode)
         except VolumeError as error:
             raise VolumeError(f'MountVolume.SetUp failed for volume "{name}" : {error}') from error
         except OSError as error:
@@ -177,17 +185,18 @@ def host_path(volume: Mapping[str, object], *, may_mount: bool) -> Path:
     return path
 
 
-def make_passable(folder: Path, account: Account | None) -> None:
+def make_passable(folder: Path, account: Account | None, *, shared: bool = False) -> None:
     """Make a folder that is ours, through which another user can pass if theirs lies in it."""
     folder.mkdir(mode=0o700, exist_ok=True)
-    if account is not None and not account.is_own():
+    if shared or (account is not None and not account.is_own()):
         folder.chmod(0o711)
 
 
-def make_volume(folder: Path, files: list[File], account: Account | None) -> None:
+def make_volume(folder: Path, files: list[File], account: Account | None, group: int | None, mode: int) -> None:
     """Write a volume beside its place and put it there whole; it belongs to the user only once it is."""
-    make_passable(folder.parent.parent, account)
-    make_passable(folder.parent, account)
+    shared = group is not None or mode != 0o700
+    make_passable(folder.parent.parent, account, shared=shared)
+    make_passable(folder.parent, account, shared=shared)
     partial = folder.with_name(f".{folder.name}.new")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(mode=0o700)
@@ -198,12 +207,26 @@ def make_volume(folder: Path, files: list[File], account: Account | None) -> Non
         with open(descriptor, "wb") as stream:
             stream.write(file.content)
             os.fchmod(descriptor, file.mode & 0o777)
-    if account is not None and not account.is_own():
-        for parent, folders, names in os.walk(partial):
-            for name in (*folders, *names):
-                os.chown(Path(parent) / name, account.uid, account.gid, follow_symlinks=False)
-        os.chown(partial, account.uid, account.gid)
+    give(partial, account, group)
+    # A file of a group's volume is the group's too, as with the kubelet.
+    partial.chmod(mode if group is None else mode | 0o2070)
     partial.rename(folder)
+
+
+def give(folder: Path, account: Account | None, group: int | None) -> None:
+    """Give all that is in a folder, and the folder, to a user and a group; a group may read what is there."""
+    foreign = account is not None and not account.is_own()
+    if not foreign and group is None:
+        return
+    uid = account.uid if foreign and account is not None else -1
+    gid = group if group is not None else account.gid if account is not None else -1
+    for parent, folders, names in os.walk(folder):
+        for name in (*folders, *names):
+            path = Path(parent) / name
+            os.chown(path, uid, gid, follow_symlinks=False)
+            if group is not None:
+                path.chmod(path.stat().st_mode & 0o7777 | (0o2070 if path.is_dir() else 0o040))
+    os.chown(folder, uid, gid)
 
 
 class Mount(Frozen):
