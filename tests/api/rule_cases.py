@@ -455,6 +455,7 @@ QUEUE_CASES: list[Case] = [
         ),
         good_before=cluster_queue(admissionChecksStrategy=on_flavors("gone")),
         bad_before=cluster_queue(admissionChecksStrategy=on_flavors("gone")),
+        gates={"RejectUpdatesToCQWithInvalidOnFlavors": False},
     ),
     Case(
         "CQ-16",

@@ -359,3 +359,17 @@ def test_a_custom_label_has_one_source_with_a_sound_key() -> None:
 
 def test_custom_labels_are_twenty_at_most() -> None:
     assert "metrics.customLabels: Too many: 21: must have at most 20 items" in broken(labels(21))
+
+
+@pytest.mark.parametrize(
+    ("transformation", "expected"),
+    [
+        pytest.param("{input: pods, outputs: {a.com/b: 1}}", "resources.transformations[0].input", id="the input"),
+        pytest.param("{input: a.com/b, outputs: {pods: 1}}", "resources.transformations[0].outputs[pods]", id="output"),
+    ],
+)
+def test_the_name_pods_is_reserved_in_transformations(transformation: str, expected: str) -> None:
+    lines = f"resources: {{transformations: [{transformation}]}}"
+    reserved = "this name is reserved for the number of pods; choose another"
+    assert broken(lines) == [f'{expected}: Invalid value: "pods": {reserved}']
+    assert broken(lines, feature_gates="ReservedResourceNameValidation=false") == []

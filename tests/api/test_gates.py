@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykueue.api.gates import GATES, OURS, TABLE, Resolved, Step, defaults, parse_gates, resolve
+from pykueue.api.gates import GATES, Resolved, defaults, parse_gates, resolve
+from pykueue.api.gatetable import OURS, TABLE, Step
 from pykueue.bridge.options import SWITCHES
 
 SOURCE = Path(__file__).resolve().parent.parent.parent / "src" / "pykueue"
@@ -35,6 +36,7 @@ BUILT = {
     "RecomputeAssignmentUponPreemptionTargetsOverlap",
     "RejectUpdatesToCQWithInvalidOnFlavors",
     "RemoveFinalizersWithStrictPatch",
+    "ReservedResourceNameValidation",
     "ReserveForPreemptor",
     "SchedulingEquivalenceHashing",
     "ShortWorkloadNames",
@@ -85,7 +87,12 @@ def gates_read(source: str) -> Iterator[str]:
 
 READ = {
     *SWITCHES.values(),
-    *(name for path in SOURCE.rglob("*.py") if path.name != "gates.py" for name in gates_read(path.read_text())),
+    *(
+        name
+        for path in SOURCE.rglob("*.py")
+        if path.name not in ("gates.py", "gatetable.py")
+        for name in gates_read(path.read_text())
+    ),
 }
 
 
@@ -104,18 +111,102 @@ def test_readers_of_gates_are_found() -> None:
 
 def test_the_table_has_all_gates_of_kueue_once() -> None:
     names = [gate.name for gate in TABLE]
-    assert len(names) == 80
+    assert len(names) == 114
     assert names == sorted(set(names))
 
 
 def test_the_stages_add_up() -> None:
     counts = {stage: sum(gate.stage == stage for gate in TABLE) for stage in ("Alpha", "Beta", "GA", "Deprecated")}
-    assert counts == {"Alpha": 19, "Beta": 58, "GA": 2, "Deprecated": 1}
+    assert counts == {"Alpha": 37, "Beta": 73, "GA": 2, "Deprecated": 2}
     assert {gate.name for gate in TABLE if gate.locked} == {"ManagedJobsNamespaceSelectorAlwaysRespected", "TLSOptions"}
-    assert [gate.name for gate in TABLE if gate.stage == "Beta" and not gate.default] == [
-        "UnadmittedWorkloadsExplicitStatus"
-    ]
+    assert [gate.name for gate in TABLE if gate.stage == "Beta" and not gate.default] == []
     assert not any(gate.default for gate in TABLE if gate.stage == "Alpha")
+
+
+SINCE_0_20 = {
+    "AdmissionFairSharingAnchorAtQuotaReservation": ("Beta", ("AdmissionFairSharing",)),
+    "ConfigurablePreemptions": ("Alpha", ()),
+    "DeploymentJobUIDLabel": ("Beta", ()),
+    "DynamicQuotaOrchestration": ("Alpha", ()),
+    "ElasticJobsViaWorkloadSlicesFlavorChangeFromZero": ("Alpha", ("ElasticJobsViaWorkloadSlices",)),
+    "ElasticJobsViaWorkloadSlicesForProvisioningRequests": ("Alpha", ("ElasticJobsViaWorkloadSlices",)),
+    "ElasticJobsViaWorkloadSlicesWithPartialReplicaScaleUp": ("Alpha", ()),
+    "EnforceProvisioningPodTemplateContents": ("Beta", ()),
+    "FairSharingReevaluatePreemptionCandidates": ("Alpha", ()),
+    "FairSharingRefill": ("Alpha", ()),
+    "FinalizeTerminatingPodGroups": ("Beta", ()),
+    "FlavorFungibilityPreserveScanProgress": ("Beta", ("FlavorFungibility",)),
+    "HighMaxParallelismWithinReconcile": ("Beta", ()),
+    "KueueDRADeviceFeasibility": (
+        "Alpha",
+        ("KueueDRAIntegration", "TopologyAwareScheduling", "TASNodeFeasibilityForAllLevels"),
+    ),
+    "KueueDRAIntegrationDeviceTaints": ("Alpha", ("KueueDRADeviceFeasibility",)),
+    "KueueDRAIntegrationPrioritizedList": ("Alpha", ("KueueDRAIntegration",)),
+    "LWSImmutableGroupSize": ("Beta", ()),
+    "MultiKueueBatchJobClearingTTLSecondsAfterFinishedOnWorkerCluster": ("Alpha", ()),
+    "MultiKueueRayInTreeAutoscaling": ("Alpha", ("MultiKueue", "ElasticJobsViaWorkloadSlices")),
+    "MultiKueueRemoteSpecSync": ("Beta", ()),
+    "MultiKueueReuseClientConnectionConfigForWorkers": ("Beta", ("MultiKueue",)),
+    "PodGroupSchedulingShapeOrdering": ("Beta", ()),
+    "PodIntegrationCountSucceededPodsAsReady": ("Beta", ()),
+    "PrioritizePreemptorWorkloads": ("Alpha", ()),
+    "RayServiceValidateUpgradeStrategy": ("Beta", ()),
+    "RecomputeAssignmentUponPreemptionTargetsOverlap": ("Beta", ()),
+    "ReservedResourceNameValidation": ("Beta", ()),
+    "SchedulingEquivalenceHashingIgnorePodSetName": ("Beta", ("SchedulingEquivalenceHashing",)),
+    "SkipAncestorCheckForDeletedWorkloads": ("Beta", ()),
+    "SkipChildJobSuspension": ("Alpha", ()),
+    "TASCacheTopologyTree": ("Beta", ()),
+    "TASGroupedPodSetSlicing": ("Beta", ("TopologyAwareScheduling",)),
+    "TASLeaderPodSetFeasibility": ("Beta", ("TopologyAwareScheduling",)),
+    "TASNodeFeasibilityForAllLevels": ("Beta", ("TopologyAwareScheduling",)),
+    "TASPartialSlices": ("Beta", ("TopologyAwareScheduling",)),
+    "TASRejectFalseUnconstrainedTopology": ("Alpha", ("TopologyAwareScheduling",)),
+    "TASReplaceMultipleFailedNodes": ("Alpha", ("TopologyAwareScheduling", "TASFailedNodeReplacement")),
+    "TASTopologySpreading": ("Alpha", ("TopologyAwareScheduling",)),
+    "TASValidateWorkloadSliceSize": ("Beta", ()),
+    "WaitForPodsReadyMaxNotReady": ("Alpha", ()),
+    "WaitForPodsReadyUnscheduledTimeout": ("Alpha", ()),
+    "WorkloadLevelWaitForPodsReady": ("Alpha", ()),
+    "WorkloadValidateResourcesAreNonNegative": ("Beta", ()),
+    "WorkloadValidationForPodSetMetadata": ("Beta", ()),
+}
+"""The gates that Kueue 0.20 brought, each with its stage and what it requires."""
+
+
+def test_the_gates_that_kueue_0_20_brought_are_known() -> None:
+    found = {g.name: (g.stage, g.requires) for g in TABLE if g.history[0].since == "0.20"}
+    assert found == SINCE_0_20
+    named = {name: stage == "Beta" for name, (stage, _) in SINCE_0_20.items()}
+    assert resolve(named).errors == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "stage", "default"),
+    [
+        ("DeferRayServiceFinalizationForRedisCleanup", "Deprecated", False),
+        ("MultiKueueKubeConfigPathValidation", "Beta", True),
+        ("MultiKueueOrchestratedPreemption", "Beta", True),
+        ("RejectUpdatesToCQWithInvalidOnFlavors", "Beta", True),
+        ("TLSOptions", "GA", True),
+        ("UnadmittedWorkloadsExplicitStatus", "Alpha", False),
+        ("UnadmittedWorkloadsObservability", "Beta", True),
+        ("WorkloadPriorityClassDefaulting", "Beta", True),
+    ],
+)
+def test_a_gate_that_kueue_0_20_changed_has_its_stage_there(name: str, stage: str, default: bool) -> None:
+    assert (GATES[name].stage, GATES[name].default) == (stage, default)
+
+
+def test_an_unknown_gate_is_ignored_with_a_warning_where_that_is_tolerated() -> None:
+    found = resolve({"Nope": True, "partialadmision": False, "PriorityBoost": True}, tolerate_unknown=True)
+    assert found.errors == ()
+    assert found.warnings == (
+        "ignoring unrecognized feature gate: Nope; remove it",
+        "ignoring unrecognized feature gate: partialadmision; did you mean PartialAdmission?",
+    )
+    assert found.values == {**defaults(), "PriorityBoost": True}
 
 
 def test_what_a_gate_needs_is_a_gate_that_holds_by_default() -> None:
@@ -226,9 +317,29 @@ def test_a_wish_is_answered(requested: dict[str, bool], warnings: tuple[str, ...
 
 
 def test_turning_topology_off_names_every_gate_that_needs_it() -> None:
-    errors = resolve({"TopologyAwareScheduling": False}).errors
-    needy = [gate.name for gate in TABLE if gate.default and "TopologyAwareScheduling" in gate.requires]
-    assert [error.split()[0] for error in errors] == needy
+    found = resolve({"TopologyAwareScheduling": False})
+    needy = [gate for gate in TABLE if gate.default and "TopologyAwareScheduling" in gate.requires]
+    new = [gate.name for gate in needy if gate.history[0].since == "0.20"]
+    assert [error.split()[0] for error in found.errors] == [gate.name for gate in needy if gate.name not in new]
+    assert found.warnings[-1] == f"off because a gate that they require is off: {', '.join(new)}"
+
+
+@pytest.mark.parametrize(
+    "requested",
+    [
+        pytest.param({"SchedulingEquivalenceHashing": False}, id="one"),
+        pytest.param({"AdmissionFairSharing": False}, id="another"),
+        pytest.param({"MultiKueue": False}, id="and another"),
+    ],
+)
+def test_gates_of_kueue_0_19_need_not_name_those_of_0_20(requested: dict[str, bool]) -> None:
+    assert resolve(requested).errors == ()
+
+
+def test_a_gate_of_kueue_0_20_that_is_named_needs_what_it_requires() -> None:
+    wishes = {"SchedulingEquivalenceHashing": False, "SchedulingEquivalenceHashingIgnorePodSetName": True}
+    (error,) = resolve(wishes).errors
+    assert error.startswith("SchedulingEquivalenceHashingIgnorePodSetName requires SchedulingEquivalenceHashing")
 
 
 def test_all_alpha_turns_on_what_is_not_named() -> None:
@@ -238,7 +349,7 @@ def test_all_alpha_turns_on_what_is_not_named() -> None:
     assert not resolved.values["TASReplaceNodeDueToNotReadyOverFixedTime"], "a deprecated gate is not Alpha"
     assert resolved.errors == ()
     idle, validating = resolved.warnings
-    assert idle.startswith("AllAlpha has no effect here on CustomMetricLabels, ElasticJobsViaWorkloadSlicesWithTAS")
+    assert idle.startswith("AllAlpha has no effect here on ConfigurablePreemptions, CustomMetricLabels, DynamicQuota")
     assert validating == (
         "AllAlpha only changes the validation here of ConcurrentAdmission, KueueDRAIntegrationConsumableCapacity, "
         "SparkApplicationIntegration"

@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pykueue.cli.main import cli
+from tests.kueueconfig import ADDED, SHIPPED, shipped_with
 
 HEAD = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
 
@@ -28,13 +29,33 @@ def test_warnings_do_not_refuse_it(tmp_path: Path) -> None:
     assert "warning: apiVersion" in found.stderr
 
 
+@pytest.mark.parametrize("path", ADDED)
+def test_kueues_own_file_can_be_used_with_warnings(path: str, tmp_path: Path) -> None:
+    found = check(shipped_with(ADDED[path]), tmp_path)
+    assert found.exit_code == 0
+    assert found.stdout.endswith("config.yaml: can be used\n")
+    assert f"config.yaml: warning: {path}: " in found.stderr
+    assert "config.yaml: warning: integrations.frameworks: kubeflow.org/mpijob, " in found.stderr
+
+
+def test_an_unknown_gate_can_be_tolerated(tmp_path: Path) -> None:
+    found = check(SHIPPED + "featureGates: {Nope: true}\n", tmp_path, "--tolerate-unknown-gates")
+    assert found.exit_code == 0
+    assert "warning: ignoring unrecognized feature gate: Nope; remove it" in found.stderr
+
+
 @pytest.mark.parametrize(
     ("text", "options", "says"),
     [
         pytest.param("", (), "the file holds no mapping", id="empty"),
         pytest.param(b"\xff\xfe", (), "is not UTF-8", id="binary"),
         pytest.param(HEAD + "webhok: {}\n", (), "webhok", id="misspelt"),
-        pytest.param(HEAD + "multiKueue: {}\n", (), "is not built yet", id="not built"),
+        pytest.param(
+            HEAD + "fairSharing: {preemptionStrategies: [LessThanInitialShare]}\n",
+            (),
+            "is not built yet",
+            id="not built, and changes decisions",
+        ),
         pytest.param(HEAD, ("--feature-gates", "Nope=true"), "Nope", id="unknown gate"),
     ],
 )
@@ -46,9 +67,9 @@ def test_a_bad_file_is_refused_in_words(text: str | bytes, options: tuple[str, .
 
 
 def test_all_mistakes_come_at_once(tmp_path: Path) -> None:
-    found = check(HEAD + "webhok: {}\nmultiKueue: {}\n", tmp_path)
+    found = check(HEAD + "webhok: {}\nfairSharing: {preemptionStrategies: [LessThanInitialShare]}\n", tmp_path)
     assert found.exit_code == 2
-    assert [word in found.stderr for word in ("webhok", "multiKueue: Forbidden")] == [True, True]
+    assert [word in found.stderr for word in ("webhok", "fairSharing: Forbidden")] == [True, True]
 
 
 def test_a_missing_file_is_refused_in_words() -> None:

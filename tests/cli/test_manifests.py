@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 
 from pykueue.api.manifests import PARTS
 from pykueue.cli.main import cli
+from tests.kueueconfig import SHIPPED
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 HEAD = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
@@ -79,7 +80,9 @@ def test_your_configuration_is_shipped_as_you_wrote_it(tmp_path: Path) -> None:
     ("text", "arguments", "says"),
     [
         pytest.param(f"{HEAD}webhok: {{}}\n", (), "webhok", id="misspelt"),
-        pytest.param(f"{HEAD}multiKueue: {{}}\n", (), "is not built yet", id="not built"),
+        pytest.param(
+            f"{HEAD}admissionFairSharing: {{usageHalfLifeTime: 1h}}\n", (), "is not built yet", id="not built"
+        ),
         pytest.param(f"{HEAD}namespace: a\n", (), "write 'kueue-system' in both", id="another namespace"),
         pytest.param(HEAD, ("--namespace", "b"), "write 'b' in both", id="no namespace where one is needed"),
         pytest.param("\udcff", (), "is not UTF-8; save it as that", id="binary"),
@@ -98,3 +101,13 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     done = run("--config", str(tmp_path / "none.yaml"))
     assert done.exit_code == 2
     assert "none.yaml: cannot be read: No such file or directory" in done.stderr
+
+
+def test_kueues_own_configuration_is_installed_with_warnings(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(SHIPPED + "featureGates: {Nope: true}\n")
+    done = run("--config", str(file), "--only", "manager", "--tolerate-unknown-gates")
+    assert done.exit_code == 0
+    assert "config.yaml: warning: integrations.frameworks: kubeflow.org/mpijob, " in done.stderr
+    assert "config.yaml: warning: ignoring unrecognized feature gate: Nope" in done.stderr
+    assert "- --tolerate-unknown-gates\n" in done.stdout

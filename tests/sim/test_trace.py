@@ -156,7 +156,12 @@ def test_a_configuration_may_be_among_the_manifests_but_only_one() -> None:
 @pytest.mark.parametrize(
     ("text", "gates", "says"),
     [
-        pytest.param("multiKueue: {}\n", "", "multiKueue: Forbidden: sending workloads", id="unbuilt"),
+        pytest.param(
+            "fairSharing: {preemptionStrategies: [LessThanInitialShare]}\n",
+            "",
+            "fairSharing: Forbidden: preemption by share",
+            id="unbuilt",
+        ),
         pytest.param("waitForPodReady: {}\n", "", "waitForPodReady", id="misspelt"),
         pytest.param("", "PartialAdmision=true", "PartialAdmis", id="unknown gate"),
         pytest.param("featureGates: {PriorityBoost: true}\n", "PriorityBoost=true", "cannot both", id="gates twice"),
@@ -351,8 +356,8 @@ def test_a_slip_in_a_pod_template_is_a_mistake(found: str, replaced: str, says: 
 
 
 def test_what_is_not_built_is_told_beside_other_mistakes() -> None:
-    found = mistakes(configuration("multiKueue: {}\nwebhok: {}\n"))
-    assert [any(word in one for one in found) for word in ("webhok", "multiKueue: Forbidden")] == [True, True]
+    found = mistakes(configuration("fairSharing: {preemptionStrategies: [LessThanInitialShare]}\nwebhok: {}\n"))
+    assert [any(word in one for one in found) for word in ("webhok", "fairSharing: Forbidden")] == [True, True]
 
 
 def test_what_is_wrong_with_a_job_is_told_where_the_job_has_it() -> None:

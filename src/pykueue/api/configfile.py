@@ -85,7 +85,13 @@ def default_configuration(*, feature_gates: str = "", namespace: str = DEFAULT_N
     return read_configuration(MINIMAL, feature_gates=feature_gates, namespace=namespace)
 
 
-def read_configuration(text: str | bytes, *, feature_gates: str = "", namespace: str = DEFAULT_NAMESPACE) -> Loaded:
+def read_configuration(
+    text: str | bytes,
+    *,
+    feature_gates: str = "",
+    namespace: str = DEFAULT_NAMESPACE,
+    tolerate_unknown_gates: bool = False,
+) -> Loaded:
     """The Configuration that the text holds, or a ConfigurationError with all that is wrong.
 
     `feature_gates` is the flag of that name; `namespace` is where we run, for a file that does not say.
@@ -100,7 +106,7 @@ def read_configuration(text: str | bytes, *, feature_gates: str = "", namespace:
     tree = {key: value for key, value in read.value.items() if key not in ("apiVersion", "kind")}
     upgraded = from_v1beta1(tree, mistakes) if version == "v1beta1" else Upgraded(tree, frozenset())
     configuration = decode(dict(upgraded.tree), Configuration, mistakes, also=("apiVersion", "kind"))
-    gates = gates_of(configuration, tree, feature_gates, mistakes)
+    gates = gates_of(configuration, tree, feature_gates, mistakes, tolerate_unknown=tolerate_unknown_gates)
     present = member(dict(upgraded.tree), "waitForPodsReady") is not None
     said = [*upgraded.warnings, *gates.warnings, *idle(configuration, gates.values, present=present)]
     if member(tree, "namespace") is None:
@@ -135,7 +141,9 @@ def version_of(tree: Json, mistakes: list[Mistake]) -> Version | None:
     return version
 
 
-def gates_of(configuration: Configuration, tree: Json, flag: str, mistakes: list[Mistake]) -> Resolved:
+def gates_of(
+    configuration: Configuration, tree: Json, flag: str, mistakes: list[Mistake], *, tolerate_unknown: bool
+) -> Resolved:
     """The gates that the file or the flag asks for; not both."""
     asked = parse_gates(flag)
     wishes: Mapping[str, bool] = configuration.feature_gates
@@ -145,7 +153,7 @@ def gates_of(configuration: Configuration, tree: Json, flag: str, mistakes: list
     if flag and member(tree, GATES_PATH) is not None:
         detail = "feature gates for CLI and configuration cannot both specified; keep one of the two"
         mistakes.append(invalid(GATES_PATH, dict(sorted(configuration.feature_gates.items())), detail))
-    gates = resolve(wishes)
+    gates = resolve(wishes, tolerate_unknown=tolerate_unknown)
     mistakes += (Misread("--feature-gates" if flag else GATES_PATH, error) for error in gates.errors)
     return gates
 

@@ -16,6 +16,7 @@ from pykueue.api.config import (
     AccessProvider,
     Configuration,
     CustomLabel,
+    Transformation,
     WaitForPodsReady,
     everywhere_but,
 )
@@ -46,6 +47,8 @@ from pykueue.api.labels import (
 
 SPECIFY: Final = "must be specified"
 POD: Final = "pod"
+PODS: Final = "pods"
+RESERVED: Final = "this name is reserved for the number of pods; choose another"
 FINAL_SHARE: Final = "LessThanOrEqualToFinalShare"
 INITIAL_SHARE: Final = "LessThanInitialShare"
 STRATEGIES: Final = ((FINAL_SHARE,), (INITIAL_SHARE,), (FINAL_SHARE, INITIAL_SHARE))
@@ -270,6 +273,8 @@ def resource_errors(configuration: Configuration, gates: Mapping[str, bool]) -> 
         if transformation.input in inputs:
             yield duplicate(f"resources.transformations[{index}].input", transformation.input)
         inputs.add(transformation.input)
+        if gates["ReservedResourceNameValidation"]:
+            yield from reserved_errors(transformation, f"resources.transformations[{index}]")
     ignores = section.quota_check_strategy == "IgnoreUndeclared"
     if gates["QuotaCheckStrategy"] and ignores and section.exclude_resource_prefixes:
         yield invalid(
@@ -277,6 +282,14 @@ def resource_errors(configuration: Configuration, gates: Mapping[str, bool]) -> 
             section.quota_check_strategy,
             "excludeResourcePrefixes is not allowed when quotaCheckStrategy is IgnoreUndeclared",
         )
+
+
+def reserved_errors(transformation: Transformation, path: str) -> Iterator[FieldError]:
+    """The places at which a transformation uses `pods`, which always counts the pods of a pod set."""
+    if transformation.input == PODS:
+        yield invalid(f"{path}.input", PODS, RESERVED)
+    if PODS in transformation.outputs:
+        yield invalid(f"{path}.outputs[{PODS}]", PODS, RESERVED)
 
 
 def namespace_errors(configuration: Configuration) -> Iterator[FieldError]:

@@ -155,7 +155,11 @@ def container(install: Install) -> Tree:
         "image": install.image,
         "imagePullPolicy": "IfNotPresent",
         "command": ["pykueue"],
-        "args": ["manager", f"--config=/{CONFIG_FILE}"],
+        "args": [
+            "manager",
+            f"--config=/{CONFIG_FILE}",
+            *(("--tolerate-unknown-gates",) if install.tolerate_unknown_gates else ()),
+        ],
         "ports": ports,
         **(probes if probed else {}),
         "resources": {"requests": {"cpu": "500m", "memory": "512Mi"}, "limits": {"cpu": "2", "memory": "512Mi"}},

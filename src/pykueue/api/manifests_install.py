@@ -19,6 +19,8 @@ class Install(Frozen):
     configuration: Configuration = Configuration()
     text: str = ""
     """The Configuration as its author wrote it; none for the one that we ship."""
+    tolerate_unknown_gates: bool = False
+    """Whether the manager only warns about feature gates of the Configuration that it does not know."""
     default_queues: Literal["policy", "webhook"] = "policy"
     """How a Job without a queue finds the default one: by a policy of the server, or by asking us."""
 

@@ -1,7 +1,13 @@
-"""What of a Configuration do we not do yet? One row per path; whoever builds a thing deletes its row."""
+"""What of a Configuration is not built yet? One row per path; delete the row when the feature is built.
+
+What changes decisions is refused: without it, jobs would be admitted otherwise than the Configuration says. The rest
+is a warning, and the manager starts without it, as a Configuration of Kueue must be usable here as it is.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeAlias
+
+import msgspec
 
 from pykueue.api.config import DEFAULT_NAMESPACE, Configuration, VisibilityServer
 from pykueue.api.configdecode import Mistake, decode
@@ -17,6 +23,7 @@ from pykueue.api.configfile import (
 from pykueue.api.fields import FieldError, forbidden
 from pykueue.api.gates import defaults
 from pykueue.api.yamltext import read_tree
+from pykueue.base.struct import Frozen
 
 Found: TypeAlias = Callable[[Configuration], Iterator[str]]
 """The paths, of those below a row's, at which a Configuration asks for the thing."""
@@ -34,73 +41,101 @@ def when(asks: Callable[[Configuration], object]) -> Found:
     return found
 
 
-def other_frameworks(configuration: Configuration) -> Iterator[str]:
-    """Each framework that is not among those we queue."""
-    for index, framework in enumerate(configuration.integrations.frameworks):
-        if framework not in BUILT_FRAMEWORKS:
-            yield f"[{index}]"
+class Row(Frozen):
+    """One feature that a Configuration can ask for."""
+
+    sentence: str
+    """What to tell the user."""
+    found: Found
+    changes_decisions: bool = False
 
 
-UNBUILT: Final[Mapping[str, tuple[str, Found]]] = {
-    "fairSharing": (
+def unbuilt_frameworks(configuration: Configuration) -> tuple[str, ...]:
+    """The frameworks that are enabled and not built."""
+    return tuple(name for name in configuration.integrations.frameworks if name not in BUILT_FRAMEWORKS)
+
+
+UNBUILT: Final[Mapping[str, Row]] = {
+    "fairSharing": Row(
         "preemption by share is not built yet; remove the section",
         when(lambda c: c.fair_sharing is not None),
+        changes_decisions=True,
     ),
-    "admissionFairSharing": (
+    "admissionFairSharing": Row(
         "ordering by past use is not built yet; remove the section",
         when(lambda c: c.admission_fair_sharing is not None),
+        changes_decisions=True,
     ),
-    "multiKueue": (
-        "sending workloads to other clusters is not built yet; remove the section",
-        when(lambda c: c.multi_kueue is not None),
-    ),
-    "resources.deviceClassMappings": (
+    "resources.deviceClassMappings": Row(
         "counting devices is not built yet; remove the mappings",
         when(lambda c: c.resources.device_class_mappings),
+        changes_decisions=True,
     ),
-    "metrics.customLabels": (
-        "labels of your own on metrics are not built yet; remove them",
+    "multiKueue": Row(
+        "sending workloads to other clusters is not built yet; ClusterQueues with a MultiKueue check admit nothing",
+        when(lambda c: c.multi_kueue is not None),
+    ),
+    "metrics.customLabels": Row(
+        "labels of your own are not built yet; the metrics come without them",
         when(lambda c: c.metrics.custom_labels),
     ),
-    "integrations.frameworks": (
-        f"this kind of job is not built yet; remove it, and keep {', '.join(sorted(BUILT_FRAMEWORKS))}",
-        other_frameworks,
+    "integrations.frameworks": Row(
+        "not built yet; such jobs are not queued here: they count against no quota, and new ones start at once",
+        lambda c: iter([f": {', '.join(names)}"] if (names := unbuilt_frameworks(c)) else []),
     ),
-    "pprofBindAddress": (
-        "there is no profiling server; remove the address",
+    "pprofBindAddress": Row(
+        "profiling is not built yet; nothing is served there",
         when(lambda c: c.pprof_bind_address not in ("", "0")),
     ),
-    "visibilityServer": (
-        "serving the list of pending workloads elsewhere than by default is not built yet; remove the section",
+    "visibilityServer": Row(
+        "the list of pending workloads is not built yet; nothing is served there",
         when(lambda c: c.visibility_server != VisibilityServer()),
     ),
 }
-"""Each path with what to tell the user, and where it is asked for."""
+"""By path: what a Configuration can ask for that is not built."""
 
 
-def unbuilt(configuration: Configuration) -> tuple[FieldError, ...]:
-    """One error for each thing that the Configuration asks for and we do not do yet."""
+def refused(configuration: Configuration) -> tuple[FieldError, ...]:
+    """One error for each thing that is not built and changes decisions."""
     return tuple(
-        forbidden(f"{path}{place}", sentence)
-        for path, (sentence, found) in UNBUILT.items()
-        for place in found(configuration)
+        forbidden(f"{path}{place}", row.sentence)
+        for path, row in UNBUILT.items()
+        if row.changes_decisions
+        for place in row.found(configuration)
+    )
+
+
+def left_out(configuration: Configuration) -> tuple[str, ...]:
+    """One sentence, with its path, for each thing that is not built and changes no decision."""
+    return tuple(
+        f"{path}{place}: {row.sentence}"
+        for path, row in UNBUILT.items()
+        if not row.changes_decisions
+        for place in row.found(configuration)
     )
 
 
 def read_built(
-    text: str | bytes, *, feature_gates: str = "", namespace: str = ""
+    text: str | bytes, *, feature_gates: str = "", namespace: str = "", tolerate_unknown_gates: bool = False
 ) -> tuple[Loaded | None, tuple[Mistake, ...]]:
-    """The Configuration that the text holds, if it can be read, and every mistake, with what is not built beside.
+    """The Configuration that the text holds, if it can be read, and every mistake.
 
+    Features that are not built are among the mistakes if they change decisions, else among the warnings.
     `namespace` is where we run, if that is known, for a file that does not say.
     """
     try:
-        loaded = read_configuration(text, feature_gates=feature_gates, namespace=namespace or DEFAULT_NAMESPACE)
+        loaded = read_configuration(
+            text,
+            feature_gates=feature_gates,
+            namespace=namespace or DEFAULT_NAMESPACE,
+            tolerate_unknown_gates=tolerate_unknown_gates,
+        )
     except ConfigurationError as error:
         told = {mistake.path for mistake in error.mistakes}
-        beside = (one for one in unbuilt(as_far_as_read(text)) if one.path not in told)
+        beside = (one for one in refused(as_far_as_read(text)) if one.path not in told)
         return None, (*error.mistakes, *beside)
-    return loaded, unbuilt(loaded.configuration)
+    warnings = (*loaded.warnings, *left_out(loaded.configuration))
+    return msgspec.structs.replace(loaded, warnings=warnings), refused(loaded.configuration)
 
 
 def as_far_as_read(text: str | bytes) -> Configuration:

@@ -12,6 +12,7 @@ from pykueue.api.configfile import MINIMAL
 from pykueue.api.unbuilt import read_built
 from pykueue.api.yamltext import printable
 from pykueue.cli.files import content, unreadable
+from pykueue.cli.flags import tolerating_unknown_gates
 from pykueue.cli.logs import LEVELS
 
 NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -22,12 +23,13 @@ NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/name
 @click.option("--kubeconfig", metavar="FILE", help="How to reach the cluster; by default as kubectl, or from within.")
 @click.option("--context", metavar="NAME", help="Which context of the kubeconfig; by default the current one.")
 @click.option("--feature-gates", metavar="NAME=BOOL,...", default="", help="Feature gates; not with those of the file.")
+@tolerating_unknown_gates
 @click.option(
     "--controllers",
     metavar="LIST",
     default="*",
     show_default=True,
-    help="Which parts run, as in '*,-webhooks': scheduling, jobs, workloads, status, webhooks.",
+    help="Which parts run, as in '*,-webhooks': scheduling, jobs, workloads, checks, status, webhooks.",
 )
 @click.option(
     "--journal", metavar="FILE", help="Write every decision and its grounds here; `pykueue replay` re-runs it."
@@ -45,6 +47,7 @@ def manager(
     kubeconfig: str | None,
     context: str | None,
     feature_gates: str,
+    tolerate_unknown_gates: bool,
     controllers: str,
     journal: str | None,
     metrics_secure: bool,
@@ -77,7 +80,12 @@ def manager(
     chosen, unknown = choose(controllers)
     if unknown:
         fail(f"--controllers: {unknown}")
-    loaded, mistakes = read_built(read(file), feature_gates=feature_gates, namespace=own_namespace())
+    loaded, mistakes = read_built(
+        read(file),
+        feature_gates=feature_gates,
+        namespace=own_namespace(),
+        tolerate_unknown_gates=tolerate_unknown_gates,
+    )
     source = file or "the defaults"
     for mistake in mistakes:
         click.echo(printable(f"{source}: {mistake}"), err=True)

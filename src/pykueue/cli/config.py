@@ -7,6 +7,7 @@ import click
 from pykueue.api.unbuilt import read_built
 from pykueue.api.yamltext import printable
 from pykueue.cli.files import content, unreadable
+from pykueue.cli.flags import tolerating_unknown_gates
 
 
 @click.group()
@@ -22,10 +23,12 @@ def config() -> None:
 @config.command()
 @click.argument("file")
 @click.option("--feature-gates", metavar="NAME=BOOL,...", default="", help="Feature gates that go with the file.")
-def check(file: str, feature_gates: str) -> None:
+@tolerating_unknown_gates
+def check(file: str, feature_gates: str, tolerate_unknown_gates: bool) -> None:
     """Say what is wrong with a Configuration FILE.
 
-    Mistakes and warnings go to the standard error.
+    Mistakes and warnings go to the standard error. A feature that is not built is a warning, or a mistake if it
+    changes which jobs are admitted.
 
     \b
     Example:
@@ -38,7 +41,7 @@ def check(file: str, feature_gates: str) -> None:
     except (OSError, ValueError) as error:
         mistakes = [unreadable(error)]
     else:
-        loaded, found = read_built(text, feature_gates=feature_gates)
+        loaded, found = read_built(text, feature_gates=feature_gates, tolerate_unknown_gates=tolerate_unknown_gates)
         mistakes = [str(one) for one in found]
         for warning in () if loaded is None else loaded.warnings:
             click.echo(printable(f"{file}: warning: {warning}"), err=True)

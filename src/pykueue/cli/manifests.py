@@ -13,6 +13,7 @@ from pykueue.api.manifests_install import Install
 from pykueue.api.unbuilt import read_built
 from pykueue.api.yamltext import printable
 from pykueue.cli.files import content, unreadable
+from pykueue.cli.flags import tolerating_unknown_gates
 
 
 @click.command()
@@ -22,6 +23,7 @@ from pykueue.cli.files import content, unreadable
     "--replicas", type=click.IntRange(min=0), default=Install().replicas, show_default=True, help="How many managers."
 )
 @click.option("--config", metavar="FILE", default="", help="Your Configuration, in place of the one that we ship.")
+@tolerating_unknown_gates
 @click.option(
     "--default-queues",
     type=click.Choice(["policy", "webhook"]),
@@ -38,7 +40,13 @@ from pykueue.cli.files import content, unreadable
     help=f"One part, of {', '.join(PARTS)}; can be repeated.",
 )
 def manifests(
-    namespace: str, image: str, replicas: int, config: str, default_queues: str, only: tuple[str, ...]
+    namespace: str,
+    image: str,
+    replicas: int,
+    config: str,
+    tolerate_unknown_gates: bool,
+    default_queues: str,
+    only: tuple[str, ...],
 ) -> None:
     """Print what an installation needs, as YAML.
 
@@ -52,11 +60,13 @@ def manifests(
     Exit codes: 0, done; 2, something is wrong with the input.
     """
     text, where = (read(config), config) if config else (shipped(namespace), "")
-    loaded, mistakes = read_built(text)
+    loaded, mistakes = read_built(text, tolerate_unknown_gates=tolerate_unknown_gates)
     for mistake in mistakes:
         click.echo(printable(f"{where}: {mistake}"), err=True)
     if loaded is None or mistakes:
         sys.exit(2)
+    for warning in loaded.warnings:
+        click.echo(printable(f"{where}: warning: {warning}"), err=True)
     said = loaded.configuration.namespace
     if said != namespace:
         click.echo(f"{where}: namespace: {said!r} is not that of --namespace; write {namespace!r} in both", err=True)
@@ -67,6 +77,7 @@ def manifests(
         replicas=replicas,
         configuration=loaded.configuration,
         text=text,
+        tolerate_unknown_gates=tolerate_unknown_gates,
         default_queues=cast("Literal['policy', 'webhook']", default_queues),
     )
     click.echo(rendered(made(install, only or PARTS)), nl=False)

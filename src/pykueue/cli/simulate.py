@@ -13,6 +13,7 @@ from pykueue.api.durations import DurationError, Micros, parse_duration
 from pykueue.api.yamltext import printable
 from pykueue.base.units import Instant, amount_text, format_instant, parse_instant
 from pykueue.cli.files import content, unreadable
+from pykueue.cli.flags import tolerating_unknown_gates
 from pykueue.cli.tables import duration, elided, hanging, painted, table, wants_colour
 from pykueue.engine.explain import either
 from pykueue.sim.document import as_json
@@ -64,6 +65,7 @@ def moment(ctx: click.Context, param: click.Parameter, value: str) -> Instant:
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option("--config", metavar="FILE", help="The controller's Configuration; it may also be among the FILEs.")
 @click.option("--feature-gates", metavar="NAME=BOOL,...", default="", help="Feature gates, as for the controller.")
+@tolerating_unknown_gates
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, help="Feeds the jitter of backoffs.")
 @click.option("--until", metavar="DURATION", callback=length, help="Stop after so long, as in 90m; by default at rest.")
 @click.option("--start", metavar="INSTANT", callback=moment, default=format_instant(START), help="When it begins.")
@@ -73,6 +75,7 @@ def simulate(
     files: tuple[str, ...],
     config: str | None,
     feature_gates: str,
+    tolerate_unknown_gates: bool,
     seed: int,
     until: Micros | None,
     start: Instant,
@@ -108,7 +111,7 @@ def simulate(
     texts = [text for file in files for text in contents(file, mistakes)]
     configuration = None if config is None else next(contents(config, mistakes), None)
     try:
-        trace = read(texts, Setting(configuration, feature_gates, seed, start))
+        trace = read(texts, Setting(configuration, feature_gates, seed, start, tolerate_unknown_gates))
     except Invalid as error:
         mistakes += error.mistakes
     if mistakes:

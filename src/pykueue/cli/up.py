@@ -14,6 +14,7 @@ from pykueue.api.core import Tree
 from pykueue.api.unbuilt import read_built
 from pykueue.api.yamltext import printable
 from pykueue.cli.files import content, unreadable
+from pykueue.cli.flags import tolerating_unknown_gates
 from pykueue.cli.logs import LEVELS
 from pykueue.cli.place import data_folder, fail, made, read_standing
 from pykueue.local.datafolder import JOBS_KEPT
@@ -51,6 +52,7 @@ Runtime = Literal["podman", "docker"]
 @click.option("--gpus", type=click.IntRange(0, 1024), metavar="N", help="GPUs to give out, if not all that are found.")
 @click.option("--config", "file", metavar="FILE", help="Kueue's Configuration file; without it, the defaults.")
 @click.option("--feature-gates", metavar="NAME=BOOL,...", default="", help="Feature gates; not with those of the file.")
+@tolerating_unknown_gates
 @click.option(
     "--on-stop",
     type=click.Choice(["keep", "terminate"]),
@@ -91,6 +93,7 @@ def up(
     gpus: int | None,
     file: str | None,
     feature_gates: str,
+    tolerate_unknown_gates: bool,
     on_stop: str,
     runtime: str | None,
     keep_jobs: int,
@@ -135,7 +138,9 @@ def up(
         )
     if detach:
         sys.exit(detached(ctx, folder))
-    loaded, mistakes = read_built(read(file, report), feature_gates=feature_gates)
+    loaded, mistakes = read_built(
+        read(file, report), feature_gates=feature_gates, tolerate_unknown_gates=tolerate_unknown_gates
+    )
     source = file or "the defaults"
     if loaded is None or mistakes:
         report.fail("\n".join(f"{source}: {mistake}" for mistake in mistakes))

@@ -90,6 +90,7 @@ class Setting(Frozen):
     feature_gates: str = ""
     seed: int = 0
     start: Instant = START
+    tolerate_unknown_gates: bool = False
 
 
 class Invalid(ValueError):
@@ -126,7 +127,9 @@ def configuration_of(setting: Setting, found: list[Document], mistakes: list[Mis
     for where, _ in sources[1:]:
         mistakes.append(Mistake(where, f"a second Configuration beside {sources[0][0]}; keep one"))
     where, text = sources[0] if sources else ("--feature-gates", MINIMAL.encode())
-    loaded, errors = read_built(text, feature_gates=setting.feature_gates)
+    loaded, errors = read_built(
+        text, feature_gates=setting.feature_gates, tolerate_unknown_gates=setting.tolerate_unknown_gates
+    )
     mistakes += (Mistake(where, str(one).removeprefix("--feature-gates: ")) for one in errors)
     return default_configuration() if loaded is None else loaded
 
