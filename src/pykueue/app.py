@@ -44,6 +44,8 @@ LOG: Final = logging.getLogger(__name__)
 
 CONTROLLERS: Final = ("scheduling", "jobs", "workloads", "checks", "status", "webhooks")
 """The parts that can be turned off."""
+DECIDING: Final = frozenset({"scheduling", "workloads", "status"})
+"""The parts that need the engine: its cycles, what it says about workloads, and its picture of the queues."""
 LEAD: Final = "lead"
 TAKE_OVER: Final = "take over"
 LANDING_SECONDS: Final = 1.0
@@ -95,7 +97,7 @@ class Controllers:
             Fenced(writing, leadership),
             reading,
             clock,
-            settings(loaded, seed),
+            settings(loaded, seed, scheduling="scheduling" in parts),
             instance=identity,
             with_jobs="jobs" in parts,
         )
@@ -161,7 +163,7 @@ class Controllers:
 
     def started(self) -> None:
         """From now on this process leads."""
-        if "scheduling" in self.parts:
+        if self.parts & DECIDING:
             self.begin(TAKE_OVER, self.pump.take_over)
         for name, duty in self.duties.items():
             self.begin(name, partial(self.when_synced, duty))

@@ -91,3 +91,46 @@ def test_a_part_that_is_turned_off_leaves_the_rest_at_work(team: Team) -> None:
         assert condition(job.workload(), "QuotaReserved").get("status") != "True"
     with team.backend.manager():
         job.runs()
+
+
+@pytest.mark.manager(none=True)
+def test_without_scheduling_all_but_admission_and_preemption_goes_on(team: Team) -> None:
+    waiting = {"waitForPodsReady": {"timeout": "4s", "requeuingStrategy": {"backoffBaseSeconds": 1}}}
+    check = team.check("slow")
+    high = team.priority("high", 10)
+    with team.backend.manager(waiting):
+        queue = team.queue("main", cpu=3, preemption={"withinClusterQueue": "LowerPriority"})
+        checked = team.queue("checked", cpu=1, admissionChecksStrategy={"admissionChecks": [{"name": check}]})
+        reserved = checked.job("reserved")
+        reserved.shows("QuotaReserved", True)
+        stays = queue.job("stays")
+        stays.runs()
+        idle = queue.job("idle")
+        idle.runs()
+        slow = queue.job("slow", ready="never")
+        slow.runs()
+        queue.has_status(admittedWorkloads=3)
+    with team.backend.manager(waiting, without="scheduling"):
+        # What Kueue's workload controller does.
+        reserved.set_check(check, "Ready")
+        reserved.runs()
+        idle.set_active(False)
+        idle.is_evicted("Deactivated")
+        idle.is_suspended()
+        slow.is_evicted("PodsReadyTimeout")
+        slow.is_suspended()
+        slow.shows("Requeued", True, "BackoffFinished")
+        # What its queue controllers do.
+        queue.has_status(admittedWorkloads=1, reservingWorkloads=1, pendingWorkloads=1)
+        queue.edit(stopPolicy="Hold")
+        queue.says("Active", False, "Stopped", "Can't admit new workloads: is stopped.")
+        queue.edit(stopPolicy="None")
+        queue.says("Active", True, "Ready", "Can admit new workloads")
+        # What its scheduler does.
+        urgent = queue.job("urgent", pods=3, priority=high)
+        queue.has_status(admittedWorkloads=1, pendingWorkloads=2)
+        urgent.never_runs(2)
+        stays.stays()
+    with team.backend.manager(waiting):
+        urgent.runs()
+        stays.is_evicted("Preempted")

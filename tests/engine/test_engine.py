@@ -477,3 +477,21 @@ def test_reasons_are_coarse_without_observability() -> None:
     engine.observe(Seen(replace(held, stop=StopPolicy.HOLD)))
     reasons = [decision.reason for decision in run(engine) if isinstance(decision, Unreserve | Wait)]
     assert reasons == ["Inadmissible", "Inadmissible"]
+
+
+def test_without_scheduling_nothing_is_admitted_and_timeouts_still_evict() -> None:
+    running = workload(
+        "running",
+        cpu=2,
+        admission=Admission("q", (Assignment("main", (("cpu", "spot"),), (("cpu", 2),), 1),)),
+        reserved_at=NOW,
+        admitted_at=NOW,
+    )
+    engine = engine_with(running, workload("waiting", cpu=2), options=Options(scheduling=False))
+    assert engine.decide(NOW) == []
+    due = engine.next_wake()
+    assert due is not None
+    assert due > NOW, "a tree with a head that could start must not keep the engine awake"
+    (decision,) = engine.decide(due)
+    assert isinstance(decision, Evict)
+    assert (decision.workload, decision.reason) == ("red/running", EvictionReason.PODS_READY_TIMEOUT)

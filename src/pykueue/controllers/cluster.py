@@ -71,10 +71,14 @@ class Settings(Frozen):
     namespace: str
 
 
-def settings(loaded: Loaded, seed: int = 0) -> Settings:
-    """What a Configuration means to the controllers; the seed feeds the jitter of backoffs."""
+def settings(loaded: Loaded, seed: int = 0, *, scheduling: bool = True) -> Settings:
+    """What a Configuration means to the controllers; the seed feeds the jitter of backoffs.
+
+    Without `scheduling` nothing is admitted and nothing preempted.
+    """
     gates = loaded.gates.values
-    return Settings(loaded, options(loaded, seed), intake(loaded), gates, loaded.configuration.namespace)
+    chosen = msgspec.structs.replace(options(loaded, seed), scheduling=scheduling)
+    return Settings(loaded, chosen, intake(loaded), gates, loaded.configuration.namespace)
 
 
 class Cluster:

@@ -60,7 +60,10 @@ class Engine:
                 assert_never(fact)
 
     def decide(self, now: Instant) -> list[Decision]:
-        """What is to be done at this instant: whatever time and facts demand, then one scheduling cycle."""
+        """What is to be done at this instant: whatever time and facts demand, then one scheduling cycle.
+
+        With `Options.scheduling` off there is no cycle.
+        """
         if not (self.synced and self.leading):
             return []
         world = self.world
@@ -81,7 +84,7 @@ class Engine:
         self.redo_trees()
         self.flush()
         trees = sorted(world.forest.restless, key=Tree.place)
-        if trees:
+        if trees and world.options.scheduling:
             self.run_cycle(trees, decisions)
             for tree in trees:
                 if not self.is_restless(tree):
@@ -93,7 +96,8 @@ class Engine:
         if not (self.synced and self.leading):
             return None
         world = self.world
-        if world.touched or world.to_flush or world.to_recheck or world.forest.is_restless():
+        stale = world.forest.is_restless() if world.options.scheduling else bool(world.forest.stale)
+        if world.touched or world.to_flush or world.to_recheck or stale:
             return world.now
         while self.timers:
             due, key = self.timers[0]

@@ -370,6 +370,8 @@ class Options(Frozen):
     admission_gates: bool = True
     block_borrowing: bool = False
     """After a head that stays within its own quota, nobody of its tree borrows in that cycle, as KEP-83 had it."""
+    scheduling: bool = True
+    """Whether cycles run. Without them nothing is admitted and nothing preempted; the rest of a life goes on."""
     seed: int = 0
     """Feeds the jitter of backoffs; the engine itself draws no random number."""
 
