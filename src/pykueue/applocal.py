@@ -25,6 +25,7 @@ from pykueue.controllers.admission import Admission, NotYetError
 from pykueue.controllers.webhooks import MUTATED, VALIDATED, AdmissionRequest, Hook, Webhooks
 from pykueue.kube.lease import Always
 from pykueue.kube.port import NAMESPACES, ExistsError, Resource
+from pykueue.local import barepods
 from pykueue.local.access import stamped
 from pykueue.local.autoscaler import Autoscaler
 from pykueue.local.beginnings import begin
@@ -123,7 +124,13 @@ class Doorkeeper:
     ) -> tuple[Tree, tuple[str, ...]]:
         """What our webhooks would make of an object, and their warnings."""
         # What our controllers write does not come back to them on a cluster either.
-        if who is SYSTEM or not self.judging or self.admission is None or operation == "DELETE":
+        if who is SYSTEM or not self.judging or operation == "DELETE":
+            return new, ()
+        if stage == "validate" and not subresource:
+            warnings = barepods.judge(operation, served, new, old, who)
+            if warnings:
+                return new, warnings
+        if self.admission is None:
             return new, ()
         hook = Hook(stage, served.resource.group, served.resource.kind)
         try:
