@@ -22,6 +22,7 @@ from pykueue.base.clock import Clock, SystemClock
 from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS
 from pykueue.controllers.admission import Admission
+from pykueue.controllers.barepods import BarePods
 from pykueue.controllers.cluster import Cluster, settings
 from pykueue.controllers.endpoints import EndpointError, Endpoints, listening
 from pykueue.controllers.jobs import Jobs
@@ -42,7 +43,7 @@ from pykueue.kube.tls import TlsError, server_context
 
 LOG: Final = logging.getLogger(__name__)
 
-CONTROLLERS: Final = ("scheduling", "jobs", "workloads", "checks", "status", "webhooks")
+CONTROLLERS: Final = ("scheduling", "jobs", "workloads", "checks", "status", "pods", "webhooks")
 """The parts that can be turned off."""
 DECIDING: Final = frozenset({"scheduling", "workloads", "status"})
 """The parts that need the engine: its cycles, what it says about workloads, and its picture of the queues."""
@@ -124,6 +125,8 @@ class Controllers:
             self.metrics.workings.controllers += (provisioning.controller, provisioning.checks)
         if "status" in parts:
             self.duties["status"] = Statuses(self.cluster, self.pump).run
+        if "pods" in parts:
+            self.duties["pods"] = BarePods(self.cluster).run
         for controller in self.metrics.workings.controllers:
             controller.observe = self.metrics.workings.reconciled
         self.admission = Admission(reading, self.cluster, loaded.configuration, loaded.gates.values)

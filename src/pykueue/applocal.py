@@ -50,8 +50,8 @@ from pykueue.local.ttl import Ttl
 
 LOG: Final = logging.getLogger(__name__)
 
-PARTS: Final = frozenset(CONTROLLERS) - {"webhooks"}
-"""Nobody calls our webhooks here: what they would answer is asked inside."""
+PARTS: Final = frozenset(CONTROLLERS) - {"pods", "webhooks"}
+"""The API asks admission in this process instead of webhooks, and refuses pods that would run outside the quota."""
 LAG_SECONDS: Final = 0.1
 """By so much the number of a Job's ready pods may lag behind, for fewer writes."""
 

@@ -41,6 +41,8 @@ def owners() -> Iterator[Tree]:
 
 MANAGER: Final[tuple[Tree, ...]] = (
     rights("", ("limitranges", "namespaces"), READ),
+    # Pods with a queue label that are not queued are reported by an Event.
+    rights("", ("pods",), ("list", "watch")),
     rights("", ("podtemplates",), ("create", "delete", *READ, "patch")),
     rights(AUTOSCALING, ("provisioningrequests",), ("create", "delete", *READ)),
     rights(AUTOSCALING, ("provisioningrequests/finalizers",), ("update",)),

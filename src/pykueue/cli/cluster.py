@@ -30,7 +30,7 @@ NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/name
     default="*",
     show_default=True,
     help="Which parts run, as in '*,-webhooks': scheduling (admission and preemption alone), jobs, workloads, checks,"
-    " status, webhooks.",
+    " status, pods, webhooks.",
 )
 @click.option(
     "--journal", metavar="FILE", help="Write every decision and its grounds here; `pykueue replay` re-runs it."
