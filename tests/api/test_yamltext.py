@@ -7,7 +7,17 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pykueue.api.yamltext import DEPTH_MAX, NODES_MAX, TEXT_MAX, Misread, Tree, plain_value, read_tree
+from pykueue.api.yamlscalars import plain_value
+from pykueue.api.yamltext import (
+    BODY,
+    DEPTH_MAX,
+    NODES_MAX,
+    TEXT_MAX,
+    Misread,
+    Tree,
+    read_tree,
+    yaml_tree,
+)
 
 BOMB = "a: &a [1,1,1,1,1,1,1,1,1,1]\n" + "".join(
     f"{b}: &{b} [{','.join([f'*{a}'] * 10)}]\n" for a, b in zip("abcde", "bcdef", strict=True)
@@ -63,11 +73,13 @@ def test_a_text_becomes_a_tree(text: str | bytes, value: object) -> None:
         pytest.param(
             "a: !!binary eA==", "a: line 1: tag tag:yaml.org,2002:binary is not understood; remove it", id="tag"
         ),
-        pytest.param(
-            "a: [", "line 1, column 5: not YAML: expected the node content, but found '<stream end>'", id="open"
-        ),
+        pytest.param("a: [", "line 2, column 1: not YAML: did not find expected node content", id="open"),
         pytest.param("a: '\\", "line 1, column 6: not YAML: found unexpected end of stream", id="an open quote"),
-        pytest.param('"\\UFFFFFFFF"', "not YAML: a character escape or directive is out of range", id="no character"),
+        pytest.param(
+            '"\\UFFFFFFFF"',
+            "line 1, column 4: not YAML: found invalid Unicode character escape code",
+            id="no character",
+        ),
         pytest.param(b"a: \xff", "byte 3 is not UTF-8; is it the right file?", id="bytes of something else"),
         pytest.param("x" * (TEXT_MAX + 1), "the text is longer than 256 KiB; is it the right file?", id="too long"),
         pytest.param(BOMB, f"e[0]: line 5: more than {NODES_MAX} values; a configuration needs far fewer", id="a bomb"),
@@ -122,3 +134,50 @@ def test_any_text_is_read_or_refused(text: str | bytes) -> None:
 @given(st.text(alphabet="0123456789+-.eExob_", max_size=10))
 def test_a_word_is_a_plain_value(word: str) -> None:
     assert isinstance(plain_value(word), str | int | float | None)
+
+
+def read_body(text: str) -> Tree:
+    return yaml_tree(text, BODY)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        pytest.param("[1:30, 190:20:30, -1:1]", ["1:30", "190:20:30", "-1:1"], id="base 60 is a text, as to kubectl"),
+        pytest.param("[1_000, 0x1_0, 1_0.5]", [1000, 16, 10.5], id="digits in groups"),
+        pytest.param(
+            "{0x10: a, yes: b, 1.50: c, '010': d}", {"16": "a", "true": "b", "1.50": "c", "010": "d"}, id="keys"
+        ),
+        pytest.param(f"[{2**64 - 1}, {2**64}]", [2**64 - 1, float(2**64)], id="what 64 bits do not hold is a float"),
+        pytest.param("{a: 1, a: 2}", {"a": 2}, id="the last of two keys counts"),
+        pytest.param("a: !mine x", {"a": "x"}, id="a tag of one's own"),
+    ],
+)
+def test_a_body_is_read_as_kube_apiserver_reads_it(text: str, value: object) -> None:
+    assert read_body(text) == Tree(value)  # type: ignore[arg-type]  # The table holds trees of every shape.
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        pytest.param("[" * 3_000_000, "nested deeper than 1000 levels", id="brackets"),
+        pytest.param("{a: " * 700_000, "nested deeper than 1000 levels", id="braces"),
+        pytest.param("- " * 1_000_000, "nested deeper than 1000 levels", id="block sequences"),
+        pytest.param("? " * 1_000_000, "a key must be plain text", id="keys in keys"),
+        pytest.param("a: &a x\nb: [" + "*a," * 400_001 + "]", "excessive aliasing", id="many aliases"),
+        pytest.param(f"a: &a {'x' * 1_000_000}\nb: [*a, *a, *a, *a]", "excessive aliasing", id="long texts"),
+        pytest.param("%TAG !a! b\n" * 270_000 + "--- a", "more than 50 directives", id="directives"),
+    ],
+)
+def test_a_body_with_too_much_in_it_is_refused(text: str, told: str) -> None:
+    (mistake,) = read_body(text).mistakes
+    assert told in mistake.detail
+
+
+def test_a_body_of_a_million_scalars_is_read() -> None:
+    read = read_body("[" + "1," * 1_000_000 + "1]")
+    assert (read.value, read.mistakes) == ([1] * 1_000_001, ())
+
+
+def test_mistakes_are_counted_to_a_hundred() -> None:
+    assert len(read_tree("a: 1\n" * 1000).mistakes) == 100

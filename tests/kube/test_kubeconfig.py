@@ -291,9 +291,9 @@ def test_a_mistake_names_its_file_and_field(entries: dict[str, Any], said: str, 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        pytest.param("a: ]", "line 1: is no YAML", id="no YAML"),
+        pytest.param("a: ]", "line 1, column 4: not YAML: ", id="no YAML"),
         pytest.param("- a", "the file: expected `object`, got `array`", id="a list"),
-        pytest.param("\x00", "is no YAML", id="a control character"),
+        pytest.param("\x00", "not YAML: unacceptable character", id="a control character"),
         pytest.param("", "current-context is not set", id="nothing"),
     ],
 )

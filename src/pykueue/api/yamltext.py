@@ -1,16 +1,22 @@
-"""What does this text say? YAML or JSON as a plain tree, read strictly: one document, no key twice, no surprises.
+"""Reads YAML and JSON text into plain trees of JSON values, with bounds on size, depth and aliases.
 
-The text is read as a stream of events, never as a graph of objects: depth and size are bounded while it is read, and
-a mistake knows its path and line. Values become what JSON has; a date or `1:30` stays the text that it is.
+Every YAML text that the product reads goes through `Builder`, which takes libyaml's parser events one by one: depth,
+nodes and what aliases stand for are counted as they come, and a mistake knows its path and line. No graph of nodes is
+composed: libyaml's composer calls itself for each level of nesting and overflows the stack.
+
+Scalars mean what `sigs.k8s.io/yaml` makes of them, so that a file means the same here and to kubectl: `yes` and `off`
+are truth values, and a date or `1:30` stays a text. Only a bare `y` or `n` stays a text too, since PyYAML writes it so.
 """
 
 import json
 import re
-from typing import Final, NoReturn
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NoReturn
 
 import yaml
 
 from pykueue.api.core import Json
+from pykueue.api.yamlscalars import NUMBER_MAX, key_text, plain_value
 from pykueue.base.struct import Frozen
 
 TEXT_MAX: Final = 256 * 1024
@@ -18,21 +24,45 @@ NODES_MAX: Final = 20_000
 DEPTH_MAX: Final = 64
 KEY_MAX: Final = 80
 """Characters of a key that a path shows."""
-NUMBER_MAX: Final = 40
-"""Digits that a number may have; a longer one stays a text, and whoever wants a number refuses it."""
+MISTAKES_MAX: Final = 100
+"""Mistakes that are collected in one document."""
+DIRECTIVES_MAX: Final = 50
+"""Directives of a document; libyaml compares each with all before it in one uninterrupted call."""
 
-NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
-TRUES: Final = frozenset({"true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON"})
-FALSES: Final = frozenset({"false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF"})
-DECIMAL: Final = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
-BASED: Final = re.compile(r"[-+]?0(?:x[0-9a-fA-F]+|o?[0-7]+|b[01]+)")
-FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 PLAIN_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 CORE_TAGS: Final = frozenset(
     f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "bool", "float", "null", "map", "seq")
 )
 TEXT_TAGS: Final = frozenset({"!", "tag:yaml.org,2002:str"})
 MERGE: Final = "<<"
+DIRECTIVE: Final = re.compile(r"^%(?:TAG|YAML)\b", re.MULTILINE)
+PARSER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class Limits(Frozen):
+    """How much one document may hold."""
+
+    depth: int
+    nodes: int
+    """With what aliases stand for counted each time."""
+    aliased: int
+    """Of the nodes, those that aliases add."""
+    letters: int
+    """Characters of scalars that aliases add."""
+    advice: str
+    """What is said where there are too many nodes."""
+    strict: bool = True
+    """Whether a duplicate key or a tag that means something else than JSON is a mistake; otherwise the last key counts,
+    and a tagged scalar is a text."""
+
+
+CONFIGURATION: Final = Limits(
+    DEPTH_MAX, NODES_MAX, NODES_MAX, TEXT_MAX, f"more than {NODES_MAX} values; a configuration needs far fewer"
+)
+FILE: Final = Limits(DEPTH_MAX, 500_000, 100_000, 16 * TEXT_MAX, "more than 500000 values; split it", strict=False)
+"""A file of the user's own that other programs read too, such as a kubeconfig."""
+BODY: Final = Limits(1000, 2_000_000, 400_000, 12 * TEXT_MAX, "document contains too many values", strict=False)
+"""A request body of at most 3 MiB: any number of nodes that fit into one, and as many aliases as kube-apiserver."""
 
 
 class Misread(Frozen):
@@ -67,68 +97,109 @@ class Pairs(list[tuple[str, object]]):
 class Frame:
     """A sequence or mapping that is being read."""
 
-    def __init__(self, path: str, anchor: str | None, *, mapping: bool, seen: int) -> None:
-        self.path = path
+    __slots__ = (
+        "anchor",
+        "entries",
+        "items",
+        "key",
+        "letters",
+        "lines",
+        "mapping",
+        "merged",
+        "merges",
+        "parent",
+        "seen",
+    )
+
+    def __init__(self, parent: "Frame | None", anchor: str | None, *, mapping: bool, seen: int, letters: int) -> None:
+        self.parent = parent
         self.anchor = anchor
         self.mapping = mapping
         self.seen = seen
+        self.letters = letters
         self.items: list[Json] = []
         self.entries: dict[str, Json] = {}
-        self.lines: dict[str, int] = {}
-        self.merged: dict[str, Json] = {}
+        self.lines: dict[str, int] | None = None
+        """The lines of keys, where duplicates are mistakes."""
+        self.merged: dict[str, Json] | None = None
+        self.merges = False
+        """Whether the value that comes next is merged into it."""
         self.key: str | None = None
+
+    def path(self) -> str:
+        """Its own path; built only for messages, since it can be long and nodes are many."""
+        frames: list[Frame] = []
+        frame = self.parent
+        while frame is not None:
+            frames.append(frame)
+            frame = frame.parent
+        path = ""
+        for one in reversed(frames):
+            path = one.step(path)
+        return path
 
     def place(self) -> str:
         """The path of the value that is read next."""
-        if self.mapping:
-            return below(self.path, self.key or "")
-        return f"{self.path}[{len(self.items)}]"
+        return self.step(self.path())
+
+    def step(self, path: str) -> str:
+        """The path of the value that is read next, below a path."""
+        return below(path, self.key or "") if self.mapping else f"{path}[{len(self.items)}]"
 
     def tree(self) -> Json:
         """What has been read; a merged key gives way to one that is written out."""
-        return {**self.merged, **self.entries} if self.mapping else self.items
+        if not self.mapping:
+            return self.items
+        return {**self.merged, **self.entries} if self.merged else self.entries
 
 
 class Builder:
-    """Makes a tree of the events of a YAML text."""
+    """Builds a tree from the events of one YAML document."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits = CONFIGURATION) -> None:
+        self.limits = limits
         self.frames: list[Frame] = []
-        self.anchors: dict[str, tuple[Json, int]] = {}
+        self.anchors: dict[str, tuple[Json, int, int]] = {}
+        """By name: the value, its nodes and its characters."""
         self.mistakes: list[Misread] = []
         self.root: Json = None
         self.nodes = 0
+        self.aliased = 0
+        self.letters = 0
+        self.lent = 0
+        """Characters that aliases added."""
         self.documents = 0
+        self.readers: dict[type, Callable[[Any], None]] = {
+            yaml.ScalarEvent: self.scalar,
+            yaml.SequenceStartEvent: self.open,
+            yaml.MappingStartEvent: self.open,
+            yaml.SequenceEndEvent: self.close,
+            yaml.MappingEndEvent: self.close,
+            yaml.AliasEvent: self.alias,
+            yaml.DocumentStartEvent: self.start,
+        }
 
     def take(self, event: yaml.Event) -> None:
-        """Read one event more."""
-        line = event.start_mark.line + 1 if event.start_mark else 0
-        match event:
-            case yaml.DocumentStartEvent():
-                self.documents += 1
-                if self.documents > 1:
-                    stop("", f"line {line}: a second document begins here; keep one document in the file")
-            case yaml.AliasEvent():
-                self.count(1, line)
-                self.alias(str(event.anchor), line)
-            case yaml.ScalarEvent():
-                self.count(1, line)
-                self.scalar(event, line)
-            case yaml.SequenceStartEvent() | yaml.MappingStartEvent():
-                self.count(1, line)
-                self.open(event, line)
-            case yaml.SequenceEndEvent() | yaml.MappingEndEvent():
-                frame = self.frames.pop()
-                value = frame.tree()
-                if frame.anchor is not None:
-                    self.anchors[frame.anchor] = (value, self.nodes - frame.seen + 1)
-                self.put(value, line)
+        """Read one event; an `Unreadable` where reading cannot go on."""
+        read = self.readers.get(type(event))
+        if read is not None:
+            read(event)
 
-    def count(self, nodes: int, line: int) -> None:
-        """Count what an alias stands for each time it is used, or a few lines would stand for millions."""
+    def start(self, event: yaml.DocumentStartEvent) -> None:
+        """Begin the document."""
+        self.documents += 1
+        if self.documents > 1:
+            stop("", f"line {line_of(event)}: a second document begins here; keep one document in the file")
+
+    def count(self, nodes: int, event: yaml.Event) -> None:
+        """Count nodes, and those that an alias stands for each time: a few lines could stand for millions."""
         self.nodes += nodes
-        if self.nodes > NODES_MAX:
-            stop(self.place(), f"line {line}: more than {NODES_MAX} values; a configuration needs far fewer")
+        if self.nodes > self.limits.nodes:
+            stop(self.place(), f"line {line_of(event)}: {self.limits.advice}")
+
+    def is_excessive(self) -> bool:
+        """Whether the document was too large or too deep, so that reading on is no use."""
+        return self.nodes > self.limits.nodes or len(self.frames) >= self.limits.depth
 
     def place(self) -> str:
         """The path of the value that is read next."""
@@ -138,61 +209,93 @@ class Builder:
         """Whether the next value is the key of a mapping."""
         return bool(self.frames) and self.frames[-1].mapping and self.frames[-1].key is None
 
-    def open(self, event: yaml.CollectionStartEvent, line: int) -> None:
+    def open(self, event: yaml.CollectionStartEvent) -> None:
         """Begin a sequence or mapping."""
+        self.count(1, event)
         if self.awaits_key():
-            stop(self.frames[-1].path, f"line {line}: a key must be plain text, not a list or a mapping")
-        if len(self.frames) >= DEPTH_MAX:
-            stop(self.place(), f"line {line}: nested deeper than {DEPTH_MAX} levels")
-        self.check_tag(event.tag, line)
+            stop(self.frames[-1].path(), f"line {line_of(event)}: a key must be plain text, not a list or a mapping")
+        if len(self.frames) >= self.limits.depth:
+            stop(self.place(), f"line {line_of(event)}: nested deeper than {self.limits.depth} levels")
+        if event.tag is not None:
+            self.check_tag(event.tag, event)
         mapping = isinstance(event, yaml.MappingStartEvent)
-        self.frames.append(Frame(self.place(), event.anchor, mapping=mapping, seen=self.nodes))
+        parent = self.frames[-1] if self.frames else None
+        self.frames.append(Frame(parent, event.anchor, mapping=mapping, seen=self.nodes, letters=self.letters))
 
-    def alias(self, anchor: str, line: int) -> None:
-        """Put what the anchor stands for."""
+    def close(self, event: yaml.Event) -> None:
+        """End a sequence or mapping."""
+        frame = self.frames.pop()
+        value = frame.tree()
+        if frame.anchor is not None:
+            self.anchors[frame.anchor] = (value, self.nodes - frame.seen + 1, self.letters - frame.letters)
+        self.put(value, event)
+
+    def alias(self, event: yaml.AliasEvent) -> None:
+        """Put what an anchor stands for."""
+        anchor, line = str(event.anchor), line_of(event)
         if anchor not in self.anchors:
             stop(self.place(), f"line {line}: *{anchor[:KEY_MAX]} stands for nothing that is complete by then")
-        value, nodes = self.anchors[anchor]
-        self.count(nodes, line)
+        value, nodes, letters = self.anchors[anchor]
+        self.count(1 + nodes, event)
+        self.aliased += nodes
+        self.letters += letters
+        self.lent += letters
+        if self.aliased > self.limits.aliased or self.lent > self.limits.letters:
+            stop(self.place(), f"line {line}: document contains excessive aliasing")
         if not self.awaits_key():
-            self.put(value, line)
+            self.put(value, event)
         elif isinstance(value, str):
-            self.put_key(value, line)
+            self.put_key(value, event)
         else:
-            stop(self.frames[-1].path, f"line {line}: a key must be plain text")
+            stop(self.frames[-1].path(), f"line {line}: a key must be plain text")
 
-    def scalar(self, event: yaml.ScalarEvent, line: int) -> None:
+    def scalar(self, event: yaml.ScalarEvent) -> None:
         """Put a text, number, truth value or null, or take it as the key of what follows."""
-        self.check_tag(event.tag, line)
-        if self.awaits_key():
-            self.put_key(event.value, line, merges=event.style is None and event.value == MERGE)
-            value: Json = event.value
+        self.count(1, event)
+        text, tag = event.value, event.tag
+        if tag is not None:
+            self.check_tag(tag, event)
+        self.letters += len(text)
+        value: Json = text
+        frame = self.frames[-1] if self.frames else None
+        if frame is not None and frame.mapping and frame.key is None:
+            value = key = key_text(text) if event.implicit[0] else text
+            self.put_key(key, event, merges=text == MERGE and not event.style)
         else:
-            plain = event.tag not in TEXT_TAGS and (event.implicit[0] or event.tag in CORE_TAGS)
-            value = plain_value(event.value) if plain else str(event.value)
-            self.put(value, line)
+            if tag not in TEXT_TAGS and (event.implicit[0] or tag in CORE_TAGS):
+                value = plain_value(text)
+            if frame is not None and not frame.mapping:
+                frame.items.append(value)
+            else:
+                self.put(value, event)
         if event.anchor is not None:
-            self.anchors[event.anchor] = (value, 1)
+            self.anchors[event.anchor] = (value, 1, len(text))
 
-    def check_tag(self, tag: str | None, line: int) -> None:
+    def check_tag(self, tag: str, event: yaml.Event) -> None:
         """Note a tag that asks for more than plain values."""
-        if tag is not None and tag not in CORE_TAGS and tag != "!":
-            self.mistakes.append(
-                Misread(self.place(), f"line {line}: tag {tag[:KEY_MAX]} is not understood; remove it")
-            )
+        if self.limits.strict and tag not in CORE_TAGS and tag != "!":
+            self.note(self.place(), f"line {line_of(event)}: tag {tag[:KEY_MAX]} is not understood; remove it")
 
-    def put_key(self, key: str, line: int, *, merges: bool = False) -> None:
+    def note(self, path: str, detail: str) -> None:
+        """Note a mistake after which reading goes on."""
+        if len(self.mistakes) < MISTAKES_MAX:
+            self.mistakes.append(Misread(path, detail))
+
+    def put_key(self, key: str, event: yaml.Event, *, merges: bool = False) -> None:
         """Take the key of the entry that follows."""
         frame = self.frames[-1]
         frame.key = key
-        if merges:
+        frame.merges = merges
+        if merges or not self.limits.strict:
             return
+        if frame.lines is None:
+            frame.lines = {}
+        line = line_of(event)
         if key in frame.lines:
-            first = frame.lines[key]
-            self.mistakes.append(Misread(frame.place(), f"duplicate key on line {line}; it is on line {first} already"))
+            self.note(frame.place(), f"duplicate key on line {line}; it is on line {frame.lines[key]} already")
         frame.lines.setdefault(key, line)
 
-    def put(self, value: Json, line: int) -> None:
+    def put(self, value: Json, event: yaml.Event) -> None:
         """Put a complete value where it belongs."""
         if not self.frames:
             self.root = value
@@ -202,19 +305,27 @@ class Builder:
             frame.items.append(value)
             return
         key = frame.key or ""
-        if key == MERGE and MERGE not in frame.lines:
-            self.merge(frame, value, line)
-        else:
+        if frame.merges:
+            self.merge(frame, value, event)
+        elif self.limits.strict:
             frame.entries.setdefault(key, value)
+        else:
+            frame.entries[key] = value
         frame.key = None
 
-    def merge(self, frame: Frame, value: Json, line: int) -> None:
+    def merge(self, frame: Frame, value: Json, event: yaml.Event) -> None:
         """Add the entries of the mappings that `<<` names; the first to have a key wins."""
+        merged = frame.merged = frame.merged or {}
         for source in value if isinstance(value, list) else [value]:
             if not isinstance(source, dict):
-                stop(frame.place(), f"line {line}: << takes a mapping, or a list of mappings")
+                stop(frame.place(), f"line {line_of(event)}: << takes a mapping, or a list of mappings")
             for key, entry in source.items():
-                frame.merged.setdefault(key, entry)
+                merged.setdefault(key, entry)
+
+
+def line_of(event: yaml.Event) -> int:
+    """The line on which an event begins, from 1."""
+    return event.start_mark.line + 1 if event.start_mark else 0
 
 
 def stop(path: str, detail: str) -> NoReturn:
@@ -233,23 +344,6 @@ def below(path: str, key: str) -> str:
 def printable(text: str) -> str:
     """The text with everything escaped that a terminal could stumble over."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def plain_value(text: str) -> Json:
-    """What an unquoted YAML word means in JSON."""
-    if text in NULLS:
-        return None
-    if text in TRUES or text in FALSES:
-        return text in TRUES
-    if len(text) > NUMBER_MAX:
-        return text
-    if DECIMAL.fullmatch(text):
-        return int(text)
-    if BASED.fullmatch(text):
-        digits = text if re.search("[xob]", text) else text.replace("0", "0o", 1)
-        return int(digits, 0)
-    number = float(text) if FLOAT.fullmatch(text) else None
-    return number if number is not None and abs(number) != float("inf") else text
 
 
 def read_tree(text: str | bytes) -> Tree:
@@ -306,23 +400,66 @@ def from_json(value: object, path: str, depth: int, mistakes: list[Misread]) -> 
     return value if isinstance(value, str | int | float | bool) else None
 
 
-def yaml_tree(text: str) -> Tree:
-    """The tree of a YAML text."""
-    builder = Builder()
+def raw_events(text: str) -> Iterator[yaml.Event]:
+    """The events of a YAML text; a `yaml.YAMLError` or `ValueError` where it is none."""
+    if len(DIRECTIVE.findall(text)) > DIRECTIVES_MAX:
+        stop("", f"more than {DIRECTIVES_MAX} directives; remove the lines that begin with %")
+    parser = PARSER(text)
     try:
-        for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        while not isinstance(event := parser.get_event(), yaml.StreamEndEvent):
+            yield event
+    finally:
+        parser.dispose()
+
+
+def events(text: str) -> Iterator[yaml.Event]:
+    """The events of a YAML text; an `Unreadable` that says where it is none."""
+    try:
+        yield from raw_events(text)
+    except yaml.MarkedYAMLError as error:
+        stop("", marked(error))
+    except yaml.YAMLError as error:
+        stop("", f"not YAML: {printable(' '.join(str(error).split()))}"[:400])
+    except (ValueError, OverflowError, IndexError):
+        # Lone surrogates cannot be handed to the parser; a parser without libyaml converts escapes unchecked.
+        stop("", "not YAML: a character escape or directive is out of range")
+
+
+def yaml_tree(text: str, limits: Limits = CONFIGURATION) -> Tree:
+    """The tree of a YAML text of one document."""
+    builder = Builder(limits)
+    try:
+        for event in events(text):
             builder.take(event)
     except Unreadable as error:
         return Tree(None, (*builder.mistakes, error.mistake))
-    except yaml.MarkedYAMLError as error:
-        return Tree(None, (*builder.mistakes, Misread("", marked(error))))
-    except yaml.YAMLError as error:
-        detail = printable(" ".join(str(error).split()))
-        return Tree(None, (*builder.mistakes, Misread("", f"not YAML: {detail}"[:400])))
-    except (ValueError, OverflowError, IndexError):
-        # PyYAML converts escapes and version numbers unchecked.
-        return Tree(None, (*builder.mistakes, Misread("", "not YAML: a character escape or directive is out of range")))
     return Tree(builder.root, tuple(builder.mistakes))
+
+
+def yaml_trees(text: str, limits: Limits) -> Iterator[tuple[int, Tree]]:
+    """Each document of a YAML text with its number from 1; a mistake in one does not hide the next.
+
+    Number 0 is a text of which no document could be read.
+    """
+    number, builder, fatal = 0, Builder(limits), False
+    try:
+        for event in events(text):
+            if isinstance(event, yaml.DocumentStartEvent):
+                number, builder, fatal = number + 1, Builder(limits), False
+            elif isinstance(event, yaml.DocumentEndEvent):
+                yield number, Tree(None if fatal else builder.root, tuple(builder.mistakes))
+            elif not fatal:
+                try:
+                    builder.take(event)
+                except Unreadable as error:
+                    builder.mistakes.append(error.mistake)
+                    fatal = True
+                    if builder.is_excessive():
+                        # The parser would take long for the rest.
+                        yield number, Tree(None, tuple(builder.mistakes))
+                        return
+    except Unreadable as error:
+        yield number, Tree(None, (error.mistake,))
 
 
 def marked(error: yaml.MarkedYAMLError) -> str:

@@ -9,10 +9,10 @@ from typing import Final, TypeVar
 from urllib.parse import quote, urlsplit
 
 import msgspec
-import yaml
 
 from pykueue.api.core import Json, Tree
 from pykueue.api.fields import located, nearest
+from pykueue.api.yamltext import FILE, yaml_tree
 from pykueue.base.struct import Frozen, Wire
 from pykueue.kube.connection import DEFAULT_NAMESPACE, Connection, proxy_for
 from pykueue.kube.credentials import Credential, CredentialError, Credentials, Files, Fixed, text_of
@@ -21,7 +21,6 @@ from pykueue.kube.execplugin import GROUP, VERSIONS, Plugin, Program
 HOME: Final = ".kube/config"
 ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where a pod finds the token of its service account."""
-LOADER: Final[type] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class KubeconfigError(Exception):
@@ -246,16 +245,13 @@ def merge(files: tuple[Path, ...]) -> Merged:
 def read(file: Path) -> Kubeconfig:
     """What one file says."""
     try:
-        tree = yaml.load(file.read_text(encoding="utf-8"), Loader=LOADER)
+        read = yaml_tree(file.read_text(encoding="utf-8"), FILE)
     except (OSError, UnicodeDecodeError) as error:
         raise KubeconfigError(f"{file}: cannot be read: {error}; check that it exists and may be read") from error
-    except yaml.MarkedYAMLError as error:
-        line = f"line {error.problem_mark.line + 1}: " if error.problem_mark is not None else ""
-        raise KubeconfigError(f"{file}: {line}is no YAML: {error.problem}") from error
-    except yaml.YAMLError as error:
-        raise KubeconfigError(f"{file}: is no YAML: {error}") from error
+    if read.mistakes:
+        raise KubeconfigError(f"{file}: {read.mistakes[0]}")
     try:
-        return msgspec.convert({} if tree is None else tree, Kubeconfig)
+        return msgspec.convert({} if read.value is None else read.value, Kubeconfig)
     except msgspec.ValidationError as error:
         path, problem = located(error)
         raise KubeconfigError(f"{file}: {path or 'the file'}: {problem[:1].lower()}{problem[1:]}") from error

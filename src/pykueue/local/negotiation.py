@@ -1,6 +1,7 @@
 """In which form is it sent, and wanted? Content types of bodies, and what an Accept header asks for."""
 
 import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
@@ -9,6 +10,7 @@ import msgspec
 import yaml
 
 from pykueue.api.core import Json, Tree
+from pykueue.api.yamltext import BODY, Builder, Unreadable, raw_events
 from pykueue.base.struct import Frozen
 from pykueue.local.protobuf import MEDIA as PROTOBUF
 from pykueue.local.protobuf import object_of
@@ -25,8 +27,6 @@ BODIES: Final = (JSON, YAML, PROTOBUF)
 """The types that objects are read in."""
 META_VERSIONS: Final = ("v1", "v1beta1")
 DISCOVERY_VERSIONS: Final = ("v2", "v2beta1")
-NODES_MAX: Final = 200_000
-"""Nodes of a YAML body; aliases count as often as they are used."""
 AGENTS: Final = ("curl", "Wget", "Mozilla/5.0")
 """Programs before which people sit."""
 INDENT: Final = 2
@@ -133,10 +133,6 @@ def encoded(tree: object, media: str = JSON, *, pretty: bool = False) -> bytes:
 
 
 DUMPER: Final = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-PLAIN_TAGS: Final = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("null", "bool", "int", "float", "str"))
-
-MERGE_TAG: Final = "tag:yaml.org,2002:merge"
 
 
 def media_of(header: str) -> str:
@@ -177,70 +173,20 @@ def object_in(body: bytes, media: str) -> Tree:
 
 def from_yaml(body: bytes) -> Json:
     """What a YAML body says, as JSON could say it."""
+    builder = Builder(BODY)
     try:
-        loader = LOADER(body)
-        try:
-            node = loader.get_single_node()
-            return None if node is None else Builder(loader).built(node)
-        finally:
-            loader.dispose()
+        text = body.decode("utf-16" if body.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8-sig")
+        for event in raw_events(text):
+            builder.take(event)
+    except Unreadable as error:
+        raise bad_request(f"yaml: {error.mistake}") from None
     except yaml.MarkedYAMLError as error:
         # Go's parser counts lines from 0 where it tells of problems.
         line = f"line {error.problem_mark.line}: " if error.problem_mark and error.problem_mark.line else ""
         raise bad_request(f"yaml: {line}{error.problem}") from None
-    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
         raise bad_request(f"yaml: {' '.join(str(error).split())}") from None
-
-
-class Builder:
-    """Makes plain JSON of what a YAML parser found: keys are texts, dates too, and there are no tags that do things."""
-
-    def __init__(self, loader: yaml.SafeLoader) -> None:
-        self.loader = loader
-        self.count = 0
-
-    def built(self, node: yaml.Node) -> Json:
-        """A node as a JSON value."""
-        self.spend(1)
-        match node:
-            case yaml.MappingNode():
-                return {key_of(key): self.built(value) for key, value in self.pairs(node)}
-            case yaml.SequenceNode():
-                return [self.built(one) for one in node.value]
-            case yaml.ScalarNode(tag=tag) if tag in PLAIN_TAGS:
-                found: Json = self.loader.construct_object(node)
-                return found
-            case _:
-                return str(node.value)
-
-    def spend(self, nodes: int) -> None:
-        """Count nodes: an alias costs as much as what it stands for, and so does what is merged in."""
-        self.count += nodes
-        if self.count > NODES_MAX:
-            raise ValueError("document contains excessive aliasing")
-
-    def pairs(self, node: yaml.MappingNode) -> list[tuple[yaml.Node, yaml.Node]]:
-        """The keys and values of a mapping, after those that `<<` merges into it; of a key, the last is meant."""
-        merged: list[tuple[yaml.Node, yaml.Node]] = []
-        own: list[tuple[yaml.Node, yaml.Node]] = []
-        for key, value in node.value:
-            if key.tag != MERGE_TAG:
-                own.append((key, value))
-                continue
-            for source in reversed(value.value) if isinstance(value, yaml.SequenceNode) else (value,):
-                if not isinstance(source, yaml.MappingNode):
-                    raise ValueError("map merge requires map or sequence of maps as the value")
-                found = self.pairs(source)
-                self.spend(1 + len(found))
-                merged += found
-        return merged + own
-
-
-def key_of(node: yaml.Node) -> str:
-    """A key of a mapping."""
-    if not isinstance(node, yaml.ScalarNode):
-        raise ValueError("a key of a mapping must be a text")
-    return str(node.value)
+    return builder.root
 
 
 def json_type(value: Json) -> str:

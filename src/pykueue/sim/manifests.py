@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
-import yaml
 from msgspec.structs import replace
 
 from pykueue.api import rules
@@ -21,11 +20,14 @@ from pykueue.api.pods import Job, LimitRange, RuntimeClass, TemplateError, from_
 from pykueue.api.priorityclass import VERSION as PRIORITY_VERSION
 from pykueue.api.priorityclass import PriorityClass, read_priority_class
 from pykueue.api.schema import defaults, helpful, json_type, problems, unknown_problems
-from pykueue.api.yamltext import DEPTH_MAX, Builder, Misread, Unreadable, json_tree, marked, printable, stop
+from pykueue.api.yamltext import DEPTH_MAX, Limits, Misread, json_tree, printable, yaml_trees
 from pykueue.base.struct import Frozen
 
 BYTES_MAX: Final = 64 * 1024 * 1024
 NODES_MAX: Final = 500_000
+LIMITS: Final = Limits(
+    DEPTH_MAX, NODES_MAX, NODES_MAX, BYTES_MAX, f"more than {NODES_MAX} values in one document; split it"
+)
 UNKNOWN_SHOWN_MAX: Final = 50
 """Unknown fields of one object that are listed; who has more of them has another kind of file."""
 
@@ -50,7 +52,6 @@ PLAIN: Final[Mapping[str, tuple[str, Callable[[Tree], View]]]] = {
     "Job": ("batch/v1", lambda tree: from_tree(tree, Job)),
 }
 """Kinds of Kubernetes itself that are simulated: the API version of each, and how it is read."""
-LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Document(Frozen):
@@ -108,20 +109,6 @@ class Object(Frozen):
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
-class Manifest(Builder):
-    """Makes a tree of one document, which may be larger than a configuration."""
-
-    def count(self, nodes: int, line: int) -> None:
-        """Count what an alias stands for each time it is used, or a few lines would stand for millions."""
-        self.nodes += nodes
-        if self.nodes > NODES_MAX:
-            stop(self.place(), f"line {line}: more than {NODES_MAX} values in one document; split it")
-
-    def is_excessive(self) -> bool:
-        """Whether it is too large or too deep, which no later document can make good."""
-        return self.nodes > NODES_MAX or len(self.frames) >= DEPTH_MAX
-
-
 def documents(file: str, raw: bytes) -> tuple[list[Document], list[Mistake]]:
     """The objects of a file, items of a List one by one, and what cannot be read."""
     found: list[Document] = []
@@ -169,34 +156,7 @@ def trees(raw: bytes) -> Iterator[tuple[int, Json, tuple[Misread, ...]]]:
     if read is not None:
         yield 1, read.value, read.mistakes
     else:
-        yield from yaml_trees(text)
-
-
-def yaml_trees(text: str) -> Iterator[tuple[int, Json, tuple[Misread, ...]]]:
-    """Each document of a YAML text; a mistake in one does not keep the next from being read."""
-    number, builder, fatal = 0, Manifest(), False
-    try:
-        for event in yaml.parse(text, Loader=LOADER):
-            if isinstance(event, yaml.DocumentStartEvent):
-                number, builder, fatal = number + 1, Manifest(), False
-            elif isinstance(event, yaml.DocumentEndEvent):
-                yield number, None if fatal else builder.root, tuple(builder.mistakes)
-            elif not fatal:
-                try:
-                    builder.take(event)
-                except Unreadable as error:
-                    builder.mistakes.append(error.mistake)
-                    fatal = True
-                    if builder.is_excessive():
-                        # Going on would take the parser longer than anyone waits.
-                        yield number, None, tuple(builder.mistakes)
-                        return
-    except yaml.MarkedYAMLError as error:
-        yield number, None, (Misread("", marked(error)),)
-    except yaml.YAMLError as error:
-        yield number, None, (Misread("", f"not YAML: {printable(' '.join(str(error).split()))}"[:400]),)
-    except (ValueError, OverflowError, IndexError):
-        yield number, None, (Misread("", "not YAML: a character escape or directive is out of range"),)
+        yield from ((number, one.value, one.mistakes) for number, one in yaml_trees(text, LIMITS))
 
 
 def is_configuration(document: Document) -> bool:

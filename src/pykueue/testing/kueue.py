@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-import yaml
 
 from pykueue.api.durations import parse_duration
 from pykueue.api.names import Label, WorkloadCondition
 from pykueue.api.trees import mappings, member, text
+from pykueue.api.yamltext import FILE, yaml_trees
 from pykueue.base.units import MICROS, Instant
 from pykueue.checks.telling import awaited
 from pykueue.engine.wording import message
@@ -34,7 +34,6 @@ SETTLING_SECONDS: Final = 2.0
 """More than the controllers take among themselves: reasons are written a second late, as is the status of queues."""
 GPU: Final = "nvidia.com/gpu"
 CONTROLLER_UID: Final = "batch.kubernetes.io/controller-uid"
-LOADER: Final[type] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class ApiError(AssertionError):
@@ -293,7 +292,9 @@ def trees_of(what: str | Path | Mapping[str, Any]) -> Iterator[Mapping[str, Any]
     else:
         texts = {"the text": what}
     for source, one in texts.items():
-        for tree in yaml.load_all(one, Loader=LOADER):
+        for number, read in yaml_trees(one, FILE):
+            assert not read.mistakes, f"{source}: document {number}: {read.mistakes[0]}"
+            tree = read.value
             if tree is not None:
                 assert isinstance(tree, Mapping), f"{source}: {tree!r} is no object; one has an apiVersion and a kind"
                 yield from trees_of(tree)
