@@ -162,3 +162,16 @@ def test_the_command_line_is_filled_in() -> None:
 def test_odd_references_stay_as_they_are() -> None:
     assert expanded("$( $() $", {"": "x"}) == "$( x $"
     assert expanded("100%", {}) == "100%"
+
+
+def test_variables_that_double_are_refused_before_they_fill_the_memory() -> None:
+    doubling = [{"name": "E0", "value": "x" * 100}]
+    doubling += [{"name": f"E{n}", "value": f"$(E{n - 1})$(E{n - 1})"} for n in range(1, 60)]
+    with pytest.raises(ConfigError, match="longer than 6 MiB after expansion"):
+        environment({}, {"env": doubling}, {}, node={}, host="")
+
+
+def test_arguments_that_repeat_a_long_variable_are_refused() -> None:
+    container = {"command": ["echo"], "args": ["$(LONG)"] * 100}
+    with pytest.raises(ConfigError, match="longer than 6 MiB after expansion"):
+        command_line(container, {"LONG": "x" * 100_000})

@@ -7,6 +7,7 @@ the whole object with its `metadata.managedFields`; neither touches what it was 
 
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import islice
 from typing import Final, TypeAlias
 
 import msgspec
@@ -51,6 +52,7 @@ from pykueue.local.merging import (
     removed,
 )
 from pykueue.local.schema import Schema
+from pykueue.local.statuses import ERRORS_MAX
 
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 ANNOTATIONS_MAX: Final = 256 * 1024
@@ -88,7 +90,7 @@ class ApplyConflictError(Exception):
         self.message = conflict_message(conflicts)
         self.causes: list[Json] = [
             {"reason": "FieldManagerConflict", "message": f"conflict with {one.who}", "field": one.path}
-            for one in conflicts
+            for one in conflicts[:ERRORS_MAX]
         ]
         super().__init__(self.message)
 
@@ -103,11 +105,11 @@ class ApplyError(Exception):
 
 
 def conflict_message(conflicts: list[Conflict]) -> str:
-    """What the server says of these conflicts."""
+    """What the server says of these conflicts; only the first are listed."""
     if len(conflicts) == 1:
         return f"Apply failed with 1 conflict: conflict with {conflicts[0].who}: {conflicts[0].path}"
     lines: list[str] = []
-    for number, one in enumerate(conflicts):
+    for number, one in enumerate(conflicts[:ERRORS_MAX]):
         if number == 0 or conflicts[number - 1].who != one.who:
             lines.append(f"conflicts with {one.who}:")
         lines.append(f"- {one.path}")
@@ -232,7 +234,7 @@ def apply(request: Request, owners: Owners, base: Tree, wanted: Tree, force: boo
     """The object with what is wanted in it, and its managers."""
     node = request.schema.node
     if not is_sound(node, wanted):
-        raise ApplyError(untyped(request, wanted, list(faults(node, wanted))), 500)
+        raise ApplyError(untyped(request, wanted, list(islice(faults(node, wanted), ERRORS_MAX))), 500)
     refit(request, owners)
     new = merged_maps(node, base, wanted)
     mine = request.owner(APPLY)

@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Iterator
+from itertools import islice
 
 import msgspec
 
 from pykueue.api.core import Json, Tree
 from pykueue.local.schema import unknown_fields
 from pykueue.local.served import Served
-from pykueue.local.statuses import bad_request
+from pykueue.local.statuses import ERRORS_MAX, bad_request
 from pykueue.local.terms import Terms
 
 
@@ -29,13 +30,14 @@ class Watcher:
 
 
 def duplicates(body: bytes) -> list[str]:
-    """The paths of fields that a JSON text has more than once."""
+    """The paths of the first fields that a JSON text has more than once."""
     watcher = Watcher()
     try:
         json.loads(body, object_pairs_hook=watcher.take)
         if not watcher.seen:
             return []
-        return list(dict.fromkeys(twice(json.loads(body, object_pairs_hook=Pairs), "")))
+        found = twice(json.loads(body, object_pairs_hook=Pairs), "")
+        return list(dict.fromkeys(islice(found, ERRORS_MAX)))
     except (ValueError, RecursionError):
         # Whoever decodes it says what is wrong.
         return []

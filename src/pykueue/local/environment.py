@@ -14,6 +14,9 @@ from pykueue.api.trees import amount, has, mapping, mappings, member, text
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Quantity
 
+EXPANDED_MAX: Final = 6 * 1024 * 1024
+"""Characters that variables, or arguments, may have together when `$(NAME)` is filled in; Linux starts no program with
+more."""
 REFERENCE: Final = re.compile(r"\$(\$|\(([^()]*)\))")
 SUBSCRIPT: Final = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
 NAME: Final = re.compile(r"[^\0=]+")
@@ -82,6 +85,7 @@ def environment(
     `node` is what the node has to give, for limits that the container does not set.
     """
     made: dict[str, str] = {}
+    length = 0
     for _, bundle in mappings(container, "envFrom"):
         prefix = text(bundle, "prefix")
         for name, value in bundled(bundle, holdings).items():
@@ -94,7 +98,8 @@ def environment(
             if found is not None:
                 made[name] = found
         else:
-            made[name] = expanded(text(variable, "value"), made)
+            made[name] = expanded(text(variable, "value"), made, EXPANDED_MAX - length)
+            length += len(made[name])
     return made
 
 
@@ -180,13 +185,23 @@ def resource_value(
     return str(-(-(asked.nanos if asked is not None else 0) // unit))
 
 
-def expanded(value: str, variables: Mapping[str, str]) -> str:
-    """A text with each `$(NAME)` replaced that is known; `$$` stands for a dollar sign."""
+def expanded(value: str, variables: Mapping[str, str], most: int = EXPANDED_MAX) -> str:
+    """A text with each `$(NAME)` replaced that is known; `$$` stands for a dollar sign.
+
+    Raises `ConfigError` where the outcome has more characters than these: variables that name each other twice grow
+    exponentially.
+    """
+    length = len(value)
 
     def replaced(found: re.Match[str]) -> str:
+        nonlocal length
         if found.group(1) == "$":
             return "$"
-        return variables.get(found.group(2), found.group(0))
+        known = variables.get(found.group(2), found.group(0))
+        length += len(known)
+        if length > most:
+            raise ConfigError(f"variables or arguments are longer than {EXPANDED_MAX >> 20} MiB after expansion")
+        return known
 
     return REFERENCE.sub(replaced, value) if "$" in value else value
 
@@ -194,7 +209,12 @@ def expanded(value: str, variables: Mapping[str, str]) -> str:
 def command_line(container: Mapping[str, object], variables: Mapping[str, str]) -> tuple[str, ...]:
     """The command and its arguments; empty when there is no command, whatever the arguments."""
     command, args = (strings(member(container, field)) for field in ("command", "args"))
-    return tuple(expanded(one, variables) for one in (*command, *args)) if command else ()
+    made: list[str] = []
+    left = EXPANDED_MAX
+    for one in (*command, *args) if command else ():
+        made.append(expanded(one, variables, left))
+        left -= len(made[-1])
+    return tuple(made)
 
 
 def strings(value: object) -> Iterable[str]:

@@ -301,8 +301,9 @@ def interleaved(steps: list[str], live: list[Json], wanted: list[str], both: dic
     Walks both lists at once. Live items that nobody wants are taken where they are met; a wanted item is taken when
     the live list has arrived at it, or has nothing to put before it.
     """
-    shared = [step for step in wanted if step in set(steps)]
-    due = shared.pop(0) if shared else None
+    present = set(steps)
+    shared = iter([step for step in wanted if step in present])
+    due = next(shared, None)
     made: list[Json] = []
     taken: set[str] = set()
     left, right = 0, 0
@@ -313,7 +314,7 @@ def interleaved(steps: list[str], live: list[Json], wanted: list[str], both: dic
                 taken.add(step)
                 made.append(both[step])
                 left, right = left + 1, right + 1
-                due = shared.pop(0) if shared else None
+                due = next(shared, None)
                 continue
             if step in both and due is not None and due != step:
                 left += 1
@@ -332,7 +333,7 @@ def interleaved(steps: list[str], live: list[Json], wanted: list[str], both: dic
             made.append(both[step])
             right += 1
             if due == step:
-                due = shared.pop(0) if shared else None
+                due = next(shared, None)
     return made
 
 

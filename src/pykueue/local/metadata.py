@@ -94,6 +94,7 @@ def owner_errors(owners: Sequence[object]) -> Iterator[FieldError]:
     """What is wrong with references to owners."""
     path = "metadata.ownerReferences"
     controller = ""
+    shown: msgspec.Raw | None = None
     for owner in owners:
         if not text(owner, "apiVersion").rpartition("/")[2]:
             yield invalid(f"{path}.apiVersion", text(owner, "apiVersion"), "version must not be empty")
@@ -109,7 +110,8 @@ def owner_errors(owners: Sequence[object]) -> Iterator[FieldError]:
                     'Only one reference can have Controller set to true. Found "true" in references for '
                     f"{controller} and {current}"
                 )
-                yield invalid(path, msgspec.Raw(msgspec.json.encode([in_order(one) for one in owners])), detail)
+                shown = shown or msgspec.Raw(msgspec.json.encode([in_order(one) for one in owners]))
+                yield invalid(path, shown, detail)
             controller = controller or current
 
 

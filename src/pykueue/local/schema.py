@@ -8,6 +8,7 @@ it drops, which it fills in, and what it finds wrong.
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.resources import files
+from itertools import chain, islice
 from operator import is_not
 from typing import Final, cast
 
@@ -31,6 +32,7 @@ from pykueue.local.schemanodes import (
     referred,
 )
 from pykueue.local.schemarules import doubles, is_fine, mistakes
+from pykueue.local.statuses import ERRORS_MAX
 
 FOLDER: Final = files("pykueue.local") / "schemas"
 INDEX: Final = "index"
@@ -150,8 +152,8 @@ def always(node: Node, name: str) -> bool:
 
 
 def unknown_fields(schema: Schema, tree: Tree) -> list[str]:
-    """The paths of the fields that the schema does not know, as the server names them to a strict client."""
-    found = list(strangers(schema.node, tree, ""))
+    """The paths of the first fields that the schema does not know, as the server names them to a strict client."""
+    found = list(islice(strangers(schema.node, tree, ""), ERRORS_MAX))
     return found if schema.native else sorted(found)
 
 
@@ -329,6 +331,11 @@ def filled_fields(node: Node, value: Tree, missing: Tree, fill: Callable[[Node, 
 
 def errors(schema: Schema, tree: Tree) -> list[FieldError]:
     """What is wrong with an object by its schema alone: types, required fields, limits, duplicates."""
+    return [*iter_errors(schema, tree)]
+
+
+def iter_errors(schema: Schema, tree: Tree) -> Iterator[FieldError]:
+    """The same, one by one: there can be as many as the object has fields."""
     if is_fine(schema.node, tree):
-        return []
-    return [*mistakes(schema.node, tree, ""), *doubles(schema.node, tree, "")]
+        return iter(())
+    return chain(mistakes(schema.node, tree, ""), doubles(schema.node, tree, ""))

@@ -22,6 +22,8 @@ CAUSES: Final[Mapping[Code, str]] = {
 """How a Status names the sort of a mistake."""
 MODIFIED: Final = "the object has been modified; please apply your changes to the latest version and try again"
 LACKING: Final = "the server could not find the requested resource"
+ERRORS_MAX: Final = 100
+"""Mistakes that are collected in one request; a body can hold a million."""
 BODY_MAX: Final = 3 * 1024 * 1024
 """Bytes that a body may have, and an object that is stored: patches could make it grow for ever."""
 

@@ -1,7 +1,8 @@
 """What does the server do to each kind of object when it is created or changed, and what does it refuse?"""
 
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import Final
 
 from pykueue.api.core import Tree
@@ -23,8 +24,9 @@ from pykueue.local.metadata import (
 )
 from pykueue.local.moments import TIMES, event_times
 from pykueue.local.poddefaults import as_tree, default_pod, default_template, each, rounded
-from pykueue.local.schema import defaulted, errors, pruned
+from pykueue.local.schema import Schema, defaulted, errors, iter_errors, pruned
 from pykueue.local.served import Served
+from pykueue.local.statuses import ERRORS_MAX
 from pykueue.local.validity import BLOCKING, Unchecked, Unshown
 
 NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
@@ -291,36 +293,46 @@ def changed(served: Served, new: Tree, old: Tree) -> bool:
 
 def errors_of_new(served: Served, tree: Tree, shown: Tree) -> list[FieldError]:
     """What is wrong with a new object; `shown` is the same in the version that its creator wrote."""
-    found = [*create_errors(served, tree)]
+    found = [*islice(create_errors(served, tree), ERRORS_MAX)]
     if served.custom:
-        found += [*custom_errors(served, shown, None, "", found)]
+        found += [*islice(custom_errors(served, shown, None, "", found), ERRORS_MAX)]
     judge = NEW.get(served.storage)
     if served.storage == "events" and not served.is_stored:
         judge = validity_kinds.new_event_errors
     if judge is not None:
-        found += judge(tree)
-    return found or [*path_errors(tree)]
+        found += islice(judge(tree), ERRORS_MAX)
+    return (found or [*path_errors(tree)])[:ERRORS_MAX]
 
 
 def errors_of_changed(
     served: Served, new: Tree, old: Tree, shown: Tree, before: Tree, subresource: str
 ) -> list[FieldError]:
-    """What is wrong with a changed object; `shown` and `before` are the same in the version of the request."""
+    """What is wrong with a changed object, as far as it is told.
+
+    `shown` and `before` are the same in the version of the request.
+    """
+    return [*islice(all_errors_of_changed(served, new, old, shown, before, subresource), ERRORS_MAX)]
+
+
+def all_errors_of_changed(
+    served: Served, new: Tree, old: Tree, shown: Tree, before: Tree, subresource: str
+) -> Iterable[FieldError]:
+    """Everything that is wrong with a changed object, at most `ERRORS_MAX` mistakes from each judge."""
     # The server looks at metadata more than once, and counts what it finds each time.
-    found = [*update_errors(served, new, old)]
-    again = [*change_errors(meta(new), meta(old))] if found else []
+    found = [*islice(update_errors(served, new, old), ERRORS_MAX)]
+    again = [*islice(change_errors(meta(new), meta(old)), ERRORS_MAX)] if found else []
     if served.custom:
         found += again
-        return [*found, *custom_errors(served, shown, before, subresource, found)]
+        return chain(found, custom_errors(served, shown, before, subresource, found))
     if subresource:
         judge = STATUS.get(served.storage) if subresource == "status" else None
-        return [*found, *again, *(judge(new, old) if judge is not None else ())]
-    whole_again = [*create_errors(served, new)] if found or finalizers(new) else []
+        return chain(found, again, judge(new, old) if judge is not None else ())
+    whole_again = create_errors(served, new) if found or finalizers(new) else ()
     judge = CHANGED.get(served.storage)
-    judged = [*judge(new, old)] if judge is not None else []
+    judged = judge(new, old) if judge is not None else ()
     if served.storage == "jobs.batch":
-        return [*found, *whole_again, *judged, *again]
-    return [*found, *again, *judged, *whole_again]
+        return chain(found, whole_again, judged, again)
+    return chain(found, again, judged, whole_again)
 
 
 def custom_errors(
@@ -330,13 +342,13 @@ def custom_errors(
     schema = served.schema
     found: list[FieldError] = []
     if schema is not None:
-        found += errors(schema, new)
-        if old is not None and found:
+        wrong = iter_errors(schema, new)
+        if old is not None:
             # What was wrong before, and stays as it was, does not keep anyone from changing the rest.
-            known = set(map(str, errors(schema, old)))
-            found = [error for error in found if str(error) not in known]
-    if subresource == "status":
-        found = [within_status(error) for error in found if error.path.startswith("status")]
+            wrong = new_errors(wrong, schema, old)
+        if subresource == "status":
+            wrong = (within_status(error) for error in wrong if error.path.startswith("status"))
+        found += islice(wrong, ERRORS_MAX)
     found += replica_errors(served, new)
     yield from found
     kind, version = served.resource.kind, served.resource.version
@@ -350,6 +362,15 @@ def custom_errors(
             # A server shows no value where all that could be shown is that it is one.
             yield Unshown(error.path or "<nil>", error.code, None, error.detail)
         else:
+            yield error
+
+
+def new_errors(wrong: Iterator[FieldError], schema: Schema, old: Tree) -> Iterator[FieldError]:
+    """Those mistakes that an older version of the object did not have."""
+    known: set[str] | None = None
+    for error in wrong:
+        known = set(map(str, errors(schema, old))) if known is None else known
+        if str(error) not in known:
             yield error
 
 

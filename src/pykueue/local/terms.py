@@ -1,6 +1,6 @@
 """On what terms is something asked? Who asks, how strictly, whether in earnest, and who judges it."""
 
-from typing import Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -12,6 +12,8 @@ from pykueue.local.served import Served
 Operation: TypeAlias = Literal["CREATE", "UPDATE", "DELETE"]
 Stage: TypeAlias = Literal["mutate", "validate"]
 Strictness: TypeAlias = Literal["Ignore", "Warn", "Strict"]
+WARNINGS_MAX: Final = 100
+"""Warnings of one response; each is a header."""
 Propagation: TypeAlias = Literal["", "Orphan", "Background", "Foreground"]
 
 
@@ -34,8 +36,8 @@ class Terms(Frozen):
     """The same, to be looked up: there may be as many as a body has fields."""
 
     def warn(self, text: str) -> None:
-        """Tell the caller something, once."""
-        if text not in self.told:
+        """Tell the caller something, once, up to as many things as a response can hold."""
+        if text not in self.told and len(self.told) < WARNINGS_MAX:
             self.told.add(text)
             self.warnings.append(text)
 
