@@ -19,10 +19,12 @@ from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Gone, Kind, Leading, Refused, Seen, Stopped, Synced, Written
 from pykueue.engine.invariants import broken
 from pykueue.engine.items import Place
+from pykueue.engine.lifecycle import verdict
 from pykueue.engine.model import ClusterQueue, LocalQueue, Namespace, Options, Thing, Workload
 from pykueue.engine.order import pending_key
 from pykueue.engine.pending import PendingQueue
 from pykueue.engine.quota import Node, available, potential
+from pykueue.engine.wording import message
 from tests.storytelling import SHOWN, Line, status, subject, tell
 from tests.storywords import (
     NAMESPACE,
@@ -376,10 +378,15 @@ class Story:
         items = self.engine.world.items.values()
         return sorted(name_of(i.key) for i in items if i.place is Place.HOLDING and i.queue == name)
 
+    def shared_verdict(self, name: str) -> list[str]:
+        """Why a workload waits about which nothing was decided."""
+        found = verdict(self.engine.world.items[key_of(name)], self.engine.world)
+        return [] if found is None else [f"verdict={found[0]}", f"verdict={found[0]}:{message(found[1])}"]
+
     def shown(self, line: str) -> str:
         """A line about a workload's status, as the cluster has it: the same when the line is true."""
         name, *words = tokens(line)
-        true = status(self.workload(name), self.now)
+        true = status(self.workload(name), self.now) + self.shared_verdict(name)
         found = []
         for word in words:
             about = split(word)[0]

@@ -191,5 +191,5 @@ def status(workload: Workload, now: Instant) -> list[str]:
 
 SHOWN = (
     "active", "finished", "reserved", "admitted", "priority", "count", "past_run", "evicted", "preempted", "requeued",
-    "requeue_in", "deactivation", "ready", "unready", "waiting", "check", "retries", "reclaim",
+    "requeue_in", "deactivation", "ready", "unready", "waiting", "verdict", "check", "retries", "reclaim",
 )  # fmt: skip

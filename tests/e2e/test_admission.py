@@ -2,11 +2,14 @@
 
 import pytest
 
+from tests.e2e.backend import on_plane
 from tests.e2e.job import KUEUE
 from tests.e2e.team import Queue, Team
 from tests.facts import covers
-from tests.plane.client import Tree, condition
+from tests.plane.client import WAIT, Tree, condition
 
+TWO_SECONDS = WAIT if on_plane() else 2.0
+"""How long it takes until a reason is written; a control plane that other stories use too has more time."""
 GATED = "kueue.x-k8s.io/admission-gated-by"
 
 
@@ -68,15 +71,66 @@ def test_a_job_without_room_waits_and_says_why(team: Team) -> None:
 
 
 @covers("L5", "S36")
-def test_a_job_equal_to_one_that_just_failed_is_parked_unseen(team: Team) -> None:
+def test_four_equal_jobs_and_room_for_one_all_three_that_wait_say_why(team: Team) -> None:
+    queue = team.queue(cpu=1)
+    jobs = [queue.job(name, cpu=1) for name in ("first", "second", "third", "fourth")]
+    jobs[0].runs()
+    message = (
+        "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor "
+        f"{team.own('default')}, 1 more needed"
+    )
+    for job in jobs[1:]:
+        tree = job.waits("WaitingForQuota", message, TWO_SECONDS)
+        assert condition(tree, "Admitted")["reason"] == "NoReservation"
+        job.workload_event("WaitingForQuota", message, "Warning")
+    queue.has_status(pendingWorkloads=3)
+    jobs[0].ends()
+    queue.has_status(pendingWorkloads=2, admittedWorkloads=1)
+
+
+@covers("L5")
+def test_a_job_behind_the_head_of_a_strict_queue_says_that_it_is_in_line(team: Team) -> None:
+    queue = team.queue(cpu=1, queueingStrategy="StrictFIFO")
+    queue.job("first", cpu=1).runs()
+    queue.job("second", cpu=1).waits("WaitingForQuota")
+    third = queue.job("third", cpu=1)
+    third.waits("PendingEvaluation", "Workload is pending evaluation in the scheduling queue", TWO_SECONDS)
+
+
+@covers("L5")
+def test_a_hundred_jobs_that_wait_say_why_within_two_seconds(team: Team) -> None:
+    queue = team.queue(cpu=1)
+    queue.job("runs", cpu=1).runs()
+    jobs = [queue.job(f"waits-{number}", cpu=1) for number in range(100)]
+    last = jobs[-1].workload_name
+
+    def silent() -> list[str]:
+        found = team.client.objects("Workload", team.namespace)
+        return [tree["metadata"]["name"] for tree in found if not condition(tree, "QuotaReserved")]
+
+    team.eventually(lambda: last not in silent(), "a reason for the last one", TWO_SECONDS)
+    assert silent() == []
+
+
+@covers("L5")
+def test_when_the_verdict_changes_it_changes_for_all_equal_jobs(team: Team) -> None:
     queue = team.queue(cpu=2)
-    queue.job("big", cpu=2).runs()
-    queue.job("first", cpu=1).waits("WaitingForQuota")
-    second = queue.job("second", cpu=1)
-    queue.has_status(pendingWorkloads=2)
-    tree = second.workload()
-    assert not condition(tree, "QuotaReserved")
-    assert not condition(tree, "Admitted")
+    queue.job("runs", cpu=1).runs()
+    jobs = [queue.job(name, cpu=2) for name in ("first", "second", "third")]
+    for job in jobs:
+        job.waits("WaitingForQuota")
+    queue.set_quota(1)
+    for job in jobs:
+        job.waits("ExceedsMaxQuota")
+
+
+def test_a_job_that_can_never_start_says_so_at_once_in_an_event(team: Team) -> None:
+    queue = team.queue(cpu=4)
+    words = "can never start: asks for 9 cpu, this queue can have 4 at most"
+    for name in ("huge", "equal"):
+        job = queue.job(name, cpu=9)
+        assert job.event("CanNeverStart", words, "Warning")["reportingController"] == "pykueue"
+        job.waits("ExceedsMaxQuota")
 
 
 @covers("L6")

@@ -32,6 +32,8 @@ def test_a_job_of_higher_priority_displaces_a_running_one_which_comes_back(team:
     assert condition(tree, "Preempted")["message"] == message
     urgent.runs()
     victim.event("Stopped", message)
+    told = f"preempted for Job urgent (Workload {urgent.workload_name}), which goes before it in {queue.cluster_queue}"
+    assert victim.event("PreemptedFor", told)["reportingController"] == "pykueue"
     victim.workload_event("EvictedDueToPreempted", message)
     priorities = (
         "preemptor effective priority: 10 (base: 10, boost: 0); preemptee effective priority: 1 (base: 1, boost: 0)"
@@ -68,6 +70,8 @@ def test_story_1_a_queue_takes_back_what_others_borrowed(team: Team) -> None:
     (victim,) = {own, borrowed} - set(running)
     victim.is_evicted("Preempted", preempted_for(back, "reclamation within the cohort", lender, borrower, cohort))
     assert condition(victim.workload(), "Preempted")["reason"] == "InCohortReclamation"
+    told = f"preempted for Job back (Workload {back.workload_name}), which took back what {lender.cluster_queue} owns"
+    victim.event("PreemptedFor", told)
     running[0].stays(0.5)
 
 

@@ -47,7 +47,7 @@ from pykueue.engine.decisions import (
     WaitReason,
     Why,
 )
-from pykueue.engine.explain import because, explain, headline, obstacle, rank, reason, what_helps
+from pykueue.engine.explain import because, explain, headline, never, obstacle, preempted_for, rank, reason, what_helps
 from pykueue.engine.model import Admission, Assignment, PodSet, Workload
 
 NOW = Instant(0)
@@ -119,6 +119,61 @@ def test_the_table_knows_every_reason() -> None:
 )
 def test_every_obstacle_has_a_sentence(what: Obstacle, says: str) -> None:
     assert says in obstacle(what)
+
+
+@pytest.mark.parametrize(
+    ("reason", "obstacles", "says"),
+    [
+        pytest.param(
+            "ExceedsMaxQuota",
+            [OverCapacity("a", "cpu", 0, 9000, 4000)],
+            "can never start: asks for 9 cpu, this queue can have 4 at most",
+            id="too large",
+        ),
+        pytest.param(
+            "ExceedsMaxQuota",
+            [OverCapacity("a", "cpu", 1000, 8000, 4000), OverCapacity("b", "cpu", 1000, 8000, 6000)],
+            "can never start: asks for 9 cpu, this queue can have 6 at most of one flavor",
+            id="in every flavor",
+        ),
+        pytest.param(
+            "ExceedsMaxQuota",
+            [Short("a", "cpu", 1000), OverCapacity("b", "gpu", 0, 3, 2)],
+            "can never start: asks for 3 gpu, this queue can have 2 at most",
+            id="in another group of resources",
+        ),
+        pytest.param(
+            "NoMatchingFlavor",
+            [Mismatch("a"), Uncovered("gpu")],
+            "can never start: selects nodes that flavor a does not have; "
+            "asks for gpu, which its ClusterQueue does not cover",
+            id="no flavor",
+        ),
+        pytest.param("Pending", [OverCapacity("a", "cpu", 0, 2000, 1000)], "asks for 2 cpu", id="coarse reasons"),
+        pytest.param("WaitingForQuota", [Short("a", "cpu", 1), OverCapacity("b", "cpu", 0, 2, 1)], "", id="it can"),
+    ],
+)
+def test_what_can_never_start_says_so(reason: str, obstacles: list[Obstacle], says: str) -> None:
+    told = never(reason, lacking(*obstacles))
+    assert says in told
+    assert bool(told) is bool(says)
+    assert never(reason, lacking(*obstacles, victims=1)) == ""
+
+
+@pytest.mark.parametrize(
+    ("clause", "says"),
+    [
+        pytest.param(PreemptionReason.IN_QUEUE, "goes before it in blue", id="in its queue"),
+        pytest.param(PreemptionReason.RECLAIM, "took back what blue owns", id="taken back"),
+        pytest.param(
+            PreemptionReason.RECLAIM_WHILE_BORROWING,
+            "has priority over it, and borrows its room for blue",
+            id="borrowed",
+        ),
+    ],
+)
+def test_a_preemption_names_for_whom_it_was(clause: PreemptionReason, says: str) -> None:
+    assert preempted_for("Job report", clause, "blue") == f"preempted for Job report, which {says}"
 
 
 DECISIONS: tuple[tuple[Decision, str, str], ...] = (

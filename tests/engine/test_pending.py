@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from pykueue.base.units import Instant
-from pykueue.engine.decisions import WaitReason
+from pykueue.engine.decisions import Unassigned, WaitReason
 from pykueue.engine.items import Bookmark, Item, Place
 from pykueue.engine.model import Options, PodSet, Requeued, Strategy, Workload
 from pykueue.engine.order import queue_stamp
@@ -15,6 +15,7 @@ from pykueue.engine.world import World
 
 NOW = Instant(1_000)
 REASON = WaitReason.WAITING_FOR_QUOTA
+WHY = Unassigned((), inadequate=True)
 
 
 class Desk:
@@ -38,7 +39,7 @@ class Desk:
         return item
 
     def ended(self, name: str, outcome: Outcome) -> None:
-        self.queue.requeue(self.items[name], outcome, REASON, NOW)
+        self.queue.requeue(self.items[name], outcome, REASON, WHY, NOW)
 
     def flush(self, now: Instant = NOW, *, serves: bool = True) -> None:
         self.queue.flush(now, lambda _: serves)
@@ -113,6 +114,7 @@ def test_a_newcomer_shares_the_verdict_of_its_class() -> None:
     late = desk.put("late", created=9)
     assert desk.head() is None
     assert desk.queue.parked_with_class(late) == REASON
+    assert desk.queue.verdict(late) == (REASON, WHY)
     assert late.place is Place.QUEUED
 
 

@@ -2,6 +2,7 @@
 
 from typing import Final, assert_never
 
+from pykueue.api.core import ObjectMeta
 from pykueue.api.workload import Workload
 from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS, Instant
@@ -32,6 +33,11 @@ from pykueue.engine.wording import message, obstacle
 
 SCHEDULER: Final = "kueue-admission"
 CONTROLLER: Final = "kueue-workload-controller"
+REPORTER: Final = "pykueue"
+"""Who says what Kueue does not say: Events of our own, on Jobs."""
+PREEMPTED: Final = "PreemptedFor"
+NEVER: Final = "CanNeverStart"
+"""Reasons of those Events."""
 
 
 class Note(Frozen):
@@ -76,6 +82,15 @@ def notes(
             return ()
         case _:
             assert_never(decision)
+
+
+def preemptor(key: str, by: ObjectMeta | None, namespace: str) -> str:
+    """For whom somebody in this namespace was preempted: the Job and its Workload, by name."""
+    within, _, name = key.partition("/")
+    place = "" if within == namespace else f"{within}/"
+    owners = () if by is None else by.owner_references
+    job = next((f"{one.kind} {place}{one.name}" for one in owners if one.controller), "")
+    return f"{job} (Workload {name})" if job else f"Workload {place}{name}"
 
 
 def seconds(since: Instant, until: Instant) -> int:

@@ -46,6 +46,14 @@ def ref(resource: Resource, metadata: ObjectMeta) -> Ref:
     )
 
 
+def owner(metadata: ObjectMeta) -> Ref | None:
+    """The object that controls the one with this metadata, as an Event names it; None where nothing does."""
+    for one in metadata.owner_references:
+        if one.controller:
+            return Ref(one.api_version, one.kind, metadata.namespace or "", one.name, one.uid)
+    return None
+
+
 class Said:
     """One thing that was said, once or again."""
 

@@ -13,15 +13,17 @@ from pykueue.api.names import WorkloadCondition
 from pykueue.api.workload import Workload, held
 from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS, Instant
-from pykueue.bridge.notes import notes
+from pykueue.bridge.notes import PREEMPTED, REPORTER, notes, preemptor
 from pykueue.bridge.outbound import Scribe, Step, slice_of
 from pykueue.controllers.cluster import Cluster
-from pykueue.controllers.events import ref
+from pykueue.controllers.events import owner, ref
 from pykueue.controllers.metrics import Metrics
+from pykueue.controllers.reasons import PendingReasons
 from pykueue.engine import model
 from pykueue.engine.assume import after
 from pykueue.engine.decisions import Admit, Deactivate, Decision, Evict, GatedBy, GatesCleared, Reserve, Unreserve, Wait
 from pykueue.engine.engine import Engine
+from pykueue.engine.explain import preempted_for
 from pykueue.engine.facts import Fact, Refused, Seen, Written
 from pykueue.kube.informer import version_of
 from pykueue.kube.port import (
@@ -57,7 +59,7 @@ class Ground(Protocol):
     cluster: Cluster
     engine: Engine
     metrics: Metrics
-    unsaid: dict[str, tuple[Wait, Instant]]
+    reasons: PendingReasons
 
     def observe(self, fact: Fact) -> None:
         """Tell the engine a fact."""
@@ -67,9 +69,6 @@ class Ground(Protocol):
 
     def keep_back(self, wait: Wait) -> None:
         """Say later why a workload waits, as the engine has just decided."""
-
-    def say_later(self, wait: Wait) -> None:
-        """Say later why a workload waits, as the engine has decided before."""
 
     def level(self, key: str, seen: Workload) -> model.Workload:
         """A Workload as the engine is to see it."""
@@ -257,6 +256,7 @@ class Flights:
         seen = ground.cluster.workloads.get(key)
         if seen is None:
             return
+        ground.reasons.see(key, seen, ground.cluster.clock.now())
         if flight.stored and version_of(seen) == flight.version:
             # It is as our last write left it, which was read then.
             ground.observe(Seen(flight.base, flight.version))
@@ -276,14 +276,14 @@ class Flights:
                 # The room that was to be given back was not; whoever was to have it is considered anew.
                 return False
         ground = self.ground
-        wait = ground.unsaid.pop(key, None)
+        wait = ground.reasons.take(key)
         decisions = [errand.decision for errand in batch]
         settles = any(isinstance(decision, Admit | Reserve | Unreserve) for decision in decisions)
-        said = [wait[0]] if wait is not None and not settles else []
+        said = [wait] if wait is not None and not settles else []
         flight.stored = False
         stored = flight.stored = await self.try_to_write(key, flight, said, decisions)
-        if not stored and said and key not in ground.unsaid:
-            ground.say_later(said[0])
+        if not stored and said:
+            ground.reasons.again(said[0], ground.cluster.clock.now())
         return stored
 
     async def try_to_write(self, key: str, flight: Flight, said: list[Wait], decisions: list[Decision]) -> bool:
@@ -407,12 +407,22 @@ class Flights:
                 by = None if item is None else item.workload
                 preempting = "" if item is None else ground.engine.world.queue_of(item.workload)
                 ground.metrics.preempted(preempting, decision.preemption)
+                self.tell_job(decision, seen, preempting)
             for note in notes(decision, seen, level, by, options):
                 about = ground.cluster.workloads.get(note.workload)
                 if about is not None:
                     say = ground.cluster.events.warning if note.warning else ground.cluster.events.normal
                     say(ref(WORKLOADS, about.metadata), note.reason, note.text, note.reporter)
             level = after(level, decision)
+
+    def tell_job(self, decision: Evict, seen: Workload, queue: str) -> None:
+        """Say on the preempted Job for whom it had to stop: Kueue's own words give no more than a UID."""
+        about, cluster = owner(seen.metadata), self.ground.cluster
+        if about is not None:
+            by = cluster.workloads.get(decision.by)
+            who = preemptor(decision.by, None if by is None else by.metadata, seen.namespace)
+            note = preempted_for(who, decision.preemption, queue)
+            cluster.events.normal(about, PREEMPTED, note, REPORTER)
 
 
 def can_be_kept_back(decision: Decision) -> TypeGuard[Wait]:

@@ -12,17 +12,19 @@ from pykueue.api.names import WorkloadCondition
 from pykueue.api.workload import Workload, held
 from pykueue.base.units import MICROS, Instant
 from pykueue.bridge import inbound
+from pykueue.bridge.notes import NEVER, REPORTER
 from pykueue.controllers.cluster import Cluster
+from pykueue.controllers.events import owner
 from pykueue.controllers.flights import Flights, can_be_kept_back
 from pykueue.controllers.journalfile import JournalFile
 from pykueue.controllers.metrics import Metrics
+from pykueue.controllers.reasons import SAY_AFTER, PendingReasons
 from pykueue.engine import model
 from pykueue.engine.decisions import Admit, Decision, Evict, Reserve, Wait
 from pykueue.engine.engine import Engine
-from pykueue.engine.explain import explain
+from pykueue.engine.explain import explain, never
 from pykueue.engine.facts import Fact, Gone, Kind, Leading, Seen, Stopped, Synced, Written
 from pykueue.engine.journal import Recorder
-from pykueue.engine.wording import message
 from pykueue.jobs.admit import STRICT_BY_CREATION
 from pykueue.kube.informer import Change, Informer, version_of
 from pykueue.kube.port import KubeError
@@ -31,12 +33,6 @@ LOG: Final = logging.getLogger(__name__)
 
 LULL: Final = MICROS // 10
 """After a cycle that found room for nobody the next one waits so long, so that it has more to decide on."""
-SAY_AFTER: Final = MICROS
-"""How long the reason why a workload waits is kept back: by then it may be over, or another."""
-SAY_AGAIN_AFTER: Final = 5 * MICROS
-"""The same for a reason that is told already and only differs in its numbers."""
-PATIENCE: Final = 10 * MICROS
-"""How much longer it may wait while the server is busy with what matters more."""
 Known = TypeVar("Known", bound=KubeObject)
 
 
@@ -54,10 +50,7 @@ class Pump:
         self.flights = Flights(self)
         self.alarm: asyncio.Task[None] | None = None
         self.alarm_at = Instant(0)
-        self.unsaid: dict[str, tuple[Wait, Instant]] = {}
-        """Why workloads wait, and when that is to be written."""
-        self.say_at: Instant | None = None
-        """Nothing of that is due before this instant."""
+        self.reasons = PendingReasons(self.engine.world)
         self.read: dict[str, inbound.Reading] = {}
         """What was read of each Workload."""
         self.around: dict[str, inbound.Surroundings] = {}
@@ -140,17 +133,18 @@ class Pump:
     def hear_workload(self, change: Change[Workload]) -> None:
         """A Workload has changed; while a write of ours is on its way, its end tells us of it."""
         if change.new is None or (change.old is not None and change.old.metadata.uid != change.new.metadata.uid):
-            self.unsaid.pop(change.key, None)
+            self.reasons.forget(change.key)
             self.read.pop(change.key, None)
             self.flights.shunned.pop(change.key, None)
             self.observe(Gone("Workload", change.key))
         if change.new is not None and change.key not in self.flights:
             if change.old is not None and is_overtaken(change.old, change.new):
-                self.unsaid.pop(change.key, None)
+                self.reasons.drop(change.key)
             self.see(change.key, change.new)
 
     def see(self, key: str, seen: Workload) -> None:
         """Tell the engine what a Workload is like; one that is over is gone, as far as the engine is concerned."""
+        self.reasons.see(key, seen, self.cluster.clock.now())
         if held(seen, WorkloadCondition.FINISHED) is not None:
             self.read.pop(key, None)
             if key in self.engine.world.items:
@@ -182,12 +176,7 @@ class Pump:
         shunned = self.flights.shunned.get(key)
         if shunned is not None and shunned.why:
             found = replace(found, held_off=True, problem=shunned.why)
-        if found.admission is not None or found.finished:
-            return found
-        wait = self.unsaid.get(key)
-        if wait is not None:
-            found = replace(found, waiting=model.Waiting(wait[0].reason, message(wait[0].why)))
-        return found
+        return self.reasons.level(key, found)
 
     def surroundings(self, namespace: str) -> inbound.Surroundings:
         """What the Workloads of a namespace depend on beside themselves."""
@@ -233,7 +222,7 @@ class Pump:
         self.observe(Leading(leading))
         if not leading:
             self.flights.abandon()
-            self.unsaid.clear()
+            self.reasons.clear()
 
     # Cycles.
 
@@ -254,6 +243,8 @@ class Pump:
                 continue
             decisions = self.front.decide(now)
             started = any(isinstance(decision, Admit | Reserve | Evict) for decision in decisions)
+            if started:
+                self.reasons.started(now)
             self.metrics.cycle(started, (clock.now() - now) / MICROS, self.engine.entries)
             for decision in decisions:
                 self.carry_out(decision)
@@ -299,55 +290,47 @@ class Pump:
             Explained(decision, self.engine),
             extra={"object": key},
         )
+        if isinstance(decision, Wait):
+            self.warn_of_never(decision)
         if can_be_kept_back(decision) and key not in self.flights:
             self.keep_back(decision)
         else:
             self.flights.add(decision)
 
+    def warn_of_never(self, wait: Wait) -> None:
+        """Say on the Job, at once, that it can never start as things are."""
+        words = never(wait.reason, wait.why)
+        seen = self.cluster.workloads.get(wait.workload) if words else None
+        about = None if seen is None else owner(seen.metadata)
+        if about is not None:
+            self.cluster.events.warning(about, NEVER, words, REPORTER)
+
     def keep_back(self, wait: Wait) -> None:
         """Say later why a workload waits, if it still does then; the engine need not wait for that."""
-        key = wait.workload
-        seen = self.cluster.workloads.get(key)
+        seen = self.cluster.workloads.get(wait.workload)
         told = None if seen is None else inbound.waiting({c.type: c for c in seen.status.conditions})
-        if told is not None and (told.reason, told.message) == (wait.reason, message(wait.why)):
-            self.unsaid.pop(key, None)
-        else:
-            again = told is not None and told.reason == wait.reason
-            due = Instant(wait.at + (SAY_AGAIN_AFTER if again else SAY_AFTER))
-            earlier = self.unsaid.get(key)
-            self.put_by(wait, due if earlier is None else min(due, earlier[1]))
-        self.observe(Written(key))
-
-    def say_later(self, wait: Wait) -> None:
-        """Say later why a workload waits, which could not be said just now."""
-        self.put_by(wait, Instant(self.cluster.clock.now() + SAY_AGAIN_AFTER))
-
-    def put_by(self, wait: Wait, due: Instant) -> None:
-        """Have it said at this instant why a workload waits."""
-        self.unsaid[wait.workload] = (wait, due)
-        self.say_at = due if self.say_at is None else min(due, self.say_at)
+        self.reasons.decide(wait, told)
+        self.observe(Written(wait.workload))
 
     def speak(self) -> Instant | None:
-        """Write what has been kept back long enough; when the next is due."""
+        """Write the reasons that are due; when the next may be."""
+        if not (self.engine.leading and self.engine.synced):
+            return None
         now = self.cluster.clock.now()
-        if self.say_at is None or self.say_at > now:
-            return self.say_at
-        patience = PATIENCE if self.flights.are_many else 0
-        soonest: Instant | None = None
-        for key, (_, due) in list(self.unsaid.items()):
-            shunned = self.flights.shunned.get(key)
-            at = Instant(due + patience) if shunned is None else max(Instant(due + patience), shunned.until)
-            if key not in self.engine.world.items:
-                del self.unsaid[key]
-            elif at > now or key in self.flights:
-                # A flight takes it along, unless it ends before.
-                later = max(at, Instant(now + SAY_AFTER))
-                soonest = later if soonest is None else min(soonest, later)
-            else:
-                self.flights.begin(key)
-        # Whoever had to be patient is looked at again before long: the server may have nothing better to do by then.
-        self.say_at = soonest if soonest is None or not patience else min(soonest, Instant(now + SAY_AFTER))
-        return self.say_at
+        for wait, own in self.reasons.due(now, busy=self.flights.are_many, later=self.left_alone_until):
+            if not own:
+                self.warn_of_never(wait)
+            self.flights.begin(wait.workload)
+        return self.reasons.next_due(now)
+
+    def left_alone_until(self, key: str) -> Instant | None:
+        """Until when nothing is to be written of a Workload but what is on its way; None where anything may be."""
+        now = self.cluster.clock.now()
+        if key in self.flights:
+            # A flight takes along what is to be said, unless it ends before.
+            return Instant(now + SAY_AFTER)
+        shunned = self.flights.shunned.get(key)
+        return None if shunned is None or shunned.until <= now else shunned.until
 
 
 def is_overtaken(old: Workload, new: Workload) -> bool:

@@ -60,7 +60,7 @@ class RememberedQueue(Frozen):
     preemptor_generation: int
     sticky: bool
     aside: tuple[tuple[str, int], ...]
-    parked: tuple[tuple[tuple[PodSet, ...], int, WaitReason], ...]
+    parked: tuple[tuple[tuple[PodSet, ...], int, WaitReason, Why | None], ...]
     """The parked classes, by pod sets and priority, and their verdicts; a class may have lost all its members."""
 
 
@@ -183,9 +183,9 @@ def remembered_queue(node: Node, engine: Engine) -> RememberedQueue:
     shapes = [shape for shape in pending.classes if isinstance(shape, Shape)]
     parked = []
     for shape in sorted(shapes, key=lambda one: one.digest):
-        verdict = pending.classes[shape].parked
-        if verdict is not None:
-            parked.append((shape.pod_sets, shape.priority, verdict))
+        group = pending.classes[shape]
+        if group.parked is not None:
+            parked.append((shape.pod_sets, shape.priority, group.parked, group.why))
     return RememberedQueue(
         node.name,
         node.active,
@@ -282,9 +282,9 @@ def restore_queue(engine: Engine, kept: RememberedQueue) -> None:
     pending.preemptor = world.items.get(kept.preemptor)
     pending.preemptor_generation, pending.sticky = kept.preemptor_generation, kept.sticky
     pending.aside = dict(kept.aside)
-    for pod_sets, priority, verdict in kept.parked:
+    for pod_sets, priority, verdict, why in kept.parked:
         group = pending.classes.setdefault(world.shape_of(pod_sets, priority), ShapeClass())
-        group.parked = verdict
+        group.parked, group.why = verdict, why
     world.forest.queues[kept.name].generation = kept.generation
 
 

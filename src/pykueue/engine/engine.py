@@ -200,20 +200,21 @@ class Engine:
 
     def put_back(self, entry: Entry, outcome: Outcome, decisions: list[Decision]) -> None:
         """A head stays pending: say why, and put it where it is tried again when that can help."""
-        item, world, reason = entry.item, self.world, entry.reason
-        assert entry.why is not None, "a head that stays pending has a reason"
-        wait = tell(item, world, reason, entry.why, world.now)
+        item, world, reason, why = entry.item, self.world, entry.reason, entry.why
+        assert why is not None, "a head that stays pending has a reason"
+        wait = tell(item, world, reason, why, world.now)
         if outcome in SHARED and world.options.wrap_scan:
             if entry.start is not None and not entry.replanned:
                 # What only some of the flavors said is no verdict; the last full one stands.
                 wait = None
                 stands = None if item.workload.waiting is None else item.workload.waiting.reason
                 reason = next((known for known in WaitReason if known == stands), reason)
+                why = item.told or why
             if self.came_round(entry):
                 item.bookmark = None
                 outcome = outcome if None in item.starts and not entry.replanned else Outcome.CONTENDED
         pending = world.pending[entry.queue.name]
-        pending.requeue(item, outcome, reason, world.now)
+        pending.requeue(item, outcome, reason, why, world.now)
         if self.is_kept_out(entry) and pending.strategy is Strategy.BEST_EFFORT:
             pending.step_aside(item, entry.scene.news)
         if wait is not None:

@@ -43,6 +43,7 @@ from pykueue.engine.decisions import (
     Unreserve,
     Untolerated,
     Wait,
+    WaitReason,
     Why,
 )
 from pykueue.engine.model import Admission, Workload
@@ -50,6 +51,10 @@ from pykueue.engine.wording import shortened
 
 OBSTACLES_MAX: Final = 3
 """Obstacles of a pod set that a sentence names; the nearest ones, for the rest seldom help."""
+NEVER: Final = frozenset({WaitReason.EXCEEDS_MAX_QUOTA, WaitReason.NO_MATCHING_FLAVOR})
+"""Reasons that no other workload's end removes."""
+TRANSIENT: Final = (Short, NotNominated)
+"""Obstacles that the end of other work can remove."""
 
 
 def explain(decision: Decision, workload: Workload | None = None) -> str:
@@ -169,6 +174,20 @@ def preemption(clause: PreemptionReason | None) -> str:
             assert_never(clause)
 
 
+def preempted_for(who: str, clause: PreemptionReason | None, queue: str) -> str:
+    """That a workload was preempted, for whom, and by what right; `queue` is the preemptor's ClusterQueue."""
+    match clause:
+        case PreemptionReason.IN_QUEUE | None:
+            right = f"goes before it in {queue}" if queue else "goes before it"
+        case PreemptionReason.RECLAIM:
+            right = f"took back what {queue} owns"
+        case PreemptionReason.RECLAIM_WHILE_BORROWING:
+            right = f"has priority over it, and borrows its room for {queue}"
+        case _:
+            assert_never(clause)
+    return f"preempted for {who}, which {right}"
+
+
 def retry_at(at: Instant | None) -> str:
     """When an evicted workload is tried again."""
     return "it is queued again at once" if at is None else f"it is queued again at {format_instant(at)}"
@@ -267,6 +286,34 @@ def obstacles(found: PodSetObstacles, workload: Workload | None) -> str:
     shown = [obstacle(one, asked(workload, one)) for one in ranked[:OBSTACLES_MAX]]
     rest = len(ranked) - len(shown)
     return ", ".join(shown) + (f", and {rest} more obstacle" + ("s" if rest > 1 else "") if rest else "")
+
+
+def never(reason: str, why: Why) -> str:
+    """That a workload can never start, and why, unless quotas, flavors or the workload change; empty where it can."""
+    if not isinstance(why, Unassigned) or why.victims:
+        return ""
+    every = [found.obstacles for found in why.pod_sets]
+    hopeless = any(each and not any(isinstance(one, TRANSIENT) for one in each) for each in every)
+    if reason not in NEVER and not hopeless:
+        return ""
+    known = {one for each in every for one in each if not isinstance(one, TRANSIENT)}
+    over = [one for one in known if isinstance(one, OverCapacity)]
+    told = [beyond([one for one in over if one.resource == name]) for name in sorted({one.resource for one in over})]
+    told += [obstacle(one) for one in sorted(known, key=rank) if not isinstance(one, OverCapacity)]
+    rest = len(told) - OBSTACLES_MAX
+    shown = "; ".join(told[:OBSTACLES_MAX]) or "no flavor of this queue matches it"
+    return f"can never start: {shown}" + (f"; and {rest} more obstacle" + ("s" if rest > 1 else "") if rest > 0 else "")
+
+
+def beyond(found: list[OverCapacity]) -> str:
+    """That more of a resource is asked for than a queue can ever have; in the flavor of which it can have most."""
+    nearest = max(found, key=lambda one: (one.capacity, one.flavor))
+    name, asks = nearest.resource, min(nearest.earlier + nearest.request, UNLIMITED)
+    where = " of one flavor" if len({one.flavor for one in found}) > 1 else ""
+    return (
+        f"asks for {amount_text(name, asks)} {name}, "
+        f"this queue can have {amount_text(name, nearest.capacity)} at most{where}"
+    )
 
 
 def rank(what: Obstacle) -> tuple[int, int, str]:

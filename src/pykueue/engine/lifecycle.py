@@ -31,7 +31,7 @@ from pykueue.engine.decisions import (
     WaitReason,
     Why,
 )
-from pykueue.engine.items import Item
+from pykueue.engine.items import Item, Place
 from pykueue.engine.model import CheckState, ClusterQueue, LocalQueue, PodsReadyOptions, StopPolicy, Workload
 from pykueue.engine.quota import Node
 from pykueue.engine.wording import message
@@ -359,6 +359,22 @@ def tell(item: Item, world: World, reason: WaitReason, why: Why, now: Instant) -
         item.told = why
         return None
     return Wait(item.key, reason, why, now)
+
+
+def verdict(item: Item, world: World) -> tuple[WaitReason, Why] | None:
+    """Why a workload waits in its queue about which nothing was decided; None where it does not, or something was.
+
+    One that was passed over, since an equal one was judged, has the verdict of that one.
+    """
+    pending = world.pending.get(item.queue)
+    if pending is None or item.place not in (Place.QUEUED, Place.PARKED):
+        return None
+    shared = pending.verdict(item)
+    if shared is not None:
+        return spoken(shared[0], shared[1], world), shared[1]
+    if item.workload.waiting is not None:
+        return None
+    return spoken(WaitReason.PENDING_EVALUATION, Queued(), world), Queued()
 
 
 def spoken(reason: WaitReason, why: Why, world: World) -> WaitReason:

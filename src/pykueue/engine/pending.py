@@ -9,7 +9,7 @@ from enum import Enum
 from heapq import heappop, heappush
 
 from pykueue.base.units import Instant
-from pykueue.engine.decisions import WaitReason
+from pykueue.engine.decisions import WaitReason, Why
 from pykueue.engine.items import Item, Place, Shape
 from pykueue.engine.model import Options, Strategy, Workload
 from pykueue.engine.order import PendingKey, pending_key
@@ -58,12 +58,14 @@ class Numbers:
 class ShapeClass:
     """The queued workloads of one shape, in order."""
 
-    __slots__ = ("members", "parked", "size")
+    __slots__ = ("members", "parked", "size", "why")
 
     def __init__(self) -> None:
         self.members: list[tuple[PendingKey, int, Item]] = []
         self.size = 0
         self.parked: WaitReason | None = None
+        self.why: Why | None = None
+        """What the member that was judged was told; it holds for all while the class is parked."""
 
     def first(self) -> tuple[PendingKey, int, Item] | None:
         """The entry of the member that is next, without those that have left."""
@@ -171,7 +173,7 @@ class PendingQueue:
         """Nobody goes before the others any more."""
         self.preemptor, self.sticky = None, False
 
-    def requeue(self, item: Item, outcome: Outcome, reason: WaitReason, now: Instant) -> None:
+    def requeue(self, item: Item, outcome: Outcome, reason: WaitReason, why: Why, now: Instant) -> None:
         """Put an evaluated workload back: to the order, or aside, alone or with its whole class."""
         # spec: QUE-2
         if outcome is Outcome.PENDING_PREEMPTION:
@@ -185,7 +187,8 @@ class PendingQueue:
             self.insert(item, now)
             if item.entry:
                 # spec: QUE-4
-                self.classes[item.group].parked = reason
+                group = self.classes[item.group]
+                group.parked, group.why = reason, why
         else:
             self.park(item)
 
@@ -200,7 +203,7 @@ class PendingQueue:
         """Every parked class is in line again."""
         for key, group in list(self.classes.items()):
             if group.parked is not None:
-                group.parked = None
+                group.parked = group.why = None
                 first = group.first()
                 if first is None:
                     del self.classes[key]
@@ -230,6 +233,18 @@ class PendingQueue:
     def parked_with_class(self, item: Item) -> WaitReason | None:
         """The verdict that a workload shares with its parked class, if it does."""
         return self.classes[item.group].parked if item.entry else None
+
+    def verdict(self, item: Item) -> tuple[WaitReason, Why] | None:
+        """Why a workload waits whose class is parked, whichever member was judged; None where its class is not."""
+        group = self.classes[item.group] if item.entry else None
+        return None if group is None or group.parked is None or group.why is None else (group.parked, group.why)
+
+    def equals(self, item: Item) -> Iterator[Item]:
+        """Every workload of the class that one stands in."""
+        group = self.classes[item.group] if item.entry else None
+        for _, entry, one in () if group is None else group.members:
+            if one.entry == entry:
+                yield one
 
     def __iter__(self) -> Iterator[tuple[Item, bool]]:
         """Every pending workload, and whether it is parked."""

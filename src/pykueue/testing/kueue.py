@@ -245,9 +245,9 @@ class Kueue:
         if text(reserved, "status") == "True":
             checks = awaited(workload)
             return f"waits for its checks: {checks}" if checks else ""
-        # What the engine has decided and nobody has written yet is as true.
-        unsaid = self.embedded.local.controllers.pump.unsaid.get(f"{namespace}/{text(workload, 'metadata', 'name')}")
-        return text(reserved, "message") if unsaid is None else message(unsaid[0].why)
+        # What the engine knows and nobody has written yet is as true.
+        known = self.embedded.local.controllers.pump.reasons.of(f"{namespace}/{text(workload, 'metadata', 'name')}")
+        return text(reserved, "message") if known is None else message(known.why)
 
     def warned(self, job: str, namespace: str) -> str:
         """What was said last of a Job that waits and comes into no queue."""

@@ -1,0 +1,252 @@
+"""Why does each workload wait, and when is that written? One answer for whoever asks, and a budget for the writes.
+
+A reason is known as soon as the engine has decided: of the workload itself, or of an equal one that was judged in its
+place. Whoever asks gets it then. It is written later, for each write costs the API server as much as an admission and
+most reasons are out of date within a second. What the engine has decided of a workload is written when it has stood
+for a while. What holds for a workload because an equal one was judged is written the oldest first: of all while few
+wait, and else of as many as the budget allows.
+"""
+
+from collections.abc import Callable, Iterator
+from heapq import heappop, heappush
+from typing import Final, TypeAlias
+
+from msgspec.structs import replace
+
+from pykueue.api.names import WorkloadCondition
+from pykueue.api.workload import Workload, held
+from pykueue.base.units import MICROS, Instant, format_instant
+from pykueue.engine import model
+from pykueue.engine.decisions import Bypassed, Queued, Wait
+from pykueue.engine.items import Item
+from pykueue.engine.lifecycle import verdict
+from pykueue.engine.wording import message
+from pykueue.engine.world import World
+
+SAY_AFTER: Final = MICROS
+"""How long a reason is kept back: by then it may be over, or another."""
+SAY_AGAIN_AFTER: Final = 5 * MICROS
+"""The same for a reason that is told already and only differs in its numbers."""
+PATIENCE: Final = 10 * MICROS
+"""How much longer it may wait while the server is busy with what matters more."""
+FEW: Final = 100
+"""While no more workloads than this wait, every reason is written when it is due."""
+CALM_AFTER: Final = 5 * MICROS
+"""After so long without an admission or eviction the API server has time for more reasons."""
+PER_SECOND: Final = 1
+PER_SECOND_WHEN_CALM: Final = 50
+"""Reasons a second that are written of workloads that an equal one was judged for, while many wait."""
+
+
+Later: TypeAlias = Callable[[str], Instant | None]
+
+
+class PendingReasons:
+    """What is to be said of whom, when."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.waiting: set[str] = set()
+        """Every workload without quota that may still get some."""
+        self.decided: dict[str, tuple[Wait, Instant]] = {}
+        """What the engine has decided and is not written yet, and when it is due."""
+        self.decided_at: Instant | None = None
+        """Nothing of that is due before this instant."""
+        self.silent: dict[str, Instant] = {}
+        """The workloads of which no reason is written and nothing was decided, and when one is due."""
+        self.line: list[tuple[str, int, str]] = []
+        """The same as a heap, by age; it may hold some that are silent no more."""
+        self.serial = 0
+        self.tokens = 0.0
+        """How many more reasons of silent workloads may be written now."""
+        self.counted_at = Instant(0)
+        """Until when the tokens are counted."""
+        self.busy_at: Instant | None = None
+        """When something was admitted or evicted last."""
+
+    # What is so.
+
+    def see(self, key: str, seen: Workload, now: Instant) -> None:
+        """Take note of a Workload: whether it waits, and whether it says why."""
+        over = held(seen, WorkloadCondition.FINISHED) is not None
+        if over or seen.status.admission is not None or not seen.spec.active:
+            self.forget(key)
+            return
+        self.waiting.add(key)
+        if any(one.type == WorkloadCondition.QUOTA_RESERVED for one in seen.status.conditions):
+            self.silent.pop(key, None)
+        elif key not in self.silent:
+            self.stand_in_line(key, seen.metadata.creation_timestamp or "", now)
+
+    def stand_in_line(self, key: str, created: str, now: Instant) -> None:
+        """Have the reason written of a workload that was not judged itself, when its turn comes."""
+        self.silent[key] = Instant(now + SAY_AFTER)
+        self.serial += 1
+        heappush(self.line, (created, self.serial, key))
+
+    def forget(self, key: str) -> None:
+        """A Workload waits no more, or is gone."""
+        self.waiting.discard(key)
+        self.decided.pop(key, None)
+        self.silent.pop(key, None)
+
+    def decide(self, wait: Wait, told: model.Waiting | None) -> None:
+        """The engine has decided why a workload waits; `told` is what its condition says."""
+        wait = self.judged(wait, told)
+        if told is not None and (told.reason, told.message) == (wait.reason, message(wait.why)):
+            self.decided.pop(wait.workload, None)
+            return
+        again = told is not None and told.reason == wait.reason
+        due = Instant(wait.at + (SAY_AGAIN_AFTER if again else SAY_AFTER))
+        earlier = self.decided.get(wait.workload)
+        self.put(wait, due if earlier is None else min(due, earlier[1]))
+        if told is not None and not again:
+            self.correct_equals(wait)
+
+    def correct_equals(self, wait: Wait) -> None:
+        """Have the reason written anew of workloads for which this one was judged, where theirs is another."""
+        item = self.world.items.get(wait.workload)
+        pending = None if item is None else self.world.pending.get(item.queue)
+        if item is None or pending is None or pending.verdict(item) is None:
+            return
+        for equal in pending.equals(item):
+            known = equal.workload.waiting
+            if equal is not item and known is not None and known.reason != wait.reason:
+                self.stand_in_line(equal.key, format_instant(equal.workload.created), wait.at)
+
+    def judged(self, wait: Wait, told: model.Waiting | None) -> Wait:
+        """The decision with the verdict of the workload that was judged, where only that it was passed over is new.
+
+        Where Kueue would write that it was passed over, so do we.
+        """
+        item = self.world.items.get(wait.workload)
+        if not isinstance(wait.why, Bypassed) or item is None or self.world.options.explicit_status:
+            return wait
+        found = verdict(item, self.world)
+        if found is None or (told is not None and told.message != message(Queued())):
+            return wait
+        return replace(wait, reason=found[0], why=found[1])
+
+    def put(self, wait: Wait, due: Instant) -> None:
+        """Have a reason written at this instant."""
+        self.decided[wait.workload] = (wait, due)
+        self.decided_at = due if self.decided_at is None else min(due, self.decided_at)
+
+    def again(self, wait: Wait, now: Instant) -> None:
+        """Have a reason written later that could not be written just now, unless there is another by now."""
+        if wait.workload not in self.decided:
+            self.put(wait, Instant(now + SAY_AGAIN_AFTER))
+
+    def take(self, key: str) -> Wait | None:
+        """What is to be written of a workload, by whoever writes of it now."""
+        found = self.decided.pop(key, None)
+        return None if found is None else found[0]
+
+    def drop(self, key: str) -> None:
+        """Someone else has said why a workload waits."""
+        self.decided.pop(key, None)
+
+    def started(self, now: Instant) -> None:
+        """Something was admitted or evicted: the API server has its hands full."""
+        self.busy_at = now
+
+    # What is known.
+
+    def of(self, key: str) -> Wait | None:
+        """Why a workload waits, as far as its condition does not say so yet, or no longer rightly."""
+        item = self.world.items.get(key)
+        if item is None or item.workload.admission is not None:
+            return None
+        known = self.decided.get(key)
+        if known is not None and not isinstance(known[0].why, Bypassed):
+            return known[0]
+        return self.shared(item, self.world.now) or (None if known is None else known[0])
+
+    def shared(self, item: Item, now: Instant) -> Wait | None:
+        """Why a workload waits about which nothing was decided."""
+        found = verdict(item, self.world)
+        return None if found is None else Wait(item.key, found[0], found[1], now)
+
+    def level(self, key: str, found: model.Workload) -> model.Workload:
+        """A Workload as if what is decided of it were written."""
+        known = self.decided.get(key)
+        if known is None or found.admission is not None or found.finished:
+            return found
+        return replace(found, waiting=model.Waiting(known[0].reason, message(known[0].why)))
+
+    # What is written now.
+
+    def due(self, now: Instant, *, busy: bool, later: Later) -> Iterator[tuple[Wait, bool]]:
+        """The reasons to write now, each with whether the engine has decided it of this very workload.
+
+        `busy` is whether the API server has its hands full with us, `later` until when a Workload is left alone.
+        """
+        yield from ((wait, True) for wait in self.due_of_decided(now, busy=busy, later=later))
+        yield from ((wait, False) for wait in self.due_of_silent(now, later=later))
+
+    def due_of_decided(self, now: Instant, *, busy: bool, later: Later) -> Iterator[Wait]:
+        """What was decided long enough ago."""
+        if self.decided_at is None or self.decided_at > now:
+            return
+        patience = PATIENCE if busy and len(self.waiting) > FEW else 0
+        soonest: Instant | None = None
+        for key, (wait, due) in list(self.decided.items()):
+            if key not in self.world.items:
+                del self.decided[key]
+                continue
+            at = max(Instant(due + patience), later(key) or now)
+            if at <= now:
+                yield wait
+                continue
+            soonest = at if soonest is None else min(soonest, at)
+        # Whoever had to be patient is looked at again before long: the server may have nothing better to do by then.
+        self.decided_at = soonest if soonest is None or not patience else min(soonest, Instant(now + SAY_AFTER))
+
+    def due_of_silent(self, now: Instant, *, later: Later) -> Iterator[Wait]:
+        """The verdicts of equal workloads, for the oldest that have none of their own, within the budget."""
+        few = len(self.waiting) <= FEW
+        unsettled: list[tuple[str, int, str]] = []
+        self.count(now)
+        while self.line:
+            key = self.line[0][2]
+            due = self.silent.get(key)
+            if due is not None and (due > now or not (few or self.tokens >= 1)):
+                break
+            entry = heappop(self.line)
+            item = self.world.items.get(key)
+            if due is None or item is None:
+                continue
+            if key in self.world.touched:
+                # The engine has not put it in its place yet.
+                unsettled.append(entry)
+                continue
+            del self.silent[key]
+            wait = None if key in self.decided or later(key) is not None else self.shared(item, now)
+            if wait is not None:
+                self.tokens -= not few
+                self.decided[key] = (wait, now)
+                yield wait
+        for entry in unsettled:
+            self.silent[entry[2]] = Instant(now + SAY_AFTER)
+            heappush(self.line, entry)
+
+    def count(self, now: Instant) -> None:
+        """Count the tokens that time has brought; no more than a second's worth are kept."""
+        calm = self.busy_at is None or now - self.busy_at >= CALM_AFTER
+        rate = PER_SECOND_WHEN_CALM if calm else PER_SECOND
+        passed = max(0, now - self.counted_at) / MICROS
+        self.tokens, self.counted_at = min(float(rate), self.tokens + passed * rate), now
+
+    def next_due(self, now: Instant) -> Instant | None:
+        """When there may be something to write, after what was due has been written."""
+        while self.line and self.line[0][2] not in self.silent:
+            heappop(self.line)
+        found = [] if self.decided_at is None else [self.decided_at]
+        if self.line:
+            at = self.silent[self.line[0][2]]
+            found.append(at if at > now else Instant(now + SAY_AFTER))
+        return min(found, default=None)
+
+    def clear(self) -> None:
+        """Nothing of what was decided is ours to write any more."""
+        self.decided.clear()

@@ -1,0 +1,118 @@
+"""What did a condition's message say? Kueue's words, as `wording` writes them, read back into reasons."""
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from pykueue.base.struct import Frozen
+from pykueue.base.units import QuantityError, amount_of, parse_quantity
+from pykueue.engine.decisions import (
+    FlavorMissing,
+    Mismatch,
+    NotNominated,
+    Obstacle,
+    OverCapacity,
+    PodSetObstacles,
+    PreemptionReason,
+    Short,
+    Unassigned,
+    Uncovered,
+    Untolerated,
+)
+from pykueue.engine.wording import CLAUSE
+
+POD_SET: Final = re.compile(r"couldn't assign flavors to pod set (?P<name>\S+): ")
+OBSTACLES: Final[tuple[tuple[Callable[..., Obstacle], re.Pattern[str]], ...]] = tuple(
+    (kind, re.compile(pattern))
+    for kind, pattern in (
+        (Uncovered, r"resource (?P<resource>\S+) unavailable in ClusterQueue"),
+        (FlavorMissing, r"flavor (?P<flavor>\S+) not found"),
+        (
+            Untolerated,
+            r"untolerated taint {(?P<key>\S*) (?P<value>\S*) (?P<effect>\S*) <nil>} in flavor (?P<flavor>[^\s,;]*[^\s,;.])",
+        ),
+        (Mismatch, r"flavor (?P<flavor>\S+) doesn't match node affinity"),
+        (
+            OverCapacity,
+            r"insufficient quota for (?P<resource>\S+) in flavor (?P<flavor>\S+), "
+            r"previously considered podsets requests \((?P<earlier>[^)]+)\) "
+            r"\+ current podset request \((?P<request>[^)]+)\) > maximum capacity \((?P<capacity>[^)]+)\)",
+        ),
+        (
+            Short,
+            r"insufficient unused quota for (?P<resource>\S+) in flavor (?P<flavor>\S+), (?P<missing>\S+) more needed",
+        ),
+        (
+            NotNominated,
+            r"skipping flavor (?P<flavor>\S+) as it is not found in the nomination mapping for resource "
+            r"(?P<resource>[^\s,;]*[^\s,;.])",
+        ),
+    )
+)
+AMOUNTS: Final = ("earlier", "request", "capacity", "missing")
+VICTIMS: Final = re.compile(r"\. Pending the preemption of (\d+) workload\(s\)")
+PREEMPTED: Final = re.compile(
+    r"Preempted to accommodate a workload \(UID: (?P<uid>\S+), JobUID: (?P<job>\S+)\) due to (?P<clause>[^;]+); "
+    r"preemptor path: (?P<path>\S+); preemptee path: \S+"
+)
+UNKNOWN: Final = "UNKNOWN"
+
+
+class Preemption(Frozen):
+    """For whom a workload was preempted, as far as the message tells."""
+
+    uid: str
+    """The preemptor's; empty where it is not known."""
+    job_uid: str
+    clause: PreemptionReason
+    queue: str
+    """The preemptor's ClusterQueue."""
+
+
+def unassigned(message: str) -> Unassigned | None:
+    """Why flavors do not fit; None where the message says something else."""
+    found: list[PodSetObstacles] = []
+    at = 0
+    while head := POD_SET.match(message, at):
+        at = head.end()
+        obstacles: list[Obstacle] = []
+        while one := obstacle(message, at):
+            obstacles.append(one[0])
+            at = one[1]
+            if not message.startswith(", ", at):
+                break
+            at += 2
+        found.append(PodSetObstacles(head["name"], tuple(obstacles)))
+        if not obstacles or not message.startswith("; ", at):
+            break
+        at += 2
+    victims = VICTIMS.match(message, at)
+    if not found or (at if victims is None else victims.end()) != len(message):
+        return None
+    return Unassigned(tuple(found), victims=0 if victims is None else int(victims[1]))
+
+
+def obstacle(message: str, at: int) -> tuple[Obstacle, int] | None:
+    """The obstacle that is told there, and where its words end."""
+    for kind, pattern in OBSTACLES:
+        told = pattern.match(message, at)
+        if told is None:
+            continue
+        words: dict[str, str] = told.groupdict()
+        numbers = [name for name in AMOUNTS if name in words]
+        try:
+            amounts = {name: amount_of(words["resource"], parse_quantity(words.pop(name))) for name in numbers}
+        except QuantityError:
+            return None
+        return kind(**words, **amounts), told.end()
+    return None
+
+
+def preemption(message: str) -> Preemption | None:
+    """For whom a workload was preempted; None where the message says something else."""
+    told = PREEMPTED.fullmatch(message)
+    clause = None if told is None else next((one for one, words in CLAUSE.items() if words == told["clause"]), None)
+    if told is None or clause is None:
+        return None
+    uid, job = ("" if told[name] == UNKNOWN else told[name] for name in ("uid", "job"))
+    return Preemption(uid, job, clause, told["path"].rpartition("/")[2])
