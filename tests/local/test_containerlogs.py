@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pykueue.base.clock import SystemClock
 from pykueue.base.units import MICROS, Instant
 from pykueue.local.containerlogs import ContainerLogs, Cut, Reader
-from pykueue.local.logfiles import LogFiles
+from pykueue.local.logfiles import STDOUT, LogFiles, Record
 from pykueue.local.logs import LogQuery
 from pykueue.local.processes import boot_id, process_start
 from pykueue.local.statuses import StatusError
@@ -29,7 +29,7 @@ def written(folder: Path, lines: list[bytes], *, size: int = 10_000, number: int
     time = [START * 1000]
     log = LogFiles(str(place), size, 100, lambda: time[0])
     for line in lines:
-        log.take(line)
+        log.take(STDOUT, line)
         time[0] += 1_000_000_000
     return place
 
@@ -138,7 +138,7 @@ def test_following_goes_on_through_rotated_files(tmp_path: Path) -> None:
         wanted = got = b""
         for number in range(20):
             line = b"line %d\n" % number
-            log.take(line)
+            log.take(STDOUT, line)
             wanted += line
             while len(got) < len(wanted):
                 got += await anext(pieces)
@@ -164,10 +164,11 @@ def test_following_ends_when_the_pod_is_removed(tmp_path: Path) -> None:
 )
 def test_pieces_of_any_size_give_the_same(lines: list[bytes], size: int, timestamps: bool) -> None:
     stamp = b"2027-01-15T08:00:00.000000000Z "
-    whole = b"".join(stamp + line + b"\n" for line in lines)
+    whole = b"".join(line + b"\n" for line in lines)
     cut = Cut(LogQuery("main", timestamps=timestamps))
-    got = b"".join(cut.take(whole[at : at + size]) for at in range(0, len(whole), size))
-    assert got == (whole if timestamps else b"".join(line + b"\n" for line in lines))
+    pieces = [Record(stamp, STDOUT, at, whole[at : at + size]) for at in range(0, len(whole), size)]
+    got = b"".join(cut.take(piece) for piece in pieces)
+    assert got == (b"".join(stamp + line + b"\n" for line in lines) if timestamps else whole)
 
 
 @given(st.integers(0, 30), st.integers(0, 35))
@@ -176,4 +177,7 @@ def test_the_tail_is_as_long_as_asked(tmp_path_factory: pytest.TempPathFactory, 
     place = written(folder, [b"%d\n" % number for number in range(count)], size=150)
     reader = Reader(place)
     reader.skip_to_tail(tail)
-    assert b"".join(reader.blocks()).count(b"\n") == min(count, tail)
+    found = b""
+    while records := reader.read():
+        found += b"".join(one.data for one in records)
+    assert found == b"".join(b"%d\n" % number for number in range(max(0, count - tail), count))

@@ -305,7 +305,7 @@ def test_a_pod_that_is_deleted_by_force_is_killed(tmp_path: Path) -> None:
 
 def test_the_hook_before_the_end(tmp_path: Path) -> None:
     hooked = shell(
-        "trap 'cat mark; exit 0' TERM; while :; do sleep 0.02; done",
+        "exec 2>&1; trap 'cat mark; exit 0' TERM; while :; do sleep 0.02; done",
         lifecycle={"preStop": {"exec": {"command": ["sh", "-c", "sleep 0.2; echo first > mark"]}}},
     )
 

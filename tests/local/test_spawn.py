@@ -19,6 +19,7 @@ import pytest
 from pykueue.base.clock import SystemClock
 from pykueue.local import attempts
 from pykueue.local.attempts import Attempt
+from pykueue.local.logfiles import STDERR, STDOUT, STREAMS, Records
 from pykueue.local.processes import descendants, end_marked, process_start
 from pykueue.local.spawn import Outcome, Spawner, SpawnError, Start
 from pykueue.local.supervisor import Supervisor
@@ -63,9 +64,10 @@ class Watched:
         assert found is not None
         return found
 
-    def printed(self, key: str = "u/main/0") -> str:
-        lines = (self.folder / key / "0.log").read_text().splitlines()
-        return "\n".join(line.partition(" ")[2] for line in lines)
+    def printed(self, key: str = "u/main/0", *streams: bytes) -> str:
+        records = Records().feed((self.folder / key / "0.log").read_bytes())
+        text = b"".join(one.data for one in records if one.stream in (streams or STREAMS))
+        return text.decode().removesuffix("\n")
 
 
 @asynccontextmanager
@@ -144,10 +146,12 @@ def test_the_surroundings_of_a_process(tmp_path: Path) -> None:
         async with spawner(tmp_path) as watched:
             watched.spawner.start(start)
             assert (await watched.over()).code == 0
-            folder, variable, umask, session, own, error, files, *signals = watched.printed().splitlines()
+            printed = watched.printed("u/main/0", STDOUT)
+            folder, variable, umask, session, own, files, *signals = printed.splitlines()
             masks = [int(line.split()[1], 16) & ~RESERVED for line in signals]
             assert masks == [0, 0], "no signal is blocked or ignored"
-            assert (folder, variable, umask, error) == ("/usr", "ä b", "0022", "err")
+            assert (folder, variable, umask) == ("/usr", "ä b", "0022")
+            assert watched.printed("u/main/0", STDERR) == "err"
             assert session.strip() == own.strip(), "it leads a session of its own"
             assert files.strip() == "4", "stdin, stdout, stderr, and the folder that is read"
 
@@ -225,8 +229,8 @@ def test_much_output_is_kept_within_bounds(tmp_path: Path) -> None:
             files = sorted((watched.folder / "u/main/0").glob("*.log"), key=lambda path: int(path.stem))
             assert len(files) == 5
             assert sum(file.stat().st_size for file in files) <= 5 * ((1 << 20) + (1 << 19))
-            lines = files[-1].read_bytes().splitlines()
-            assert {len(line) for line in lines} == {99 + len("2026-01-31T12:00:00.123456789Z ")}
+            lines = b"".join(one.data for one in Records().feed(files[-1].read_bytes())).splitlines()
+            assert {len(line) for line in lines} == {99}
 
     asyncio.run(story())
 

@@ -2,10 +2,7 @@
 
 import asyncio
 import contextlib
-import os
 import signal
-import sys
-from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import click
@@ -18,10 +15,11 @@ from pykueue.api.yamltext import printable
 from pykueue.base.clock import SystemClock
 from pykueue.base.units import MICROS, Instant
 from pykueue.checks.telling import awaited
+from pykueue.cli.output import Output
 from pykueue.cli.place import UNAUTHORIZED, accepted_no_more
 from pykueue.cli.target import Target
 from pykueue.kube.credentials import CredentialError
-from pykueue.kube.http import Call, HttpKube, parts, path_of
+from pykueue.kube.http import HttpKube
 from pykueue.kube.port import (
     JOBS,
     LOCAL_QUEUES,
@@ -35,13 +33,10 @@ from pykueue.kube.port import (
     Resource,
     UnansweredError,
 )
-from pykueue.kube.transport import LostError, UnsentError
 
 INTERRUPTED: Final = 130
 ERROR: Final = 1
 MISUSED: Final = 2
-SILENCE_SECONDS: Final = 30 * 86_400.0
-"""So long a command may say nothing before its output is taken for lost."""
 AGAIN_MICROS: Final = MICROS // 2
 CONTROLLER_UID: Final = "batch.kubernetes.io/controller-uid"
 PATIENCE: Final = "--pod-running-timeout=8760h"
@@ -52,12 +47,15 @@ RAN: Final = frozenset({"Running", "Succeeded", "Failed"})
 class Following:
     """Submits a Job and follows it."""
 
-    def __init__(self, target: Target, namespace: str, job: Tree, *, detach: bool) -> None:
+    def __init__(
+        self, target: Target, namespace: str, job: Tree, *, detach: bool, output: int | None = None
+    ) -> None:
         self.clock = SystemClock()
         self.target = target
         self.kube = HttpKube(target.connection, self.clock, agent="pykueue-run")
         self.namespace = namespace
-        self.wanted = job
+        self.output = Output(self.kube, self.clock, namespace, output)
+        self.wanted = job if detach else self.output.announced(job)
         self.detach = detach
         self.name, self.uid = "", ""
         self.seen: dict[str, dict[str, Tree]] = {}
@@ -68,8 +66,6 @@ class Following:
         """Why it waits, as it was said last."""
         self.evicted = ""
         """When it had to stop, as it was said last."""
-        self.unheard = False
-        """Whether nobody reads the output any more."""
         self.interrupted = asyncio.Event()
 
     async def run(self) -> int:
@@ -91,6 +87,7 @@ class Following:
                 tell(f"{error}{hint}")
             return MISUSED if not self.uid else ERROR
         finally:
+            await self.output.close()
             await self.kube.close()
 
     def interrupt(self) -> None:
@@ -167,7 +164,7 @@ class Following:
                 if task.done():
                     task.result()
             if work.done():
-                return work.result()
+                return self.judged(work.result())
             # It would tell of the end that we are about to make.
             work.cancel()
             return await self.give_up()
@@ -175,6 +172,13 @@ class Following:
             for one in everyone:
                 one.cancel()
             await asyncio.gather(*everyone, return_exceptions=True)
+
+    def judged(self, code: int) -> int:
+        """The exit code, which is no success if part of the output is missing."""
+        problems = self.output.problems()
+        for one in problems:
+            tell(one)
+        return code or (ERROR if problems else 0)
 
     async def give_up(self) -> int:
         """Have the Job deleted, as Ctrl-C asks."""
@@ -228,55 +232,11 @@ class Following:
 
     async def show(self, pod: Tree) -> None:
         """Write a pod's output as it comes, until it has ended."""
-        name = text(pod, "metadata", "name")
         if self.said:
             tell("runs")
             self.said = ""
-        written = 0
-        while True:
-            passed = 0
-            try:
-                async for part in self.output(name):
-                    # After a broken connection it begins anew, and what was shown is passed over.
-                    fresh = part[max(0, written - passed) :]
-                    passed += len(part)
-                    written += len(fresh)
-                    self.write(fresh)
-                return
-            except NotFoundError:
-                tell(f"pod {name} is gone, and its output with it")
-                return
-            except UnansweredError:
-                await self.clock.sleep_until(Instant(self.clock.now() + AGAIN_MICROS))
-            except KubeError as error:
-                tell(f"the output of pod {name} cannot be shown: {error}")
-                return
-
-    def write(self, part: bytes) -> None:
-        """Write a piece of output, as long as anybody reads it."""
-        while part and not self.unheard:
-            try:
-                part = part[os.write(sys.stdout.fileno(), part) :]
-            except BrokenPipeError:
-                self.unheard = True
-
-    async def output(self, pod: str) -> AsyncIterator[bytes]:
-        """A pod's output in pieces."""
-        what = f"read the log of pod {self.namespace}/{pod}"
-        call = Call("GET", f"{path_of(PODS, self.namespace, pod, 'log')}?follow=true", what)
-        await self.kube.current(what)
-        try:
-            stream = await self.kube.transport.open(self.kube.request(call), SILENCE_SECONDS)
-            if stream.status >= 300:
-                stream.close()
-                stream = await self.kube.open(call)
-            try:
-                async for part in parts(stream):
-                    yield part
-            finally:
-                stream.close()
-        except (UnsentError, LostError) as error:
-            raise UnansweredError(what, 0, "ConnectionLost", str(error)) from error
+        if problem := await self.output.show(pod):
+            tell(problem)
 
     async def farewell(self, ended: str, *, blamed: bool) -> int:
         """Say how it ended where its output does not: the exit code. Blamed on its pods, they have said why."""
@@ -337,6 +297,8 @@ class Following:
         name = text(tree, "metadata", "name")
         if how in ("ADDED", "MODIFIED"):
             held[name] = dict(tree)  # type: ignore[arg-type]  # decoded JSON is Json
+            if resource == PODS and text(tree, "status", "phase") in RAN:
+                self.output.hold(held[name])
         elif how == "DELETED":
             if resource == JOBS and text(tree, "metadata", "uid") == self.uid:
                 self.gone = True

@@ -42,6 +42,7 @@ TAKEN_ALONG_TOO: Final = ("LC_", "CONDA_")
 @click.option("--image", metavar="IMAGE", help="For a server with a container runtime; else it is only recorded.")
 @click.option("--timeout", metavar="DURATION", help="End it, failed, when it has run so long, as in 2h30m.")
 @click.option("--detach", is_flag=True, help="Do not follow it.")
+@click.option("--output", metavar="FILE", help="Write the command's standard output there, whole.")
 @click.option("--kubeconfig", metavar="FILE", help="Submit to the server of this kubeconfig; see below.")
 @click.option("--context", metavar="NAME", help="Submit to this context of the kubeconfig, or of kubectl's own.")
 @click.option("--data", metavar="DIR", help="The data folder of the server on this machine, if not the usual one.")
@@ -58,6 +59,7 @@ def run(
     image: str | None,
     timeout: str | None,
     detach: bool,
+    output: str | None,
     kubeconfig: str | None,
     context: str | None,
     data: str | None,
@@ -68,11 +70,17 @@ def run(
     Says why it waits whenever that changes, then shows its output as it comes, and ends with its exit code. Ctrl-C
     deletes the Job; any other end of this command leaves it.
 
+    The command's standard output and standard error stay apart, and no byte of either is lost: a command that prints
+    faster than its output is read here waits, as in a pipe. It does not wait with --detach, nor when this command is
+    gone for 30 seconds; output that its log has no room for is then removed, and a line says how much. On a cluster the
+    kubelet merges the two streams and may remove output that was not read in time.
+
     \b
     Example:
       pykueue run -q team-a -- make test
       pykueue run -q team-a --cpu 2 --memory 8Gi --gpu 1 --name train -- python train.py --epochs 3
       pykueue run -q team-b --priority urgent --timeout 2h --env SEED=7 -- ./simulate
+      pykueue run -q team-a --output result.csv -- ./simulate --format csv
       pykueue run -q team-a --detach -- sh -c 'make all && make report'
 
     The first line says which server the Job goes to: the one that --kubeconfig, --context or --data name; else the
@@ -80,8 +88,8 @@ def run(
     was set up, the one that KUBECONFIG names. The command gets PATH, HOME and the like from here; name others with
     --env.
 
-    Exit codes: 0, done, or detached; the command's own; 1, the Job was deleted, or failed without one; 2, it could not
-    be submitted; 130, Ctrl-C.
+    Exit codes: 0, done, or detached; the command's own; 1, the Job was deleted, or failed without one, or part of its
+    output is missing; 2, it could not be submitted; 130, Ctrl-C.
     """
     wanted = job(
         command,
@@ -100,8 +108,19 @@ def run(
     target = chosen(kubeconfig, context, data)
     within = namespace or target.connection.namespace
     tell(f"submits to {target.described()}, namespace {within}")
-    following = Following(target, within, wanted, detach=detach)
+    into = None if output is None else opened(output, detach=detach)
+    following = Following(target, within, wanted, detach=detach, output=into)
     sys.exit(asyncio.run(following.run()))
+
+
+def opened(file: str, *, detach: bool) -> int:
+    """The file that the output goes to, emptied."""
+    if detach:
+        fail("--output: nobody writes the file with --detach; redirect inside the command: sh -c 'COMMAND > FILE'")
+    try:
+        return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        fail(f"--output: {file}: {error.strerror}")
 
 
 def resources(cpu: str, memory: str | None, gpu: int) -> Tree:

@@ -32,7 +32,11 @@ class ProxiedStream:
     @property
     def retry_after(self) -> str:
         """What the header of this name says."""
-        return self.response.headers.get("Retry-After", "")
+        return self.header("Retry-After")
+
+    def header(self, name: str) -> str:
+        """The value of a header; empty where the answer has none."""
+        return self.response.headers.get(name, "")
 
     async def readany(self) -> bytes:
         """What has come of the body since it was asked last, at least something; nothing at its end."""

@@ -76,6 +76,9 @@ class Stream(Protocol):
     def retry_after(self) -> str:
         """What the header of this name says."""
 
+    def header(self, name: str) -> str:
+        """The value of a header; empty where the answer has none."""
+
     async def readany(self) -> bytes:
         """What has come of the body since it was asked last, at least something; nothing at its end."""
 
@@ -233,7 +236,11 @@ class LineStream:
     @property
     def retry_after(self) -> str:
         """What the header of this name says."""
-        return self.answer.headers.get(b"retry-after", b"").decode("latin-1")
+        return self.header("Retry-After")
+
+    def header(self, name: str) -> str:
+        """The value of a header; empty where the answer has none."""
+        return self.answer.headers.get(name.lower().encode("latin-1"), b"").decode("latin-1")
 
     def check(self) -> None:
         """End the stream if it has been silent for too long."""

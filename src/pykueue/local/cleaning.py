@@ -23,7 +23,12 @@ class Cleaner:
     """Removes what nobody needs any more, a while later."""
 
     def __init__(
-        self, clock: Clock, folder: str, scratch: str, clean: Callable[[str, str, list[str], list[str]], None]
+        self,
+        clock: Clock,
+        folder: str,
+        scratch: str,
+        clean: Callable[[str, str, list[str], list[str]], None],
+        held: Callable[[str], bool] = lambda uid: False,
     ) -> None:
         self.clock = clock
         self.linger = LINGER_MICROS
@@ -31,6 +36,8 @@ class Cleaner:
         self.scratch = scratch
         self.clean = clean
         """Has the two folders cleaned: of pods that are over, and of pods that are gone."""
+        self.held = held
+        """Whether the output of a pod is still being read by the `run` that started it."""
         self.over: list[str] = []
         """Pods of which only what they printed is kept."""
         self.gone: list[str] = []
@@ -68,8 +75,11 @@ class Cleaner:
         """Clean until nothing is left to clean."""
         while self.over or self.gone:
             await self.clock.sleep_until(Instant(self.clock.now() + self.linger))
-            over, gone, self.over, self.gone = self.over, self.gone, [], []
-            self.clean(self.folder, self.scratch, over, gone)
+            over, self.over = self.over, []
+            gone, self.gone = self.gone, [uid for uid in self.gone if self.held(uid)]
+            gone = [uid for uid in gone if uid not in self.gone]
+            if over or gone:
+                self.clean(self.folder, self.scratch, over, gone)
 
     async def close(self) -> None:
         """Stop; what is left of pods that are gone is found to be of the past at the next start."""

@@ -1,26 +1,36 @@
-"""How is the output of a process kept? In numbered files of bounded size, each line with the time at which it came.
+"""How is the output of a process kept? In files of bounded size, as records that name their stream and time.
 
-Supervisors write them, so this imports little; `containerlogs` reads them.
+A record is a header of fixed length and the bytes that the process printed:
+
+    2026-01-31T12:00:00.123456789Z stdout 000000000004096 0000012<newline>hello there<newline>
+
+The header holds the time, the stream, how many bytes of output came before, and the length of what follows.
+All records of a process in a row are its log; a file is named after the position in the log at which it begins, so a
+reader can resume at any byte. Supervisors write the files, so this module imports little; `containerlogs` reads them.
 """
 
 import contextlib
 import errno
 import os
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
-LINE_FILES: Final = 2
-"""A line longer than so many files is cut, lest it fill the disk."""
+STDOUT: Final = b"stdout"
+STDERR: Final = b"stderr"
+STREAMS: Final = (STDOUT, STDERR)
 CAPTURE: Final = 10 * 1024
-"""As much of the output of a probe is kept."""
+"""How much of a probe's output is kept."""
 STAMP: Final = len(b"2026-01-31T12:00:00.123456789Z ")
-"""How long the time before each line is."""
+HEADER: Final = STAMP + len(b"stdout 000000000004096 0000012\n")
+SUFFIX: Final = ".log"
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+ROTATED: Final = "log rotation removed them"
 
 
 class LogFiles:
-    """The output of a process: numbered files, each line with the time at which it came."""
+    """Writes the output of a process to files, and removes the oldest file when there are too many."""
 
     def __init__(self, folder: str, size: int, files: int, clock: Callable[[], int]) -> None:
         self.folder = folder
@@ -28,18 +38,26 @@ class LogFiles:
         self.files = files
         self.clock = clock
         """The nanoseconds since the epoch."""
-        self.number = -1
+        self.position = 0
+        """Where in the log the next record begins."""
+        self.printed = 0
+        """Bytes of output in all records so far."""
+        self.begins: deque[int] = deque()
+        """The positions at which the files begin that are kept."""
         self.fd = -1
         self.used = 0
-        self.at_start = True
-        """Whether the next byte begins a line."""
+        self.inside: set[bytes] = set()
+        """The streams whose last byte did not end a line."""
         self.second = -1
         self.stamp = b""
-        self.lost = 0
+        self.owed = b""
+        """The rest of a record of which the disk has taken only the beginning."""
+        self.lost: dict[bytes, int] = {}
+        """Bytes of each stream that the disk did not take, and that no record mentions yet."""
         self.why = ""
 
     def now(self) -> bytes:
-        """The time as it stands before a line, always of the same length."""
+        """The time as it stands in a header, always of the same length."""
         nanos = self.clock()
         second = nanos // 1_000_000_000
         if second != self.second:
@@ -47,64 +65,70 @@ class LogFiles:
             self.stamp = (EPOCH + timedelta(seconds=second)).strftime("%Y-%m-%dT%H:%M:%S.").encode()
         return b"%s%09dZ " % (self.stamp, nanos % 1_000_000_000)
 
-    def take(self, block: bytes) -> None:
-        """Write some output."""
-        if self.fd >= 0 and self.used >= self.size:
-            if not self.at_start:
-                # A line stays in one file: this one is finished first.
-                end = block.find(b"\n") + 1
-                if end:
-                    self.put(block[:end])
-                    block = block[end:]
-                elif self.used < self.size * LINE_FILES:
-                    self.put(block)
-                    return
-                else:
-                    self.put(b"\n")
-            os.close(self.fd)
-            self.fd = -1
-        if block:
-            self.put(block)
+    def removes(self) -> int | None:
+        """The end of what the next `take` removes from the log; None if it removes nothing."""
+        if len(self.begins) < self.files or (self.fd >= 0 and self.used < self.size):
+            return None
+        return self.begins[1] if len(self.begins) > 1 else self.position
 
-    def put(self, block: bytes) -> None:
-        """Write to the present file; what the disk does not take is lost, and counted."""
-        stamp = self.now()
-        ends = block.endswith(b"\n")
-        text = (block[:-1] if ends else block).replace(b"\n", b"\n" + stamp)
-        parts = (stamp if self.at_start else b"", text, b"\n" if ends else b"")
+    def take(self, stream: bytes, block: bytes, *, rotate: bool = True) -> None:
+        """Write some output; what the disk does not take is lost, and counted."""
         try:
+            self.settle()
+            if self.fd >= 0 and self.used >= self.size and rotate:
+                os.close(self.fd)
+                self.fd = -1
             if self.fd < 0:
                 self.next_file()
-            if self.lost and self.at_start:
-                said = b"%s[%d bytes of output are lost here: %s]\n" % (stamp, self.lost, self.why.encode())
-                self.used += os.write(self.fd, said)
-                self.lost = 0
-            data = b"".join(parts)
-            written = os.write(self.fd, data)
-            self.used += written
-            if written < len(data):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            self.at_start = ends
+            self.confess()
+            self.put(stream, block)
         except OSError as error:
-            self.lost += len(block)
             self.why = error.strerror or "unknown"
-            if not self.at_start and self.fd >= 0:
-                with contextlib.suppress(OSError):
-                    os.write(self.fd, b"\n")
-                    self.at_start = True
+            self.lost[stream] = self.lost.get(stream, 0) + len(block)
+
+    def confess(self) -> None:
+        """Say in each stream how much of it was lost."""
+        for stream, count in list(self.lost.items()):
+            line = b"\n" if stream in self.inside else b""
+            line += b"[%d bytes of output are lost here: %s]\n" % (count, self.why.encode())
+            self.put(stream, line)
+            del self.lost[stream]
+
+    def put(self, stream: bytes, data: bytes) -> None:
+        """Write a record; raises `OSError` only if the disk took nothing of it."""
+        record = b"%s%s %015d %07d\n%s" % (self.now(), stream, self.printed, len(data), data)
+        written = os.write(self.fd, record)
+        if data.endswith(b"\n"):
+            self.inside.discard(stream)
+        else:
+            self.inside.add(stream)
+        self.used += len(record)
+        self.position += len(record)
+        self.printed += len(data)
+        if written < len(record):
+            # A reader may have seen the beginning, so the record is completed as soon as the disk has room.
+            self.owed = record[written:]
+            with contextlib.suppress(OSError):
+                self.settle()
+
+    def settle(self) -> None:
+        """Complete the record of which only a part is written; raises `OSError` while the disk takes nothing."""
+        while self.owed:
+            written = os.write(self.fd, self.owed)
+            if not written:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            self.owed = self.owed[written:]
 
     def next_file(self) -> None:
         """Begin a new file, and remove the oldest if there are too many."""
-        number = self.number + 1
-        path = f"{self.folder}/{number}.log"
+        path = f"{self.folder}/{self.position}{SUFFIX}"
         self.fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        self.number = number
         self.used = 0
-        self.at_start = True
-        oldest = number - self.files
-        if oldest >= 0:
+        self.begins.append(self.position)
+        while len(self.begins) > self.files:
             with contextlib.suppress(OSError):
-                os.unlink(f"{self.folder}/{oldest}.log")
+                os.unlink(f"{self.folder}/{self.begins[0]}{SUFFIX}")
+            self.begins.popleft()
 
 
 class Capture:
@@ -113,6 +137,70 @@ class Capture:
     def __init__(self) -> None:
         self.text = b""
 
-    def take(self, block: bytes) -> None:
+    def take(self, stream: bytes, block: bytes, *, rotate: bool = True) -> None:
         """Keep some output, as far as there is room."""
         self.text += block[: CAPTURE - len(self.text)]
+
+    def removes(self) -> int | None:
+        """None: nothing that was kept is removed."""
+        return None
+
+
+class Record(NamedTuple):
+    """A record of a log, or a part of one."""
+
+    stamp: bytes
+    """When it was printed, with the space that follows the time in a line; empty where that is unknown."""
+    stream: bytes
+    printed: int
+    """How many bytes of output came before."""
+    data: bytes
+
+
+class Records:
+    """Takes a log apart that comes in pieces of any size."""
+
+    def __init__(self) -> None:
+        self.rest = b""
+        self.head = Record(b"", STDOUT, 0, b"")
+        self.left = 0
+        """Bytes of the present record that have not come yet."""
+        self.foreign = False
+        """Whether this is no log of ours; its bytes are then passed on as they are."""
+
+    def feed(self, data: bytes) -> Iterator[Record]:
+        """The records in the next piece of the log."""
+        data = self.rest + data
+        self.rest = b""
+        at = 0
+        while at < len(data):
+            if not self.left:
+                if len(data) - at < HEADER and not self.foreign:
+                    self.rest = data[at:]
+                    return
+                at += self.begin(data[at : at + HEADER], len(data) - at)
+            part = data[at : at + self.left]
+            at += len(part)
+            self.left -= len(part)
+            head = self.head
+            self.head = head._replace(printed=head.printed + len(part))
+            if part:
+                yield head._replace(data=part)
+
+    def begin(self, header: bytes, rest: int) -> int:
+        """Begin a record: how long its header is."""
+        stream = header[STAMP : STAMP + len(STDOUT)]
+        numbers = header[STAMP + len(STDOUT) :].split()
+        if self.foreign or stream not in STREAMS or len(numbers) != 2 or not all(one.isdigit() for one in numbers):
+            # An earlier version wrote text with a time before each line.
+            self.foreign = True
+            self.left = rest
+            return 0
+        self.head = Record(header[:STAMP], stream, int(numbers[0]), b"")
+        self.left = int(numbers[1])
+        return HEADER
+
+
+def lost_line(count: int, *, inside: bool) -> bytes:
+    """The line that stands in place of output that is no longer kept."""
+    return (b"\n" if inside else b"") + b"[%d bytes of output are lost here: %s]\n" % (count, ROTATED.encode())

@@ -17,6 +17,12 @@ from pykueue.local.statuses import invalid as invalid_object
 
 POSITIVE: Final = "must be greater than 0"
 NOT_NEGATIVE: Final = "must be greater than or equal to 0"
+POSITION: Final = "pykueuePosition"
+HOLD: Final = "pykueueHold"
+SECRET: Final = "pykueueSecret"
+POD_UID: Final = "pykueueUid"
+"""Parameters of our own, which other servers ignore; an answer to the first has the header `PART_HEADER`."""
+PART_HEADER: Final = "Pykueue-Log-Part"
 
 
 class LogQuery(Frozen):
@@ -30,6 +36,35 @@ class LogQuery(Frozen):
     since: Instant | None = None
     tail: int | None = None
     limit_bytes: int | None = None
+    position: int | None = None
+    """Our own: the part of the log that begins there, as records (`logfiles`), which also says what was read."""
+    hold: bool = False
+    """Our own: no output, but the job waits for its follower as long as this is read."""
+    secret: str = ""
+    """Our own: what shows that the `run` that started the job is reading."""
+
+
+class LogPart(Frozen):
+    """A part of a log."""
+
+    position: int
+    """Where it begins: later than was asked for if that is no longer kept."""
+    data: bytes
+    ended: bool
+    """Whether nothing more will come."""
+
+    def body(self) -> bytes:
+        """As it is sent, with a first line of fixed length."""
+        return b"%020d %d\n%s" % (self.position, self.ended, self.data)
+
+
+PART_HEAD: Final = len(b"00000000000000000000 0\n")
+
+
+def part_of(body: bytes) -> LogPart:
+    """A part of a log as it was sent."""
+    position, ended = body[:PART_HEAD].split()
+    return LogPart(int(position), body[PART_HEAD:], ended == b"1")
 
 
 class LogSource(Protocol):
@@ -41,11 +76,20 @@ class LogSource(Protocol):
         What goes wrong before the first piece is raised as a `StatusError`.
         """
 
+    def part(self, pod: Tree, asked: LogQuery) -> Awaitable[LogPart]:
+        """The log from `position` on, as far as one answer goes."""
+
+    def follows(self, uid: str, secret: str) -> bool:
+        """Whether this is the secret of the `run` that follows the output of the pod with this uid."""
+
 
 def log_query(query: Query, pod: Tree, now: Instant) -> LogQuery:
     """What a query asks of a pod's output; a `StatusError` where it makes no sense."""
     seconds, tail, limit = (whole(query, name) for name in ("sinceSeconds", "tailLines", "limitBytes"))
+    position = whole(query, POSITION)
     errors: list[FieldError] = []
+    if position is not None and position < 0:
+        errors.append(invalid(POSITION, position, NOT_NEGATIVE))
     if tail is not None and tail < 0:
         errors.append(invalid("tailLines", tail, NOT_NEGATIVE))
     if limit is not None and limit < 1:
@@ -64,6 +108,9 @@ def log_query(query: Query, pod: Tree, now: Instant) -> LogQuery:
         since=Instant(now - seconds * MICROS) if seconds is not None else since_of(first(query, "sinceTime")),
         tail=tail,
         limit_bytes=limit,
+        position=position,
+        hold=switched_on(query.get(HOLD, ())),
+        secret=first(query, SECRET),
     )
 
 

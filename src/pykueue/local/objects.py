@@ -5,14 +5,14 @@ from typing import Final, cast
 
 import msgspec
 
-from pykueue.api.core import Tree
+from pykueue.api.core import Json, Tree
 from pykueue.api.trees import text
 from pykueue.base.clock import Clock
 from pykueue.local.duplicates import check_duplicates
 from pykueue.local.exchange import ACCEPTED, CREATED, NO_CONTENT, OK, Request, Response, failed, raw, told, warned
 from pykueue.local.identity import Identity
 from pykueue.local.lists import Lists, form_of
-from pykueue.local.logs import LogSource, log_query
+from pykueue.local.logs import PART_HEADER, POD_UID, SECRET, LogSource, log_query
 from pykueue.local.negotiation import JSON, TEXT, Wanted, check_media, is_pretty, media_of, object_in, wanted
 from pykueue.local.options import delete_terms, first, write_terms
 from pykueue.local.paths import Asked, check_names
@@ -24,6 +24,7 @@ from pykueue.local.served import Served
 from pykueue.local.statuses import (
     StatusError,
     bad_request,
+    forbidden,
     internal,
     not_allowed,
     not_found,
@@ -52,6 +53,7 @@ APPLY_PATCH: Final = "application/apply-patch+yaml"
 PATCHES: Final = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
 MERGING: Final = (MERGE_PATCH, STRATEGIC_PATCH)
 CUSTOM_PATCHES: Final = (JSON_PATCH, MERGE_PATCH, APPLY_PATCH)
+OCTETS: Final = "application/octet-stream"
 SUMMARY_BYTES: Final = 30
 RETURNED: Final = frozenset({"namespaces", "pods", "podtemplates", "serviceaccounts"})
 """Kinds whose deletion is answered with the object, even where it is gone at once."""
@@ -261,14 +263,34 @@ class Objects:
 
     async def log(self, served: Served, call: Asked, request: Request) -> Response:
         """A container's output."""
-        pod = tree_of(await self.registry.get(served, call.name, call.namespace))
+        pod = await self.logged_pod(served, call, request)
         asked = log_query(request.query, pod, self.clock.now())
-        headers = (("Content-Type", TEXT),)
         if not text(pod, "spec", "nodeName"):
             return Response(NO_CONTENT)
         if self.logs is None:
             raise internal("nobody here has the output of containers")
-        return Response(OK, await self.logs.stream(pod, asked), headers)
+        if asked.hold and not self.logs.follows(text(pod, "metadata", "uid"), asked.secret):
+            raise forbidden(served.resource, call.name, "its output does not wait for this reader")
+        if asked.position is not None:
+            part = await self.logs.part(pod, asked)
+            return Response(OK, part.body(), (("Content-Type", OCTETS), (PART_HEADER, "1")))
+        return Response(OK, await self.logs.stream(pod, asked), (("Content-Type", TEXT),))
+
+    async def logged_pod(self, served: Served, call: Asked, request: Request) -> Tree:
+        """The pod whose output is asked for; its follower may read the rest when the pod is deleted."""
+        try:
+            return tree_of(await self.registry.get(served, call.name, call.namespace))
+        except StatusError:
+            uid, secret = first(request.query, POD_UID), first(request.query, SECRET)
+            if self.logs is None or not (uid and secret and self.logs.follows(uid, secret)):
+                raise
+            gone: Json = [{"name": first(request.query, "container")}]
+            meta: Json = {"name": call.name, "namespace": call.namespace, "uid": uid}
+            return {
+                "metadata": meta,
+                "spec": {"nodeName": "gone", "containers": gone},
+                "status": {"phase": "Failed"},
+            }
 
 
 def check_version(version: str) -> None:

@@ -20,6 +20,7 @@ from pykueue.local.accounts import Account
 from pykueue.local.attempts import checked, key_of
 from pykueue.local.containerruntime import Runtime, inside_of, run_argv
 from pykueue.local.environment import ConfigError, Holdings, Source, command_line, environment, held, sources_of
+from pykueue.local.followers import ANNOTATION, GRACE_SECONDS
 from pykueue.local.gpus import RESOURCE, Shares
 from pykueue.local.limits import Limits
 from pykueue.local.podstatus import LOCALHOST, specs
@@ -73,6 +74,8 @@ class Workshop(Frozen):
     """What a process of our own user finds in its environment as we found it."""
     runtime: Runtime | None = None
     host: str = LOCALHOST
+    grace_seconds: float = GRACE_SECONDS
+    """How long a job waits for the `run` that follows it to connect again."""
 
     async def start(self, pod: Tree, container: Mapping[str, object], number: int) -> Start:
         """A container as it is to start; raises `StartFailure`, `VolumeError` or `NoRoomError` when it cannot."""
@@ -139,6 +142,8 @@ class Workshop(Frozen):
             rlimits=fence.rlimits if self.runtime is None else (),
             cgroup=fence.cgroup if self.runtime is None else "",
             cgroup_limits=fence.cgroup_limits,
+            follower=text(pod, "metadata", "annotations", ANNOTATION),
+            grace_seconds=self.grace_seconds,
         )
 
     def furnish(

@@ -28,6 +28,7 @@ from pykueue.local.attempts import Attempt
 from pykueue.local.cleaning import Cleaner
 from pykueue.local.containerlogs import ContainerLogs, last_words
 from pykueue.local.containerruntime import Runtime
+from pykueue.local.followers import GRACE_SECONDS
 from pykueue.local.gpus import Shares
 from pykueue.local.limits import Limits, end_cgroup, own_cgroup
 from pykueue.local.lives import KEPT, Box, Ending, Life
@@ -91,6 +92,8 @@ class Settings(Frozen):
     pids_max: int = 0
     """How many processes and threads a container may have; 0: some for each core."""
     runtime: Runtime | None = None
+    grace_seconds: float = GRACE_SECONDS
+    """How long a job waits for the `run` that follows it to connect again."""
 
 
 def own_account(pod: Tree) -> Account | None:
@@ -138,10 +141,11 @@ class Runner:
             machine.resources(),
             passed_on(),
             settings.runtime,
+            grace_seconds=settings.grace_seconds,
         )
         self.spawner = Spawner(self.folder, clock, self.heard, self.supervisor_gone, self.renewed)
-        self.cleaner = Cleaner(clock, str(self.folder), str(scratch), self.spawner.clean)
         self.logs = ContainerLogs(self.folder, clock)
+        self.cleaner = Cleaner(clock, str(self.folder), str(scratch), self.spawner.clean, self.logs.held)
         self.writes = PodWrites(kube, clock)
         self.boxes: dict[str, Box] = {}
         self.controller = Controller("runner", self.reconcile, clock, WORKERS)

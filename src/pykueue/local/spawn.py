@@ -24,6 +24,7 @@ from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS, Instant
 from pykueue.local.accounts import Account
 from pykueue.local.attempts import Process
+from pykueue.local.followers import GRACE_SECONDS
 from pykueue.local.forkserver import HEAD
 from pykueue.local.processes import boot_id
 from pykueue.local.supervisor import NOTICES, Request
@@ -60,6 +61,10 @@ class Start(Frozen):
     cgroup_limits: Mapping[str, str] = {}
     log_bytes_max: int = LOG_BYTES_MAX
     log_files_max: int = LOG_FILES_MAX
+    follower: str = ""
+    """The hash of the secret of the `run` that its output waits for; empty: it waits for none."""
+    grace_seconds: float = GRACE_SECONDS
+    """How long it waits for that `run` to connect again."""
 
     def request(self) -> Request:
         """As the fork server reads it."""
@@ -76,6 +81,7 @@ class Start(Frozen):
             "cgroup": self.cgroup,
             "cgroup_limits": dict(self.cgroup_limits),
             "log": (self.log_bytes_max, self.log_files_max),
+            "follower": (self.follower, self.grace_seconds),
         }
 
 

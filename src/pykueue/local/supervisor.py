@@ -1,7 +1,8 @@
 """Who looks after one process? A small process of its own, that outlives the server which asked for it.
 
 It runs in a copy of the fork server (`forkserver`), so it imports next to nothing. It starts the command, copies its
-output into log files, passes signals on, waits for the end, ends what the command left behind, and writes all that
+output into log files (`logfiles`), stops copying while the `run` that follows the command has to catch up
+(`followers`), passes signals on, waits for the end, ends what the command left behind, and writes all that
 into the record of the attempt:
 
     supervisor PID START BOOT POD    written with O_EXCL before anything else: an attempt begins once or never
@@ -23,7 +24,8 @@ import socket
 import time
 from typing import Final, TypeAlias
 
-from pykueue.local.logfiles import Capture, LogFiles
+from pykueue.local.followers import Gate
+from pykueue.local.logfiles import STDERR, STDOUT, Capture, LogFiles
 from pykueue.local.processes import descendants, process_start, signal_group, signal_one
 
 Request: TypeAlias = dict[str, object]
@@ -39,6 +41,12 @@ TELL_TRIES: Final = 100
 FOLDER_TRIES: Final = 100
 CGROUP_TRIES: Final = 20
 LAST_BLOCKS: Final = 64
+LINE_BYTES: Final = 16 * 1024
+"""A line that is longer is passed on in parts."""
+LINE_SECONDS: Final = 0.02
+"""How long the rest of a line is waited for, so that lines of the two streams do not cut each other up."""
+GATE_SECONDS: Final = 0.02
+"""How often a supervisor that waits for a reader looks whether it still has to."""
 END_TRIES: Final = 500
 RECORD_TRIES: Final = 3600
 SIGNALS: Final = (signal.SIGTERM, signal.SIGUSR1, signal.SIGCHLD)
@@ -49,6 +57,23 @@ OOM_SCORE: Final = b"500"
 """If the machine runs out of memory, a container goes before the server does."""
 
 LIBC: Final = ctypes.CDLL(None, use_errno=True)
+
+
+class Pipe:
+    """One of the two output streams of a command."""
+
+    def __init__(self, stream: bytes) -> None:
+        self.stream = stream
+        self.fd, self.end = os.pipe2(os.O_CLOEXEC)
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(self.fd, fcntl.F_SETPIPE_SZ, BLOCK)
+        os.set_blocking(self.fd, False)
+        self.open = True
+        """Whether more may come."""
+        self.rest = b""
+        """The beginning of a line whose end has not come yet."""
+        self.due = 0.0
+        """When the rest is passed on without its end."""
 
 
 class Supervisor:
@@ -66,6 +91,7 @@ class Supervisor:
         self.child = 0
         self.status: int | None = None
         self.output: LogFiles | Capture = Capture()
+        self.gate = Gate("", "", 0)
 
     def claim(self) -> bool:
         """Be the one that runs this attempt; False if another is or was."""
@@ -91,6 +117,11 @@ class Supervisor:
         files = self.request["log"]
         assert isinstance(files, tuple)
         self.output = LogFiles(self.key, files[0], files[1], time.time_ns)
+        follower = self.request.get("follower") or ("", 0.0)
+        assert isinstance(follower, tuple)
+        with contextlib.suppress(OSError):
+            # On a full disk the job does not wait for anybody.
+            self.gate = Gate(self.key, *follower)
         return True
 
     def note(self, line: str) -> None:
@@ -129,22 +160,20 @@ class Supervisor:
         LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         wake, waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
-        output, end = os.pipe2(os.O_CLOEXEC)
-        with contextlib.suppress(OSError):
-            fcntl.fcntl(output, fcntl.F_SETPIPE_SZ, BLOCK)
-        os.set_blocking(output, False)
+        pipes = (Pipe(STDOUT), Pipe(STDERR))
         try:
             self.make_folder()
             self.fence()
-            problem = self.launch(end)
+            problem = self.launch(*(pipe.end for pipe in pipes))
         except OSError as error:
             problem = error.strerror or str(error)
-        os.close(end)
+        for pipe in pipes:
+            os.close(pipe.end)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         if problem:
             self.failed(problem)
         else:
-            self.follow(output, wake)
+            self.follow(pipes, wake)
         self.unfence()
 
     def make_folder(self) -> None:
@@ -200,13 +229,13 @@ class Supervisor:
                     file.write("1")
                 time.sleep(0.01)
 
-    def launch(self, output: int) -> str:
+    def launch(self, output: int, errors: int) -> str:
         """Start the command; what went wrong, or nothing."""
         report, reporter = os.pipe2(os.O_CLOEXEC)
         self.child = os.fork()
         if not self.child:
             try:
-                self.become(output)
+                self.become(output, errors)
             except BaseException as error:
                 os.write(reporter, (str(error) or repr(error)).encode(errors="replace")[:4096])
             finally:
@@ -223,7 +252,7 @@ class Supervisor:
             self.note(f"running {self.child} {process_start(self.child)} {time.time_ns()}")
         return ""
 
-    def become(self, output: int) -> None:
+    def become(self, output: int, errors: int) -> None:
         """Turn this copy of us into the command. Whatever it may not keep is given away in the right order."""
         request = self.request
         os.setsid()
@@ -235,7 +264,7 @@ class Supervisor:
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
         os.dup2(output, 1)
-        os.dup2(output, 2)
+        os.dup2(errors, 2)
         os.umask(0o022)
         ids = request["ids"]
         if ids is not None:
@@ -270,43 +299,71 @@ class Supervisor:
             said = lower(error) if found(argv[0], env) else "executable file not found in $PATH"
             raise StartError(f'exec: "{shown}": {said}') from error
 
-    def follow(self, output: int, wake: int) -> None:
+    def follow(self, pipes: tuple[Pipe, ...], wake: int) -> None:
         """Copy output and pass signals on until the command has ended; then end what it left."""
-        poller = select.poll()
-        poller.register(output, select.POLLIN)
-        poller.register(wake, select.POLLIN)
         deadline = time.monotonic() + float(str(self.request["seconds"])) if self.once else None
         timed_out = False
         while self.status is None:
-            wait = None if deadline is None else max(0, deadline - time.monotonic()) * 1000
-            events = poller.poll(wait)
-            if not events and deadline is not None:
+            waits = self.waits()
+            poller = select.poll()
+            poller.register(wake, select.POLLIN)
+            for pipe in pipes:
+                if pipe.open and not waits:
+                    poller.register(pipe.fd, select.POLLIN)
+            # While it waits for its reader, the command stops as soon as the pipes are full.
+            dues = [] if waits else [pipe.due for pipe in pipes if pipe.rest]
+            dues += [] if deadline is None else [deadline]
+            dues += [time.monotonic() + GATE_SECONDS] if waits else []
+            events = poller.poll(max(0.0, min(dues) - time.monotonic()) * 1000 if dues else None)
+            if deadline is not None and time.monotonic() >= deadline:
                 timed_out, deadline = True, None
                 self.end_all(signal.SIGKILL)
-            for fd, _ in events:
-                if fd == wake:
-                    for number in os.read(wake, 512):
-                        self.hear(number)
-                elif not self.copy(output):
-                    # It has closed its output, and may live on.
-                    poller.unregister(output)
+            ready = {fd for fd, _ in events}
+            if wake in ready:
+                for number in os.read(wake, 512):
+                    self.hear(number)
+            for pipe in pipes:
+                # The one before may have filled the last file that there is room for.
+                if pipe.fd in ready and not self.waits():
+                    self.copy(pipe)
+                elif pipe.rest and time.monotonic() >= pipe.due and not self.waits():
+                    self.pass_on(pipe, len(pipe.rest))
         self.end_rest()
-        for _ in range(LAST_BLOCKS):
-            # If something has escaped us and goes on printing, we do not wait for it.
-            if not self.copy(output):
-                break
+        for pipe in pipes:
+            for _ in range(LAST_BLOCKS):
+                # If something has escaped us and goes on printing, we do not wait for it.
+                if not pipe.open or not self.copy(pipe):
+                    break
+            self.pass_on(pipe, len(pipe.rest))
         self.tell_end(timed_out)
 
-    def copy(self, output: int) -> bool:
-        """Copy what output there is; whether there may be more."""
+    def waits(self) -> bool:
+        """Whether more output would remove what the reader that the command waits for has not read."""
+        position = self.output.removes()
+        return position is not None and self.gate.closed(position)
+
+    def copy(self, pipe: Pipe) -> bool:
+        """Copy what output there is; False if there was none."""
         try:
-            block = os.read(output, BLOCK)
+            block = os.read(pipe.fd, BLOCK)
         except BlockingIOError:
-            # While the command runs, there may be more later; after its end, this is all.
-            return self.status is None
+            return False
+        # It has closed its output, and may live on.
+        pipe.open = bool(block)
+        pipe.rest += block
+        pipe.due = time.monotonic() + LINE_SECONDS
+        end = pipe.rest.rfind(b"\n") + 1
+        if len(pipe.rest) - end > LINE_BYTES or not pipe.open:
+            end = len(pipe.rest)
+        self.pass_on(pipe, end)
+        return pipe.open
+
+    def pass_on(self, pipe: Pipe, end: int) -> None:
+        """Write output to the log up to where a line ends, or the patience with it."""
+        block, pipe.rest = pipe.rest[:end], pipe.rest[end:]
         if block:
-            self.output.take(block)
-        return bool(block)
+            # What comes after the end is little: rather than remove what is unread for it, it is added.
+            self.output.take(pipe.stream, block, rotate=self.status is None or not self.waits())
 
     def hear(self, number: int) -> None:
         """Act on a signal."""
