@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from pykueue.base.clock import SystemClock
 from pykueue.base.units import MICROS, Instant
-from pykueue.local.containerlogs import ContainerLogs, Cut, Reader
-from pykueue.local.logfiles import STDOUT, LogFiles, Record
+from pykueue.local.containerlogs import BLOCK, PART_BYTES, ContainerLogs, Cut, Reader, last_words
+from pykueue.local.logfiles import STDERR, STDOUT, LogFiles, Record
 from pykueue.local.logs import LogQuery
 from pykueue.local.processes import boot_id, process_start
 from pykueue.local.statuses import StatusError
@@ -181,3 +181,98 @@ def test_the_tail_is_as_long_as_asked(tmp_path_factory: pytest.TempPathFactory, 
     while records := reader.read():
         found += b"".join(one.data for one in records)
     assert found == b"".join(b"%d\n" % number for number in range(max(0, count - tail), count))
+
+
+def test_reading_a_full_log_gives_way_to_other_work_after_each_bounded_piece(tmp_path: Path) -> None:
+    place = written(tmp_path, [])
+    log = LogFiles(str(place), 10 << 20, 5, lambda: START * 1000)
+    block = b"a line of output\n" * 15_000
+    while log.removes() is None:
+        log.take(STDOUT, block)
+
+    async def story() -> None:
+        turns, over = 0, False
+
+        async def other_work() -> None:
+            nonlocal turns
+            while not over:
+                turns += 1
+                await asyncio.sleep(0)
+
+        beside = asyncio.create_task(other_work())
+        await asyncio.sleep(0)
+        for asked in (LogQuery("main"), LogQuery("main", follow=True), LogQuery("main", tail=2_000_000)):
+            before, total = turns, 0
+            async for piece in await ContainerLogs(tmp_path, SystemClock()).stream(POD, asked):
+                assert turns > before, "something else could run since the piece before"
+                assert len(piece) <= BLOCK
+                before, total = turns, total + len(piece)
+            assert total > 20 << 20
+        over = True
+        await beside
+
+    asyncio.run(story())
+
+
+def test_a_part_of_a_log_is_bounded_and_the_next_begins_where_it_ended(tmp_path: Path) -> None:
+    place = written(tmp_path, [])
+    log = LogFiles(str(place), 1 << 20, 100, lambda: START * 1000)
+    for number in range(100):
+        log.take(STDOUT if number % 2 else STDERR, b"%d\n" % number * 20_000)
+
+    async def story() -> None:
+        logs, position, whole, sizes = ContainerLogs(tmp_path, SystemClock()), 0, b"", []
+        while not (part := await logs.part(POD, LogQuery("main", position=position))).ended:
+            assert part.position == position
+            position += len(part.data)
+            whole += part.data
+            sizes.append(len(part.data))
+        assert max(sizes) <= PART_BYTES
+        assert len(sizes) >= 5
+        files = sorted(place.glob("*.log"), key=lambda path: int(path.stem))
+        assert whole == b"".join(path.read_bytes() for path in files)
+
+    asyncio.run(story())
+
+
+def test_a_part_of_output_that_is_no_longer_kept_is_not_found(tmp_path: Path) -> None:
+    written(tmp_path, [b"printed\n"]).joinpath("0.log").unlink()
+    logs = ContainerLogs(tmp_path, SystemClock())
+    with pytest.raises(StatusError, match="no longer kept"):
+        asyncio.run(logs.part(POD, LogQuery("main", position=5)))
+
+
+def test_both_streams_are_shown_as_they_came(tmp_path: Path) -> None:
+    place = written(tmp_path, [])
+    time = [START * 1000]
+    log = LogFiles(str(place), 10_000, 5, lambda: time[0])
+    for stream, text in ((STDOUT, b"one\ntw"), (STDOUT, b"o\n"), (STDERR, b"oh\n"), (STDOUT, b"three")):
+        log.take(stream, text)
+        time[0] += 1_000_000_000
+    assert read(tmp_path) == b"one\ntwo\noh\nthree"
+    assert read(tmp_path, tail=3) == b"two\noh\nthree"
+    assert read(tmp_path, tail=2, timestamps=True) == (
+        b"2027-01-15T08:00:02.000000000Z oh\n2027-01-15T08:00:03.000000000Z three"
+    )
+    assert read(tmp_path, since=Instant(START + MICROS)) == b"oh\nthree", "a line came when it began"
+
+
+def test_what_rotation_removed_is_said_in_its_place(tmp_path: Path) -> None:
+    place = written(tmp_path, [])
+    log = LogFiles(str(place), 10, 2, lambda: START * 1000)
+    for number in range(5):
+        log.take(STDOUT, b"%d\n" % number)
+    assert read(tmp_path) == b"[6 bytes of output are lost here: log rotation removed them]\n3\n4\n"
+    assert read(tmp_path, tail=1) == b"4\n"
+    cut = Cut(LogQuery("main", follow=True))
+    assert cut.take(Record(b"", STDOUT, 0, b"half")) == b"half"
+    wanted = b"\n[96 bytes of output are lost here: log rotation removed them]\nwhole\n"
+    assert cut.take(Record(b"", STDOUT, 100, b"whole\n")) == wanted
+
+
+def test_the_last_words_of_a_container(tmp_path: Path) -> None:
+    written(tmp_path, [b"%d\n" % number for number in range(5000)])
+    wanted = "".join(f"{number}\n" for number in range(4920, 5000))
+    assert last_words(tmp_path, "u/main/0") == wanted
+    written(tmp_path, [b"x" * 200_000], number=1)
+    assert last_words(tmp_path, "u/main/1") == "x" * 2048

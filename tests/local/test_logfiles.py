@@ -67,11 +67,13 @@ def test_a_line_without_end_does_not_fill_the_disk(tmp_path: Path) -> None:
     assert len(kept(tmp_path)) == 2
 
 
-def test_the_last_output_can_be_added_without_removing_any(tmp_path: Path) -> None:
-    writer = log(tmp_path, size=10, files=1)
-    writer.take(STDOUT, b"first\n")
-    writer.take(STDOUT, b"last\n", rotate=False)
-    assert [one.data for one in printed(tmp_path)] == [b"first\n", b"last\n"]
+def test_what_is_to_be_kept_is_kept_until_the_log_is_twice_as_large(tmp_path: Path) -> None:
+    writer = log(tmp_path, size=HEADER + 2, files=2)
+    for number in range(20):
+        writer.take(STDOUT, b"%d\n" % (number % 10), keep=number > 1)
+        assert sum(len(content) for content in kept(tmp_path).values()) <= 2 * 2 * (HEADER + 2)
+        if number == 2:
+            assert [one.data for one in printed(tmp_path)] == [b"0\n", b"1\n", b"2\n"]
 
 
 def test_what_the_disk_does_not_take_is_counted_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -186,6 +186,7 @@ class ContainerLogs:
     def __init__(self, folder: Path, clock: Clock) -> None:
         self.folder = folder
         self.clock = clock
+        self.hold_micros = HOLD_MICROS
 
     async def stream(self, pod: Tree, asked: LogQuery) -> AsyncIterator[bytes]:
         """The output in pieces; with `follow` until the container has ended."""
@@ -254,7 +255,7 @@ class ContainerLogs:
             while followers.connected(folder, secret):
                 for piece in pieces:
                     yield piece
-                await self.clock.sleep_until(Instant(self.clock.now() + HOLD_MICROS))
+                await self.clock.sleep_until(Instant(self.clock.now() + self.hold_micros))
         finally:
             followers.connected(folder, secret)
 
@@ -285,7 +286,9 @@ class ContainerLogs:
 def last_words(folder: Path, key: str) -> str:
     """The end of what an attempt printed, as much of it as a status may hold."""
     end = log_end(folder / key)
-    _, data = read_part(folder / key, max(0, end - LAST_WINDOW), LAST_WINDOW)
+    position, data = max(0, end - LAST_WINDOW), b""
+    while position < end and (part := read_part(folder / key, position, end - position))[1]:
+        position, data = part[0] + len(part[1]), data + part[1]
     first = RECORD_HEAD.search(data)
     # Headers are looked for rather than counted, for which the whole file would have to be read.
     words = RECORD_HEAD.sub(b"", data[first.start() :] if first else data)

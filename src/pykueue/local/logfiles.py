@@ -71,11 +71,14 @@ class LogFiles:
             return None
         return self.begins[1] if len(self.begins) > 1 else self.position
 
-    def take(self, stream: bytes, block: bytes, *, rotate: bool = True) -> None:
-        """Write some output; what the disk does not take is lost, and counted."""
+    def take(self, stream: bytes, block: bytes, *, keep: bool = False) -> None:
+        """Write some output; what the disk does not take is lost, and counted.
+
+        To keep what there is, the last file may grow until the log is twice as large as otherwise.
+        """
         try:
             self.settle()
-            if self.fd >= 0 and self.used >= self.size and rotate:
+            if self.fd >= 0 and self.used >= (self.size * self.files if keep else self.size):
                 os.close(self.fd)
                 self.fd = -1
             if self.fd < 0:
@@ -137,7 +140,7 @@ class Capture:
     def __init__(self) -> None:
         self.text = b""
 
-    def take(self, stream: bytes, block: bytes, *, rotate: bool = True) -> None:
+    def take(self, stream: bytes, block: bytes, *, keep: bool = False) -> None:
         """Keep some output, as far as there is room."""
         self.text += block[: CAPTURE - len(self.text)]
 

@@ -15,7 +15,6 @@ Each line is also sent to the server, if there is one to hear it. `attempts` rea
 
 import contextlib
 import ctypes
-import fcntl
 import os
 import resource
 import select
@@ -26,6 +25,7 @@ from typing import Final, TypeAlias
 
 from pykueue.local.followers import Gate
 from pykueue.local.logfiles import STDERR, STDOUT, Capture, LogFiles
+from pykueue.local.pipes import Pipe
 from pykueue.local.processes import descendants, process_start, signal_group, signal_one
 
 Request: TypeAlias = dict[str, object]
@@ -34,17 +34,12 @@ Request: TypeAlias = dict[str, object]
 RECORD: Final = "record"
 NOTICES: Final = ".notices"
 """The socket beside the attempts on which the server hears of them."""
-BLOCK: Final = 1 << 18
 PR_SET_PDEATHSIG: Final = 1
 PR_SET_CHILD_SUBREAPER: Final = 36
 TELL_TRIES: Final = 100
 FOLDER_TRIES: Final = 100
 CGROUP_TRIES: Final = 20
 LAST_BLOCKS: Final = 64
-LINE_BYTES: Final = 16 * 1024
-"""A line that is longer is passed on in parts."""
-LINE_SECONDS: Final = 0.02
-"""How long the rest of a line is waited for, so that lines of the two streams do not cut each other up."""
 GATE_SECONDS: Final = 0.02
 """How often a supervisor that waits for a reader looks whether it still has to."""
 END_TRIES: Final = 500
@@ -57,23 +52,6 @@ OOM_SCORE: Final = b"500"
 """If the machine runs out of memory, a container goes before the server does."""
 
 LIBC: Final = ctypes.CDLL(None, use_errno=True)
-
-
-class Pipe:
-    """One of the two output streams of a command."""
-
-    def __init__(self, stream: bytes) -> None:
-        self.stream = stream
-        self.fd, self.end = os.pipe2(os.O_CLOEXEC)
-        with contextlib.suppress(OSError):
-            fcntl.fcntl(self.fd, fcntl.F_SETPIPE_SZ, BLOCK)
-        os.set_blocking(self.fd, False)
-        self.open = True
-        """Whether more may come."""
-        self.rest = b""
-        """The beginning of a line whose end has not come yet."""
-        self.due = 0.0
-        """When the rest is passed on without its end."""
 
 
 class Supervisor:
@@ -92,6 +70,8 @@ class Supervisor:
         self.status: int | None = None
         self.output: LogFiles | Capture = Capture()
         self.gate = Gate("", "", 0)
+        self.ending = False
+        """Whether the command has ended, or was told to."""
 
     def claim(self) -> bool:
         """Be the one that runs this attempt; False if another is or was."""
@@ -311,7 +291,7 @@ class Supervisor:
                 if pipe.open and not waits:
                     poller.register(pipe.fd, select.POLLIN)
             # While it waits for its reader, the command stops as soon as the pipes are full.
-            dues = [] if waits else [pipe.due for pipe in pipes if pipe.rest]
+            dues = [] if waits else [pipe.due for pipe in pipes if pipe.held]
             dues += [] if deadline is None else [deadline]
             dues += [time.monotonic() + GATE_SECONDS] if waits else []
             events = poller.poll(max(0.0, min(dues) - time.monotonic()) * 1000 if dues else None)
@@ -324,54 +304,48 @@ class Supervisor:
                     self.hear(number)
             for pipe in pipes:
                 # The one before may have filled the last file that there is room for.
-                if pipe.fd in ready and not self.waits():
-                    self.copy(pipe)
-                elif pipe.rest and time.monotonic() >= pipe.due and not self.waits():
-                    self.pass_on(pipe, len(pipe.rest))
+                if not self.waits():
+                    self.copy(pipe, ready=pipe.fd in ready)
+        self.ending = True
         self.end_rest()
         for pipe in pipes:
             for _ in range(LAST_BLOCKS):
                 # If something has escaped us and goes on printing, we do not wait for it.
-                if not pipe.open or not self.copy(pipe):
+                if not self.copy(pipe, ready=pipe.open):
                     break
-            self.pass_on(pipe, len(pipe.rest))
+            self.write(pipe, pipe.take(len(pipe.held)))
         self.tell_end(timed_out)
 
     def waits(self) -> bool:
-        """Whether more output would remove what the reader that the command waits for has not read."""
+        """Whether the command has to wait for its follower; not when it ends, for which it may have to print."""
+        return not self.ending and self.unread()
+
+    def unread(self) -> bool:
+        """Whether more output would remove some that the follower has not read."""
         position = self.output.removes()
         return position is not None and self.gate.closed(position)
 
-    def copy(self, pipe: Pipe) -> bool:
-        """Copy what output there is; False if there was none."""
-        try:
-            block = os.read(pipe.fd, BLOCK)
-        except BlockingIOError:
-            return False
-        # It has closed its output, and may live on.
-        pipe.open = bool(block)
-        pipe.rest += block
-        pipe.due = time.monotonic() + LINE_SECONDS
-        end = pipe.rest.rfind(b"\n") + 1
-        if len(pipe.rest) - end > LINE_BYTES or not pipe.open:
-            end = len(pipe.rest)
-        self.pass_on(pipe, end)
-        return pipe.open
+    def copy(self, pipe: Pipe, *, ready: bool) -> bool:
+        """Copy what output there is; False if nothing more has come."""
+        now = time.monotonic()
+        block = pipe.read(now) if ready else None
+        self.write(pipe, pipe.overdue(now) if block is None else block)
+        return block is not None
 
-    def pass_on(self, pipe: Pipe, end: int) -> None:
-        """Write output to the log up to where a line ends, or the patience with it."""
-        block, pipe.rest = pipe.rest[:end], pipe.rest[end:]
+    def write(self, pipe: Pipe, block: bytes) -> None:
+        """Write some output to the log."""
         if block:
-            # What comes after the end is little: rather than remove what is unread for it, it is added.
-            self.output.take(pipe.stream, block, rotate=self.status is None or not self.waits())
+            self.output.take(pipe.stream, block, keep=self.ending and self.unread())
 
     def hear(self, number: int) -> None:
         """Act on a signal."""
         if number == signal.SIGCHLD:
             self.reap()
         elif number == signal.SIGTERM:
+            self.ending = True
             self.end_all(signal.SIGTERM)
         elif number == signal.SIGUSR1:
+            self.ending = True
             self.end_all(signal.SIGKILL)
 
     def reap(self) -> bool:
