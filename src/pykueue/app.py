@@ -304,6 +304,7 @@ class Manager:
                 self.controllers.begin("certificates", self.certificates.run)
             self.controllers.start()
             self.controllers.begin("freeze", self.controllers.freeze)
+            self.controllers.begin("watchdog", self.controllers.metrics.watchdog.run)
             await self.controllers.attend(stop)
         finally:
             await self.controllers.land()

@@ -163,6 +163,7 @@ class Up:
         await self.local.prepare()
         await self.runner.open()
         self.local.start()
+        self.local.begin("watchdog", self.local.controllers.metrics.watchdog.run)
         self.local.begin("runner", self.runner.run)
         # Whoever asks meanwhile is answered; only what has to be judged waits for the first full picture.
         await self.server.start()

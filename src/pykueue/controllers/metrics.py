@@ -24,6 +24,7 @@ from pykueue.controllers.exposition import head, pairs, start, text_of
 from pykueue.controllers.families import Family
 from pykueue.controllers.gauges import Kept, Reading, Shown, cohorts_above
 from pykueue.controllers.series import Gauges, Labels, Owner, Owners, Starts
+from pykueue.controllers.watchdog import Watchdog
 from pykueue.controllers.workings import Workings
 from pykueue.engine.cycle import Entry
 from pykueue.engine.engine import Engine
@@ -93,6 +94,7 @@ class Metrics:
         self.engine: Engine | None = None
         self.cluster: Watched | None = None
         self.workings = Workings()
+        self.watchdog = Watchdog()
 
     def watch(self, cluster: Watched, engine: Engine) -> None:
         """Count what happens in a cluster, as far as this engine leads."""
@@ -227,6 +229,7 @@ class Metrics:
             else:
                 self.owners(family).write(family, lines)
         self.workings.write(lines)
+        self.watchdog.write(lines)
         lines += self.build
         process.write(lines)
         return text_of(lines)

@@ -3,6 +3,7 @@
 `serve` puts it behind TLS; tests, and whoever lives in the same process, call `Front.answer` directly.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -34,6 +35,13 @@ METRICS: Final = "/metrics"
 PAGE_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 REVIEW_GROUPS: Final = ("authentication.k8s.io", "authorization.k8s.io")
 ROOT_PATHS: Final = ("/api", "/apis", *HEALTH, METRICS, "/openapi/v3", "/version")
+
+
+def entitle(title: str) -> None:
+    """Name the running task, so that the watchdog of the event loop can say which request holds it."""
+    task = asyncio.current_task()
+    if task is not None:
+        task.set_name(title)
 
 
 def nothing() -> Iterable[str]:
@@ -82,6 +90,7 @@ class Front:
         if len(request.body) > BODY_MAX:
             raise too_large()
         who = self.access.who(request.headers, request.certificate)
+        entitle(f"{request.verb} {request.path} by {who.name}")
         call = asked(request.verb, request.path, request.query)
         if call is None:
             self.access.check(who, request.verb.lower(), call=None, path=request.path)
