@@ -115,7 +115,7 @@ class Conditions:
             yield from misassigned(new, new.status.admission)
             queue = world.queues.get(new.status.admission.cluster_queue or "")
             if self.settings.plain_resources and queue is not None and new.namespace not in world.limited:
-                yield from miscounted(new, new.status.admission, covered_by(queue))
+                yield from miscounted(new, new.status.admission, covered_by(queue), self.settings)
         yield from self.queue_refuses(at, new, world)
 
     def queue_refuses(self, at: Instant, new: Workload, world: World) -> Iterator[str]:
@@ -199,12 +199,12 @@ def finish(new: Workload, world: World) -> Iterator[str]:
         yield "is finished because its owner is gone, and its Job is there"
 
 
-def miscounted(workload: Workload, admission: Admission, covered: set[str]) -> Iterator[str]:
+def miscounted(workload: Workload, admission: Admission, covered: set[str], settings: Settings) -> Iterator[str]:
     """Pod sets that were charged something other than their pods ask for."""
     wanted = {pod_set.name: pod_set for pod_set in workload.spec.pod_sets}
     for given in admission.pod_set_assignments:
         pod_set = wanted.get(given.name)
-        each = each_pod(pod_set) if pod_set is not None else None
+        each = each_pod(pod_set, settings) if pod_set is not None else None
         if pod_set is None or each is None:
             continue
         count = given.count if given.count is not None else pod_set.count

@@ -1,21 +1,27 @@
-"""What does a workload ask for? Only where that is beyond doubt: plain templates, counted once more."""
+"""What does a workload ask for? Only where that is beyond doubt: what its templates say, counted once more.
+
+It is counted in fractions, without a line that the manager uses.
+"""
 
 from collections.abc import Iterable, Iterator
+from fractions import Fraction
+from math import ceil
 
 from pykueue.api.kueue import ClusterQueue
-from pykueue.api.pods import Container, PodTemplate, TemplateError, decode_template
+from pykueue.api.pods import Container, PodSpec, TemplateError, decode_template
 from pykueue.api.workload import PodSet, TopologyRequest, Workload
 from pykueue.audit.tree import Slot, amount
-from pykueue.base.units import amount_of
+from pykueue.audit.world import Settings
+from pykueue.base.units import NANO, Quantity, amount_of
 
 
-def asked(workload: Workload, queue: ClusterQueue) -> dict[str, int] | None:
+def asked(workload: Workload, queue: ClusterQueue, settings: Settings) -> dict[str, int] | None:
     """The amount of each resource that all pod sets ask for, or None where it depends on more than their templates."""
     covered = covered_by(queue)
     done = {pods.name: pods.count for pods in workload.status.reclaimable_pods}
     wanted: dict[str, int] = {}
     for pod_set in workload.spec.pod_sets:
-        each = each_pod(pod_set)
+        each = None if is_choosy(pod_set) else each_pod(pod_set, settings)
         if each is None or not each.keys() <= covered:
             return None
         count = pod_set.count - min(done.get(pod_set.name, 0), pod_set.count)
@@ -45,24 +51,25 @@ def covered_by(queue: ClusterQueue) -> set[str]:
     return {name for group in queue.spec.resource_groups for name in group.covered_resources}
 
 
-def each_pod(pod_set: PodSet) -> dict[str, int] | None:
-    """What one pod asks for, if nothing but its containers decides how much room it takes and where it may run."""
+def each_pod(pod_set: PodSet, settings: Settings) -> dict[str, int] | None:
+    """What one pod asks for, or None where its template and the settings do not decide that."""
     try:
-        template = decode_template(pod_set.template)
+        spec = decode_template(pod_set.template).spec
     except TemplateError:
         return None
-    spec = template.spec
-    odd = (
-        spec.overhead
-        or spec.runtime_class_name
-        or spec.resources
-        or spec.resource_claims
-        or spec.node_selector
-        or spec.affinity
-        or any(container.restart_policy for container in spec.init_containers)
-        or placed(pod_set.topology_request)
-    )
-    return None if odd else per_pod(template)
+    if spec.runtime_class_name or spec.resource_claims or (spec.resources and spec.resources.limits):
+        return None
+    asked = charged(whole_pod(spec), settings)
+    return {name: amount for name, amount in asked.items() if amount}
+
+
+def is_choosy(pod_set: PodSet) -> bool:
+    """Whether the pods may run only on some nodes, as far as their template can be read."""
+    try:
+        spec = decode_template(pod_set.template).spec
+    except TemplateError:
+        return True
+    return bool(spec.node_selector or spec.affinity) or placed(pod_set.topology_request)
 
 
 def placed(request: TopologyRequest | None) -> bool:
@@ -77,21 +84,62 @@ def placed(request: TopologyRequest | None) -> bool:
     )
 
 
-def per_pod(template: PodTemplate) -> dict[str, int]:
-    """What one pod asks for: its containers together, or its largest init container where that is more."""
-    together: dict[str, int] = {}
-    for name, one in requests(template.spec.containers):
-        together[name] = together.get(name, 0) + one
-    for name, one in requests(template.spec.init_containers):
-        together[name] = max(together.get(name, 0), one)
-    return {name: each for name, each in together.items() if each}
+def whole_pod(spec: PodSpec) -> dict[str, Fraction]:
+    """The most that a pod asks for at any moment of its life: each init container alone with the sidecars before it,
+    then all containers with all sidecars; or what it asks for as a whole, where that is more; and its overhead."""
+    moments: list[list[Container]] = []
+    sidecars: list[Container] = []
+    for container in spec.init_containers:
+        moments.append([*sidecars, container])
+        if container.restart_policy == "Always":
+            sidecars.append(container)
+    moments.append([*sidecars, *spec.containers])
+    most: dict[str, Fraction] = {}
+    for together in moments:
+        for name, total in totals(requests(together)).items():
+            most[name] = max(total, most.get(name, total))
+    for name, quantity in (spec.resources.requests if spec.resources else {}).items():
+        if name in ("cpu", "memory") or name.startswith("hugepages-"):
+            most[name] = max(exact(quantity), most.get(name, exact(quantity)))
+    return totals([*most.items(), *((name, exact(quantity)) for name, quantity in spec.overhead.items())])
 
 
-def requests(containers: Iterable[Container]) -> Iterator[tuple[str, int]]:
+def requests(containers: Iterable[Container]) -> Iterator[tuple[str, Fraction]]:
     """Each container's requests; where it has only a limit, that is its request."""
     for container in containers:
         merged = {**container.resources.limits, **container.resources.requests}
-        yield from ((name, max(0, amount_of(name, quantity))) for name, quantity in merged.items())
+        yield from ((name, exact(quantity)) for name, quantity in merged.items())
+
+
+def totals(parts: Iterable[tuple[str, Fraction]]) -> dict[str, Fraction]:
+    """The sum for each name."""
+    found: dict[str, Fraction] = {}
+    for name, part in parts:
+        found[name] = found.get(name, Fraction(0)) + part
+    return found
+
+
+def exact(quantity: Quantity) -> Fraction:
+    """A quantity as a number."""
+    return Fraction(quantity.nanos, NANO)
+
+
+def charged(asked: dict[str, Fraction], settings: Settings) -> dict[str, int]:
+    """What is charged for these requests: transformed, and then without what is excluded."""
+    rules = {rule.input: rule for rule in settings.transformations}
+    direct = {name: one for name, one in asked.items() if name not in rules or rules[name].strategy == "Retain"}
+    made = totals(
+        (output, one * asked.get(rules[name].multiply_by, Fraction(1)) * exact(factor))
+        for name, one in asked.items()
+        if name in rules
+        for output, factor in rules[name].outputs.items()
+    )
+    sums = totals([*direct.items(), *((name, max(Fraction(0), one)) for name, one in made.items())])
+    return {
+        name: max(0, amount_of(name, Quantity(ceil(one * NANO))))
+        for name, one in sums.items()
+        if not any(name.startswith(prefix) for prefix in settings.exclude_prefixes)
+    }
 
 
 def first_slots(queue: ClusterQueue, wanted: dict[str, int]) -> dict[Slot, int]:

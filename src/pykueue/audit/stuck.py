@@ -75,7 +75,7 @@ class Look:
         queue, root = self.world.queues.get(name), self.forest.root_of(name)
         if queue is None or root is None or not waiting(workload) or self.kept_out(workload):
             return False
-        wanted = asked(workload, queue)
+        wanted = asked(workload, queue, self.settings)
         if not wanted or not self.serves(queue, workload):
             return False
         needs = first_slots(queue, wanted)
@@ -174,7 +174,7 @@ class Look:
         held: dict[str, Amounts] = dict(self.overuse.held.by_queue)
         for name in self.forest.queues_below(root):
             crowd = self.crowd(name) if name != queue.name else []
-            claims = [asked(other, self.world.queues[name]) for other in crowd]
+            claims = [asked(other, self.world.queues[name], self.settings) for other in crowd]
             if None in claims:
                 return False
             if claims:

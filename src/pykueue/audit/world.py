@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import cast
 
 from pykueue.api.checks import AdmissionCheck, ProvisioningRequest
+from pykueue.api.config import Transformation
 from pykueue.api.core import Namespace
 from pykueue.api.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
 from pykueue.api.workload import Workload
@@ -28,7 +29,11 @@ class Settings(Frozen):
     alone: bool = True
     """Whether only the manager starts Jobs and deletes Workloads; otherwise people may do so too."""
     plain_resources: bool = False
-    """Whether pods are counted by what their containers ask for: nothing excludes or transforms resources."""
+    """Whether pods are charged what they ask for: nothing but the next two excludes or transforms resources."""
+    exclude_prefixes: tuple[str, ...] = ()
+    """How the names of resources begin that are not charged."""
+    transformations: tuple[Transformation, ...] = ()
+    """What resources are charged as."""
     block_admission: bool = False
     """Whether the manager admits nothing while an admitted workload's pods are not ready."""
     cleans_up: bool = True

@@ -1,0 +1,88 @@
+"""Does the auditor count what a pod asks for, by arithmetic of its own?"""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from pykueue.api.config import Transformation
+from pykueue.api.pods import ResourceList
+from pykueue.api.workload import PodSet
+from pykueue.audit.requests import each_pod
+from pykueue.audit.world import Settings
+from pykueue.base.units import parse_quantity
+
+MIG = Transformation("ex.io/mig", "Replace", outputs=ResourceList({"mem": parse_quantity("5")}))
+PER = Transformation("per", multiply_by="ex.io/n", outputs=ResourceList({"total": parse_quantity("2")}))
+
+
+def asks(**requests: str) -> dict[str, Any]:
+    return {"name": "c", "resources": {"requests": {name.replace("__", "/"): text for name, text in requests.items()}}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "settings", "found"),
+    [
+        pytest.param({"containers": [asks(cpu="1"), asks(cpu="500m")]}, Settings(), {"cpu": 1500}, id="containers"),
+        pytest.param(
+            {
+                "initContainers": [asks(cpu="4"), {**asks(cpu="1"), "restartPolicy": "Always"}, asks(cpu="2")],
+                "containers": [asks(cpu="1")],
+            },
+            Settings(),
+            {"cpu": 4000},
+            id="the fullest moment",
+        ),
+        pytest.param(
+            {"containers": [{"name": "c", "resources": {"limits": {"memory": "3"}}}]},
+            Settings(),
+            {"memory": 3},
+            id="limits alone",
+        ),
+        pytest.param(
+            {
+                "containers": [asks(cpu="2", memory="1")],
+                "resources": {"requests": {"cpu": "1", "memory": "4"}},
+                "overhead": {"cpu": "1"},
+            },
+            Settings(),
+            {"cpu": 3000, "memory": 4},
+            id="the pod as a whole, where that is more, and its overhead",
+        ),
+        pytest.param({"containers": [asks(cpu="0")]}, Settings(), {}, id="nothing of something is nothing"),
+        pytest.param({"containers": [], "runtimeClassName": "x"}, Settings(), None, id="a runtime class"),
+        pytest.param({"containers": [], "resourceClaims": [{"name": "x"}]}, Settings(), None, id="claims"),
+        pytest.param({"containers": [], "resources": {"limits": {"cpu": "1"}}}, Settings(), None, id="a pod's limits"),
+    ],
+)
+def test_what_a_pod_asks_for(spec: dict[str, Any], settings: Settings, found: dict[str, int] | None) -> None:
+    assert each_pod(PodSet(msgspec.Raw(msgspec.json.encode({"spec": spec}))), settings) == found
+
+
+@pytest.mark.parametrize(
+    ("requests", "settings", "found"),
+    [
+        pytest.param(
+            {"ex.io/mig": "2"},
+            Settings(exclude_prefixes=("ex.io/",), transformations=(MIG,)),
+            {"mem": 10},
+            id="an excluded input",
+        ),
+        pytest.param(
+            {"per": "3", "ex.io/n": "4"},
+            Settings(exclude_prefixes=("ex.io/",), transformations=(PER,)),
+            {"per": 3, "total": 24},
+            id="an excluded multiplier",
+        ),
+        pytest.param({"per": "3"}, Settings(transformations=(PER,)), {"per": 3, "total": 6}, id="no multiplier"),
+        pytest.param(
+            {"ex.io/mig": "2", "mem": "1"},
+            Settings(exclude_prefixes=("me",), transformations=(MIG,)),
+            {},
+            id="an excluded output",
+        ),
+    ],
+)
+def test_what_is_charged_for_it(requests: dict[str, str], settings: Settings, found: dict[str, int]) -> None:
+    spec = {"containers": [{"name": "c", "resources": {"requests": requests}}]}
+    assert each_pod(PodSet(msgspec.Raw(msgspec.json.encode({"spec": spec}))), settings) == found
