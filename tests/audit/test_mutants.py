@@ -98,14 +98,14 @@ def undercharged(history: list[Line]) -> str:
 
 
 def given_back_too_much(history: list[Line]) -> str:
-    """A workload gives back the quota of one pod, and all of them run."""
+    """A workload gives back the quota of one pod when all of them are ready."""
     name = next(
         str(line["object"]["metadata"]["name"])
         for line in history
-        if line["kind"] == "Workload" and line["object"]["spec"]["podSets"][0]["count"] > 1
+        if condition(line, "PodsReady").get("status") == "True" and line["object"]["spec"]["podSets"][0]["count"] > 1
     )
     for line in of(history, "Workload", name):
-        if condition(line, "Admitted").get("status") == "True":
+        if condition(line, "PodsReady").get("status") == "True":
             line["object"]["status"]["reclaimablePods"] = [{"name": "main", "count": 1}]
     return f"uncovered Workload {namespace(history, name)}/{name}"
 

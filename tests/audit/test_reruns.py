@@ -57,7 +57,6 @@ def test_an_index_that_is_run_again_is_found() -> None:
     told.job("a", suspend=False, completions=4, status={"succeeded": 2, "completedIndexes": "0,2"})
     told.pod("p", "a", annotations={INDEX: "1"})
     assert told.found == []
-    told.pod("p", "a", "Failed", annotations={INDEX: "1"})
     told.pod("p2", "a", annotations={INDEX: "2"})
     assert told.found == ["rerun: Job ns/a: had done index 2, and pod p2 was made for it again"]
 

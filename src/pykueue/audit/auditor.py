@@ -48,7 +48,7 @@ class Auditor:
             overuse,
             Conditions(self.settings),
             Starts(self.settings, self.uptime),
-            Covered(),
+            Covered(self.settings),
             Losses(self.settings, self.uptime),
             Stuck(self.settings, self.uptime, overuse),
             Reruns(),

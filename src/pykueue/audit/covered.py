@@ -5,41 +5,55 @@ from typing import Final
 
 from pykueue.api.workload import PodSet, Workload
 from pykueue.audit.starts import ended
-from pykueue.audit.views import Job, Pod, reserving
-from pykueue.audit.world import Change, Finding, World
-from pykueue.base.units import Instant
+from pykueue.audit.views import Job, reserving
+from pykueue.audit.world import Change, Finding, Settings, World
+from pykueue.base.units import MICROS, Instant
 
 RULE: Final = "uncovered"
 
 
 class Covered:
-    """The rule that quota is held for every pod that runs: reclaimable pods are only those with no work left."""
+    """The rule that quota is held for every pod that runs: reclaimable pods are only those with no work left.
+
+    Quota that is given back too early is found at once. A pod too many may be the Job controller's, which acts on what
+    was true before, and is found when it goes on.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.lag_micros = settings.lag_seconds * MICROS
+        self.beyond: dict[str, Instant] = {}
+        """Since when each Workload, by key, has had more pods than quota."""
+        self.told: set[str] = set()
+        """Keys of the Workloads of which that was said, until it is no longer so."""
 
     def seen(self, change: Change, world: World) -> Iterator[Finding]:
-        """What this change breaks: a pod that was made, or quota that was given back."""
-        workload, pod = change.of(Workload), change.of(Pod)
-        if change.listed:
+        """What this change breaks, if it gives quota back."""
+        old, new = change.of(Workload) or (None, None)
+        if old is None or new is None or change.listed or change.key in self.told:
             return
-        if workload is not None and workload[1] is not None:
-            yield from self.judged(change, world, workload[1])
-        elif pod is not None and pod[0] is None and pod[1] is not None:
-            job = world.job_of(pod[1])
-            for mine in () if job is None else world.workloads_of(job):
-                yield from self.judged(change, world, mine)
-
-    def judged(self, change: Change, world: World, workload: Workload) -> Iterator[Finding]:
-        """The finding that more pods run than quota is held for, if it is so."""
-        job, pod_sets = world.job_of(workload), workload.spec.pod_sets
-        if job is None or len(pod_sets) != 1 or not reserving(workload) or not describes(pod_sets[0], job):
-            return
-        held, running = pods_held(workload, pod_sets[0]), sum(not ended(pod) for pod in world.pods_of(job))
-        if running > held:
-            about = f"Workload {workload.namespace}/{workload.name}"
-            yield change.found(RULE, about, f"holds quota for {held} pods, and {running} of Job {job.name} run")
+        says = uncovered(new, world)
+        if says and pods_held(new) < pods_held(old):
+            self.told.add(change.key)
+            yield change.found(RULE, f"Workload {change.key}", says)
 
     def late(self, at: Instant, world: World) -> Iterator[Finding]:
-        """Nothing: a pod is paid for at once or not at all."""
-        yield from ()
+        """Pods that have gone on without quota for longer than others may act on what was true before."""
+        wrong = {key: says for key, workload in world.workloads.items() if (says := uncovered(workload, world))}
+        self.beyond = {key: self.beyond.get(key, at) for key in wrong}
+        self.told &= wrong.keys()
+        for key, since in self.beyond.items():
+            if at - since >= self.lag_micros and key not in self.told:
+                self.told.add(key)
+                yield Finding(RULE, f"Workload {key}", wrong[key], world.version, at)
+
+
+def uncovered(workload: Workload, world: World) -> str:
+    """What is wrong where more pods of a Workload's Job run than it holds quota for; nothing where all is well."""
+    job = world.job_of(workload) if reserving(workload) else None
+    if job is None or len(workload.spec.pod_sets) != 1 or not describes(workload.spec.pod_sets[0], job):
+        return ""
+    held, running = pods_held(workload), sum(not ended(pod) for pod in world.pods_of(job))
+    return f"holds quota for {held} pods, and {running} of Job {job.name} run" if running > held else ""
 
 
 def describes(pod_set: PodSet, job: Job) -> bool:
@@ -49,9 +63,9 @@ def describes(pod_set: PodSet, job: Job) -> bool:
     return min(parallelism, completions) <= pod_set.count
 
 
-def pods_held(workload: Workload, pod_set: PodSet) -> int:
-    """For how many pods of its one pod set a workload holds quota."""
-    admission = workload.status.admission
+def pods_held(workload: Workload) -> int:
+    """For how many pods of its first pod set a workload holds quota."""
+    pod_set, admission = workload.spec.pod_sets[0], workload.status.admission
     given = [one.count for one in admission.pod_set_assignments if one.name == pod_set.name] if admission else []
     done = sum(one.count for one in workload.status.reclaimable_pods if one.name == pod_set.name)
     most = pod_set.count if not given or given[0] is None else given[0]
