@@ -318,7 +318,7 @@ class Work:
         if spec.get("completionMode") == "Indexed":
             return min(parallelism, len(self.left(spec)))
         if spec.get("completions") is not None:
-            return min(parallelism, max(0, spec["completions"] - self.succeeded))
+            return min(parallelism, max(0, int(spec["completions"]) - self.succeeded))
         # One of a work queue starts no more pods once one has succeeded.
         return min(parallelism, len(self.running)) if self.succeeded else parallelism
 

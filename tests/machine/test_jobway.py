@@ -26,56 +26,48 @@ MOST: dict[str, int] = {"cpu": 6, "memory": 8, MIG: 4, COUNT: 6, PER: 6, CREDITS
 LEAST = "kueue.x-k8s.io/job-min-parallelism"
 EQUAL = "kueue.x-k8s.io/job-completions-equal-parallelism"
 SOMETIMES = st.sampled_from((False, False, False, True))
+EITHER = st.booleans()
 AMOUNTS = st.sampled_from(("1", "1", "2", "3", "500m", "0"))
+LISTS = st.dictionaries(st.sampled_from(ASKED), AMOUNTS, max_size=3)
+POD_LISTS = st.dictionaries(st.sampled_from(("cpu", "memory")), AMOUNTS, min_size=1)
+OUTPUTS = st.dictionaries(
+    st.sampled_from(MADE), st.sampled_from(("1", "2", "5", "500m", "-1")).map(parse_quantity), max_size=2
+).map(ResourceList)
+RULES = st.lists(
+    st.builds(
+        Transformation,
+        st.sampled_from(ASKED),
+        st.sampled_from(("Retain", "Replace")),
+        st.sampled_from(("", "", *ASKED)),
+        OUTPUTS,
+    ),
+    unique_by=lambda rule: rule.input,
+    max_size=3,
+).map(tuple)
+COUNTINGS = st.builds(ResourceConfig, st.sampled_from(((), ("ex.io/",), ("ex.io/",), ("ex.io/mig", "mem"))), RULES)
+"""What is excluded, and what is counted as something else."""
+MODES = st.sampled_from(("NonIndexed", "Indexed"))
+UP_TO: tuple[st.SearchStrategy[int], ...] = tuple(st.integers(0, most) for most in range(31))
+COMPLETIONS = st.integers(1, 6)
+FEW = st.integers(1, 3)
 
 
-@st.composite
-def countings(draw: DrawFn) -> ResourceConfig:
-    """What is excluded, and what is counted as something else."""
-    inputs = draw(st.lists(st.sampled_from(ASKED), unique=True, max_size=3))
-    factors = st.sampled_from(("1", "2", "5", "500m", "-1"))
-    rules = tuple(
-        Transformation(
-            name,
-            draw(st.sampled_from(("Retain", "Replace"))),
-            draw(st.sampled_from(("", "", *ASKED))),
-            ResourceList(
-                {
-                    output: parse_quantity(draw(factors))
-                    for output in draw(st.lists(st.sampled_from(MADE), unique=True, max_size=2))
-                }
-            ),
-        )
-        for name in inputs
-    )
-    prefixes = draw(st.sampled_from(((), ("ex.io/",), ("ex.io/",), ("ex.io/mig", "mem"))))
-    return ResourceConfig(prefixes, rules)
+def containers(draw: DrawFn) -> list[Tree]:
+    """One container or two that make requests, or have limits alone."""
+    found = [{"name": "a", "resources": {"limits" if draw(SOMETIMES) else "requests": draw(LISTS)}}]
+    return [*found, {"name": "b", "resources": {"requests": draw(LISTS)}}] if draw(SOMETIMES) else found
 
 
-@st.composite
-def lists(draw: DrawFn) -> Tree:
-    """The resources of a container: requests, or limits alone."""
-    asked = {name: draw(AMOUNTS) for name in draw(st.lists(st.sampled_from(ASKED), unique=True, max_size=3))}
-    return {"limits" if draw(SOMETIMES) else "requests": asked}
-
-
-@st.composite
-def containers(draw: DrawFn, least: int, most: int) -> list[Tree]:
-    return [{"name": f"c{number}", "resources": draw(lists())} for number in range(draw(st.integers(least, most)))]
-
-
-@st.composite
-def templates(draw: DrawFn) -> Tree:
+def template(draw: DrawFn) -> Tree:
     """A pod template that asks for something of everything there is to ask for."""
-    spec: Tree = {"restartPolicy": "Never", "containers": draw(containers(1, 2))}
+    spec: Tree = {"restartPolicy": "Never", "containers": containers(draw)}
     if draw(SOMETIMES):
-        spec["initContainers"] = draw(containers(1, 2))
+        spec["initContainers"] = containers(draw)
         for container in spec["initContainers"]:
-            if draw(st.booleans()):
+            if draw(EITHER):
                 container["restartPolicy"] = "Always"
     if draw(SOMETIMES):
-        asked = draw(st.lists(st.sampled_from(("cpu", "memory")), unique=True, min_size=1))
-        spec["resources"] = {"requests": {name: draw(AMOUNTS) for name in asked}}
+        spec["resources"] = {"requests": draw(POD_LISTS)}
     if draw(SOMETIMES):
         spec["overhead"] = {"cpu": "250m"}
     return {"spec": spec}
@@ -84,18 +76,17 @@ def templates(draw: DrawFn) -> Tree:
 @st.composite
 def jobs(draw: DrawFn) -> tuple[dict[str, str], Tree]:
     """The annotations and the spec of a Job."""
-    mode = draw(st.sampled_from(("NonIndexed", "Indexed")))
-    completions = draw(st.integers(1, 6)) if mode == "Indexed" else draw(st.none() | st.integers(1, 6))
-    spec: Tree = {"parallelism": draw(st.integers(0, 8)), "completionMode": mode, "template": draw(templates())}
-    if completions is not None:
-        spec["completions"] = completions
-    if mode == "Indexed" and draw(st.booleans()):
-        spec |= {"backoffLimitPerIndex": 0}
+    mode = draw(MODES)
+    spec: Tree = {"parallelism": draw(UP_TO[8]), "completionMode": mode, "template": template(draw)}
+    if mode == "Indexed" or draw(EITHER):
+        spec["completions"] = draw(COMPLETIONS)
+    if mode == "Indexed" and draw(EITHER):
+        spec["backoffLimitPerIndex"] = 0
     notes: dict[str, str] = {}
     at_once = min(spec["parallelism"], spec.get("completions", spec["parallelism"]))
     if at_once > 1 and draw(SOMETIMES):
-        notes[LEAST] = str(draw(st.integers(1, at_once - 1)))
-        if mode == "Indexed" and spec["parallelism"] == completions and draw(st.booleans()):
+        notes[LEAST] = str(1 + draw(UP_TO[at_once - 2]))
+        if mode == "Indexed" and spec["parallelism"] == spec["completions"] and draw(EITHER):
             notes[EQUAL] = "true"
     return notes, spec
 
@@ -104,12 +95,10 @@ def jobs(draw: DrawFn) -> tuple[dict[str, str], Tree]:
 def pod_sets(draw: DrawFn) -> list[Tree]:
     """The pod sets of a Workload that belongs to no Job; one of them may be given fewer pods, or none."""
     found: list[Tree] = [
-        {"name": f"set{number}", "count": draw(st.integers(0, 4)), "template": draw(templates())}
-        for number in range(draw(st.integers(1, 3)))
+        {"name": f"set{number}", "count": draw(UP_TO[4]), "template": template(draw)} for number in range(draw(FEW))
     ]
     if draw(SOMETIMES):
-        chosen = draw(st.sampled_from(found))
-        chosen["minCount"] = draw(st.integers(0, chosen["count"]))
+        found[-1]["minCount"] = draw(UP_TO[found[-1]["count"]])
     return found
 
 
@@ -131,20 +120,25 @@ def queues(draw: DrawFn) -> dict[str, tuple[dict[str, str], dict[str, Any]]]:
             spec["preemption"] = {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"}
         covered = quotas(draw)
         if draw(SOMETIMES):
-            covered["pods"] = str(draw(st.integers(1, 6)))
+            covered["pods"] = str(draw(COMPLETIONS))
         found[name] = covered, spec
     return found
 
 
+JOBS, POD_SETS, PLACES, STEPS = jobs(), pod_sets(), queues(), st.integers(1, 8)
+ENDS = st.sampled_from((True, True, False))
+PRIORITIES = st.integers(-1, 1)
+
+
 @settings(max_examples=EXAMPLES)
-@given(counting=countings(), places=queues(), data=st.data())
+@given(counting=COUNTINGS, places=PLACES, data=st.data())
 def test_no_quota_is_given_out_twice(
     counting: ResourceConfig, places: dict[str, tuple[dict[str, str], dict[str, Any]]], data: st.DataObject
 ) -> None:
     way = JobWay(counting)
     for name, (covered, spec) in places.items():
         way.queue(name, covered, **spec)
-    for number in range(data.draw(st.integers(1, 8))):
+    for number in range(data.draw(STEPS)):
         act(way, data, number, list(places))
         way.settle()
         assert way.tale.found == []
@@ -157,14 +151,14 @@ def act(way: JobWay, data: st.DataObject, number: int, queues: list[str]) -> Non
     kinds = ["job", "job", "workload", *["pod"] * 6 * bool(pods), *["delete"] * bool(jobs_there or alone)]
     match data.draw(st.sampled_from(kinds)):
         case "job":
-            notes, spec = data.draw(jobs())
+            notes, spec = data.draw(JOBS)
             way.job(f"job{number}", data.draw(st.sampled_from(queues)), notes, **spec)
         case "workload":
-            queue, priority = data.draw(st.sampled_from(queues)), data.draw(st.integers(-1, 1))
-            way.workload(f"alone{number}", queue, data.draw(pod_sets()), priority)
+            queue, priority = data.draw(st.sampled_from(queues)), data.draw(PRIORITIES)
+            way.workload(f"alone{number}", queue, data.draw(POD_SETS), priority)
         case "pod":
             job, pod = data.draw(st.sampled_from(pods))
-            way.end_pod(job, pod, well=data.draw(st.sampled_from((True, True, False))))
+            way.end_pod(job, pod, well=data.draw(ENDS))
         case _:
             name = data.draw(st.sampled_from([*jobs_there, *alone]))
             if name in alone:
