@@ -21,6 +21,7 @@ from pykueue.api.trees import text
 from pykueue.app import CONTROLLERS, Controllers, end
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
+from pykueue.bridge.outbound import pending_condition
 from pykueue.controllers.admission import Admission, NotYetError
 from pykueue.controllers.webhooks import MUTATED, VALIDATED, AdmissionRequest, Hook, Webhooks
 from pykueue.kube.lease import Always
@@ -239,6 +240,11 @@ class Local:
         )
         self.doorkeeper.admission = made.admission
         return made
+
+    def reason(self, key: str) -> Tree | None:
+        """The condition that is to come on a Workload that waits; None where the engine knows no more than it says."""
+        found = self.controllers.pump.reasons.of(key)
+        return None if found is None else pending_condition(found)
 
     def resources(self) -> Iterable[Resource]:
         """Every kind of which there are objects, in the version in which they are stored."""

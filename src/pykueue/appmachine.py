@@ -107,6 +107,7 @@ class Up:
             page=self.local.controllers.metrics.page,
             page_type=CONTENT_TYPE,
             missing=self.missing,
+            reasons=self.local.reason,
         )
         self.server = Server(self.front, self.authority.context(), sock=listening)
 

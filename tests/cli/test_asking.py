@@ -1,13 +1,22 @@
 """Does `pykueue status` show how things stand?"""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pykueue.cli.asking import Picture, Queue, Waiter, is_crowded, queue_of, readable, shown, waiter_of
+from pykueue.api.names import WorkloadCondition
+from pykueue.bridge.sentences import condition as condition_of
+from pykueue.cli.asking import Picture, Queue, Waiter, is_crowded, queue_of, readable, shown, waiter_of, waiters
 from pykueue.cli.following import end_of, exit_code
+from pykueue.cli.reasons import Preemptors
+from pykueue.kube.port import JOBS
+from pykueue.testing.kueue import Kueue
 
 GI = 2**30
+QUEUES = Path(__file__).resolve().parent.parent.parent / "examples/testing/queues.yaml"
+ASSIGN = "couldn't assign flavors to pod set main: insufficient quota for cpu in flavor default,"
+MOST = "current podset request (9) > maximum capacity (4)"
 
 
 def condition(kind: str, status: str, message: str = "") -> dict[str, str]:
@@ -38,6 +47,11 @@ def test_a_queue_shows_what_it_owns_and_uses() -> None:
     [
         pytest.param([], "it has just come", id="new"),
         pytest.param([condition("QuotaReserved", "False", "too much")], "too much", id="no quota"),
+        pytest.param(
+            [condition("QuotaReserved", "False", f"{ASSIGN} previously considered podsets requests (0) + {MOST}")],
+            "can never start: asks for 9 cpu, this queue can have 4 at most",
+            id="more than there can be",
+        ),
         pytest.param(
             [condition("QuotaReserved", "True")],
             "its quota is reserved; its admission checks are not through yet",
@@ -83,6 +97,43 @@ def test_who_has_quota_says_what_its_checks_say() -> None:
 def test_a_queue_is_looked_into_where_somebody(pending: int, reserving: int, admitted: int, crowded: bool) -> None:
     counts = {"pendingWorkloads": pending, "reservingWorkloads": reserving, "admittedWorkloads": admitted}
     assert is_crowded({"status": counts}) is crowded
+
+
+def test_where_one_object_tells_no_more_than_is_written_an_equal_one_does(kueue: Kueue) -> None:
+    kueue.apply(QUEUES)
+    kueue.job("runs", queue="red", cpu=8)
+    kueue.job("judged", queue="red", cpu=8)
+    judged = kueue.client.get(JOBS, "judged", "default")
+    metadata = {"name": "equal", "labels": judged["metadata"]["labels"]}
+    spec = {"template": judged["spec"]["template"]}
+    del spec["template"]["metadata"]
+    kueue.client.create(JOBS, {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}, "default")
+    # The controllers' own way to the API shows what is stored, as an API server of a cluster does.
+    found = kueue.embedded.call(waiters(kueue.embedded.kube, "default"))
+    assert not condition_of(kueue.workload("equal"), WorkloadCondition.QUOTA_RESERVED)
+    assert {one.job: one.why for one in found} == {
+        f"default/{name}": "couldn't assign flavors to pod set main: "
+        "insufficient unused quota for cpu in flavor default, 8 more needed"
+        for name in ("judged", "equal")
+    }
+
+
+def test_a_preemptor_that_is_gone_is_named_by_the_event(kueue: Kueue) -> None:
+    kueue.apply(QUEUES)
+    kueue.job("victim", queue="red", cpu=6)
+    kueue.job("owner", queue="blue", cpu=4)
+    workload = kueue.workload("victim")
+    told = condition_of(workload, WorkloadCondition.EVICTED)
+    assert "UID: " in told["message"]
+    name = kueue.workload("owner")["metadata"]["name"]
+    words = f"preempted for Job owner (Workload {name}), which took back what blue owns"
+    preemptors = Preemptors(kueue.embedded.kube, kueue.embedded.clock)
+    assert kueue.embedded.call(preemptors.said(told, workload)) == words
+    kueue.delete("owner")
+    assert kueue.embedded.call(preemptors.said(told, workload)) == words
+    later = {**told, "lastTransitionTime": "2099-01-01T00:00:00Z"}
+    unnamed = "preempted for another workload of blue, which took back what blue owns"
+    assert kueue.embedded.call(preemptors.said(later, workload)) == unnamed
 
 
 def test_everything_is_shown() -> None:

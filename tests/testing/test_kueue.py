@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pykueue.kube.port import CLUSTER_QUEUES, JOBS
+from pykueue.api.trees import text
+from pykueue.kube.port import CLUSTER_QUEUES, EVENTS, JOBS, WORKLOADS
 from pykueue.testing.kueue import ApiError, Kueue, trees_of
 
 pytest_plugins = ("pytester",)
@@ -30,6 +31,52 @@ def test_who_waits_says_why(kueue: Kueue) -> None:
     assert kueue.running() == set()
     assert kueue.waiting() == {"huge": kueue.why("huge")}
     assert "insufficient quota for cpu in flavor default" in kueue.why("huge")
+
+
+def test_four_equal_jobs_and_room_for_one_all_three_that_wait_say_why(kueue: Kueue) -> None:
+    kueue.apply(QUEUES)
+    for name in ("first", "second", "third", "fourth"):
+        kueue.job(name, queue="red", cpu=8)
+    assert len(kueue.running()) == 1
+    more = "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor default, 8 more needed"
+    assert list(kueue.waiting().values()) == [more] * 3
+
+
+def test_a_get_of_one_workload_has_the_reason_before_it_is_written(kueue: Kueue) -> None:
+    kueue.apply(QUEUES)
+    kueue.job("runs", queue="red", cpu=8)
+    kueue.job("judged", queue="red", cpu=8)
+    tree = kueue.client.get(JOBS, "judged", "default")
+    for name in ("second", "third"):
+        metadata = {"name": name, "labels": tree["metadata"]["labels"]}
+        spec = {"template": {"spec": tree["spec"]["template"]["spec"]}}
+        kueue.client.create(
+            JOBS, {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}, "default"
+        )
+    for name in ("second", "third"):
+        listed = kueue.workload(name)
+        assert "QuotaReserved" not in str(listed.get("status"))
+        seen = kueue.client.get(WORKLOADS, listed["metadata"]["name"], "default")
+        (told,) = [one for one in seen["status"]["conditions"] if one["type"] == "QuotaReserved"]
+        assert (told["status"], told["reason"]) == ("False", "WaitingForQuota")
+        assert "8 more needed" in told["message"]
+        assert seen["metadata"]["resourceVersion"] == listed["metadata"]["resourceVersion"]
+        assert "8 more needed" in kueue.why(name)
+    kueue.settle()
+    assert "8 more needed" in str(kueue.workload("third")["status"])
+
+
+def test_what_can_never_start_says_so_and_a_preemption_says_for_whom(kueue: Kueue) -> None:
+    kueue.apply(QUEUES)
+    kueue.job("huge", queue="red", cpu=9)
+    assert kueue.why("huge").startswith("can never start: asks for 9 cpu, this queue can have 8 at most (couldn't ")
+    kueue.job("borrower", queue="red", cpu=6, script={"stop-for": "1h"})
+    kueue.job("owner", queue="blue", cpu=4)
+    workload = kueue.workload("owner")["metadata"]["name"]
+    told = f"preempted for Job owner (Workload {workload}), which took back what blue owns"
+    notes = {text(one, "reason"): text(one, "note") for one in kueue.client.list(EVENTS, "default")}
+    assert notes["PreemptedFor"] == told
+    assert notes["CanNeverStart"] == "can never start: asks for 9 cpu, this queue can have 8 at most"
 
 
 def test_who_comes_into_no_queue_says_why(kueue: Kueue) -> None:
@@ -78,7 +125,7 @@ def test_what_is_refused_raises_with_the_message(kueue: Kueue) -> None:
 def test_a_job_that_does_not_run_cannot_finish(kueue: Kueue) -> None:
     kueue.apply(QUEUES)
     kueue.job("huge", queue="red", cpu=9)
-    with pytest.raises(AssertionError, match="no pod of Job default/huge runs: couldn't assign flavors"):
+    with pytest.raises(AssertionError, match="no pod of Job default/huge runs: can never start: asks for 9 cpu"):
         kueue.finish("huge")
 
 

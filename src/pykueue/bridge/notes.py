@@ -2,7 +2,6 @@
 
 from typing import Final, assert_never
 
-from pykueue.api.core import ObjectMeta
 from pykueue.api.workload import Workload
 from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS, Instant
@@ -84,13 +83,11 @@ def notes(
             assert_never(decision)
 
 
-def preemptor(key: str, by: ObjectMeta | None, namespace: str) -> str:
-    """For whom somebody in this namespace was preempted: the Job and its Workload, by name."""
+def preemptor(key: str, kind: str, job: str, namespace: str) -> str:
+    """For whom something in a namespace was preempted: the Job, if there is one, and its Workload, by name."""
     within, _, name = key.partition("/")
     place = "" if within == namespace else f"{within}/"
-    owners = () if by is None else by.owner_references
-    job = next((f"{one.kind} {place}{one.name}" for one in owners if one.controller), "")
-    return f"{job} (Workload {name})" if job else f"Workload {place}{name}"
+    return f"{kind} {place}{job} (Workload {name})" if job else f"Workload {place}{name}"
 
 
 def seconds(since: Instant, until: Instant) -> int:

@@ -116,6 +116,17 @@ def condition_tree(seen: Condition) -> Tree:
     return found
 
 
+def pending_condition(wait: Wait) -> Tree:
+    """The condition of a Workload that waits, as it is going to be written."""
+    return {
+        "type": WorkloadCondition.QUOTA_RESERVED.value,
+        "status": "False",
+        "reason": str(wait.reason),
+        "message": message(wait.why),
+        "lastTransitionTime": format_instant(wait.at),
+    }
+
+
 def check_tree(seen: AdmissionCheckState) -> Tree:
     """What a check says, with all that the API requires of it."""
     return {**plain(seen), "message": seen.message, "lastTransitionTime": seen.last_transition_time}

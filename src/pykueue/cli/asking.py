@@ -4,14 +4,17 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from pykueue.api.names import Label, WorkloadCondition
 from pykueue.api.trees import Tree, mapping, mappings, member, text, whole
 from pykueue.base.clock import SystemClock
 from pykueue.base.struct import Frozen
 from pykueue.base.units import QuantityError, amount_of, amount_text, parse_quantity
+from pykueue.bridge.sentences import condition, said
 from pykueue.checks.telling import awaited
 from pykueue.cli.place import UNAUTHORIZED, accepted_no_more
+from pykueue.cli.reasons import Preemptors
 from pykueue.cli.tables import hanging, table
 from pykueue.kube.connection import Connection
 from pykueue.kube.credentials import CredentialError
@@ -114,13 +117,44 @@ async def waiters(kube: Kube, namespace: str) -> list[Waiter]:
         doors = [one async for one in listed(kube, LOCAL_QUEUES, namespace)]
     # Where nobody waits nothing is listed: of workloads that are over there may be very many.
     crowded = {text(door, "metadata", "namespace"): True for door in doors if is_crowded(door)}
-    found = await unqueued(kube, seen)
+    found: list[tuple[str, Waiter, Tree]] = [(came, waiter, {}) for came, waiter in await unqueued(kube, seen)]
     for one in crowded:
         async for workload in listed(kube, WORKLOADS, one):
             waiter = waiter_of(workload)
             if waiter is not None:
-                found.append((text(workload, "metadata", "creationTimestamp"), waiter))
-    return [waiter for _, waiter in sorted(found, key=lambda pair: pair[0])]
+                found.append((text(workload, "metadata", "creationTimestamp"), waiter, workload))
+    found.sort(key=lambda one: one[0])
+    alike = {likeness(tree): tree for _, _, tree in found if condition(tree, WorkloadCondition.QUOTA_RESERVED)}
+    told = [await explained(kube, waiter, tree, alike) for _, waiter, tree in found[:WAITING_SHOWN]]
+    return [*told, *(waiter for _, waiter, _ in found[WAITING_SHOWN:])]
+
+
+async def explained(kube: Kube, waiter: Waiter, workload: Tree, alike: Mapping[bytes, Tree]) -> Waiter:
+    """Who waits, with the reason that is not written yet, and with names in it.
+
+    A server of ours tells of one object what the engine knows. Elsewhere an equal workload may have been told.
+    """
+    if not workload:
+        return waiter
+    reserved = condition(workload, WorkloadCondition.QUOTA_RESERVED)
+    if not reserved:
+        metadata = mapping(workload, "metadata")
+        seen = await looked_up(kube, WORKLOADS, text(metadata, "name"), text(metadata, "namespace"))
+        reserved = condition(seen or {}, WorkloadCondition.QUOTA_RESERVED)
+        reserved = reserved or condition(alike.get(likeness(workload), {}), WorkloadCondition.QUOTA_RESERVED)
+    if text(reserved, "status") != "False":
+        return waiter
+    return replace(waiter, why=await Preemptors(kube, SystemClock()).said(reserved, workload) or waiter.why)
+
+
+def likeness(workload: Tree) -> bytes:
+    """What workloads of one queue share that no decision could tell apart, or more than that."""
+    spec = mapping(workload, "spec")
+    pod_sets = [
+        {**one, "template": mapping(one, "template", "spec")} for _, one in mappings(workload, "spec", "podSets")
+    ]
+    place = text(workload, "metadata", "namespace"), text(spec, "queueName")
+    return msgspec.json.encode([place, spec.get("priority"), pod_sets], order="deterministic")
 
 
 async def unqueued(kube: Kube, namespace: str) -> list[tuple[str, Waiter]]:
@@ -223,11 +257,11 @@ def waiter_of(workload: Tree) -> Waiter | None:
     for kind in (WorkloadCondition.FINISHED, WorkloadCondition.ADMITTED):
         if text(conditions.get(kind, {}), "status") == "True":
             return None
-    reserved = conditions.get(WorkloadCondition.QUOTA_RESERVED, {})
+    reserved = condition(workload, WorkloadCondition.QUOTA_RESERVED)
     checks = "its quota is reserved; its admission checks are not through yet"
     if awaiting := awaited(workload):
         checks = f"waits for its checks: {awaiting}"
-    why = checks if text(reserved, "status") == "True" else text(reserved, "message") or "it has just come"
+    why = checks if text(reserved, "status") == "True" else said(reserved) or "it has just come"
     owners = [one for _, one in mappings(workload, "metadata", "ownerReferences") if member(one, "controller") is True]
     name = text(owners[0], "name") if owners else text(workload, "metadata", "name")
     return Waiter(f"{text(workload, 'metadata', 'namespace')}/{name}", text(workload, "spec", "queueName"), why)

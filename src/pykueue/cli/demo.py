@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -22,8 +21,12 @@ from pykueue.api.trees import mappings, text
 from pykueue.api.yamltext import printable
 from pykueue.base.clock import SystemClock
 from pykueue.base.units import MICROS, Instant
+from pykueue.bridge.sentences import condition, in_short
 from pykueue.cli.place import fail
+from pykueue.cli.reasons import with_reason
 from pykueue.cli.tables import hanging, painted, wants_colour
+from pykueue.engine.explain import preempted_for
+from pykueue.engine.parsing import preemption
 from pykueue.kube.http import Call, HttpKube, lines, path_of
 from pykueue.kube.kubeconfig import connection
 from pykueue.kube.port import JOBS, PODS, WORKLOADS, KubeError, Resource
@@ -32,8 +35,6 @@ NAMESPACE: Final = "default"
 QUOTA: Final = 2
 """Cores that each team owns."""
 COLOURS: Final = {"red": "red", "blue": "blue"}
-IDENTITY: Final = re.compile(r" \(UID: [^)]*\)|; preempt(?:or|ee) path: [^;]+")
-"""What a message says for programs."""
 PATIENCE_SECONDS: Final = 60
 WIDTH: Final = 100
 
@@ -110,6 +111,8 @@ class Demo:
         self.colour = wants_colour(sys.stdout, os.environ) or bool(os.environ.get("FORCE_COLOR"))
         self.teams: dict[str, str] = {}
         """Whose each job is."""
+        self.names: dict[str, str] = {}
+        """The jobs by the UIDs of their Workloads."""
         self.told: dict[str, str] = {}
         """What was said last of each job."""
         self.reached: dict[str, set[str]] = {}
@@ -206,7 +209,7 @@ class Demo:
     async def watch(self, kube: HttpKube) -> None:
         """Say what happens to the jobs, as it happens."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self.follow(kube, WORKLOADS, self.workload_changed))
+            tasks.create_task(self.follow(kube, WORKLOADS, partial(self.workload_changed, kube, tasks)))
             tasks.create_task(self.follow(kube, PODS, partial(self.pod_changed, kube, tasks, set())))
 
     async def follow(self, kube: HttpKube, resource: Resource, hear: Callable[[Tree], None]) -> None:
@@ -221,14 +224,28 @@ class Demo:
                 if event["type"] in ("ADDED", "MODIFIED"):
                     hear(tree)
 
-    def workload_changed(self, workload: Tree) -> None:
-        """Say what changed for a job."""
+    def workload_changed(self, kube: HttpKube, tasks: asyncio.TaskGroup, workload: Tree) -> None:
+        """Say what changed for a job; why one waits is asked for before it is written."""
+        uid = text(workload, "metadata", "uid")
+        if uid not in self.names:
+            tasks.create_task(self.ask_why(kube, text(workload, "metadata", "name")))
+        self.say_of(workload)
+
+    async def ask_why(self, kube: HttpKube, workload: str) -> None:
+        """Say why a job waits that has just come."""
+        found = await with_reason(kube, self.clock, workload, NAMESPACE)
+        name = "" if found is None else self.names.get(text(found, "metadata", "uid"), "")
+        if found is not None and name not in self.told:
+            self.say_of(found)
+
+    def say_of(self, workload: Mapping[str, object]) -> None:
+        """Say how a job stands, if that is news."""
         owners = mappings(workload, "metadata", "ownerReferences")
         name = text(owners[0][1], "name") if owners else ""
-        conditions = {text(one, "type"): one for _, one in mappings(workload, "status", "conditions")}
+        self.names[text(workload, "metadata", "uid")] = name
 
         def holds(kind: WorkloadCondition) -> bool:
-            return text(conditions.get(kind, {}), "status") == "True"
+            return text(condition(workload, kind), "status") == "True"
 
         if holds(WorkloadCondition.FINISHED):
             self.tell(name, "done", "done")
@@ -236,11 +253,19 @@ class Demo:
             again = " again" if "stopped" in self.reached.get(name, ()) else ""
             self.tell(name, "runs", f"runs{again}{borrowed(workload)}")
         elif holds(WorkloadCondition.EVICTED) and "stopped" not in self.told.get(name, "stopped"):
-            self.tell(name, "stopped", f"stopped: {plain(conditions[WorkloadCondition.EVICTED])}")
+            self.tell(name, "stopped", f"stopped: {self.plain(condition(workload, WorkloadCondition.EVICTED))}")
         else:
-            why = plain(conditions.get(WorkloadCondition.QUOTA_RESERVED, {}))
-            if why:
-                self.tell(name, "waits", f"waits: {why}")
+            reserved = condition(workload, WorkloadCondition.QUOTA_RESERVED)
+            why = self.plain(reserved)
+            # Right after it had to stop, why it waits is why it had to.
+            if why and text(reserved, "message") != text(condition(workload, WorkloadCondition.EVICTED), "message"):
+                self.tell(name, "waits", why if why.startswith("can never") else f"waits: {why}")
+
+    def plain(self, condition: Mapping[str, object]) -> str:
+        """What a condition says, in our words and with the names of the demo's jobs."""
+        known = preemption(text(condition, "message"))
+        by = "" if known is None else self.names.get(known.uid, "")
+        return preempted_for(by, known.clause, known.queue) if known is not None and by else in_short(condition)
 
     def pod_changed(self, kube: HttpKube, tasks: asyncio.TaskGroup, known: set[str], pod: Tree) -> None:
         """Show the output of a pod once it runs."""
@@ -293,13 +318,8 @@ class Demo:
         await self.clock.sleep_until(Instant(self.clock.now() + seconds * MICROS))
 
 
-def borrowed(workload: Tree) -> str:
+def borrowed(workload: Mapping[str, object]) -> str:
     """How much of what a job runs on is lent."""
     assigned = mappings(workload, "status", "admission", "podSetAssignments")
     amount = sum(int(text(one, "resourceUsage", "cpu") or 0) for _, one in assigned)
     return f", {amount - QUOTA} of its {amount} cpu borrowed" if amount > QUOTA else ""
-
-
-def plain(condition: Mapping[str, object]) -> str:
-    """The message of a condition, without what it says for programs."""
-    return IDENTITY.sub("", text(condition, "message"))

@@ -14,9 +14,11 @@ from pykueue.api.trees import mapping, mappings, member, text
 from pykueue.api.yamltext import printable
 from pykueue.base.clock import SystemClock
 from pykueue.base.units import MICROS, Instant
+from pykueue.bridge.sentences import condition, said
 from pykueue.checks.telling import awaited
 from pykueue.cli.output import Output
 from pykueue.cli.place import UNAUTHORIZED, accepted_no_more
+from pykueue.cli.reasons import LOOKS, Preemptors, with_reason
 from pykueue.cli.target import Target
 from pykueue.kube.credentials import CredentialError
 from pykueue.kube.http import HttpKube
@@ -38,6 +40,7 @@ INTERRUPTED: Final = 130
 ERROR: Final = 1
 MISUSED: Final = 2
 AGAIN_MICROS: Final = MICROS // 2
+NEVER: Final = "can never start"
 CONTROLLER_UID: Final = "batch.kubernetes.io/controller-uid"
 PATIENCE: Final = "--pod-running-timeout=8760h"
 """Has kubectl wait for the Job's pod; by itself it gives up after 20 seconds in the queue."""
@@ -66,6 +69,9 @@ class Following:
         """Why it waits, as it was said last."""
         self.evicted = ""
         """When it had to stop, as it was said last."""
+        self.preemptors = Preemptors(self.kube, self.clock)
+        self.asking: asyncio.Task[None] | None = None
+        """Who asks for a reason that is not written yet."""
         self.interrupted = asyncio.Event()
 
     async def run(self) -> int:
@@ -203,7 +209,7 @@ class Following:
             if self.gone:
                 tell(f"job {self.namespace}/{self.name} was deleted")
                 return ERROR
-            self.explain()
+            await self.explain()
             await self.news.wait()
 
     def next_pod(self, shown: set[str]) -> Tree | None:
@@ -213,22 +219,35 @@ class Following:
                 return pod
         return None
 
-    def explain(self) -> None:
+    async def explain(self) -> None:
         """Say why the Job waits, or had to stop, if that is news."""
-        for workload in self.seen.get(str(WORKLOADS), {}).values():
-            conditions = {text(one, "type"): one for _, one in mappings(workload, "status", "conditions")}
-            evicted = conditions.get(WorkloadCondition.EVICTED, {})
+        for workload in list(self.seen.get(str(WORKLOADS), {}).values()):
+            evicted = condition(workload, WorkloadCondition.EVICTED)
+            reserved = condition(workload, WorkloadCondition.QUOTA_RESERVED)
             since = text(evicted, "lastTransitionTime")
             if text(evicted, "status") == "True" and since != self.evicted:
                 self.evicted = since
-                tell(f"stopped, to wait again: {text(evicted, 'message')}")
-            reserved = conditions.get(WorkloadCondition.QUOTA_RESERVED, {})
-            why = f"waits: {text(reserved, 'message')}" if text(reserved, "status") == "False" else ""
+                tell(f"stopped, to wait again: {await self.preemptors.said(evicted, workload, looks=LOOKS)}")
+            if not reserved and self.asking is None:
+                self.asking = asyncio.create_task(self.ask_why(text(workload, "metadata", "name")))
+            why = ""
+            # Right after it had to stop, why it waits is why it had to.
+            if text(reserved, "status") == "False" and text(reserved, "message") != text(evicted, "message"):
+                why = said(reserved)
+                why = why if why.startswith(NEVER) else f"waits: {why}"
             if checks := awaited(workload):
                 why = f"waits for its checks: {checks}"
             if why and why not in ("waits: ", self.said):
                 self.said = why
                 tell(why)
+
+    async def ask_why(self, workload: str) -> None:
+        """Learn why the Job waits before that is written."""
+        found = await with_reason(self.kube, self.clock, workload, self.namespace)
+        held = self.seen.get(str(WORKLOADS), {})
+        if found is not None and workload in held and not condition(held[workload], WorkloadCondition.QUOTA_RESERVED):
+            held[workload] = dict(found)  # type: ignore[arg-type]  # decoded JSON is Json
+            self.news.set()
 
     async def show(self, pod: Tree) -> None:
         """Write a pod's output as it comes, until it has ended."""

@@ -420,7 +420,9 @@ class Flights:
         about, cluster = owner(seen.metadata), self.ground.cluster
         if about is not None:
             by = cluster.workloads.get(decision.by)
-            who = preemptor(decision.by, None if by is None else by.metadata, seen.namespace)
+            job = None if by is None else owner(by.metadata)
+            kind, name = ("", "") if job is None else (job.kind, job.name)
+            who = preemptor(decision.by, kind, name, seen.namespace)
             note = preempted_for(who, decision.preemption, queue)
             cluster.events.normal(about, PREEMPTED, note, REPORTER)
 

@@ -280,6 +280,17 @@ def unassigned(why: Unassigned, workload: Workload | None) -> str:
     return text
 
 
+def in_short(why: Unassigned) -> str:
+    """What is missing, without the name of the flavor where there is but one."""
+    found = {one for pod_set in why.pod_sets for one in pod_set.obstacles}
+    short = [one for one in found if isinstance(one, Short)]
+    if not short or len(short) < len(found) or len({one.flavor for one in short}) > 1:
+        return unassigned(why, None)
+    needs = {one.resource: amount_text(one.resource, one.missing) for one in sorted(short, key=rank)}
+    text = "needs " + " and ".join(f"{amount} more {resource}" for resource, amount in needs.items())
+    return f"{text}; room is being made for it" if why.victims else text
+
+
 def obstacles(found: PodSetObstacles, workload: Workload | None) -> str:
     """Why one pod set got no flavors: the nearest to a fit first, and only so many."""
     ranked = sorted(set(found.obstacles), key=rank)

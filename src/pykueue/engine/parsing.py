@@ -29,7 +29,8 @@ OBSTACLES: Final[tuple[tuple[Callable[..., Obstacle], re.Pattern[str]], ...]] = 
         (FlavorMissing, r"flavor (?P<flavor>\S+) not found"),
         (
             Untolerated,
-            r"untolerated taint {(?P<key>\S*) (?P<value>\S*) (?P<effect>\S*) <nil>} in flavor (?P<flavor>[^\s,;]*[^\s,;.])",
+            r"untolerated taint {(?P<key>\S*) (?P<value>\S*) (?P<effect>\S*) <nil>} "
+            r"in flavor (?P<flavor>[^\s,;]*[^\s,;.])",
         ),
         (Mismatch, r"flavor (?P<flavor>\S+) doesn't match node affinity"),
         (

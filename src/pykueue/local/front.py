@@ -22,6 +22,7 @@ from pykueue.local.objects import Objects, disallowed
 from pykueue.local.openapi import OpenApi
 from pykueue.local.options import first, write_terms
 from pykueue.local.paths import Asked, asked
+from pykueue.local.pendingview import Reasons
 from pykueue.local.queries import exact_name
 from pykueue.local.registry import Registry
 from pykueue.local.reviews import review
@@ -62,9 +63,10 @@ class Front:
         page: Callable[[], bytes] | None = None,
         page_type: str = PAGE_TYPE,
         missing: Callable[[], Iterable[str]] = nothing,
+        reasons: Reasons | None = None,
     ) -> None:
         self.access = access
-        self.objects = Objects(registry, clock, logs)
+        self.objects = Objects(registry, clock, logs, reasons)
         self.discovery = Discovery(registry.catalog)
         self.openapi = OpenApi(self.discovery)
         self.page = page

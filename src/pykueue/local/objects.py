@@ -16,6 +16,7 @@ from pykueue.local.logs import PART_HEADER, POD_UID, SECRET, LogSource, log_quer
 from pykueue.local.negotiation import JSON, TEXT, Wanted, check_media, is_pretty, media_of, object_in, wanted
 from pykueue.local.options import delete_terms, first, write_terms
 from pykueue.local.paths import Asked, check_names
+from pykueue.local.pendingview import Reasons, with_reason
 from pykueue.local.queries import Listing, listing
 from pykueue.local.reading import Seen, version_in
 from pykueue.local.registry import Registry
@@ -62,8 +63,12 @@ RETURNED: Final = frozenset({"namespaces", "pods", "podtemplates", "serviceaccou
 class Objects:
     """Calls on resources."""
 
-    def __init__(self, registry: Registry, clock: Clock, logs: LogSource | None) -> None:
+    def __init__(
+        self, registry: Registry, clock: Clock, logs: LogSource | None, reasons: Reasons | None = None
+    ) -> None:
         self.registry = registry
+        self.reasons = reasons
+        """Why Workloads wait of which it is not written yet."""
         self.clock = clock
         self.logs = logs
         self.lists = Lists(registry, clock)
@@ -80,6 +85,8 @@ class Objects:
                 return await self.log(served, call, request)
             case "get":
                 body = await self.registry.get(served, call.name, namespace, subresource=call.subresource)
+                if self.reasons is not None:
+                    body = with_reason(call, body, self.reasons)
                 return warned(self.shaped(served, call, body, choice, request), warnings)
             case "list":
                 return warned(await self.lists.answer(served, namespace, choice, request), warnings)

@@ -88,7 +88,14 @@ class Embedded:
         self.scripted = ScriptedPods(self.kube, self.clock, prefix=prefix)
         users = Users()
         self.token = users.add("admin", role="admin")
-        self.front = Front(self.local.registry, Access(users), self.clock, None, page=self.page, missing=self.missing)
+        self.front = Front(
+            self.local.registry,
+            Access(users),
+            self.clock,
+            page=self.page,
+            missing=self.missing,
+            reasons=self.local.reason,
+        )
         self.call(self.local.prepare())
         if acting and nodes:
             self.call(self.scripted.add_node())

@@ -22,8 +22,9 @@ from pykueue.api.names import Label, WorkloadCondition
 from pykueue.api.trees import mappings, member, text
 from pykueue.api.yamltext import FILE, yaml_trees
 from pykueue.base.units import MICROS, Instant
+from pykueue.bridge.sentences import condition, named, said, unnamed
 from pykueue.checks.telling import awaited
-from pykueue.engine.wording import message
+from pykueue.engine.parsing import preemption
 from pykueue.kube.http import collection, path_of
 from pykueue.kube.port import EVENTS, JOBS, PODS, WORKLOADS, Patch, Resource
 from pykueue.testing.embedded import Embedded
@@ -240,14 +241,19 @@ class Kueue:
         workload = self.workload(job, namespace)
         if workload is None:
             return self.warned(job, namespace)
-        conditions = {text(one, "type"): one for _, one in mappings(workload, "status", "conditions")}
-        reserved = conditions.get(WorkloadCondition.QUOTA_RESERVED, {})
+        reserved = condition(workload, WorkloadCondition.QUOTA_RESERVED)
         if text(reserved, "status") == "True":
             checks = awaited(workload)
             return f"waits for its checks: {checks}" if checks else ""
         # What the engine knows and nobody has written yet is as true.
-        known = self.embedded.local.controllers.pump.reasons.of(f"{namespace}/{text(workload, 'metadata', 'name')}")
-        return text(reserved, "message") if known is None else message(known.why)
+        key = f"{namespace}/{text(workload, 'metadata', 'name')}"
+        reserved = self.embedded.local.reason(key) or reserved
+        message = text(reserved, "message")
+        if known := preemption(message):
+            found = self.client.list(WORKLOADS, labels=f"{Label.JOB_UID}={known.job_uid}")
+            return named(known, found[0], namespace) if found else unnamed(known)
+        words = said(reserved)
+        return message if words == message else f"{words} ({message})"
 
     def warned(self, job: str, namespace: str) -> str:
         """What was said last of a Job that waits and comes into no queue."""

@@ -1,0 +1,96 @@
+"""Why does a job wait, and for whom was it preempted? What its condition does not say yet, or says with a UID."""
+
+import contextlib
+from typing import Final
+
+import msgspec
+
+from pykueue.api.names import Label, WorkloadCondition
+from pykueue.api.trees import Tree, mappings, text
+from pykueue.base.clock import Clock
+from pykueue.base.units import MICROS, Instant
+from pykueue.bridge.notes import PREEMPTED, REPORTER
+from pykueue.bridge.sentences import condition, named, said, unnamed
+from pykueue.engine.parsing import Preemption, preemption
+from pykueue.kube.port import EVENTS, WORKLOADS, DeniedError, Kube, KubeError, Resource
+
+LOOKS: Final = 20
+"""How often something is looked for that is about to be written."""
+PAUSE: Final = MICROS // 10
+SECONDS: Final = len("2026-01-31T12:00:00")
+"""Characters of an instant without the parts of its second."""
+
+
+async def with_reason(kube: Kube, clock: Clock, name: str, namespace: str) -> Tree | None:
+    """A Workload as soon as it says why it waits, or that it does not; None if that takes long.
+
+    A server of ours tells of one object what the engine knows, before it is written.
+    """
+    for _ in range(LOOKS):
+        await clock.sleep_until(Instant(clock.now() + PAUSE))
+        with contextlib.suppress(KubeError):
+            found: Tree = msgspec.json.decode(await kube.get(WORKLOADS, name, namespace))
+            if condition(found, WorkloadCondition.QUOTA_RESERVED):
+                return found
+    return None
+
+
+class Preemptors:
+    """Finds out for whom workloads were preempted."""
+
+    def __init__(self, kube: Kube, clock: Clock) -> None:
+        self.kube = kube
+        self.clock = clock
+
+    async def said(self, told: Tree, workload: Tree, *, looks: int = 1) -> str:
+        """What a condition says, with the name of the preemptor where it tells of a preemption.
+
+        `looks` is how often an Event is looked for that may still be on its way.
+        """
+        known = preemption(text(told, "message"))
+        if known is None:
+            return said(told)
+        namespace = text(workload, "metadata", "namespace")
+        by = await self.workload(known, namespace)
+        if by is not None:
+            return named(known, by, namespace)
+        owners = [one for _, one in mappings(workload, "metadata", "ownerReferences")]
+        since = text(told, "lastTransitionTime")[:SECONDS]
+        for look in range(looks):
+            if look:
+                await self.clock.sleep_until(Instant(self.clock.now() + PAUSE))
+            note = await self.note({text(one, "uid") for one in owners}, namespace, since)
+            if note:
+                return note
+        return unnamed(known)
+
+    async def workload(self, known: Preemption, namespace: str) -> Tree | None:
+        """The preemptor, as far as whoever asks may see it; None where it is gone or not to be seen."""
+        if not known.job_uid:
+            return None
+        for within in ("", namespace):
+            with contextlib.suppress(DeniedError):
+                found = await self.listed(WORKLOADS, within, labels=f"{Label.JOB_UID}={known.job_uid}")
+                return next((one for one in found if text(one, "metadata", "uid") == known.uid), None)
+        return None
+
+    async def note(self, uids: set[str], namespace: str, since: str) -> str:
+        """What the Event of a preemption says that these objects were told of at this time or later; empty for none."""
+        try:
+            events = await self.listed(EVENTS, namespace, fields=f"reason={PREEMPTED}")
+        except DeniedError:
+            return ""
+        found = [
+            (max(text(one, "eventTime"), text(one, "series", "lastObservedTime")), text(one, "note"))
+            for one in events
+            if text(one, "regarding", "uid") in uids and text(one, "reportingController") == REPORTER
+        ]
+        last = max(found, default=("", ""))
+        return last[1] if last[0][:SECONDS] >= since else ""
+
+    async def listed(self, resource: Resource, namespace: str, *, labels: str = "", fields: str = "") -> list[Tree]:
+        """Some objects of a kind."""
+        found: list[Tree] = []
+        async for page in self.kube.pages(resource, namespace, labels=labels, fields=fields):
+            found += [dict(one) for _, one in mappings(msgspec.json.decode(page), "items")]
+        return found
