@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykueue.api.config import Configuration
+from pykueue.api.config import Configuration, Integrations
 from pykueue.api.core import LabelSelector
 from pykueue.api.manifests_install import Install
 from pykueue.api.manifests_webhooks import CREATED_WITH_QUEUE, EVER_WITH_QUEUE, webhooks
@@ -108,3 +108,21 @@ def test_jobs_are_asked_about_in_managed_namespaces(configuration: Configuration
     found = hooks(Install(namespace="batch", configuration=configuration))
     asked = {name: hook["namespaceSelector"] for name, hook in found.items() if "namespaceSelector" in hook}
     assert asked == {"mjob.kb.io": selector, "vjob.kb.io": selector}
+
+
+def test_jobs_of_enabled_kinds_that_are_not_built_are_asked_about_to_warn_and_never_held_up() -> None:
+    configuration = Configuration(integrations=Integrations(frameworks=("batch/job", "ray.io/rayjob", "pod")))
+    found = hooks(Install(configuration=configuration))
+    added = found.keys() - hooks().keys()
+    assert added == {"vrayjob.kb.io", "vpod.kb.io"}
+    for name, path, resource in (
+        ("vrayjob.kb.io", "/validate-ray-io-v1-rayjob", "rayjobs"),
+        ("vpod.kb.io", "/validate--v1-pod", "pods"),
+    ):
+        hook = found[name]
+        assert hook["clientConfig"]["service"]["path"] == path
+        assert hook["rules"][0]["resources"] == [resource]
+        assert (hook["failurePolicy"], hook["timeoutSeconds"]) == ("Ignore", 2)
+        assert conditions(hook)["names-a-queue"] == CREATED_WITH_QUEUE
+        assert hook["namespaceSelector"] == found["vjob.kb.io"]["namespaceSelector"]
+    assert "has-no-controller" in conditions(found["vpod.kb.io"])

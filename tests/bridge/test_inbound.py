@@ -2,14 +2,16 @@
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from pykueue.api.checks import AdmissionCheck
 from pykueue.api.codec import decode
-from pykueue.api.core import Json, Tree
+from pykueue.api.core import Json, OwnerReference, Tree
 from pykueue.api.kueue import ClusterQueue, ResourceFlavor
 from pykueue.api.workload import Workload
 from pykueue.bridge import inbound
 from pykueue.bridge.inbound import Surroundings
+from pykueue.bridge.options import unqueued_kinds
 from pykueue.engine import model
 
 BOOST = "kueue.x-k8s.io/priority-boost"
@@ -66,6 +68,31 @@ def test_a_workload_says_all_that_is_not_built() -> None:
         "status.clusterName",
         "spec.podSets[0].template.spec.resourceClaims",
     ]
+
+
+KINDS = unqueued_kinds(["TrainJob.v1alpha1.trainer.kubeflow.org"])
+
+
+@pytest.mark.parametrize(
+    ("owner", "controls", "left_alone"),
+    [
+        pytest.param(("ray.io/v1", "RayJob"), True, True, id="a kind that is not built"),
+        pytest.param(("ray.io/v2", "RayJob"), True, True, id="another version of it"),
+        pytest.param(("v1", "Pod"), False, True, id="a pod of a group"),
+        pytest.param(("batch/v1", "Job"), True, False, id="a Job"),
+        pytest.param(("example.com/v1", "RayJob"), True, False, id="another group's kind of the same name"),
+        pytest.param(("trainer.kubeflow.org/v1alpha1", "TrainJob"), True, False, id="a kind of another controller"),
+    ],
+)
+def test_a_workload_whose_job_nothing_starts_is_left_alone(
+    owner: tuple[str, str], controls: bool, left_alone: bool
+) -> None:
+    reference = OwnerReference(owner[0], owner[1], "mine", "uid", controller=controls)
+    seen = workload()
+    seen = replace(seen, metadata=replace(seen.metadata, owner_references=(reference,)))
+    found = inbound.workload(seen, Surroundings(unqueued=KINDS))
+    said = f"{owner[1]} mine: jobs of this kind are not queued yet, so nothing would start this one"
+    assert (found.held_off, found.problem) == (left_alone, said if left_alone else "")
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,19 @@ def test_a_kind_that_is_not_queued_passes_unchanged(path: str) -> None:
         "metadata": {"name": "x", "namespace": "team", "labels": {QUEUE: "a_b"}},
         "spec": {"replicas": 3},
     }
-    assert response(path, review(tree), AdmitWorld(default_queue=True)) == {"uid": "u-1", "allowed": True}
+    said = {"uid": "u-1", "allowed": True}
+    warning = f"metadata.labels[{QUEUE}]: {hook.kind}s are not queued yet; this one counts against no quota"
+    warned = said if hook.stage == "mutate" else {**said, "warnings": [warning]}
+    assert response(path, review(tree), AdmitWorld(default_queue=True)) == warned
+    assert response(path, review(tree, tree, operation="UPDATE"), AdmitWorld()) == said, "once is enough"
+    assert response(path, review(tree), AdmitWorld(selected=False)) == said
+
+
+def test_a_pod_with_a_controller_passes_without_a_warning() -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "s", "uid": "u", "controller": True}
+    metadata = {"name": "x", "namespace": "team", "labels": {QUEUE: "q"}, "ownerReferences": [owner]}
+    tree = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+    assert response("/validate--v1-pod", review(tree)) == {"uid": "u-1", "allowed": True}
 
 
 @pytest.mark.parametrize(

@@ -58,15 +58,42 @@ def test_what_asks_for_other_clusters_says_that_they_are_not_built(team: Team) -
     assert "sending workloads to other clusters, MultiKueue, is not supported yet" in active["message"]
 
 
+@pytest.mark.ours("Kueue queues RayJobs")
+@pytest.mark.manager(config=settings(""))
+def test_a_workload_of_a_kind_that_is_not_built_says_so_and_holds_nobody_up(team: Team) -> None:
+    queue = team.queue(cpu=1, queueingStrategy="StrictFIFO")
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "1"}}}
+    pod = {"containers": [container], "restartPolicy": "Never"}
+    owner = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "train", "uid": "0b5e", "controller": True}
+    team.client.create(
+        {
+            "apiVersion": "kueue.x-k8s.io/v1beta2",
+            "kind": "Workload",
+            "metadata": {"name": "rayjob-train", "namespace": team.namespace, "ownerReferences": [owner]},
+            "spec": {
+                "queueName": queue.name,
+                "podSets": [{"name": "main", "count": 1, "template": {"spec": pod}}],
+            },
+        }
+    )
+    found = team.client.wait_for(
+        "Workload", "rayjob-train", team.namespace, lambda tree: bool(condition(tree, "QuotaReserved"))
+    )
+    waits = condition(found, "QuotaReserved")
+    assert (waits["status"], waits["reason"]) == ("False", "Misconfigured")
+    assert waits["message"] == "RayJob train: jobs of this kind are not queued yet, so nothing would start this one"
+    queue.job("next").runs()
+
+
 @pytest.mark.plane("on one machine such a Pod is refused")
 @pytest.mark.ours("Kueue queues pods")
 def test_a_pod_with_a_queue_label_is_told_that_it_is_not_queued(team: Team) -> None:
     queue = team.queue(cpu=1)
     spec = {"containers": [{"name": "main", "image": "none"}]}
     labels = {QUEUE: queue.name}
-    for name, metadata in (("bare", {"labels": labels}), ("free", {})):
-        tree = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **metadata}, "spec": spec}
-        team.client.create(tree | {"metadata": {**tree["metadata"], "namespace": team.namespace}})
+    for name, given in (("bare", labels), ("free", {})):
+        metadata = {"name": name, "namespace": team.namespace, "labels": given}
+        team.client.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
     team.event("bare", "Unsupported", type_="Warning")
     job = queue.job("queued")
     job.runs()

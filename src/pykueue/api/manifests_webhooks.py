@@ -9,12 +9,14 @@ from typing import Final
 
 import msgspec
 
-from pykueue.api.config import SYSTEM_NAMESPACE, everywhere_but
+from pykueue.api.config import FRAMEWORKS, SYSTEM_NAMESPACE, everywhere_but
+from pykueue.api.configrules import POD
 from pykueue.api.core import Tree
 from pykueue.api.kinds import KINDS
 from pykueue.api.manifests_install import ACCOUNT, Install, named
 from pykueue.api.manifests_rbac import MUTATING, VALIDATING
 from pykueue.api.names import DEFAULT_QUEUE, GROUP, Label
+from pykueue.api.unbuilt import unbuilt_frameworks
 
 REGISTRATION: Final = "admissionregistration.k8s.io"
 QUEUE: Final = f"'{Label.QUEUE}'"
@@ -34,6 +36,10 @@ EVER_WITH_QUEUE: Final = f"{names_queue('object')} || (oldObject != null && {nam
 OWNED_BY_OURS: Final = (
     "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, "
     "has(o.controller) && o.controller && o.apiVersion == 'batch/v1' && o.kind == 'Job')"
+)
+CONTROLLED: Final = (
+    "has(object.metadata.ownerReferences) && "
+    "object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller)"
 )
 OPEN: Final = "!has(params.spec.stopPolicy) || params.spec.stopPolicy == 'None'"
 
@@ -70,7 +76,26 @@ def validating(install: Install) -> list[Tree]:
     kinds = ("ClusterQueue", "Cohort", "ResourceFlavor", "Workload")
     ours = [kind_hook(install, kind, "validate", both) for kind in kinds]
     asked = () if install.configuration.manage_jobs_without_queue_name else (("names-a-queue", EVER_WITH_QUEUE),)
-    return [*ours, job_hook(install, "vjob.kb.io", "validate", both, asked)]
+    return [*ours, job_hook(install, "vjob.kb.io", "validate", both, asked), *unqueued_hooks(install)]
+
+
+def unqueued_hooks(install: Install) -> list[Tree]:
+    """The webhooks that warn whoever gives a queue to a job of a kind that is enabled and not built.
+
+    Nothing depends on the answer, so that an outage of ours holds none of these jobs up.
+    """
+    found: list[Tree] = []
+    for framework in unbuilt_frameworks(install.configuration):
+        kind, version, group = FRAMEWORKS[framework].split(".", 2)
+        asked: tuple[tuple[str, str], ...] = (("names-a-queue", CREATED_WITH_QUEUE),)
+        if framework == POD:
+            asked = (*asked, ("has-no-controller", f"!({CONTROLLED})"))
+        path = f"/validate-{group.replace('.', '-')}-{version}-{kind.lower()}"
+        made = hook(install, f"v{kind.lower()}.kb.io", path, asked)
+        made |= rules(group, version, (f"{kind.lower()}s",), ("CREATE", "UPDATE"))
+        made |= {"failurePolicy": "Ignore", "timeoutSeconds": IGNORED_SECONDS, "namespaceSelector": managed(install)}
+        found.append(made)
+    return found
 
 
 def job_defaulting(install: Install) -> list[Tree]:

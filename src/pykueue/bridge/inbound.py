@@ -31,6 +31,8 @@ class Surroundings(Frozen):
     runtime_classes: Mapping[str, RuntimeClass] = {}
     boosts: bool = False
     """Whether a priority-boost annotation means anything: the gate PriorityBoost."""
+    unqueued: Mapping[str, str] = {}
+    """Kinds of owner whose jobs Kueue would start and stop and this version cannot, each with its group."""
 
 
 class Reading(Frozen):
@@ -211,6 +213,7 @@ def workload(
     spec, status = seen.spec, seen.status
     conditions = {condition.type: condition for condition in status.conditions}
     found = known or read(seen, around)
+    unqueued = unqueued_owner(seen.metadata, around.unqueued)
     boost, bad_boost = priority_boost(seen.metadata.annotations) if around.boosts else (0, "")
     state = status.requeue_state
     reserved = held(conditions, WorkloadCondition.QUOTA_RESERVED)
@@ -227,12 +230,13 @@ def workload(
         active=spec.active,
         job_uid=seen.metadata.labels.get(Label.JOB_UID, ""),
         gated_by=seen.metadata.annotations.get(Annotation.ADMISSION_GATED_BY, ""),
-        problem=found.trouble or bad_boost,
+        problem=unqueued or found.trouble or bad_boost,
         unbuilt="; ".join(found.beyond),
         max_run=None if spec.maximum_execution_time_seconds is None else Seconds(spec.maximum_execution_time_seconds),
         past_run=Seconds(status.accumulated_past_execution_time_seconds or 0),
         finished=held(conditions, WorkloadCondition.FINISHED) is not None,
         on_hold=reserved is None and reason_of(conditions, WorkloadCondition.QUOTA_RESERVED) == "OnHold",
+        held_off=unqueued != "",
         replacing=held(conditions, WorkloadCondition.WAITING_FOR_REPLACEMENT_PODS) is not None,
         admission=None if reserved is None or status.admission is None else admission(status.admission, spec),
         reserved_at=None if reserved is None else instant(reserved.last_transition_time),
@@ -331,6 +335,19 @@ def admission(seen: api_workload.Admission, spec: api_workload.WorkloadSpec) -> 
             for one in seen.pod_set_assignments
         ),
     )
+
+
+def unqueued_owner(metadata: core.ObjectMeta, kinds: Mapping[str, str]) -> str:
+    """What to say of a Workload whose job nothing here could start or stop; empty for any other.
+
+    It is left as it is: one that holds quota keeps it, and one that waits goes on waiting.
+    """
+    controller = core.controller_of(metadata)
+    for owner in metadata.owner_references if controller is None else (controller,):
+        group = kinds.get(owner.kind)
+        if group is not None and group == owner.api_version.rpartition("/")[0]:
+            return f"{owner.kind} {owner.name}: jobs of this kind are not queued yet, so nothing would start this one"
+    return ""
 
 
 def priority_boost(annotations: Mapping[str, str]) -> tuple[int, str]:

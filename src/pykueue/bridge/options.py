@@ -1,12 +1,13 @@
 """What does a Configuration mean? Gates and settings, resolved once: the engine's options, and what is taken in."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
-from pykueue.api.config import WaitForPodsReady
+from pykueue.api.config import FRAMEWORKS, WaitForPodsReady
 from pykueue.api.configfile import Loaded
 from pykueue.api.core import LabelSelector
 from pykueue.api.durations import SECOND, Micros
+from pykueue.api.unbuilt import BUILT_FRAMEWORKS
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Seconds
 from pykueue.bridge.requests import ResourceConfig
@@ -75,6 +76,8 @@ class Intake(Frozen):
     """Whether jobs that name no queue are held back too."""
     namespaces: LabelSelector | None = None
     """Whose jobs are queued at all."""
+    unqueued: Mapping[str, str] = {}
+    """Kinds of job that Kueue queues and this version does not, each with its group."""
 
 
 def intake(loaded: Loaded) -> Intake:
@@ -87,4 +90,15 @@ def intake(loaded: Loaded) -> Intake:
         gates["WorkloadPriorityClassDefaulting"],
         configuration.manage_jobs_without_queue_name,
         configuration.managed_jobs_namespace_selector,
+        unqueued_kinds(configuration.integrations.external_frameworks),
     )
+
+
+def unqueued_kinds(external: Iterable[str]) -> dict[str, str]:
+    """The kinds of job that Kueue queues and this version does not, each with its group.
+
+    Those of other projects that are named in the Configuration are left to them.
+    """
+    names = [one for framework, one in FRAMEWORKS.items() if framework not in BUILT_FRAMEWORKS]
+    split = [name.split(".", 2) for name in names if name not in set(external)]
+    return {kind: group for kind, _, group in split}

@@ -188,6 +188,7 @@ class Pump:
                 tuple(ranges[key] for key in sorted(ranges) if key.partition("/")[0] == namespace),
                 self.cluster.runtime_classes.objects,
                 chosen.boosts,
+                chosen.unqueued,
             )
         return found
 

@@ -17,9 +17,10 @@ from pykueue.api.config import FRAMEWORKS
 from pykueue.api.convert import V1BETA1, V1BETA2, to_v1beta1, to_v1beta2
 from pykueue.api.core import Json, Tree
 from pykueue.api.kinds import KINDS
-from pykueue.api.names import GROUP, Annotation
+from pykueue.api.names import GROUP, Annotation, Label
 from pykueue.api.trees import mapping, text
 from pykueue.base.struct import Frozen, Wire
+from pykueue.bridge.options import unqueued_kinds
 from pykueue.bridge.unbuilt import idle, unbuilt
 from pykueue.controllers.admission import NotYetError
 from pykueue.jobs.admit import Operation, Review, Stage, Verdict, admit, json_patch
@@ -44,6 +45,11 @@ TURN: Final = 100
 MUTATED: Final = ("ClusterQueue", "ResourceFlavor", "Workload")
 VALIDATED: Final = (*MUTATED, "Cohort")
 CONVERTERS: Final[Mapping[str, Callable[[Tree], Tree]]] = {V1BETA1: to_v1beta1, V1BETA2: to_v1beta2}
+
+
+UNQUEUED: Final = unqueued_kinds(())
+"""The kinds of job that are not built."""
+POD: Final = "Pod"
 
 
 class Hook(Frozen):
@@ -214,11 +220,12 @@ class Webhooks:
             old=old,
             subresource=request.sub_resource,
         )
-        verdict = admit(review, await self.world(request.namespace, controller(new)))
+        world = await self.world(request.namespace, controller(new))
+        verdict = admit(review, world)
         if hook.stage != "validate" or request.operation not in ("CREATE", "UPDATE") or request.sub_resource:
             return verdict
-        before = frozenset(notes(hook.kind, old)) if old else frozenset()
-        noted = tuple(note for note in notes(hook.kind, new) if note not in before)
+        before = frozenset(notes(hook.kind, old, world)) if old else frozenset()
+        noted = tuple(note for note in notes(hook.kind, new, world) if note not in before)
         return msgspec.structs.replace(verdict, warnings=(*verdict.warnings, *noted)[:WARNINGS_MAX])
 
 
@@ -260,8 +267,11 @@ def reviewed(
     return {"apiVersion": ADMISSION, "kind": "AdmissionReview", "response": response}
 
 
-def notes(kind: str, tree: Mapping[str, object]) -> Iterator[str]:
+def notes(kind: str, tree: Mapping[str, object], world: AdmitWorld) -> Iterator[str]:
     """What an object asks for in vain, each with its path."""
+    queue = text(tree, "metadata", "labels", Label.QUEUE)
+    if kind in UNQUEUED and world.selected and queue and (kind != POD or controller(tree) is None):
+        yield f"metadata.labels[{Label.QUEUE}]: {kind}s are not queued yet; this one counts against no quota"
     yield from unbuilt(kind, tree)
     yield from idle(kind, tree)
     if kind == "Job":

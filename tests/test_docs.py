@@ -1,0 +1,58 @@
+"""Do the pages that begin with the table of what works agree with each other, and with the code?"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from pykueue.api.config import FRAMEWORKS
+from pykueue.api.gatetable import OURS
+from pykueue.api.unbuilt import UNBUILT
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = ("README.md", "docs/install.md", "docs/differences.md")
+TABLE = re.compile(r"<!-- begin: what works\..*?-->\n(.*?)<!-- end: what works\. -->", re.DOTALL)
+SHARED = ("#13375", "#13616", "#13774", "#14863", "#14874", "#14916", "#15237", "#15304", "#16167")
+"""Changes of Kueue 0.20 after which it does as we do."""
+
+
+def table(page: str) -> str:
+    (found,) = TABLE.findall((ROOT / page).read_text())
+    assert isinstance(found, str)
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_begins_with_the_table(page: str) -> None:
+    text = (ROOT / page).read_text()
+    before = text[: text.index("<!-- begin: what works.")]
+    assert before.startswith("# ")
+    assert [mark for mark in ("\n## ", "```", "\n| ") if mark in before] == []
+
+
+def test_the_table_is_the_same_on_every_page() -> None:
+    assert len({table(page) for page in PAGES}) == 1
+
+
+def test_the_table_names_every_kind_of_job() -> None:
+    kinds = {name.partition(".")[0] for name in FRAMEWORKS.values()}
+    assert {kind for kind in kinds if not re.search(rf"\b{kind}\b", table("README.md"))} == set()
+
+
+def test_the_table_names_every_section_that_is_not_built() -> None:
+    sections = {path.removeprefix("resources.") for path in UNBUILT} - {"integrations.frameworks"}
+    found = table("README.md").lower()
+    assert {section for section in sections if section.lower() not in found} == set()
+
+
+def test_the_table_names_the_gates_that_only_we_have() -> None:
+    assert {gate.name for gate in OURS if f"`{gate.name}`" not in table("README.md")} == set()
+
+
+def test_every_row_has_all_columns() -> None:
+    assert {row.count("|") for row in table("README.md").splitlines()} == {5}
+
+
+def test_differences_that_kueue_0_20_shares_are_marked() -> None:
+    text = (ROOT / "docs/differences.md").read_text()
+    assert sorted(re.findall(r"\| Until 0\.19 \((#\d+)\): ", text)) == list(SHARED)
