@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.machine import SOON, Machine, machine_in, soon
+from tests.kueueconfig import SHIPPED
 
 
 @pytest.fixture
@@ -355,3 +356,16 @@ def test_where_nothing_runs_that_is_said(machine: Machine) -> None:
     done = machine.run("status")
     assert done.returncode == 1
     assert "start it with `pykueue up`" in done.stderr
+
+
+def test_it_starts_with_kueues_own_configuration_and_says_what_is_left_out(machine: Machine, tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(SHIPPED + "featureGates: {Nope: true}\n")
+    refused = machine.run("up", "--detach", "--port", "0", "--config", str(file))
+    assert (refused.returncode, "unrecognized feature gate: Nope" in refused.stderr) == (2, True)
+    machine.up("--config", str(file), "--tolerate-unknown-gates")
+    done = machine.run("run", "-q", "team-a", "--", "echo", "hello")
+    assert (done.returncode, done.stdout) == (0, "hello\n")
+    said = (machine.data / "up.log").read_text()
+    assert said.count("warning: integrations.frameworks: kubeflow.org/mpijob, ") == 1
+    assert said.count("warning: ignoring unrecognized feature gate: Nope") == 1
