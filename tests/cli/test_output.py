@@ -1,5 +1,6 @@
 """Does the output of a command reach the one who ran it, whole? Real servers, processes and connections."""
 
+import asyncio
 import contextlib
 import hashlib
 import http.client
@@ -18,14 +19,20 @@ from typing import IO, Any
 
 import pytest
 import yaml
+from aiohttp import web
 
+from pykueue.base.clock import SystemClock
+from pykueue.cli.output import Output
+from pykueue.kube.http import HttpKube
 from tests.cli.machine import Machine, machine_in, soon
+from tests.kube.tinyapi import TinyApi
 
 WINDOW = 5 * (10 << 20)
 """How much output the log of a container keeps."""
 SLACK = 5 * (1 << 18) + (1 << 20)
 """How much larger its files may be."""
 LONG = 120.0
+HASTE = 3.0
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +48,26 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
     with machine_in(tmp_path) as made:
         made.up()
         yield made
+
+
+@pytest.fixture
+def hasty(tmp_path: Path) -> Iterator[Machine]:
+    """A server whose jobs wait for no more than a few seconds for their `run` to connect again."""
+    with machine_in(tmp_path) as made:
+        program = (
+            "from pykueue.local import followers\n"
+            f"followers.GRACE_SECONDS = {HASTE}\n"
+            "from pykueue.cli.main import cli\n"
+            "cli()"
+        )
+        words = made.command("up", "--port", "0", "--cpus", "4", "--gpus", "0", "--example")
+        command = [words[0], "-c", program, *words[3:]]
+        with subprocess.Popen(command, env=made.environment, stdout=subprocess.DEVNULL) as server:
+            try:
+                assert soon(lambda: made.run("status").returncode == 0)
+                yield made
+            finally:
+                server.terminate()
 
 
 class Run:
@@ -222,6 +249,27 @@ def test_a_slow_reader_makes_the_command_wait_and_loses_nothing(machine: Machine
         assert run.end()[0] == 0
 
 
+def test_a_run_that_is_killed_makes_the_command_wait_no_longer_than_the_grace(hasty: Machine) -> None:
+    with begun(hasty, "--name", "killed", "--", "seq", "1", "13000000") as run:
+        run.out.read(1000)
+        settled(hasty)
+        time.sleep(2 * HASTE)
+        assert not Api(hasty).ended("killed"), "while its reader is connected it waits for longer than that"
+        run.process.kill()
+        assert soon(lambda: Api(hasty).ended("killed"))
+
+
+def test_a_run_that_is_paused_for_longer_than_the_grace_loses_nothing(hasty: Machine) -> None:
+    with begun(hasty, "--", "seq", "1", "13000000") as run:
+        first = run.out.read(1000)
+        run.process.send_signal(signal.SIGSTOP)
+        settled(hasty)
+        time.sleep(2 * HASTE)
+        run.process.send_signal(signal.SIGCONT)
+        assert run.rest(first) == numbers(13_000_000)
+        assert run.end()[0] == 0
+
+
 class Cutter:
     """Passes connections on to a server, and cuts each after so many bytes."""
 
@@ -359,3 +407,48 @@ def test_a_reader_that_goes_away_does_not_stop_the_command(running: Machine) -> 
         run.out.read(10)
         run.out.close()
         assert run.end()[0] == 5
+
+
+def test_a_server_without_positions_is_read_as_kubectl_reads_it(tmp_path: Path) -> None:
+    whole = b"".join(b"%d\n" % number for number in range(200_000))
+    asked: list[dict[str, str]] = []
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        asked.append(dict(request.query))
+        response = web.StreamResponse()
+        await response.prepare(request)
+        if "pykueueHold" in request.query:
+            await response.write(whole[:1])
+            return response
+        follows = [one for one in asked if "follow" in one]
+        for at in range(0, len(whole), 50_000):
+            await response.write(whole[at : at + 50_000])
+            if len(follows) < 3 and at >= 300_000 * len(follows):
+                # A connection that breaks: the next answer begins at the beginning.
+                assert request.transport is not None
+                request.transport.abort()
+                break
+        return response
+
+    async def story() -> list[str]:
+        async with TinyApi().serve() as api:
+            api.accident = answer
+            kube = HttpKube(api.connection(), SystemClock())
+            with (tmp_path / "output").open("wb") as file:
+                output = Output(kube, SystemClock(), "default", file.fileno())
+                job: Any = output.announced({"spec": {"template": {"spec": {}}}})
+                marks = job["spec"]["template"]["metadata"]["annotations"]
+                pod: Any = {
+                    "metadata": {"name": "p", "uid": "u", "annotations": marks},
+                    "spec": {"containers": [{"name": "proxy"}, {"name": "main"}]},
+                }
+                output.hold(pod)
+                problem = await output.show(pod)
+                await output.close()
+            await kube.close()
+        return [problem, *output.problems()]
+
+    assert asyncio.run(story()) == [""]
+    assert (tmp_path / "output").read_bytes() == whole
+    assert len([one for one in asked if "follow" in one]) == 3
+    assert all(one["container"] == "main" for one in asked)

@@ -21,6 +21,7 @@ from pykueue.api.core import Tree
 from pykueue.api.trees import mappings, text
 from pykueue.base.clock import Clock
 from pykueue.base.units import MICROS, Instant
+from pykueue.cli.run import CONTAINER
 from pykueue.kube.http import Call, HttpKube, parts, path_of
 from pykueue.kube.port import PODS, KubeError, NotFoundError, UnansweredError
 from pykueue.kube.transport import LostError, Stream, UnsentError
@@ -244,7 +245,9 @@ class Output:
         """A request for a pod's output."""
         meta = pod.get("metadata")
         name, uid = text(meta, "name"), text(meta, "uid")
-        container = next((text(one, "name") for _, one in mappings(pod, "spec", "containers")), "")
+        names = [text(one, "name") for _, one in mappings(pod, "spec", "containers")]
+        # On a cluster, others may have added containers of their own.
+        container = CONTAINER if CONTAINER in names else names[0]
         ours = {SECRET: self.secret, POD_UID: uid, **more} if more else {}
         query = urlencode({"container": container, **({"follow": "true"} if follow else {}), **ours})
         path = f"{path_of(PODS, self.namespace, name, 'log')}?{query}"
