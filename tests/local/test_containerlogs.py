@@ -201,7 +201,13 @@ def test_reading_a_full_log_gives_way_to_other_work_after_each_bounded_piece(tmp
 
         beside = asyncio.create_task(other_work())
         await asyncio.sleep(0)
-        for asked in (LogQuery("main"), LogQuery("main", follow=True), LogQuery("main", tail=2_000_000)):
+        asked_for = (
+            LogQuery("main"),
+            LogQuery("main", follow=True),
+            LogQuery("main", tail=2_000_000),
+            LogQuery("main", timestamps=True),
+        )
+        for asked in asked_for:
             before, total = turns, 0
             async for piece in await ContainerLogs(tmp_path, SystemClock()).stream(POD, asked):
                 assert turns > before, "something else could run since the piece before"

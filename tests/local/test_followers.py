@@ -6,6 +6,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from pykueue.base.clock import SystemClock
 from pykueue.base.units import MICROS
 from pykueue.local import followers
@@ -170,4 +172,9 @@ def test_a_gate_is_open_without_its_file(tmp_path: Path) -> None:
     assert followers.read(tmp_path).position == 10, "what was read stays read"  # type: ignore[union-attr]  # it is there
     (tmp_path / followers.FILE).unlink()
     assert not gate.closed(11), "where the folder is removed, nothing is waited for"
-    assert not Gate(str(tmp_path), "no hash", 1000).follows
+
+
+@pytest.mark.parametrize("digest", ["", "no hash", "ä" * 64, "a b\n" * 16, "/" * 64])
+def test_an_annotation_that_is_no_hash_is_no_follower(tmp_path: Path, digest: str) -> None:
+    assert not Gate(str(tmp_path), digest, 1000).closed(1)
+    assert [*tmp_path.iterdir()] == []

@@ -224,8 +224,10 @@ class ContainerLogs:
                 piece = await asyncio.to_thread(reader.cut, cut)
                 if piece is None:
                     break
-                if piece:
-                    yield piece
+                for at in range(0, len(piece), BLOCK):
+                    # With the time before each line, it may be many times larger than what was read.
+                    yield piece[at : at + BLOCK]
+                    await asyncio.sleep(0)
                 if cut.left == 0:
                     return
             if ended or not asked.follow:

@@ -17,6 +17,7 @@ ANNOTATION: Final = "pykueue.io/follower"
 FILE: Final = "follower"
 GRACE_SECONDS: Final = 30.0
 """How long a job waits for its `run` to connect again."""
+DIGITS: Final = frozenset("0123456789abcdef")
 DIGEST: Final = 64
 
 
@@ -78,7 +79,8 @@ class Gate:
         self.grace = grace
         self.position = 0
         """How far the follower is known to have read."""
-        self.follows = len(digest) == DIGEST
+        # The annotation is what a client wrote.
+        self.follows = len(digest) == DIGEST and DIGITS.issuperset(digest)
         if self.follows:
             # Until the follower has connected, it is given the same time as to connect again.
             write(folder, Follower(digest, 0, boot_seconds()))
