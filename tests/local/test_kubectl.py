@@ -167,6 +167,84 @@ def test_it_applies_on_either_side(up: Serving) -> None:
     assert "unknown field" in up.kubectl("apply", "-f", "-", stdin=QUEUES.replace("spec: {", "spec: {x: 1, "), code=1)
 
 
+MOOSE = """
+apiVersion: {version}
+kind: {kind}
+metadata: {{name: x}}
+"""
+ODD = """
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: odds.odd.example.com}
+spec:
+  group: odd.example.com
+  scope: Namespaced
+  names: {plural: odds, kind: Odd}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            nullable: true
+            properties:
+              port: {x-kubernetes-int-or-string: true}
+              rest: {type: object, x-kubernetes-preserve-unknown-fields: true}
+              many: {type: array, nullable: true, items: {type: string}}
+              part: {type: number, minimum: 0.5, multipleOf: 0.5, default: 1.5}
+              labels: {type: object, additionalProperties: {type: string, enum: [a, b]}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("version", "kind"),
+    [
+        pytest.param("v1", "Moose", id="in a version that is there"),
+        pytest.param("batch/v2", "Job", id="in a version that is not"),
+        pytest.param("nowhere.example.com/v1", "Moose", id="in a group that is not"),
+    ],
+)
+@pytest.mark.parametrize("who", ["admin", "ann"])
+@pytest.mark.parametrize("how", [("apply",), ("create",), ("apply", "--server-side"), ("replace",)])
+def test_of_an_unknown_kind_it_says_so(up: Serving, who: str, version: str, kind: str, how: tuple[str, ...]) -> None:
+    """Not that the server lacks a content type, nor that the check of fields should be turned off."""
+    said = up.kubectl(*how, "-f", "-", stdin=MOOSE.format(version=version, kind=kind), who=who, code=1)
+    assert f'no matches for kind "{kind}" in version "{version}"' in said
+    assert "--validate=false" not in said
+
+
+@pytest.mark.parametrize("who", ["admin", "ann"])
+def test_of_a_field_with_a_typo_it_names_the_field(up: Serving, who: str) -> None:
+    job = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: typo}
+spec: {paralelism: 2, template: {spec: {restartPolicy: Never, containers: [{name: a, image: x, comand: [a]}]}}}
+"""
+    for how in ("apply", "create"):
+        said = up.kubectl(how, "-f", "-", stdin=job, who=who, code=1)
+        assert 'unknown field "spec.paralelism", unknown field "spec.template.spec.containers[0].comand"' in said
+        assert "--validate=false" not in said
+
+
+def test_it_reads_the_older_document_with_whatever_a_definition_holds(up: Serving) -> None:
+    up.kubectl("apply", "-f", "-", stdin=ODD)
+    try:
+        said = up.kubectl("apply", "-f", "-", stdin=MOOSE.format(version="v1", kind="Moose"), code=1)
+        assert 'no matches for kind "Moose" in version "v1"' in said
+        older = up.kubectl("explain", "odd", "--output=plaintext-openapiv2", "--recursive")
+        assert "VERSION:  odd.example.com/v1" in older
+    finally:
+        up.kubectl("delete", "crd", "odds.odd.example.com")
+    older = up.kubectl("explain", "clusterqueue.spec.cohortName", "--output=plaintext-openapiv2")
+    assert "Cohort with which unused quota is shared." in older
+    assert "<[]string>" in up.kubectl("explain", "job.spec.template.spec.containers", "--output=plaintext-openapiv2")
+
+
 def test_it_explains_the_fields(up: Serving) -> None:
     explained = up.kubectl("explain", "workload.spec.queueName")
     assert "FIELD: queueName <string>" in explained

@@ -104,7 +104,61 @@ def test_what_is_not_there(openapi: OpenApi) -> None:
     call = request("GET", "/openapi/v3/apis/none/v1")
     with pytest.raises(StatusError, match="could not find the requested resource"):
         openapi.answer(call.path, call)
-    call = request("GET", "/openapi/v2")
-    with pytest.raises(StatusError, match="in version 3 only"):
+    call = request("GET", "/openapi/v2", headers={"accept": "text/html"})
+    with pytest.raises(StatusError, match="only the following media types are accepted: application/json, ") as refused:
         openapi.answer(call.path, call)
+    assert refused.value.code == 406
     assert openapi.answer("/elsewhere", call) is None
+
+
+V2 = "#/definitions/"
+PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+
+
+@pytest.mark.parametrize(
+    ("accept", "media"),
+    [
+        pytest.param("application/com.github.proto-openapi.spec.v2@v1.0+protobuf", PROTOBUF, id="as kubectl asks"),
+        pytest.param(PROTOBUF, PROTOBUF, id="by its proper name"),
+        pytest.param("application/json", "application/json", id="JSON"),
+        pytest.param("*/*", "application/json", id="anything"),
+        pytest.param("", "application/json", id="nothing said"),
+        pytest.param(
+            f"text/html, {PROTOBUF};q=0.5, application/json;q=0.9", "application/json", id="what is liked best"
+        ),
+    ],
+)
+def test_the_older_document_comes_in_the_type_that_is_asked_for(openapi: OpenApi, accept: str, media: str) -> None:
+    response = asked(openapi, "/openapi/v2", accept=accept)
+    headers = dict(response.headers)
+    assert (response.code, headers["Content-Type"]) == (200, media)
+    assert asked(openapi, "/openapi/v2", **{"accept": accept, "if-none-match": headers["ETag"]}).code == 304
+
+
+def test_the_older_document_is_whole(openapi: OpenApi) -> None:
+    document = told(openapi, "/openapi/v2")
+    assert document["swagger"] == "2.0"
+    missing = {one for one in references(document) if one.removeprefix(V2) not in document["definitions"]}
+    assert missing == set()
+    job = document["definitions"]["io.k8s.api.batch.v1.Job"]
+    assert job["x-kubernetes-group-version-kind"] == [{"group": "batch", "version": "v1", "kind": "Job"}]
+    patch = document["paths"]["/apis/batch/v1/namespaces/{namespace}/jobs/{name}"]["patch"]
+    assert {"name": "fieldValidation", "in": "query", "type": "string", "uniqueItems": True} in patch["parameters"]
+    assert patch["responses"]["200"]["schema"] == {"$ref": f"{V2}io.k8s.api.batch.v1.Job"}
+
+
+def test_the_older_document_says_nothing_that_its_clients_cannot_read(openapi: OpenApi) -> None:
+    """kubectl gives up the whole document at an array without items, or at a reference with a type."""
+
+    def check(node: object) -> None:
+        if isinstance(node, dict):
+            assert not {"allOf", "anyOf", "oneOf", "nullable"} & node.keys()
+            assert node.get("type") != "array" or isinstance(node.get("items"), dict)
+            assert "$ref" not in node or node.keys() <= {"$ref", "description"}
+            for inner in node.values():
+                check(inner)
+
+    for held in told(openapi, "/openapi/v2")["definitions"].values():
+        check({**held, "properties": None})
+        for one in held.get("properties", {}).values():
+            check(one)

@@ -55,6 +55,8 @@ USER_RULES: Final = (
     Rule("own", READ, EVENTS, ("events",)),
     Rule("own", READ, KUEUE, ("localqueues", "localqueues/status", "workloads", "workloads/status")),
     Rule("cluster", READ, "", ("nodes",)),
+    # kubectl lists them before it says that there is no such kind; OpenAPI tells everyone what is in them.
+    Rule("cluster", READ, "apiextensions.k8s.io", ("customresourcedefinitions",)),
     Rule("cluster", READ, "scheduling.k8s.io", ("priorityclasses",)),
     Rule("cluster", READ, "node.k8s.io", ("runtimeclasses",)),
     Rule(

@@ -11,6 +11,7 @@ from typing import Final
 from pykueue.api.core import Tree
 from pykueue.base.clock import Clock
 from pykueue.base.units import format_instant
+from pykueue.local import openapiv2
 from pykueue.local.access import Access
 from pykueue.local.apply import tracked
 from pykueue.local.discovery import Discovery, version_answer
@@ -35,7 +36,7 @@ NO_PAGE: Final = "404 page not found\n"
 METRICS: Final = "/metrics"
 PAGE_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 REVIEW_GROUPS: Final = ("authentication.k8s.io", "authorization.k8s.io")
-ROOT_PATHS: Final = ("/api", "/apis", *HEALTH, METRICS, "/openapi/v3", "/version")
+ROOT_PATHS: Final = ("/api", "/apis", *HEALTH, METRICS, openapiv2.PATH, "/openapi/v3", "/version")
 
 
 def entitle(title: str) -> None:

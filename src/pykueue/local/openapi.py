@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from pykueue.api.core import Json, Tree
+from pykueue.local import openapiv2
 from pykueue.local.discovery import Discovery
 from pykueue.local.exchange import OK, Headers, Request, Response, told
 from pykueue.local.negotiation import JSON
@@ -17,11 +18,10 @@ from pykueue.local.options import first
 from pykueue.local.schema import definitions, index
 from pykueue.local.schemanodes import OBJECT_META, REF
 from pykueue.local.served import Served
-from pykueue.local.statuses import not_acceptable, unserved
+from pykueue.local.statuses import unserved
 
 INFO: Final[Tree] = {"title": "Kubernetes", "version": "v1.36.3"}
 ROOT: Final = "/openapi/v3"
-OLDER: Final = "/openapi/v2"
 GVK: Final = "x-kubernetes-group-version-kind"
 TEXT: Final[Tree] = {"type": "string", "uniqueItems": True}
 NUMBER: Final[Tree] = {"type": "integer", "uniqueItems": True}
@@ -69,19 +69,20 @@ class OpenApi:
         self.discovery = discovery
         self.stamp = -1
         self.kept: dict[str, tuple[bytes, str]] = {}
-        """Documents and their hashes, by their path as in `apis/batch/v1`."""
+        """Documents and their hashes, by their path as in `apis/batch/v1`; that of OpenAPI 2 by its type."""
 
     def answer(self, path: str, request: Request) -> Response | None:
         """A document, or the index of them; nothing where the path is none of OpenAPI."""
-        if path == OLDER:
-            # Clients that know no newer form want it in a format of its own, which nothing here writes.
-            raise not_acceptable(f"OpenAPI is served in version 3 only, at {ROOT}")
-        if path != ROOT and not path.startswith(f"{ROOT}/"):
+        if path not in (ROOT, openapiv2.PATH) and not path.startswith(f"{ROOT}/"):
             return None
         self.discovery.refresh()
         if self.stamp != self.discovery.stamp:
             self.kept.clear()
             self.stamp = self.discovery.stamp
+        if path == openapiv2.PATH:
+            media = openapiv2.media_for(request.header("accept"))
+            body, tag = self.older(media)
+            return cached(request, body, tag, media)
         if path == ROOT:
             paths: Tree = {
                 one: {"serverRelativeURL": f"{ROOT}/{one}?hash={self.document(one)[1]}"} for one in self.all()
@@ -91,13 +92,7 @@ class OpenApi:
         if wanted not in self.all():
             raise unserved()
         body, tag = self.document(wanted)
-        headers: Headers = (("Content-Type", JSON), ("ETag", f'"{tag}"'), ("Vary", "Accept"))
-        if first(request.query, "hash") == tag:
-            # What has its hash in its name never changes.
-            headers = (*headers, ("Cache-Control", "public, immutable, max-age=31536000"))
-        if request.header("if-none-match") == f'"{tag}"':
-            return Response(304, b"", headers)
-        return Response(OK, body, headers)
+        return cached(request, body, tag, JSON)
 
     def all(self) -> Iterator[str]:
         """The path of every document."""
@@ -110,9 +105,30 @@ class OpenApi:
         if path not in self.kept:
             *rest, version = path.split("/")
             group = rest[1] if len(rest) > 1 else ""
-            body = msgspec.json.encode(document(path, self.discovery.groups[group][version]))
-            self.kept[path] = (body, hashlib.sha256(body).hexdigest().upper()[:64])
+            self.keep(path, msgspec.json.encode(document(path, self.discovery.groups[group][version])))
         return self.kept[path]
+
+    def older(self, media: str) -> tuple[bytes, str]:
+        """The document of OpenAPI 2, in one of the types that it is served in, and its hash."""
+        if media not in self.kept:
+            whole = openapiv2.document((msgspec.json.decode(self.document(path)[0]) for path in self.all()), INFO)
+            self.keep(media, msgspec.json.encode(whole) if media == JSON else openapiv2.encoded(whole))
+        return self.kept[media]
+
+    def keep(self, name: str, body: bytes) -> None:
+        """Keep a document until the kinds change."""
+        self.kept[name] = (body, hashlib.sha256(body).hexdigest().upper()[:64])
+
+
+def cached(request: Request, body: bytes, tag: str, media: str) -> Response:
+    """A document, or that it is as the client has it."""
+    headers: Headers = (("Content-Type", media), ("ETag", f'"{tag}"'), ("Vary", "Accept"))
+    if first(request.query, "hash") == tag:
+        # What has its hash in its name never changes.
+        headers = (*headers, ("Cache-Control", "public, immutable, max-age=31536000"))
+    if request.header("if-none-match") == f'"{tag}"':
+        return Response(304, b"", headers)
+    return Response(OK, body, headers)
 
 
 def document(path: str, kinds: Sequence[Served]) -> Tree:
