@@ -111,26 +111,27 @@ def chosen(
     files = exported(environment)
     if files:
         return reached(files, None, f"{VARIABLE}={environment[VARIABLE]}", environment)
-    nowhere(folder, must_run=must_run)
+    nowhere(folder, must_run=must_run, environment=environment)
 
 
 def of_folder(folder: Path, *, must_run: bool, environment: Mapping[str, str] = os.environ) -> Target:
     """The server of a data folder."""
     if must_run and not runs(folder):
-        fail(f"nothing runs on {folder}; {HOW_TO_GET_ONE}{besides(None, environment)}", 1)
+        nowhere(folder, must_run=True, environment=environment)
     file = folder / KUBECONFIG
     if not readable(file):
-        nowhere(folder, must_run=False)
+        nowhere(folder, must_run=False, environment=environment)
     return reached((str(file),), None, f"the local server of {folder}", environment, folder=folder, local=True)
 
 
-def nowhere(folder: Path, *, must_run: bool) -> NoReturn:
+def nowhere(folder: Path, *, must_run: bool, environment: Mapping[str, str]) -> NoReturn:
     """Say that nothing says where a server is, and end."""
+    other = besides(None, environment)
     if must_run:
-        fail(f"nothing runs on {folder}; {HOW_TO_GET_ONE}", 1)
+        fail(f"nothing runs on {folder}; {HOW_TO_GET_ONE}{other}", 1)
     fail(
         f"{folder / KUBECONFIG}: is not there, so nothing says where the server is; {HOW_TO_GET_ONE}, or choose one "
-        f"with {CHOOSE}"
+        f"with {CHOOSE}{other}"
     )
 
 
