@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -115,16 +115,19 @@ class Desk:
 class Stream:
     """A watch that a test reads from."""
 
-    def __init__(self, desk: Desk, events: AsyncGenerator[Seen, None]) -> None:
+    def __init__(self, desk: Desk, events: AsyncGenerator[Sequence[Seen], None]) -> None:
         self.desk = desk
         self.events = events
+        self.batch: list[Seen] = []
 
     def next(self) -> tuple[str, Any]:
         seen = self.desk.run(self.first())
         return seen.how, decoded(seen.body)
 
     async def first(self) -> Seen:
-        return await asyncio.wait_for(anext(self.events), 5)
+        if not self.batch:
+            self.batch = [*await asyncio.wait_for(anext(self.events), 5)]
+        return self.batch.pop(0)
 
     def close(self) -> None:
         self.desk.run(self.events.aclose())

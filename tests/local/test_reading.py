@@ -181,7 +181,7 @@ def test_a_quiet_watch_tells_how_far_it_is_and_ends_in_time(desk: Desk) -> None:
         events = desk.registry.watch(
             desk.served("configmaps"), version=str(desk.store.version), bookmarks=True, timeout=150
         )
-        return [(one.how, decoded(one.body)) async for one in events]
+        return [(one.how, decoded(one.body)) async for batch in events for one in batch]
 
     async def both() -> list[tuple[str, Any]]:
         listening = asyncio.ensure_future(listen())

@@ -17,7 +17,7 @@ import pytest
 import uvloop
 
 from pykueue.kube.acceptor import ConnectionLimits
-from pykueue.local import serve
+from pykueue.local import readers, serve
 from pykueue.local.serve import ListenError, bind
 from pykueue.local.statuses import BODY_MAX
 from tests.local.standing import Serving, serving
@@ -231,7 +231,8 @@ def test_a_watch_streams_and_ends_with_its_client(up: Serving) -> None:
 
 
 def test_a_client_that_does_not_read_is_let_go(up: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serve, "WRITE_SECONDS", 0.3)
+    monkeypatch.setattr(readers, "WRITE_SECONDS", 0.3)
+    monkeypatch.setattr(readers, "FAREWELL_SECONDS", 0.3)
     with plugged(up) as client:
         client.sendall(head(up, "GET", f"{MAPS}?watch=1&resourceVersion={up.stand.store.version}"))
         assert client.recv(10)
@@ -250,7 +251,7 @@ def test_a_client_that_does_not_read_a_long_list_is_let_go(up: Serving, monkeypa
     for number in range(12):
         name = f"long-{number}"
         ask(up, "POST", MAPS, config(name, k="v" * 900_000), Content_Type="application/json")
-    monkeypatch.setattr(serve, "WRITE_SECONDS", 0.3)
+    monkeypatch.setattr(readers, "WRITE_SECONDS", 0.3)
     with plugged(up) as client:
         client.sendall(head(up, "GET", MAPS))
         time.sleep(1)

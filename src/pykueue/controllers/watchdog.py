@@ -62,6 +62,9 @@ class Watchdog:
         self.delays = Owner()
         self.starts = Starts()
         self.longest = 0.0
+        """The longest delay."""
+        self.busiest = 0.0
+        """The most CPU time that the loop's thread took between two ticks: a hold that is not the fault of others."""
         self.due = 0.0
         """When the next tick should come."""
         self.cpu_clock = CLOCK_MONOTONIC
@@ -80,6 +83,7 @@ class Watchdog:
         loop = asyncio.get_running_loop()
         ident = threading.get_ident()
         self.cpu_clock = pthread_getcpuclockid(ident)
+        self.cpu = clock_gettime(self.cpu_clock)
         self.due = monotonic()
         self.tick(loop)
         self.over.clear()
@@ -103,14 +107,14 @@ class Watchdog:
     def measured(self, delay: float) -> None:
         """A tick came so late."""
         self.delays.observe(DELAY, (), delay)
+        before, self.cpu = self.cpu, clock_gettime(self.cpu_clock)
+        self.longest = max(self.longest, delay)
+        self.busiest = max(self.busiest, self.cpu - before)
         if delay < NOTED_SECONDS:
-            self.cpu = clock_gettime(self.cpu_clock)
             if self.seen:
                 self.seen = []
             return
-        before, self.cpu = self.cpu, clock_gettime(self.cpu_clock)
         seen, self.seen = self.seen, []
-        self.longest = max(self.longest, delay)
         level = logging.DEBUG
         if delay >= HELD_SECONDS:
             if monotonic() >= self.silent_until:

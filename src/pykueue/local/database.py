@@ -90,10 +90,11 @@ class Database:
         self.writer = writer
         self.reader = reader
 
-    def rows(self, statement: str, *values: str | int) -> list[tuple[object, ...]]:
-        """The rows that a statement reads."""
+    def rows(self, statement: str, *values: str | int, most: int = 0) -> list[tuple[object, ...]]:
+        """The rows that a statement reads; with `most`, only until their bytes come to so many."""
         try:
-            return self.reader.execute(statement, values).fetchall()
+            found = self.reader.execute(statement, values)
+            return until(found, most) if most else found.fetchall()
         except UnicodeEncodeError:
             # Half a character, as clients may send it: nothing of that name can have been stored.
             return []
@@ -123,12 +124,15 @@ class Database:
             return Held(key, version, uid, body)  # type: ignore[arg-type]  # the schema says which column holds what
         return None
 
-    def page(self, resource: str, namespace: str, after: tuple[str, str], limit: int) -> list[Held]:
-        """Objects in the order of namespace and name, from the first one after this; -1 is no limit."""
+    def page(self, resource: str, namespace: str, after: tuple[str, str], limit: int, *, most: int = 0) -> list[Held]:
+        """Objects in the order of namespace and name, from the first one after this; -1 is no limit.
+
+        With `most`, the page ends with the object that brings its bytes to so many.
+        """
         found = (
-            self.rows(PAGE_IN, resource, namespace, after[1] if after[0] == namespace else "", limit)
+            self.rows(PAGE_IN, resource, namespace, after[1] if after[0] == namespace else "", limit, most=most)
             if namespace
-            else self.rows(PAGE, resource, *after, limit)
+            else self.rows(PAGE, resource, *after, limit, most=most)
         )
         return [
             Held(Key(resource, inside, name), version, uid, body)  # type: ignore[arg-type]  # as above
@@ -145,11 +149,14 @@ class Database:
         finally:
             self.rows("COMMIT")
 
-    def changes(self, resource: str, *, after: int, to: int, limit: int) -> list[Change]:
-        """What the log holds of a resource after one version and up to another, oldest first."""
+    def changes(self, resource: str, *, after: int, to: int, limit: int, most: int = 0) -> list[Change]:
+        """What the log holds of a resource after one version and up to another, oldest first.
+
+        With `most`, the last one is the one that brings their bytes to so many.
+        """
         return [
             Change(version, Key(resource, namespace, name), how, body, before)  # type: ignore[arg-type]  # as above
-            for version, namespace, name, how, body, before in self.rows(CHANGES, after, to, resource, limit)
+            for version, namespace, name, how, body, before in self.rows(CHANGES, after, to, resource, limit, most=most)
         ]
 
     def write(self, rows: Sequence[Row]) -> dict[int, Exception]:
@@ -230,6 +237,22 @@ class Database:
         with suppress(sqlite3.Error):
             self.reader.close()
             self.writer.close()
+
+
+def until(cursor: sqlite3.Cursor, most: int) -> list[tuple[object, ...]]:
+    """The first rows, up to the one that brings their bytes to so many."""
+    found: list[tuple[object, ...]] = []
+    size = 0
+    try:
+        for row in cursor:
+            found.append(row)
+            size += sum(len(value) for value in row if isinstance(value, bytes))
+            if size >= most:
+                break
+    finally:
+        # What is not read must not keep the database at this moment.
+        cursor.close()
+    return found
 
 
 def unreadable(place: str, error: Exception) -> StoreError:

@@ -21,6 +21,7 @@ from pykueue.local.served import Served
 from pykueue.local.statuses import StatusError, conflict, not_found
 from pykueue.local.store import Held, Key
 from pykueue.local.terms import DeleteOptions, Terms
+from pykueue.local.turns import DECODED, ITEM_MICROS
 from pykueue.local.writing import REPEATS_MAX, Writing
 
 ENDED: Final = ("Succeeded", "Failed")
@@ -145,12 +146,14 @@ class Deleting:
 
         If one of them may not be deleted, none is.
         """
-        found = self.reading.list(served, namespace, labels=labels, fields=fields)
-        trees: list[Tree] = [msgspec.json.decode(item) for item in found.items]
-        for tree in trees:
+        found = await self.reading.list(served, namespace, labels=labels, fields=fields)
+        for item in found.items:
+            await self.reading.turns.take(ITEM_MICROS + len(item) // DECODED)
+            tree: Tree = msgspec.json.decode(item)
             await self.writing.judged(served, "DELETE", tree, tree, "", terms)
-        for tree in trees:
-            about = meta(tree)
+        for item in found.items:
+            await self.reading.turns.take(ITEM_MICROS + len(item) // DECODED)
+            about = meta(msgspec.json.decode(item))
             name, inside = str(about.get("name") or ""), str(about.get("namespace") or "")
             try:
                 await self.delete(served, name, inside or namespace, options, terms)

@@ -45,6 +45,12 @@ class Response(Frozen):
     code: int
     body: bytes | AsyncIterator[bytes] = b""
     headers: Headers = ()
+    farewell: bytes = b""
+    """The last piece for a client that is cut off because it does not read; without one it can only be hung up on."""
+    reader: str = ""
+    """The user for whom pieces that are not read yet are held."""
+    held: int = 0
+    """About the bytes that whoever makes the pieces holds beside them."""
 
 
 def request(

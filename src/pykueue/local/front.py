@@ -8,6 +8,8 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final
 
+import msgspec
+
 from pykueue.api.core import Tree
 from pykueue.base.clock import Clock
 from pykueue.base.units import format_instant
@@ -105,7 +107,7 @@ class Front:
             raise disallowed()
         if call.group in REVIEW_GROUPS and call.verb == "create":
             return self.review(call, request, who)
-        return await self.objects.answer(call, request, who)
+        return msgspec.structs.replace(await self.objects.answer(call, request, who), reader=who.name)
 
     def judged(self, call: Asked, request: Request) -> Asked:
         """The call as it is judged: a list or watch of one name is a matter of that name."""

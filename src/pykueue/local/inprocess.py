@@ -92,8 +92,9 @@ class LocalKube:
                 initial=None if version else True,
             )
             async with aclosing(events):
-                async for seen in events:
-                    yield seen.line()
+                async for batch in events:
+                    for seen in batch:
+                        yield seen.line()
         except StatusError as error:
             raise translated(called("watch", resource, namespace), error) from error
 

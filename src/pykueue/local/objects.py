@@ -1,6 +1,5 @@
 """How is a call on a resource carried out? Parameters and body are read, the Registry acts, the answer is shaped."""
 
-from collections.abc import AsyncIterator
 from typing import Final, cast
 
 import msgspec
@@ -13,12 +12,12 @@ from pykueue.local.exchange import ACCEPTED, CREATED, NO_CONTENT, OK, Request, R
 from pykueue.local.identity import Identity
 from pykueue.local.lists import Lists, form_of
 from pykueue.local.logs import PART_HEADER, POD_UID, SECRET, LogSource, log_query
-from pykueue.local.negotiation import JSON, TEXT, Wanted, check_media, is_pretty, media_of, object_in, wanted
+from pykueue.local.negotiation import JSON, TEXT, YAML, Wanted, check_media, is_pretty, media_of, object_in, wanted
 from pykueue.local.options import delete_terms, first, write_terms
 from pykueue.local.paths import Asked, check_names
 from pykueue.local.pendingview import Reasons, with_reason
 from pykueue.local.queries import Listing, listing
-from pykueue.local.reading import Seen, version_in
+from pykueue.local.reading import version_in
 from pykueue.local.registry import Registry
 from pykueue.local.selectors import selection
 from pykueue.local.served import Served
@@ -35,6 +34,10 @@ from pykueue.local.statuses import (
 )
 from pykueue.local.tables import included, partial, table_of
 from pykueue.local.terms import DeleteOptions, Terms
+from pykueue.local.turns import Turns
+from pykueue.local.watches import AT_ONCE_BYTES
+from pykueue.local.watchlines import Lines, too_slow
+from pykueue.local.yamlwriter import pieces_of
 
 WATCH_SECONDS: Final = 1800
 """How long a watch lasts if the client does not say."""
@@ -56,6 +59,8 @@ MERGING: Final = (MERGE_PATCH, STRATEGIC_PATCH)
 CUSTOM_PATCHES: Final = (JSON_PATCH, MERGE_PATCH, APPLY_PATCH)
 OCTETS: Final = "application/octet-stream"
 SUMMARY_BYTES: Final = 30
+YAML_BYTES: Final = 16 * 1024
+"""An object of more bytes is written in YAML piece by piece."""
 RETURNED: Final = frozenset({"namespaces", "pods", "podtemplates", "serviceaccounts"})
 """Kinds whose deletion is answered with the object, even where it is gone at once."""
 
@@ -71,7 +76,10 @@ class Objects:
         """Why Workloads wait of which it is not written yet."""
         self.clock = clock
         self.logs = logs
-        self.lists = Lists(registry, clock)
+        self.turns = Turns()
+        """Of those who call from outside."""
+        self.lists = Lists(registry, clock, self.turns)
+        self.lines = Lines(clock, self.turns)
 
     async def answer(self, call: Asked, request: Request, who: Identity) -> Response:
         """What comes of a call; refusals are raised as a `StatusError`."""
@@ -145,6 +153,8 @@ class Objects:
         elif choice.form == "table" and call.subresource in ("", "status"):
             include = included(first(request.query, "includeObject"))
             tree = table_of(served, tree, self.clock.now(), include=include, version=choice.version)
+        if choice.media == YAML and len(body) > YAML_BYTES:
+            return Response(code, pieces_of(tree, self.turns), (("Content-Type", YAML),), held=len(body))
         return told(code, tree, media=choice.media, pretty=pretty)
 
     def watch(self, served: Served, call: Asked, namespace: str, choice: Wanted, request: Request) -> Response:
@@ -167,33 +177,11 @@ class Objects:
             bookmarks=asked.bookmarks,
             initial=asked.initial,
             timeout=WATCH_SECONDS if not asked.timeout else asked.timeout,
+            turns=self.turns,
         )
         include = included(first(request.query, "includeObject")) if choice.form == "table" else ""
-        return Response(OK, self.events(served, seen, choice, include), (("Content-Type", JSON),))
-
-    async def events(
-        self, served: Served, seen: AsyncIterator[Seen], choice: Wanted, include: str
-    ) -> AsyncIterator[bytes]:
-        """The lines of a stream of events; what ends it early is its last event."""
-        heads = True
-        try:
-            async for one in seen:
-                if choice.form == "object":
-                    yield one.line() + b"\n"
-                    continue
-                tree = tree_of(one.body)
-                if choice.form == "metadata":
-                    shown = partial(tree, choice.version)
-                else:
-                    now, version = self.clock.now(), choice.version
-                    shown = table_of(served, tree, now, include=include, version=version, heads=heads)
-                    heads = False
-                yield Seen(one.how, msgspec.json.encode(shown)).line() + b"\n"
-        except StatusError as error:
-            yield b'{"type":"ERROR","object":%s}\n' % msgspec.json.encode(error.status())
-        finally:
-            if close := getattr(seen, "aclose", None):
-                await close()
+        lines = self.lines.pieces(served, seen, choice, include)
+        return Response(OK, lines, (("Content-Type", JSON),), farewell=too_slow(), held=AT_ONCE_BYTES)
 
     async def write(
         self, served: Served, call: Asked, namespace: str, request: Request, terms: Terms, how: str
@@ -266,7 +254,7 @@ class Objects:
         found = await self.registry.delete_collection(
             served, namespace, options, terms, labels=asked.labels, fields=asked.fields
         )
-        return warned(await self.lists.whole(served, found, form_of(choice, request)), terms.warnings)
+        return warned(await self.lists.told(served, found, form_of(choice, request)), terms.warnings)
 
     async def log(self, served: Served, call: Asked, request: Request) -> Response:
         """A container's output."""

@@ -3,7 +3,7 @@
 import asyncio
 import binascii
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import Final, Literal, TypeAlias, cast
 
 import msgspec
@@ -14,14 +14,17 @@ from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS, Instant
 from pykueue.local.bodies import json_trouble
 from pykueue.local.conversion import bare, body_served
+from pykueue.local.past import Past, place
 from pykueue.local.selectors import Selection, selection
 from pykueue.local.served import Served
 from pykueue.local.statuses import StatusError, bad_request, gone, not_found, quoted, too_new
 from pykueue.local.store import Change, CompactedError, Held, Key, Store
+from pykueue.local.turns import COPIED, DECODED, ITEM_MICROS, Turns
+from pykueue.local.watches import body_size
 
-PAGE_ITEMS: Final = 500
-TURN: Final = 100
-"""Events that are given in one turn of the loop."""
+PIECE_ITEMS: Final = 200
+PIECE_BYTES: Final = 128 * 1024
+"""Objects that are read in one step."""
 BOOKMARK_MICROS: Final = 60 * MICROS
 """How often a watcher that asks for it is told how far it is."""
 END_OF_LIST: Final = "k8s.io/initial-events-end"
@@ -45,6 +48,8 @@ class Seen(Frozen):
 
     how: How
     body: bytes
+    version: int = 0
+    """The change that it shows as it was stored; 0 for anything else."""
 
     def line(self) -> bytes:
         """The event as a line of JSON, without its end."""
@@ -137,6 +142,8 @@ class Reading:
     def __init__(self, store: Store, clock: Clock) -> None:
         self.store = store
         self.clock = clock
+        self.turns = Turns()
+        """Of those who live in this process."""
 
     def get(self, served: Served, name: str, namespace: str) -> bytes:
         """A stored object in the version asked for."""
@@ -145,7 +152,7 @@ class Reading:
             raise not_found(served.resource, name)
         return body_served(served, held.body)
 
-    def list(
+    async def list(
         self,
         served: Served,
         namespace: str,
@@ -156,8 +163,13 @@ class Reading:
         continue_: str = "",
         version: str = "",
         match: str = "",
+        most: int = 0,
+        turns: Turns | None = None,
     ) -> Listed:
-        """A list, or the page of it that the token names; a page is of the version of its first."""
+        """A list, or the page of it that the token names; a page is of the version of its first.
+
+        With a limit and `most`, a page ends with the item that brings its bytes to so many.
+        """
         wanted = selection(served, labels, fields)
         if continue_ and version_in(version):
             raise bad_request("specifying resource version is not allowed when using continue")
@@ -169,76 +181,62 @@ class Reading:
             current = asked
         if max(current, asked) > self.store.version:
             raise too_new(max(current, asked), self.store.version)
-        past = self.since(served, namespace, current, token)
-        found: list[Held] = []
-        more = False
-        for held in self.at(served, namespace, past, wanted, after=token.after if token else None, limit=limit):
-            if limit and len(found) == limit:
-                more = True
-                break
-            found.append(held)
-        items = [bare(served, body_served(served, held.body)) for held in found]
-        if not more:
-            return Listed(items, str(current))
-        left = token.left if token else self.store.count(served.storage, namespace) - created(past)
-        last = found[-1].key
-        rest = max(1, left - len(found))
-        next_ = Token(current, f"{last.namespace}/{last.name}\0", left=rest)
-        return Listed(items, str(current), str(next_), None if wanted else rest)
-
-    def since(self, served: Served, namespace: str, version: int, token: Token | None) -> dict[Key, bytes | None]:
-        """What objects were at a version that have changed after it; absent ones are None."""
-        if version == self.store.version:
-            return {}
-        past: dict[Key, bytes | None] = {}
+        past = Past(self.store.feed, served.storage, namespace, current, token.after if token else None)
+        items: list[bytes] = []
+        size, more = 0, False
+        last: Key | None = None
         try:
-            for change in self.store.changes(served.storage, after=version, namespace=namespace):
-                past.setdefault(change.key, change.before)
+            async for some in self.pieces(served, namespace, wanted, past, limit=limit, turns=turns or self.turns):
+                for held in some:
+                    if limit and (len(items) == limit or 0 < most <= size):
+                        more = True
+                        break
+                    items.append(bare(served, body_served(served, held.body)))
+                    last, size = held.key, size + len(held.body)
+                if more:
+                    break
         except CompactedError:
             if token is None:
                 raise gone(LIST_EXPIRED) from None
             raise gone(CONTINUE_EXPIRED, str(Token(ANYWHEN, token.start, left=token.left))) from None
-        return past
+        if not more or last is None:
+            return Listed(items, str(current))
+        left = token.left if token else self.store.count(served.storage, namespace) - past.created
+        rest = max(1, left - len(items))
+        next_ = Token(current, f"{last.namespace}/{last.name}\0", left=rest)
+        return Listed(items, str(current), str(next_), None if wanted else rest)
 
-    def at(
+    async def pieces(
         self,
         served: Served,
         namespace: str,
-        past: dict[Key, bytes | None],
         wanted: Selection,
+        past: Past | None,
         *,
-        after: tuple[str, str] | None,
-        limit: int,
-    ) -> Iterator[Held]:
-        """The selected objects in order, each as it was in the past if it has changed since."""
-        lost = sorted(
-            (key for key, body in past.items() if body is not None and (after is None or place(key) > after)),
-            key=place,
-        )
-        for held in self.pages(served, namespace, wanted, after=after, limit=limit):
-            while lost and place(lost[0]) <= place(held.key):
-                yield from selected(as_held(lost.pop(0), past), wanted)
-            if held.key not in past:
-                yield from selected(held, wanted)
-        for key in lost:
-            yield from selected(as_held(key, past), wanted)
-
-    def pages(
-        self, served: Served, namespace: str, wanted: Selection, *, after: tuple[str, str] | None, limit: int
-    ) -> Iterator[Held]:
-        """The objects there are, read by pages."""
-        if wanted.name and (namespace or not served.resource.namespaced):
-            held = self.store.get(key_of(served, namespace, wanted.name))
-            if held is not None and (after is None or place(held.key) > after):
-                yield held
-            return
-        size = limit + 1 if limit and not wanted else PAGE_ITEMS if limit else 0
+        limit: int = 0,
+        turns: Turns,
+    ) -> AsyncIterator[Sequence[Held]]:
+        """The selected objects in order, as they were in the past or as they are; others have their turn in between."""
+        after = None if past is None else past.after
+        count = min(limit + 1, PIECE_ITEMS) if limit and not wanted else PIECE_ITEMS
         while True:
-            page = self.store.page(served.storage, namespace, after=after, limit=size)
-            yield from page
-            if not size or len(page) < size:
+            await turns.take(cost(served, wanted))
+            while past is not None and past.behind:
+                await turns.take(past.step())
+            # Nothing is awaited until the piece is merged, so that what was read and the past are of one moment.
+            if wanted.name and (namespace or not served.resource.namespaced):
+                found, end = self.one(key_of(served, namespace, wanted.name), after), None
+            else:
+                found, end = self.store.piece(served.storage, namespace, after=after, limit=count, most=PIECE_BYTES)
+            yield [held for held in (found if past is None else past.merged(found, end)) if wanted.meets(held.body)]
+            if end is None:
                 return
-            after = place(page[-1].key)
+            after = end
+
+    def one(self, key: Key, after: tuple[str, str] | None) -> Sequence[Held]:
+        """The object at a key, if there is one and it stands after a place."""
+        held = self.store.get(key)
+        return [held] if held is not None and (after is None or place(key) > after) else []
 
     async def watch(
         self,
@@ -251,8 +249,10 @@ class Reading:
         bookmarks: bool = False,
         initial: bool | None = None,
         timeout: float | None = None,
-    ) -> AsyncGenerator[Seen, None]:
-        """Events after a version; without one, or with `initial`, the objects there are come first as ADDED."""
+        turns: Turns | None = None,
+    ) -> AsyncGenerator[Sequence[Seen], None]:
+        """Events after a version, in batches; without one, or with `initial`, the objects there are come first."""
+        turns = turns or self.turns
         wanted = selection(served, labels, fields)
         start = watched_version(version)
         if start > self.store.version:
@@ -260,13 +260,13 @@ class Reading:
         known: dict[Key, int] = {}
         if initial or (not start and initial is None):
             start = self.store.version
-            for count, seen in enumerate(self.everything(served, namespace, wanted, known, start)):
-                if count % TURN == TURN - 1:
-                    # A long list must not keep everyone else waiting.
-                    await asyncio.sleep(0)
-                yield seen
+            async for some in self.pieces(served, namespace, wanted, None, turns=turns):
+                # What is newer than the start is remembered, for its change comes too.
+                known.update((held.key, held.version) for held in some if held.version > start)
+                if some:
+                    yield [Seen("ADDED", body_served(served, held.body)) for held in some]
             if initial:
-                yield bookmark(served, start, ended=True)
+                yield [bookmark(served, start, ended=True)]
         elif not start:
             start = self.store.version
         ends = None if timeout is None else Instant(self.clock.now() + int(timeout * MICROS))
@@ -277,30 +277,33 @@ class Reading:
         stream = timed(source, self.clock, bookmarks=bookmarks, ends=ends)
         try:
             async for batch in stream:
-                for change in batch:
-                    start = change.version
-                    if known and change.version <= known.get(change.key, 0):
-                        continue
-                    told = told_of(served, change, wanted)
-                    if told is not None:
-                        yield told
                 if not batch and bookmarks:
                     start = max(start, source.reached)
-                    yield bookmark(served, start)
+                    yield [bookmark(served, start)]
+                    continue
+                await turns.take(cost(served, wanted, batch))
+                told = [
+                    seen
+                    for change in batch
+                    if change.version > known.get(change.key, 0)
+                    and (seen := told_of(served, change, wanted)) is not None
+                ]
+                start = batch[-1].version
+                if told:
+                    yield told
         except CompactedError:
             raise gone(f"too old resource version: {start} ({self.store.compacted})") from None
         finally:
             await stream.aclose()
 
-    def everything(
-        self, served: Served, namespace: str, wanted: Selection, known: dict[Key, int], start: int
-    ) -> Iterator[Seen]:
-        """The objects there are, as ADDED; what is newer than the start is remembered, for its change comes too."""
-        for held in self.pages(served, namespace, wanted, after=None, limit=PAGE_ITEMS):
-            if held.version > start:
-                known[held.key] = held.version
-            if wanted.meets(held.body):
-                yield Seen("ADDED", body_served(served, held.body))
+
+def cost(served: Served, wanted: Selection, changes: Sequence[Change] | None = None) -> int:
+    """The microseconds that it takes to read and choose from changes, or from a piece of a list."""
+    count = PIECE_ITEMS if changes is None else len(changes)
+    size = PIECE_BYTES if changes is None else sum(map(body_size, changes))
+    terms = len(wanted.labels) + len(wanted.fields)
+    speed = DECODED if terms or not served.is_stored else COPIED
+    return count * (ITEM_MICROS + terms) + size // speed
 
 
 def key_of(served: Served, namespace: str, name: str) -> Key:
@@ -308,39 +311,18 @@ def key_of(served: Served, namespace: str, name: str) -> Key:
     return Key(served.storage, namespace if served.resource.namespaced else "", name)
 
 
-def place(key: Key) -> tuple[str, str]:
-    """Where an object stands in a list."""
-    return key.namespace, key.name
-
-
-def selected(held: Held, wanted: Selection) -> Iterator[Held]:
-    """The object, if it is wanted."""
-    if wanted.meets(held.body):
-        yield held
-
-
-def as_held(key: Key, past: dict[Key, bytes | None]) -> Held:
-    """An object as it was."""
-    return Held(key, 0, "", past[key] or b"{}")
-
-
-def created(past: dict[Key, bytes | None]) -> int:
-    """How many more objects there are now than there were."""
-    return sum(1 for body in past.values() if body is None)
-
-
 def told_of(served: Served, change: Change, wanted: Selection) -> Seen | None:
     """The event that a change is for somebody who sees only a selection."""
     if not wanted:
-        return Seen(change.how, body_served(served, change.body))
+        return Seen(change.how, body_served(served, change.body), change.version)
     was = change.before is not None and wanted.meets(change.before)
     now = change.how != "DELETED" and wanted.meets(change.body)
     if now:
-        return Seen("MODIFIED" if was else "ADDED", body_served(served, change.body))
+        return Seen("MODIFIED" if was else "ADDED", body_served(served, change.body), change.version)
     if not was:
         return None
     if change.how == "DELETED":
-        return Seen("DELETED", body_served(served, change.body))
+        return Seen("DELETED", body_served(served, change.body), change.version)
     # It left the selection: it is shown as it was when it was still in it, at the version at which it left.
     tree: Tree = msgspec.json.decode(cast("bytes", change.before))
     cast("Tree", tree["metadata"])["resourceVersion"] = str(change.version)

@@ -1,7 +1,7 @@
 """What does each verb do to each kind? The API, without paths, users' rights and formats: those are the front's."""
 
 import random
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -20,6 +20,7 @@ from pykueue.local.statuses import bad_request, unavailable
 from pykueue.local.store import FullError, Key, Store, StoreError
 from pykueue.local.strategies import MADE_BY_UPDATE
 from pykueue.local.terms import Admit, DeleteOptions, Terms, admit_all
+from pykueue.local.turns import Turns
 from pykueue.local.writing import Writing
 
 SYSTEM_TERMS: Final = Terms(manager="pykueue")
@@ -72,10 +73,12 @@ class Registry:
         continue_: str = "",
         version: str = "",
         match: str = "",
+        most: int = 0,
+        turns: Turns | None = None,
     ) -> Listed:
         """A list, or a page of it; all pages of a list are of one version, as long as that is kept."""
         with storing():
-            return self.reading.list(
+            return await self.reading.list(
                 served,
                 namespace,
                 labels=labels,
@@ -84,6 +87,8 @@ class Registry:
                 continue_=continue_,
                 version=version,
                 match=match,
+                most=most,
+                turns=turns,
             )
 
     def watch(
@@ -97,7 +102,8 @@ class Registry:
         bookmarks: bool = False,
         initial: bool | None = None,
         timeout: float | None = None,
-    ) -> AsyncGenerator[Seen, None]:
+        turns: Turns | None = None,
+    ) -> AsyncGenerator[Sequence[Seen], None]:
         """Events after a version; see `reading.Reading.watch`. A version that is gone is a 410 `StatusError`."""
         return self.reading.watch(
             served,
@@ -108,6 +114,7 @@ class Registry:
             bookmarks=bookmarks,
             initial=initial,
             timeout=timeout,
+            turns=turns,
         )
 
     async def create(

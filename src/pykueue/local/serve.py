@@ -1,7 +1,7 @@
 """How do calls come in from outside? The Front behind TLS, with limits on what a client may send and how slowly.
 
 A body is refused by its size before it is read, and ended when it takes too long; a client that does not read what it
-watches is let go. One that is idle costs a connection and no more.
+asked for is cut off (`readers`). One that is idle costs a connection and no more.
 """
 
 import asyncio
@@ -25,15 +25,15 @@ from pykueue.local.authority import LOCALHOST, peer_of
 from pykueue.local.exchange import Request, Response, failed
 from pykueue.local.front import Front
 from pykueue.local.paths import split
+from pykueue.local.readers import BUFFER_BYTES, Readers, SlowError
 from pykueue.local.statuses import BODY_MAX, StatusError, bad_request, too_large
 from pykueue.local.tokens import Peer
+from pykueue.local.turns import COPIED, ITEM_MICROS
 
 LOG: Final = logging.getLogger(__name__)
 
 BODY_SECONDS: Final = 60
 """In which a body must have come."""
-WRITE_SECONDS: Final = 60
-"""In which a client must take a piece of an answer; one that does not is let go."""
 IDLE_SECONDS: Final = 600
 """Longer than clients keep an idle connection, so that we never close one that is about to be used."""
 GRACE_SECONDS: Final = 0.3
@@ -80,6 +80,7 @@ class Server:
         self.runner: web.ServerRunner | None = None
         self.writes: set[asyncio.Future[Response]] = set()
         """On their way, whether or not the client is still there."""
+        self.readers = Readers()
         self.streams = 0
         """How many watches and logs are being read."""
 
@@ -140,12 +141,60 @@ class Server:
             return await refused(request, failed(error))
         response = await self.answer(call)
         if isinstance(response.body, bytes):
-            return await whole(request, response, response.body)
+            return await self.whole(request, response, response.body)
         self.streams += 1
         try:
-            return await streamed(request, response, response.body)
+            return await self.streamed(request, response, response.body)
         finally:
             self.streams -= 1
+
+    async def whole(self, request: web.BaseRequest, response: Response, body: bytes) -> web.StreamResponse:
+        """An answer that is there at once; a large one goes in pieces, as the client takes them."""
+        made = web.Response(status=response.code, headers=[*response.headers])
+        made.headers.setdefault("Cache-Control", "no-cache, private")
+        if len(body) >= GZIP_BYTES and accepts_gzip(request) and made.content_type in PRESSED:
+            body = await asyncio.to_thread(gzip.compress, body, GZIP_LEVEL)
+            made.headers["Content-Encoding"] = "gzip"
+            made.headers["Vary"] = "Accept-Encoding"
+        if len(body) < LARGE_BYTES or request.method == "HEAD":
+            made.body = body
+            return made
+        made.headers["Content-Length"] = str(len(body))
+        headers = tuple(made.headers.items())
+        large = Response(response.code, b"", headers, reader=response.reader, held=len(body))
+        return await self.streamed(request, large, cut(body))
+
+    async def streamed(
+        self, request: web.BaseRequest, response: Response, pieces: AsyncIterator[bytes]
+    ) -> web.StreamResponse:
+        """An answer in pieces, until it ends, or the client has gone or takes nothing any more."""
+        made = web.StreamResponse(status=response.code, headers=[*response.headers])
+        turns = self.front.objects.turns
+        try:
+            with self.readers.reading(request, response) as reader:
+                if request.transport is not None:
+                    request.transport.set_write_buffer_limits(BUFFER_BYTES)
+                try:
+                    await made.prepare(request)
+                    async for piece in pieces:
+                        await turns.take(ITEM_MICROS + len(piece) // COPIED)
+                        await self.readers.send(response.reader, reader, piece)
+                except SlowError:
+                    made.force_close()
+                    await reader.dismiss()
+                else:
+                    await made.write_eof()
+        except (TimeoutError, ConnectionError, StatusError):
+            # Of an answer that has begun, all that can be said is that it has no end.
+            abort(request)
+        except Exception:
+            LOG.exception("%s %s ended early", request.method, request.path)
+            abort(request)
+        finally:
+            if close := getattr(pieces, "aclose", None):
+                with contextlib.suppress(RuntimeError):
+                    await close()
+        return made
 
     async def answer(self, call: Request) -> Response:
         """What the Front answers. When the client goes, a read is given up, and a write is carried to its end."""
@@ -233,21 +282,6 @@ def peer(request: web.BaseRequest) -> Peer | None:
     return peer_of(der) if der else None
 
 
-async def whole(request: web.BaseRequest, response: Response, body: bytes) -> web.StreamResponse:
-    """An answer that is there at once; a large one goes in pieces, as the client takes them."""
-    made = web.Response(status=response.code, headers=[*response.headers])
-    made.headers.setdefault("Cache-Control", "no-cache, private")
-    if len(body) >= GZIP_BYTES and accepts_gzip(request) and made.content_type in PRESSED:
-        body = await asyncio.to_thread(gzip.compress, body, GZIP_LEVEL)
-        made.headers["Content-Encoding"] = "gzip"
-        made.headers["Vary"] = "Accept-Encoding"
-    if len(body) < LARGE_BYTES or request.method == "HEAD":
-        made.body = body
-        return made
-    made.headers["Content-Length"] = str(len(body))
-    return await streamed(request, Response(response.code, b"", tuple(made.headers.items())), cut(body))
-
-
 async def cut(body: bytes) -> AsyncIterator[bytes]:
     """A large body in pieces."""
     for place in range(0, len(body), LARGE_BYTES):
@@ -259,25 +293,7 @@ def accepts_gzip(request: web.BaseRequest) -> bool:
     return "gzip" in request.headers.get("Accept-Encoding", "").lower()
 
 
-async def streamed(request: web.BaseRequest, response: Response, pieces: AsyncIterator[bytes]) -> web.StreamResponse:
-    """An answer in pieces, until it ends, or the client has gone or takes nothing any more."""
-    made = web.StreamResponse(status=response.code, headers=[*response.headers])
-    try:
-        await made.prepare(request)
-        async for piece in pieces:
-            async with asyncio.timeout(WRITE_SECONDS):
-                await made.write(piece)
-        await made.write_eof()
-    except (TimeoutError, ConnectionError, StatusError):
-        # Of an answer that has begun, all that can be said is that it has no end.
-        if request.transport is not None:
-            request.transport.abort()
-    except Exception:
-        LOG.exception("%s %s ended early", request.method, request.path)
-        if request.transport is not None:
-            request.transport.abort()
-    finally:
-        if close := getattr(pieces, "aclose", None):
-            with contextlib.suppress(RuntimeError):
-                await close()
-    return made
+def abort(request: web.BaseRequest) -> None:
+    """Close a connection without a goodbye."""
+    if request.transport is not None:
+        request.transport.abort()

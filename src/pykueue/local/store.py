@@ -171,28 +171,40 @@ class Store:
         self, resource: str, namespace: str = "", *, after: tuple[str, str] | None = None, limit: int = 0
     ) -> list[Held]:
         """Committed objects by namespace and name, from the first one after this on; a limit of 0 is none."""
+        return self.piece(resource, namespace, after=after, limit=limit)[0]
+
+    def piece(
+        self, resource: str, namespace: str = "", *, after: tuple[str, str] | None = None, limit: int = 0, most: int = 0
+    ) -> tuple[list[Held], tuple[str, str] | None]:
+        """Committed objects as in a page, at most about so many bytes, and the place up to which they are all there.
+
+        The place is None at the end of the list. A piece may be empty before that.
+        """
         start = after or ("", "")
         if namespace:
             if start[0] > namespace:
-                return []
+                return [], None
             start = (namespace, start[1] if start[0] == namespace else "")
         pending = self.under_way(resource, namespace)
         # The writer may have committed some of these already, but nobody has been told yet.
-        found = self.database.page(resource, namespace, start, limit + len(pending) if limit else -1)
-        if not pending:
-            return found
-        held = {one.key: one for one in found}
-        end = (found[-1].key.namespace, found[-1].key.name) if limit and len(found) == limit + len(pending) else None
-        for key in pending:
-            place = key.namespace, key.name
-            if place > start and (end is None or place <= end):
-                before = self.get(key)
-                if before is None:
-                    held.pop(key, None)
-                else:
-                    held[key] = before
-        ordered = sorted(held.values(), key=lambda one: (one.key.namespace, one.key.name))
-        return ordered[:limit] if limit else ordered
+        wanted = limit + len(pending) if limit else -1
+        found = self.database.page(resource, namespace, start, wanted, most=most)
+        end = place(found[-1]) if found and (len(found) == wanted or cut(found, most)) else None
+        if pending:
+            held = {one.key: one for one in found}
+            for key in pending:
+                where = key.namespace, key.name
+                if where > start and (end is None or where <= end):
+                    before = self.get(key)
+                    if before is None:
+                        held.pop(key, None)
+                    else:
+                        held[key] = before
+            found = sorted(held.values(), key=place)
+        if limit and len(found) > limit:
+            found = found[:limit]
+            end = place(found[-1])
+        return found, end
 
     def count(self, resource: str, namespace: str = "") -> int:
         """How many objects are committed."""
@@ -415,6 +427,16 @@ class Store:
         self.writer.close()
         if self.lock is not None:
             self.lock.close()
+
+
+def place(held: Held) -> tuple[str, str]:
+    """Where an object stands in a list."""
+    return held.key.namespace, held.key.name
+
+
+def cut(found: Sequence[Held], most: int) -> bool:
+    """Whether a page ended because of its bytes."""
+    return bool(most) and sum(len(one.body) for one in found) >= most
 
 
 def encoded(tree: Tree, version: int) -> bytes:

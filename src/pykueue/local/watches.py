@@ -1,25 +1,75 @@
 """Who is told of what? The last changes in memory, the older ones from the database, and those who wait for more.
 
-A watcher only knows how far it has come, and fetches what came after that. One that is slow therefore costs nothing; it
-ends when what it has not seen yet is forgotten.
+A watcher only knows how far it has come, and fetches what came after that, a few changes at a time. A slow one
+therefore holds no more than these few; it ends when what it has not seen yet is forgotten.
 """
 
 import asyncio
+from bisect import bisect_right
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Final
 
 from pykueue.local.database import Database
-from pykueue.local.records import Change, CompactedError
+from pykueue.local.records import Change, CompactedError, Key
 
 RECENT_BYTES: Final = 16 * 1024 * 1024
 RECENT_MAX: Final = 10_000
 AT_ONCE: Final = 500
-"""Most changes that are read from the database in one step."""
+"""Most changes that are given in one step."""
+AT_ONCE_BYTES: Final = 128 * 1024
+"""The change that brings a step to so many bytes is the last one in it."""
 SPAN: Final = 2_000
 """Most versions that are looked through in one step; the loop is not to stand still for long."""
 OVERHEAD: Final = 400
 """About what a change takes in memory beside its bodies."""
+
+
+class Log:
+    """The last changes of a resource, oldest first."""
+
+    __slots__ = ("changes", "gone")
+
+    def __init__(self) -> None:
+        self.changes: list[Change] = []
+        self.gone = 0
+        """How many of them have been taken away already."""
+
+    def __len__(self) -> int:
+        return len(self.changes) - self.gone
+
+    def append(self, change: Change) -> None:
+        """Add the newest."""
+        self.changes.append(change)
+
+    def popleft(self) -> Change:
+        """Take away the oldest."""
+        oldest = self.changes[self.gone]
+        self.changes[self.gone] = FORGOTTEN
+        self.gone += 1
+        if self.gone > len(self.changes) // 2:
+            del self.changes[: self.gone]
+            self.gone = 0
+        return oldest
+
+    def after(self, version: int) -> list[Change]:
+        """The first ones after a version, as many as are given in one step."""
+        place = bisect_right(self.changes, version, lo=self.gone, key=version_of)
+        found = self.changes[place : place + AT_ONCE]
+        total = 0
+        for count, change in enumerate(found, 1):
+            total += size(change)
+            if total >= AT_ONCE_BYTES:
+                return found[:count]
+        return found
+
+
+FORGOTTEN: Final = Change(0, Key("", "", ""), "DELETED", b"", None)
+
+
+def version_of(change: Change) -> int:
+    """The version of a change."""
+    return change.version
 
 
 class Feed:
@@ -32,7 +82,7 @@ class Feed:
         self.compacted = compacted
         """Changes up to this version may be forgotten."""
         self.began = version
-        self.recent: dict[str, deque[Change]] = {}
+        self.recent: dict[str, Log] = {}
         """The last changes of each resource."""
         self.gone: dict[str, int] = {}
         """The version of the last change of a resource that is no longer in `recent`."""
@@ -54,7 +104,7 @@ class Feed:
             resource = change.key.resource
             log = self.recent.get(resource)
             if log is None:
-                log = self.recent[resource] = deque()
+                log = self.recent[resource] = Log()
             log.append(change)
             self.order.append(resource)
             self.bytes += size(change)
@@ -81,16 +131,15 @@ class Feed:
         if version < self.compacted:
             raise CompactedError(f"changes after version {version} are kept from version {self.compacted} on only")
         if version >= self.gone.get(resource, self.began):
-            found: list[Change] = []
-            for change in reversed(self.recent.get(resource, ())):
-                if change.version <= version:
-                    break
-                found.append(change)
-            found.reverse()
-            return found, max(version, self.version)
+            log = self.recent.get(resource)
+            found = log.after(version) if log is not None else []
+            if log is None or not found or found[-1] is log.changes[-1]:
+                return found, max(version, self.version)
+            return found, found[-1].version
         end = min(version + SPAN, self.version)
-        stored = self.database.changes(resource, after=version, to=end, limit=AT_ONCE)
-        return stored, stored[-1].version if len(stored) == AT_ONCE else end
+        stored = self.database.changes(resource, after=version, to=end, limit=AT_ONCE, most=AT_ONCE_BYTES)
+        cut = len(stored) == AT_ONCE or sum(map(body_size, stored)) >= AT_ONCE_BYTES
+        return stored, stored[-1].version if cut else end
 
     def close(self) -> None:
         """End every watch."""
@@ -100,7 +149,12 @@ class Feed:
 
 def size(change: Change) -> int:
     """About what a change takes in memory."""
-    return len(change.body) + len(change.before or b"") + OVERHEAD
+    return body_size(change) + OVERHEAD
+
+
+def body_size(change: Change) -> int:
+    """The bytes of a change's bodies."""
+    return len(change.body) + len(change.before or b"")
 
 
 class Watch(AsyncIterator[Sequence[Change]]):
