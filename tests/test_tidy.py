@@ -42,6 +42,10 @@ FOREIGN = (
     ),
 )
 
+STANDS_STILL = re.compile(r"\basyncio\.(?:timeout|timeout_at|wait_for)\(|\.call_later\(|\.call_at\(|\bloop\.time\(\)")
+"""What goes by CLOCK_MONOTONIC alone, which stands still while the machine is suspended."""
+TIMERS = "src/pykueue/base/timers.py"
+
 
 def python_files(root: Path, *folders: str) -> list[Path]:
     """The Python files in these folders, in order."""
@@ -209,6 +213,21 @@ def foreign_places(root: Path) -> list[str]:
     return broken
 
 
+def timers_that_stand_still(root: Path) -> list[str]:
+    """Timers of the product that do not count a suspend; the auditor shares no code with what it audits."""
+    places = [
+        f"{path.relative_to(root)}:{number}"
+        for path in python_files(root, "src")
+        if path != root / TIMERS and "audit" not in path.relative_to(root).parts
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if STANDS_STILL.search(line)
+    ]
+    return [
+        f"{place}: does not count a suspend; use `timeout`, `waited`, `Timer` or `uptime` of {TIMERS}"
+        for place in places
+    ]
+
+
 Check = Callable[[Path], list[str]]
 CHECKS: tuple[Check, ...] = (
     modules_without_docstring,
@@ -219,6 +238,7 @@ CHECKS: tuple[Check, ...] = (
     rules_unknown,
     rules_without_story,
     foreign_places,
+    timers_that_stand_still,
 )
 
 
@@ -268,6 +288,13 @@ def test_a_tidy_tree_passes(check: Check, tmp_path: Path) -> None:
         pytest.param(rules_without_story, "tests/scenarios/quota.yaml", "[]\n", "no story covers it", id="no story"),
         pytest.param(foreign_places, "Makefile", "all:\n\tls /wo" + "rk/main\n", "Makefile:2", id="a machine's path"),
         pytest.param(foreign_places, "a.txt", "http://reg" + "istry.example", "registry", id="a registry"),
+        pytest.param(
+            timers_that_stand_still,
+            "src/pykueue/a.py",
+            "asyncio.timeout(1)\n",
+            "a.py:1",
+            id="a timer that stands still",
+        ),
         pytest.param(foreign_places, "a.txt", "--index-url https:" + "//example.org", "index", id="a package index"),
     ],
 )

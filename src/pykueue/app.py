@@ -20,6 +20,7 @@ from pykueue.api.config import WEBHOOK_SECRET, WEBHOOK_SERVICE
 from pykueue.api.configfile import Loaded
 from pykueue.base.clock import Clock, SystemClock
 from pykueue.base.struct import Frozen
+from pykueue.base.timers import waited
 from pykueue.base.units import MICROS
 from pykueue.controllers.admission import Admission
 from pykueue.controllers.barepods import BarePods
@@ -191,7 +192,7 @@ class Controllers:
         await self.end("decide", TAKE_OVER, *self.duties)
         flights = tuple(self.pump.flights.tasks.values())
         if flights:
-            await asyncio.wait(flights, timeout=LANDING_SECONDS)
+            await waited(flights, LANDING_SECONDS)
         await self.end("events")
         # Whoever leads next must not meet a write of ours.
         self.pump.flights.abandon()
@@ -264,7 +265,7 @@ class Manager:
         if not election.leader_elect:
             return Always()
         return Election(
-            lambda: HttpKube(self.plan.connection, SystemClock()),
+            lambda: HttpKube(self.plan.connection, self.clock),
             self.clock,
             self.plan.identity,
             election.resource_namespace or self.configuration.namespace,

@@ -55,8 +55,7 @@ def test_why_it_waits_is_said_and_ctrl_c_deletes_it(running: Machine) -> None:
     lines = [waiting.stderr.readline() for _ in range(3)]
     assert f"submits to https://127.0.0.1:{running.port} (the local server of {running.data})" in lines[0]
     assert "is in queue team-a" in lines[1]
-    assert lines[2] == "pykueue: can never start: asks for 64 cpu, this queue can have 4 at most
-"
+    assert lines[2] == "pykueue: can never start: asks for 64 cpu, this queue can have 4 at most\n"
     shown = running.run("status").stdout
     assert "default/huge in team-a: " in shown
     waiting.send_signal(signal.SIGINT)

@@ -19,13 +19,14 @@ from pykueue.kube.port import (
     Patch,
     Resource,
 )
+from tests.clocks import OneFace
 
 Object = dict[str, Any]
 START = Instant(1_800_000_000 * MICROS)
 LISTS = {"conditions": "type", "admissionChecks": "name"}
 
 
-class HandClock:
+class HandClock(OneFace):
     """Time that passes when a test says so."""
 
     def __init__(self) -> None:

@@ -8,6 +8,7 @@ import msgspec
 
 from pykueue.base.units import MICROS, Instant
 from pykueue.kube.port import ConflictError, ExistsError, KubeError, NotFoundError, Patch, RejectedError, Resource
+from tests.clocks import OneFace
 
 Key = tuple[str, str, str]
 
@@ -113,7 +114,7 @@ class Shelf:
         return
 
 
-class HandClock:
+class HandClock(OneFace):
     """Time that passes when a test says so; whoever sleeps wakes at once."""
 
     def __init__(self, now: int = 1_800_000_000) -> None:

@@ -126,7 +126,7 @@ def test_a_new_client_certificate_makes_new_connections(authority: Authority) ->
     class Changing:
         async def fetch(self, clock: Clock) -> Credential:
             certificate, key = pairs.pop(0) if len(pairs) > 1 else pairs[0]
-            return Credential("", certificate, key, until=clock.now())
+            return Credential("", certificate, key, until=clock.moment())
 
     async def main() -> None:
         async with TinyApi().serve(serving(authority, "127.0.0.1", clients=True)) as api:

@@ -11,7 +11,7 @@ import uvloop
 from aiohttp import web
 
 from pykueue.base.clock import SystemClock
-from pykueue.base.units import MICROS, Instant, format_instant
+from pykueue.base.units import MICROS, Instant, Moment, format_instant
 from pykueue.kube import execplugin
 from pykueue.kube.connection import Connection
 from pykueue.kube.credentials import Credential, CredentialError
@@ -48,7 +48,7 @@ def test_a_program_gives_a_certificate_until_it_expires(tmp_path: Path) -> None:
     expires = Instant(START + 3600 * MICROS)
     script = says(clientCertificateData="cert", clientKeyData="key", expirationTimestamp=format_instant(expires))
     found = asyncio.run(plugin(tmp_path, script).fetch(SkippingClock()))
-    assert found == Credential("", "cert", "key", Instant(expires - 10 * MICROS))
+    assert found == Credential("", "cert", "key", Moment(expires - 10 * MICROS))
 
 
 def test_a_program_is_given_its_arguments_and_environment(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from pykueue.base.clock import SystemClock
-from pykueue.base.units import MICROS, Instant
+from pykueue.base.units import MICROS, Moment
 from pykueue.kube.connection import Connection
 from pykueue.kube.credentials import Credential, CredentialError, Files
 from pykueue.kube.execplugin import Plugin
@@ -89,7 +89,7 @@ def test_a_token_file_is_read_again_after_a_minute_and_its_last_token_kept_while
     async def main() -> None:
         found = connection(write(tmp_path / "config", user={"tokenFile": "token", "token": "ignored"}))
         first = await found.credentials.fetch(clock)
-        assert (first.authorization, first.until) == ("Bearer first", Instant(clock.now() + 60 * MICROS))
+        assert (first.authorization, first.until) == ("Bearer first", Moment(clock.moment() + 60 * MICROS))
         (tmp_path / "token").write_text("second")
         assert (await found.credentials.fetch(clock)).authorization == "Bearer second"
         (tmp_path / "token").unlink()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pykueue.base.units import MICROS, Instant
+from pykueue.base.units import MICROS, Moment
 from pykueue.kube.workqueue import WorkQueue, backoff
 
 
@@ -23,7 +23,7 @@ def test_failures_make_a_key_wait(failures: int, luck: float, seconds: float) ->
 
 def test_success_forgets_failures() -> None:
     queue = WorkQueue()
-    now = Instant(0)
+    now = Moment(0)
     waits = []
     for fails in (True, True, False, True):
         queue.add("a")

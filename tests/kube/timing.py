@@ -3,11 +3,12 @@
 import asyncio
 
 from pykueue.base.units import MICROS, Instant
+from tests.clocks import OneFace
 
 START = Instant(1_700_000_000 * MICROS)
 
 
-class SkippingClock:
+class SkippingClock(OneFace):
     """Whoever sleeps is woken at once, at the time that they wanted; `slept` has the seconds of each wait."""
 
     def __init__(self) -> None:
@@ -23,7 +24,7 @@ class SkippingClock:
         await asyncio.sleep(0)
 
 
-class ManualClock:
+class ManualClock(OneFace):
     """A clock that a test moves by hand."""
 
     def __init__(self) -> None:

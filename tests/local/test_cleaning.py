@@ -10,9 +10,10 @@ import pytest
 from pykueue.base.units import MICROS, Instant
 from pykueue.local.cleaning import Cleaner
 from pykueue.local.removal import clean, remove_tree
+from tests.clocks import OneFace
 
 
-class Quick:
+class Quick(OneFace):
     """A clock on which every wait ends at once."""
 
     def __init__(self) -> None:

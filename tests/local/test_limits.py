@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pykueue.base.units import MICROS, Instant
+from pykueue.base.units import MICROS, Moment
 from pykueue.kube.port import PODS
 from pykueue.local.accounts import Account
 from pykueue.local.limits import Limits, end_cgroup, own_cgroup, pids_default, tasks_of, weight
@@ -34,7 +34,7 @@ def tree_of(folder: Path, *, controllers: str = "cpu memory pids", procs: str = 
 
 
 def limits(own: Path | None = None, **more: Any) -> Limits:
-    made = Limits(lambda: Instant(0), name="x", own=own, root=False, **more)
+    made = Limits(lambda: Moment(0), name="x", own=own, root=False, **more)
     made.open()
     return made
 
@@ -83,9 +83,9 @@ def test_a_cgroup_that_can_limit_some_is_used_for_these(tmp_path: Path) -> None:
 
 def test_our_own_user_has_more_room_unless_a_limit_is_given() -> None:
     own = os.geteuid() or NOBODY
-    default = Limits(lambda: Instant(0), root=False)
+    default = Limits(lambda: Moment(0), root=False)
     assert default.pids_own == max(2048, default.pids_max)
-    given = Limits(lambda: Instant(0), root=False, pids_max=50)
+    given = Limits(lambda: Moment(0), root=False, pids_max=50)
     assert given.fence({}, key="u/a/0", uid=own).rlimits == ((resource.RLIMIT_NPROC, given.count(own) + 50),)
 
 
@@ -94,17 +94,17 @@ def test_a_folder_in_which_nothing_can_be_made_is_left_alone(tmp_path: Path) -> 
 
 
 def test_root_cannot_be_held_by_a_count_of_processes() -> None:
-    made = Limits(lambda: Instant(0), root=True)
+    made = Limits(lambda: Moment(0), root=True)
     assert made.fence({}, key="u/a/0", uid=0).rlimits == ()
     assert "but not of root" in made.describe()
 
 
 def test_a_count_of_processes_is_good_for_a_second() -> None:
-    now = [Instant(0)]
+    now = [Moment(0)]
     made = Limits(lambda: now[0])
-    made.counts[NOBODY] = (Instant(0), 1234)
+    made.counts[NOBODY] = (Moment(0), 1234)
     assert made.count(NOBODY) == 1234
-    now[0] = Instant(2 * MICROS)
+    now[0] = Moment(2 * MICROS)
     assert made.count(NOBODY) == tasks_of(NOBODY)
 
 

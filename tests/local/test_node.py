@@ -12,6 +12,7 @@ from pykueue.base.units import MICROS, Instant, micro_time
 from pykueue.kube.port import LEASES, NODES, KubeError, Patch
 from pykueue.local.gpus import Gpu
 from pykueue.local.node import LIMITS, Machine, NodeKeeper, find_machine, kept_name, node_name, node_tree
+from tests.clocks import OneFace
 from tests.local.podhost import PodApi
 
 MACHINE = Machine(3500, 8 << 30, (Gpu(0), Gpu(1)), 100 << 30)
@@ -46,7 +47,7 @@ def test_the_name_of_a_machine_is_a_name() -> None:
     assert 0 < len(name) < 64
 
 
-class Beats:
+class Beats(OneFace):
     """A clock that stands still, and counts who waits for how long."""
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pykueue.base.units import Instant
+from pykueue.base.units import Instant, Moment
 from pykueue.kube.port import PODS, ConflictError
 from pykueue.local.lives import Box, Ending
 from pykueue.local.podstatus import Container, Running
@@ -88,7 +88,7 @@ def test_a_pod_that_is_not_there_any_more_is_gone(another: bool) -> None:
 def test_an_end_is_written_with_its_reason() -> None:
     async def story() -> None:
         api, box, writes = begun()
-        await writes.write(box, {}, Ending(Instant(0), "Failed", "Why", "because"))
+        await writes.write(box, {}, Ending(Moment(0), "Failed", "Why", "because"))
         status = stored(api)["status"]
         assert (status["phase"], status["reason"], status["message"]) == ("Failed", "Why", "because")
         await writes.remove(box)

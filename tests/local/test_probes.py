@@ -9,6 +9,7 @@ from pykueue.base.clock import SystemClock
 from pykueue.base.units import Instant
 from pykueue.local.probes import Answer, Kind, Prober, Timing, ask, port_of, probes_of, timing, within
 from pykueue.local.spawn import Outcome
+from tests.clocks import OneFace
 
 HOST = "127.0.0.1"
 
@@ -114,7 +115,7 @@ def test_the_probes_of_a_container() -> None:
     assert list(probes_of({"livenessProbe": {"exec": {}}, "startupProbe": {"exec": {}}})) == ["startup", "liveness"]
 
 
-class Steps:
+class Steps(OneFace):
     """A clock on which each wait ends at once, until the answers are used up."""
 
     def __init__(self) -> None:

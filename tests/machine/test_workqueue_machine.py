@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from pykueue.base.units import Instant
+from pykueue.base.units import Moment
 from pykueue.kube.workqueue import WorkQueue
 
 KEYS = st.sampled_from(("a", "b", "c", "d"))
@@ -15,10 +15,10 @@ class WorkQueueMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.queue = WorkQueue()
-        self.now = Instant(0)
+        self.now = Moment(0)
         self.owed: set[str] = set()
         self.working: set[str] = set()
-        self.promised: dict[str, Instant] = {}
+        self.promised: dict[str, Moment] = {}
         """The earliest time at which each key must be added by itself."""
         self.order: list[str] = []
         """Keys in the order in which they became ready."""
@@ -27,7 +27,7 @@ class WorkQueueMachine(RuleBasedStateMachine):
         if key not in self.working and key not in self.order:
             self.order.append(key)
 
-    def promise(self, key: str, due: Instant) -> None:
+    def promise(self, key: str, due: Moment) -> None:
         self.promised[key] = min(due, self.promised.get(key, due))
 
     @rule(key=KEYS)
@@ -38,13 +38,13 @@ class WorkQueueMachine(RuleBasedStateMachine):
 
     @rule(key=KEYS, delay=st.integers(0, 50))
     def add_at(self, key: str, delay: int) -> None:
-        due = Instant(self.now + delay)
+        due = Moment(self.now + delay)
         self.queue.add_at(key, due)
         self.promise(key, due)
 
     @rule(passing=st.integers(0, 60))
     def wake(self, passing: int) -> None:
-        self.now = Instant(self.now + passing)
+        self.now = Moment(self.now + passing)
         self.queue.wake(self.now)
         for due, key in sorted((due, key) for key, due in self.promised.items() if due <= self.now):
             assert due <= self.now
@@ -91,7 +91,7 @@ class WorkQueueMachine(RuleBasedStateMachine):
             self.queue.done(key)
             if key in self.owed:
                 self.ready(key)
-        self.queue.wake(Instant(self.now + 10**9))
+        self.queue.wake(Moment(self.now + 10**9))
         done = set()
         while (taken := self.queue.take()) is not None:
             done.add(taken)

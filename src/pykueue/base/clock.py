@@ -1,11 +1,12 @@
-"""What time is it? The only module that reads a clock; everyone else is handed an `Instant` or a `Clock`."""
+"""What time is it? Everything that lives in real time is handed a `Clock`; everything else an `Instant`."""
 
 import asyncio
-import time
 from heapq import heapify, heappop, heappush
 from typing import Final, Protocol
 
-from pykueue.base.units import MICROS, Instant
+from pykueue.base.boottime import boot_nanos
+from pykueue.base.timers import WALL, doze
+from pykueue.base.units import MICROS, Instant, Moment
 
 START: Final = Instant(1_800_000_000 * MICROS)
 """When a manual clock begins: a round number of seconds in January 2027."""
@@ -16,25 +17,57 @@ SPARE: Final = 256
 
 
 class Clock(Protocol):
-    """A source of time."""
+    """A source of time with two faces: dates, for what objects say, and moments, for how long something takes."""
 
     def now(self) -> Instant:
-        """The present instant."""
+        """The date, which never goes back or jumps; for instants that are read from and written to objects."""
+
+    def moment(self) -> Moment:
+        """The present by CLOCK_BOOTTIME; for durations and deadlines that begin in this process."""
+
+    async def sleep(self, micros: int) -> None:
+        """Return after so many microseconds by CLOCK_BOOTTIME."""
+
+    async def sleep_to(self, due: Moment) -> None:
+        """Return when this moment has come."""
 
     async def sleep_until(self, due: Instant) -> None:
-        """Return when it is this late."""
+        """Return when `now` is this late."""
 
 
 class SystemClock:
     """The machine's own clock."""
 
     def now(self) -> Instant:
-        """The present instant."""
-        return Instant(time.time_ns() // 1_000)
+        """The date, which never goes back or jumps."""
+        return Instant(WALL.look() // 1_000)
+
+    def moment(self) -> Moment:
+        """The present by CLOCK_BOOTTIME."""
+        return Moment(boot_nanos() // 1_000)
+
+    async def sleep(self, micros: int) -> None:
+        """Return after so many microseconds by CLOCK_BOOTTIME."""
+        await self.sleep_to(Moment(self.moment() + micros))
+
+    async def sleep_to(self, due: Moment) -> None:
+        """Return when this moment has come."""
+        if due <= self.moment():
+            await asyncio.sleep(0)
+        while (left := due - self.moment()) > 0:
+            await doze(left / MICROS)
 
     async def sleep_until(self, due: Instant) -> None:
-        """Return when it is this late."""
-        await asyncio.sleep(max(0, due - self.now()) / MICROS)
+        """Return when `now` is this late."""
+        if due <= self.now():
+            await asyncio.sleep(0)
+        while (left := WALL.until(due * 1_000)) > 0:
+            await doze(left / 1e9)
+
+
+def instant_of(clock: Clock, moment: Moment) -> Instant:
+    """The date of a moment of the past, as this clock has it now."""
+    return Instant(clock.now() - (clock.moment() - moment))
 
 
 class RestlessError(Exception):
@@ -56,8 +89,20 @@ class ManualClock:
         self.serial = 0
 
     def now(self) -> Instant:
-        """The present instant."""
+        """The date."""
         return self.time
+
+    def moment(self) -> Moment:
+        """The present, as the same number."""
+        return Moment(self.time)
+
+    async def sleep(self, micros: int) -> None:
+        """Return after so many microseconds."""
+        await self.sleep_until(Instant(self.time + micros))
+
+    async def sleep_to(self, due: Moment) -> None:
+        """Return when this moment has come."""
+        await self.sleep_until(Instant(due))
 
     async def sleep_until(self, due: Instant) -> None:
         """Return when it is this late."""

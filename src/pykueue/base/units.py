@@ -9,6 +9,8 @@ from pykueue.base.struct import Frozen
 
 Instant = NewType("Instant", int)
 """Microseconds since the Unix epoch."""
+Moment = NewType("Moment", int)
+"""Microseconds of this machine's CLOCK_BOOTTIME: only the distance between two of them means something."""
 Seconds = NewType("Seconds", int)
 
 MICROS: Final = 1_000_000

@@ -20,7 +20,8 @@ from pykueue.api.names import Label, WorkloadCondition
 from pykueue.api.trees import mappings, text
 from pykueue.api.yamltext import printable
 from pykueue.base.clock import SystemClock
-from pykueue.base.units import MICROS, Instant
+from pykueue.base.timers import waited
+from pykueue.base.units import MICROS
 from pykueue.bridge.sentences import condition, in_short
 from pykueue.cli.place import fail
 from pykueue.cli.reasons import with_reason
@@ -107,7 +108,7 @@ class Demo:
         self.folder = folder
         self.data = folder / "data"
         self.clock = SystemClock()
-        self.began = self.clock.now()
+        self.began = self.clock.moment()
         self.colour = wants_colour(sys.stdout, os.environ) or bool(os.environ.get("FORCE_COLOR"))
         self.teams: dict[str, str] = {}
         """Whose each job is."""
@@ -152,7 +153,7 @@ class Demo:
         kube = HttpKube(reached, self.clock, agent="pykueue-demo")
         tasks = [asyncio.create_task(self.watch(kube)), asyncio.create_task(self.story(kube))]
         try:
-            done, _ = await asyncio.wait(tasks, timeout=PATIENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await waited(tasks, PATIENCE_SECONDS, first=True)
             for task in done:
                 task.result()
             if not done:
@@ -295,7 +296,7 @@ class Demo:
 
     def say(self, name: str, words: str) -> None:
         """A line for the terminal."""
-        seconds = (self.clock.now() - self.began) / MICROS
+        seconds = (self.clock.moment() - self.began) / MICROS
         lead = f"{seconds:5.1f}s  {name:7}"
         for line in hanging(f"{lead} ", printable(words), WIDTH):
             shown = line.replace(name, painted(name, COLOURS.get(self.teams.get(name, "")), on=self.colour), 1)
@@ -315,7 +316,7 @@ class Demo:
 
     async def pause(self, seconds: int) -> None:
         """Let time pass."""
-        await self.clock.sleep_until(Instant(self.clock.now() + seconds * MICROS))
+        await self.clock.sleep(seconds * MICROS)
 
 
 def borrowed(workload: Mapping[str, object]) -> str:

@@ -13,7 +13,7 @@ from pykueue.api.names import Label, WorkloadCondition
 from pykueue.api.trees import mapping, mappings, member, text
 from pykueue.api.yamltext import printable
 from pykueue.base.clock import SystemClock
-from pykueue.base.units import MICROS, Instant
+from pykueue.base.units import MICROS
 from pykueue.bridge.sentences import condition, said
 from pykueue.checks.telling import awaited
 from pykueue.cli.output import Output
@@ -50,9 +50,7 @@ RAN: Final = frozenset({"Running", "Succeeded", "Failed"})
 class Following:
     """Submits a Job and follows it."""
 
-    def __init__(
-        self, target: Target, namespace: str, job: Tree, *, detach: bool, output: int | None = None
-    ) -> None:
+    def __init__(self, target: Target, namespace: str, job: Tree, *, detach: bool, output: int | None = None) -> None:
         self.clock = SystemClock()
         self.target = target
         self.kube = HttpKube(target.connection, self.clock, agent="pykueue-run")
@@ -307,7 +305,7 @@ class Following:
                 raise
             except KubeError:
                 # The server may be on its way back.
-                await self.clock.sleep_until(Instant(self.clock.now() + AGAIN_MICROS))
+                await self.clock.sleep(AGAIN_MICROS)
 
     def learn(self, resource: Resource, event: Tree) -> str:
         """Take in an event of a watch: the version to go on from."""

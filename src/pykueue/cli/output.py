@@ -20,7 +20,7 @@ from urllib.parse import urlencode
 from pykueue.api.core import Tree
 from pykueue.api.trees import mappings, text
 from pykueue.base.clock import Clock
-from pykueue.base.units import MICROS, Instant
+from pykueue.base.units import MICROS
 from pykueue.cli.run import CONTAINER
 from pykueue.kube.http import Call, HttpKube, parts, path_of
 from pykueue.kube.port import PODS, KubeError, NotFoundError, UnansweredError
@@ -239,7 +239,7 @@ class Output:
 
     async def again(self) -> None:
         """Wait before the server is asked again."""
-        await self.clock.sleep_until(Instant(self.clock.now() + AGAIN_MICROS))
+        await self.clock.sleep(AGAIN_MICROS)
 
     def call(self, pod: Tree, more: Mapping[str, str], *, follow: bool) -> Call:
         """A request for a pod's output."""

@@ -8,7 +8,7 @@ import msgspec
 from pykueue.api.names import Label, WorkloadCondition
 from pykueue.api.trees import Tree, mappings, text
 from pykueue.base.clock import Clock
-from pykueue.base.units import MICROS, Instant
+from pykueue.base.units import MICROS
 from pykueue.bridge.notes import PREEMPTED, REPORTER
 from pykueue.bridge.sentences import condition, named, said, unnamed
 from pykueue.engine.parsing import Preemption, preemption
@@ -27,7 +27,7 @@ async def with_reason(kube: Kube, clock: Clock, name: str, namespace: str) -> Tr
     A server of ours tells of one object what the engine knows, before it is written.
     """
     for _ in range(LOOKS):
-        await clock.sleep_until(Instant(clock.now() + PAUSE))
+        await clock.sleep(PAUSE)
         with contextlib.suppress(KubeError):
             found: Tree = msgspec.json.decode(await kube.get(WORKLOADS, name, namespace))
             if condition(found, WorkloadCondition.QUOTA_RESERVED):
@@ -58,7 +58,7 @@ class Preemptors:
         since = text(told, "lastTransitionTime")[:SECONDS]
         for look in range(looks):
             if look:
-                await self.clock.sleep_until(Instant(self.clock.now() + PAUSE))
+                await self.clock.sleep(PAUSE)
             note = await self.note({text(one, "uid") for one in owners}, namespace, since)
             if note:
                 return note

@@ -10,7 +10,7 @@ import click
 
 from pykueue.api.yamltext import printable
 from pykueue.base.clock import SystemClock
-from pykueue.base.units import MICROS, Instant
+from pykueue.base.units import MICROS
 from pykueue.cli.place import Standing, data_folder, fail, read_standing
 from pykueue.cli.tables import duration
 
@@ -59,11 +59,11 @@ def stopped(standing: Standing, seconds: int) -> bool:
     clock = SystemClock()
 
     async def until_over() -> bool:
-        end = clock.now() + seconds * MICROS
+        end = clock.moment() + seconds * MICROS
         while standing.runs:
-            if clock.now() > end:
+            if clock.moment() > end:
                 return False
-            await clock.sleep_until(Instant(clock.now() + LOOK_AGAIN_MICROS))
+            await clock.sleep(LOOK_AGAIN_MICROS)
         return True
 
     return asyncio.run(until_over())

@@ -10,7 +10,7 @@ import msgspec
 from pykueue.api.core import Json, Tree
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen, Wire
-from pykueue.base.units import MICROS, Instant
+from pykueue.base.units import MICROS, Moment
 from pykueue.kube.port import ACCESS_REVIEWS, TOKEN_REVIEWS, Kube, KubeError
 
 LOG: Final = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class Remembered(Frozen):
     """An answer, and until when it holds."""
 
     status: int
-    until: Instant
+    until: Moment
 
 
 class Access:
@@ -87,7 +87,7 @@ class Access:
             return UNAUTHORIZED
         key = hashlib.sha256(token.encode(errors="surrogateescape")).digest()
         known = self.remembered.get(key)
-        if known is not None and self.clock.now() < known.until:
+        if known is not None and self.clock.moment() < known.until:
             return known.status
         try:
             status = await self.ask(token)
@@ -123,4 +123,4 @@ class Access:
         self.remembered.pop(key, None)
         while len(self.remembered) >= REMEMBERED_MAX:
             self.remembered.pop(next(iter(self.remembered)))
-        self.remembered[key] = Remembered(status, Instant(self.clock.now() + seconds * MICROS))
+        self.remembered[key] = Remembered(status, Moment(self.clock.moment() + seconds * MICROS))

@@ -1,6 +1,5 @@
 """What does an incoming object find in the cluster? The informers' picture, as admission needs it."""
 
-import asyncio
 from collections.abc import Mapping
 from typing import Final, Protocol
 
@@ -11,6 +10,7 @@ from pykueue.api.core import Namespace, OwnerReference, controller_of, matches
 from pykueue.api.kueue import LocalQueue, WorkloadPriorityClass
 from pykueue.api.names import DEFAULT_PRIORITY_CLASS, DEFAULT_QUEUE, Label
 from pykueue.api.rule import Context
+from pykueue.base.timers import timeout
 from pykueue.jobs.admit_batch import group_kind
 from pykueue.jobs.admit_world import AdmitWorld
 from pykueue.jobs.batch import JobView, read_job
@@ -74,7 +74,7 @@ class Admission:
     ) -> None:
         """Return when these have been listed once; what cannot be listed at all is not waited for."""
         try:
-            async with asyncio.timeout(WAIT_SECONDS):
+            async with timeout(WAIT_SECONDS):
                 for one in informers:
                     if not one.trouble:
                         await one.synced.wait()

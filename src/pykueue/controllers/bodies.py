@@ -5,13 +5,13 @@ when it is reached, the slowest body of the address that holds most is dropped. 
 one that trickles holds its bytes for seconds only.
 """
 
-import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
 from pykueue.base.struct import Frozen
+from pykueue.base.timers import Timeout, timeout, uptime
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Body:
         """The bytes that count."""
         self.complete = False
         self.dropped = False
-        self.timeout: asyncio.Timeout | None = None
+        self.timeout: Timeout | None = None
 
     def become(self, size: int) -> None:
         """Let go of the request, and count a response of this size in its place."""
@@ -84,10 +84,9 @@ class Bodies:
 
     async def fill(self, body: Body, pieces: AsyncIterator[bytes], most: int) -> None:
         """Read a body to its end."""
-        loop = asyncio.get_running_loop()
-        start = loop.time() + self.limits.start_seconds
+        began = uptime()
         try:
-            async with asyncio.timeout_at(start) as body.timeout:
+            async with timeout(self.limits.start_seconds) as body.timeout:
                 async for piece in pieces:
                     if body.dropped:
                         break
@@ -96,7 +95,8 @@ class Bodies:
                     self.make_room(body, len(piece))
                     body.pieces += piece
                     body.size += len(piece)
-                    body.timeout.reschedule(start + body.size / self.limits.rate)
+                    allowed = self.limits.start_seconds + body.size / self.limits.rate
+                    body.timeout.restart(began + allowed - uptime())
         except TimeoutError:
             if not body.dropped:
                 raise BodyError(408, "the body comes too slowly") from None
@@ -106,9 +106,9 @@ class Bodies:
             raise BodyError(503, NO_ROOM)
         body.complete = True
 
-    def sending(self, size: int) -> asyncio.Timeout:
+    def sending(self, size: int) -> Timeout:
         """A context in which a response of this size must have been taken; it raises a TimeoutError."""
-        return asyncio.timeout(self.limits.start_seconds + size / self.limits.rate)
+        return timeout(self.limits.start_seconds + size / self.limits.rate)
 
     def make_room(self, body: Body, more: int) -> None:
         """Drop other bodies, or refuse this one, until so many more bytes fit."""
@@ -120,7 +120,7 @@ class Bodies:
             victim.dropped = True
             victim.become(0)
             assert victim.timeout is not None, "what is incomplete is being read"
-            victim.timeout.reschedule(asyncio.get_running_loop().time())
+            victim.timeout.restart(0)
 
     def victim(self) -> Body | None:
         """The incomplete body to drop: of the address that holds most bytes, the one that began first."""

@@ -16,7 +16,6 @@ from pykueue.api.priorityclass import PriorityClass
 from pykueue.api.workload import Workload
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
-from pykueue.base.units import Instant
 from pykueue.bridge.options import Intake, intake, options
 from pykueue.controllers.events import Recorder
 from pykueue.controllers.husks import husks
@@ -154,7 +153,7 @@ class Cluster:
     async def until_synced(self) -> None:
         """Return when there is a first full picture."""
         while self.missing():
-            await self.clock.sleep_until(Instant(self.clock.now() + LOOK_AGAIN))
+            await self.clock.sleep(LOOK_AGAIN)
 
     async def follow(self) -> None:
         """Keep the picture up to date, for ever."""

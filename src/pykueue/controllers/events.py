@@ -13,7 +13,8 @@ import msgspec
 
 from pykueue.api.core import ObjectMeta, Tree
 from pykueue.base.clock import Clock
-from pykueue.base.units import MICROS, Instant, Seconds, after, micro_time
+from pykueue.base.timers import waited
+from pykueue.base.units import MICROS, Instant, Moment, micro_time
 from pykueue.kube.port import EVENTS, Kube, KubeError, NotFoundError, NotLeadingError, Patch, Ref, Resource
 
 LOG: Final = logging.getLogger(__name__)
@@ -63,6 +64,7 @@ class Said:
         "asked",
         "count",
         "first",
+        "heard",
         "key",
         "kind",
         "last",
@@ -74,7 +76,7 @@ class Said:
         "told",
     )
 
-    def __init__(self, key: tuple[str, ...], about: Ref, name: str, now: Instant) -> None:
+    def __init__(self, key: tuple[str, ...], about: Ref, name: str, now: Instant, moment: Moment) -> None:
         self.key = key
         self.about = about
         self.name = name
@@ -83,8 +85,8 @@ class Said:
         self.count = 1
         self.told = 0
         """Up to which count it is written; none before the first write."""
-        self.stored = now
-        """When it was last sent to be written."""
+        self.heard = self.stored = moment
+        """When it was said last, and when it was last sent to be written."""
         self.asked = True
         """Whether it stands in the buffer, or is being written."""
 
@@ -117,15 +119,15 @@ class Recorder:
 
     def say(self, kind: str, about: Ref, reason: str, note: str, reporter: str, action: str) -> None:
         """Put it in the buffer, or count it if it was said before."""
-        now = self.clock.now()
+        now, moment = self.clock.now(), self.clock.moment()
         note = cut(note)
         key = (about.uid or f"{about.namespace}/{about.name}", reason, kind, reporter, note)
         known = self.said.get(key)
-        if known is not None and now - known.last <= SERIES_IDLE:
+        if known is not None and moment - known.heard <= SERIES_IDLE:
             self.said.move_to_end(key)
             known.count += 1
-            known.last = now
-            if not known.asked and now - known.stored >= (SERIES_GAP if known.told > 1 else 0):
+            known.last, known.heard = now, moment
+            if not known.asked and moment - known.stored >= (SERIES_GAP if known.told > 1 else 0):
                 self.ask(known)
             elif not known.asked:
                 self.owing[key] = known
@@ -134,7 +136,7 @@ class Recorder:
         self.stamp = max(self.stamp + 1, now * 1000)
         suffix = f".{self.stamp:x}"
         name = about.name[: NAME_LENGTH_MAX - len(suffix)].rstrip(".-") + suffix
-        said = self.said[key] = Said(key, about, name, now)
+        said = self.said[key] = Said(key, about, name, now, moment)
         said.kind, said.reason, said.note, said.reporter, said.action = kind, reason, note, reporter, action or reason
         if len(self.said) > SERIES_MAX:
             oldest, _ = self.said.popitem(last=False)
@@ -167,19 +169,19 @@ class Recorder:
         writers = [asyncio.create_task(self.write_all(), name=f"events-{n}") for n in range(WRITERS)]
         try:
             while True:
-                await self.clock.sleep_until(after(self.clock.now(), Seconds(SERIES_GAP // MICROS)))
+                await self.clock.sleep(SERIES_GAP)
                 self.settle_series()
         finally:
             self.stopping = True
             self.news.set()
-            _, late = await asyncio.wait(writers, timeout=DRAIN_SECONDS)
+            _, late = await waited(writers, DRAIN_SECONDS)
             for writer in late:
                 writer.cancel()
             await asyncio.gather(*late, return_exceptions=True)
 
     def settle_series(self) -> None:
         """Have the series written that have gone on since they were."""
-        due = self.clock.now() - SERIES_GAP
+        due = self.clock.moment() - SERIES_GAP
         for said in [said for said in self.owing.values() if said.stored <= due]:
             self.ask(said)
 
@@ -197,7 +199,7 @@ class Recorder:
         """Store an Event, or how its series stands."""
         count = said.count
         namespace = said.about.namespace or CLUSTER_NAMESPACE
-        said.stored = self.clock.now()
+        said.stored = self.clock.moment()
         try:
             if said.told == 0:
                 body = msgspec.json.encode(event(said, self.instance))

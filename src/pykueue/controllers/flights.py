@@ -11,8 +11,9 @@ from typing import Final, Protocol, TypeGuard
 
 from pykueue.api.names import WorkloadCondition
 from pykueue.api.workload import Workload, held
+from pykueue.base.clock import instant_of
 from pykueue.base.struct import Frozen
-from pykueue.base.units import MICROS, Instant
+from pykueue.base.units import MICROS, Instant, Moment
 from pykueue.bridge.notes import PREEMPTED, REPORTER, notes, preemptor
 from pykueue.bridge.outbound import Scribe, Step, slice_of
 from pykueue.controllers.cluster import Cluster
@@ -87,7 +88,7 @@ class Shunned(Frozen):
     """A Workload that is left alone for a while, and why; the reason is empty once the time is over."""
 
     why: str
-    until: Instant
+    until: Moment
     tries: int
 
 
@@ -205,8 +206,8 @@ class Flights:
     def pardon(self) -> Instant | None:
         """Try again the Workloads that were left alone long enough; when the next is due."""
         ground = self.ground
-        now = ground.cluster.clock.now()
-        soonest: Instant | None = None
+        now = ground.cluster.clock.moment()
+        soonest: Moment | None = None
         for key, shunned in list(self.shunned.items()):
             if not shunned.why:
                 continue
@@ -217,7 +218,7 @@ class Flights:
             seen = ground.cluster.workloads.get(key)
             if seen is not None and key not in self.flights:
                 ground.see(key, seen)
-        return soonest
+        return None if soonest is None else instant_of(ground.cluster.clock, soonest)
 
     async def fly(self, key: str, flight: Flight) -> None:
         """Write until nothing is left to be said of a Workload."""
@@ -335,7 +336,7 @@ class Flights:
     async def pause(self) -> None:
         """Wait a moment, so that nothing is tried again and again at full speed."""
         clock = self.ground.cluster.clock
-        await clock.sleep_until(Instant(clock.now() + PAUSE))
+        await clock.sleep(PAUSE)
 
     async def send(self, key: str, seen: Workload, steps: list[Step]) -> Workload:
         """The Workload once these steps are stored; a step without an answer is read back."""
@@ -390,7 +391,7 @@ class Flights:
         """Leave a Workload alone for a while whose writes fail for good; longer each time."""
         tries = self.shunned[key].tries + 1 if key in self.shunned else 0
         delay = min(SHUN_BASE << min(tries, DOUBLINGS_MAX), SHUN_MAX)
-        self.shunned[key] = Shunned(why, Instant(self.ground.cluster.clock.now() + delay), tries)
+        self.shunned[key] = Shunned(why, Moment(self.ground.cluster.clock.moment() + delay), tries)
 
     def tell(
         self, flight: Flight, decisions: list[Decision], seen: Workload, *, version: int, mute: list[Wait]

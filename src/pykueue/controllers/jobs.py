@@ -13,7 +13,9 @@ from typing import Any, Final, TypeAlias
 from pykueue.api.core import controller_of, matches
 from pykueue.api.names import Annotation
 from pykueue.api.workload import Workload
-from pykueue.base.units import MICROS, Instant
+from pykueue.base.clock import instant_of
+from pykueue.base.timers import timeout
+from pykueue.base.units import MICROS, Instant, Moment
 from pykueue.bridge.unbuilt import unbuilt
 from pykueue.controllers.ancestors import NO_OWNERS, Ancestors, group_kind
 from pykueue.controllers.cluster import Cluster, Settings
@@ -108,7 +110,7 @@ class Jobs:
         cluster = self.cluster
         await asyncio.gather(cluster.workloads.synced.wait(), *(one.jobs.synced.wait() for one in self.reconcilers))
         try:
-            async with asyncio.timeout(CLASSES_SECONDS):
+            async with timeout(CLASSES_SECONDS):
                 await cluster.priority_classes.synced.wait()
                 await cluster.pod_priority_classes.synced.wait()
         except TimeoutError:
@@ -141,9 +143,9 @@ class Reconciler:
         """Those there are, until one changes."""
         self.told: dict[str, frozenset[Notice]] = {}
         """What was told of a job that no write went with, so that it is told once."""
-        self.fresh: dict[str, Instant] = {}
+        self.fresh: dict[str, Moment] = {}
         """Jobs whose Workload was made just now, and until when that is so."""
-        self.unsure: dict[str, Instant] = {}
+        self.unsure: dict[str, Moment] = {}
         """Jobs that were stopped before their start was noticed, and until when pods may still appear."""
         self.waiting: set[str] = set()
         """Jobs that wait for a priority class or a flavor."""
@@ -230,11 +232,11 @@ class Reconciler:
 
     def remember(self, key: str, seen: Seen, action: Write) -> None:
         """Note what the API does not tell, and what may be forgotten."""
-        now = self.cluster.clock.now()
+        now = self.cluster.clock.moment()
         if isinstance(action, CreateWorkload):
-            self.fresh[key] = Instant(now + FRESH)
+            self.fresh[key] = Moment(now + FRESH)
         elif isinstance(action, PatchJob) and action.stops and not self.kind.noticed(seen.job):
-            self.unsure[key] = Instant(now + UNSURE)
+            self.unsure[key] = Moment(now + UNSURE)
 
     async def read(self, key: str) -> Seen:
         """All that decides what becomes of a job."""
@@ -268,13 +270,13 @@ class Reconciler:
         self.fresh.pop(key, None)
         self.unsure.pop(key, None)
 
-    def lasting(self, until: dict[str, Instant], key: str) -> Instant | None:
+    def lasting(self, until: dict[str, Moment], key: str) -> Instant | None:
         """Until when something is so of a job; None when it is so no more."""
         found = until.get(key)
-        if found is not None and found <= self.cluster.clock.now():
+        if found is not None and found <= self.cluster.clock.moment():
             del until[key]
             return None
-        return found
+        return None if found is None else instant_of(self.cluster.clock, found)
 
     def selected(self, namespace: str) -> bool:
         """Whether the jobs of a namespace are ours."""

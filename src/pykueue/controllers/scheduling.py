@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from pykueue.api.core import KubeObject
 from pykueue.api.names import WorkloadCondition
 from pykueue.api.workload import Workload, held
-from pykueue.base.units import MICROS, Instant
+from pykueue.base.clock import instant_of
+from pykueue.base.units import MICROS, Instant, Moment
 from pykueue.bridge import inbound
 from pykueue.bridge.notes import NEVER, REPORTER
 from pykueue.controllers.cluster import Cluster
@@ -215,7 +216,7 @@ class Pump:
                 break
             except KubeError as error:
                 LOG.warning("the workloads cannot be listed before we take over: %s", error)
-                await self.cluster.clock.sleep_until(Instant(self.cluster.clock.now() + SAY_AFTER))
+                await self.cluster.clock.sleep(SAY_AFTER)
         self.lead(True)
 
     def lead(self, leading: bool) -> None:
@@ -235,7 +236,7 @@ class Pump:
         LOG.info("the first full picture is there: %d workloads", len(self.cluster.workloads.objects))
         clock = self.cluster.clock
         while True:
-            now = clock.now()
+            now, began = clock.now(), clock.moment()
             # In every round, since where something is always to be decided there is never a time to rest.
             speak_at, pardon_at = self.speak(), self.flights.pardon()
             wake = self.front.next_wake()
@@ -246,14 +247,14 @@ class Pump:
             started = any(isinstance(decision, Admit | Reserve | Evict) for decision in decisions)
             if started:
                 self.reasons.started(now)
-            self.metrics.cycle(started, (clock.now() - now) / MICROS, self.engine.entries)
+            self.metrics.cycle(started, (clock.moment() - began) / MICROS, self.engine.entries)
             for decision in decisions:
                 self.carry_out(decision)
             # One cycle, and everyone else has a turn: what they bring is decided on together.
             if started or not self.engine.entries:
                 await asyncio.sleep(0)
             else:
-                await clock.sleep_until(Instant(now + LULL))
+                await clock.sleep_to(Moment(began + LULL))
             await self.flights.room.wait()
 
     async def rest(self, due: list[Instant]) -> None:
@@ -326,12 +327,12 @@ class Pump:
 
     def left_alone_until(self, key: str) -> Instant | None:
         """Until when nothing is to be written of a Workload but what is on its way; None where anything may be."""
-        now = self.cluster.clock.now()
+        clock = self.cluster.clock
         if key in self.flights:
             # A flight takes along what is to be said, unless it ends before.
-            return Instant(now + SAY_AFTER)
+            return Instant(clock.now() + SAY_AFTER)
         shunned = self.flights.shunned.get(key)
-        return None if shunned is None or shunned.until <= now else shunned.until
+        return None if shunned is None or shunned.until <= clock.moment() else instant_of(clock, shunned.until)
 
 
 def is_overtaken(old: Workload, new: Workload) -> bool:

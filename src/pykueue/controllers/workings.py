@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from pykueue.base.timers import WALL
 from pykueue.controllers.exposition import head
 from pykueue.controllers.families import Family, Kind
 from pykueue.controllers.series import Owner, Starts
@@ -27,6 +28,16 @@ SECONDS: Final = Family(
 )
 REQUESTS: Final = Family(
     "rest_client_requests_total", Kind.COUNTER, "Answers of the API server.", ("code", "method", "host")
+)
+
+CLOCK_OFFSET: Final = Family(
+    "pykueue_clock_offset_seconds", Kind.GAUGE, "How far the wall clock is ahead of the dates that we write.", ()
+)
+CLOCK_STEPS: Final = Family(
+    "pykueue_clock_steps_total", Kind.COUNTER, "How often somebody has set the wall clock while we ran.", ()
+)
+CLOCK_SUSPENDS: Final = Family(
+    "pykueue_clock_suspends_total", Kind.COUNTER, "How often the machine was suspended while we ran.", ()
 )
 
 
@@ -57,3 +68,11 @@ class Workings:
         for family in (RECONCILES, ERRORS, SECONDS, REQUESTS):
             lines.append(head(family.name, family.kind.value, family.help))
             self.counts.write(family, lines)
+        WALL.look()
+        for family, value in (
+            (CLOCK_OFFSET, round(WALL.offset_nanos / 1e9, 3)),
+            (CLOCK_STEPS, WALL.steps),
+            (CLOCK_SUSPENDS, WALL.suspends),
+        ):
+            lines.append(head(family.name, family.kind.value, family.help))
+            self.starts.write(family, [((), value)], lines)

@@ -13,9 +13,11 @@ import resource
 import socket
 import ssl
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
 from pykueue.base.struct import Frozen
+from pykueue.base.timers import Timer
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -130,7 +132,7 @@ class Acceptor:
         loop = asyncio.get_running_loop()
         protocol = self.factory()
         connection = self.connections[protocol] = Connection(sock)
-        loop.call_later(self.limits.anonymous_seconds, self.expire, connection)
+        Timer(self.limits.anonymous_seconds, partial(self.expire, connection))
         timeout = self.limits.anonymous_seconds if self.context is not None else None
         try:
             await loop.connect_accepted_socket(lambda: protocol, sock, ssl=self.context, ssl_handshake_timeout=timeout)

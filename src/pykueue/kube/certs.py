@@ -20,7 +20,7 @@ from pykueue.api.core import Json, Tree
 from pykueue.api.kinds import KINDS
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen, Wire
-from pykueue.base.units import MICROS, Instant
+from pykueue.base.units import MICROS
 from pykueue.kube.port import (
     CRDS,
     MUTATING_WEBHOOKS,
@@ -170,7 +170,7 @@ class OwnCertificates:
             settled = await self.once()
             failures = 0 if settled else failures + 1
             delay = SETTLED_SECONDS if settled else min(FIRST_SECONDS << min(failures - 1, 6), SETTLED_SECONDS)
-            await self.clock.sleep_until(Instant(self.clock.now() + delay * MICROS))
+            await self.clock.sleep(delay * MICROS)
 
     async def once(self) -> bool:
         """Bring everything up to date; whether nothing is left to do."""
@@ -352,7 +352,7 @@ class GivenCertificates:
         while True:
             self.once()
             delay = FILES_SECONDS if self.ready.is_set() else FIRST_SECONDS
-            await self.clock.sleep_until(Instant(self.clock.now() + delay * MICROS))
+            await self.clock.sleep(delay * MICROS)
 
     def once(self) -> None:
         """Serve with what is in the files now; while they make no sense, with what was there before."""

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from pykueue.base.clock import Clock
-from pykueue.base.units import MICROS, Instant
+from pykueue.base.units import MICROS, Moment
 from pykueue.kube.port import ConflictError, KubeError, NotFoundError, NotLeadingError
 from pykueue.kube.workqueue import WorkQueue
 
@@ -53,7 +53,7 @@ class Controller:
             self.add(key)
             return
         before = self.queue.due()
-        due = Instant(self.clock.now() + int(seconds * MICROS))
+        due = Moment(self.clock.moment() + int(seconds * MICROS))
         self.queue.add_at(key, due)
         if before is None or due < before:
             self.sooner.set()
@@ -68,7 +68,7 @@ class Controller:
     async def tick(self) -> None:
         """Add late keys when they are due."""
         while True:
-            self.queue.wake(self.clock.now())
+            self.queue.wake(self.clock.moment())
             self.rouse()
             self.sooner.clear()
             due = self.queue.due()
@@ -77,9 +77,9 @@ class Controller:
             else:
                 await self.until(due)
 
-    async def until(self, due: Instant) -> None:
-        """Return at an instant, or before it when a key is due sooner."""
-        waits = {asyncio.ensure_future(self.clock.sleep_until(due)), asyncio.ensure_future(self.sooner.wait())}
+    async def until(self, due: Moment) -> None:
+        """Return at a moment, or before it when a key is due sooner."""
+        waits = {asyncio.ensure_future(self.clock.sleep_to(due)), asyncio.ensure_future(self.sooner.wait())}
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -106,14 +106,14 @@ class Controller:
     async def attempt(self, key: str) -> None:
         """Reconcile one object, and see to it that it is looked at again if need be."""
         after: float | None = None
-        began = self.clock.now()
+        began = self.clock.moment()
         try:
             after = await self.reconcile(key)
         except NotFoundError:
             LOG.debug("%s: %s is gone", self.name, key, extra={"object": key})
         except Exception as error:
-            due = self.queue.failed(key, self.clock.now(), self.luck())
-            self.complain(key, error, (due - self.clock.now()) / MICROS)
+            due = self.queue.failed(key, self.clock.moment(), self.luck())
+            self.complain(key, error, (due - self.clock.moment()) / MICROS)
             self.tell("error", began)
             self.sooner.set()
             self.rouse()
@@ -127,10 +127,10 @@ class Controller:
             self.add_after(key, after)
         self.rouse()
 
-    def tell(self, outcome: str, began: Instant) -> None:
+    def tell(self, outcome: str, began: Moment) -> None:
         """Tell whoever observes us how an attempt went."""
         if self.observe is not None:
-            self.observe(self.name, outcome, (self.clock.now() - began) / MICROS)
+            self.observe(self.name, outcome, (self.clock.moment() - began) / MICROS)
 
     def complain(self, key: str, error: Exception, seconds: float) -> None:
         """Say that an object could not be reconciled, as loudly as the reason asks for."""

@@ -6,7 +6,7 @@ from typing import Final, Protocol
 
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
-from pykueue.base.units import MICROS, Instant
+from pykueue.base.units import MICROS, Moment
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ class Credential(Frozen):
     """The value of the header, with its scheme."""
     certificate: str = ""
     key: str = ""
-    until: Instant | None = None
+    until: Moment | None = None
 
     def __repr__(self) -> str:
         # Secrets must not reach a log by way of somebody's %r.
@@ -74,7 +74,7 @@ class Files:
 
     async def fetch(self, clock: Clock) -> Credential:
         """What the files hold now; while they cannot be read, what they held last."""
-        until = Instant(clock.now() + REREAD_MICROS)
+        until = Moment(clock.moment() + REREAD_MICROS)
         try:
             found = Credential(
                 f"Bearer {text_of(self.token).strip()}" if self.token is not None else self.rest.authorization,

@@ -11,7 +11,8 @@ import msgspec
 from pykueue.api.core import Tree
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen, Wire
-from pykueue.base.units import MICROS, Instant, parse_instant
+from pykueue.base.timers import timeout
+from pykueue.base.units import MICROS, Moment, parse_instant
 from pykueue.kube.credentials import Credential, CredentialError
 
 GROUP: Final = "client.authentication.k8s.io"
@@ -68,7 +69,7 @@ class Plugin:
 
     async def fetch(self, clock: Clock) -> Credential:
         """What the program prints now."""
-        return self.read(await self.output(), clock.now())
+        return self.read(await self.output(), clock)
 
     async def output(self) -> bytes:
         """What the program writes to its standard output."""
@@ -90,7 +91,7 @@ class Plugin:
             advice = program.hint.strip() or "install it, or correct the command"
             raise self.fault(f"{program.command!r} cannot be started: {error.strerror or error}; {advice}") from error
         try:
-            async with asyncio.timeout(PATIENCE_SECONDS):
+            async with timeout(PATIENCE_SECONDS):
                 said, complaint = await process.communicate()
         except TimeoutError as error:
             raise self.fault(f"{program.command!r} has not ended after {PATIENCE_SECONDS:.0f} s") from error
@@ -104,7 +105,7 @@ class Plugin:
             raise self.fault(f"{program.command!r} ended with {process.returncode}: {last or 'it says nothing'}")
         return said
 
-    def read(self, said: bytes, now: Instant) -> Credential:
+    def read(self, said: bytes, clock: Clock) -> Credential:
         """The credential in what the program has printed, which no error repeats."""
         try:
             found = CREDENTIAL.decode(said)
@@ -124,10 +125,10 @@ class Plugin:
             authorization=f"Bearer {status.token}" if status.token else "",
             certificate=status.client_certificate_data,
             key=status.client_key_data,
-            until=self.expiry(status.expiration_timestamp, now),
+            until=self.expiry(status.expiration_timestamp, clock),
         )
 
-    def expiry(self, text: str, now: Instant) -> Instant | None:
+    def expiry(self, text: str, clock: Clock) -> Moment | None:
         """When the program must be asked again; None where it has not said."""
         if not text:
             return None
@@ -135,7 +136,8 @@ class Plugin:
             expires = parse_instant(text)
         except ValueError as error:
             raise self.fault(f"{self.program.command!r} has printed {text!r} as expirationTimestamp") from error
-        return max(Instant(expires - EARLY_MICROS), min(expires, now))
+        left = expires - clock.now()
+        return Moment(clock.moment() + max(left - EARLY_MICROS, min(left, 0)))
 
     def fault(self, problem: str) -> CredentialError:
         """An error that says which file and field led to it."""

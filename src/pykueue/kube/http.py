@@ -12,7 +12,7 @@ import msgspec
 
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen, Wire
-from pykueue.base.units import MICROS, Instant
+from pykueue.base.units import MICROS, Moment
 from pykueue.kube.answers import error_of, seconds_of, status_of, unprocessed
 from pykueue.kube.connection import Connection
 from pykueue.kube.credentials import Credential, CredentialError
@@ -141,7 +141,7 @@ class HttpKube:
         self.credential: Credential | None = None
         self.headers: tuple[tuple[str, str], ...] = ()
         self.renewing = asyncio.Lock()
-        self.forced = Instant(0)
+        self.forced: Moment | None = None
         self.closed = False
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> bytes:
@@ -329,11 +329,11 @@ class HttpKube:
     async def current(self, what: str) -> Credential:
         """The credential to show, renewed if its time is up."""
         known = self.credential
-        if known is not None and (known.until is None or self.clock.now() < known.until):
+        if known is not None and (known.until is None or self.clock.moment() < known.until):
             return known
         async with self.renewing:
             known = self.credential
-            if known is not None and (known.until is None or self.clock.now() < known.until):
+            if known is not None and (known.until is None or self.clock.moment() < known.until):
                 return known
             return await self.fetch(what)
 
@@ -342,9 +342,9 @@ class HttpKube:
         async with self.renewing:
             if self.credential is not refused and self.credential is not None:
                 return not self.credential.same(refused)
-            if self.clock.now() - self.forced < FORCE_MICROS:
+            if self.forced is not None and self.clock.moment() - self.forced < FORCE_MICROS:
                 return False
-            self.forced = self.clock.now()
+            self.forced = self.clock.moment()
             return not (await self.fetch(what)).same(refused)
 
     async def fetch(self, what: str) -> Credential:
@@ -370,7 +370,7 @@ class HttpKube:
         seconds = (
             longest * (0.5 + self.luck() / 2) if retry_after is None else retry_after + self.luck() * FIRST_SECONDS
         )
-        await self.clock.sleep_until(Instant(self.clock.now() + int(min(seconds, RETRY_AFTER_MAX) * MICROS)))
+        await self.clock.sleep(int(min(seconds, RETRY_AFTER_MAX) * MICROS))
 
 
 def error_in(what: str, line: bytes) -> KubeError:
@@ -405,12 +405,12 @@ class Limit:
         self.clock = clock
         self.gap = int(MICROS / qps)
         self.slack = self.gap * (burst - 1)
-        self.next = Instant(0)
+        self.next = Moment(0)
 
     async def wait(self) -> None:
         """Return when it is this caller's turn."""
-        now = self.clock.now()
+        now = self.clock.moment()
         turn = max(self.next, now - self.slack)
-        self.next = Instant(turn + self.gap)
+        self.next = Moment(turn + self.gap)
         if turn > now:
-            await self.clock.sleep_until(Instant(turn))
+            await self.clock.sleep_to(Moment(turn))

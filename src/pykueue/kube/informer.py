@@ -13,7 +13,8 @@ from pykueue.api.core import ObjectMeta
 from pykueue.base.clock import Clock
 from pykueue.base.share import NAMES
 from pykueue.base.struct import Wire
-from pykueue.base.units import MICROS, Instant
+from pykueue.base.timers import timeout
+from pykueue.base.units import MICROS
 from pykueue.kube.port import STATUS, DeniedError, GoneError, Kube, KubeError, NotFoundError, RejectedError, Resource
 
 LOG: Final = logging.getLogger(__name__)
@@ -254,7 +255,7 @@ class Informer(Generic[T]):
     async def run(self) -> None:
         """Keep the cache up to date until cancelled."""
         while True:
-            began = self.clock.now()
+            began = self.clock.moment()
             delay = 0
             try:
                 if self.version or self.streams:
@@ -262,7 +263,7 @@ class Informer(Generic[T]):
                 else:
                     await self.list_pages()
                     continue
-                if self.clock.now() - began < BRIEF_MICROS:
+                if self.clock.moment() - began < BRIEF_MICROS:
                     delay = self.pause(FIRST_MICROS, LAST_MICROS)
             except KubeError as error:
                 delay = self.judge(error)
@@ -273,7 +274,7 @@ class Informer(Generic[T]):
                 LOG.exception("%s: the watch failed", self.resource)
                 delay = self.pause(FIRST_MICROS, LAST_MICROS)
             if delay:
-                await self.clock.sleep_until(Instant(self.clock.now() + delay))
+                await self.clock.sleep(delay)
 
     def judge(self, error: KubeError) -> int:
         """Draw the consequences of a failure: microseconds to wait before going on."""
@@ -319,11 +320,10 @@ class Informer(Generic[T]):
     async def list_stream(self, events: AsyncIterator[bytes]) -> bool:
         """Take in the list that a watch begins with; whether it came to its end."""
         seen: set[str] = set()
-        loop = asyncio.get_running_loop()
         with STILLNESS:
-            async with asyncio.timeout(STREAM_SECONDS) as guard:
+            async with timeout(STREAM_SECONDS) as guard:
                 async for line in events:
-                    guard.reschedule(loop.time() + STREAM_SECONDS)
+                    guard.restart(STREAM_SECONDS)
                     if self.event(line, seen):
                         return True
         return False

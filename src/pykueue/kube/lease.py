@@ -1,7 +1,8 @@
 """Who leads? One of several replicas, chosen by a Lease as client-go does it; the others watch and wait.
 
 The lease is renewed on a thread of its own, with a loop and connections of its own, so that nothing that keeps the main
-loop busy can lose it. Leading ends by the monotonic clock, well before another replica may take the lease.
+loop busy can lose it. Leading ends by CLOCK_BOOTTIME, well before another replica may take the lease: a
+machine that resumes from a suspend does not believe that it still leads.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ import msgspec
 
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen, Wire
+from pykueue.base.timers import timeout, uptime, waited
 from pykueue.base.units import micro_time
 from pykueue.kube.port import (
     LEASES,
@@ -195,11 +197,10 @@ class Campaign(threading.Thread):
         self.started = started
         self.outcome: asyncio.Future[str] = caller.create_future()
         """Why it is over; a future of the caller's loop."""
-        # Its own kind of loop, whatever the caller's is: its time() reads the monotonic clock at every call.
         self.loop = asyncio.SelectorEventLoop()
         self.letting_go = asyncio.Event()
         self.until = 0.0
-        """The moment of the loop's time up to which we lead."""
+        """Up to when we lead, by `uptime`."""
         self.led = False
         self.seen = Lease()
         self.seen_at = 0.0
@@ -208,14 +209,14 @@ class Campaign(threading.Thread):
     @property
     def leading(self) -> bool:
         """Whether we lead at this very moment."""
-        return self.loop.time() < self.until
+        return uptime() < self.until
 
     async def end(self) -> None:
         """Have the lease let go and return when the thread is done with it, or after a moment."""
         self.until = 0.0
         if not self.outcome.done():
             self.loop.call_soon_threadsafe(self.letting_go.set)
-            await asyncio.wait({self.outcome}, timeout=RELEASE_SECONDS)
+            await waited({self.outcome}, RELEASE_SECONDS)
 
     def run(self) -> None:
         """Stand for election; the thread's own main function."""
@@ -258,8 +259,8 @@ class Campaign(threading.Thread):
 
     async def keep(self, kube: Kube) -> str:
         """Renew the lease until that fails for too long, or it is to be let go: why."""
-        while not await self.rest(min(self.election.terms.retry, max(0.0, self.until - self.loop.time()))):
-            left = self.until - self.loop.time()
+        while not await self.rest(min(self.election.terms.retry, max(0.0, self.until - uptime()))):
+            left = self.until - uptime()
             if left <= 0:
                 return f"the lease could not be renewed within {self.election.terms.renew:g} s"
             if not await self.attempt(kube, left) and self.holder() != self.election.identity:
@@ -273,7 +274,7 @@ class Campaign(threading.Thread):
     async def rest(self, seconds: float) -> bool:
         """Wait for a while; whether the lease is to be let go."""
         try:
-            async with asyncio.timeout(seconds * (0.9 + self.election.luck() / 10)):
+            async with timeout(seconds * (0.9 + self.election.luck() / 10)):
                 await self.letting_go.wait()
         except TimeoutError:
             return False
@@ -281,9 +282,9 @@ class Campaign(threading.Thread):
 
     async def attempt(self, kube: Kube, seconds: float) -> bool:
         """Try once to take or renew the lease, in so much time; whether it is ours now."""
-        began = self.loop.time()
+        began = uptime()
         try:
-            async with asyncio.timeout(seconds):
+            async with timeout(seconds):
                 ours = await self.take(kube)
         except (KubeError, TimeoutError) as error:
             LOG.warning("the lease could not be taken or renewed: %s", str(error) or "no answer in time")
@@ -304,7 +305,7 @@ class Campaign(threading.Thread):
         for _ in range(2):
             spec, holder = self.seen.spec or LeaseSpec(), self.holder()
             expires = self.seen_at + (spec.lease_duration_seconds or 0)
-            if holder not in ("", election.identity) and self.loop.time() < expires:
+            if holder not in ("", election.identity) and uptime() < expires:
                 return False
             renews = holder == election.identity
             transitions = (spec.lease_transitions or 0) + (not renews)
@@ -354,14 +355,14 @@ class Campaign(threading.Thread):
         """Take in how the lease is; what changed, changed now."""
         found = LEASE.decode(raw)
         if found != self.seen:
-            self.seen, self.seen_at = found, self.loop.time()
+            self.seen, self.seen_at = found, uptime()
 
     async def let_go(self, kube: Kube) -> None:
         """Leave the lease to whoever comes first."""
         now = micro_time(self.election.clock.now())
         empty: LeaseTree = {"holderIdentity": "", "leaseDurationSeconds": 1, "acquireTime": now, "renewTime": now}
         try:
-            async with asyncio.timeout(RELEASE_SECONDS):
+            async with timeout(RELEASE_SECONDS):
                 await self.write(kube, empty)
         except (KubeError, TimeoutError) as error:
             LOG.warning("the lease could not be let go, and expires by itself: %s", str(error) or "no answer in time")

@@ -14,6 +14,7 @@ from typing import Final, Protocol, cast
 from urllib.parse import urlsplit
 
 from pykueue.base.struct import Frozen
+from pykueue.base.timers import Timer, timeout, uptime
 from pykueue.kube.message import Answer, MalformedError
 
 CALL_SECONDS: Final = 60.0
@@ -147,7 +148,7 @@ class Line(asyncio.Protocol):
         if answer.complete or (self.streams and answer.status):
             self.wake()
         if self.streams:
-            self.heard = self.pool.loop.time()
+            self.heard = uptime()
             if self.size > WAITING_MAX and not self.paused and self.transport is not None:
                 self.paused = True
                 self.transport.pause_reading()
@@ -200,7 +201,7 @@ class Line(asyncio.Protocol):
 
     async def whole(self) -> Response:
         """The answer to what was sent, once it is complete."""
-        timer = self.pool.loop.call_later(CALL_SECONDS, self.fail, f"no answer came within {CALL_SECONDS:.0f} s")
+        timer = Timer(CALL_SECONDS, lambda: self.fail(f"no answer came within {CALL_SECONDS:.0f} s"))
         answer = self.answer
         assert answer is not None, "nothing was sent that could be answered"
         try:
@@ -226,7 +227,7 @@ class LineStream:
         self.line = line
         self.answer = answer
         self.idle = idle
-        self.guard = line.pool.loop.call_later(idle, self.check)
+        self.guard = Timer(idle, self.check)
 
     @property
     def status(self) -> int:
@@ -244,10 +245,9 @@ class LineStream:
 
     def check(self) -> None:
         """End the stream if it has been silent for too long."""
-        loop = self.line.pool.loop
-        silent = loop.time() - self.line.heard
+        silent = uptime() - self.line.heard
         if silent < self.idle or self.line.paused:
-            self.guard = loop.call_later(max(0.01, self.idle - silent), self.check)
+            self.guard = Timer(max(0.01, self.idle - silent), self.check)
         else:
             self.line.fail(f"nothing came for {self.idle:.0f} s")
 
@@ -272,7 +272,7 @@ class LineStream:
         line.size = 0
         if line.paused and line.transport is not None:
             line.paused = False
-            line.heard = line.pool.loop.time()
+            line.heard = uptime()
             line.transport.resume_reading()
         return part
 
@@ -326,13 +326,13 @@ class Direct:
                 if line.last or line.broken is not None or self.closed:
                     line.abort()
                 else:
-                    self.idle.append((self.loop.time(), line))
+                    self.idle.append((uptime(), line))
 
     async def open(self, request: Request, idle: float) -> LineStream:
         """The answer to a request, to be read as it comes; silence for so many seconds ends it."""
         line = await self.connect()
         line.streams = True
-        line.heard = self.loop.time()
+        line.heard = uptime()
         try:
             self.send(line, request)
             assert line.answer is not None, "what was sent has an answer coming"
@@ -370,7 +370,7 @@ class Direct:
 
     async def line(self) -> Line:
         """A connection that is free, or a new one."""
-        fresh = self.loop.time() - IDLE_SECONDS
+        fresh = uptime() - IDLE_SECONDS
         while self.idle:
             since, line = self.idle.pop()
             if since > fresh and line.broken is None and not line.last:
@@ -383,7 +383,7 @@ class Direct:
         if self.closed:
             raise UnsentError("the connections are closed")
         try:
-            async with asyncio.timeout(CONNECT_SECONDS):
+            async with timeout(CONNECT_SECONDS):
                 _, line = await self.loop.create_connection(
                     lambda: Line(self),
                     self.host,

@@ -7,7 +7,7 @@ from collections import deque
 from heapq import heappop, heappush
 from typing import Final
 
-from pykueue.base.units import MICROS, Instant
+from pykueue.base.units import MICROS, Moment
 
 FIRST_MICROS: Final = 5_000
 LAST_MICROS: Final = 60 * MICROS
@@ -31,9 +31,9 @@ class WorkQueue:
         self.working: set[str] = set()
         self.again: set[str] = set()
         """Keys that were added while they were worked on."""
-        self.later: dict[str, Instant] = {}
-        """Keys to be added by themselves at an instant; of several, the earliest."""
-        self.timers: list[tuple[Instant, str]] = []
+        self.later: dict[str, Moment] = {}
+        """Keys to be added by themselves at a moment; of several, the earliest."""
+        self.timers: list[tuple[Moment, str]] = []
         """A heap over `later`; what `later` no longer says is passed over."""
         self.failures: dict[str, int] = {}
 
@@ -45,20 +45,20 @@ class WorkQueue:
             self.waiting.add(key)
             self.ready.append(key)
 
-    def add_at(self, key: str, due: Instant) -> None:
-        """Have a key added at an instant, unless it is to be added earlier anyway."""
+    def add_at(self, key: str, due: Moment) -> None:
+        """Have a key added at a moment, unless it is to be added earlier anyway."""
         known = self.later.get(key)
         if known is None or due < known:
             self.later[key] = due
             heappush(self.timers, (due, key))
 
-    def due(self) -> Instant | None:
+    def due(self) -> Moment | None:
         """When the next late key is to be added; None if there is none."""
         while self.timers and self.later.get(self.timers[0][1]) != self.timers[0][0]:
             heappop(self.timers)
         return self.timers[0][0] if self.timers else None
 
-    def wake(self, now: Instant) -> None:
+    def wake(self, now: Moment) -> None:
         """Add every late key whose time has come."""
         while (due := self.due()) is not None and due <= now:
             key = heappop(self.timers)[1]
@@ -79,11 +79,11 @@ class WorkQueue:
         self.failures.pop(key, None)
         self.over(key)
 
-    def failed(self, key: str, now: Instant, luck: float) -> Instant:
-        """The work on a key is over, and must be done again: the instant at which that will be."""
+    def failed(self, key: str, now: Moment, luck: float) -> Moment:
+        """The work on a key is over, and must be done again: the moment at which that will be."""
         count = self.failures.get(key, 0) + 1
         self.failures[key] = count
-        due = Instant(now + backoff(count, luck))
+        due = Moment(now + backoff(count, luck))
         self.add_at(key, due)
         self.over(key)
         return due

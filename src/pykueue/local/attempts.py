@@ -6,14 +6,15 @@ they are checked before they are a path.
 
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
+from pykueue.base.clock import Clock, instant_of
 from pykueue.base.struct import Frozen
-from pykueue.base.units import Instant
+from pykueue.base.units import Instant, Moment
 from pykueue.local.podstatus import LOST, LOST_CODE, LOST_MESSAGE, OOM, Ended, Running, State, Waiting
 from pykueue.local.processes import boot_id, process_start
 from pykueue.local.supervisor import RECORD
@@ -21,6 +22,12 @@ from pykueue.local.supervisor import RECORD
 UID: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 CANNOT_START: Final = 128
 """The exit code of a command that cannot be started, as runtimes have it."""
+AGREE_MICROS: Final = 100_000
+"""Two dates that differ by less are the same one, read at two moments."""
+
+
+Dating: TypeAlias = Callable[[str, str], Instant]
+"""Makes a date of a time in a record, and of the boot that it belongs to."""
 
 
 class Process(Frozen):
@@ -84,7 +91,28 @@ def checked(name: str) -> str:
     return name
 
 
-def learned(before: Attempt | None, line: str) -> Attempt | None:
+def written(time: str, boot: str) -> Instant:
+    """The date that a record says."""
+    return Instant(int(time.partition("@")[0]) // 1000)
+
+
+def dated(clock: Clock, present: str) -> Dating:
+    """How a server reads the times of records: what was written since this machine started is placed by its uptime.
+
+    The server and its supervisors may differ about the date after the wall clock was set, and never about the uptime.
+    """
+
+    def date(time: str, boot: str) -> Instant:
+        said, uptime = written(time, boot), time.partition("@")[2]
+        if not uptime or boot != present:
+            return said
+        found = instant_of(clock, Moment(int(uptime) // 1000))
+        return found if abs(found - said) >= AGREE_MICROS else said
+
+    return date
+
+
+def learned(before: Attempt | None, line: str, date: Dating = written) -> Attempt | None:
     """What is known of an attempt after one more line of its record; a line that makes no sense changes nothing."""
     kind, _, rest = line.partition(" ")
     try:
@@ -93,18 +121,18 @@ def learned(before: Attempt | None, line: str) -> Attempt | None:
                 pid, start, boot, *pod = rest.split(" ")
                 return Attempt(Process(int(pid), int(start), boot), pod=" ".join(pod))
             case "running" if before is not None:
-                pid, start, nanos = rest.split()
+                pid, start, time = rest.split()
                 process = Process(int(pid), int(start), before.supervisor.boot)
-                return msgspec.structs.replace(before, command=process, began=Instant(int(nanos) // 1000))
+                return msgspec.structs.replace(before, command=process, began=date(time, process.boot))
             case "failed" if before is not None:
-                nanos, _, problem = rest.partition(" ")
-                ended = Instant(int(nanos) // 1000)
+                time, _, problem = rest.partition(" ")
+                ended = date(time, before.supervisor.boot)
                 return msgspec.structs.replace(before, ended=ended, problem=problem or "unknown")
             case "exited" if before is not None:
-                code, number, nanos, oom = rest.split()
+                code, number, time, oom = rest.split()
                 return msgspec.structs.replace(
                     before,
-                    ended=Instant(int(nanos) // 1000),
+                    ended=date(time, before.supervisor.boot),
                     code=int(code),
                     signal=int(number),
                     oom=oom == "1",
@@ -114,19 +142,19 @@ def learned(before: Attempt | None, line: str) -> Attempt | None:
     return before
 
 
-def parse(text: str) -> Attempt | None:
+def parse(text: str, date: Dating = written) -> Attempt | None:
     """What a record says; None if nobody has claimed the attempt."""
     attempt = None
     # A line without its end is still being written, or never was.
     for line in text.split("\n")[:-1]:
-        attempt = learned(attempt, line)
+        attempt = learned(attempt, line, date)
     return attempt
 
 
-def read(folder: Path, key: str) -> Attempt | None:
+def read(folder: Path, key: str, date: Dating = written) -> Attempt | None:
     """The record of an attempt; None if nobody has claimed it."""
     try:
-        return parse((folder / key / RECORD).read_text(encoding="utf-8", errors="replace"))
+        return parse((folder / key / RECORD).read_text(encoding="utf-8", errors="replace"), date)
     except OSError:
         return None
 

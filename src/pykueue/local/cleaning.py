@@ -10,7 +10,7 @@ from collections.abc import Callable, Container
 from typing import Final
 
 from pykueue.base.clock import Clock
-from pykueue.base.units import MICROS, Instant
+from pykueue.base.units import MICROS
 from pykueue.local.attempts import checked
 
 POD: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
@@ -74,7 +74,7 @@ class Cleaner:
     async def run(self) -> None:
         """Clean until nothing is left to clean."""
         while self.over or self.gone:
-            await self.clock.sleep_until(Instant(self.clock.now() + self.linger))
+            await self.clock.sleep(self.linger)
             over, self.over = self.over, []
             gone, self.gone = self.gone, [uid for uid in self.gone if self.held(uid)]
             gone = [uid for uid in gone if uid not in self.gone]

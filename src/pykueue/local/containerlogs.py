@@ -13,7 +13,7 @@ from typing import Final
 from pykueue.api.core import Tree
 from pykueue.api.trees import mappings, text
 from pykueue.base.clock import Clock
-from pykueue.base.units import MICROS, Instant, micro_time
+from pykueue.base.units import MICROS, micro_time
 from pykueue.local import attempts, followers
 from pykueue.local.logfiles import SUFFIX, Record, Records, lost_line
 from pykueue.local.logs import LogPart, LogQuery
@@ -232,22 +232,22 @@ class ContainerLogs:
                     return
             if ended or not asked.follow:
                 return
-            await self.clock.sleep_until(Instant(self.clock.now() + LOOK_MICROS))
+            await self.clock.sleep(LOOK_MICROS)
 
     async def part(self, pod: Tree, asked: LogQuery) -> LogPart:
         """The log from a position on, as far as one answer goes; waits a while if there is nothing yet."""
         key, position = self.key(pod, asked), asked.position or 0
         if asked.secret and key:
             followers.connected(self.folder / key, asked.secret, position)
-        until = self.clock.now() + WAIT_MICROS
+        until = self.clock.moment() + WAIT_MICROS
         while True:
             ended = not key or self.over(key)
             start, data = await asyncio.to_thread(read_part, self.folder / key, position, PART_BYTES)
             if ended and position and not data and not begins(self.folder / key):
                 raise StatusError(404, "NotFound", "the output of this container is no longer kept")
-            if data or ended or self.clock.now() >= until:
+            if data or ended or self.clock.moment() >= until:
                 return LogPart(start, data, ended and not data)
-            await self.clock.sleep_until(Instant(self.clock.now() + LOOK_MICROS))
+            await self.clock.sleep(LOOK_MICROS)
 
     async def hold(self, key: str, secret: str) -> AsyncIterator[bytes]:
         """Nothing, for as long as it is read: until then a job waits for this follower, and its output is kept."""
@@ -257,7 +257,7 @@ class ContainerLogs:
             while followers.connected(folder, secret):
                 for piece in pieces:
                     yield piece
-                await self.clock.sleep_until(Instant(self.clock.now() + self.hold_micros))
+                await self.clock.sleep(self.hold_micros)
         finally:
             followers.connected(folder, secret)
 

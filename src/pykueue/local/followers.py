@@ -9,8 +9,9 @@ the secret, the position up to which the log was read, and when the reader was l
 """
 
 import os
-import time
 from typing import Final, NamedTuple
+
+from pykueue.base.boottime import boot_nanos
 
 ANNOTATION: Final = "pykueue.io/follower"
 """On a pod: the hash of the secret of the `run` that follows it."""
@@ -41,7 +42,7 @@ def digest_of(secret: str) -> str:
 
 def boot_seconds() -> float:
     """The seconds since the machine was booted: the same for the server and for supervisors, whatever the date is."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return boot_nanos() / 1e9
 
 
 def read(folder: str | os.PathLike[str]) -> Follower | None:

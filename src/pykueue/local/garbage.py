@@ -14,7 +14,7 @@ import msgspec
 from pykueue.api.core import OwnerReference, Tree
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
-from pykueue.base.units import MICROS, Instant
+from pykueue.base.units import MICROS
 from pykueue.kube.controller import Controller
 from pykueue.kube.informer import EVENT, INITIAL_END, STILLNESS
 from pykueue.kube.port import CRDS, ConflictError, GoneError, Kube, KubeError, NotFoundError, Patch, Resource
@@ -106,7 +106,7 @@ class Garbage:
             except Exception:
                 LOG.exception("%s: cannot follow who owns them", resource)
                 version = self.begin_again(resource)
-            await self.clock.sleep_until(Instant(self.clock.now() + PAUSE_MICROS))
+            await self.clock.sleep(PAUSE_MICROS)
 
     def begin_again(self, resource: Resource) -> str:
         """No version: a kind is to be listed anew, for what went meanwhile nobody has told us of."""

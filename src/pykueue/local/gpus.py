@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from pykueue.base.struct import Frozen
+from pykueue.base.timers import timeout
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -59,7 +60,8 @@ async def find_gpus() -> tuple[Gpu, ...]:
         LOG.warning("cannot ask %s for GPUs: %s; give their number with --gpus", program, error)
         return ()
     try:
-        listing, _ = await asyncio.wait_for(process.communicate(), QUERY_SECONDS)
+        async with timeout(QUERY_SECONDS):
+            listing, _ = await process.communicate()
     except TimeoutError:
         process.kill()
         await process.wait()

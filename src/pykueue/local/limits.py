@@ -17,7 +17,7 @@ from typing import Final
 
 from pykueue.api.trees import amount, member
 from pykueue.base.struct import Frozen
-from pykueue.base.units import MICROS, Instant
+from pykueue.base.units import MICROS, Moment
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class Limits:
 
     def __init__(
         self,
-        now: Callable[[], Instant],
+        now: Callable[[], Moment],
         *,
         name: str = "pykueue",
         pids_max: int = 0,
@@ -85,7 +85,7 @@ class Limits:
         self.base: Path | None = None
         """Where the cgroups of containers are made; None: nowhere."""
         self.controllers: frozenset[str] = frozenset()
-        self.counts: dict[int, tuple[Instant, int]] = {}
+        self.counts: dict[int, tuple[Moment, int]] = {}
 
     def open(self) -> None:
         """Find out what there is, and prepare it."""

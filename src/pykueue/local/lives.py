@@ -11,9 +11,9 @@ from typing import Final
 from pykueue.api.core import Tree
 from pykueue.api.trees import text
 from pykueue.base.struct import Frozen
-from pykueue.base.units import Instant
+from pykueue.base.units import Instant, Moment
 from pykueue.local import attempts
-from pykueue.local.attempts import Attempt, lost
+from pykueue.local.attempts import Attempt, Dating, lost, written
 from pykueue.local.podplan import FORGET_MICROS, held_state
 from pykueue.local.podstatus import FRESH, Container, Ended, Phase, Running, State, Waiting, is_sidecar, specs
 from pykueue.local.probes import probes_of
@@ -47,7 +47,7 @@ class Life:
         self.falls = 0
         """How often it ended in a row without having run for long."""
         self.waiting = Waiting()
-        self.retry_at: Instant | None = None
+        self.retry_at: Moment | None = None
         """Before this it is of no use to try again."""
         self.tries = 0
         """How often in a row it could not be started."""
@@ -57,8 +57,8 @@ class Life:
         """What its probes have found."""
         self.tasks: list[asyncio.Task[None]] = []
         self.start: Start | None = None
-        self.kill_at: Instant | None = None
-        """It is to end, and is killed at this instant; None: it may go on."""
+        self.kill_at: Moment | None = None
+        """It is to end, and is killed at this moment; None: it may go on."""
         self.hook: asyncio.Task[None] | None = None
         """What it does before it is told to end."""
         self.told = False
@@ -141,7 +141,7 @@ class Life:
         ready = started and ("readiness" not in asked or self.probed.get("readiness", False))
         return Container(state, self.last, self.number, ready, started, self.key)
 
-    def restore(self, folder: Path, boot: str, now: Instant) -> None:
+    def restore(self, folder: Path, boot: str, now: Instant, date: Dating = written) -> None:
         """Take in what the disk says of attempts that an earlier server had started."""
         numbers = attempts.numbers(folder, self.uid, self.name)
         claimed = [one for one in numbers if attempts.claimed(folder, attempts.key_of(self.uid, self.name, one))]
@@ -150,10 +150,10 @@ class Life:
         self.number = claimed[-1]
         self.falls = self.number
         if len(claimed) > 1:
-            before = attempts.read(folder, attempts.key_of(self.uid, self.name, claimed[-2]))
+            before = attempts.read(folder, attempts.key_of(self.uid, self.name, claimed[-2]), date)
             state = None if before is None else before.state()
             self.last = state if isinstance(state, Ended) else lost(before, now)
-        self.attempt = attempts.read(folder, self.key)
+        self.attempt = attempts.read(folder, self.key, date)
         self.adopted = True
         state = None if self.attempt is None else self.attempt.state()
         if isinstance(state, Ended):
@@ -171,7 +171,7 @@ class Life:
 class Ending(Frozen):
     """Why a pod is to end, and how it is then said to have ended."""
 
-    due: Instant
+    due: Moment
     """When what is left is killed."""
     phase: Phase | None = None
     reason: str = ""

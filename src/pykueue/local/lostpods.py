@@ -72,8 +72,8 @@ class LostPods:
         if self.nodes.get(node) is not None or not self.by_node.get(node):
             self.since.pop(node, None)
             return None
-        since = self.since.setdefault(node, self.clock.now())
-        left = PATIENCE_SECONDS - (self.clock.now() - since) / MICROS
+        since = self.since.setdefault(node, self.clock.moment())
+        left = PATIENCE_SECONDS - (self.clock.moment() - since) / MICROS
         if left > 0:
             return left
         for pod in list(self.by_node.get(node).values()):

@@ -244,7 +244,7 @@ class NodeKeeper:
             except KubeError as error:
                 LOG.warning("node %s: cannot say that it is well: %s", self.name, error)
                 delay = RETRY_MICROS
-            await self.clock.sleep_until(Instant(self.clock.now() + delay))
+            await self.clock.sleep(delay)
 
     async def beat(self) -> None:
         """Renew the Lease."""

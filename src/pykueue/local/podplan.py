@@ -6,7 +6,7 @@ from typing import Final
 from pykueue.api.core import Tree
 from pykueue.api.trees import text, whole
 from pykueue.base.struct import Frozen
-from pykueue.base.units import MICROS, Instant, Seconds, after, parse_instant
+from pykueue.base.units import MICROS, Instant, Moment, Seconds, after, parse_instant
 from pykueue.local.podstatus import (
     BACK_OFF,
     FRESH,
@@ -148,7 +148,7 @@ def deadline(pod: Tree) -> Instant | None:
     return None if seconds is None or not started else after(parse_instant(started), Seconds(seconds))
 
 
-def until(now: Instant, wakes: list[Instant | None]) -> float | None:
-    """Seconds until the first of some instants."""
+def until(now: Moment, wakes: list[Moment | None]) -> float | None:
+    """Seconds until the first of some moments."""
     due = [wake for wake in wakes if wake is not None]
     return max(0.001, (min(due) - now) / MICROS) if due else None

@@ -14,7 +14,6 @@ import msgspec
 from pykueue.api.core import Tree
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Wire
-from pykueue.base.units import Instant
 from pykueue.kube.informer import EVENT, PAGE
 from pykueue.kube.port import PODS, STATUS, GoneError, Kube, KubeError
 
@@ -113,7 +112,7 @@ class PodWatch:
                 self.version = ""
             delay = FIRST_MICROS << min(self.failures, DOUBLINGS_MAX)
             self.failures += 1
-            await self.clock.sleep_until(Instant(self.clock.now() + delay))
+            await self.clock.sleep(delay)
 
     async def list(self) -> None:
         """Tell of all pods that there are now."""

@@ -83,7 +83,7 @@ class PodWrites:
 
     def change(self, box: Box, containers: Mapping[str, Container], ending: Ending | None) -> bytes | None:
         """What is to be written for the status of a pod to be right; None if it is."""
-        ending = ending or Ending(self.clock.now())
+        ending = ending or Ending(self.clock.moment())
         status = status_of(
             box.pod,
             containers,

@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias, TypeVar
 from pykueue.api.trees import has, mapping, mappings, member, text, whole
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
-from pykueue.base.units import MICROS, Instant, Seconds, after
+from pykueue.base.units import MICROS
 from pykueue.local.environment import strings
 from pykueue.local.spawn import Outcome
 
@@ -61,7 +61,7 @@ def port_of(container: Mapping[str, object], port: object) -> int:
 async def within(clock: Clock, seconds: float, work: Awaitable[T]) -> T:
     """What comes of some work; raises `TimeoutError` if it takes longer than this."""
     task = asyncio.ensure_future(work)
-    late = asyncio.ensure_future(clock.sleep_until(Instant(clock.now() + int(seconds * MICROS))))
+    late = asyncio.ensure_future(clock.sleep(int(seconds * MICROS)))
     try:
         await asyncio.wait((task, late), return_when=asyncio.FIRST_COMPLETED)
         if task.done():
@@ -194,7 +194,7 @@ class Prober:
 
     async def run(self) -> None:
         """Probe until cancelled; a startup probe ends when the container has started."""
-        await self.clock.sleep_until(after(self.clock.now(), Seconds(self.timing.delay)))
+        await self.clock.sleep(self.timing.delay * MICROS)
         row, last = 0, self.well
         while True:
             answer = await self.ask_once()
@@ -209,7 +209,7 @@ class Prober:
                 row = 0
                 if self.kind == "startup" and answer.well:
                     return
-            await self.clock.sleep_until(after(self.clock.now(), Seconds(self.timing.period)))
+            await self.clock.sleep(self.timing.period * MICROS)
 
 
 def probes_of(container: Mapping[str, object]) -> dict[Kind, Mapping[str, object]]:

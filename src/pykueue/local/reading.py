@@ -11,7 +11,7 @@ import msgspec
 from pykueue.api.core import Tree
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
-from pykueue.base.units import MICROS, Instant
+from pykueue.base.units import MICROS, Moment
 from pykueue.local.bodies import json_trouble
 from pykueue.local.conversion import bare, body_served
 from pykueue.local.past import Past, place
@@ -269,7 +269,7 @@ class Reading:
                 yield [bookmark(served, start, ended=True)]
         elif not start:
             start = self.store.version
-        ends = None if timeout is None else Instant(self.clock.now() + int(timeout * MICROS))
+        ends = None if timeout is None else Moment(self.clock.moment() + int(timeout * MICROS))
         try:
             source = self.store.watch(served.storage, after=start, namespace=namespace)
         except CompactedError:
@@ -339,7 +339,7 @@ def bookmark(served: Served, version: int, *, ended: bool = False) -> Seen:
 
 
 async def timed(
-    stream: AsyncIterator[Sequence[Change]], clock: Clock, *, bookmarks: bool, ends: Instant | None
+    stream: AsyncIterator[Sequence[Change]], clock: Clock, *, bookmarks: bool, ends: Moment | None
 ) -> AsyncGenerator[Sequence[Change], None]:
     """The batches of a stream until its time is over; an empty one stands for each time that a bookmark is due."""
     if not bookmarks and ends is None:
@@ -347,12 +347,12 @@ async def timed(
             yield batch
         return
     coming: asyncio.Future[Sequence[Change]] | None = None
-    due = Instant(clock.now() + BOOKMARK_MICROS) if bookmarks else None
+    due = Moment(clock.moment() + BOOKMARK_MICROS) if bookmarks else None
     try:
-        while ends is None or clock.now() < ends:
+        while ends is None or clock.moment() < ends:
             wake = min(one for one in (due, ends) if one is not None)
             coming = coming or asyncio.ensure_future(following(stream))
-            timer = asyncio.ensure_future(clock.sleep_until(wake))
+            timer = asyncio.ensure_future(clock.sleep_to(wake))
             try:
                 await asyncio.wait((coming, timer), return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -364,7 +364,7 @@ async def timed(
                 yield batch
             elif bookmarks:
                 yield ()
-                due = Instant(clock.now() + BOOKMARK_MICROS)
+                due = Moment(clock.moment() + BOOKMARK_MICROS)
     finally:
         if coming is not None:
             coming.cancel()

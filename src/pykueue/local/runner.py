@@ -19,7 +19,7 @@ from pykueue.api.core import Json, Tree
 from pykueue.api.trees import text
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
-from pykueue.base.units import MICROS, Instant, Seconds, after
+from pykueue.base.units import MICROS, Instant, Moment
 from pykueue.kube.controller import Controller
 from pykueue.kube.port import Ref
 from pykueue.local import attempts
@@ -129,7 +129,7 @@ class Runner:
         self.folder = attempts.folder_of(settings.data)
         scratch = settings.scratch or settings.data / "scratch"
         name = blake2b(os.fsencode(settings.data.absolute()), digest_size=4).hexdigest()
-        self.limits = Limits(clock.now, name=f"pykueue-{name}", pids_max=settings.pids_max, own=own_cgroup())
+        self.limits = Limits(clock.moment, name=f"pykueue-{name}", pids_max=settings.pids_max, own=own_cgroup())
         self.shares = Shares(self.folder, machine.gpus)
         self.workshop = Workshop(
             kube,
@@ -144,6 +144,7 @@ class Runner:
             grace_seconds=settings.grace_seconds,
         )
         self.spawner = Spawner(self.folder, clock, self.heard, self.supervisor_gone, self.renewed)
+        self.date = attempts.dated(clock, self.spawner.boot)
         self.logs = ContainerLogs(self.folder, clock)
         self.cleaner = Cleaner(clock, str(self.folder), str(scratch), self.spawner.clean, self.logs.held)
         self.writes = PodWrites(kube, clock)
@@ -180,15 +181,15 @@ class Runner:
         self.stopping = True
         if (policy or self.settings.on_stop) == "keep":
             return
-        now = last = self.clock.now()
+        now = last = self.clock.moment()
         ending = {uid: box for uid, box in self.boxes.items() if box.alive}
         for uid, box in ending.items():
-            due = after(now, Seconds(grace_seconds(box.pod)))
+            due = Moment(now + grace_seconds(box.pod) * MICROS)
             box.ending = box.ending or Ending(due, "Failed", STOP_REASON, STOP_MESSAGE)
             last = max(last, box.ending.due)
             self.controller.add(uid)
-        while ending.keys() & self.boxes.keys() and self.clock.now() < last + STOP_MICROS:
-            await self.clock.sleep_until(Instant(self.clock.now() + int(SETTLE_SECONDS * MICROS)))
+        while ending.keys() & self.boxes.keys() and self.clock.moment() < last + STOP_MICROS:
+            await self.clock.sleep(int(SETTLE_SECONDS * MICROS))
 
     async def close(self) -> None:
         """Let go of everything but the processes."""
@@ -222,7 +223,7 @@ class Runner:
         if (self.folder / attempts.checked(box.uid)).exists():
             now = self.clock.now()
             for life in box.lives.values():
-                life.restore(self.folder, self.spawner.boot, now)
+                life.restore(self.folder, self.spawner.boot, now, self.date)
                 self.explain(life)
                 if life.alive:
                     LOG.info("found again: container %s of pod %s", life.name, label(box.pod))
@@ -265,7 +266,7 @@ class Runner:
         box.gone = True
         self.boxes[uid] = box
         for life in box.lives.values():
-            life.restore(self.folder, self.spawner.boot, self.clock.now())
+            life.restore(self.folder, self.spawner.boot, self.clock.now(), self.date)
         self.controller.add(uid)
 
     # What supervisors say.
@@ -289,12 +290,12 @@ class Runner:
         if life.attempt is None and not line.startswith("supervisor "):
             # What came before was not heard; the record has it all.
             self.reread(box, life)
-        elif (attempt := attempts.learned(life.attempt, line)) is not None:
+        elif (attempt := attempts.learned(life.attempt, line, self.date)) is not None:
             self.take_in(box, life, attempt)
 
     def reread(self, box: Box, life: Life) -> None:
         """Take in what the record says: a server that is too busy to listen misses what it is told."""
-        attempt = attempts.read(self.folder, life.key)
+        attempt = attempts.read(self.folder, life.key, self.date)
         if attempt is not None and attempt != life.attempt:
             self.take_in(box, life, attempt)
 
@@ -329,7 +330,7 @@ class Runner:
             return
         box, life = found
         if life.alive:
-            attempt = attempts.read(self.folder, key)
+            attempt = attempts.read(self.folder, key, self.date)
             if attempt is not None and (attempt.over or attempt.supervisor.alive(self.spawner.boot)):
                 self.take_in(box, life, attempt)
             elif attempts.claimed(self.folder, key):
@@ -338,7 +339,7 @@ class Runner:
                 life.abandon(self.spawner.boot, self.clock.now())
             else:
                 life.take_back()
-                life.retry_at = after(self.clock.now(), Seconds(1))
+                life.retry_at = Moment(self.clock.moment() + MICROS)
             self.controller.add(box.uid)
 
     def renewed(self) -> None:
@@ -350,7 +351,7 @@ class Runner:
     async def sweep(self) -> None:
         """See to processes that an earlier server had started: nobody tells us if their supervisors die."""
         while True:
-            await self.clock.sleep_until(Instant(self.clock.now() + SWEEP_MICROS))
+            await self.clock.sleep(SWEEP_MICROS)
             adopted = [
                 life for box in self.boxes.values() for life in box.lives.values() if life.adopted and life.alive
             ]
@@ -365,29 +366,33 @@ class Runner:
         box = self.boxes.get(uid)
         if box is None:
             return None
-        now = self.clock.now()
+        now, moment = self.clock.now(), self.clock.moment()
         unheard = [life for life in box.lives.values() if life.alive and not life.running]
         for life in unheard:
             self.reread(box, life)
         if box.gone or box.closed:
-            return self.bury(box, now)
+            return self.bury(box, moment)
         ending = box.ending = self.must_end(box, now)
         if ending is not None:
-            wakes = self.tending.press_all(box, ending.due, now)
+            wakes = self.tending.press_all(box, ending.due, moment)
             if box.alive:
-                return until(now, [*wakes, Instant(now + UNHEARD_MICROS) if unheard else None])
+                return until(moment, [*wakes, Moment(moment + UNHEARD_MICROS) if unheard else None])
             phase = ending.phase or final_phase(box.pod, box.containers())
             await self.finish(box, msgspec.structs.replace(ending, phase=phase))
             return None
         plan = steps(box.pod, box.containers(), box.falls(), now)
-        wakes = [plan.wake, deadline(box.pod), Instant(now + UNHEARD_MICROS) if unheard else None]
+        wakes = [
+            None if instant is None else Moment(moment + instant - now) for instant in (plan.wake, deadline(box.pod))
+        ]
+        wakes.append(Moment(moment + UNHEARD_MICROS) if unheard else None)
         for name in plan.start:
-            wakes.append(await self.start(box, box.lives[name], now))
+            wakes.append(await self.start(box, box.lives[name], moment))
         for name in plan.end[:1]:
-            box.lives[name].kill_at = box.lives[name].kill_at or after(now, Seconds(grace_seconds(box.pod)))
+            due = Moment(moment + grace_seconds(box.pod) * MICROS)
+            box.lives[name].kill_at = box.lives[name].kill_at or due
         for name in plan.held:
             self.held(box, name)
-        wakes += [self.tending.press(box, life, now) for life in box.lives.values()]
+        wakes += [self.tending.press(box, life, moment) for life in box.lives.values()]
         if phase_of(box.pod, box.containers()) in ("Succeeded", "Failed") and not box.alive:
             await self.finish(box, None)
             return None
@@ -395,18 +400,19 @@ class Runner:
             # The next news of it is a matter of milliseconds, and is then written in one go.
             for name in plan.start:
                 box.lives[name].fresh = False
-            return until(self.clock.now(), [*wakes, Instant(now + NEWS_MICROS)])
+            return until(self.clock.moment(), [*wakes, Moment(moment + NEWS_MICROS)])
         await self.writes.write(box, box.shown(plan.held))
-        return self.bury(box, now) if box.gone else until(self.clock.now(), wakes)
+        return self.bury(box, moment) if box.gone else until(self.clock.moment(), wakes)
 
     def must_end(self, box: Box, now: Instant) -> Ending | None:
         """Whether a pod is to end, and why."""
         if text(box.pod, "metadata", "deletionTimestamp"):
-            return Ending(kill_due(box.pod, now), deleted=True)
+            return Ending(Moment(self.clock.moment() + kill_due(box.pod, now) - now), deleted=True)
         due = deadline(box.pod)
         if box.ending is None and due is not None and due <= now:
             self.say(box.pod, DEADLINE_REASON, DEADLINE_MESSAGE)
-            return Ending(after(now, Seconds(grace_seconds(box.pod))), "Failed", DEADLINE_REASON, DEADLINE_MESSAGE)
+            due_at = Moment(self.clock.moment() + grace_seconds(box.pod) * MICROS)
+            return Ending(due_at, "Failed", DEADLINE_REASON, DEADLINE_MESSAGE)
         return box.ending
 
     def held(self, box: Box, name: str) -> None:
@@ -417,7 +423,7 @@ class Runner:
             note = f"Back-off restarting failed container {name} in pod {label(box.pod)}"
             self.say(box.pod, "BackOff", note, warning=True)
 
-    async def start(self, box: Box, life: Life, now: Instant) -> Instant | None:
+    async def start(self, box: Box, life: Life, now: Moment) -> Moment | None:
         """Have a container started; when to try again if it cannot be."""
         if life.alive or self.stopping:
             return None
@@ -432,18 +438,18 @@ class Runner:
         except StartFailure as failure:
             life.waiting = Waiting(failure.reason, failure.message)
             self.say(box.pod, "Failed", f"Error: {failure.message}", warning=True)
-            life.retry_at = after(now, Seconds(CONFIG_SECONDS))
+            life.retry_at = Moment(now + CONFIG_SECONDS * MICROS)
         except VolumeError as error:
             self.say(box.pod, "FailedMount", str(error), warning=True)
-            life.retry_at = after(now, Seconds(min(MOUNT_SECONDS_MAX, 1 << min(life.tries - 1, 7))))
+            life.retry_at = Moment(now + min(MOUNT_SECONDS_MAX, 1 << min(life.tries - 1, 7)) * MICROS)
         except NoRoomError as error:
             if life.tries % ROOM_SAID == 1:
                 self.say(box.pod, "InsufficientGPUs", f"The pod waits for room on this machine: {error}", warning=True)
-            life.retry_at = Instant(now + int(ROOM_SECONDS * MICROS))
+            life.retry_at = Moment(now + int(ROOM_SECONDS * MICROS))
         except (OSError, SpawnError) as error:
             LOG.warning("container %s of pod %s cannot be started: %s", life.name, label(box.pod), error)
             self.say(box.pod, "FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}", warning=True)
-            life.retry_at = after(now, Seconds(min(MOUNT_SECONDS_MAX, 1 << min(life.tries - 1, 7))))
+            life.retry_at = Moment(now + min(MOUNT_SECONDS_MAX, 1 << min(life.tries - 1, 7)) * MICROS)
         else:
             life.begin(start)
             if life.number >= KEPT:
@@ -452,7 +458,7 @@ class Runner:
             return None
         return life.retry_at
 
-    def bury(self, box: Box, now: Instant) -> float | None:
+    def bury(self, box: Box, now: Moment) -> float | None:
         """End at once what runs of a pod that exists no more, or that was declared over; then forget it."""
         for life in box.lives.values():
             life.kill_at = now

@@ -19,6 +19,7 @@ import msgspec
 from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage
 
+from pykueue.base.timers import timeout
 from pykueue.kube.acceptor import Acceptor, ConnectionLimits, own_limits
 from pykueue.local.access import ANONYMOUS
 from pykueue.local.authority import LOCALHOST, peer_of
@@ -263,7 +264,7 @@ async def body_of(request: web.BaseRequest) -> bytes:
         request.writer.output_size = 0
     pieces = bytearray()
     try:
-        async with asyncio.timeout(BODY_SECONDS):
+        async with timeout(BODY_SECONDS):
             async for piece in request.content.iter_any():
                 pieces += piece
                 if len(pieces) > BODY_MAX:

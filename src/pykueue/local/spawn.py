@@ -21,7 +21,7 @@ from typing import Final
 import pykueue
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
-from pykueue.base.units import MICROS, Instant
+from pykueue.base.units import MICROS
 from pykueue.local.accounts import Account
 from pykueue.local.attempts import Process
 from pykueue.local.followers import GRACE_SECONDS
@@ -205,7 +205,7 @@ class Spawner:
                 await self.begin()
             except (SpawnError, OSError) as error:
                 LOG.error("%s", error)
-                await self.clock.sleep_until(Instant(self.clock.now() + AGAIN_MICROS))
+                await self.clock.sleep(AGAIN_MICROS)
             else:
                 with costing_itself("another fork server"):
                     self.renewed()
@@ -267,8 +267,7 @@ class Spawner:
         request = {**start.request(), "key": key, "once": True, "seconds": seconds}
         answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self.onces[key] = answer
-        due = Instant(self.clock.now() + int(seconds * MICROS) + GRACE_MICROS)
-        late = asyncio.ensure_future(self.clock.sleep_until(due))
+        late = asyncio.ensure_future(self.clock.sleep(int(seconds * MICROS) + GRACE_MICROS))
         try:
             self.ask(request)
             await asyncio.wait((answer, late), return_when=asyncio.FIRST_COMPLETED)

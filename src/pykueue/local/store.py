@@ -17,7 +17,7 @@ import msgspec
 
 from pykueue.api.core import Tree
 from pykueue.base.clock import Clock
-from pykueue.base.units import MICROS, Instant
+from pykueue.base.units import MICROS, Moment
 from pykueue.local import datafile
 from pykueue.local.cache import Cache
 from pykueue.local.database import Database, Row
@@ -109,7 +109,7 @@ class Store:
         """Whether upkeep failed, and waits for its next time."""
         self.wrote = True
         """Whether the last piece of work was a write; upkeep and writes take turns."""
-        self.marks: deque[tuple[Instant, int]] = deque([(clock.now(), version)])
+        self.marks: deque[tuple[Moment, int]] = deque([(clock.moment(), version)])
         """When which version was the last one, oldest first."""
         self.upkeep: asyncio.Task[None] | None = None
         self.quiet: asyncio.Future[None] | None = None
@@ -322,7 +322,7 @@ class Store:
 
     def mark(self) -> None:
         """Remember when this version was the last one, and see to the log's length."""
-        now = self.clock.now()
+        now = self.clock.moment()
         if now - self.marks[-1][0] >= MARK_MICROS:
             self.marks.append((now, self.version))
         if self.lock is None:
@@ -334,7 +334,7 @@ class Store:
         if self.upkeep is None:
             self.upkeep = asyncio.get_running_loop().create_task(self.keep_up())
 
-    def floor(self, now: Instant) -> int:
+    def floor(self, now: Moment) -> int:
         """The version up to which changes need not be kept any longer."""
         while len(self.marks) > 1 and self.marks[1][0] <= now - KEPT_MICROS:
             self.marks.popleft()
@@ -344,10 +344,10 @@ class Store:
     async def keep_up(self) -> None:
         """Tidy the file after writes, as often as there is something to tidy."""
         while True:
-            await self.clock.sleep_until(Instant(self.clock.now() + UPKEEP_MICROS))
+            await self.clock.sleep(UPKEEP_MICROS)
             if self.busy or self.queue:
                 continue
-            now = self.clock.now()
+            now = self.clock.moment()
             if self.version != self.marks[-1][1]:
                 self.marks.append((now, self.version))
             self.forget_to(self.floor(now))

@@ -6,11 +6,12 @@ output into log files (`logfiles`), stops copying while the `run` that follows t
 into the record of the attempt:
 
     supervisor PID START BOOT POD    written with O_EXCL before anything else: an attempt begins once or never
-    running PID START NANOSECONDS    the command runs
-    failed NANOSECONDS TEXT          it could not be started
-    exited CODE SIGNAL NANOSECONDS OOM
+    running PID START TIME           the command runs
+    failed TIME TEXT                 it could not be started
+    exited CODE SIGNAL TIME OOM
 
-Each line is also sent to the server, if there is one to hear it. `attempts` reads the record.
+TIME is `DATE@UPTIME`, both in nanoseconds: the server goes by the second where somebody has set the wall clock. Each
+line is also sent to the server, if there is one to hear it. `attempts` reads the record.
 """
 
 import contextlib
@@ -23,7 +24,8 @@ import socket
 import time
 from typing import Final, TypeAlias
 
-from pykueue.local.followers import Gate
+from pykueue.base.boottime import SteadyWall, boot_nanos
+from pykueue.local.followers import Gate, boot_seconds
 from pykueue.local.logfiles import STDERR, STDOUT, Capture, LogFiles
 from pykueue.local.pipes import Pipe
 from pykueue.local.processes import descendants, process_start, signal_group, signal_one
@@ -42,6 +44,8 @@ CGROUP_TRIES: Final = 20
 LAST_BLOCKS: Final = 64
 GATE_SECONDS: Final = 0.02
 """How often a supervisor that waits for a reader looks whether it still has to."""
+LOOK_SECONDS: Final = 1.0
+"""How often it looks at the clock while it has a deadline: the poller does not count a suspend."""
 END_TRIES: Final = 500
 RECORD_TRIES: Final = 3600
 SIGNALS: Final = (signal.SIGTERM, signal.SIGUSR1, signal.SIGCHLD)
@@ -72,6 +76,8 @@ class Supervisor:
         self.gate = Gate("", "", 0)
         self.ending = False
         """Whether the command has ended, or was told to."""
+        # The fork server may have been copied long after it started, so the date begins here.
+        self.wall = SteadyWall()
 
     def claim(self) -> bool:
         """Be the one that runs this attempt; False if another is or was."""
@@ -96,7 +102,7 @@ class Supervisor:
         self.tell(line)
         files = self.request["log"]
         assert isinstance(files, tuple)
-        self.output = LogFiles(self.key, files[0], files[1], time.time_ns)
+        self.output = LogFiles(self.key, files[0], files[1], self.wall.look)
         follower = self.request.get("follower") or ("", 0.0)
         assert isinstance(follower, tuple)
         with contextlib.suppress(OSError):
@@ -122,6 +128,10 @@ class Supervisor:
                 time.sleep(1)
         if not told:
             self.tell(data)
+
+    def time(self) -> str:
+        """The present, for the record."""
+        return f"{self.wall.look()}@{boot_nanos()}"
 
     def tell(self, line: bytes) -> None:
         """Tell the server; when nobody listens, the record says it."""
@@ -229,7 +239,7 @@ class Supervisor:
             os.waitpid(self.child, 0)
             return problem.decode(errors="replace")
         if not self.once:
-            self.note(f"running {self.child} {process_start(self.child)} {time.time_ns()}")
+            self.note(f"running {self.child} {process_start(self.child)} {self.time()}")
         return ""
 
     def become(self, output: int, errors: int) -> None:
@@ -281,7 +291,7 @@ class Supervisor:
 
     def follow(self, pipes: tuple[Pipe, ...], wake: int) -> None:
         """Copy output and pass signals on until the command has ended; then end what it left."""
-        deadline = time.monotonic() + float(str(self.request["seconds"])) if self.once else None
+        deadline = boot_seconds() + float(str(self.request["seconds"])) if self.once else None
         timed_out = False
         while self.status is None:
             waits = self.waits()
@@ -292,10 +302,11 @@ class Supervisor:
                     poller.register(pipe.fd, select.POLLIN)
             # While it waits for its reader, the command stops as soon as the pipes are full.
             dues = [] if waits else [pipe.due for pipe in pipes if pipe.held]
-            dues += [] if deadline is None else [deadline]
-            dues += [time.monotonic() + GATE_SECONDS] if waits else []
-            events = poller.poll(max(0.0, min(dues) - time.monotonic()) * 1000 if dues else None)
-            if deadline is not None and time.monotonic() >= deadline:
+            now = boot_seconds()
+            dues += [] if deadline is None else [deadline, now + LOOK_SECONDS]
+            dues += [now + GATE_SECONDS] if waits else []
+            events = poller.poll(max(0.0, min(dues) - now) * 1000 if dues else None)
+            if deadline is not None and boot_seconds() >= deadline:
                 timed_out, deadline = True, None
                 self.end_all(signal.SIGKILL)
             ready = {fd for fd, _ in events}
@@ -327,7 +338,7 @@ class Supervisor:
 
     def copy(self, pipe: Pipe, *, ready: bool) -> bool:
         """Copy what output there is; False if nothing more has come."""
-        now = time.monotonic()
+        now = boot_seconds()
         block = pipe.read(now) if ready else None
         self.write(pipe, pipe.overdue(now) if block is None else block)
         return block is not None
@@ -406,7 +417,7 @@ class Supervisor:
             assert isinstance(self.output, Capture)
             self.tell(b"once %d %d " % (code, timed_out) + self.output.text)
         else:
-            self.note(f"exited {code} {number} {time.time_ns()} {int(self.oom())}")
+            self.note(f"exited {code} {number} {self.time()} {int(self.oom())}")
 
     def oom(self) -> bool:
         """Whether the kernel ended something of it for want of memory within its limit."""
@@ -423,7 +434,7 @@ class Supervisor:
         if self.once:
             self.tell(b"once 128 0 " + line.encode(errors="replace"))
         else:
-            self.note(f"failed {time.time_ns()} {line}")
+            self.note(f"failed {self.time()} {line}")
 
 
 class StartError(Exception):

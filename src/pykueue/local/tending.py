@@ -11,7 +11,7 @@ import msgspec
 from pykueue.api.core import Tree
 from pykueue.api.trees import has, mapping, member, text, whole
 from pykueue.base.clock import Clock
-from pykueue.base.units import MICROS, Instant, Seconds, after
+from pykueue.base.units import MICROS, Moment
 from pykueue.kube.port import KubeError
 from pykueue.local.containerruntime import Runtime, container_name, remove_argv
 from pykueue.local.environment import strings
@@ -95,7 +95,7 @@ class Tending:
         if life.kill_at is None:
             self.say(box.pod, "Killing", f"Container {life.name} failed {kind} probe, will be restarted")
             seconds = grace_seconds(box.pod) if grace is None else grace
-            life.kill_at = after(self.clock.now(), Seconds(seconds))
+            life.kill_at = Moment(self.clock.moment() + seconds * MICROS)
 
     async def beside(self, box: Box, life: Life, command: tuple[str, ...], seconds: float) -> Outcome:
         """Run a command as the container runs: same user, environment, folder and limits."""
@@ -114,10 +114,10 @@ class Tending:
         answer = await self.hook(box, life, "postStart", HOOK_SECONDS)
         if not answer.well and life.kill_at is None:
             self.say(box.pod, "FailedPostStartHook", f"PostStartHook failed: {answer.message}".rstrip(), warning=True)
-            life.kill_at = after(self.clock.now(), Seconds(grace_seconds(box.pod)))
+            life.kill_at = Moment(self.clock.moment() + grace_seconds(box.pod) * MICROS)
             self.changed(box.uid)
 
-    def press_all(self, box: Box, due: Instant, now: Instant) -> list[Instant | None]:
+    def press_all(self, box: Box, due: Moment, now: Moment) -> list[Moment | None]:
         """Have everything of a pod end: first what it is about, then its sidecars."""
         mains = [life for life in box.lives.values() if not life.sidecar]
         lives = mains if any(life.alive for life in mains) else list(box.lives.values())
@@ -125,7 +125,7 @@ class Tending:
             life.kill_at = due if life.kill_at is None else min(due, life.kill_at)
         return [self.press(box, life, now) for life in lives]
 
-    def press(self, box: Box, life: Life, now: Instant) -> Instant | None:
+    def press(self, box: Box, life: Life, now: Moment) -> Moment | None:
         """Tell a container to end if it is to, and kill it when its time is over; when to look again."""
         if life.kill_at is None or not life.alive or life.attempt is None or life.killed:
             return None
@@ -142,13 +142,13 @@ class Tending:
         self.spawner.send(life.attempt.supervisor, signal.SIGUSR1)
         return None
 
-    def before_end(self, box: Box, life: Life, due: Instant) -> asyncio.Task[None] | None:
+    def before_end(self, box: Box, life: Life, due: Moment) -> asyncio.Task[None] | None:
         """Begin the hook before the end of a container; None if it has none."""
         if not has(life.spec, "lifecycle", "preStop") or not life.running:
             return None
 
         async def run() -> None:
-            seconds = (due - self.clock.now()) / MICROS
+            seconds = (due - self.clock.moment()) / MICROS
             if seconds > 0:
                 answer = await self.hook(box, life, "preStop", seconds)
                 if not answer.well:
@@ -167,7 +167,7 @@ class Tending:
         try:
             if has(hook, "sleep"):
                 pause = min(float(whole(hook, "sleep", "seconds") or 0), seconds)
-                await self.clock.sleep_until(Instant(self.clock.now() + int(pause * MICROS)))
+                await self.clock.sleep(int(pause * MICROS))
             elif has(hook, "httpGet"):
                 get = mapping(hook, "httpGet")
                 port = port_of(life.spec, member(get, "port"))

@@ -1,0 +1,95 @@
+"""How much time has passed, and what is the date? The only module that reads the machine's clocks.
+
+It imports nothing but `time`, because every supervisor process loads it.
+"""
+
+import time
+from collections.abc import Callable
+from threading import Lock
+from typing import Final, TypeAlias
+
+BOOT: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""The clock that counts a suspend and that nobody can set; macOS counts a suspend in CLOCK_MONOTONIC."""
+SLEW_PART: Final = 10
+"""One part in so many of the time that passes goes into following the wall clock."""
+SLEW_NANOS_MAX: Final = 5_000_000_000
+"""The time between two looks that counts for this at most, so that a rare look does not make a jump."""
+STEP_NANOS: Final = 100_000_000
+"""A change of the wall clock, or a gap of CLOCK_MONOTONIC, from which on it is a step or a suspend."""
+READ_NANOS: Final = 1_000_000
+"""All clocks are read within this time, or once more."""
+READ_TRIES: Final = 5
+
+Reading: TypeAlias = tuple[int, int, int]
+"""CLOCK_BOOTTIME, CLOCK_MONOTONIC and the wall clock at one moment, in nanoseconds."""
+
+
+def boot_nanos() -> int:
+    """Nanoseconds since the machine started, including those in suspend."""
+    return time.clock_gettime_ns(BOOT)
+
+
+def reading() -> Reading:
+    """All clocks at one moment."""
+    for _ in range(READ_TRIES):
+        boot, monotonic, wall = boot_nanos(), time.clock_gettime_ns(time.CLOCK_MONOTONIC), time.time_ns()
+        # A suspend or a long preemption between two of them would look like a step.
+        if boot_nanos() - boot < READ_NANOS:
+            break
+    return boot, monotonic, wall
+
+
+class SteadyWall:
+    """The date as a clock that never goes back or jumps; any thread may ask.
+
+    It starts at the wall clock, advances with CLOCK_BOOTTIME, and follows a wall clock that was set by running at most
+    a tenth faster or slower.
+    """
+
+    def __init__(self, read: Callable[[], Reading] = reading) -> None:
+        self.read = read
+        self.told: Callable[[str, float], None] | None = None
+        """Told of each `step` and `suspend`, and of how many seconds it was."""
+        self.lock = Lock()
+        self.boot, self.monotonic, self.wall = read()
+        self.nanos = self.wall
+        self.steps = 0
+        self.suspends = 0
+
+    @property
+    def offset_nanos(self) -> int:
+        """How far the wall clock was ahead of us at the last look."""
+        return self.wall - self.nanos
+
+    def look(self) -> int:
+        """The present, in nanoseconds since the Unix epoch."""
+        with self.lock:
+            boot, monotonic, wall = self.read()
+            passed = boot - self.boot
+            if passed < 0:
+                # Threads look in the order of the lock, so only a broken clock could do this.
+                return self.nanos
+            step = wall - self.wall - passed
+            suspended = passed - (monotonic - self.monotonic)
+            self.boot, self.monotonic, self.wall = boot, monotonic, wall
+            free = self.nanos + passed
+            most = min(passed, SLEW_NANOS_MAX) // SLEW_PART
+            self.nanos = nanos = free + max(-most, min(most, wall - free))
+            is_step, is_suspend = abs(step) >= STEP_NANOS, suspended >= STEP_NANOS
+            self.steps += is_step
+            self.suspends += is_suspend
+        if self.told is not None:
+            if is_suspend:
+                self.told("suspend", suspended / 1e9)
+            if is_step:
+                self.told("step", step / 1e9)
+        return nanos
+
+    def until(self, nanos: int) -> int:
+        """How much time passes until it is this late, in nanoseconds, if nobody sets the wall clock meanwhile."""
+        left, offset = nanos - self.look(), self.offset_nanos
+        if left <= 0:
+            return left
+        # An offset is gone after ten times as long, in which we advance eleven or nine times as far.
+        pace = SLEW_PART + 1 if offset > 0 else SLEW_PART - 1
+        return left * SLEW_PART // pace if left <= abs(offset) * pace else left - offset

@@ -1,0 +1,177 @@
+"""How do timers count a suspend? They are set again when the machine resumes, for the time that is left by then.
+
+The timers of an event loop run on CLOCK_MONOTONIC, which stands still in a suspend. So each loop looks at the clocks
+once a second, and has every timer of this module set again when it finds a suspend or a step of the wall clock.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from types import TracebackType
+from typing import Final, TypeVar
+from weakref import WeakKeyDictionary
+
+from pykueue.base.boottime import SteadyWall, boot_nanos
+
+LOG: Final = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+LOOK_SECONDS: Final = 1.0
+LEAST_SECONDS: Final = 0.001
+"""Timers of some loops are no finer, and fire at once for less."""
+
+
+def log(kind: str, seconds: float) -> None:
+    """Say that the machine was suspended, or that its wall clock was set."""
+    if kind == "suspend":
+        LOG.warning("the machine was suspended for %.1f s; every timer is set again", seconds)
+    else:
+        LOG.warning(
+            "the wall clock was set %s by %.1f s; dates follow it by at most a tenth of the time that passes",
+            "forward" if seconds > 0 else "back",
+            abs(seconds),
+        )
+
+
+WALL: Final = SteadyWall()
+"""The date for all of this process; there is one, so that everything in it agrees about the date."""
+WALL.told = log
+
+
+def uptime() -> float:
+    """Seconds of CLOCK_BOOTTIME: what `loop.time()` would be if it counted a suspend."""
+    return boot_nanos() / 1e9
+
+
+class Watch:
+    """Looks at the clocks for one loop, as long as there are timers to set again."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.timers: set[Callable[[], None]] = set()
+        """What sets a timer again."""
+        self.handle: asyncio.TimerHandle | None = None
+        self.seen = (0, 0)
+
+    def add(self, again: Callable[[], None]) -> None:
+        """Have a timer set again when time has passed that the loop has not counted."""
+        self.timers.add(again)
+        if self.handle is None:
+            self.seen = WALL.suspends, WALL.steps
+            self.handle = self.loop.call_later(LOOK_SECONDS, self.look)
+
+    def look(self) -> None:
+        """Look at the clocks."""
+        WALL.look()
+        found = WALL.suspends, WALL.steps
+        if found != self.seen:
+            self.seen = found
+            for again in tuple(self.timers):
+                again()
+        self.handle = self.loop.call_later(LOOK_SECONDS, self.look) if self.timers else None
+
+
+WATCHES: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, Watch]] = WeakKeyDictionary()
+
+
+def watch_of(loop: asyncio.AbstractEventLoop) -> Watch:
+    """The watch of a loop."""
+    found = WATCHES.get(loop)
+    if found is None:
+        found = WATCHES[loop] = Watch(loop)
+    return found
+
+
+class Timer:
+    """Calls a function after so many seconds by CLOCK_BOOTTIME, on the loop that runs."""
+
+    def __init__(self, seconds: float, call: Callable[[], None]) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.call = call
+        self.due = uptime() + seconds
+        self.handle = self.loop.call_later(max(seconds, LEAST_SECONDS), self.fire)
+        self.watch = watch_of(self.loop)
+        self.watch.add(self.again)
+
+    def fire(self) -> None:
+        """Call the function."""
+        self.watch.timers.discard(self.again)
+        self.call()
+
+    def again(self) -> None:
+        """Set the loop's timer again, for what is left."""
+        self.handle.cancel()
+        self.handle = self.loop.call_later(max(self.due - uptime(), LEAST_SECONDS), self.fire)
+
+    def cancel(self) -> None:
+        """Never call the function."""
+        self.handle.cancel()
+        self.watch.timers.discard(self.again)
+
+
+class Timeout:
+    """`asyncio.timeout`, by CLOCK_BOOTTIME."""
+
+    def __init__(self, seconds: float) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.due = uptime() + seconds
+        self.guard = asyncio.timeout(seconds)
+
+    async def __aenter__(self) -> "Timeout":
+        await self.guard.__aenter__()
+        watch_of(self.loop).add(self.again)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        watch_of(self.loop).timers.discard(self.again)
+        await self.guard.__aexit__(kind, error, trace)
+
+    def restart(self, seconds: float) -> None:
+        """Allow so many seconds from now on."""
+        self.due = uptime() + seconds
+        self.again()
+
+    def again(self) -> None:
+        """Set the loop's timer again, for what is left."""
+        if not self.guard.expired():
+            self.guard.reschedule(self.loop.time() + max(0.0, self.due - uptime()))
+
+
+def timeout(seconds: float) -> Timeout:
+    """A block that may take so long, or is left with TimeoutError; a suspend counts."""
+    return Timeout(seconds)
+
+
+async def doze(seconds: float) -> None:
+    """Return after so many seconds, or when the machine resumes or its wall clock is set: look at the time again."""
+    loop = asyncio.get_running_loop()
+    woken: asyncio.Future[None] = loop.create_future()
+
+    def wake() -> None:
+        if not woken.done():
+            woken.set_result(None)
+
+    timers = watch_of(loop)
+    handle = loop.call_later(max(seconds, LEAST_SECONDS), wake)
+    timers.add(wake)
+    try:
+        await woken
+    finally:
+        handle.cancel()
+        timers.timers.discard(wake)
+
+
+async def waited(
+    futures: Collection[asyncio.Future[T]], seconds: float, *, first: bool = False
+) -> tuple[set[asyncio.Future[T]], set[asyncio.Future[T]]]:
+    """`asyncio.wait` with a timeout by CLOCK_BOOTTIME, for all or the first: those that are done, and the others."""
+    try:
+        async with timeout(seconds):
+            await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED if first else asyncio.ALL_COMPLETED)
+    except TimeoutError:
+        pass
+    done = {one for one in futures if one.done()}
+    return done, set(futures) - done
