@@ -1,5 +1,8 @@
 """Whose may an object say that it is? A user names only owners of their own: what becomes of those hangs on it."""
 
+import asyncio
+from typing import Final
+
 import msgspec
 
 from pykueue.api.core import Tree
@@ -13,18 +16,25 @@ from pykueue.local.served import Served
 from pykueue.local.statuses import forbidden, quoted
 from pykueue.local.store import Store
 
+CHUNK: Final = 200
+"""Owners that are looked up in one go."""
 
-def check_owners(
+
+async def check_owners(
     store: Store, catalog: Catalog, served: Served, new: Tree, old: Tree | None, namespace: str, who: Identity
 ) -> None:
     """Refuse a new reference to an owner that somebody else has created; admins may name any."""
-    if who.admin:
+    named = items(new, "metadata", "ownerReferences")
+    if who.admin or not named:
         return
     known = set(map(msgspec.json.encode, items(old or {}, "metadata", "ownerReferences")))
-    added = [one for one in items(new, "metadata", "ownerReferences") if msgspec.json.encode(one) not in known]
+    added = [one for one in named if msgspec.json.encode(one) not in known]
     kinds = {(one.resource.group, one.resource.kind): one for one in catalog.stored()} if added else {}
     claimed = (tuple(text(one, field) for field in ("apiVersion", "kind", "name", "uid")) for one in added)
-    for version, kind, name, uid in dict.fromkeys(claimed):
+    for number, (version, kind, name, uid) in enumerate(dict.fromkeys(claimed), start=1):
+        if number % CHUNK == 0:
+            # Each is a read of the store, and there can be tens of thousands.
+            await asyncio.sleep(0)
         owning = kinds.get((version.rpartition("/")[0], kind))
         held = None if owning is None else store.latest(key_of(owning, namespace, name))
         if held is None or held.uid != uid:

@@ -147,13 +147,13 @@ class Deleting:
         If one of them may not be deleted, none is.
         """
         found = await self.reading.list(served, namespace, labels=labels, fields=fields)
+        abouts: list[Tree] = []
         for item in found.items:
             await self.reading.turns.take(ITEM_MICROS + len(item) // DECODED)
             tree: Tree = msgspec.json.decode(item)
             await self.writing.judged(served, "DELETE", tree, tree, "", terms)
-        for item in found.items:
-            await self.reading.turns.take(ITEM_MICROS + len(item) // DECODED)
-            about = meta(msgspec.json.decode(item))
+            abouts.append(meta(tree))
+        for about in abouts:
             name, inside = str(about.get("name") or ""), str(about.get("namespace") or "")
             try:
                 await self.delete(served, name, inside or namespace, options, terms)

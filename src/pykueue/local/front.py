@@ -6,6 +6,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -21,7 +22,7 @@ from pykueue.local.exchange import CREATED, OK, Request, Response, failed, said,
 from pykueue.local.identity import Identity
 from pykueue.local.logs import LogSource
 from pykueue.local.negotiation import check_media, object_in
-from pykueue.local.objects import Objects, disallowed
+from pykueue.local.objects import Objects, disallowed, is_large_request
 from pykueue.local.openapi import OpenApi
 from pykueue.local.options import first, write_terms
 from pykueue.local.paths import Asked, asked
@@ -106,7 +107,10 @@ class Front:
         if request.verb == "HEAD":
             raise disallowed()
         if call.group in REVIEW_GROUPS and call.verb == "create":
-            return self.review(call, request, who)
+            large = is_large_request(request)
+            async with self.objects.registry.offload.turn(who, large=large):
+                work = partial(self.review, call, request, who)
+                return await self.objects.registry.offload.run(work, large=large, who=who)
         return msgspec.structs.replace(await self.objects.answer(call, request, who), reader=who.name)
 
     def judged(self, call: Asked, request: Request) -> Asked:

@@ -1,5 +1,6 @@
 """How is a call on a resource carried out? Parameters and body are read, the Registry acts, the answer is shaped."""
 
+import functools
 from typing import Final, cast
 
 import msgspec
@@ -13,6 +14,7 @@ from pykueue.local.identity import Identity
 from pykueue.local.lists import Lists, form_of
 from pykueue.local.logs import PART_HEADER, POD_UID, SECRET, LogSource, log_query
 from pykueue.local.negotiation import JSON, TEXT, YAML, Wanted, check_media, is_pretty, media_of, object_in, wanted
+from pykueue.local.offload import is_large_body
 from pykueue.local.options import delete_terms, first, write_terms
 from pykueue.local.paths import Asked, check_names
 from pykueue.local.pendingview import Reasons, with_reason
@@ -109,7 +111,8 @@ class Objects:
                 verb = "apply" if how == APPLY_PATCH else call.verb
                 terms = write_terms(verb, request.query, who, request.header("user-agent"))
                 try:
-                    code, body = await self.write(served, call, namespace, request, terms, how)
+                    async with self.registry.offload.turn(who, large=is_large_request(request)):
+                        code, body = await self.write(served, call, namespace, request, terms, how)
                     response = self.shaped(served, call, body, choice, request, code=code)
                 except StatusError as error:
                     response = failed(error)
@@ -190,15 +193,15 @@ class Objects:
         part, name = call.subresource, call.name
         if call.verb == "patch":
             if how in MERGING:
-                check_duplicates(request.body, {}, served, terms)
+                work = functools.partial(check_duplicates, request.body, {}, served, terms)
+                await self.registry.offload.run(work, large=is_large_request(request), who=terms.who)
             body, created = await self.registry.patch(
                 served, name, request.body, namespace, terms, how=how, subresource=part
             )
             return CREATED if created else OK, body
         media = check_media(request.header("content-type"))
-        tree = self.sent(served, request.body, media)
-        if media == JSON:
-            check_duplicates(request.body, tree, served, terms)
+        reading = functools.partial(self.sent, served, request.body, media, terms)
+        tree = await self.registry.offload.run(reading, large=is_large_request(request), who=terms.who)
         if call.verb == "create":
             return CREATED, await self.registry.create(served, tree, namespace, terms, name=name, subresource=part)
         # Some kinds come into being by being replaced.
@@ -206,7 +209,7 @@ class Objects:
         body = await self.registry.update(served, name, tree, namespace, terms, subresource=part)
         return CREATED if creates else OK, body
 
-    def sent(self, served: Served, body: bytes, media: str) -> Tree:
+    def sent(self, served: Served, body: bytes, media: str, terms: Terms) -> Tree:
         """The object in a body; a `StatusError` that names its kind where there is none."""
         kind = served.resource.kind
         try:
@@ -217,6 +220,8 @@ class Objects:
             raise bad_request(
                 f"the object provided is unrecognized (must be of type {kind}): {error.message} ({summary(body)})"
             ) from None
+        if media == JSON:
+            check_duplicates(body, tree, served, terms)
         return tree
 
     def patch_media(self, served: Served, request: Request) -> str:
@@ -235,7 +240,8 @@ class Objects:
         self, served: Served, call: Asked, namespace: str, choice: Wanted, request: Request, who: Identity
     ) -> Response:
         """Delete an object; the answer is the object as long as it is there, and else that it is gone."""
-        options, terms = delete_terms(request.query, delete_body(request), who, request.header("user-agent"))
+        given = await self.delete_options(request, who)
+        options, terms = delete_terms(request.query, given, who, request.header("user-agent"))
         body, is_gone = await self.registry.delete(served, call.name, namespace, options, terms)
         code = ACCEPTED if not is_gone and awaited(options) else OK
         if not is_gone or str(served.resource) in RETURNED:
@@ -250,11 +256,18 @@ class Objects:
     ) -> Response:
         """Delete what is selected; the answer is the list of it."""
         asked: Listing = listing(request.query, watch=False)
-        options, terms = delete_terms(request.query, delete_body(request), who, request.header("user-agent"))
+        given = await self.delete_options(request, who)
+        options, terms = delete_terms(request.query, given, who, request.header("user-agent"))
         found = await self.registry.delete_collection(
             served, namespace, options, terms, labels=asked.labels, fields=asked.fields
         )
         return warned(await self.lists.told(served, found, form_of(choice, request)), terms.warnings)
+
+    async def delete_options(self, request: Request, who: Identity) -> Tree | None:
+        """The DeleteOptions in a body; nothing where there is none."""
+        large = is_large_request(request)
+        async with self.registry.offload.turn(who, large=large):
+            return await self.registry.offload.run(functools.partial(delete_body, request), large=large, who=who)
 
     async def log(self, served: Served, call: Asked, request: Request) -> Response:
         """A container's output."""
@@ -286,6 +299,11 @@ class Objects:
                 "spec": {"nodeName": "gone", "containers": gone},
                 "status": {"phase": "Failed"},
             }
+
+
+def is_large_request(request: Request) -> bool:
+    """Whether the body of a request is one to be read beside the event loop."""
+    return is_large_body(request.body, media_of(request.header("content-type")))
 
 
 def check_version(version: str) -> None:

@@ -14,6 +14,7 @@ from pykueue.kube.port import Resource
 from pykueue.local.bodies import json_in, yaml_in
 from pykueue.local.deleting import Deleting
 from pykueue.local.metadata import meta, with_meta
+from pykueue.local.offload import is_large_body
 from pykueue.local.options import delete_terms
 from pykueue.local.patches import json_patch, merge_patch
 from pykueue.local.patching import APPLY, JSON, raised
@@ -22,7 +23,8 @@ from pykueue.local.reading import Reading, key_of
 from pykueue.local.served import Served
 from pykueue.local.statuses import StatusError, bad_request, conflict, internal, invalid, not_found
 from pykueue.local.terms import Terms
-from pykueue.local.writing import Make, Writing
+from pykueue.local.writesteps import Make
+from pykueue.local.writing import Writing
 
 BINDING: Final = Resource("", "v1", "bindings", "Binding", True)
 SUCCESS: Final[Tree] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
@@ -153,7 +155,8 @@ class Parts:
     ) -> bytes:
         """The Scale of an object after it was patched."""
         scale = self.scale_of(served, msgspec.json.decode(self.reading.get(served, name, namespace)))
-        value = yaml_in(body) if how == APPLY else json_in(body)
+        decode = partial(yaml_in if how == APPLY else json_in, body)
+        value = await self.writing.offload.run(decode, large=is_large_body(body), who=terms.who)
         with raised():
             made = json_patch(scale, value) if how == JSON else merge_patch(scale, value)
         patches_version = isinstance(value, dict) and "resourceVersion" in meta(value)

@@ -13,6 +13,7 @@ from pykueue.local import definitions
 from pykueue.local.catalog import Catalog
 from pykueue.local.deleting import Deleting
 from pykueue.local.metadata import finalizers, meta, with_meta
+from pykueue.local.offload import Offload
 from pykueue.local.parts import Parts
 from pykueue.local.reading import Listed, Reading, Seen, key_of
 from pykueue.local.served import Served
@@ -44,7 +45,9 @@ class Registry:
         self.catalog = catalog
         self.clock = clock
         self.reading = Reading(store, clock)
-        self.writing = Writing(store, catalog, clock, admit, luck or random.SystemRandom())
+        # A store in memory is a test's, in which everything happens in the same order each time.
+        self.offload = Offload(inline=store.lock is None)
+        self.writing = Writing(store, catalog, clock, admit, luck or random.SystemRandom(), self.offload)
         self.deleting = Deleting(self.reading, self.writing)
         self.parts = Parts(self.reading, self.writing, self.deleting)
         self.writing.after[definitions.STORAGE] = self.learn

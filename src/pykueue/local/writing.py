@@ -10,6 +10,7 @@ import asyncio
 import random
 import uuid
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final, TypeAlias
 
 import msgspec
@@ -17,7 +18,6 @@ import msgspec
 from pykueue.api.core import Tree
 from pykueue.base.clock import Clock
 from pykueue.base.units import format_instant
-from pykueue.kube.port import Resource
 from pykueue.local import strategies
 from pykueue.local.apply import applied, kept_times, tracked
 from pykueue.local.bodies import check_fields, check_kind, check_name, check_namespace, check_types
@@ -28,14 +28,14 @@ from pykueue.local.identity import SYSTEM
 from pykueue.local.metadata import SYSTEM_FIELDS, deduplicated, finalizers, meta, with_meta
 from pykueue.local.moments import event_times
 from pykueue.local.names import TRIES, generated
-from pykueue.local.patching import check_applied, patched, raised
+from pykueue.local.offload import Offload, is_large, is_large_body
+from pykueue.local.patching import Patching, check_applied, patched, raised
 from pykueue.local.plugins import Plugins
 from pykueue.local.poddefaults import default_pod
 from pykueue.local.reading import key_of, version_in
 from pykueue.local.schema import Schema
 from pykueue.local.served import Served
 from pykueue.local.statuses import (
-    BODY_MAX,
     StatusError,
     conflict,
     exists,
@@ -43,34 +43,30 @@ from pykueue.local.statuses import (
     invalid,
     no_name_left,
     not_found,
-    unstorable,
 )
 from pykueue.local.store import Held, Key, Store
 from pykueue.local.terms import Admit, Operation, Terms
-from pykueue.local.versions import check_identity, check_version
+from pykueue.local.writesteps import Make, changed, finished, judged_as, replacing, stored_trouble, unmanaged
 
 REPEATS_MAX: Final = 100
 """How often a write is made anew because others came before it."""
 APPLY: Final = "application/apply-patch+yaml"
-WORKLOADS: Final = "workloads.kueue.x-k8s.io"
-OURS_ALONE: Final = frozenset({"events", "pods", "leases.coordination.k8s.io", "nodes"})
-"""Kinds of which it is not noted what our controllers manage."""
-EVENT: Final = Resource("", "v1", "events", "Event", True)
 
-Make: TypeAlias = Callable[[Tree], Tree]
-"""What a write makes of the object there is, in the version of the request, with who manages what."""
 After: TypeAlias = Callable[[Served, Tree], Awaitable[None]]
 
 
 class Writing:
     """Writes what may be written."""
 
-    def __init__(self, store: Store, catalog: Catalog, clock: Clock, admit: Admit, luck: random.Random) -> None:
+    def __init__(
+        self, store: Store, catalog: Catalog, clock: Clock, admit: Admit, luck: random.Random, offload: Offload
+    ) -> None:
         self.store = store
         self.catalog = catalog
         self.clock = clock
         self.admit = admit
         self.luck = luck
+        self.offload = offload
         self.plugins = Plugins(store)
         self.after: dict[str, After] = {}
         """What is done after an object of a kind was stored, by storage name."""
@@ -83,6 +79,14 @@ class Writing:
         """The object that was created."""
         if terms.who is SYSTEM and served.storage == "events":
             return body_served(served, (await self.tell(served, tree, namespace, terms)).body)
+        large = is_large(tree)
+        work = partial(self.prepared, served, tree, namespace, terms)
+        tree = await self.offload.run(work, large=large, who=terms.who)
+        held = await self.make(served, tree, namespace, terms, large=large)
+        return await self.shown_to(served, held, terms)
+
+    def prepared(self, served: Served, tree: Tree, namespace: str, terms: Terms) -> Tree:
+        """A new object as its creator wants it, with defaults and managers; a `StatusError` if it cannot be read."""
         tree = check_kind(served, tree)
         if terms.who is not SYSTEM:
             check_types(served, tree)
@@ -98,8 +102,14 @@ class Writing:
         schema = served.schema
         if schema is not None and not unmanaged(served, terms, ""):
             tree = self.noted(served, schema, None, tree, terms, "")
-        held = await self.make(served, tree, namespace, terms)
-        return body_served(served, held.body)
+        return tree
+
+    async def shown_to(self, served: Served, held: Held, terms: Terms) -> bytes:
+        """A stored object in the version of the request."""
+        if served.is_stored:
+            return held.body
+        work = partial(body_served, served, held.body)
+        return await self.offload.run(work, large=is_large_body(held.body), who=terms.who)
 
     async def tell(self, served: Served, tree: Tree, namespace: str, terms: Terms) -> Held:
         """An event of our controllers, as it was stored: there are many, they are complete, and nobody manages them."""
@@ -115,20 +125,20 @@ class Writing:
         said["creationTimestamp"] = self.now()
         return await self.put(served, key, event_times(to_stored(served, {**tree, "metadata": said})), terms)
 
-    async def make(self, served: Served, tree: Tree, namespace: str, terms: Terms) -> Held:
+    async def make(self, served: Served, tree: Tree, namespace: str, terms: Terms, *, large: bool) -> Held:
         """The new object as it was stored, from what its creator wants, in the version of the request."""
         prefix, name = str(meta(tree).get("generateName") or ""), str(meta(tree).get("name") or "")
         if served.storage == "limitranges" and not prefix:
             name = name or str(self.identity())
         if served.resource.namespaced:
             self.plugins.check_namespace(served, namespace, name)
-        new = to_stored(served, tree)
+        new = await self.offload.run(partial(to_stored, served, tree), large=large, who=terms.who)
         if served.storage == "pods":
             new = self.plugins.complete_pod(served, new, namespace)
         elif served.storage == "priorityclasses.scheduling.k8s.io":
             self.plugins.check_class(served, new)
         new = await self.admitted(served, "CREATE", new, None, "", terms)
-        check_owners(self.store, self.catalog, served, new, None, namespace, terms.who)
+        await check_owners(self.store, self.catalog, served, new, None, namespace, terms.who)
         for tries in range(TRIES if prefix and not name else 1):
             made = with_meta(
                 new,
@@ -136,19 +146,18 @@ class Writing:
                 uid=str(self.identity()),
                 creationTimestamp=self.now(),
             )
-            made = strategies.prepare_create(served, made, self.now())
-            self.judge_new(served, made, tree, terms)
+            work = partial(self.judged_new, served, made, tree, terms, self.now())
+            made = await self.offload.run(work, large=large, who=terms.who)
             if served.storage == "pods":
                 self.plugins.check_pod(served, made, namespace)
             await self.judged(served, "CREATE", made, None, "", terms)
+            made = await self.offload.run(partial(finished, served, made, terms), large=large, who=terms.who)
             if served.resource.namespaced:
                 # While it was judged, its namespace may have begun to end, and would not wait for it.
                 self.plugins.check_namespace(served, namespace, str(meta(made)["name"]))
             key = key_of(served, namespace, str(meta(made)["name"]))
             there = self.store.latest(key)
             if there is None:
-                made = strategies.finish(served, made)
-                check_size(made, terms)
                 return await self.put(served, key, made, terms)
             if not prefix or name or tries == TRIES - 1:
                 await self.shown(key)
@@ -171,16 +180,14 @@ class Writing:
         self, served: Served, name: str, tree: Tree, namespace: str, terms: Terms, subresource: str
     ) -> bytes:
         """The object after it was replaced."""
-        tree = check_kind(served, tree)
-        if terms.who is not SYSTEM:
-            check_types(served, tree)
-            check_fields(served, tree, terms)
-        tree = check_namespace(served, tree, namespace)
-        check_name(tree, name, namespace)
+        large = is_large(tree)
+        work = partial(replacing, served, name, tree, namespace, terms)
+        tree = await self.offload.run(work, large=large, who=terms.who)
         key = key_of(served, namespace, name)
         if served.storage in strategies.MADE_BY_UPDATE and not subresource and self.store.latest(key) is None:
             return await self.create(served, with_meta(tree, resourceVersion=None), namespace, terms)
-        complete = strategies.complete(served, deduplicated(tree, terms.warn, admitted=False))
+        work = partial(strategies.complete, served, deduplicated(tree, terms.warn, admitted=False))
+        complete = await self.offload.run(work, large=large, who=terms.who)
 
         def make(live: Tree) -> Tree:
             wanted = str(meta(complete).get("uid") or "")
@@ -190,16 +197,19 @@ class Writing:
             schema = served.schema
             return complete if schema is None else self.noted(served, schema, live, complete, terms, subresource)
 
-        return body_served(served, (await self.change(served, key, terms, subresource, make)).body)
+        held = await self.change(served, key, terms, subresource, make, large=large)
+        return await self.shown_to(served, held, terms)
 
     async def patch(
         self, served: Served, name: str, body: bytes, namespace: str, terms: Terms, how: str, subresource: str
     ) -> tuple[bytes, bool]:
         """The object after a patch, and whether it was created by it, as an apply does where it is missing."""
         key = key_of(served, namespace, name)
-        change = patched(served, body, how, terms, subresource)
+        large = is_large_body(body)
+        work = partial(patched, served, body, how, terms, subresource)
+        change = await self.offload.run(work, large=large, who=terms.who)
         if how == APPLY and self.store.latest(key) is None and not subresource:
-            return body_served(served, (await self.apply_new(served, change.wanted(), key, terms)).body), True
+            return await self.shown_to(served, await self.apply_new(served, change, key, terms, large), terms), True
 
         def make(live: Tree) -> Tree:
             schema = served.schema
@@ -217,7 +227,8 @@ class Writing:
                 return new
             return self.noted(served, schema, live, new, terms, subresource)
 
-        return body_served(served, (await self.change(served, key, terms, subresource, make)).body), False
+        held = await self.change(served, key, terms, subresource, make, large=large)
+        return await self.shown_to(served, held, terms), False
 
     def completed(
         self, served: Served, new: Tree, live: Tree, terms: Terms, subresource: str, *, applied: bool = False
@@ -232,8 +243,15 @@ class Writing:
         untouched = all(new.get(name) is value for name, value in live.items() if name != "metadata")
         return new if untouched and len(new) == len(live) else strategies.complete(served, new)
 
-    async def apply_new(self, served: Served, wanted: Tree, key: Key, terms: Terms) -> Held:
+    async def apply_new(self, served: Served, change: Patching, key: Key, terms: Terms, large: bool) -> Held:
         """An object that was applied where there was none."""
+        work = partial(self.new_applied, served, change, key, terms)
+        made = await self.offload.run(work, large=large, who=terms.who)
+        return await self.make(served, made, key.namespace, terms, large=large)
+
+    def new_applied(self, served: Served, change: Patching, key: Key, terms: Terms) -> Tree:
+        """A new object as the one who applies it wants it."""
+        wanted = change.wanted()
         schema = served.schema
         if schema is None:
             raise internal(f"{served.resource.kind} has no schema to apply by")
@@ -246,7 +264,7 @@ class Writing:
         new = check_namespace(served, new, key.namespace)
         check_name(new, key.name, key.namespace)
         new = with_meta(new, **dict.fromkeys((*SYSTEM_FIELDS, "resourceVersion")))
-        return await self.make(served, strategies.complete(served, new, applied=True), key.namespace, terms)
+        return strategies.complete(served, new, applied=True)
 
     def applying(
         self, served: Served, schema: Schema, live: Tree | None, wanted: Tree, terms: Terms, subresource: str
@@ -301,41 +319,35 @@ class Writing:
 
         return lifted
 
-    async def change(self, served: Served, key: Key, terms: Terms, subresource: str, make: Make) -> Held:
-        """The object as it was stored after a change."""
+    async def change(
+        self, served: Served, key: Key, terms: Terms, subresource: str, make: Make, *, large: bool = False
+    ) -> Held:
+        """The object as it was stored after a change; `large` says whether what changes it is."""
         for _ in range(REPEATS_MAX):
             there = self.store.latest(key)
             if there is None:
                 await self.shown(key)
                 raise not_found(served.resource, key.name)
-            old: Tree = msgspec.json.decode(there.body)
-            live = to_served(served, old)
+            heavy = large or is_large_body(there.body)
             try:
-                made = make(live)
-                if terms.who is SYSTEM:
-                    check_identity(served, made, there, key.name)
-                check_version(served, made, there, key.name)
+                work = partial(changed, served, there, make, terms)
+                old, live, made, new = await self.offload.run(work, large=heavy, who=terms.who)
             except StatusError:
                 await self.shown(key)
                 raise
-            new = deduplicated(
-                to_stored(served, with_meta(made, resourceVersion=str(there.version))), terms.warn, admitted=True
-            )
             new = await self.admitted(served, "UPDATE", new, old, subresource, terms)
-            check_owners(self.store, self.catalog, served, new, old, key.namespace, terms.who)
-            new = strategies.prepare_update(served, new, old, subresource)
-            shown = new if served.is_stored else strategies.prepare_update(served, made, live, subresource)
-            self.judge_changed(served, new, old, shown, live, terms, subresource)
-            new = kept_times(old, ordered(new, served.resource.kind, served.stored_version))
+            await check_owners(self.store, self.catalog, served, new, old, key.namespace, terms.who)
+            judging = partial(self.judged_change, served, new, old, made, live, terms, subresource)
+            new = await self.offload.run(judging, large=heavy, who=terms.who)
             await self.judged(served, "UPDATE", new, old, subresource, terms)
-            new = strategies.finish(served, new)
+            ending = partial(finished, served, new, terms, old)
+            new = await self.offload.run(ending, large=heavy, who=terms.who)
             now = self.store.latest(key)
             if now is None or now.version != there.version:
                 # One that means a version finds out in the next round that it is not this one.
                 continue
-            if new == old:
+            if new is old:
                 return await self.settled(key, there)
-            check_size(new, terms)
             if self.ends(served, new, old):
                 await self.drop(served, key, old, terms)
                 # Whoever let go is shown the object that was let go of, not how it went.
@@ -409,16 +421,30 @@ class Writing:
         for text in warnings:
             terms.warn(text)
 
-    def judge_new(self, served: Served, tree: Tree, sent: Tree, terms: Terms) -> None:
-        """Refuse a new object that breaks rules; in another version than the stored one it is judged as it was sent."""
+    def judged_new(self, served: Served, tree: Tree, sent: Tree, terms: Terms, now: str) -> Tree:
+        """A new object as it is stored; a `StatusError` if it breaks rules.
+
+        In another version than the stored one it is judged as it was sent.
+        """
+        tree = strategies.prepare_create(served, tree, now)
         if terms.who is SYSTEM:
-            return
-        shown = tree if served.is_stored else strategies.prepare_create(served, sent, self.now())
+            return tree
+        shown = tree if served.is_stored else strategies.prepare_create(served, sent, now)
         errors = strategies.errors_of_new(served, tree, shown)
         if errors:
             raise invalid(judged_as(served), str(meta(tree).get("name") or ""), errors)
         for text in strategies.warnings_of(served, tree, None):
             terms.warn(text)
+        return tree
+
+    def judged_change(
+        self, served: Served, new: Tree, old: Tree, made: Tree, live: Tree, terms: Terms, subresource: str
+    ) -> Tree:
+        """A changed object as it is stored; a `StatusError` if it breaks rules."""
+        new = strategies.prepare_update(served, new, old, subresource)
+        shown = new if served.is_stored else strategies.prepare_update(served, made, live, subresource)
+        self.judge_changed(served, new, old, shown, live, terms, subresource)
+        return kept_times(old, ordered(new, served.resource.kind, served.stored_version))
 
     def judge_changed(
         self, served: Served, new: Tree, old: Tree, shown: Tree, live: Tree, terms: Terms, subresource: str
@@ -431,31 +457,3 @@ class Writing:
             raise invalid(judged_as(served), str(meta(old).get("name") or ""), errors)
         for text in strategies.warnings_of(served, new, old):
             terms.warn(text)
-
-
-def unmanaged(served: Served, terms: Terms, subresource: str) -> bool:
-    """Whether it is not noted who manages what: nobody applies what our controllers alone write, and write often."""
-    if terms.who is not SYSTEM:
-        return False
-    return served.storage in OURS_ALONE or (subresource == "status" and served.storage != WORKLOADS)
-
-
-def check_size(tree: Tree, terms: Terms) -> None:
-    """Refuse an object that is too large; what our controllers write of one that is nearly so must not fail."""
-    if terms.who is not SYSTEM and len(msgspec.json.encode(tree)) > BODY_MAX:
-        raise unstorable()
-
-
-def stored_trouble(served: Served, key: Key, why: str) -> str:
-    """What the server says of a precondition that the stored object does not meet."""
-    place = f"{served.resource.group}/{served.resource.plural}" if served.custom else served.resource.plural
-    within = f"{key.namespace}/" if key.namespace else ""
-    return (
-        f"StorageError: invalid object, Code: 4, Key: /registry/{place}/{within}{key.name}, ResourceVersion: 0, "
-        f"AdditionalErrorMsg: {why}"
-    )
-
-
-def judged_as(served: Served) -> Resource:
-    """The kind that a refusal names: events are judged as those of the older kind, whatever they are called."""
-    return EVENT if served.storage == "events" else served.resource
