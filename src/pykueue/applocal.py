@@ -9,6 +9,7 @@ import contextlib
 import logging
 import random
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -40,6 +41,7 @@ from pykueue.local.jobcontroller import JobController
 from pykueue.local.lostpods import LostPods
 from pykueue.local.namespaces import Namespaces
 from pykueue.local.notices import Notice
+from pykueue.local.offload import Offload, is_large
 from pykueue.local.registry import Registry
 from pykueue.local.retention import Retention
 from pykueue.local.scheduler import Scheduler
@@ -88,6 +90,8 @@ class Doorkeeper:
 
     def __init__(self, *, judging: bool = True) -> None:
         self.judging = judging
+        self.offload = Offload(inline=True)
+        """Where large objects are judged; the registry's own once there is one."""
         self.admission: Admission | None = None
         """Absent while no controllers are there to know the cluster; then nothing is judged."""
         self.pods: PodJudge | None = None
@@ -108,7 +112,8 @@ class Doorkeeper:
             # Also by way of a part of it: a binding carries annotations.
             new = stamped(operation, served.resource, new, old, who)
         elif self.pods is not None and who is not SYSTEM:
-            told = self.pods(served.resource, new, old, who)
+            work = partial(self.pods, served.resource, new, old, who)
+            told = await self.offload.run(work, large=is_large(new), who=who)
             new, warnings = await self.asked(stage, operation, served, new, old, subresource, who)
             return new, (*told, *warnings)
         return await self.asked(stage, operation, served, new, old, subresource, who)
@@ -146,7 +151,8 @@ class Doorkeeper:
                 new=dict(new),
                 old=None if old is None else dict(old),
             )
-            verdict = await Webhooks(self.admission.world).verdict(hook, request)
+            perform = partial(self.offload.run, large=is_large(new), who=who)
+            verdict = await Webhooks(self.admission.world, perform).verdict(hook, request)
         except NotYetError as error:
             raise denied(hook, 503, "ServiceUnavailable", str(error)) from error
         if not verdict.allowed:
@@ -203,6 +209,7 @@ class Local:
         # What is in memory is a test's, and does the same each time.
         luck = random.Random(plan.seed) if plan.data is None else None
         self.registry = Registry(self.store, self.catalog, clock, self.doorkeeper, luck=luck)
+        self.doorkeeper.offload = self.registry.offload
         self.kube = LocalKube(self.registry)
         self.jobs = JobController(self.kube, clock, self.tell, batch=plan.lag_seconds)
         scheduler = Scheduler(self.kube, clock, self.kube.bind, self.tell)

@@ -20,6 +20,8 @@ STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 JOBS: Final = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
 MAPS: Final = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 QUEUE: Final = "kueue.x-k8s.io/queue-name"
+QUEUE_NAME: Final = "bench"
+"""The LocalQueue of `NAMESPACE` in which Jobs wait that are to run."""
 
 
 class Body(NamedTuple):
@@ -193,6 +195,47 @@ def many_env(count: int = 15_000, name: str = "manyenv", value: str = "x") -> Bo
     return as_json(job(name, env=env(count, value)))
 
 
+def queued_env(count: int = 15_000) -> Body:
+    """The same in a queue, so that it gets a Workload, a pod and a process."""
+    tree = job("queued", env=env(count), resources={"requests": {"cpu": "1"}})
+    tree["metadata"]["labels"] = {QUEUE: QUEUE_NAME}
+    return as_json(tree)
+
+
+def queued_containers(count: int = 1_000) -> Body:
+    """A queued Job with many containers."""
+    tree = job("queued-containers")
+    tree["metadata"]["labels"] = {QUEUE: QUEUE_NAME}
+    tree["spec"]["template"]["spec"]["containers"] = [
+        {"name": f"c{n}", "image": "none", "command": ["true"], "resources": {"requests": {"cpu": "1m"}}}
+        for n in range(count)
+    ]
+    return as_json(tree)
+
+
+def doubling_env(count: int = 60) -> Body:
+    """A queued Job whose environment variables double each other's length."""
+    variables = [{"name": "E0", "value": "x" * 100}]
+    variables += [{"name": f"E{n}", "value": f"$(E{n - 1})$(E{n - 1})"} for n in range(1, count)]
+    tree = job("doubling", env=variables, resources={"requests": {"cpu": "1"}})
+    tree["metadata"]["labels"] = {QUEUE: QUEUE_NAME}
+    return as_json(tree)
+
+
+def many_controllers(count: int = 20_000) -> Body:
+    """A ConfigMap with many owners that all say that they control it."""
+    owners = [
+        {"apiVersion": "v1", "kind": "Pod", "name": f"p{n}", "uid": f"u{n}", "controller": True} for n in range(count)
+    ]
+    return as_json({"metadata": {"name": "controlled", "ownerReferences": owners}})
+
+
+def review(size: int = 2_900_000) -> Body:
+    """A question about one's own rights, with a million YAML scalars in a field that nobody knows."""
+    head = b"apiVersion: authorization.k8s.io/v1\nkind: SelfSubjectAccessReview\nspec: {resourceAttributes: {}}\nx: ["
+    return Body(head + b"1," * ((size - len(head)) // 2) + b"1]", YAML)
+
+
 def many_references(count: int = 15_000) -> Body:
     """A Job with many environment variables, each of which refers to the one before."""
     tree = job("references", env=[{"name": f"E{n}", "value": f"$(E{n - 1})"} for n in range(count)])
@@ -209,14 +252,14 @@ def many_mounts(count: int = 20_000) -> Body:
     return as_json(job("mounts", volumeMounts=[{"name": f"v{n}", "mountPath": "/m"} for n in range(count)]))
 
 
-def many_volumes(count: int = 20_000) -> Body:
+def many_volumes(count: int = 8_000) -> Body:
     """A pod template with many volumes, each of them mounted."""
     tree = job("volumes", volumeMounts=[{"name": f"v{n}", "mountPath": f"/m{n}"} for n in range(count)])
     tree["spec"]["template"]["spec"]["volumes"] = [{"name": f"v{n}", "emptyDir": {}} for n in range(count)]
     return as_json(tree)
 
 
-def many_containers(count: int = 20_000) -> Body:
+def many_containers(count: int = 5_000) -> Body:
     """A pod template with many complete containers, which kube-apiserver accepts."""
     tree = job("containers")
     tree["spec"]["template"]["spec"]["containers"] = [{"name": f"c{n}", "image": "none"} for n in range(count)]
@@ -399,6 +442,11 @@ ATTACKS: Final = (
     Attack("unknown fields to warn of", posted(f"{JOBS}?fieldValidation=Warn", unknown_fields)),
     Attack("fields that are there twice", posted(f"{MAPS}?fieldValidation=Strict", duplicate_fields)),
     Attack("a Job with many environment variables", posted(JOBS, many_env, accepted=True)),
+    Attack("a queued Job with many environment variables", posted(JOBS, queued_env, accepted=True)),
+    Attack("a queued Job with many containers", posted(JOBS, queued_containers, accepted=True)),
+    Attack("environment variables that double", posted(JOBS, doubling_env, accepted=True)),
+    Attack("many controlling owners", posted(MAPS, many_controllers)),
+    Attack("a large access review", posted("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)),
     Attack("environment variables that refer to each other", posted(JOBS, many_references, accepted=True)),
     Attack("ports of one name", posted(JOBS, many_ports)),
     Attack("volume mounts at one path", posted(JOBS, many_mounts)),

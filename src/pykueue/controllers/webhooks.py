@@ -9,6 +9,7 @@ import base64
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
 from typing import Final, TypeAlias, TypeVar
 
 import msgspec
@@ -151,11 +152,21 @@ class QuestionError(ValueError):
     """A question that cannot be understood; the text says why."""
 
 
+Perform: TypeAlias = Callable[[Callable[[], Verdict]], Awaitable[Verdict]]
+
+
+async def at_once(work: Callable[[], Verdict]) -> Verdict:
+    """The outcome of work that is done here and now."""
+    return work()
+
+
 class Webhooks:
     """Answers the API server's questions about objects."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, perform: Perform = at_once) -> None:
         self.world = world
+        self.perform = perform
+        """Carries out what may take long for a large object."""
         self.converting = asyncio.Lock()
         """Held while a long list is converted, so that one at a time takes memory."""
 
@@ -221,6 +232,11 @@ class Webhooks:
             subresource=request.sub_resource,
         )
         world = await self.world(request.namespace, controller(new))
+        return await self.perform(partial(self.judged, hook, request, review, world))
+
+    def judged(self, hook: Hook, request: AdmissionRequest, review: Review, world: AdmitWorld) -> Verdict:
+        """The same, once all that it depends on is known."""
+        new, old = review.new, review.old
         verdict = admit(review, world)
         if hook.stage != "validate" or request.operation not in ("CREATE", "UPDATE") or request.sub_resource:
             return verdict
