@@ -185,9 +185,14 @@ class Workshop(Frozen):
 
     def gpus(self, pod: Tree, container: str) -> tuple[int, ...]:
         """The GPUs of a container; raises `NoRoomError` while there are too few."""
+        held = self.shares.held.get(text(pod, "metadata", "uid"))
+        if held is not None:
+            return held.get(container, ())
         wanted = {}
         for field in ("containers", "initContainers"):
             for spec in specs(pod, field):
+                if not spec.get("resources"):
+                    continue
                 asked = amount(member(spec, "resources", "limits", RESOURCE))
                 asked = asked or amount(member(spec, "resources", "requests", RESOURCE))
                 if asked is not None and asked.nanos > 0:

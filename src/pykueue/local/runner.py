@@ -35,6 +35,9 @@ from pykueue.local.lives import KEPT, Box, Ending, Life
 from pykueue.local.node import Machine, NodeKeeper, kept_name
 from pykueue.local.notices import Notice, Tell
 from pykueue.local.podplan import (
+    CONTAINERS_MAX,
+    CROWDED_MESSAGE,
+    CROWDED_REASON,
     DEADLINE_MESSAGE,
     DEADLINE_REASON,
     deadline,
@@ -387,6 +390,8 @@ class Runner:
         wakes.append(Moment(moment + UNHEARD_MICROS) if unheard else None)
         for name in plan.start:
             wakes.append(await self.start(box, box.lives[name], moment))
+            # A pod can have many containers, and each takes milliseconds to prepare.
+            await asyncio.sleep(0)
         for name in plan.end[:1]:
             due = Moment(moment + grace_seconds(box.pod) * MICROS)
             box.lives[name].kill_at = box.lives[name].kill_at or due
@@ -408,6 +413,9 @@ class Runner:
         """Whether a pod is to end, and why."""
         if text(box.pod, "metadata", "deletionTimestamp"):
             return Ending(Moment(self.clock.moment() + kill_due(box.pod, now) - now), deleted=True)
+        if box.ending is None and len(box.lives) > CONTAINERS_MAX and not box.alive:
+            self.say(box.pod, CROWDED_REASON, CROWDED_MESSAGE, warning=True)
+            return Ending(self.clock.moment(), "Failed", CROWDED_REASON, CROWDED_MESSAGE)
         due = deadline(box.pod)
         if box.ending is None and due is not None and due <= now:
             self.say(box.pod, DEADLINE_REASON, DEADLINE_MESSAGE)

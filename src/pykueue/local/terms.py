@@ -12,8 +12,10 @@ from pykueue.local.served import Served
 Operation: TypeAlias = Literal["CREATE", "UPDATE", "DELETE"]
 Stage: TypeAlias = Literal["mutate", "validate"]
 Strictness: TypeAlias = Literal["Ignore", "Warn", "Strict"]
-WARNINGS_MAX: Final = 100
-"""Warnings of one response; each is a header."""
+WARNINGS_MAX: Final = 80
+"""Warnings of one response; each is a header, of which many clients take no more than 100."""
+WARNING_MAX: Final = 4096
+"""Characters of a warning; clients refuse headers that are much longer."""
 Propagation: TypeAlias = Literal["", "Orphan", "Background", "Foreground"]
 
 
