@@ -168,6 +168,12 @@ class Life:
         self.over(lost(self.attempt, now))
 
 
+CONTAINERS_MAX: Final = 256
+"""Containers of one pod that run on this machine; each is a process with a supervisor, and all are one status."""
+CROWDED_REASON: Final = "UnexpectedAdmissionError"
+CROWDED_MESSAGE: Final = f"Pod was rejected: more than {CONTAINERS_MAX} containers; use several pods"
+
+
 class Ending(Frozen):
     """Why a pod is to end, and how it is then said to have ended."""
 
@@ -203,6 +209,12 @@ class Box:
     def alive(self) -> bool:
         """Whether something of it runs, or may."""
         return any(life.alive for life in self.lives.values())
+
+    def crowded(self, moment: Moment) -> Ending | None:
+        """How a pod ends that has too many containers to be started here; None for any other."""
+        if len(self.lives) <= CONTAINERS_MAX or self.alive:
+            return None
+        return Ending(moment, "Failed", CROWDED_REASON, CROWDED_MESSAGE)
 
     def containers(self) -> dict[str, Container]:
         """How its containers stand."""

@@ -25,10 +25,6 @@ LAST_SECONDS: Final = 300
 FORGET_MICROS: Final = 2 * LAST_SECONDS * MICROS
 """A container that ran for so long begins anew with its back-off."""
 GRACE_DEFAULT: Final = 30
-CONTAINERS_MAX: Final = 256
-"""Containers of one pod that run on this machine; each is a process with a supervisor, and all are one status."""
-CROWDED_REASON: Final = "UnexpectedAdmissionError"
-CROWDED_MESSAGE: Final = f"Pod was rejected: more than {CONTAINERS_MAX} containers; use several pods"
 DEADLINE_REASON: Final = "DeadlineExceeded"
 DEADLINE_MESSAGE: Final = "Pod was active on the node longer than the specified deadline"
 

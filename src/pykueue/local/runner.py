@@ -35,9 +35,6 @@ from pykueue.local.lives import KEPT, Box, Ending, Life
 from pykueue.local.node import Machine, NodeKeeper, kept_name
 from pykueue.local.notices import Notice, Tell
 from pykueue.local.podplan import (
-    CONTAINERS_MAX,
-    CROWDED_MESSAGE,
-    CROWDED_REASON,
     DEADLINE_MESSAGE,
     DEADLINE_REASON,
     deadline,
@@ -413,9 +410,9 @@ class Runner:
         """Whether a pod is to end, and why."""
         if text(box.pod, "metadata", "deletionTimestamp"):
             return Ending(Moment(self.clock.moment() + kill_due(box.pod, now) - now), deleted=True)
-        if box.ending is None and len(box.lives) > CONTAINERS_MAX and not box.alive:
-            self.say(box.pod, CROWDED_REASON, CROWDED_MESSAGE, warning=True)
-            return Ending(self.clock.moment(), "Failed", CROWDED_REASON, CROWDED_MESSAGE)
+        if box.ending is None and (crowded := box.crowded(self.clock.moment())) is not None:
+            self.say(box.pod, crowded.reason, crowded.message, warning=True)
+            return crowded
         due = deadline(box.pod)
         if box.ending is None and due is not None and due <= now:
             self.say(box.pod, DEADLINE_REASON, DEADLINE_MESSAGE)
