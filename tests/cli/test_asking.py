@@ -10,7 +10,7 @@ from pykueue.bridge.sentences import condition as condition_of
 from pykueue.cli.asking import Picture, Queue, Waiter, is_crowded, queue_of, readable, shown, waiter_of, waiters
 from pykueue.cli.following import end_of, exit_code
 from pykueue.cli.reasons import Preemptors
-from pykueue.kube.port import JOBS
+from pykueue.kube.port import JOBS, LOCAL_QUEUES
 from pykueue.testing.kueue import Kueue
 
 GI = 2**30
@@ -118,13 +118,24 @@ def test_where_one_object_tells_no_more_than_is_written_an_equal_one_does(kueue:
     }
 
 
+def test_who_has_just_come_is_shown_before_the_status_of_its_queue_is_written(kueue: Kueue) -> None:
+    kueue.apply(QUEUES)
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "9"}}}
+    metadata = {"name": "huge", "labels": {"kueue.x-k8s.io/queue-name": "red"}}
+    spec = {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}}
+    kueue.client.create(JOBS, {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}, "default")
+    (door,) = [one for one in kueue.client.list(LOCAL_QUEUES) if one["metadata"]["name"] == "red"]
+    assert not is_crowded(door)
+    assert [one.job for one in kueue.embedded.call(waiters(kueue.embedded.kube, "default"))] == ["default/huge"]
+
+
 def test_a_preemptor_that_is_gone_is_named_by_the_event(kueue: Kueue) -> None:
     kueue.apply(QUEUES)
     kueue.job("victim", queue="red", cpu=6)
     kueue.job("owner", queue="blue", cpu=4)
     workload = kueue.workload("victim")
     told = condition_of(workload, WorkloadCondition.EVICTED)
-    assert "UID: " in told["message"]
+    assert "UID: " in str(told["message"])
     name = kueue.workload("owner")["metadata"]["name"]
     words = f"preempted for Job owner (Workload {name}), which took back what blue owns"
     preemptors = Preemptors(kueue.embedded.kube, kueue.embedded.clock)

@@ -117,6 +117,8 @@ async def waiters(kube: Kube, namespace: str) -> list[Waiter]:
         doors = [one async for one in listed(kube, LOCAL_QUEUES, namespace)]
     # Where nobody waits nothing is listed: of workloads that are over there may be very many.
     crowded = {text(door, "metadata", "namespace"): True for door in doors if is_crowded(door)}
+    quiet = {text(door, "metadata", "namespace") for door in doors} - crowded.keys()
+    crowded |= {one: True for one in await just_come(kube, seen) if one in quiet} if quiet else {}
     found: list[tuple[str, Waiter, Tree]] = [(came, waiter, {}) for came, waiter in await unqueued(kube, seen)]
     for one in crowded:
         async for workload in listed(kube, WORKLOADS, one):
@@ -155,6 +157,18 @@ def likeness(workload: Tree) -> bytes:
     ]
     place = text(workload, "metadata", "namespace"), text(spec, "queueName")
     return msgspec.json.encode([place, spec.get("priority"), pod_sets], order="deterministic")
+
+
+async def just_come(kube: Kube, namespace: str) -> set[str]:
+    """The namespaces of Jobs that a queue holds back: the status of their queues is written a little later."""
+    try:
+        return {
+            text(one, "metadata", "namespace")
+            async for one in listed(kube, JOBS, namespace, fields="status.successful=0")
+            if member(one, "spec", "suspend") is True and text(one, "metadata", "labels", Label.QUEUE)
+        }
+    except DeniedError:
+        return set()
 
 
 async def unqueued(kube: Kube, namespace: str) -> list[tuple[str, Waiter]]:
