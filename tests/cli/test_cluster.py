@@ -19,7 +19,7 @@ def run(*arguments: str) -> tuple[int, str]:
     ("text", "expected"),
     [
         pytest.param("*", set(CONTROLLERS), id="everything"),
-        pytest.param("*,-jobs,-webhooks", {"scheduling", "workloads", "checks", "status"}, id="all but two"),
+        pytest.param("*,-jobs,-webhooks", {"scheduling", "workloads", "checks", "status", "pods"}, id="all but two"),
         pytest.param("scheduling", {"scheduling"}, id="one"),
         pytest.param(" * , -status ", set(CONTROLLERS) - {"status"}, id="with spaces"),
     ],

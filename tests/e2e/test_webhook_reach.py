@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pykueue.api.config import Configuration
+from pykueue.api.config import FRAMEWORKS, Configuration, Integrations
 from pykueue.api.manifests import manifests
 from pykueue.api.manifests_install import Install
 from pykueue.api.manifests_webhooks import webhooks
@@ -124,3 +124,14 @@ def test_every_job_waits_where_every_job_is_managed(plane: Plane) -> None:
     plane.apply_all(json.loads(json.dumps(webhooks(everything))))
     assert Client.soon(lambda: waits_for_us(plane, job("plain", "nobody")), 30)
     assert not waits_for_us(plane, job("kube-system", "system"))
+
+
+def test_jobs_of_kinds_that_are_not_built_never_wait_for_us(plane: Plane) -> None:
+    every = Install(configuration=Configuration(integrations=Integrations(frameworks=tuple(FRAMEWORKS))))
+    plane.apply_all(json.loads(json.dumps(webhooks(every))))
+    found = plane.client.get("ValidatingWebhookConfiguration", "kueue-validating-webhook-configuration")
+    assert {"vpod.kb.io", "vrayjob.kb.io"} <= {hook["name"] for hook in found["webhooks"]}
+    pod = {"containers": [{"name": "main", "image": "busybox"}]}
+    for name, owners in (("bare", []), ("owned", [{**OWNER, "kind": "StatefulSet", "apiVersion": "apps/v1"}])):
+        metadata = {"name": name, "namespace": "plain", "labels": {QUEUE: "a"}, "ownerReferences": owners}
+        assert not waits_for_us(plane, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod})
