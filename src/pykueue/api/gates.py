@@ -83,7 +83,7 @@ def resolve(requested: Mapping[str, bool], *, tolerate_unknown: bool = False) ->
 
 
 def turn_off_dependents(values: dict[str, bool], requested: Mapping[str, bool]) -> list[str]:
-    """Turn off gates that nobody named, that came with the newest Kueue, and that lack what they require.
+    """Turn off gates that were not named, that came with the newest Kueue, and that lack what they require.
 
     Kueue refuses to start then. A Configuration of the Kueue before cannot name them, though, and none of them does
     anything here. The answer is a warning that lists them.

@@ -80,7 +80,7 @@ def validating(install: Install) -> list[Tree]:
 
 
 def unqueued_hooks(install: Install) -> list[Tree]:
-    """The webhooks that warn whoever gives a queue to a job of a kind that is enabled and not built.
+    """Webhooks that warn the creator of a queued job whose kind is enabled and not built.
 
     Nothing depends on the answer, so that an outage of ours holds none of these jobs up.
     """
