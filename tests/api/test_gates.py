@@ -255,6 +255,16 @@ def test_gates_of_ours_are_beside_the_table(name: str, stage: str, default: bool
             id="a gate that we have no use for",
         ),
         pytest.param(
+            {"EnforceProvisioningPodTemplateContents": False},
+            (
+                "EnforceProvisioningPodTemplateContents cannot be turned off here "
+                "(request capacity only by PodTemplates that agree with the Workload)",
+            ),
+            (),
+            id="a gate of what we always do",
+        ),
+        pytest.param({"EnforceProvisioningPodTemplateContents": True}, (), (), id="and as it is"),
+        pytest.param(
             {"ConcurrentAdmission": True},
             (
                 "ConcurrentAdmission only changes validation here; the feature itself is not built yet "

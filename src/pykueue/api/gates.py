@@ -27,6 +27,8 @@ GATES: Final[Mapping[str, Gate]] = {gate.name: gate for gate in (*TABLE, *OURS)}
 GROUPS: Final[Mapping[str, Stage]] = {"AllAlpha": "Alpha", "AllBeta": "Beta"}
 TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+UNREAD: Final = ("inert", "always")
+"""The status of gates that switch nothing here."""
 NEWEST: Final = "0.20"
 """The version of Kueue whose gates the table has."""
 NAME_MAX: Final = 80
@@ -85,11 +87,11 @@ def resolve(requested: Mapping[str, bool], *, tolerate_unknown: bool = False) ->
 def turn_off_dependents(values: dict[str, bool], requested: Mapping[str, bool]) -> list[str]:
     """Turn off gates that were not named, that came with the newest Kueue, and that lack what they require.
 
-    Kueue refuses to start then. A Configuration of the Kueue before cannot name them, though, and none of them does
-    anything here. The answer is a warning that lists them.
+    Kueue refuses to start then. A Configuration of the Kueue before cannot name them, though, and none of them
+    switches anything here. The answer is a warning that lists them.
     """
     found: list[str] = []
-    newest = [gate for gate in TABLE if gate.history[0].since == NEWEST and gate.status == "inert"]
+    newest = [gate for gate in TABLE if gate.history[0].since == NEWEST and gate.status in UNREAD]
     while lacking := [
         gate.name
         for gate in newest
@@ -133,6 +135,8 @@ def warnings(requested: Mapping[str, bool]) -> list[str]:
             said.append(f"{name} is always {spelled(gate.default)}; leave it out")
         elif gate.status == "inert":
             said.append(f"{name} has no effect here: pykueue has nothing yet that it would switch ({gate.effect})")
+        elif gate.status == "always" and not wish:
+            said.append(f"{name} cannot be turned off here ({gate.effect})")
         elif gate.status == "validation":
             said.append(f"{name} only changes validation here; the feature itself is not built yet ({gate.effect})")
         elif gate.stage == "Deprecated" and wish:
@@ -143,7 +147,12 @@ def warnings(requested: Mapping[str, bool]) -> list[str]:
         if name not in requested and wish != GATES[name].default
     ]
     groups = " and ".join(group for group in GROUPS if group in requested)
-    for status, effect in (("inert", "has no effect here on"), ("validation", "only changes the validation here of")):
+    sentences = (
+        ("inert", "has no effect here on"),
+        ("always", "has no effect here on"),
+        ("validation", "only changes the validation here of"),
+    )
+    for status, effect in sentences:
         idle = sorted(gate.name for gate in changed if gate.status == status)
         if idle:
             said.append(f"{groups} {effect} {', '.join(idle)}")

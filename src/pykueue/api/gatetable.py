@@ -5,9 +5,9 @@ from typing import Final, Literal
 from pykueue.base.struct import Frozen
 
 Stage = Literal["Alpha", "Beta", "GA", "Deprecated"]
-Status = Literal["built", "validation", "inert", "performance"]
-"""built: changes something we do. validation: changes what we accept, while the feature itself is not built.
-inert: Kueue has it, we do not. performance: changes no behaviour, here or there."""
+Status = Literal["built", "always", "validation", "inert", "performance"]
+"""built: changes something we do. always: we do it, and it cannot be turned off. validation: changes what we accept,
+while the feature itself is not built. inert: Kueue has it, we do not. performance: changes no behaviour anywhere."""
 
 
 class Step(Frozen):
@@ -124,8 +124,9 @@ TABLE: Final = (
     ),
     Gate(
         "EnforceProvisioningPodTemplateContents",
-        "replace a PodTemplate that differs from what a ProvisioningRequest needs",
+        "request capacity only by PodTemplates that agree with the Workload",
         beta("0.20"),
+        status="always",
     ),
     Gate("FailureRecoveryPolicy", "force deletion of consenting pods on unreachable nodes", alpha("0.15")),
     Gate(
@@ -312,6 +313,7 @@ TABLE: Final = (
         "treat workloads that differ only in the names of pod sets as equal",
         beta("0.20"),
         requires=("SchedulingEquivalenceHashing",),
+        status="always",
     ),
     Gate("ShortWorkloadNames", "keep workload names within 63 characters", alpha("0.17"), status="built"),
     Gate(
