@@ -376,6 +376,25 @@ def test_the_last_words_of_a_pod_that_is_deleted_are_shown(running: Machine) -> 
         assert run.rest() == numbers(300_000)
 
 
+def test_a_run_that_is_evicted_and_comes_back_shows_the_output_of_both_its_pods(
+    running: Machine, tmp_path: Path
+) -> None:
+    script = (
+        f"[ -e {tmp_path}/back ] && seq 1 3000000 && exit 6; touch {tmp_path}/back; "
+        "trap 'seq 1 300000; exit 0' TERM; echo up; while :; do sleep 0.05; done"
+    )
+    with begun(running, "--name", "evicted", "--", "sh", "-c", script) as run:
+        assert run.out.readline() == b"up\n"
+        workload = running.kubectl("get", "workloads", "-o", "name").splitlines()
+        (mine,) = [one for one in workload if "job-evicted-" in one]
+        running.kubectl("patch", mine, "--type=merge", "-p", '{"spec":{"active":false}}')
+        first = subprocess.run(["seq", "1", "300000"], capture_output=True, check=True).stdout
+        assert run.out.read(len(first)) == first
+        running.kubectl("patch", mine, "--type=merge", "-p", '{"spec":{"active":true}}')
+        assert run.rest() == numbers(3_000_000)
+        assert run.end()[0] == 6
+
+
 def test_output_goes_whole_to_a_file(running: Machine, tmp_path: Path) -> None:
     file = tmp_path / "result"
     file.write_text("what was there before, which is replaced" * 100)

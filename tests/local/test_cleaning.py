@@ -65,6 +65,26 @@ def test_what_pods_leave(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
+def test_what_its_follower_still_reads_is_removed_later(tmp_path: Path) -> None:
+    folder, scratch = tmp_path / "pods", tmp_path / "scratch"
+    read = made(folder / "read" / "main" / "0" / "0.log")
+    gone = made(folder / "gone" / "main" / "0" / "0.log")
+    rounds = iter((True, True, False))
+
+    async def story() -> None:
+        cleaner = Cleaner(Quick(), str(folder), str(scratch), clean, lambda uid: uid == "read" and next(rounds))
+        cleaner.remove("read")
+        cleaner.remove("gone")
+        assert cleaner.task is not None
+        await cleaner.task
+        assert not read.exists()
+        assert not gone.exists()
+        assert [*rounds] == []
+        await cleaner.close()
+
+    asyncio.run(story())
+
+
 def test_a_name_that_is_no_name_removes_nothing(tmp_path: Path) -> None:
     async def story() -> None:
         cleaner = Cleaner(Quick(), str(tmp_path / "a"), str(tmp_path / "b"), clean)

@@ -187,6 +187,8 @@ class ContainerLogs:
         self.folder = folder
         self.clock = clock
         self.hold_micros = HOLD_MICROS
+        self.connected: dict[str, float] = {}
+        """By the uid of a pod: when its follower was last known to be connected, since the machine was booted."""
 
     async def stream(self, pod: Tree, asked: LogQuery) -> AsyncIterator[bytes]:
         """The output in pieces; with `follow` until the container has ended."""
@@ -238,7 +240,7 @@ class ContainerLogs:
         """The log from a position on, as far as one answer goes; waits a while if there is nothing yet."""
         key, position = self.key(pod, asked), asked.position or 0
         if asked.secret and key:
-            followers.connected(self.folder / key, asked.secret, position)
+            self.note(key, asked.secret, position)
         until = self.clock.moment() + WAIT_MICROS
         while True:
             ended = not key or self.over(key)
@@ -251,33 +253,38 @@ class ContainerLogs:
 
     async def hold(self, key: str, secret: str) -> AsyncIterator[bytes]:
         """Nothing, for as long as it is read: until then a job waits for this follower, and its output is kept."""
-        folder = self.folder / key
         pieces: tuple[bytes, ...] = ()
         try:
-            while followers.connected(folder, secret):
+            while self.note(key, secret):
                 for piece in pieces:
                     yield piece
                 await self.clock.sleep(self.hold_micros)
         finally:
-            followers.connected(folder, secret)
+            self.note(key, secret)
+
+    def note(self, key: str, secret: str, position: int = 0) -> bool:
+        """Note that the follower of an attempt is connected and has read so far; False if this is not its secret."""
+        known = followers.connected(self.folder / key, secret, position)
+        if known:
+            now = followers.boot_seconds()
+            self.connected = {uid: when for uid, when in self.connected.items() if now - when < HELD_SECONDS}
+            self.connected[key.partition("/")[0]] = now
+        return known
 
     def follows(self, uid: str, secret: str) -> bool:
         """Whether this is the secret of the follower of a pod's output."""
-        return any(known.digest == followers.digest_of(secret) for known in self.followers(uid))
-
-    def held(self, uid: str) -> bool:
-        """Whether a follower of a pod's output is connected."""
-        now = followers.boot_seconds()
-        return any(now - known.seconds < HELD_SECONDS for known in self.followers(uid))
-
-    def followers(self, uid: str) -> list[followers.Follower]:
-        """The followers of a pod's output."""
+        digest = followers.digest_of(secret)
         keys = [
             attempts.key_of(uid, container, number)
             for container in attempts.containers(self.folder, uid)
             for number in attempts.numbers(self.folder, uid, container)
         ]
-        return [known for key in keys if (known := followers.read(self.folder / key)) is not None]
+        known = [followers.read(self.folder / key) for key in keys]
+        return any(one is not None and one.digest == digest for one in known)
+
+    def held(self, uid: str) -> bool:
+        """Whether the follower of a pod's output is connected."""
+        return followers.boot_seconds() - self.connected.get(uid, -HELD_SECONDS) < HELD_SECONDS
 
     def over(self, key: str) -> bool:
         """Whether nothing more will come of an attempt."""
