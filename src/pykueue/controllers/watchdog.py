@@ -7,6 +7,7 @@ a request is its method, path and user.
 
 import asyncio
 import logging
+import os
 import sys
 import threading
 from collections import Counter
@@ -32,6 +33,8 @@ HELD_SECONDS: Final = 0.1
 """Delays from here on are warned of."""
 QUIET_SECONDS: Final = 10.0
 """After a warning, others are only counted for so long."""
+SCHEDULE: Final = "/proc/self/task/{}/schedstat"
+NANOS: Final = 1_000_000_000
 FRAMES_MAX: Final = 12
 NAME_MAX: Final = 200
 
@@ -69,7 +72,10 @@ class Watchdog:
         """When the next tick should come."""
         self.cpu_clock = CLOCK_MONOTONIC
         """The clock that counts the CPU time of the loop's thread."""
-        self.cpu = 0.0
+        self.schedule: int | None = None
+        """The file in which the system counts for how long that thread waited for a CPU, where it does."""
+        self.spent = (0.0, 0.0)
+        """Seconds for which the thread has computed, and for which it has waited for a CPU."""
         self.seen: list[Seen] = []
         """What ran while the present tick was late, each time that the thread looked."""
         self.silent_until = 0.0
@@ -83,7 +89,9 @@ class Watchdog:
         loop = asyncio.get_running_loop()
         ident = threading.get_ident()
         self.cpu_clock = pthread_getcpuclockid(ident)
-        self.cpu = clock_gettime(self.cpu_clock)
+        with suppress(OSError):
+            self.schedule = os.open(SCHEDULE.format(threading.get_native_id()), os.O_RDONLY | os.O_CLOEXEC)
+        self.spent = self.reading()
         self.due = monotonic()
         self.tick(loop)
         self.over.clear()
@@ -96,6 +104,9 @@ class Watchdog:
                 self.timer.cancel()
             self.over.set()
             thread.join()
+            if self.schedule is not None:
+                os.close(self.schedule)
+                self.schedule = None
 
     def tick(self, loop: asyncio.AbstractEventLoop) -> None:
         """Measure how late this is, and come again."""
@@ -104,12 +115,21 @@ class Watchdog:
         self.due = monotonic() + TICK_SECONDS
         self.timer = loop.call_later(TICK_SECONDS, self.tick, loop)
 
+    def reading(self) -> tuple[float, float]:
+        """For how long the loop's thread has computed, and for how long it has waited for a CPU."""
+        waited = 0.0
+        if self.schedule is not None:
+            with suppress(OSError, ValueError, IndexError):
+                waited = int(os.pread(self.schedule, 100, 0).split()[1]) / NANOS
+        return clock_gettime(self.cpu_clock), waited
+
     def measured(self, delay: float) -> None:
         """A tick came so late."""
         self.delays.observe(DELAY, (), delay)
-        before, self.cpu = self.cpu, clock_gettime(self.cpu_clock)
+        before, self.spent = self.spent, self.reading()
+        computed, starved = (now - then for now, then in zip(self.spent, before, strict=True))
         self.longest = max(self.longest, delay)
-        self.busiest = max(self.busiest, self.cpu - before)
+        self.busiest = max(self.busiest, computed)
         if delay < NOTED_SECONDS:
             if self.seen:
                 self.seen = []
@@ -123,7 +143,8 @@ class Watchdog:
             else:
                 self.passed_over += 1
         if LOG.isEnabledFor(level):
-            LOG.log(level, "%s", told(delay, self.cpu - before, seen, self.passed_over if level > logging.DEBUG else 0))
+            missed = self.passed_over if level > logging.DEBUG else 0
+            LOG.log(level, "%s", told(delay, computed, starved, seen, missed))
         if level > logging.DEBUG:
             self.passed_over = 0
 
@@ -161,9 +182,12 @@ def stack_of(frame: FrameType | None) -> Stack:
     return tuple(places)
 
 
-def told(delay: float, cpu: float, seen: Sequence[Seen], passed_over: int) -> str:
+def told(delay: float, computed: float, starved: float, seen: Sequence[Seen], passed_over: int) -> str:
     """What is said of a long delay."""
-    said = f"the event loop was held for {delay:.3f} s, of which its thread computed for {min(cpu, delay):.3f} s"
+    said = (
+        f"the event loop was held for {delay:.3f} s, in which its thread computed for {min(computed, delay):.3f} s and "
+        f"waited for a CPU for {min(starved, delay):.3f} s"
+    )
     if passed_over:
         said += f" ({passed_over} more holds were not reported since the last warning)"
     if not seen:
