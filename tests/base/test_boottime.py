@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykueue.base.boottime import SLEW_NANOS_MAX, Reading, SteadyWall, boot_nanos, reading
+from pykueue.base.boottime import Reading, SteadyWall, boot_nanos, reading
 
 SECOND = 1_000_000_000
 START = 1_800_000_000 * SECOND
@@ -74,12 +74,29 @@ def test_a_suspend_is_no_step_and_the_date_goes_on_with_it() -> None:
     assert (wall.offset_nanos, told, wall.steps, wall.suspends) == (0, [("suspend", 3600)], 0, 1)
 
 
-def test_a_rare_look_makes_no_jump() -> None:
+def test_a_step_is_followed_from_when_it_is_seen() -> None:
     hands = Hands()
     wall = SteadyWall(hands.read)
     hands.run(36_000)
     hands.step(-3600)
-    assert shown(wall) == 36_000 - SLEW_NANOS_MAX / SECOND / 10
+    assert shown(wall) == 36_000
+    hands.run(10)
+    assert shown(wall) == 36_009
+
+
+def test_between_two_looks_it_goes_on_as_it_did() -> None:
+    hands = Hands()
+    wall = SteadyWall(hands.read, lambda: hands.boot)
+    hands.step(100)
+    wall.look()
+    hands.run(0.05)
+    assert wall.now() == START + int(0.055 * SECOND)
+    hands.step(-200)
+    # Nobody has looked, and when somebody does nothing of it is taken back.
+    assert wall.now() == wall.look() == START + int(0.055 * SECOND)
+    hands.run(0.1)
+    assert wall.now() == START + int(0.145 * SECOND)
+    assert wall.steps == 2
 
 
 @pytest.mark.parametrize(

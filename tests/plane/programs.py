@@ -215,6 +215,7 @@ class Site:
         lease: Mapping[str, Any] | None = None,
         kubeconfig: Path | None = None,
         ready: bool = True,
+        environment: Mapping[str, str] | None = None,
     ) -> "ManagerProcess":
         """Start our manager, and wait until it is ready unless told otherwise."""
         file, ports = self.settings(self.plane.folder / name, config or {}, lease or {})
@@ -228,7 +229,7 @@ class Site:
             *([f"--feature-gates={listed(gates)}"] if gates else []),
             *args,
         ]
-        return ManagerProcess(self, name, command, ports, ready=ready)
+        return ManagerProcess(self, name, command, ports, ready=ready, environment=environment)
 
     def kueue(
         self,
@@ -279,12 +280,14 @@ class ManagerProcess(Program):
         *,
         ready: bool = True,
         timeout: float = 20.0,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.site = site
         self.ports = ports
         self.registered = site.backends / str(ports["webhook"])
         start = time.monotonic()
-        super().__init__(name, command, site.plane.folder / f"{name}.log", {"PYTHONPATH": str(ROOT / "src")})
+        given = {"PYTHONPATH": str(ROOT / "src"), **(environment or {})}
+        super().__init__(name, command, site.plane.folder / f"{name}.log", given)
         self.registered.touch()
         self.ready_seconds = 0.0
         """How long it took from its start until it was ready."""

@@ -12,8 +12,8 @@ BOOT: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 """The clock that counts a suspend and that nobody can set; macOS counts a suspend in CLOCK_MONOTONIC."""
 SLEW_PART: Final = 10
 """One part in so many of the time that passes goes into following the wall clock."""
-SLEW_NANOS_MAX: Final = 5_000_000_000
-"""The time between two looks that counts for this at most, so that a rare look does not make a jump."""
+FRESH_NANOS: Final = 100_000_000
+"""How long the wall clock need not be looked at again."""
 STEP_NANOS: Final = 100_000_000
 """A change of the wall clock, or a gap of CLOCK_MONOTONIC, from which on it is a step or a suspend."""
 READ_NANOS: Final = 1_000_000
@@ -46,35 +46,44 @@ class SteadyWall:
     a tenth faster or slower.
     """
 
-    def __init__(self, read: Callable[[], Reading] = reading) -> None:
+    def __init__(self, read: Callable[[], Reading] = reading, boot: Callable[[], int] = boot_nanos) -> None:
         self.read = read
+        self.boot = boot
         self.told: Callable[[str, float], None] | None = None
         """Told of each `step` and `suspend`, and of how many seconds it was."""
         self.lock = Lock()
-        self.boot, self.monotonic, self.wall = read()
-        self.nanos = self.wall
+        self.seen = read()
+        self.anchor = self.seen[0], self.seen[2], 0
+        """CLOCK_BOOTTIME at the last look, the date, and how far the wall clock was ahead of that."""
         self.steps = 0
         self.suspends = 0
 
     @property
     def offset_nanos(self) -> int:
         """How far the wall clock was ahead of us at the last look."""
-        return self.wall - self.nanos
+        return self.anchor[2]
+
+    def now(self) -> int:
+        """The present, in nanoseconds since the Unix epoch."""
+        boot = self.boot()
+        return self.date(boot) if boot - self.anchor[0] < FRESH_NANOS else self.look()
+
+    def date(self, boot: int) -> int:
+        """The date at a time of CLOCK_BOOTTIME since the last look: what was ahead then is followed since then."""
+        at, nanos, offset = self.anchor
+        passed = max(0, boot - at)
+        most = passed // SLEW_PART
+        return nanos + passed + max(-most, min(most, offset))
 
     def look(self) -> int:
-        """The present, in nanoseconds since the Unix epoch."""
+        """The present, after a look at the wall clock."""
         with self.lock:
-            boot, monotonic, wall = self.read()
-            passed = boot - self.boot
-            if passed < 0:
-                # Threads look in the order of the lock, so only a broken clock could do this.
-                return self.nanos
-            step = wall - self.wall - passed
-            suspended = passed - (monotonic - self.monotonic)
-            self.boot, self.monotonic, self.wall = boot, monotonic, wall
-            free = self.nanos + passed
-            most = min(passed, SLEW_NANOS_MAX) // SLEW_PART
-            self.nanos = nanos = free + max(-most, min(most, wall - free))
+            before, self.seen = self.seen, self.read()
+            boot, monotonic, wall = self.seen
+            nanos = self.date(boot)
+            self.anchor = boot, nanos, wall - nanos
+            passed = boot - before[0]
+            step, suspended = wall - before[2] - passed, passed - (monotonic - before[1])
             is_step, is_suspend = abs(step) >= STEP_NANOS, suspended >= STEP_NANOS
             self.steps += is_step
             self.suspends += is_suspend

@@ -40,7 +40,7 @@ class SystemClock:
 
     def now(self) -> Instant:
         """The date, which never goes back or jumps."""
-        return Instant(WALL.look() // 1_000)
+        return Instant(WALL.now() // 1_000)
 
     def moment(self) -> Moment:
         """The present by CLOCK_BOOTTIME."""

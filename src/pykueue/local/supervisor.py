@@ -102,7 +102,7 @@ class Supervisor:
         self.tell(line)
         files = self.request["log"]
         assert isinstance(files, tuple)
-        self.output = LogFiles(self.key, files[0], files[1], self.wall.look)
+        self.output = LogFiles(self.key, files[0], files[1], self.wall.now)
         follower = self.request.get("follower") or ("", 0.0)
         assert isinstance(follower, tuple)
         with contextlib.suppress(OSError):
@@ -131,7 +131,7 @@ class Supervisor:
 
     def time(self) -> str:
         """The present, for the record."""
-        return f"{self.wall.look()}@{boot_nanos()}"
+        return f"{self.wall.now()}@{boot_nanos()}"
 
     def tell(self, line: bytes) -> None:
         """Tell the server; when nobody listens, the record says it."""
