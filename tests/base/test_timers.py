@@ -1,6 +1,8 @@
 """Do timers count a suspend? The process that holds them runs under clocks that the test moves."""
 
+import asyncio
 import contextlib
+import gc
 import os
 import subprocess
 import sys
@@ -9,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from pykueue.base.clock import SystemClock
+from pykueue.base.timers import WATCHES
 from tests.clockshim import FakeTime, Shim
 
 HEAD = """
@@ -109,3 +113,10 @@ def test_a_sleep_until_an_instant_is_off_by_a_tenth_at_most(tmp_path: Path, seco
         said, _ = one.communicate(timeout=30)
         # At eleven tenths or nine tenths of the usual rate; how late it may be is up to how busy the machine is.
         assert (9.0 if seconds > 0 else 10.9) < float(said.split()[1]) < 20
+
+
+def test_the_watch_of_a_loop_goes_with_it() -> None:
+    before = len(WATCHES)
+    asyncio.run(SystemClock().sleep(1000))
+    gc.collect()
+    assert len(WATCHES) == before

@@ -47,19 +47,19 @@ def uptime() -> float:
 class Watch:
     """Looks at the clocks for one loop, as long as there are timers to set again."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
+    def __init__(self) -> None:
         self.timers: set[Callable[[], None]] = set()
         """What sets a timer again."""
-        self.handle: asyncio.TimerHandle | None = None
+        self.looks = False
         self.seen = (0, 0)
 
     def add(self, again: Callable[[], None]) -> None:
         """Have a timer set again when time has passed that the loop has not counted."""
         self.timers.add(again)
-        if self.handle is None:
+        if not self.looks:
             self.seen = WALL.suspends, WALL.steps
-            self.handle = self.loop.call_later(LOOK_SECONDS, self.look)
+            self.looks = True
+            asyncio.get_running_loop().call_later(LOOK_SECONDS, self.look)
 
     def look(self) -> None:
         """Look at the clocks."""
@@ -69,17 +69,20 @@ class Watch:
             self.seen = found
             for again in tuple(self.timers):
                 again()
-        self.handle = self.loop.call_later(LOOK_SECONDS, self.look) if self.timers else None
+        self.looks = bool(self.timers)
+        if self.looks:
+            asyncio.get_running_loop().call_later(LOOK_SECONDS, self.look)
 
 
 WATCHES: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, Watch]] = WeakKeyDictionary()
+"""The watch of each loop; it holds nothing of its loop, so that it goes with it."""
 
 
 def watch_of(loop: asyncio.AbstractEventLoop) -> Watch:
     """The watch of a loop."""
     found = WATCHES.get(loop)
     if found is None:
-        found = WATCHES[loop] = Watch(loop)
+        found = WATCHES[loop] = Watch()
     return found
 
 
