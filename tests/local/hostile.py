@@ -124,7 +124,7 @@ def merge_chain(count: int = 20_000) -> Body:
     return Body("\n".join(lines).encode(), YAML)
 
 
-def yaml_keys(count: int = 200_000) -> Body:
+def yaml_keys(count: int = 50_000) -> Body:
     """One mapping with many keys, each of them twice."""
     lines = b"".join(b"  k%d: v\n" % (n // 2) for n in range(count))
     return Body(b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: keys}\ndata:\n" + lines, YAML)
@@ -140,12 +140,12 @@ def empty_containers(count: int = 100_000) -> Body:
     return as_json(tree)
 
 
-def empty_containers_yaml(count: int = 100_000) -> Body:
+def empty_containers_yaml(count: int = 20_000) -> Body:
     """The same in YAML."""
     return Body(empty_containers(count).content, YAML)
 
 
-def empty_env(count: int = 500_000) -> Body:
+def empty_env(count: int = 100_000) -> Body:
     """A container with many empty environment variables."""
     return as_json(job("emptyenv", env=[{}] * count))
 
@@ -230,8 +230,8 @@ def many_controllers(count: int = 20_000) -> Body:
     return as_json({"metadata": {"name": "controlled", "ownerReferences": owners}})
 
 
-def review(size: int = 2_900_000) -> Body:
-    """A question about one's own rights, with a million YAML scalars in a field that nobody knows."""
+def review(size: int = 400_000) -> Body:
+    """A question about one's own rights, with many YAML scalars in a field that nobody knows."""
     head = b"apiVersion: authorization.k8s.io/v1\nkind: SelfSubjectAccessReview\nspec: {resourceAttributes: {}}\nx: ["
     return Body(head + b"1," * ((size - len(head)) // 2) + b"1]", YAML)
 
@@ -319,7 +319,7 @@ def protobuf_containers(count: int = 700_000) -> Body:
     return Body(b"k8s\x00" + about + part(2, part(1, part(1, b"pb")) + part(2, template)), PROTOBUF)
 
 
-def protobuf_env(count: int = 700_000) -> Body:
+def protobuf_env(count: int = 100_000) -> Body:
     """A Job in protobuf with many empty environment variables."""
     container = part(2, part(1, b"main") + part(2, b"none") + part(7, b"") * count)
     template = part(6, part(2, container))

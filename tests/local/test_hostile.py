@@ -22,11 +22,11 @@ import yaml
 
 from bench import kernel
 from bench.upserver import Server, serving
-from tests.local.hostile import ATTACKS, Attack, Body, Call, many_env
+from tests.local.hostile import ATTACKS, JOBS, JSON, NAMESPACE, Attack, Body, Call, many_env, queued_containers
 
 HELD_SECONDS: Final = 0.1
 ANSWER_SECONDS: Final = 240
-SETTLE_SECONDS: Final = 1.5
+SETTLE_SECONDS: Final = 1.0
 """In which the controllers have seen what was stored."""
 BUCKET: Final = 'pykueue_event_loop_delay_seconds_bucket{le="'
 TOGETHER: Final = {
@@ -144,3 +144,21 @@ def test_a_refusal_names_a_hundred_mistakes_at_most(attacked: Attacked) -> None:
     status: Any = json.loads(body)
     assert code == 422
     assert len(status["details"]["causes"]) == 100
+
+
+def test_a_pod_of_too_many_containers_fails_and_says_why(attacked: Attacked) -> None:
+    crowd = json.loads(queued_containers(300).content)
+    crowd["metadata"]["name"] = "crowd"
+    crowd["spec"]["backoffLimit"] = 0
+    assert attacked.user.ask("POST", JOBS, Body(json.dumps(crowd).encode(), JSON))[0] == 201
+    due = monotonic() + ANSWER_SECONDS
+    said: set[str] = set()
+    while not said and monotonic() < due:
+        sleep(0.2)
+        code, body = attacked.user.ask(
+            "GET", f"/api/v1/namespaces/{NAMESPACE}/pods?labelSelector=batch.kubernetes.io/job-name%3Dcrowd"
+        )
+        assert code == 200
+        statuses = [pod["status"] for pod in json.loads(body)["items"]]
+        said = {status["message"] for status in statuses if status["phase"] == "Failed"}
+    assert said == {"Pod was rejected: more than 256 containers; use several pods"}
