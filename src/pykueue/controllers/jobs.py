@@ -10,6 +10,8 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias
 
+import msgspec
+
 from pykueue.api.core import controller_of, matches
 from pykueue.api.names import Annotation
 from pykueue.api.workload import Workload
@@ -45,6 +47,8 @@ from pykueue.kube.port import JOBS, WORKLOADS, NotFoundError, RejectedError, Res
 
 LOG: Final = logging.getLogger(__name__)
 
+LARGE_BYTES: Final = 64 * 1024
+"""Of pod templates, from where on they are looked at beside the event loop."""
 WORKERS: Final = 10
 CLASSES_SECONDS: Final = 5.0
 """How long the priority classes are waited for at the beginning."""
@@ -203,7 +207,7 @@ class Reconciler:
     async def reconcile(self, key: str) -> float | None:
         """Bring a job and its Workload in line; the seconds after which to look again."""
         seen = await self.read(key)
-        actions = plan(seen, self.cluster.clock.now())
+        actions = await planned(seen, self.cluster.clock.now())
         self.tell(key, seen, actions)
         if not actions:
             return None
@@ -353,3 +357,15 @@ def owner_uids(job: JobView) -> Iterable[str]:
     """The object that controls a job."""
     owner = controller_of(job.metadata)
     return () if owner is None else (owner.uid,)
+
+
+async def planned(seen: Seen, now: Instant) -> Actions:
+    """What is to be done; pods with very much in them are looked at beside the event loop."""
+    templates = [one.template for workload in seen.workloads for one in workload.spec.pod_sets]
+    if isinstance(seen.job, JobView):
+        templates.append(seen.job.spec.template)
+    if sum(memoryview(one).nbytes for one in templates) <= LARGE_BYTES:
+        return plan(seen, now)
+    # Flavors may come and go meanwhile.
+    settled = msgspec.structs.replace(seen, flavors=dict(seen.flavors))
+    return await asyncio.to_thread(plan, settled, now)

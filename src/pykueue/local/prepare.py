@@ -6,6 +6,7 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -33,6 +34,8 @@ CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap", True)
 PASSED_ON: Final = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "SSL_CERT_FILE")
 """The variables that we pass on to processes of our own user."""
 SYSTEM_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+VARIABLES: Final = 500
+"""Variables of a container that are put together on the event loop."""
 VOLUMES: Final = ".volumes"
 """The folder of a pod's volumes; no container can be named so."""
 NO_COMMAND: Final = (
@@ -95,7 +98,8 @@ class Workshop(Frozen):
             # It waits for the disk, so it is done beside the loop; a mere folder is made by the supervisor.
             volumes = await asyncio.to_thread(self.furnish, pod, container, holdings, account, scope)
         try:
-            asked = environment(pod, container, holdings, node=self.node, host=self.host)
+            work = partial(environment, pod, container, holdings, node=self.node, host=self.host)
+            asked = await asyncio.to_thread(work) if has_many_variables(container) else work()
         except ConfigError as error:
             raise StartFailure("CreateContainerConfigError", str(error)) from error
         gpus = self.gpus(pod, name)
@@ -206,7 +210,9 @@ class Workshop(Frozen):
         """What the ConfigMaps and Secrets hold that a container needs."""
         found: dict[Source, Mapping[str, bytes] | None] = {}
         namespace = text(pod, "metadata", "namespace")
-        for source in sources_of(container) | volume_sources(pod):
+        many = has_many_variables(container)
+        named = await asyncio.to_thread(sources_of, container) if many else sources_of(container)
+        for source in named | volume_sources(pod):
             resource = CONFIG_MAPS if source.kind == "ConfigMap" else SECRETS
             try:
                 raw = await self.kube.get(resource, source.name, namespace)
@@ -216,6 +222,12 @@ class Workshop(Frozen):
                 tree: Tree = msgspec.json.decode(raw)
                 found[source] = held({**tree, "kind": source.kind})
         return found
+
+
+def has_many_variables(container: Mapping[str, object]) -> bool:
+    """Whether the variables of a container are so many that they are put together beside the event loop."""
+    variables = container.get("env")
+    return isinstance(variables, list) and len(variables) > VARIABLES
 
 
 def passed_on() -> dict[str, str]:
