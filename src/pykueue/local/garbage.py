@@ -217,7 +217,9 @@ class Garbage:
         solid: list[str] = []
         absent: list[str] = []
         waiting: list[str] = []
-        for reference in found.owner_references:
+        for number, reference in enumerate(found.owner_references, start=1):
+            if number % BREATH == 0:
+                await asyncio.sleep(0)
             owner = await self.owner(found, reference)
             if owner is None:
                 absent.append(reference.uid)

@@ -106,8 +106,13 @@ class Ownership:
         lost = {mark for mark in self.owners_of(key) if mark not in marks}
         for mark in lost:
             self.discard(mark, key)
+        dependents = self.dependents
         for mark in marks:
-            self.add(mark, key)
+            # Most owners have one dependent; an object can name tens of thousands of owners.
+            if mark not in dependents:
+                dependents[mark] = key
+            else:
+                self.add(mark, key)
         self.note(key, tuple(marks))
         if self.complete and any(not self.is_alive(uid) or uid in self.waiting for uid in owners):
             yield key

@@ -41,7 +41,7 @@ class Terms(Frozen):
         """Tell the caller something, once, up to as many things as a response can hold."""
         if text not in self.told and len(self.told) < WARNINGS_MAX:
             self.told.add(text)
-            self.warnings.append(text)
+            self.warnings.append(text if len(text) <= WARNING_MAX else f"{text[:WARNING_MAX]}...")
 
 
 class DeleteOptions(Frozen):
