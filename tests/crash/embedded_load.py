@@ -45,10 +45,11 @@ MARK = "CRASH_RUN"
 """The variable by which the processes of a run are known, with the folder of the run."""
 
 SCRIPT = (
-    'echo "start $2 $PYKUEUE_ATTEMPT" >>"$0"; %s sleep "$1"; sleep "0.$(($$ %% 10))"; '
+    'echo "start $2 $PYKUEUE_ATTEMPT" >>"$0"; %s sleep "$1"; n=$$$$; sleep "0.${n#${n%%?}}"; '
     'echo "end $2 $PYKUEUE_ATTEMPT" >>"$0"'
 )
-"""The processes of a Job do not all end at once, so that some run while others are done."""
+"""What a process does. It sleeps a little longer by the last digit of its number (in a command `$$` stands for one
+dollar sign), so that some of a Job run while others are done."""
 HABITS = {
     "plain": "",
     "deaf": "trap '' TERM;",

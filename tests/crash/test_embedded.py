@@ -1,15 +1,18 @@
 """Would a crash run on one machine notice? What was lost, given twice, started twice, or left running."""
 
 import contextlib
+import os
 import random
 import signal
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from pykueue.local.environment import command_line
 from pykueue.local.processes import MARK as ATTEMPT
 from tests.crash.embedded import Row, ended, summary
 from tests.crash.embedded_load import MARK, Book, Diary, job
@@ -129,3 +132,10 @@ def test_some_jobs_have_more_parallelism_than_completions() -> None:
     narrow = [spec for spec in specs if spec["parallelism"] < spec["completions"]]
     assert wide
     assert narrow
+
+
+def test_a_process_of_a_job_writes_at_its_start_and_at_its_end(tmp_path: Path) -> None:
+    tree = job("one", random.Random(1), tmp_path / "diary", 0.1)
+    command = command_line(tree["spec"]["template"]["spec"]["containers"][0], {})
+    subprocess.run(command, env={"PATH": os.environ["PATH"], "PYKUEUE_ATTEMPT": "a"}, check=True, timeout=60)
+    assert Diary.read(tmp_path / "diary") == Diary(Counter(["a"]), Counter(["one"]))
