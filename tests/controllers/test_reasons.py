@@ -51,7 +51,7 @@ async def holding(manager: Running, cpu: str = "1", **spec: Any) -> None:
     statuses(manager)
 
 
-def test_whoever_asks_is_told_at_once_why_an_equal_of_a_judged_workload_waits() -> None:
+def test_a_query_gets_the_reason_of_an_equal_workload_at_once() -> None:
     async def story(manager: Running) -> None:
         await holding(manager)
         for name in ("first", "second", "third"):

@@ -65,7 +65,7 @@ class Preemptors:
         return unnamed(known)
 
     async def workload(self, known: Preemption, namespace: str) -> Tree | None:
-        """The preemptor, as far as whoever asks may see it; None where it is gone or not to be seen."""
+        """The preemptor; None if it is gone, or if this user may not see it."""
         if not known.job_uid:
             return None
         for within in ("", namespace):

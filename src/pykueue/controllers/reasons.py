@@ -1,10 +1,9 @@
-"""Why does each workload wait, and when is that written? One answer for whoever asks, and a budget for the writes.
+"""Why does each workload wait, and when is that written? The same answer for every query, and a budget for writes.
 
-A reason is known as soon as the engine has decided: of the workload itself, or of an equal one that was judged in its
-place. Whoever asks gets it then. It is written later, for each write costs the API server as much as an admission and
-most reasons are out of date within a second. What the engine has decided of a workload is written when it has stood
-for a while. What holds for a workload because an equal one was judged is written the oldest first: of all while few
-wait, and else of as many as the budget allows.
+A reason is known as soon as the engine has decided: about the workload itself, or about an equal one that was judged in
+its place. Queries get it at once. Writes come later, because each costs the API server as much as an admission, and
+most reasons are out of date within a second. A decision about the workload itself is written after a delay. The verdict
+of an equal workload is written for the oldest workloads first: for all while few wait, else within a budget.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,18 +23,18 @@ from pykueue.engine.wording import message
 from pykueue.engine.world import World
 
 SAY_AFTER: Final = MICROS
-"""How long a reason is kept back: by then it may be over, or another."""
+"""How long a reason is held back; by then the workload may have started, or wait for another reason."""
 SAY_AGAIN_AFTER: Final = 5 * MICROS
 """The same for a reason that is told already and only differs in its numbers."""
 PATIENCE: Final = 10 * MICROS
-"""How much longer it may wait while the server is busy with what matters more."""
+"""How much longer it is held back while the server is busy and many workloads wait."""
 FEW: Final = 100
 """While no more workloads than this wait, every reason is written when it is due."""
 CALM_AFTER: Final = 5 * MICROS
-"""After so long without an admission or eviction the API server has time for more reasons."""
+"""After this long without an admission or eviction, more reasons are written per second."""
 PER_SECOND: Final = 1
 PER_SECOND_WHEN_CALM: Final = 50
-"""Reasons a second that are written of workloads that an equal one was judged for, while many wait."""
+"""How many verdicts of equal workloads are written per second while many workloads wait."""
 
 
 Later: TypeAlias = Callable[[str], Instant | None]
@@ -70,7 +69,8 @@ class PendingReasons:
         """Take note of a Workload: whether it waits, and whether it says why."""
         over = held(seen, WorkloadCondition.FINISHED) is not None
         if over or seen.status.admission is not None or not seen.spec.active:
-            self.forget(key)
+            self.waiting.discard(key)
+            self.silent.pop(key, None)
             return
         self.waiting.add(key)
         if any(one.type == WorkloadCondition.QUOTA_RESERVED for one in seen.status.conditions):
@@ -85,7 +85,7 @@ class PendingReasons:
         heappush(self.line, (created, self.serial, key))
 
     def forget(self, key: str) -> None:
-        """A Workload waits no more, or is gone."""
+        """A Workload is gone."""
         self.waiting.discard(key)
         self.decided.pop(key, None)
         self.silent.pop(key, None)
@@ -104,7 +104,7 @@ class PendingReasons:
             self.correct_equals(wait)
 
     def correct_equals(self, wait: Wait) -> None:
-        """Have the reason written anew of workloads for which this one was judged, where theirs is another."""
+        """Write the reason again for workloads equal to this one whose condition states another."""
         item = self.world.items.get(wait.workload)
         pending = None if item is None else self.world.pending.get(item.queue)
         if item is None or pending is None or pending.verdict(item) is None:
@@ -115,9 +115,10 @@ class PendingReasons:
                 self.stand_in_line(equal.key, format_instant(equal.workload.created), wait.at)
 
     def judged(self, wait: Wait, told: model.Waiting | None) -> Wait:
-        """The decision with the verdict of the workload that was judged, where only that it was passed over is new.
+        """The decision; if it says only that the workload was passed over, with the verdict of the equal one.
 
-        Where Kueue would write that it was passed over, so do we.
+        Kueue writes that a workload was passed over if its condition stated something before, or with the gate for
+        explicit status. We write the same then.
         """
         item = self.world.items.get(wait.workload)
         if not isinstance(wait.why, Bypassed) or item is None or self.world.options.explicit_status:
@@ -138,7 +139,7 @@ class PendingReasons:
             self.put(wait, Instant(now + SAY_AGAIN_AFTER))
 
     def take(self, key: str) -> Wait | None:
-        """What is to be written of a workload, by whoever writes of it now."""
+        """The reason that the next write of a workload includes; None if there is none."""
         found = self.decided.pop(key, None)
         return None if found is None else found[0]
 
@@ -147,7 +148,7 @@ class PendingReasons:
         self.decided.pop(key, None)
 
     def started(self, now: Instant) -> None:
-        """Something was admitted or evicted: the API server has its hands full."""
+        """Something was admitted or evicted: the API server has more urgent writes."""
         self.busy_at = now
 
     # What is known.
@@ -179,7 +180,7 @@ class PendingReasons:
     def due(self, now: Instant, *, busy: bool, later: Later) -> Iterator[tuple[Wait, bool]]:
         """The reasons to write now, each with whether the engine has decided it of this very workload.
 
-        `busy` is whether the API server has its hands full with us, `later` until when a Workload is left alone.
+        `busy` says that many of our writes are in flight; `later` gives the time until which a Workload is left alone.
         """
         yield from ((wait, True) for wait in self.due_of_decided(now, busy=busy, later=later))
         yield from ((wait, False) for wait in self.due_of_silent(now, later=later))
@@ -199,7 +200,7 @@ class PendingReasons:
                 yield wait
                 continue
             soonest = at if soonest is None else min(soonest, at)
-        # Whoever had to be patient is looked at again before long: the server may have nothing better to do by then.
+        # The server may be less busy a second from now.
         self.decided_at = soonest if soonest is None or not patience else min(soonest, Instant(now + SAY_AFTER))
 
     def due_of_silent(self, now: Instant, *, later: Later) -> Iterator[Wait]:

@@ -245,7 +245,7 @@ class Kueue:
         if text(reserved, "status") == "True":
             checks = awaited(workload)
             return f"waits for its checks: {checks}" if checks else ""
-        # What the engine knows and nobody has written yet is as true.
+        # The engine knows the reason before it is written.
         key = f"{namespace}/{text(workload, 'metadata', 'name')}"
         reserved = self.embedded.local.reason(key) or reserved
         message = text(reserved, "message")
