@@ -67,11 +67,11 @@ def test_other_words_are_left_alone(text: str) -> None:
 @pytest.mark.parametrize("clause", list(PreemptionReason))
 def test_for_whom_a_workload_was_preempted_is_read_from_the_message(clause: PreemptionReason) -> None:
     level = Workload("team/w", "u-1", "team/q", Instant(0), (), job_uid="u-2")
-    told = preempted(Item(level, Shape((), 0), Instant(0)), clause, "/lab/blue", "/lab/red")
+    told = preempted(Item(level, Shape((), 0, ()), Instant(0)), clause, "/lab/blue", "/lab/red")
     assert preemption(told) == Preemption("u-1", "u-2", clause, "blue")
 
 
 def test_a_preemptor_without_a_job_has_no_job() -> None:
     level = Workload("team/w", "u-1", "team/q", Instant(0), ())
-    told = preempted(Item(level, Shape((), 0), Instant(0)), PreemptionReason.RECLAIM, "/blue", "/red")
+    told = preempted(Item(level, Shape((), 0, ()), Instant(0)), PreemptionReason.RECLAIM, "/blue", "/red")
     assert preemption(told) == Preemption("u-1", "", PreemptionReason.RECLAIM, "blue")
