@@ -11,10 +11,17 @@ from typing import Final
 from pykueue.api.core import Tree
 from pykueue.api.trees import text
 from pykueue.base.struct import Frozen
-from pykueue.base.units import Instant, Moment
+from pykueue.base.units import MICROS, Instant, Moment
 from pykueue.local import attempts
 from pykueue.local.attempts import Attempt, Dating, lost, written
-from pykueue.local.podplan import FORGET_MICROS, held_state
+from pykueue.local.podplan import (
+    DEADLINE_MESSAGE,
+    DEADLINE_REASON,
+    FORGET_MICROS,
+    deadline,
+    grace_seconds,
+    held_state,
+)
 from pykueue.local.podstatus import FRESH, Container, Ended, Phase, Running, State, Waiting, is_sidecar, specs
 from pykueue.local.probes import probes_of
 from pykueue.local.processes import end_marked
@@ -210,11 +217,15 @@ class Box:
         """Whether something of it runs, or may."""
         return any(life.alive for life in self.lives.values())
 
-    def crowded(self, moment: Moment) -> Ending | None:
-        """How a pod ends that has too many containers to be started here; None for any other."""
-        if len(self.lives) <= CONTAINERS_MAX or self.alive:
+    def overdue(self, now: Instant, moment: Moment) -> Ending | None:
+        """How a pod ends that has too many containers to start here, or is past its deadline; None for any other."""
+        if len(self.lives) > CONTAINERS_MAX and not self.alive:
+            return Ending(moment, "Failed", CROWDED_REASON, CROWDED_MESSAGE)
+        due = deadline(self.pod)
+        if due is None or due > now:
             return None
-        return Ending(moment, "Failed", CROWDED_REASON, CROWDED_MESSAGE)
+        end = Moment(moment + grace_seconds(self.pod) * MICROS)
+        return Ending(end, "Failed", DEADLINE_REASON, DEADLINE_MESSAGE)
 
     def containers(self) -> dict[str, Container]:
         """How its containers stand."""

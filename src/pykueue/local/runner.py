@@ -35,8 +35,6 @@ from pykueue.local.lives import KEPT, Box, Ending, Life
 from pykueue.local.node import Machine, NodeKeeper, kept_name
 from pykueue.local.notices import Notice, Tell
 from pykueue.local.podplan import (
-    DEADLINE_MESSAGE,
-    DEADLINE_REASON,
     deadline,
     grace_seconds,
     kill_due,
@@ -410,14 +408,9 @@ class Runner:
         """Whether a pod is to end, and why."""
         if text(box.pod, "metadata", "deletionTimestamp"):
             return Ending(Moment(self.clock.moment() + kill_due(box.pod, now) - now), deleted=True)
-        if box.ending is None and (crowded := box.crowded(self.clock.moment())) is not None:
-            self.say(box.pod, crowded.reason, crowded.message, warning=True)
-            return crowded
-        due = deadline(box.pod)
-        if box.ending is None and due is not None and due <= now:
-            self.say(box.pod, DEADLINE_REASON, DEADLINE_MESSAGE)
-            due_at = Moment(self.clock.moment() + grace_seconds(box.pod) * MICROS)
-            return Ending(due_at, "Failed", DEADLINE_REASON, DEADLINE_MESSAGE)
+        if box.ending is None and (over := box.overdue(now, self.clock.moment())) is not None:
+            self.say(box.pod, over.reason, over.message)
+            return over
         return box.ending
 
     def held(self, box: Box, name: str) -> None:
