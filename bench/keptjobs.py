@@ -1,7 +1,12 @@
 """What do a hundred thousand finished Jobs leave behind? A data file with them, written as the server would have."""
 
+import atexit
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
+
+import uvloop
 
 from pykueue.api.core import Tree
 from pykueue.base.clock import SystemClock
@@ -101,6 +106,16 @@ def finished(name: str, namespace: str, now: Instant) -> tuple[Tree, Tree]:
         },
     }
     return job, workload
+
+
+@cache
+def filled() -> Path:
+    """A data folder with the Jobs, made once; it goes when this process ends."""
+    folder = TemporaryDirectory(prefix="bench-kept-")
+    atexit.register(folder.cleanup)
+    data = Path(folder.name, "data")
+    uvloop.run(fill(data))
+    return data
 
 
 async def fill(data: Path) -> None:

@@ -1,4 +1,4 @@
-"""Is one machine served fast enough? Creates, jobs from submission to end, many kept jobs, and what idling costs.
+"""Is one machine served fast enough? Creates, jobs from submission to end, many kept jobs, idling, and long requests.
 
 `python -m bench.machine` measures `pykueue up` as a user has it: a process of its own, its file on the disk of the
 temporary folder, asked over TLS. `python -m bench.rivals` runs the same jobs through task-spooler and Slurm.
@@ -19,7 +19,8 @@ import uvloop
 
 from bench import kernel
 from bench.floors import Floor, Result, best, outcome
-from bench.keptjobs import KEPT, LISTED, fill
+from bench.holds import holds
+from bench.keptjobs import KEPT, LISTED, filled
 from bench.upserver import Server, job, serving
 from pykueue.api.core import KubeObject
 from pykueue.base.clock import SystemClock
@@ -194,17 +195,14 @@ def jobs() -> list[Result]:
 
 def kept() -> list[Result]:
     """What many finished jobs cost."""
-    with TemporaryDirectory(prefix="bench-kept-") as folder:
-        data = Path(folder, "data")
-        uvloop.run(fill(data))
-        with serving(data) as server:
-            # What a start costs is not what idling costs.
-            settled(server)
-            took = uvloop.run(listing(server))
-            memory = server.memory()
-            before = server.cpu_seconds()
-            sleep(IDLE_SECONDS)
-            share = (server.cpu_seconds() - before) / IDLE_SECONDS * 100
+    with serving(filled()) as server:
+        # What a start costs is not what idling costs.
+        settled(server)
+        took = uvloop.run(listing(server))
+        memory = server.memory()
+        before = server.cpu_seconds()
+        sleep(IDLE_SECONDS)
+        share = (server.cpu_seconds() - before) / IDLE_SECONDS * 100
     return [
         Result(LISTING, took, 1, "median of five, over TLS, decoded by the client"),
         Result(MEMORY, memory, 1, "the server's process"),
@@ -228,7 +226,12 @@ def settled(server: Server) -> None:
         before = now
 
 
-MEASURES: Final[dict[str, Callable[[], list[Result]]]] = {"creates": creates, "jobs": jobs, "kept": kept}
+MEASURES: Final[dict[str, Callable[[], list[Result]]]] = {
+    "creates": creates,
+    "jobs": jobs,
+    "kept": kept,
+    "holds": holds,
+}
 
 
 def main(arguments: list[str]) -> int:

@@ -72,7 +72,7 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(folder: Path | None = None) -> Iterator[Server]:
+def serving(folder: Path | None = None, *, log_level: str = "warning") -> Iterator[Server]:
     """A server until the end of the block, on the folder given or a fresh one; jobs that still run then are ended."""
     with contextlib.ExitStack() as stack:
         data = folder or Path(stack.enter_context(TemporaryDirectory(prefix="bench-up-"))) / "data"
@@ -81,7 +81,7 @@ def serving(folder: Path | None = None) -> Iterator[Server]:
         manifests.write_text(QUEUES)
         log = stack.enter_context((data.parent / "up.log").open("wb"))
         command = [sys.executable, "-m", "pykueue", "up", f"--data={data}", "--port=0", f"--apply={manifests}"]
-        command += [f"--cpus={ROOM}", "--on-stop=terminate", "--log-level=warning"]
+        command += [f"--cpus={ROOM}", "--on-stop=terminate", f"--log-level={log_level}"]
         popen = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log)
         stack.callback(ended, popen)
         assert popen.stdout is not None

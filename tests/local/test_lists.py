@@ -1,6 +1,7 @@
 """How is a list told? A long one in pieces, all of one version, in every form."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -83,6 +84,31 @@ def test_people_and_yaml_get_it_in_pieces_too(monkeypatch: pytest.MonkeyPatch) -
         text = await stand.call("GET", MAPS, headers={"accept": "application/yaml"})
         assert isinstance(text.body, AsyncIterator)
         assert b"".join([piece async for piece in text.body]).count(b"name: c") == len(NAMES)
+
+    on(test)
+
+
+FORMS = [{}, {"accept": "application/yaml"}, TABLE, PARTIAL]
+
+
+@pytest.mark.parametrize("query", ["", "?pretty=true"], ids=["plain", "laid out"])
+@pytest.mark.parametrize("headers", FORMS, ids=["objects", "YAML", "a table", "metadata"])
+def test_every_form_is_of_one_version_and_the_same_in_pieces(
+    headers: dict[str, str], query: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(stand: Stand) -> None:
+        whole = await stand.call("GET", MAPS + query, headers=headers)
+        assert isinstance(whole.body, bytes)
+        monkeypatch.setattr(lists, "PAGE_ITEMS", 2)
+        response = await stand.call("GET", MAPS + query, headers=headers)
+        assert isinstance(response.body, AsyncIterator)
+        text = await anext(response.body) if headers != FORMS[1] else b""
+        await stand.call("PUT", f"{MAPS}/c5", {"metadata": {"name": "c5"}, "data": {"k": "changed"}})
+        await stand.call("DELETE", f"{MAPS}/c6")
+        await stand.call("POST", MAPS, {"metadata": {"name": "c55"}, "data": {"k": "new"}})
+        text += b"".join([piece async for piece in response.body])
+        # A Table tells ages, and time passes.
+        assert re.sub(rb'"\d+s"', b'"some"', text) == re.sub(rb'"\d+s"', b'"some"', whole.body)
 
     on(test)
 
