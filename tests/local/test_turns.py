@@ -11,7 +11,7 @@ import uvloop
 from bench import kernel
 from bench.keptjobs import finished
 from pykueue.base.units import MICROS, Instant
-from pykueue.controllers.watchdog import TICK_SECONDS, Watchdog
+from pykueue.controllers.watchdog import FINE_TICK_SECONDS, TICK_SECONDS, Watchdog
 from pykueue.local.store import Key
 from pykueue.local.turns import Turns
 from tests.local.standing import Serving, Stand, serving
@@ -105,7 +105,7 @@ async def filled(stand: Stand) -> None:
 
 def held_by(up: Serving, target: str, accept: str) -> tuple[float, int]:
     """The CPU seconds for which a call holds the loop at most, and the bytes of its answer."""
-    dog = Watchdog()
+    dog = Watchdog(FINE_TICK_SECONDS)
     watching = asyncio.run_coroutine_threadsafe(dog.run(), up.loop)
     up.run(asyncio.sleep(3 * TICK_SECONDS))
     connection = up.connection()

@@ -23,10 +23,14 @@ from pykueue.controllers.series import Owner, Starts
 
 LOG: Final = logging.getLogger(__name__)
 
-TICK_SECONDS: Final = 0.02
+TICK_SECONDS: Final = 0.05
 """How often the delay is measured; a hold that begins just after a tick is measured short by as much."""
-SAMPLE_SECONDS: Final = 0.05
-"""How often the thread looks whether a tick is late, and for how long one must be late to be looked into."""
+FINE_TICK_SECONDS: Final = 0.01
+"""The same where every hold is logged: an idle process should not be woken so often."""
+SAMPLES: Final = 3
+"""After so many ticks the thread looks whether one is late."""
+LATE_SECONDS: Final = 0.04
+"""For how long a tick must be late to be looked into."""
 NOTED_SECONDS: Final = 0.025
 """Delays from here on are logged for debugging, each of them."""
 HELD_SECONDS: Final = 0.1
@@ -46,7 +50,7 @@ Seen: TypeAlias = tuple[str, Stack]
 DELAY: Final = Family(
     "pykueue_event_loop_delay_seconds",
     Kind.HISTOGRAM,
-    "How late a timer of the event loop was, measured fifty times a second.",
+    "How late a timer of the event loop was, measured about twenty times a second.",
     (),
     (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
 )
@@ -61,7 +65,9 @@ LONGEST: Final = Family(
 class Watchdog:
     """Measures the event loop that `run` is called in."""
 
-    def __init__(self) -> None:
+    def __init__(self, every: float = 0.0) -> None:
+        self.every = every
+        """Seconds between two ticks; 0 until it is known what is logged."""
         self.delays = Owner()
         self.starts = Starts()
         self.longest = 0.0
@@ -88,6 +94,7 @@ class Watchdog:
         """Measure until cancelled."""
         loop = asyncio.get_running_loop()
         ident = threading.get_ident()
+        self.every = self.every or (FINE_TICK_SECONDS if LOG.isEnabledFor(logging.DEBUG) else TICK_SECONDS)
         self.cpu_clock = pthread_getcpuclockid(ident)
         with suppress(OSError):
             self.schedule = os.open(SCHEDULE.format(threading.get_native_id()), os.O_RDONLY | os.O_CLOEXEC)
@@ -112,8 +119,8 @@ class Watchdog:
         """Measure how late this is, and come again."""
         self.measured(monotonic() - self.due)
         # From now, and not from when this was due: the ticks that were missed are one delay.
-        self.due = monotonic() + TICK_SECONDS
-        self.timer = loop.call_later(TICK_SECONDS, self.tick, loop)
+        self.due = monotonic() + self.every
+        self.timer = loop.call_later(self.every, self.tick, loop)
 
     def reading(self) -> tuple[float, float]:
         """For how long the loop's thread has computed, and for how long it has waited for a CPU."""
@@ -150,8 +157,8 @@ class Watchdog:
 
     def look(self, loop: asyncio.AbstractEventLoop, ident: int) -> None:
         """Note what the loop's thread does whenever a tick is late."""
-        while not self.over.wait(SAMPLE_SECONDS):
-            if monotonic() - self.due < SAMPLE_SECONDS:
+        while not self.over.wait(SAMPLES * self.every):
+            if monotonic() - self.due < LATE_SECONDS:
                 continue
             frame = sys._current_frames().get(ident)
             if frame is not None:
