@@ -45,6 +45,8 @@ FOREIGN = (
 STANDS_STILL = re.compile(r"\basyncio\.(?:timeout|timeout_at|wait_for)\(|\.call_later\(|\.call_at\(|\bloop\.time\(\)")
 """What goes by CLOCK_MONOTONIC alone, which stands still while the machine is suspended."""
 TIMERS = "src/pykueue/base/timers.py"
+MEASURES = "src/pykueue/controllers/watchdog.py"
+"""Measures how late a timer of the loop is; a suspend holds nobody up."""
 
 
 def python_files(root: Path, *folders: str) -> list[Path]:
@@ -218,7 +220,7 @@ def timers_that_stand_still(root: Path) -> list[str]:
     places = [
         f"{path.relative_to(root)}:{number}"
         for path in python_files(root, "src")
-        if path != root / TIMERS and "audit" not in path.relative_to(root).parts
+        if path not in (root / TIMERS, root / MEASURES) and "audit" not in path.relative_to(root).parts
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
         if STANDS_STILL.search(line)
     ]

@@ -16,6 +16,7 @@ from typing import Final, cast
 from aiohttp import web
 from aiohttp.http_writer import StreamWriter
 
+from pykueue.base.timers import timeout, uptime, waited
 from pykueue.local.exchange import Response
 
 WRITE_SECONDS: Final = 60
@@ -74,8 +75,7 @@ class Reader:
 
     def begin(self) -> asyncio.Future[None]:
         """Begin to wait for room in its connection; what is returned is done when it is cut off."""
-        loop = asyncio.get_running_loop()
-        self.since, self.waiting = loop.time(), loop.create_future()
+        self.since, self.waiting = uptime(), asyncio.get_running_loop().create_future()
         return self.waiting
 
     async def wait(self, ended: asyncio.Future[None]) -> None:
@@ -85,7 +85,7 @@ class Reader:
         try:
             while True:
                 before = self.unread
-                await asyncio.wait((drained, ended), timeout=WRITE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                await waited((drained, ended), WRITE_SECONDS, first=True)
                 # One that reads slowly is waited for, and one that does not read at all is not.
                 if self.cut or not (drained.done() or self.unread < before):
                     raise SlowError
@@ -104,7 +104,7 @@ class Reader:
         """Say why it is cut off, if that can still be said, and end its answer; TimeoutError if that is not read."""
         if self.inside or not self.farewell:
             raise TimeoutError
-        async with asyncio.timeout(FAREWELL_SECONDS):
+        async with timeout(FAREWELL_SECONDS):
             await self.writer.write(self.farewell, drain=False)
             await self.writer.write_eof()
 
