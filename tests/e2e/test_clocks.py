@@ -28,6 +28,9 @@ LONG_LEASE = {"leaseDuration": "60s", "renewDeadline": "50s", "retryPeriod": "5s
 def started(team: Team, clock: WallClock | None = None, **how: Any) -> ManagerProcess:
     """A manager of ours for this story, with clocks that the story moves."""
     environment = None if clock is None else clock.environment
+    if team.client.find("Lease", LEASE, NAMESPACE) is not None:
+        # Whoever held it is gone, by a kill perhaps, and it would last.
+        team.client.delete("Lease", LEASE, NAMESPACE)
     manager = team.cluster.watched(team.cluster.site.ours(environment=environment, **{"lease": LONG_LEASE, **how}))
     team.cluster.given = msgspec.structs.replace(team.cluster.given, metrics=manager.ports["metrics"])
     return manager
@@ -94,7 +97,6 @@ def test_a_leader_that_resumes_after_its_lease_has_run_out_writes_nothing(team: 
         second.never_runs(1)
         assert [client.get("Lease", LEASE, NAMESPACE), *client.objects("Workload", team.namespace)] == before
         old.unregister()
-    client.delete("Lease", LEASE, NAMESPACE)
     with started(team, name="new") as new:
         second.runs()
         new.stop()
