@@ -41,12 +41,14 @@ def test_jobs_are_admitted_although_the_wall_clock_is_set(team: Team, tmp_path: 
     clock = FakeTime(tmp_path)
     with started(team, clock) as manager:
         queue = team.queue(cpu=1)
-        first, second, third = (queue.job(name) for name in ("first", "second", "third"))
+        first = queue.job("first")
         first.runs()
+        second = queue.job("second")
         second.shows("QuotaReserved", False)
         clock.step(seconds)
         first.ends()
         second.runs()
+        third = queue.job("third")
         second.ends()
         third.runs()
         assert team.metric("pykueue_clock_steps_total") == 1
@@ -81,8 +83,9 @@ def test_a_leader_that_resumes_after_its_lease_has_run_out_writes_nothing(team: 
     client = team.client
     with started(team, clock, name="old") as old:
         queue = team.queue(cpu=1)
-        first, second = queue.job("first"), queue.job("second")
+        first = queue.job("first")
         first.runs()
+        second = queue.job("second")
         second.shows("QuotaReserved", False)
         old.signal(signal.SIGSTOP)
         # With this there is something to write at once, and much of it.
