@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE=
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv fmt lint types arch test machine parity facts bench bench-engine bench-store bench-machine \
+.PHONY: help venv fmt lint types arch test slow machine parity facts bench bench-engine bench-store bench-machine \
 	bench-rivals bench-provisioning control-plane e2e crash crash-short crash-short-embedded crash-short-attempts \
 	crash-short-cluster race race-quick demo picture simulate rewrite check pins clean
 
@@ -42,7 +42,10 @@ arch: .venv/.stamp ## import-linter: imports point down, and the pure packages s
 	$(BIN)/lint-imports
 
 test: .venv/.stamp ## all tests, the stories on the embedded system, two at a time (more options in ARGS=)
-	$(BIN)/python -m pytest -q -n 2 tests $(ARGS)
+	$(BIN)/python -m pytest -q -n 2 -m "not slow" tests $(ARGS)
+
+slow: .venv/.stamp ## the tests that wait for deadlines and grace periods, which `make test` leaves out
+	$(BIN)/python -m pytest -q -n 2 -m slow tests $(ARGS)
 
 machine: .venv/.stamp ## the Hypothesis state machines, at length
 	PYKUEUE_HYPOTHESIS=long $(BIN)/python -m pytest -q tests/machine $(ARGS)

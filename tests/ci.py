@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 from tests.outcome import Outcome
 
-PYTEST_TARGETS: Final = frozenset({"test", "e2e"})
+PYTEST_TARGETS: Final = frozenset({"test", "slow", "e2e"})
 REPEATS_MAX: Final = 3
 TESTS_FAILED: Final = 1
 """The exit code of a pytest run that went to its end with failed tests."""

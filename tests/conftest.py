@@ -12,6 +12,10 @@ settings.register_profile("long", deadline=None, max_examples=500, stateful_step
 settings.load_profile(os.environ.get("PYKUEUE_HYPOTHESIS", "default"))
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "slow(why): takes so long that `make test` leaves it to `make slow`")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     # Here and not beside the stories: pytest reads options only from the conftest of the folder it is started on.
     parser.addoption("--rewrite", action="store_true", help="write what the engine decides into the stories")

@@ -10,6 +10,9 @@ $PYKUEUE up --detach --data "$data" --port 0 --cpus 16 --memory 64Gi --gpus 2 --
     --apply queues.yaml >/dev/null || exit 1
 $PYKUEUE status --data "$data" | grep -v -e '^https' -e '^limits'
 echo
-$PYKUEUE run --data "$data" -q vision --cpu 4 --gpu 1 --name train -- \
-    sh -c 'echo "trains on GPU $CUDA_VISIBLE_DEVICES"; exit 3' 2>&1
-echo "it ended with code $?"
+# Its first line names the port and the folder, which differ from run to run.
+{
+    $PYKUEUE run --data "$data" -q vision --cpu 4 --gpu 1 --name train -- \
+        sh -c 'echo "trains on GPU $CUDA_VISIBLE_DEVICES"; exit 3' 2>&1
+    echo "it ended with code $?"
+} | grep -v '^pykueue: submits to'

@@ -104,6 +104,7 @@ def test_a_sleep_lasts_as_long_as_it_says_although_the_wall_clock_is_set(tmp_pat
         assert 2.8 <= float(said.split()[1]) < 10
 
 
+@pytest.mark.slow("sleeps for ten seconds")
 @pytest.mark.parametrize("seconds", [-3600, 3600])
 def test_a_sleep_until_an_instant_is_off_by_a_tenth_at_most(tmp_path: Path, seconds: int) -> None:
     clock = FakeTime(tmp_path)

@@ -13,6 +13,7 @@ import pytest
 from tests.cli.machine import Machine, machine_in, soon
 from tests.clockshim import FakeTime, Shim, WallClock
 
+pytestmark = pytest.mark.slow("each starts a server and waits for deadlines")
 QUEUE = "kueue.x-k8s.io/queue-name"
 HOUR = 3600
 STEPS = [

@@ -266,6 +266,7 @@ def test_a_slow_reader_makes_the_command_wait_and_loses_nothing(machine: Machine
         assert run.end()[0] == 0
 
 
+@pytest.mark.slow("waits for the grace period")
 def test_a_run_that_is_killed_makes_the_command_wait_no_longer_than_the_grace(hasty: Machine) -> None:
     with begun(hasty, "--name", "killed", "--", "seq", "1", "13000000") as run:
         run.out.read(1000)
@@ -276,6 +277,7 @@ def test_a_run_that_is_killed_makes_the_command_wait_no_longer_than_the_grace(ha
         assert eventually(lambda: Api(hasty).ended("killed"))
 
 
+@pytest.mark.slow("waits for the grace period")
 def test_a_run_that_is_paused_for_longer_than_the_grace_loses_nothing(hasty: Machine) -> None:
     with begun(hasty, "--", "seq", "1", "13000000") as run:
         first = run.out.read(1000)

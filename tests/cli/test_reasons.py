@@ -35,6 +35,7 @@ def test_four_equal_jobs_and_room_for_one_all_three_that_wait_say_why(machine: M
         submit(machine, name, "4")
     fourth = machine.start("run", "-q", "team-a", "--cpu", "4", "--name", "fourth", "--", "true")
     assert fourth.stderr is not None
+    assert "submits to https://" in fourth.stderr.readline()
     assert "is in queue team-a" in fourth.stderr.readline()
     needs = "insufficient unused quota for cpu in flavor machine, 4 more needed"
     told = fourth.stderr.readline()
@@ -51,7 +52,7 @@ def test_what_can_never_start_says_so(machine: Machine) -> None:
     huge = machine.start("run", "-q", "team-a", "--cpu", "9", "--name", "huge", "--", "true")
     assert huge.stderr is not None
     words = "can never start: asks for 9 cpu, this queue can have 4 at most"
-    assert [huge.stderr.readline() for _ in range(2)][1] == f"pykueue: {words}\n"
+    assert [huge.stderr.readline() for _ in range(3)][2] == f"pykueue: {words}\n"
     assert soon(lambda: lines_of(machine, "huge") == words)
     assert words in machine.kubectl("get", "events", "--field-selector", "reason=CanNeverStart")
     huge.terminate()

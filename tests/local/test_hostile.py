@@ -29,6 +29,16 @@ ANSWER_SECONDS: Final = 240
 SETTLE_SECONDS: Final = 1.0
 """In which the controllers have seen what was stored."""
 BUCKET: Final = 'pykueue_event_loop_delay_seconds_bucket{le="'
+FOUND = (
+    "nested YAML brackets",
+    "a YAML integer in base 60",
+    "a million YAML scalars",
+    "empty containers in JSON",
+    "empty containers in protobuf",
+    "owner references",
+    "server-side apply by two managers",
+)
+"""Requests that froze or ended the server once; `python -m bench.machine holds` sends all of `ATTACKS`."""
 TOGETHER: Final = {
     "strategic merge patches": "a Job with many environment variables",
 }
@@ -115,7 +125,7 @@ def measured(attacked: Attacked, attack: Attack) -> tuple[float, list[tuple[Call
     return min(bound for bound, count in since.items() if count == max(since.values())), answers
 
 
-@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
+@pytest.mark.parametrize("attack", [one for one in ATTACKS if one.name in FOUND], ids=lambda attack: attack.name)
 def test_no_request_holds_the_event_loop(attacked: Attacked, attack: Attack) -> None:
     if attack.name in TOGETHER:
         attacked.user.ask("POST", attack.calls[0].target.rpartition("/")[0], many_env())
