@@ -364,3 +364,21 @@ def test_a_user_with_too_many_calls_at_once_is_told_so(up: Serving, monkeypatch:
         assert code == 429
         assert b"admin has too many connections open at once" in body
         assert ask(up, "GET", "/version", who="bob")[0] == 200
+
+
+def test_the_bodies_of_a_user_are_bounded_together_and_others_are_served(
+    up: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serve, "BODIES_MAX", 100_000)
+    with contextlib.ExitStack() as stack:
+        for _ in range(3):
+            slow = stack.enter_context(plugged(up))
+            slow.sendall(head(up, "POST", MAPS, "Content-Type: application/json", "Content-Length: 40000"))
+            slow.sendall(b" " * 30_000)
+        until(lambda: up.server.bodies["admin"] == 90_000)
+        code, _, body = ask(up, "POST", MAPS, b" " * 30_000, Content_Type="application/json")
+        assert code == 429
+        assert b"admin has too many large requests under way" in body
+        assert ask(up, "POST", MAPS, config("one-more"), who="bob", Content_Type="application/json")[0] == 403
+        assert ask(up, "GET", MAPS)[0] == 200
+    until(lambda: not up.server.bodies)

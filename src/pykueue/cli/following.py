@@ -117,6 +117,7 @@ class Following:
         made = await self.kube.create(JOBS, msgspec.json.encode(self.wanted), self.namespace)
         tree: Tree = msgspec.json.decode(made)
         self.name, self.uid = text(tree, "metadata", "name"), text(tree, "metadata", "uid")
+        self.output.empty()
         tell(f"job {self.namespace}/{self.name} is in queue {queue}")
         if self.detach:
             tell(f"follow it: {self.target.kubectl('logs', '-f', '-n', self.namespace, f'job/{self.name}', PATIENCE)}")

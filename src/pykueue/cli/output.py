@@ -108,6 +108,12 @@ class Output:
         self.lost = 0
         """Bytes of output that were removed before we could read them."""
 
+    def empty(self) -> None:
+        """Empty the file that the output goes to; a pipe or a device has nothing to empty."""
+        if self.file is not None:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self.file, 0)
+
     def announced(self, job: Tree) -> Tree:
         """The Job, so that its pods wait for this process when they print faster than it reads."""
         spec = job["spec"]

@@ -114,11 +114,11 @@ def run(
 
 
 def opened(file: str, *, detach: bool) -> int:
-    """The file that the output goes to, emptied."""
+    """The file that the output goes to; it keeps what it has until the Job is submitted."""
     if detach:
         fail("--output: nobody writes the file with --detach; redirect inside the command: sh -c 'COMMAND > FILE'")
     try:
-        return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
         fail(f"--output: {file}: {error.strerror}")
 

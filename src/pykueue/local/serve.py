@@ -12,6 +12,7 @@ import logging
 import os
 import socket
 import ssl
+from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Final
 
@@ -27,12 +28,14 @@ from pykueue.local.exchange import Request, Response, failed
 from pykueue.local.front import Front
 from pykueue.local.paths import split
 from pykueue.local.readers import BUFFER_BYTES, Readers, SlowError
-from pykueue.local.statuses import BODY_MAX, StatusError, bad_request, too_large
+from pykueue.local.statuses import BODY_MAX, StatusError, bad_request, too_large, too_many
 from pykueue.local.tokens import Peer
 from pykueue.local.turns import COPIED, ITEM_MICROS
 
 LOG: Final = logging.getLogger(__name__)
 
+BODIES_MAX: Final = 64 * 1024 * 1024
+"""Bytes of bodies that one user may have under way."""
 BODY_SECONDS: Final = 60
 """In which a body must have come."""
 IDLE_SECONDS: Final = 600
@@ -81,6 +84,8 @@ class Server:
         self.runner: web.ServerRunner | None = None
         self.writes: set[asyncio.Future[Response]] = set()
         """On their way, whether or not the client is still there."""
+        self.bodies: Counter[str] = Counter()
+        """Bytes of bodies that are being read or worked on, by user."""
         self.readers = Readers()
         self.streams = 0
         """How many watches and logs are being read."""
@@ -137,10 +142,10 @@ class Server:
             if who == ANONYMOUS and request.can_read_body:
                 # Nothing that strangers may ask has a body, so theirs is not read.
                 return await refused(request, await self.front.answer(head))
-            call = await with_body(head, request)
+            body = await self.body_of(request, who.name) if request.can_read_body else b""
         except StatusError as error:
             return await refused(request, failed(error))
-        response = await self.answer(call)
+        response = await self.answer(msgspec.structs.replace(head, body=body), who.name)
         if isinstance(response.body, bytes):
             return await self.whole(request, response, response.body)
         self.streams += 1
@@ -148,6 +153,28 @@ class Server:
             return await self.streamed(request, response, response.body)
         finally:
             self.streams -= 1
+
+    async def body_of(self, request: web.BaseRequest, user: str) -> bytes:
+        """The body of a call, which counts for the user until `answer` is done with it."""
+        body = bytearray()
+        try:
+            async for piece in pieces_of(request):
+                body += piece
+                self.bodies[user] += len(piece)
+                if len(body) > BODY_MAX:
+                    raise too_large()
+                if self.bodies[user] > BODIES_MAX:
+                    raise too_many(f"{user} has too many large requests under way; wait for their answers", 1)
+        except BaseException:
+            self.let_go(user, len(body))
+            raise
+        return bytes(body)
+
+    def let_go(self, user: str, size: int) -> None:
+        """Count a body of this size no more."""
+        self.bodies[user] -= size
+        if not self.bodies[user]:
+            del self.bodies[user]
 
     async def whole(self, request: web.BaseRequest, response: Response, body: bytes) -> web.StreamResponse:
         """An answer that is there at once; a large one goes in pieces, as the client takes them."""
@@ -197,13 +224,17 @@ class Server:
                     await close()
         return made
 
-    async def answer(self, call: Request) -> Response:
+    async def answer(self, call: Request, user: str) -> Response:
         """What the Front answers. When the client goes, a read is given up, and a write is carried to its end."""
         if call.verb in READS:
-            return await self.front.answer(call)
+            try:
+                return await self.front.answer(call)
+            finally:
+                self.let_go(user, len(call.body))
         task = asyncio.ensure_future(self.front.answer(call))
         self.writes.add(task)
         task.add_done_callback(self.writes.discard)
+        task.add_done_callback(lambda _: self.let_go(user, len(call.body)))
         return await asyncio.shield(task)
 
 
@@ -230,14 +261,9 @@ def head_of(request: web.BaseRequest) -> Request:
     return Request(request.method, path, query, headers, b"", certificate)
 
 
-async def with_body(head: Request, request: web.BaseRequest) -> Request:
-    """The call with its body; a `StatusError` where that is too large or too slow."""
-    return msgspec.structs.replace(head, body=await body_of(request)) if request.can_read_body else head
-
-
 def too_many_connections(user: str) -> StatusError:
     """The refusal of one more connection of a user who has as many in use as may be."""
-    return StatusError(429, "TooManyRequests", f"{user} has too many connections open at once; close some, then retry")
+    return too_many(f"{user} has too many connections open at once; close some, then retry")
 
 
 async def refused(request: web.BaseRequest, answer: Response) -> web.StreamResponse:
@@ -255,25 +281,21 @@ async def refused(request: web.BaseRequest, answer: Response) -> web.StreamRespo
     return made
 
 
-async def body_of(request: web.BaseRequest) -> bytes:
-    """The body of a call, if it is of a proper size and comes in time."""
+async def pieces_of(request: web.BaseRequest) -> AsyncIterator[bytes]:
+    """The body of a call as it comes; a `StatusError` where it is too large, too slow or no body."""
     if (request.content_length or 0) > BODY_MAX:
         raise too_large()
     if request.headers.get("Expect", "").lower() == "100-continue":
         await request.writer.write(CONTINUE)
         request.writer.output_size = 0
-    pieces = bytearray()
     try:
         async with timeout(BODY_SECONDS):
             async for piece in request.content.iter_any():
-                pieces += piece
-                if len(pieces) > BODY_MAX:
-                    raise too_large()
+                yield piece
     except TimeoutError:
         raise StatusError(408, "Timeout", f"the body did not come within {BODY_SECONDS} seconds") from None
     except (BadHttpMessage, web.RequestPayloadError):
         raise bad_request("the body could not be read: it is not in the encoding that its header names") from None
-    return bytes(pieces)
 
 
 def peer(request: web.BaseRequest) -> Peer | None:
