@@ -20,6 +20,7 @@ BUILT = {
     "BlockBorrowingWithinCycle",
     "CleanupProvisioningRequestsOnEviction",
     "DisableWaitForPodsReady",
+    "ElasticJobsViaWorkloadSlices",
     "FinishOrphanedWorkloads",
     "FlavorFungibility",
     "KeepQuotaForProvReqRetry",
@@ -52,7 +53,6 @@ BUILT = {
 }
 VALIDATION = {
     "ConcurrentAdmission",
-    "ElasticJobsViaWorkloadSlices",
     "KueueDRAIntegrationConsumableCapacity",
     "KueueDRAIntegrationPartitionableDevices",
     "SparkApplicationIntegration",
@@ -302,13 +302,13 @@ def test_gates_of_ours_are_beside_the_table(name: str, stage: str, default: bool
             {"x" * 100: True}, (), (f"unrecognized feature gate: {'x' * 80}...",), id="too long to be compared"
         ),
         pytest.param(
-            {"FlavorFungibility": False},
+            {"FlavorFungibility": False, "FlavorFungibilityPreserveScanProgress": True},
             (),
             (
                 "FlavorFungibilityPreserveScanProgress requires FlavorFungibility to be enabled; "
                 "turn FlavorFungibilityPreserveScanProgress off too, or FlavorFungibility on",
             ),
-            id="a gate that is on by default loses what it needs",
+            id="a gate that is asked for lacks what it needs",
         ),
         pytest.param(
             {"FlavorFungibility": False, "FlavorFungibilityPreserveScanProgress": False},
@@ -340,10 +340,18 @@ def test_turning_topology_off_names_every_gate_that_needs_it() -> None:
         pytest.param({"SchedulingEquivalenceHashing": False}, id="one"),
         pytest.param({"AdmissionFairSharing": False}, id="another"),
         pytest.param({"MultiKueue": False}, id="and another"),
+        pytest.param({"FlavorFungibility": False}, id="one that is built"),
     ],
 )
 def test_gates_of_kueue_0_19_need_not_name_those_of_0_20(requested: dict[str, bool]) -> None:
     assert resolve(requested).errors == ()
+
+
+def test_gates_that_kueue_0_20_removed_may_still_be_named() -> None:
+    wishes = {"HierarchicalCohorts": True, "ObjectRetentionPolicies": True, "SchedulerLongRequeueInterval": False}
+    found = resolve(wishes)
+    assert found.errors == ()
+    assert found.warnings[0] == "HierarchicalCohorts is always true; leave it out"
 
 
 def test_a_gate_of_kueue_0_20_that_is_named_needs_what_it_requires() -> None:

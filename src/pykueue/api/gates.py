@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Final
 
-from pykueue.api.gatetable import OURS, TABLE, Gate, Stage
+from pykueue.api.gatetable import OURS, REMOVED, TABLE, Gate, Stage
 from pykueue.base.struct import Frozen
 
 
@@ -23,12 +23,10 @@ class Resolved(Frozen):
     errors: tuple[str, ...] = ()
 
 
-GATES: Final[Mapping[str, Gate]] = {gate.name: gate for gate in (*TABLE, *OURS)}
+GATES: Final[Mapping[str, Gate]] = {gate.name: gate for gate in (*TABLE, *REMOVED, *OURS)}
 GROUPS: Final[Mapping[str, Stage]] = {"AllAlpha": "Alpha", "AllBeta": "Beta"}
 TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
-UNREAD: Final = ("inert", "always")
-"""The status of gates that switch nothing here."""
 NEWEST: Final = "0.20"
 """The version of Kueue whose gates the table has."""
 NAME_MAX: Final = 80
@@ -87,11 +85,11 @@ def resolve(requested: Mapping[str, bool], *, tolerate_unknown: bool = False) ->
 def turn_off_dependents(values: dict[str, bool], requested: Mapping[str, bool]) -> list[str]:
     """Turn off gates that were not named, that came with the newest Kueue, and that lack what they require.
 
-    Kueue refuses to start then. A Configuration of the Kueue before cannot name them, though, and none of them
-    switches anything here. The answer is a warning that lists them.
+    Kueue 0.20 refuses to start then. A Configuration of 0.19 cannot name them, though. The answer is a warning that
+    lists them.
     """
     found: list[str] = []
-    newest = [gate for gate in TABLE if gate.history[0].since == NEWEST and gate.status in UNREAD]
+    newest = [gate for gate in TABLE if gate.history[0].since == NEWEST]
     while lacking := [
         gate.name
         for gate in newest

@@ -95,9 +95,9 @@ TABLE: Final = (
     Gate("DynamicQuotaOrchestration", "derive quotas from the capacity that is found", alpha("0.20")),
     Gate(
         "ElasticJobsViaWorkloadSlices",
-        "resize a running job through workload slices",
+        "resize a running job through workload slices, which is not built; off, such jobs run as others do",
         beta("0.18", alpha_since="0.13"),
-        status="validation",
+        status="built",
     ),
     Gate(
         "ElasticJobsViaWorkloadSlicesFlavorChangeFromZero",
@@ -430,6 +430,21 @@ TABLE: Final = (
         "WorkloadValidationForPodSetMetadata", "check labels and annotations of pod sets", beta("0.20"), status="built"
     ),
 )
+
+GONE_ON: Final = (
+    ("HierarchicalCohorts", "let cohorts have parents", "0.17"),
+    ("MultiKueueRedoAdmissionOnEvictionInWorker", "admit again what another cluster evicted", "0.18"),
+    ("MultiKueueWaitForWorkloadAdmitted", "wait until another cluster has admitted a workload", "0.18"),
+    ("ObjectRetentionPolicies", "obey objectRetentionPolicies", "0.17"),
+    ("PropagateBatchJobLabelsToWorkload", "copy labels of a Job to its workload", "0.17"),
+    ("SkipFinalizersForPodsSuspendedByParent", "put no finalizer on pods of a suspended parent", "0.18"),
+)
+REMOVED: Final = (
+    *(Gate(name, effect, (Step(since, "GA", True),), locked=True) for name, effect, since in GONE_ON),
+    Gate("SchedulerLongRequeueInterval", "wait longer before a workload is tried again", alpha("0.17")),
+    Gate("SchedulerTimestampPreemptionBuffer", "spare equal workloads that came shortly after", alpha("0.17")),
+)
+"""Gates of Kueue 0.19 that 0.20 has no more: a Configuration of 0.19 may name them."""
 
 OURS: Final = (
     Gate(

@@ -68,7 +68,7 @@ def run(
     """Run COMMAND as a Job in a queue, in this folder, and follow it.
 
     Says why it waits whenever that changes, then shows its output as it comes, and ends with its exit code. Ctrl-C
-    deletes the Job; any other end of this command leaves it.
+    deletes the Job and shows no more of it; any other end of this command leaves it.
 
     The command's standard output and standard error stay apart, and no byte of either is lost: a command that prints
     faster than its output is read here waits, as in a pipe. It does not wait with --detach, nor when this command is

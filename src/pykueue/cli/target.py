@@ -126,7 +126,7 @@ def of_folder(folder: Path, *, must_run: bool, environment: Mapping[str, str] = 
 
 def nowhere(folder: Path, *, must_run: bool, environment: Mapping[str, str]) -> NoReturn:
     """Say that nothing says where a server is, and end."""
-    other = besides(None, environment)
+    other = besides(own_connection(folder, environment), environment)
     if must_run:
         fail(f"nothing runs on {folder}; {HOW_TO_GET_ONE}{other}", 1)
     fail(
@@ -150,6 +150,14 @@ def reached(
     except (KubeconfigError, CredentialError) as error:
         fail(str(error))
     return Target(found, name, files, context, folder, local, environment)
+
+
+def own_connection(folder: Path, environment: Mapping[str, str]) -> Connection | None:
+    """How the server of a data folder is reached when it runs; None where its kubeconfig cannot be read."""
+    try:
+        return from_files((folder / KUBECONFIG,), None, environment)
+    except (KubeconfigError, CredentialError):
+        return None
 
 
 def besides(chosen: Connection | None, environment: Mapping[str, str]) -> str:
