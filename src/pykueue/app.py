@@ -145,8 +145,11 @@ class Controllers:
         while "stop" in self.tasks:
             done, _ = await asyncio.wait(self.tasks.values(), return_when=asyncio.FIRST_COMPLETED)
             for task in done:
-                task.result()
                 del self.tasks[task.get_name()]
+                if task.cancelled():
+                    # `stopped` has cancelled it; what the election ended with says why.
+                    continue
+                task.result()
                 if task.get_name() == LEAD and "stop" in self.tasks:
                     raise LostError("the election is over; the log says why")
 

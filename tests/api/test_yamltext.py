@@ -1,6 +1,8 @@
 """Text becomes a plain tree, strictly and within bounds."""
 
+import gc
 import json
+import weakref
 
 import pytest
 import yaml
@@ -13,8 +15,10 @@ from pykueue.api.yamltext import (
     DEPTH_MAX,
     NODES_MAX,
     TEXT_MAX,
+    Builder,
     Misread,
     Tree,
+    events,
     read_tree,
     yaml_tree,
 )
@@ -181,3 +185,16 @@ def test_a_body_of_a_million_scalars_is_read() -> None:
 
 def test_mistakes_are_counted_to_a_hundred() -> None:
     assert len(read_tree("a: 1\n" * 1000).mistakes) == 100
+
+
+def test_a_text_that_was_read_does_not_stay_in_memory() -> None:
+    builder = Builder(BODY)
+    for event in events("a: [1, 2]"):
+        builder.take(event)
+    known = weakref.ref(builder)
+    gc.disable()
+    try:
+        del builder
+        assert known() is None
+    finally:
+        gc.enable()

@@ -101,8 +101,10 @@ def test_a_pod_that_is_over_and_printed_nothing(tmp_path: Path) -> None:
 
 
 def test_a_name_that_is_no_name_reads_nothing(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="cannot be the name of a folder"):
+    with pytest.raises(StatusError, match="cannot be the name of a folder") as raised:
         asyncio.run(ContainerLogs(tmp_path, SystemClock()).stream(POD, LogQuery("../..")))
+    assert raised.value.code == 400
+    assert not ContainerLogs(tmp_path, SystemClock()).follows("../../tmp", "secret")
 
 
 def test_following_ends_with_the_container(tmp_path: Path) -> None:

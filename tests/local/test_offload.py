@@ -1,9 +1,11 @@
 """Is what is large done beside the event loop, and is it still done right?"""
 
 import asyncio
+import contextlib
 import gc
 import random
 import threading
+import weakref
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -65,6 +67,31 @@ def test_large_work_runs_in_a_thread_and_its_refusal_comes_back() -> None:
             await offload.run(refuse, large=True, who=ANN)
 
     asyncio.run(story())
+
+
+def test_a_refused_body_does_not_stay_in_memory() -> None:
+    class Body:
+        """Something large."""
+
+    seen: list[weakref.ref[Body]] = []
+
+    def refuse() -> None:
+        body = Body()
+        seen.append(weakref.ref(body))
+        raise bad_request("no")
+
+    async def story() -> None:
+        offload = Offload()
+        with contextlib.suppress(StatusError):
+            await offload.run(refuse, large=True, who=ANN)
+        offload.lane(ANN).close()
+
+    gc.disable()
+    try:
+        asyncio.run(story())
+        assert seen[0]() is None
+    finally:
+        gc.enable()
 
 
 def test_the_collector_leaves_old_objects_alone_meanwhile() -> None:

@@ -169,21 +169,12 @@ class Builder:
         self.lent = 0
         """Characters that aliases added."""
         self.documents = 0
-        self.readers: dict[type, Callable[[Any], None]] = {
-            yaml.ScalarEvent: self.scalar,
-            yaml.SequenceStartEvent: self.open,
-            yaml.MappingStartEvent: self.open,
-            yaml.SequenceEndEvent: self.close,
-            yaml.MappingEndEvent: self.close,
-            yaml.AliasEvent: self.alias,
-            yaml.DocumentStartEvent: self.start,
-        }
 
     def take(self, event: yaml.Event) -> None:
         """Read one event; an `Unreadable` where reading cannot go on."""
-        read = self.readers.get(type(event))
+        read = READERS.get(type(event))
         if read is not None:
-            read(event)
+            read(self, event)
 
     def start(self, event: yaml.DocumentStartEvent) -> None:
         """Begin the document."""
@@ -321,6 +312,19 @@ class Builder:
                 stop(frame.place(), f"line {line_of(event)}: << takes a mapping, or a list of mappings")
             for key, entry in source.items():
                 merged.setdefault(key, entry)
+
+
+READERS: Final[dict[type, Callable[[Builder, Any], None]]] = {
+    yaml.ScalarEvent: Builder.scalar,
+    yaml.SequenceStartEvent: Builder.open,
+    yaml.MappingStartEvent: Builder.open,
+    yaml.SequenceEndEvent: Builder.close,
+    yaml.MappingEndEvent: Builder.close,
+    yaml.AliasEvent: Builder.alias,
+    yaml.DocumentStartEvent: Builder.start,
+}
+"""What a builder does with each kind of event. A builder that held bound methods would keep itself, and a tree of
+megabytes, until the next full garbage collection."""
 
 
 def line_of(event: yaml.Event) -> int:

@@ -201,7 +201,11 @@ class ContainerLogs:
     def key(self, pod: Tree, asked: LogQuery) -> str:
         """The attempt whose output is asked for; empty if the container is over and has left none."""
         uid, name = text(pod, "metadata", "uid"), text(pod, "metadata", "name")
-        known = attempts.numbers(self.folder, uid, asked.container)
+        try:
+            known = attempts.numbers(self.folder, uid, asked.container)
+        except ValueError as error:
+            # Of a pod that is gone, the follower names the container itself.
+            raise bad_request(str(error)) from error
         known = [
             number for number in known if attempts.claimed(self.folder, attempts.key_of(uid, asked.container, number))
         ]
@@ -274,6 +278,8 @@ class ContainerLogs:
     def follows(self, uid: str, secret: str) -> bool:
         """Whether this is the secret of the follower of a pod's output."""
         digest = followers.digest_of(secret)
+        if attempts.UID.fullmatch(uid) is None:
+            return False
         keys = [
             attempts.key_of(uid, container, number)
             for container in attempts.containers(self.folder, uid)

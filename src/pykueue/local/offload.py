@@ -11,11 +11,12 @@ import gc
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
 from pykueue.api.core import Json
 from pykueue.local.identity import SYSTEM, Identity
 from pykueue.local.protobuf import MEDIA as PROTOBUF
+from pykueue.local.statuses import StatusError
 from pykueue.local.writer import InThread
 
 T = TypeVar("T")
@@ -65,6 +66,29 @@ def is_large(value: Json) -> bool:
     return left < 0
 
 
+def tried(work: Callable[[], T]) -> tuple[T | None, BaseException | None]:
+    """The outcome of work, or the error that it ended with."""
+    try:
+        return work(), None
+    except StatusError as error:
+        # Its frames hold what was refused, and refer to who waits for it: that would stay in memory until the next full
+        # collection. Where a refusal comes from needs no traceback.
+        return None, error.with_traceback(None)
+    except BaseException as error:
+        return None, error
+
+
+def settle(future: "asyncio.Future[T]", outcome: tuple[T | None, BaseException | None]) -> None:
+    """Tell an outcome to those who still wait for it."""
+    value, error = outcome
+    if future.done():
+        return
+    if error is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(cast("T", value))
+
+
 class Offload:
     """The threads, and whose turn it is."""
 
@@ -82,20 +106,13 @@ class Offload:
         if self.inline or not large:
             return work()
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-
-        def tried() -> Callable[[], None]:
-            try:
-                return partial(future.set_result, work())
-            except BaseException as error:
-                return partial(future.set_exception, error)
-
-        def done(settle: Callable[[], None]) -> None:
-            if not future.done():
-                settle()
-
         with self.collector:
-            self.lane(who).run(tried, done)
-            return await future
+            self.lane(who).run(partial(tried, work), partial(settle, future))
+            try:
+                return await future
+            finally:
+                # An error refers to the frames that it passed, this one among them.
+                del future
 
     def lane(self, who: Identity) -> InThread:
         """The thread that works for a caller."""

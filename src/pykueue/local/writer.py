@@ -60,6 +60,8 @@ class InThread:
         """Take work until there is to be no more."""
         while (work := self.work.get()) is not None:
             work()
+            # It may hold megabytes, and the next may be long in coming.
+            del work
 
     def close(self) -> None:
         """Wait until all work is done."""
