@@ -73,7 +73,7 @@ control-plane: ## build a real Kubernetes control plane, and Kueue, from their G
 	controlplane/build kueue
 
 e2e: .venv/.stamp control-plane ## the stories, and the recorded API calls, on a real control plane (options in ARGS=)
-	PYKUEUE_E2E_BACKEND=plane $(BIN)/python -m pytest -q -n 6 --dist loadgroup tests/e2e tests/conformance $(ARGS)
+	PYKUEUE_E2E_BACKEND=plane $(BIN)/python -m pytest -q -n 4 --dist loadgroup tests/e2e tests/conformance $(ARGS)
 
 crash: .venv/.stamp control-plane ## kill, cut and meddle under load for long, with the auditor as witness
 	$(BIN)/python -m tests.crash.embedded

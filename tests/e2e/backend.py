@@ -18,7 +18,7 @@ import pytest
 from tests.e2e.switchboard import Granted
 from tests.plane.client import Calls, Client
 from tests.plane.plane import Plane
-from tests.plane.programs import SHORT_LEASE, ManagerProcess, Site
+from tests.plane.programs import PATIENT_LEASE, ManagerProcess, Site
 
 CHOICE = "PYKUEUE_E2E_BACKEND"
 """The variable that chooses: `plane`, or `embedded`, which is meant where it is not set."""
@@ -108,8 +108,7 @@ class OnPlane:
 
     def manager(self, config: Mapping[str, Any] | None = None, *, without: str = "") -> ManagerProcess:
         args = (f"--controllers=*,-{without}",) if without else ()
-        # The Lease of one that is killed is soon over.
-        return self.watched(self.site.ours(config, lease=SHORT_LEASE, args=args))
+        return self.watched(self.site.ours(config, lease=PATIENT_LEASE, args=args))
 
     def kubectl(self, *args: str | Path, stdin: str | None = None, check: bool = True) -> str:
         return self.plane.kubectl(*args, stdin=stdin, check=check)
