@@ -22,13 +22,13 @@ def settings(path: str) -> dict[str, Any]:
 
 
 @pytest.mark.plane("the file is among the sources that Kueue is built from")
-@pytest.mark.manager(none=True)
+@pytest.mark.manager(none=True, alone=True)
 def test_the_configuration_that_these_stories_use_is_the_shipped_one(team: Team) -> None:
     file = executables("kueue") / "kueue/config/components/manager/controller_manager_config.yaml"
     assert yaml.safe_load(file.read_text()) == yaml.safe_load(SHIPPED)
 
 
-@pytest.mark.manager(none=True)
+@pytest.mark.manager(none=True, alone=True)
 @pytest.mark.parametrize("path", [pytest.param("", id="as it is"), *ADDED])
 def test_kueues_shipped_configuration_starts_the_manager(team: Team, path: str) -> None:
     with team.backend.manager(settings(path)):

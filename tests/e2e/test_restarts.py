@@ -93,7 +93,7 @@ def test_a_part_that_is_turned_off_leaves_the_rest_at_work(team: Team) -> None:
         job.runs()
 
 
-@pytest.mark.manager(none=True)
+@pytest.mark.manager(none=True, alone=True)
 def test_without_scheduling_all_but_admission_and_preemption_goes_on(team: Team) -> None:
     waiting = {"waitForPodsReady": {"timeout": "4s", "requeuingStrategy": {"backoffBaseSeconds": 1}}}
     check = team.check("slow")
