@@ -91,6 +91,15 @@ def test_at_the_limit_the_oldest_unknown_connection_makes_room(runner: asyncio.R
     runner.run(story())
 
 
+def test_below_the_limit_no_unknown_connection_is_closed(runner: asyncio.Runner) -> None:
+    async def story() -> None:
+        async with site(ConnectionLimits(anonymous=8, per_user=9)) as on:
+            strangers = [await on.connect() for _ in range(7)]
+            assert [await on.say(one, f"user-{number}") for number, one in enumerate(strangers)] == [b"yes"] * 7
+
+    runner.run(story())
+
+
 def test_an_unknown_connection_ends_in_time_and_a_known_one_stays(runner: asyncio.Runner) -> None:
     async def story() -> None:
         async with site(ConnectionLimits(anonymous=9, per_user=9, anonymous_seconds=0.5)) as on:

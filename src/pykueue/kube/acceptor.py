@@ -121,7 +121,7 @@ class Acceptor:
                 continue
             self.prune()
             strangers = [one for one in self.connections.values() if not one.user]
-            for one in strangers[: len(strangers) - self.limits.anonymous + 1]:
+            for one in strangers[: max(0, len(strangers) - self.limits.anonymous + 1)]:
                 one.close()
             task = asyncio.create_task(self.hand_over(sock))
             self.tasks.add(task)
