@@ -13,8 +13,9 @@ GONE = "The workload's owner no longer exists"
 @covers("L54")
 def test_a_finished_job_frees_its_quota_and_keeps_what_it_had(team: Team) -> None:
     queue = team.queue(cpu=1)
-    first, second = queue.job("first"), queue.job("second")
+    first = queue.job("first")
     first.runs()
+    second = queue.job("second")
     first.ends()
     tree = first.finishes("Succeeded", "Reached expected number of succeeded pods")
     assert condition(tree, "QuotaReserved")["status"] == "True"

@@ -25,12 +25,14 @@ LOG: Final = logging.getLogger(__name__)
 
 TICK_SECONDS: Final = 0.05
 """How often the delay is measured; a hold that begins just after a tick is measured short by as much."""
+IDLE_TICK_SECONDS: Final = 0.2
+"""The same while the loop has next to nothing to do: ticks are then all that wakes the process."""
+IDLE_SHARE: Final = 0.02
+"""A loop whose thread computes for less than this share of the time is idle."""
 FINE_TICK_SECONDS: Final = 0.01
-"""The same where every hold is logged: an idle process should not be woken so often."""
-SAMPLES: Final = 3
-"""After so many ticks the thread looks whether one is late."""
+"""How often the delay is measured where every hold is logged."""
 LATE_SECONDS: Final = 0.04
-"""For how long a tick must be late to be looked into."""
+"""For how long a tick must be late to be looked into, and how often the thread looks from then on."""
 NOTED_SECONDS: Final = 0.025
 """Delays from here on are logged for debugging, each of them."""
 HELD_SECONDS: Final = 0.1
@@ -50,7 +52,7 @@ Seen: TypeAlias = tuple[str, Stack]
 DELAY: Final = Family(
     "pykueue_event_loop_delay_seconds",
     Kind.HISTOGRAM,
-    "How late a timer of the event loop was, measured about twenty times a second.",
+    "How late a timer of the event loop was, measured twenty times a second, and five times while the loop is idle.",
     (),
     (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
 )
@@ -67,7 +69,7 @@ class Watchdog:
 
     def __init__(self, every: float = 0.0) -> None:
         self.every = every
-        """Seconds between two ticks; 0 until it is known what is logged."""
+        """Seconds between two ticks; 0 lets them depend on what the loop has to do."""
         self.delays = Owner()
         self.starts = Starts()
         self.longest = 0.0
@@ -76,6 +78,8 @@ class Watchdog:
         """The most CPU time that the loop's thread took between two ticks: a hold that is not the fault of others."""
         self.due = 0.0
         """When the next tick should come."""
+        self.began = 0.0
+        """When the last tick came."""
         self.cpu_clock = CLOCK_MONOTONIC
         """The clock that counts the CPU time of the loop's thread."""
         self.schedule: int | None = None
@@ -94,12 +98,13 @@ class Watchdog:
         """Measure until cancelled."""
         loop = asyncio.get_running_loop()
         ident = threading.get_ident()
-        self.every = self.every or (FINE_TICK_SECONDS if LOG.isEnabledFor(logging.DEBUG) else TICK_SECONDS)
+        if LOG.isEnabledFor(logging.DEBUG):
+            self.every = self.every or FINE_TICK_SECONDS
         self.cpu_clock = pthread_getcpuclockid(ident)
         with suppress(OSError):
             self.schedule = os.open(SCHEDULE.format(threading.get_native_id()), os.O_RDONLY | os.O_CLOEXEC)
         self.spent = self.reading()
-        self.due = monotonic()
+        self.began = self.due = monotonic()
         self.tick(loop)
         self.over.clear()
         thread = threading.Thread(target=self.look, args=(loop, ident), name="pykueue-watchdog", daemon=True)
@@ -117,10 +122,13 @@ class Watchdog:
 
     def tick(self, loop: asyncio.AbstractEventLoop) -> None:
         """Measure how late this is, and come again."""
-        self.measured(monotonic() - self.due)
+        now = monotonic()
+        computed = self.measured(now - self.due)
+        pause = self.every or (IDLE_TICK_SECONDS if computed < IDLE_SHARE * (now - self.began) else TICK_SECONDS)
         # From now, and not from when this was due: the ticks that were missed are one delay.
-        self.due = monotonic() + self.every
-        self.timer = loop.call_later(self.every, self.tick, loop)
+        self.began = monotonic()
+        self.due = self.began + pause
+        self.timer = loop.call_later(pause, self.tick, loop)
 
     def reading(self) -> tuple[float, float]:
         """For how long the loop's thread has computed, and for how long it has waited for a CPU."""
@@ -130,8 +138,8 @@ class Watchdog:
                 waited = int(os.pread(self.schedule, 100, 0).split()[1]) / NANOS
         return clock_gettime(self.cpu_clock), waited
 
-    def measured(self, delay: float) -> None:
-        """A tick came so late."""
+    def measured(self, delay: float) -> float:
+        """A tick came so late; returns for how long the loop's thread has computed since the last."""
         self.delays.observe(DELAY, (), delay)
         before, self.spent = self.spent, self.reading()
         computed, starved = (now - then for now, then in zip(self.spent, before, strict=True))
@@ -140,7 +148,7 @@ class Watchdog:
         if delay < NOTED_SECONDS:
             if self.seen:
                 self.seen = []
-            return
+            return computed
         seen, self.seen = self.seen, []
         level = logging.DEBUG
         if delay >= HELD_SECONDS:
@@ -154,10 +162,11 @@ class Watchdog:
             LOG.log(level, "%s", told(delay, computed, starved, seen, missed))
         if level > logging.DEBUG:
             self.passed_over = 0
+        return computed
 
     def look(self, loop: asyncio.AbstractEventLoop, ident: int) -> None:
         """Note what the loop's thread does whenever a tick is late."""
-        while not self.over.wait(SAMPLES * self.every):
+        while not self.over.wait(max(self.due + LATE_SECONDS - monotonic(), LATE_SECONDS)):
             if monotonic() - self.due < LATE_SECONDS:
                 continue
             frame = sys._current_frames().get(ident)
