@@ -95,10 +95,11 @@ def test_a_part_that_is_turned_off_leaves_the_rest_at_work(team: Team) -> None:
 
 @pytest.mark.manager(none=True, alone=True)
 def test_without_scheduling_all_but_admission_and_preemption_goes_on(team: Team) -> None:
+    patient = {"waitForPodsReady": {"timeout": "5m", "requeuingStrategy": {"backoffBaseSeconds": 1}}}
     waiting = {"waitForPodsReady": {"timeout": "4s", "requeuingStrategy": {"backoffBaseSeconds": 1}}}
     check = team.check("slow")
     high = team.priority("high", 10)
-    with team.backend.manager(waiting):
+    with team.backend.manager(patient):
         queue = team.queue("main", cpu=3, preemption={"withinClusterQueue": "LowerPriority"})
         checked = team.queue("checked", cpu=1, admissionChecksStrategy={"admissionChecks": [{"name": check}]})
         reserved = checked.job("reserved")
@@ -109,6 +110,8 @@ def test_without_scheduling_all_but_admission_and_preemption_goes_on(team: Team)
         idle.runs()
         slow = queue.job("slow", ready="never")
         slow.runs()
+        for ready in (stays, idle):
+            ready.shows("PodsReady", True)
         queue.has_status(admittedWorkloads=3)
     with team.backend.manager(waiting, without="scheduling"):
         # What Kueue's workload controller does.
@@ -131,6 +134,6 @@ def test_without_scheduling_all_but_admission_and_preemption_goes_on(team: Team)
         queue.has_status(admittedWorkloads=1, pendingWorkloads=2)
         urgent.never_runs(2)
         stays.stays()
-    with team.backend.manager(waiting):
+    with team.backend.manager(patient):
         urgent.runs()
         stays.is_evicted("Preempted")

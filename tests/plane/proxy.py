@@ -10,7 +10,10 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable
-from typing import Self
+from typing import Final, Self
+
+ROUNDS: Final = 20
+"""Rounds of the event loop, not seconds: on a busy machine a short sleep may be over after one."""
 
 
 class Proxy:
@@ -65,13 +68,16 @@ class Proxy:
         self.started.set()
         self.loop.run_forever()
         server.close()
-        # A connection that has just come in takes a few rounds before it can be closed.
-        self.loop.run_until_complete(asyncio.sleep(0.01))
-        for task in asyncio.all_tasks(self.loop):
-            task.cancel()
-        self.loop.run_until_complete(asyncio.sleep(0.01))
+        self.loop.run_until_complete(self.close())
         self.loop.run_until_complete(self.loop.shutdown_asyncgens())
         self.loop.close()
+
+    async def close(self) -> None:
+        """End all connections; one that was just accepted takes a few rounds of the loop before it can be closed."""
+        for _ in range(ROUNDS):
+            for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                task.cancel()
+            await asyncio.sleep(0)
 
     def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = self.loop.create_task(self.carry(reader, writer))
