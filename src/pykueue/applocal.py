@@ -29,10 +29,11 @@ from pykueue.kube.lease import Always
 from pykueue.kube.port import NAMESPACES, ExistsError, Resource
 from pykueue.local import barepods
 from pykueue.local.access import stamped
+from pykueue.local.admission import AdmissionCall
 from pykueue.local.autoscaler import Autoscaler
 from pykueue.local.beginnings import begin
 from pykueue.local.catalog import Catalog
-from pykueue.local.datafolder import DATABASE, JOBS_KEPT, PODS_KEPT
+from pykueue.local.datafolder import DATABASE
 from pykueue.local.eventretention import EventRetention
 from pykueue.local.garbage import Garbage
 from pykueue.local.identity import SYSTEM, Identity
@@ -43,12 +44,10 @@ from pykueue.local.namespaces import Namespaces
 from pykueue.local.notices import Notice
 from pykueue.local.offload import Offload, is_large
 from pykueue.local.registry import Registry
-from pykueue.local.retention import Retention
+from pykueue.local.retention import JOBS_KEPT, PODS_KEPT, Retention
 from pykueue.local.scheduler import Scheduler
-from pykueue.local.served import Served
 from pykueue.local.statuses import StatusError
 from pykueue.local.store import Store
-from pykueue.local.terms import Operation, Stage
 from pykueue.local.ttl import Ttl
 
 LOG: Final = logging.getLogger(__name__)
@@ -97,61 +96,45 @@ class Doorkeeper:
         self.pods: PodJudge | None = None
         """Says what the machine that runs the pods makes of their specs; absent where no machine does."""
 
-    async def __call__(
-        self,
-        stage: Stage,
-        operation: Operation,
-        served: Served,
-        new: Tree,
-        old: Tree | None,
-        subresource: str,
-        who: Identity,
-    ) -> tuple[Tree, tuple[str, ...]]:
+    async def __call__(self, call: AdmissionCall) -> tuple[Tree, tuple[str, ...]]:
         """The object as it is to be, and warnings; a refusal is a StatusError."""
-        if stage == "mutate" or operation == "DELETE":
-            # Also by way of a part of it: a binding carries annotations.
-            new = stamped(operation, served.resource, new, old, who)
-        elif self.pods is not None and who is not SYSTEM:
-            work = partial(self.pods, served.resource, new, old, who)
-            told = await self.offload.run(work, large=is_large(new), who=who)
-            new, warnings = await self.asked(stage, operation, served, new, old, subresource, who)
-            return new, (*told, *warnings)
-        return await self.asked(stage, operation, served, new, old, subresource, who)
+        if call.stage == "mutate" or call.operation == "DELETE":
+            # Subresources too: a binding carries annotations.
+            new = stamped(call.operation, call.served.resource, call.new, call.old, call.who)
+            return await self.asked(msgspec.structs.replace(call, new=new))
+        if self.pods is None or call.who is SYSTEM:
+            return await self.asked(call)
+        work = partial(self.pods, call.served.resource, call.new, call.old, call.who)
+        told = await self.offload.run(work, large=is_large(call.new), who=call.who)
+        new, warnings = await self.asked(call)
+        return new, (*told, *warnings)
 
-    async def asked(
-        self,
-        stage: Stage,
-        operation: Operation,
-        served: Served,
-        new: Tree,
-        old: Tree | None,
-        subresource: str,
-        who: Identity,
-    ) -> tuple[Tree, tuple[str, ...]]:
+    async def asked(self, call: AdmissionCall) -> tuple[Tree, tuple[str, ...]]:
         """What our webhooks would make of an object, and their warnings."""
+        new = call.new
         # What our controllers write does not come back to them on a cluster either.
-        if who is SYSTEM or not self.judging or operation == "DELETE":
+        if call.who is SYSTEM or not self.judging or call.operation == "DELETE":
             return new, ()
-        if stage == "validate" and not subresource:
-            warnings = barepods.judge(operation, served, new, old, who)
+        if call.stage == "validate" and not call.subresource:
+            warnings = barepods.judge(call)
             if warnings:
                 return new, warnings
         if self.admission is None:
             return new, ()
-        hook = Hook(stage, served.resource.group, served.resource.kind)
+        hook = Hook(call.stage, call.served.resource.group, call.served.resource.kind)
         try:
-            if not await self.asks(self.admission, hook, operation, new, old, subresource):
+            if not await self.asks(self.admission, hook, call):
                 return new, ()
             request = AdmissionRequest(
                 uid="",
-                operation=operation,
+                operation=call.operation,
                 namespace=text(new, "metadata", "namespace"),
                 name=text(new, "metadata", "name"),
-                sub_resource=subresource,
+                sub_resource=call.subresource,
                 new=dict(new),
-                old=None if old is None else dict(old),
+                old=None if call.old is None else dict(call.old),
             )
-            perform = partial(self.offload.run, large=is_large(new), who=who)
+            perform = partial(self.offload.run, large=is_large(new), who=call.who)
             verdict = await Webhooks(self.admission.world, perform).verdict(hook, request)
         except NotYetError as error:
             raise denied(hook, 503, "ServiceUnavailable", str(error)) from error
@@ -159,22 +142,20 @@ class Doorkeeper:
             raise denied(hook, 403, "Forbidden", verdict.message)
         return (new if verdict.tree is None else owned(verdict.tree)), verdict.warnings
 
-    async def asks(
-        self, admission: Admission, hook: Hook, operation: Operation, new: Tree, old: Tree | None, subresource: str
-    ) -> bool:
+    async def asks(self, admission: Admission, hook: Hook, call: AdmissionCall) -> bool:
         """Whether a cluster with our webhooks would ask one of them: `api/manifests_webhooks` says so to a server."""
-        if hook.stage == "mutate" and operation != "CREATE":
+        if hook.stage == "mutate" and call.operation != "CREATE":
             return False
         if hook.group == GROUP:
             kinds = MUTATED if hook.stage == "mutate" else VALIDATED
-            judged = subresource == "" or (hook.stage, hook.kind, subresource) == ("validate", "Workload", "status")
-            return hook.kind in kinds and judged
-        if (hook.group, hook.kind) != ("batch", "Job") or subresource:
+            status = (hook.stage, hook.kind, call.subresource) == ("validate", "Workload", "status")
+            return hook.kind in kinds and (call.subresource == "" or status)
+        if (hook.group, hook.kind) != ("batch", "Job") or call.subresource:
             return False
-        world = await admission.world(text(new, "metadata", "namespace"), None)
+        world = await admission.world(text(call.new, "metadata", "namespace"), None)
         if not world.selected:
             return False
-        if world.queueless or names_queue(new) or (old is not None and names_queue(old)):
+        if world.queueless or names_queue(call.new) or (call.old is not None and names_queue(call.old)):
             return True
         # A policy gives such a Job the default queue first, where there is one.
         return hook.stage == "mutate" and world.default_queue

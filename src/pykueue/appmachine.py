@@ -13,6 +13,7 @@ import msgspec
 
 from pykueue.api.configfile import Loaded
 from pykueue.api.core import Tree
+from pykueue.api.names import Annotation
 from pykueue.api.trees import mappings, text
 from pykueue.applocal import Local, LocalPlan
 from pykueue.base.clock import Clock
@@ -21,17 +22,18 @@ from pykueue.controllers.exposition import CONTENT_TYPE
 from pykueue.kube.connection import DEFAULT_NAMESPACE
 from pykueue.kube.kubeconfig import KubeconfigError, read
 from pykueue.kube.port import LOCAL_QUEUES, ExistsError, KubeError, Patch, Resource
-from pykueue.local.access import CREATOR, Access
+from pykueue.local.access import Access
 from pykueue.local.accounts import Account
 from pykueue.local.authority import LOCALHOST, LOOPBACK, Authority
 from pykueue.local.containerruntime import Runtime
-from pykueue.local.datafolder import JOBS_KEPT, KUBECONFIG
+from pykueue.local.datafolder import KUBECONFIG
 from pykueue.local.front import Front
 from pykueue.local.identity import AUTHENTICATED, MASTERS, Identity
 from pykueue.local.inprocess import LocalKube
 from pykueue.local.kubeconfigs import kubeconfig, write
 from pykueue.local.node import Machine
 from pykueue.local.podadmission import PodAdmission
+from pykueue.local.retention import JOBS_KEPT
 from pykueue.local.runner import Runner
 from pykueue.local.runner import Settings as RunnerSettings
 from pykueue.local.serve import Server
@@ -130,7 +132,7 @@ class Up:
         """
         if os.geteuid() != 0:
             return Account.of_this_process()
-        user = self.users.all().get(text(pod, "metadata", "annotations", CREATOR))
+        user = self.users.all().get(text(pod, "metadata", "annotations", Annotation.CREATOR))
         if user is None:
             return None
         try:
@@ -142,7 +144,7 @@ class Up:
         """Whether a pod may have any folder of this machine, and name any user: where we are root, only an admin's."""
         if os.geteuid() != 0:
             return True
-        user = self.users.named(text(pod, "metadata", "annotations", CREATOR))
+        user = self.users.named(text(pod, "metadata", "annotations", Annotation.CREATOR))
         return user is not None and user.role == "admin"
 
     def enforced(self) -> frozenset[str]:

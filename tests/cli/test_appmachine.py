@@ -11,11 +11,11 @@ import pytest
 
 from pykueue.api.configfile import MINIMAL
 from pykueue.api.core import Tree
+from pykueue.api.names import Annotation
 from pykueue.api.unbuilt import read_built
 from pykueue.appmachine import Up, UpPlan
 from pykueue.base.clock import SystemClock
 from pykueue.local import accounts
-from pykueue.local.access import CREATOR
 from pykueue.local.datafile import Lock
 from pykueue.local.datafolder import DATABASE
 from pykueue.local.node import Machine
@@ -45,7 +45,7 @@ def up_in(folder: Path) -> Iterator[Up]:
 
 @AS_ROOT
 def test_a_pod_of_who_is_removed_runs_as_before_but_has_no_folders_of_the_machine(tmp_path: Path) -> None:
-    pod: Tree = {"metadata": {"annotations": {CREATOR: "nobody"}}}
+    pod: Tree = {"metadata": {"annotations": {Annotation.CREATOR: "nobody"}}}
     with up_in(tmp_path) as up:
         assert up.account(pod) is None
         up.users.add("nobody", role="admin")

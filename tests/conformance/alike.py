@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from pykueue.local.access import CREATOR
+from pykueue.api.names import Annotation
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 STATED = ("2026-01-02T03:0", "2001-01-01T00:00:00Z")
@@ -34,7 +34,7 @@ LONGEST = 58
 """Letters of the beginning that are kept."""
 VERSION = re.compile(r'(ResourceVersion in record \(|"resourceVersion\\*":\\*")(\d+)')
 """Where a message tells of a version."""
-STAMP = re.compile(rf'\\?"{re.escape(CREATOR)}\\?":\\?"[^"\\]*\\?",?')
+STAMP = re.compile(rf'\\?"{re.escape(Annotation.CREATOR)}\\?":\\?"[^"\\]*\\?",?')
 """Our annotation, where a message shows an object."""
 EMPTY = re.compile(r',\\?"annotations\\?":\{\}')
 FIRST = re.compile(r'(\\?"f:annotations\\?":\{)\\?"\.\\?":\{\},?')
@@ -120,7 +120,7 @@ def without_creator(node: Any) -> Any:
         return node
     made = {}
     for key, value in node.items():
-        if key in (CREATOR, f"f:{CREATOR}"):
+        if key in (Annotation.CREATOR, f"f:{Annotation.CREATOR}"):
             continue
         kept = without_creator(value)
         if key == "f:annotations":

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pykueue.local.access import CREATOR
+from pykueue.api.names import Annotation
 from tests.conformance.alike import Plain, differences, without_creator
 from tests.conformance.exempt import EXEMPT, OVER_TLS, Exempt, unexcused
 from tests.conformance.play import Server
@@ -93,7 +93,7 @@ def test_what_a_server_makes_up_is_compared_by_what_it_stands_for() -> None:
         {"metadata": {"name": "a-x2bcd", "generateName": "a-", "uid": other, "resourceVersion": "7"}},
         {"metadata": {"resourceVersion": "7"}, "items": []},
         {"message": f'"a-x2bcd" is {uid}', "at": "2026-11-15T20:00:00Z", "to": "2026-11-15T20:00:00.5Z"},
-        {"metadata": {"annotations": {CREATOR: "me"}}, "at": "2026-01-02T03:04:05Z"},
+        {"metadata": {"annotations": {Annotation.CREATOR: "me"}}, "at": "2026-01-02T03:04:05Z"},
     ]
     plain = Plain()
     plain.asked('{"metadata": {"generateName": "a-"}}')
@@ -123,9 +123,11 @@ def test_what_a_server_makes_up_is_compared_by_what_it_stands_for() -> None:
 @pytest.mark.parametrize(
     ("shown", "plain"),
     [
-        pytest.param(rf"{{\"a\":1,\"annotations\":{{\"{CREATOR}\":\"me\"}}}}", r"{\"a\":1}", id="alone"),
+        pytest.param(rf"{{\"a\":1,\"annotations\":{{\"{Annotation.CREATOR}\":\"me\"}}}}", r"{\"a\":1}", id="alone"),
         pytest.param(
-            rf"{{\"annotations\":{{\"{CREATOR}\":\"me\",\"x\":\"y\"}}}}", r"{\"annotations\":{\"x\":\"y\"}}", id="first"
+            rf"{{\"annotations\":{{\"{Annotation.CREATOR}\":\"me\",\"x\":\"y\"}}}}",
+            r"{\"annotations\":{\"x\":\"y\"}}",
+            id="first",
         ),
         pytest.param(r"{\"f:annotations\":{\".\":{},\"f:x\":{}}}", r"{\"f:annotations\":{\"f:x\":{}}}", id="managed"),
     ],

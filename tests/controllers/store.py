@@ -266,6 +266,7 @@ class Store:
         propagation: str = "Background",
         uid: str = "",
         version: str = "",
+        grace: int | None = None,
     ) -> None:
         await asyncio.sleep(0)
         self.fail()

@@ -106,6 +106,7 @@ class Shelf:
         propagation: str = "Background",
         uid: str = "",
         version: str = "",
+        grace: int | None = None,
     ) -> None:
         self.find("delete", resource, name, namespace)
         del self.objects[str(resource), namespace, name]

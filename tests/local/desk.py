@@ -9,6 +9,7 @@ import msgspec
 
 from pykueue.api.core import Tree
 from pykueue.base.clock import ManualClock
+from pykueue.local.admission import Admit, admit_all
 from pykueue.local.beginnings import begin
 from pykueue.local.catalog import Catalog
 from pykueue.local.identity import Identity
@@ -17,7 +18,7 @@ from pykueue.local.registry import Registry
 from pykueue.local.served import Served
 from pykueue.local.statuses import StatusError
 from pykueue.local.store import Store
-from pykueue.local.terms import Admit, DeleteOptions, Terms, admit_all
+from pykueue.local.terms import DeleteOptions, Terms
 
 T = TypeVar("T")
 ADMIN = Identity("ada", frozenset({"system:authenticated"}), admin=True)

@@ -12,6 +12,7 @@ import msgspec
 
 from pykueue.base.clock import SystemClock
 from pykueue.base.units import Seconds, after, format_instant
+from pykueue.kube.logs import LogQuery
 from pykueue.kube.port import (
     PODS,
     SECRETS,
@@ -23,7 +24,6 @@ from pykueue.kube.port import (
     Resource,
 )
 from pykueue.local.gpus import Gpu
-from pykueue.local.logs import LogQuery
 from pykueue.local.node import Machine
 from pykueue.local.notices import Notice
 from pykueue.local.prepare import CONFIG_MAPS

@@ -18,20 +18,18 @@ import msgspec
 
 from pykueue.api.core import Tree
 from pykueue.base.clock import SystemClock
+from pykueue.kube.logs import LogError, LogPart, LogQuery
 from pykueue.local.access import Access, stamped
+from pykueue.local.admission import AdmissionCall
 from pykueue.local.authority import Authority
 from pykueue.local.catalog import Catalog
 from pykueue.local.exchange import Response, request
 from pykueue.local.front import Front
-from pykueue.local.identity import Identity
 from pykueue.local.kubeconfigs import kubeconfig, write
-from pykueue.local.logs import LogPart, LogQuery
 from pykueue.local.registry import Registry
 from pykueue.local.serve import Server
-from pykueue.local.served import Served
-from pykueue.local.statuses import bad_request
 from pykueue.local.store import Store
-from pykueue.local.terms import Operation, Stage, Terms
+from pykueue.local.terms import Terms
 from pykueue.local.tokens import Users
 
 T = TypeVar("T")
@@ -47,11 +45,13 @@ class Spoken:
 
     async def stream(self, pod: Tree, asked: LogQuery) -> AsyncIterator[bytes]:
         if asked.previous:
-            raise bad_request(f'previous terminated container "{asked.container}" in pod "p" not found')
+            raise LogError(f'previous terminated container "{asked.container}" in pod "p" not found')
         return self.lines(asked)
 
     async def part(self, pod: Tree, asked: LogQuery) -> LogPart:
-        return LogPart(asked.position or 0, b"", True)
+        if asked.position:
+            raise LogError("the output of this container is no longer kept", gone=True)
+        return LogPart(0, b"", True)
 
     def follows(self, uid: str, secret: str) -> bool:
         return False
@@ -65,19 +65,11 @@ class Spoken:
                 await asyncio.sleep(0.01)
 
 
-async def stamp(
-    stage: Stage,
-    operation: Operation,
-    served: Served,
-    new: Tree,
-    old: Tree | None,
-    subresource: str,
-    who: Identity,
-) -> tuple[Tree, tuple[str, ...]]:
+async def stamp(call: AdmissionCall) -> tuple[Tree, tuple[str, ...]]:
     """Admission that does no more than record who created what."""
-    if stage == "mutate" or operation == "DELETE":
-        return stamped(operation, served.resource, new, old, who), ()
-    return new, ()
+    if call.stage == "mutate" or call.operation == "DELETE":
+        return stamped(call.operation, call.served.resource, call.new, call.old, call.who), ()
+    return call.new, ()
 
 
 class Stand:

@@ -3,12 +3,18 @@
 import pytest
 
 from pykueue.api.core import Tree
+from pykueue.api.names import Annotation
 from pykueue.kube.port import JOBS, LIMIT_RANGES, PODS, SECRETS, Resource
-from pykueue.local.access import ANONYMOUS, CREATOR, Access, identity_of, stamped
-from pykueue.local.identity import MASTERS, SYSTEM, Identity
+from pykueue.local.access import (
+    ANONYMOUS,
+    Access,
+    identity_of,
+    stamped,
+)
+from pykueue.local.identity import MASTERS, SYSTEM, Identity, Peer
 from pykueue.local.paths import Asked
 from pykueue.local.statuses import StatusError
-from pykueue.local.tokens import Peer, Users
+from pykueue.local.tokens import Users
 
 USERS = Users()
 ADMIN_TOKEN = USERS.add("root", role="admin")
@@ -155,10 +161,10 @@ def test_only_an_admin_acts_for_another() -> None:
 def job(creator: str | None, template: str | None = None, image: str = "x") -> Tree:
     metadata: Tree = {"name": "j"}
     if creator is not None:
-        metadata["annotations"] = {CREATOR: creator, "other": "kept"}
+        metadata["annotations"] = {Annotation.CREATOR: creator, "other": "kept"}
     inner: Tree = {"spec": {"image": image}}
     if template is not None:
-        inner["metadata"] = {"annotations": {CREATOR: template}}
+        inner["metadata"] = {"annotations": {Annotation.CREATOR: template}}
     return {"metadata": metadata, "spec": {"template": inner}}
 
 
@@ -167,7 +173,7 @@ def creator_of(tree: Tree) -> object:
     assert isinstance(metadata, dict)
     annotations = metadata.get("annotations", {})
     assert isinstance(annotations, dict)
-    return annotations.get(CREATOR)
+    return annotations.get(Annotation.CREATOR)
 
 
 @pytest.mark.parametrize("kind", STAMPED_KINDS, ids=str)
@@ -216,7 +222,7 @@ def test_a_template_cannot_carry_the_record_in() -> None:
     "kind", [LIMIT_RANGES, Resource("batch.volcano.sh", "v1", "jobs", "Job", True)], ids=["another", "a namesake"]
 )
 def test_other_kinds_are_left_alone_and_nothing_is_changed_in_place(kind: Resource) -> None:
-    other: Tree = {"metadata": {"annotations": {CREATOR: "x"}}}
+    other: Tree = {"metadata": {"annotations": {Annotation.CREATOR: "x"}}}
     assert stamped("CREATE", kind, other, None, ANN) is other
     before = job("root", template="root")
     stamped("CREATE", JOBS, before, None, ANN)

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 from pykueue.base.clock import SystemClock
 from pykueue.base.units import MICROS, Instant
+from pykueue.kube.logs import LogError, LogQuery
 from pykueue.local.containerlogs import BLOCK, PART_BYTES, ContainerLogs, Cut, Reader, last_words
 from pykueue.local.logfiles import STDERR, STDOUT, LogFiles, Record
-from pykueue.local.logs import LogQuery
 from pykueue.local.processes import boot_id, process_start
-from pykueue.local.statuses import StatusError
 from tests.local.podhost import host, shell
 
 START = 1_800_000_000 * MICROS
@@ -75,7 +74,7 @@ def test_a_last_line_without_end(tmp_path: Path) -> None:
 
 def test_the_attempt_before(tmp_path: Path) -> None:
     written(tmp_path, [b"first\n"], number=0)
-    with pytest.raises(StatusError, match='previous terminated container "main" in pod "p" not found'):
+    with pytest.raises(LogError, match='previous terminated container "main" in pod "p" not found'):
         read(tmp_path, previous=True)
     written(tmp_path, [b"second\n"], number=1)
     (tmp_path / "u" / "main" / "2").mkdir()
@@ -84,10 +83,10 @@ def test_the_attempt_before(tmp_path: Path) -> None:
 
 
 def test_a_container_that_has_not_started(tmp_path: Path) -> None:
-    with pytest.raises(StatusError) as caught:
+    with pytest.raises(LogError) as caught:
         read(tmp_path)
-    assert caught.value.message == 'container "main" in pod "p" is waiting to start: ContainerCreating'
-    assert caught.value.code == 400
+    assert str(caught.value) == 'container "main" in pod "p" is waiting to start: ContainerCreating'
+    assert not caught.value.gone
 
 
 def test_a_pod_that_is_over_and_printed_nothing(tmp_path: Path) -> None:
@@ -101,9 +100,9 @@ def test_a_pod_that_is_over_and_printed_nothing(tmp_path: Path) -> None:
 
 
 def test_a_name_that_is_no_name_reads_nothing(tmp_path: Path) -> None:
-    with pytest.raises(StatusError, match="cannot be the name of a folder") as raised:
+    with pytest.raises(LogError, match="cannot be the name of a folder") as raised:
         asyncio.run(ContainerLogs(tmp_path, SystemClock()).stream(POD, LogQuery("../..")))
-    assert raised.value.code == 400
+    assert not raised.value.gone
     assert not ContainerLogs(tmp_path, SystemClock()).follows("../../tmp", "secret")
 
 
@@ -246,8 +245,9 @@ def test_a_part_of_a_log_is_bounded_and_the_next_begins_where_it_ended(tmp_path:
 def test_a_part_of_output_that_is_no_longer_kept_is_not_found(tmp_path: Path) -> None:
     written(tmp_path, [b"printed\n"]).joinpath("0.log").unlink()
     logs = ContainerLogs(tmp_path, SystemClock())
-    with pytest.raises(StatusError, match="no longer kept"):
+    with pytest.raises(LogError, match="no longer kept") as raised:
         asyncio.run(logs.part(POD, LogQuery("main", position=5)))
+    assert raised.value.gone
 
 
 def test_both_streams_are_shown_as_they_came(tmp_path: Path) -> None:

@@ -10,11 +10,11 @@ import pytest
 
 from pykueue.base.clock import SystemClock
 from pykueue.base.units import MICROS
+from pykueue.kube.logs import LogQuery
 from pykueue.local import followers
 from pykueue.local.containerlogs import ContainerLogs, begins, log_end
 from pykueue.local.followers import Gate, digest_of
 from pykueue.local.logfiles import Records
-from pykueue.local.logs import LogQuery
 from tests.local.test_spawn import Watched, spawner
 
 KEY = "u/main/0"

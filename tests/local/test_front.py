@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pykueue.local.access import CREATOR
+from pykueue.api.names import Annotation
 from pykueue.local.exchange import Response
 from pykueue.local.statuses import BODY_MAX
 from tests.local.standing import Stand, told
@@ -388,7 +388,10 @@ def test_the_output_of_containers() -> None:
         assert unclear.code == 400
         assert "choose one of: [a b]" in told(unclear)["message"]
         previous = await stand.call("GET", f"{PODS}/p/log?container=a&previous=true")
+        assert previous.code == 400
         assert "previous terminated container" in told(previous)["message"]
+        removed = await stand.call("GET", f"{PODS}/p/log?container=a&pykueuePosition=5")
+        assert (removed.code, told(removed)["message"]) == (404, "the output of this container is no longer kept")
         await stand.call("POST", PODS, pod("q", node=""))
         assert (await stand.call("GET", f"{PODS}/q/log?container=a")).code == 204
         assert (await stand.call("GET", f"{PODS}/none/log")).code == 404
@@ -457,16 +460,16 @@ def test_a_user_is_told_what_is_not_there_yet() -> None:
 def test_two_users_of_a_namespace_leave_each_others_jobs_alone() -> None:
     async def test(stand: Stand) -> None:
         lab = "/apis/batch/v1/namespaces/lab/jobs"
-        made = await stand.call("POST", lab, job("j", **{CREATOR: "admin"}), who="bob")
-        assert told(made)["metadata"]["annotations"][CREATOR] == "bob"
-        forged = {"metadata": {"annotations": {CREATOR: "carl"}}}
+        made = await stand.call("POST", lab, job("j", **{Annotation.CREATOR: "admin"}), who="bob")
+        assert told(made)["metadata"]["annotations"][Annotation.CREATOR] == "bob"
+        forged = {"metadata": {"annotations": {Annotation.CREATOR: "carl"}}}
         for verb, body in (("PATCH", forged), ("DELETE", b""), ("PUT", job("j"))):
             refused = await stand.call(verb, f"{lab}/j", body, who="carl", headers=MERGE if verb == "PATCH" else None)
             assert refused.code == 403, verb
             assert 'it was created by "bob"' in told(refused)["message"]
         assert (await stand.call("DELETE", lab, who="carl")).code == 403
         kept = await stand.call("PATCH", f"{lab}/j", forged, who="bob", headers=MERGE)
-        assert told(kept)["metadata"]["annotations"][CREATOR] == "bob"
+        assert told(kept)["metadata"]["annotations"][Annotation.CREATOR] == "bob"
         assert (await stand.call("DELETE", f"{lab}/j", who="bob")).code == 200
 
     on(test)

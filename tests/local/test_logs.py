@@ -4,7 +4,8 @@ import pytest
 
 from pykueue.api.core import Json, Tree
 from pykueue.base.units import MICROS, Instant
-from pykueue.local.logs import LogQuery, container_of, log_query
+from pykueue.kube.logs import LogQuery
+from pykueue.local.logs import container_of, log_query
 from pykueue.local.statuses import StatusError
 
 NOW = Instant(1_800_000_000 * MICROS)

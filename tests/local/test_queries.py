@@ -2,7 +2,12 @@
 
 import pytest
 
-from pykueue.local.queries import Listing, exact_name, listing, whole
+from pykueue.local.options import whole
+from pykueue.local.queries import (
+    Listing,
+    exact_name,
+    listing,
+)
 from pykueue.local.statuses import StatusError
 
 

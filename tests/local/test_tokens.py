@@ -8,7 +8,12 @@ import msgspec
 import pytest
 
 from pykueue.local.datafolder import USERS
-from pykueue.local.tokens import Peer, User, Users, UsersError
+from pykueue.local.identity import Peer
+from pykueue.local.tokens import (
+    User,
+    Users,
+    UsersError,
+)
 
 
 def test_a_user_is_known_by_its_token_and_nobody_else_is(tmp_path: Path) -> None:

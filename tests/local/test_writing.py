@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from pykueue.api.core import Tree
-from pykueue.local.identity import SYSTEM, Identity
-from pykueue.local.served import Served
+from pykueue.local.admission import AdmissionCall, Stage
+from pykueue.local.identity import SYSTEM
 from pykueue.local.statuses import StatusError, forbidden
-from pykueue.local.terms import DeleteOptions, Operation, Stage
+from pykueue.local.terms import DeleteOptions, Operation
 from tests.local.desk import APPLY, JSON, STRATEGIC, Desk, decoded, job, pod, refusal
 
 
@@ -347,16 +347,14 @@ def test_events_are_one_thing_under_two_names(desk: Desk) -> None:
 def test_admission_completes_between_defaults_and_judgement() -> None:
     seen: list[tuple[Stage, Operation, str, bool]] = []
 
-    async def admit(
-        stage: Stage, operation: Operation, served: Served, new: Tree, old: Tree | None, subresource: str, who: Identity
-    ) -> tuple[Tree, tuple[str, ...]]:
-        seen.append((stage, operation, who.name, old is not None))
-        if stage == "mutate" and operation == "CREATE":
-            spec: Any = new["spec"]
-            return {**new, "spec": {**spec, "suspend": True}}, ("be warned",)
-        if stage == "validate" and operation == "UPDATE":
-            raise forbidden(served.resource, "x", "it is mine")
-        return new, ()
+    async def admit(call: AdmissionCall) -> tuple[Tree, tuple[str, ...]]:
+        seen.append((call.stage, call.operation, call.who.name, call.old is not None))
+        if call.stage == "mutate" and call.operation == "CREATE":
+            spec: Any = call.new["spec"]
+            return {**call.new, "spec": {**spec, "suspend": True}}, ("be warned",)
+        if call.stage == "validate" and call.operation == "UPDATE":
+            raise forbidden(call.served.resource, "x", "it is mine")
+        return call.new, ()
 
     with contextlib.closing(Desk(admit)) as desk:
         made = desk.create("jobs", job("x"))
@@ -375,12 +373,10 @@ def test_admission_completes_between_defaults_and_judgement() -> None:
 
 
 def test_a_namespace_that_ends_while_an_object_is_judged_takes_it_no_longer() -> None:
-    async def admit(
-        stage: Stage, operation: Operation, served: Served, new: Tree, old: Tree | None, subresource: str, who: Identity
-    ) -> tuple[Tree, tuple[str, ...]]:
-        if stage == "validate" and served.storage == "configmaps":
+    async def admit(call: AdmissionCall) -> tuple[Tree, tuple[str, ...]]:
+        if call.stage == "validate" and call.served.storage == "configmaps":
             await made.registry.delete(made.served("namespaces"), "team", "", DeleteOptions(), made.terms(who=SYSTEM))
-        return new, ()
+        return call.new, ()
 
     with contextlib.closing(Desk(admit)) as made:
         made.create("namespaces", {"metadata": {"name": "team"}}, namespace="")
@@ -390,11 +386,9 @@ def test_a_namespace_that_ends_while_an_object_is_judged_takes_it_no_longer() ->
 
 
 def test_patches_that_meet_are_all_done() -> None:
-    async def slow(
-        stage: Stage, operation: Operation, served: Served, new: Tree, old: Tree | None, subresource: str, who: Identity
-    ) -> tuple[Tree, tuple[str, ...]]:
+    async def slow(call: AdmissionCall) -> tuple[Tree, tuple[str, ...]]:
         await asyncio.sleep(0)
-        return new, ()
+        return call.new, ()
 
     with contextlib.closing(Desk(slow)) as desk:
         desk.create("configmaps", config())

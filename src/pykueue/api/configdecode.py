@@ -10,7 +10,12 @@ from msgspec import UNSET, inspect
 from pykueue.api.core import Json
 from pykueue.api.durations import EXAMPLE, DurationError, Micros, parse_duration
 from pykueue.api.fields import FieldError, invalid, nearest, not_supported, required
-from pykueue.api.yamltext import KEY_MAX, Misread, below, printable
+from pykueue.api.yamltext import (
+    KEY_MAX,
+    Misread,
+    below,
+)
+from pykueue.base.text import printable
 from pykueue.base.units import Quantity, QuantityError, parse_quantity
 
 Mistake: TypeAlias = FieldError | Misread

@@ -232,3 +232,17 @@ def satisfies(requirement: LabelSelectorRequirement, labels: Mapping[str, str]) 
             return requirement.key not in labels
         case _:
             return False
+
+
+def condition_tree(seen: Condition) -> Tree:
+    """A condition with all that the API requires of one."""
+    found: Tree = {
+        "type": seen.type,
+        "status": seen.status,
+        "reason": seen.reason,
+        "message": seen.message,
+        "lastTransitionTime": seen.last_transition_time,
+    }
+    if seen.observed_generation is not None:
+        found["observedGeneration"] = seen.observed_generation
+    return found

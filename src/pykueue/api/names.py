@@ -76,6 +76,7 @@ class Annotation(StrEnum):
     PROVISIONING_CLASS = "autoscaling.x-k8s.io/provisioning-class-name"
     ASKED_FOR = "pykueue.io/asked-for"
     CHECK_TIMEOUT = "pykueue.io/check-timeout-seconds"
+    CREATOR = "pykueue.io/created-by"
 
 
 class Finalizer(StrEnum):
@@ -83,6 +84,9 @@ class Finalizer(StrEnum):
 
     RESOURCE_IN_USE = "kueue.x-k8s.io/resource-in-use"
     MANAGED_POD = "kueue.x-k8s.io/managed"
+    ORPHAN = "orphan"
+    FOREGROUND = "foregroundDeletion"
+    KUBERNETES = "kubernetes"
 
 
 class CheckController(StrEnum):

@@ -18,6 +18,7 @@ import yaml
 from pykueue.api.core import Json
 from pykueue.api.yamlscalars import NUMBER_MAX, key_text, plain_value
 from pykueue.base.struct import Frozen
+from pykueue.base.text import printable
 
 TEXT_MAX: Final = 256 * 1024
 NODES_MAX: Final = 20_000
@@ -343,11 +344,6 @@ def below(path: str, key: str) -> str:
     if not PLAIN_KEY.fullmatch(shown):
         return f"{path}[{printable(shown)}]"
     return f"{path}.{shown}" if path else shown
-
-
-def printable(text: str) -> str:
-    """The text with everything escaped that a terminal could stumble over."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def read_tree(text: str | bytes) -> Tree:

@@ -9,7 +9,7 @@ from typing import Final, assert_never
 
 import msgspec
 
-from pykueue.api.core import Condition, Json, Tree
+from pykueue.api.core import Json, Tree, condition_tree
 from pykueue.api.names import WorkloadCondition
 from pykueue.api.workload import AdmissionCheckState, Workload
 from pykueue.base.struct import Frozen
@@ -99,20 +99,6 @@ def slice_of(seen: Workload) -> Tree:
 def plain(seen: msgspec.Struct) -> Tree:
     """A part of an object as JSON, without what is absent."""
     found: Tree = msgspec.to_builtins(seen)
-    return found
-
-
-def condition_tree(seen: Condition) -> Tree:
-    """A condition with all that the API requires of one."""
-    found: Tree = {
-        "type": seen.type,
-        "status": seen.status,
-        "reason": seen.reason,
-        "message": seen.message,
-        "lastTransitionTime": seen.last_transition_time,
-    }
-    if seen.observed_generation is not None:
-        found["observedGeneration"] = seen.observed_generation
     return found
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
 
 from pykueue.api.checks import AdmissionCheck
-from pykueue.api.core import Condition, Json, Tree
+from pykueue.api.core import Condition, Json, Tree, condition_tree
 from pykueue.api.kueue import (
     ClusterQueue,
     ClusterQueueStatus,
@@ -22,7 +22,6 @@ from pykueue.api.kueue import (
 )
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant, amount_text, format_instant
-from pykueue.bridge.outbound import condition_tree
 from pykueue.bridge.unbuilt import unbuilt
 from pykueue.engine.model import StopPolicy
 from pykueue.engine.quota import Node

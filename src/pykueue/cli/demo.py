@@ -18,8 +18,8 @@ import msgspec
 from pykueue.api.core import Tree
 from pykueue.api.names import Label, WorkloadCondition
 from pykueue.api.trees import mappings, text
-from pykueue.api.yamltext import printable
 from pykueue.base.clock import SystemClock
+from pykueue.base.text import printable
 from pykueue.base.timers import waited
 from pykueue.base.units import MICROS
 from pykueue.bridge.sentences import condition, in_short

@@ -1,8 +1,14 @@
-"""What is in this file? Its bytes, no more than can be used, and what to say when it cannot be read."""
+"""Reads files that users name, up to a limit, and says what is wrong with one that cannot be read."""
 
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from pykueue.api.yamltext import TEXT_MAX
+from pykueue.sim.manifests import BYTES_MAX, Mistake
+
+SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
 def content(file: str | Path, most: int = TEXT_MAX) -> bytes:
@@ -15,3 +21,22 @@ def unreadable(error: OSError | ValueError) -> str:
     """What is wrong with a file that cannot be read, and what to do."""
     reason = error.strerror if isinstance(error, OSError) else str(error)
     return f"cannot be read: {reason}; check the name and your rights to it"
+
+
+def contents(name: str, mistakes: list[Mistake]) -> Iterator[tuple[str, bytes]]:
+    """The name and content of a file, of each manifest in a folder, or of the standard input."""
+    if name == "-":
+        yield "<stdin>", sys.stdin.buffer.read(BYTES_MAX + 1)
+        return
+    try:
+        path = Path(name)
+        if not path.is_dir():
+            yield name, content(path, BYTES_MAX)
+            return
+        inside = sorted(one for one in path.iterdir() if one.suffix in SUFFIXES and one.is_file())
+        if not inside:
+            mistakes.append(Mistake(name, f"the folder holds no manifest; their names end in {', '.join(SUFFIXES)}"))
+        for one in inside:
+            yield str(one), content(one, BYTES_MAX)
+    except (OSError, ValueError) as error:
+        mistakes.append(Mistake(name, unreadable(error)))

@@ -11,8 +11,8 @@ import msgspec
 from pykueue.api.core import Tree
 from pykueue.api.names import Label, WorkloadCondition
 from pykueue.api.trees import mapping, mappings, member, text
-from pykueue.api.yamltext import printable
 from pykueue.base.clock import SystemClock
+from pykueue.base.text import printable
 from pykueue.base.units import MICROS
 from pykueue.bridge.sentences import condition, said
 from pykueue.checks.telling import awaited

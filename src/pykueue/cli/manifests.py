@@ -11,7 +11,7 @@ from pykueue.api.manifests import manifests as made
 from pykueue.api.manifests_deployment import shipped
 from pykueue.api.manifests_install import Install
 from pykueue.api.unbuilt import read_built
-from pykueue.api.yamltext import printable
+from pykueue.base.text import printable
 from pykueue.cli.files import content, unreadable
 from pykueue.cli.flags import tolerating_unknown_gates
 

@@ -9,8 +9,8 @@ from typing import Final, NoReturn
 import click
 import msgspec
 
-from pykueue.api.yamltext import printable
 from pykueue.base.struct import Frozen
+from pykueue.base.text import printable
 from pykueue.base.units import Instant
 from pykueue.local.datafolder import FILE_MODE, FOLDER_MODE, put
 from pykueue.local.processes import process_start

@@ -7,7 +7,7 @@ from typing import Final
 import click
 import msgspec
 
-from pykueue.api.yamltext import printable
+from pykueue.base.text import printable
 from pykueue.engine.journal import JournalError
 from pykueue.engine.journal import replay as run_again
 

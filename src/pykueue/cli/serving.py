@@ -11,7 +11,7 @@ import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import uvloop
 
@@ -25,6 +25,7 @@ from pykueue.base.units import QuantityError, parse_quantity
 from pykueue.cli.asking import readable
 from pykueue.cli.example import TEAMS, example
 from pykueue.cli.place import Standing, data_folder, write_standing
+from pykueue.cli.report import Report
 from pykueue.kube.connection import DEFAULT_NAMESPACE
 from pykueue.kube.tls import TlsError
 from pykueue.local.authority import LOOPBACK
@@ -36,9 +37,6 @@ from pykueue.local.serve import ListenError, bind
 from pykueue.local.spawn import SpawnError
 from pykueue.local.store import StoreError
 from pykueue.local.tokens import UsersError
-
-if TYPE_CHECKING:
-    from pykueue.cli.up import Report
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -68,7 +66,7 @@ class Wanted(Frozen):
     detached: bool
 
 
-def serve(wanted: Wanted, report: "Report") -> int:
+def serve(wanted: Wanted, report: Report) -> int:
     """Run the system of this machine until a signal; the exit code."""
     if wanted.runtime and shutil.which(wanted.runtime) is None:
         report.fail(f"--container-runtime: {wanted.runtime} is not installed; install it, or leave the flag out")
@@ -86,7 +84,7 @@ def serve(wanted: Wanted, report: "Report") -> int:
         return runner.run(attend(wanted, memory, report))
 
 
-async def attend(wanted: Wanted, memory: int | None, report: "Report") -> int:
+async def attend(wanted: Wanted, memory: int | None, report: Report) -> int:
     """Start, say what to type next, and serve until a signal: the exit code."""
     clock = SystemClock()
     stop = asyncio.Event()

@@ -3,28 +3,26 @@
 import os
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 import click
 import msgspec
 
 from pykueue.api.durations import DurationError, Micros, parse_duration
-from pykueue.api.yamltext import printable
+from pykueue.base.text import printable
 from pykueue.base.units import Instant, amount_text, format_instant, parse_instant
-from pykueue.cli.files import content, unreadable
+from pykueue.cli.files import contents
 from pykueue.cli.flags import tolerating_unknown_gates
 from pykueue.cli.tables import duration, elided, hanging, painted, table, wants_colour
 from pykueue.engine.explain import either
 from pykueue.sim.document import as_json
-from pykueue.sim.manifests import BYTES_MAX, Mistake
+from pykueue.sim.manifests import Mistake
 from pykueue.sim.report import ENDINGS, Report, report
 from pykueue.sim.trace import START, Invalid, Setting, read
 from pykueue.sim.world import END_OF_TIME, End, What, World
 
 NAME_WIDTH: Final = 26
 WHAT_WIDTH: Final = 11
-SUFFIXES: Final = (".yaml", ".yml", ".json")
 MISTAKES_SHOWN_MAX: Final = 200
 COLOURS: Final = {
     What.STARTS: "green",
@@ -127,25 +125,6 @@ def simulate(
     if found.ended is End.BOUND:
         click.echo(f"Error: {ENDINGS[End.BOUND]}", err=True)
         sys.exit(1)
-
-
-def contents(name: str, mistakes: list[Mistake]) -> Iterator[tuple[str, bytes]]:
-    """The name and content of a file, of each manifest in a folder, or of the standard input."""
-    if name == "-":
-        yield "<stdin>", sys.stdin.buffer.read(BYTES_MAX + 1)
-        return
-    try:
-        path = Path(name)
-        if not path.is_dir():
-            yield name, content(path, BYTES_MAX)
-            return
-        inside = sorted(one for one in path.iterdir() if one.suffix in SUFFIXES and one.is_file())
-        if not inside:
-            mistakes.append(Mistake(name, f"the folder holds no manifest; their names end in {', '.join(SUFFIXES)}"))
-        for one in inside:
-            yield str(one), content(one, BYTES_MAX)
-    except (OSError, ValueError) as error:
-        mistakes.append(Mistake(name, unreadable(error)))
 
 
 def complain(mistakes: list[Mistake]) -> None:

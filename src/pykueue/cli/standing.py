@@ -8,8 +8,8 @@ from typing import Final
 
 import click
 
-from pykueue.api.yamltext import printable
 from pykueue.base.clock import SystemClock
+from pykueue.base.text import printable
 from pykueue.base.units import MICROS
 from pykueue.cli.place import Standing, data_folder, fail, read_standing
 from pykueue.cli.tables import duration

@@ -5,19 +5,20 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Final, Literal, NoReturn, cast
+from typing import Final, Literal, cast
 
 import click
 
 from pykueue.api.configfile import MINIMAL
 from pykueue.api.core import Tree
 from pykueue.api.unbuilt import read_built
-from pykueue.api.yamltext import printable
+from pykueue.base.text import printable
 from pykueue.cli.files import content, unreadable
 from pykueue.cli.flags import tolerating_unknown_gates
 from pykueue.cli.logs import LEVELS
 from pykueue.cli.place import data_folder, fail, made, read_standing
-from pykueue.local.datafolder import JOBS_KEPT
+from pykueue.cli.report import Report
+from pykueue.local.retention import JOBS_KEPT
 
 LOG_FILE: Final = "up.log"
 OnStop = Literal["keep", "terminate"]
@@ -172,33 +173,6 @@ def up(
     sys.exit(serve(wanted, report))
 
 
-class Report:
-    """How whoever started us hears what came of it: on the terminal, or through a pipe."""
-
-    def __init__(self, handle: int | None) -> None:
-        self.handle = handle
-
-    def fail(self, text: str, code: int = 2) -> NoReturn:
-        """Say why it does not start, and end."""
-        self.send({"code": code, "text": text})
-        if self.handle is None:
-            fail(text, code)
-        sys.exit(code)
-
-    def ready(self, text: str) -> None:
-        """Say that it is up, and what to do next."""
-        self.send({"code": 0, "text": text})
-        if self.handle is None:
-            click.echo(text)
-
-    def send(self, said: dict[str, object]) -> None:
-        """Write to the pipe, if there is one."""
-        if self.handle is not None:
-            os.write(self.handle, json.dumps(said).encode())
-            os.close(self.handle)
-            self.handle = -1
-
-
 def read(file: str | None, report: Report) -> bytes:
     """The text of the Configuration."""
     if file is None:
@@ -211,7 +185,7 @@ def read(file: str | None, report: Report) -> bytes:
 
 def given(names: tuple[str, ...], report: Report) -> tuple[tuple[str, Tree], ...]:
     """The objects in these manifests, each with where it stands."""
-    from pykueue.cli.simulate import contents
+    from pykueue.cli.files import contents
     from pykueue.sim.manifests import Mistake, documents
 
     mistakes: list[Mistake] = []

@@ -9,11 +9,10 @@ from typing import Any, Final
 import msgspec
 
 from pykueue.api.convert import V1BETA2
-from pykueue.api.core import Json, ObjectMeta, Tree
+from pykueue.api.core import Json, ObjectMeta, Tree, condition_tree
 from pykueue.api.names import WorkloadCondition
 from pykueue.api.trees import text
 from pykueue.api.workload import Workload
-from pykueue.bridge.outbound import condition_tree
 from pykueue.kube.informer import Informer
 from pykueue.kube.port import WORKLOADS, ConflictError, Kube, Patch
 

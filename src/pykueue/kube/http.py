@@ -200,13 +200,16 @@ class HttpKube:
         propagation: str = "Background",
         uid: str = "",
         version: str = "",
+        grace: int | None = None,
     ) -> None:
-        """Have an object deleted, if it still has this identity and version where they are given."""
+        """Delete an object if it still has the given uid and version; `grace` overrides its grace period in seconds."""
         conditions = {"uid": uid} if uid else {}
         conditions |= {"resourceVersion": version} if version else {}
         options: dict[str, object] = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
         if conditions:
             options["preconditions"] = conditions
+        if grace is not None:
+            options["gracePeriodSeconds"] = grace
         what = called("delete", resource, namespace, name)
         body = msgspec.json.encode(options)
         await self.call(Call("DELETE", path_of(resource, namespace, name), what, body, repeatable=bool(uid)))

@@ -437,10 +437,13 @@ class Fenced:
         propagation: str = "Background",
         uid: str = "",
         version: str = "",
+        grace: int | None = None,
     ) -> None:
         """Have an object deleted."""
         self.check("delete", resource, namespace, name)
-        await self.kube.delete(resource, name, namespace, propagation=propagation, uid=uid, version=version)
+        await self.kube.delete(
+            resource, name, namespace, propagation=propagation, uid=uid, version=version, grace=grace
+        )
 
     async def close(self) -> None:
         """Let go of all connections."""

@@ -198,8 +198,9 @@ class Kube(Protocol):
         propagation: str = "Background",
         uid: str = "",
         version: str = "",
+        grace: int | None = None,
     ) -> None:
-        """Have an object deleted, if it still has this identity and version where they are given."""
+        """Delete an object if it still has the given uid and version; `grace` overrides its grace period in seconds."""
 
     async def close(self) -> None:
         """Let go of all connections."""

@@ -9,14 +9,15 @@ from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
 from pykueue.api.core import Json, Tree
+from pykueue.api.names import Annotation
 from pykueue.api.trees import text
 from pykueue.base.struct import Frozen
 from pykueue.kube.port import Resource
-from pykueue.local.identity import AUTHENTICATED, MASTERS, Identity
+from pykueue.local.identity import AUTHENTICATED, MASTERS, Identity, Peer
 from pykueue.local.paths import Asked, cannot
 from pykueue.local.statuses import StatusError, forbidden, unauthorized
 from pykueue.local.terms import Operation
-from pykueue.local.tokens import Peer, User, Users
+from pykueue.local.tokens import User, Users
 
 ALL: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 READ: Final = ("get", "list", "watch")
@@ -29,8 +30,6 @@ OPEN_PATHS: Final = frozenset({"/healthz", "/livez", "/readyz", "/version"})
 """What anybody may get, as on any cluster."""
 TOLD_PATHS: Final = ("/api", "/apis", "/openapi", "/healthz", "/livez", "/readyz", "/version")
 """What every user may get, with all that lies below."""
-CREATOR: Final = "pykueue.io/created-by"
-"""The annotation that says who created an object. Only the server writes it."""
 STAMPED: Final = frozenset({("batch", "Job"), ("", "Pod"), ("", "ConfigMap"), ("", "Secret")})
 """Of which it is recorded who created them: all that users write, by group and kind."""
 
@@ -200,7 +199,7 @@ def stamped(operation: Operation, resource: Resource, new: Tree, old: Tree | Non
         return new
     if old is None:
         return with_creator(new, who.name)
-    creator = text(old, "metadata", "annotations", CREATOR)
+    creator = text(old, "metadata", "annotations", Annotation.CREATOR)
     if not who.admin and creator != who.name:
         raise not_yours(resource, old, creator, who)
     return new if operation == "DELETE" else with_creator(new, creator)
@@ -227,7 +226,7 @@ def has_creator(tree: Tree) -> bool:
     """Whether an object, or a template, names a creator."""
     metadata = tree.get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
-    return isinstance(annotations, dict) and CREATOR in annotations
+    return isinstance(annotations, dict) and Annotation.CREATOR in annotations
 
 
 def annotated(tree: Tree, creator: str) -> Tree:
@@ -236,10 +235,10 @@ def annotated(tree: Tree, creator: str) -> Tree:
     metadata: Tree = found if isinstance(found, dict) else {}
     held = metadata.get("annotations")
     annotations: Tree = held if isinstance(held, dict) else {}
-    if annotations.get(CREATOR, "") == creator and (creator or CREATOR not in annotations):
+    if annotations.get(Annotation.CREATOR, "") == creator and (creator or Annotation.CREATOR not in annotations):
         return tree
-    rest: Tree = {key: value for key, value in annotations.items() if key != CREATOR}
+    rest: Tree = {key: value for key, value in annotations.items() if key != Annotation.CREATOR}
     if creator:
-        rest[CREATOR] = creator
+        rest[Annotation.CREATOR] = creator
     kept: Tree = {key: value for key, value in metadata.items() if key != "annotations"}
     return tree | {"metadata": kept | ({"annotations": rest} if rest else {})}

@@ -21,7 +21,7 @@ from pykueue.base.units import Instant
 from pykueue.kube.certmaking import Pair, begun, certificate_pem, key_pem, pair_in, renewed, usage
 from pykueue.kube.tls import Bundle, server_context, use
 from pykueue.local.datafolder import CERTIFICATE_FILES, CERTIFICATES, FOLDER_MODE, put
-from pykueue.local.tokens import Peer
+from pykueue.local.identity import Peer
 
 CLIENT_DAYS: Final = 365
 LOCALHOST: Final = "127.0.0.1"

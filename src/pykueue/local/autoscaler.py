@@ -13,12 +13,11 @@ import msgspec
 
 from pykueue.api.checks import ProvisioningRequest
 from pykueue.api.codec import decode_as
-from pykueue.api.core import ObjectMeta, Tree
+from pykueue.api.core import ObjectMeta, Tree, condition_tree
 from pykueue.api.pods import PodSpec, PodTemplate, read_special, read_with
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen, Wire
 from pykueue.base.units import MICROS
-from pykueue.bridge.outbound import condition_tree
 from pykueue.checks.autoscaler import answer, is_booked, is_ours, waits_for_room
 from pykueue.checks.saying import pod_count
 from pykueue.kube.controller import Controller

@@ -10,10 +10,8 @@ from pykueue.api.core import Tree
 from pykueue.api.names import Annotation, Label
 from pykueue.api.trees import mapping, text
 from pykueue.kube.port import PODS
-from pykueue.local.identity import Identity
-from pykueue.local.served import Served
+from pykueue.local.admission import AdmissionCall
 from pykueue.local.statuses import forbidden
-from pykueue.local.terms import Operation
 
 OUTSIDE: Final = (
     "only Jobs are queued here, plain pods and pod groups are not yet, so this pod would run outside the quota; "
@@ -30,13 +28,13 @@ def names_queue(pod: Tree) -> bool:
     return any(labels.get(key) for key in (Label.QUEUE, Label.POD_GROUP)) or bool(annotations.get(Annotation.POD_GROUP))
 
 
-def judge(operation: Operation, served: Served, new: Tree, old: Tree | None, who: Identity) -> tuple[str, ...]:
+def judge(call: AdmissionCall) -> tuple[str, ...]:
     """Warnings about a Pod that somebody other than our controllers writes; raises StatusError to refuse it."""
-    if served.storage != str(PODS):
+    if call.served.storage != str(PODS):
         return ()
-    queued = names_queue(new)
-    if operation == "UPDATE" and (not queued or (old is not None and names_queue(old))):
+    queued = names_queue(call.new)
+    if call.operation == "UPDATE" and (not queued or (call.old is not None and names_queue(call.old))):
         return ()
-    if queued or not who.admin:
-        raise forbidden(served.resource, text(new, "metadata", "name"), OUTSIDE)
+    if queued or not call.who.admin:
+        raise forbidden(call.served.resource, text(call.new, "metadata", "name"), OUTSIDE)
     return (OUTSIDE_ALLOWED,)

@@ -6,8 +6,8 @@ from typing import Final
 import msgspec
 
 from pykueue.api.core import Tree
+from pykueue.api.names import Annotation
 from pykueue.api.trees import items, text
-from pykueue.local.access import CREATOR
 from pykueue.local.catalog import Catalog
 from pykueue.local.identity import Identity
 from pykueue.local.metadata import meta
@@ -40,7 +40,7 @@ async def check_owners(
         if held is None or held.uid != uid:
             # What names an owner that is not there goes soon, and harms nobody.
             continue
-        creator = text(msgspec.json.decode(held.body), "metadata", "annotations", CREATOR)
+        creator = text(msgspec.json.decode(held.body), "metadata", "annotations", Annotation.CREATOR)
         if creator != who.name:
             by = quoted(creator) if creator else "somebody else"
             why = f"its owner {kind} {quoted(name)} was created by {by}, and User {quoted(who.name)} may only name "

@@ -14,10 +14,9 @@ from pykueue.api.core import Tree
 from pykueue.api.trees import mappings, text
 from pykueue.base.clock import Clock
 from pykueue.base.units import MICROS, micro_time
+from pykueue.kube.logs import LogError, LogPart, LogQuery
 from pykueue.local import attempts, followers
 from pykueue.local.logfiles import SUFFIX, Record, Records, lost_line
-from pykueue.local.logs import LogPart, LogQuery
-from pykueue.local.statuses import StatusError, bad_request
 
 BLOCK: Final = 1 << 18
 PART_BYTES: Final = 1 << 20
@@ -205,16 +204,16 @@ class ContainerLogs:
             known = attempts.numbers(self.folder, uid, asked.container)
         except ValueError as error:
             # Of a pod that is gone, the follower names the container itself.
-            raise bad_request(str(error)) from error
+            raise LogError(str(error)) from error
         known = [
             number for number in known if attempts.claimed(self.folder, attempts.key_of(uid, asked.container, number))
         ]
         if asked.previous:
             if len(known) < 2:
-                raise bad_request(f'previous terminated container "{asked.container}" in pod "{name}" not found')
+                raise LogError(f'previous terminated container "{asked.container}" in pod "{name}" not found')
             known.pop()
         if not known and (reason := waiting_reason(pod, asked.container)):
-            raise bad_request(f'container "{asked.container}" in pod "{name}" is waiting to start: {reason}')
+            raise LogError(f'container "{asked.container}" in pod "{name}" is waiting to start: {reason}')
         return attempts.key_of(uid, asked.container, known[-1]) if known else ""
 
     async def pieces(self, key: str, asked: LogQuery) -> AsyncIterator[bytes]:
@@ -250,7 +249,7 @@ class ContainerLogs:
             ended = not key or self.over(key)
             start, data = await asyncio.to_thread(read_part, self.folder / key, position, PART_BYTES)
             if ended and position and not data and not begins(self.folder / key):
-                raise StatusError(404, "NotFound", "the output of this container is no longer kept")
+                raise LogError("the output of this container is no longer kept", gone=True)
             if data or ended or self.clock.moment() >= until:
                 return LogPart(start, data, ended and not data)
             await self.clock.sleep(LOOK_MICROS)

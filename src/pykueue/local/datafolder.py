@@ -1,4 +1,4 @@
-"""What does the data folder hold? The names of its files, how they are written, how much of what has ended is kept."""
+"""The files of a data folder: their names, and how they are written."""
 
 import os
 import tempfile
@@ -12,10 +12,6 @@ USERS: Final = "users.json"
 CERTIFICATES: Final = "tls"
 """A folder, with these files in it."""
 CERTIFICATE_FILES: Final = ("ca.crt", "ca.key", "server.crt", "server.key")
-JOBS_KEPT: Final = 100_000
-"""So many finished Jobs are kept; the oldest beyond them are deleted."""
-PODS_KEPT: Final = 12_500
-"""So many ended pods are kept, as a controller manager of Kubernetes does."""
 FILE_MODE: Final = 0o600
 FOLDER_MODE: Final = 0o700
 

@@ -5,6 +5,7 @@ from typing import Final
 import msgspec
 
 from pykueue.api.core import Tree
+from pykueue.api.names import Finalizer
 from pykueue.api.trees import text, whole
 from pykueue.base.units import MICROS, Instant, format_instant, parse_instant
 from pykueue.kube.port import Resource
@@ -13,7 +14,11 @@ from pykueue.local.definitions import CLEANUP, ending
 from pykueue.local.definitions import STORAGE as DEFINITIONS
 from pykueue.local.identity import SYSTEM
 from pykueue.local.jobdefaults import INT32_MAX
-from pykueue.local.metadata import FOREGROUND, ORPHAN, finalizers, meta, with_meta
+from pykueue.local.metadata import (
+    finalizers,
+    meta,
+    with_meta,
+)
 from pykueue.local.plugins import undeletable
 from pykueue.local.poddefaults import as_tree
 from pykueue.local.reading import Listed, Reading, key_of
@@ -184,19 +189,19 @@ def collector_finalizers(served: Served, tree: Tree, options: DeleteOptions) -> 
     had = finalizers(tree)
     if served.storage == "events":
         return had
-    kept = [name for name in had if name not in (ORPHAN, FOREGROUND)]
+    kept = [name for name in had if name not in (Finalizer.ORPHAN, Finalizer.FOREGROUND)]
     if options.orphan_dependents is not None:
-        return [*kept, ORPHAN] if options.orphan_dependents else kept
+        return [*kept, Finalizer.ORPHAN] if options.orphan_dependents else kept
     match options.propagation:
         case "Orphan":
-            return [*kept, ORPHAN]
+            return [*kept, Finalizer.ORPHAN]
         case "Foreground":
-            return [*kept, FOREGROUND]
+            return [*kept, Finalizer.FOREGROUND]
         case "Background":
             return kept
-    if ORPHAN in had or FOREGROUND in had:
+    if Finalizer.ORPHAN in had or Finalizer.FOREGROUND in had:
         return had
-    return [*kept, ORPHAN] if served.storage == "jobs.batch" else kept
+    return [*kept, Finalizer.ORPHAN] if served.storage == "jobs.batch" else kept
 
 
 def check_preconditions(served: Served, tree: Tree, options: DeleteOptions) -> None:

@@ -7,10 +7,10 @@ import msgspec
 
 from pykueue.api.core import Tree
 from pykueue.base.struct import Frozen
+from pykueue.local.identity import Peer
 from pykueue.local.negotiation import JSON, TEXT, encoded
 from pykueue.local.paths import Query, split
 from pykueue.local.statuses import StatusError
-from pykueue.local.tokens import Peer
 
 Headers: TypeAlias = tuple[tuple[str, str], ...]
 

@@ -14,13 +14,13 @@ import msgspec
 from pykueue.api.core import Tree
 from pykueue.base.clock import Clock
 from pykueue.base.units import format_instant
+from pykueue.kube.logs import LogSource
 from pykueue.local import openapiv2
 from pykueue.local.access import Access
 from pykueue.local.apply import tracked
 from pykueue.local.discovery import Discovery, version_answer
 from pykueue.local.exchange import CREATED, OK, Request, Response, failed, said, told
 from pykueue.local.identity import Identity
-from pykueue.local.logs import LogSource
 from pykueue.local.negotiation import check_media, object_in
 from pykueue.local.objects import Objects, disallowed, is_large_request
 from pykueue.local.openapi import OpenApi

@@ -8,6 +8,14 @@ AUTHENTICATED: Final = "system:authenticated"
 MASTERS: Final = "system:masters"
 
 
+class Peer(Frozen):
+    """Whose certificate a client showed; our authority signed it."""
+
+    name: str
+    fingerprint: str
+    """SHA-256 of the certificate, in hexadecimal."""
+
+
 class Identity(Frozen):
     """A caller, as it was recognised."""
 

@@ -163,7 +163,7 @@ class LocalKube:
         version: str = "",
         grace: int | None = None,
     ) -> None:
-        """Have an object deleted, if it still has this identity and version where they are given."""
+        """Delete an object if it still has the given uid and version; `grace` overrides its grace period in seconds."""
         options = DeleteOptions(grace, POLICIES.get(propagation, ""), uid, version)
         try:
             await self.registry.delete(self.served(resource), name, namespace, options, self.terms_of(MANAGER))

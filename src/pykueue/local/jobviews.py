@@ -11,11 +11,11 @@ import msgspec
 
 from pykueue.api.core import Condition as PodCondition
 from pykueue.api.core import ObjectMeta, OwnerReference
+from pykueue.api.names import Annotation
 from pykueue.api.pods import read_with
 from pykueue.base.share import NAMES
 from pykueue.base.struct import Frozen, Wire
 from pykueue.base.units import MICROS, Instant, parse_instant
-from pykueue.local.access import CREATOR
 from pykueue.local.indexes import read_number
 
 TRACKING: Final = "batch.kubernetes.io/job-tracking"
@@ -351,7 +351,7 @@ def read_job(raw: bytes) -> Job:
         return Job(namespace, name, version)
     # A Raw as decoded is a window on the message it came in, and would keep a whole list response in memory.
     msgspec.structs.force_setattr(spec, "template", spec.template.copy())
-    creator = metadata.annotations.get(CREATOR, "")
+    creator = metadata.annotations.get(Annotation.CREATOR, "")
     return Job(namespace, name, version, Work(metadata.uid or "", spec, status, deleting, creator))
 
 
@@ -403,7 +403,7 @@ def read_pod(raw: bytes) -> Pod:
         count_of(notes.get(FAILURES)),
         count_of(notes.get(IGNORED_FAILURES)),
         metadata.finalizers,
-        intern(notes.get(CREATOR, "")),
+        intern(notes.get(Annotation.CREATOR, "")),
     )
 
 

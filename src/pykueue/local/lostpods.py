@@ -10,8 +10,7 @@ from pykueue.base.struct import Wire
 from pykueue.base.units import MICROS, format_instant
 from pykueue.kube.controller import Controller
 from pykueue.kube.informer import Change, Informer
-from pykueue.kube.port import PODS, ConflictError, NotFoundError, Patch
-from pykueue.local.inprocess import LocalKube
+from pykueue.kube.port import PODS, ConflictError, Kube, NotFoundError, Patch
 from pykueue.local.room import Node
 from pykueue.local.scheduler import Pod
 
@@ -43,7 +42,7 @@ def on_node(pod: Pod) -> tuple[str, ...]:
 class LostPods:
     """Ends the pods of nodes that are gone."""
 
-    def __init__(self, kube: LocalKube, clock: Clock, nodes: Informer[Node], pods: Informer[Pod]) -> None:
+    def __init__(self, kube: Kube, clock: Clock, nodes: Informer[Node], pods: Informer[Pod]) -> None:
         self.kube = kube
         self.clock = clock
         self.nodes = nodes

@@ -8,13 +8,12 @@ import msgspec
 from pykueue.api.core import Json, Tree
 from pykueue.api.fields import IMMUTABLE, FieldError, forbidden, invalid, required
 from pykueue.api.labels import annotations_errors, labels_errors, qualified_name
+from pykueue.api.names import Finalizer
 from pykueue.api.trees import items, mapping, text
 from pykueue.local.names import dns_label, name_errors, path_trouble
 from pykueue.local.options import manager_errors
 from pykueue.local.served import Served
 
-ORPHAN: Final = "orphan"
-FOREGROUND: Final = "foregroundDeletion"
 SYSTEM_FIELDS: Final = (
     "creationTimestamp",
     "uid",
@@ -23,7 +22,7 @@ SYSTEM_FIELDS: Final = (
     "selfLink",
 )
 """What a creator may not bring along."""
-STANDARD: Final = (ORPHAN, FOREGROUND, "kubernetes")
+STANDARD: Final = (Finalizer.ORPHAN, Finalizer.FOREGROUND, Finalizer.KUBERNETES)
 """Finalizers of the server's own."""
 NO_EMPTY: Final = "must not be empty"
 
@@ -128,8 +127,8 @@ def finalizer_errors(found: Json) -> Iterator[FieldError]:
     names = [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
     for name in names:
         yield from (invalid(path, name, message) for message in qualified_name(name))
-    if ORPHAN in names and FOREGROUND in names:
-        yield invalid(path, names, f"finalizer {ORPHAN} and {FOREGROUND} cannot be both set")
+    if Finalizer.ORPHAN in names and Finalizer.FOREGROUND in names:
+        yield invalid(path, names, f"finalizer {Finalizer.ORPHAN} and {Finalizer.FOREGROUND} cannot be both set")
 
 
 def manager_entry_errors(entry: object, path: str) -> Iterator[FieldError]:

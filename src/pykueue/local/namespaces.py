@@ -7,6 +7,7 @@ from typing import Final, Literal
 import msgspec
 
 from pykueue.api.core import Condition, KubeObject, Tree
+from pykueue.api.names import Finalizer
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen, Wire
 from pykueue.base.units import Instant, format_instant
@@ -14,7 +15,6 @@ from pykueue.kube.controller import Controller
 from pykueue.kube.informer import PAGE, Change, Informer
 from pykueue.kube.port import NAMESPACES, PODS, ConflictError, Kube, KubeError, NotFoundError, Patch, Resource
 from pykueue.local.ownership import Metadata, read_metadata
-from pykueue.local.strategies import KUBERNETES
 
 MANAGER: Final = "kube-controller-manager"
 WORKERS: Final = 2
@@ -98,7 +98,7 @@ class Namespaces:
         namespace = self.namespaces.get(name)
         if namespace is None or namespace.metadata.deletion_timestamp is None:
             return None
-        if KUBERNETES not in namespace.spec.finalizers:
+        if Finalizer.KUBERNETES not in namespace.spec.finalizers:
             return None
         failures: list[str] = []
         left = await self.emptied(name, [PODS], failures)
@@ -166,7 +166,7 @@ class Namespaces:
         namespace = self.namespaces.get(name)
         if namespace is None:
             return
-        left = [one for one in namespace.spec.finalizers if one != KUBERNETES]
+        left = [one for one in namespace.spec.finalizers if one != Finalizer.KUBERNETES]
         guard: Tree = {"uid": namespace.metadata.uid, "resourceVersion": namespace.metadata.resource_version}
         body = msgspec.json.encode({"metadata": guard, "spec": {"finalizers": left}})
         try:

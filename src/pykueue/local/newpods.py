@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from pykueue.api.core import Json, Tree
-from pykueue.local.access import CREATOR
+from pykueue.api.names import Annotation
 from pykueue.local.jobplan import NewPod
 from pykueue.local.jobviews import FAILURES, IGNORED_FAILURES, INDEX, TRACKING, Job, Work
 
@@ -27,9 +27,9 @@ def new_pods(job: Job, work: Work, wanted: Iterable[NewPod]) -> list[bytes]:
     finalizers = metadata.get("finalizers")
     kept: list[Json] = finalizers if isinstance(finalizers, list) else []
     # In whose name a pod runs, its template cannot say.
-    notes: Tree = {key: note for key, note in tree_in(metadata, "annotations").items() if key != CREATOR}
+    notes: Tree = {key: note for key, note in tree_in(metadata, "annotations").items() if key != Annotation.CREATOR}
     if work.creator:
-        notes[CREATOR] = work.creator
+        notes[Annotation.CREATOR] = work.creator
     base: Tree = {
         "namespace": job.namespace,
         "generateName": f"{job.name}-",

@@ -8,11 +8,12 @@ import msgspec
 from pykueue.api.core import Json, Tree
 from pykueue.api.trees import text
 from pykueue.base.clock import Clock
+from pykueue.kube.logs import PART_HEADER, POD_UID, SECRET, LogError, LogSource
 from pykueue.local.duplicates import check_duplicates
 from pykueue.local.exchange import ACCEPTED, CREATED, NO_CONTENT, OK, Request, Response, failed, raw, told, warned
 from pykueue.local.identity import Identity
 from pykueue.local.lists import Lists, form_of
-from pykueue.local.logs import PART_HEADER, POD_UID, SECRET, LogSource, log_query
+from pykueue.local.logs import log_query
 from pykueue.local.negotiation import JSON, TEXT, YAML, Wanted, check_media, is_pretty, media_of, object_in, wanted
 from pykueue.local.offload import is_large_body
 from pykueue.local.options import delete_terms, first, write_terms
@@ -279,10 +280,15 @@ class Objects:
             raise internal("nobody here has the output of containers")
         if asked.hold and not self.logs.follows(text(pod, "metadata", "uid"), asked.secret):
             raise forbidden(served.resource, call.name, "its output does not wait for this reader")
-        if asked.position is not None:
+        try:
+            if asked.position is None:
+                return Response(OK, await self.logs.stream(pod, asked), (("Content-Type", TEXT),))
             part = await self.logs.part(pod, asked)
-            return Response(OK, part.body(), (("Content-Type", OCTETS), (PART_HEADER, "1")))
-        return Response(OK, await self.logs.stream(pod, asked), (("Content-Type", TEXT),))
+        except LogError as error:
+            if error.gone:
+                raise StatusError(404, "NotFound", str(error)) from error
+            raise bad_request(str(error)) from error
+        return Response(OK, part.body(), (("Content-Type", OCTETS), (PART_HEADER, "1")))
 
     async def logged_pod(self, served: Served, call: Asked, request: Request) -> Tree:
         """The pod whose output is asked for; its follower may read the rest when the pod is deleted."""

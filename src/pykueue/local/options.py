@@ -13,6 +13,9 @@ from pykueue.local.statuses import invalid as invalid_object
 from pykueue.local.terms import DeleteOptions, Propagation, Strictness, Terms
 
 MANAGER_MAX: Final = 128
+INT64_MAX: Final = 2**63 - 1
+NUMBER_MAX: Final = 40
+"""Characters of a number that are worth reading."""
 DIGITS_MAX: Final = 18
 WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 POLICIES: Final = ("Foreground", "Background", "Orphan", "nil")
@@ -24,6 +27,19 @@ def first(query: Query, name: str) -> str:
     """The first value of a parameter; empty where there is none."""
     given = query.get(name)
     return given[0] if given else ""
+
+
+def whole(query: Query, name: str) -> int | None:
+    """The whole number that a parameter holds; nothing where it is absent, a `StatusError` where it is none."""
+    text = first(query, name)
+    if not text:
+        return None
+    digits = text[1:] if text[0] in "+-" else text
+    if not digits.isascii() or not digits.isdigit():
+        raise bad_request(f'strconv.ParseInt: parsing "{text[:NUMBER_MAX]}": invalid syntax')
+    if len(digits) > NUMBER_MAX or not -INT64_MAX - 1 <= int(text) <= INT64_MAX:
+        raise bad_request(f'strconv.ParseInt: parsing "{text[:NUMBER_MAX]}": value out of range')
+    return int(text)
 
 
 def manager_of(given: str, agent: str) -> str:

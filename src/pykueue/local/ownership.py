@@ -11,9 +11,9 @@ from typing import Final, TypeAlias
 import msgspec
 
 from pykueue.api.core import OwnerReference
+from pykueue.api.names import Finalizer
 from pykueue.api.pods import read_with
 from pykueue.base.struct import Wire
-from pykueue.local.metadata import FOREGROUND, ORPHAN
 
 ALIVE_MAX: Final = 20_000
 FEW: Final = 8
@@ -36,12 +36,12 @@ class Metadata(Wire):
     @property
     def waits(self) -> bool:
         """Whether it is being deleted, and goes after what belongs to it."""
-        return self.deletion_timestamp is not None and FOREGROUND in self.finalizers
+        return self.deletion_timestamp is not None and Finalizer.FOREGROUND in self.finalizers
 
     @property
     def orphans(self) -> bool:
         """Whether it is being deleted, and leaves what belongs to it."""
-        return self.deletion_timestamp is not None and ORPHAN in self.finalizers
+        return self.deletion_timestamp is not None and Finalizer.ORPHAN in self.finalizers
 
 
 class Thing(Wire):

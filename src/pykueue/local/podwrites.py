@@ -2,14 +2,14 @@
 
 import logging
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
 from pykueue.api.core import Json, Tree
 from pykueue.api.trees import text
 from pykueue.base.clock import Clock
-from pykueue.kube.port import PODS, ConflictError, Kube, NotFoundError, Patch, Resource
+from pykueue.kube.port import PODS, ConflictError, Kube, NotFoundError, Patch
 from pykueue.local.lives import Box, Ending
 from pykueue.local.podplan import label
 from pykueue.local.podstatus import Container, status_of
@@ -20,27 +20,10 @@ LOG: Final = logging.getLogger(__name__)
 REPORTER: Final = "kubelet"
 
 
-class NodeKube(Kube, Protocol):
-    """What a node needs of the API: the port, and deletion at once."""
-
-    async def delete(
-        self,
-        resource: Resource,
-        name: str,
-        namespace: str = "",
-        *,
-        propagation: str = "Background",
-        uid: str = "",
-        version: str = "",
-        grace: int | None = None,
-    ) -> None:
-        """Have an object deleted, after so many seconds of grace."""
-
-
 class PodWrites:
     """Writes the status of pods, and removes those that have ended and were to go."""
 
-    def __init__(self, kube: NodeKube, clock: Clock) -> None:
+    def __init__(self, kube: Kube, clock: Clock) -> None:
         self.kube = kube
         self.clock = clock
 

@@ -7,20 +7,17 @@ from typing import Final
 
 from pykueue.api.fields import FieldError, forbidden, not_supported
 from pykueue.base.struct import Frozen
-from pykueue.local.options import first, refused
+from pykueue.local.options import first, refused, whole
 from pykueue.local.paths import Query, switched_on
 from pykueue.local.selectors import TERM, split, unescaped
-from pykueue.local.statuses import StatusError, bad_request
+from pykueue.local.statuses import StatusError
 
 NOT_OLDER: Final = "NotOlderThan"
 EXACT: Final = "Exact"
-INT64_MAX: Final = 2**63 - 1
 LIMIT_MAX: Final = 1_000_000
 """Items of a list beyond which a limit is none."""
 SECONDS_MAX: Final = 24 * 3600
 """A watch ends after a day, however long a client wants it."""
-NUMBER_MAX: Final = 40
-"""Characters of a number that are worth reading."""
 
 
 class Listing(Frozen):
@@ -37,19 +34,6 @@ class Listing(Frozen):
     initial: bool | None = None
     timeout: int | None = None
     """Seconds after which a watch ends."""
-
-
-def whole(query: Query, name: str) -> int | None:
-    """The whole number that a parameter holds; nothing where it is absent, a `StatusError` where it is none."""
-    text = first(query, name)
-    if not text:
-        return None
-    digits = text[1:] if text[0] in "+-" else text
-    if not digits.isascii() or not digits.isdigit():
-        raise bad_request(f'strconv.ParseInt: parsing "{text[:NUMBER_MAX]}": invalid syntax')
-    if len(digits) > NUMBER_MAX or not -INT64_MAX - 1 <= int(text) <= INT64_MAX:
-        raise bad_request(f'strconv.ParseInt: parsing "{text[:NUMBER_MAX]}": value out of range')
-    return int(text)
 
 
 def listing(query: Query, *, watch: bool | None = None) -> Listing:

@@ -10,6 +10,7 @@ import msgspec
 from pykueue.api.core import Tree
 from pykueue.base.clock import Clock
 from pykueue.local import definitions
+from pykueue.local.admission import Admit, admit_all
 from pykueue.local.catalog import Catalog
 from pykueue.local.deleting import Deleting
 from pykueue.local.metadata import finalizers, meta, with_meta
@@ -20,7 +21,7 @@ from pykueue.local.served import Served
 from pykueue.local.statuses import bad_request, unavailable
 from pykueue.local.store import FullError, Key, Store, StoreError
 from pykueue.local.strategies import MADE_BY_UPDATE
-from pykueue.local.terms import Admit, DeleteOptions, Terms, admit_all
+from pykueue.local.terms import DeleteOptions, Terms
 from pykueue.local.turns import Turns
 from pykueue.local.writing import Writing
 

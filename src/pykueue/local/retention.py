@@ -9,10 +9,13 @@ from pykueue.base.units import Instant
 from pykueue.kube.controller import Controller
 from pykueue.kube.informer import Change, Informer
 from pykueue.kube.port import ConflictError, Kube, KubeError, NotFoundError
-from pykueue.local.datafolder import JOBS_KEPT, PODS_KEPT
 from pykueue.local.jobviews import Job, Pod
 
 AT_ONCE: Final = 50
+JOBS_KEPT: Final = 100_000
+"""How many finished Jobs are kept; the oldest beyond this are deleted."""
+PODS_KEPT: Final = 12_500
+"""How many ended pods are kept, as in kube-controller-manager."""
 
 T = TypeVar("T", Job, Pod)
 

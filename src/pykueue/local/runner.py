@@ -21,7 +21,7 @@ from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS, Instant, Moment
 from pykueue.kube.controller import Controller
-from pykueue.kube.port import Ref
+from pykueue.kube.port import Kube, Ref
 from pykueue.local import attempts
 from pykueue.local.accounts import Account
 from pykueue.local.attempts import Attempt
@@ -44,7 +44,7 @@ from pykueue.local.podplan import (
 )
 from pykueue.local.podstatus import Waiting, final_phase, phase_of
 from pykueue.local.podwatch import PodWatch
-from pykueue.local.podwrites import REPORTER, NodeKube, PodWrites, learn
+from pykueue.local.podwrites import REPORTER, PodWrites, learn
 from pykueue.local.prepare import NoRoomError, StartFailure, Workshop, make_scratch, passed_on
 from pykueue.local.securitycontext import scope
 from pykueue.local.spawn import Spawner, SpawnError
@@ -109,7 +109,7 @@ class Runner:
 
     def __init__(
         self,
-        kube: NodeKube,
+        kube: Kube,
         clock: Clock,
         tell: Tell,
         settings: Settings,

@@ -26,10 +26,10 @@ from pykueue.local.access import ANONYMOUS
 from pykueue.local.authority import LOCALHOST, peer_of
 from pykueue.local.exchange import Request, Response, failed
 from pykueue.local.front import Front
+from pykueue.local.identity import Peer
 from pykueue.local.paths import split
 from pykueue.local.readers import BUFFER_BYTES, Readers, SlowError
 from pykueue.local.statuses import BODY_MAX, StatusError, bad_request, too_large, too_many
-from pykueue.local.tokens import Peer
 from pykueue.local.turns import COPIED, ITEM_MICROS
 
 LOG: Final = logging.getLogger(__name__)

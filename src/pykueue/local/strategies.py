@@ -8,6 +8,7 @@ from typing import Final
 from pykueue.api.core import Tree
 from pykueue.api.fields import FieldError, invalid
 from pykueue.api.kinds import KINDS
+from pykueue.api.names import Finalizer
 from pykueue.api.rules import check_schema, schema_rules
 from pykueue.api.trees import items, text, whole
 from pykueue.local import definitions, validity_jobs, validity_kinds, validity_pods, validity_status
@@ -30,7 +31,6 @@ from pykueue.local.statuses import ERRORS_MAX
 from pykueue.local.validity import BLOCKING, Unchecked, Unshown
 
 NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
-KUBERNETES: Final = "kubernetes"
 COUNTED: Final = frozenset(
     {
         "pods",
@@ -198,8 +198,8 @@ def create_namespace(tree: Tree, now: str) -> Tree:
     """A new namespace: it is active, and is emptied before it goes."""
     spec = as_tree(tree.get("spec"))
     held = [*items(spec, "finalizers")]
-    if KUBERNETES not in held:
-        held.append(KUBERNETES)
+    if Finalizer.KUBERNETES not in held:
+        held.append(Finalizer.KUBERNETES)
     return default_namespace({**tree, "spec": {**spec, "finalizers": held}, "status": {"phase": "Active"}})  # type: ignore[dict-item]  # decoded JSON is Json
 
 

@@ -1,16 +1,13 @@
-"""On what terms is something asked? Who asks, how strictly, whether in earnest, and who judges it."""
+"""The terms of a write: who makes it, how strictly fields are checked, whether it is a dry run."""
 
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from pykueue.api.core import Tree
 from pykueue.base.struct import Frozen
 from pykueue.local.identity import SYSTEM, Identity
-from pykueue.local.served import Served
 
 Operation: TypeAlias = Literal["CREATE", "UPDATE", "DELETE"]
-Stage: TypeAlias = Literal["mutate", "validate"]
 Strictness: TypeAlias = Literal["Ignore", "Warn", "Strict"]
 WARNINGS_MAX: Final = 80
 """Warnings of one response; each is a header, of which many clients take no more than 100."""
@@ -54,37 +51,3 @@ class DeleteOptions(Frozen):
     """Preconditions: the identity and the version that the object must have."""
     orphan_dependents: bool | None = None
     """The older way to say Orphan."""
-
-
-class Admit(Protocol):
-    """Who completes (stage `mutate`) and judges (stage `validate`) what is written.
-
-    At `mutate` the object comes back as it is to be, at `validate` what comes back is passed over; either may bring
-    warnings. A refusal is a `StatusError`. Trees are of the version in which the kind is stored; they may not be
-    altered in place.
-    """
-
-    async def __call__(
-        self,
-        stage: Stage,
-        operation: Operation,
-        served: Served,
-        new: Tree,
-        old: Tree | None,
-        subresource: str,
-        who: Identity,
-    ) -> tuple[Tree, tuple[str, ...]]:
-        """The object, and warnings."""
-
-
-async def admit_all(
-    stage: Stage,
-    operation: Operation,
-    served: Served,
-    new: Tree,
-    old: Tree | None,
-    subresource: str,
-    who: Identity,
-) -> tuple[Tree, tuple[str, ...]]:
-    """Everything, as it is."""
-    return new, ()

@@ -23,6 +23,7 @@ import msgspec
 from pykueue.api.config import DEFAULT_NAMESPACE
 from pykueue.base.struct import Frozen
 from pykueue.local.datafolder import FILE_MODE, USERS, put
+from pykueue.local.identity import Peer
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -44,14 +45,6 @@ Role = Literal["admin", "user"]
 
 class UsersError(Exception):
     """A file of users that cannot be used, or a user that cannot be added: where, what, what to do."""
-
-
-class Peer(Frozen):
-    """Whose certificate a client showed; our authority signed it."""
-
-    name: str
-    fingerprint: str
-    """SHA-256 of the certificate, in hexadecimal."""
 
 
 class User(Frozen):

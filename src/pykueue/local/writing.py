@@ -19,6 +19,7 @@ from pykueue.api.core import Tree
 from pykueue.base.clock import Clock
 from pykueue.base.units import format_instant
 from pykueue.local import strategies
+from pykueue.local.admission import AdmissionCall, Admit
 from pykueue.local.apply import applied, kept_times, tracked
 from pykueue.local.bodies import check_fields, check_kind, check_name, check_namespace, check_types
 from pykueue.local.catalog import Catalog
@@ -45,7 +46,7 @@ from pykueue.local.statuses import (
     not_found,
 )
 from pykueue.local.store import Held, Key, Store
-from pykueue.local.terms import Admit, Operation, Terms
+from pykueue.local.terms import Operation, Terms
 from pykueue.local.writesteps import Make, changed, finished, judged_as, replacing, stored_trouble, unmanaged
 
 REPEATS_MAX: Final = 100
@@ -406,7 +407,7 @@ class Writing:
         """The object as admission completes it; our own controllers' objects are complete."""
         if terms.who is SYSTEM:
             return new
-        new, warnings = await self.admit("mutate", operation, served, new, old, subresource, terms.who)
+        new, warnings = await self.admit(AdmissionCall("mutate", operation, served, new, old, subresource, terms.who))
         for text in warnings:
             terms.warn(text)
         return new
@@ -417,7 +418,7 @@ class Writing:
         """Let admission judge the object."""
         if terms.who is SYSTEM:
             return
-        _, warnings = await self.admit("validate", operation, served, new, old, subresource, terms.who)
+        _, warnings = await self.admit(AdmissionCall("validate", operation, served, new, old, subresource, terms.who))
         for text in warnings:
             terms.warn(text)
 

@@ -20,8 +20,15 @@ from pykueue.api.pods import Job, LimitRange, RuntimeClass, TemplateError, from_
 from pykueue.api.priorityclass import VERSION as PRIORITY_VERSION
 from pykueue.api.priorityclass import PriorityClass, read_priority_class
 from pykueue.api.schema import defaults, helpful, json_type, problems, unknown_problems
-from pykueue.api.yamltext import DEPTH_MAX, Limits, Misread, json_tree, printable, yaml_trees
+from pykueue.api.yamltext import (
+    DEPTH_MAX,
+    Limits,
+    Misread,
+    json_tree,
+    yaml_trees,
+)
 from pykueue.base.struct import Frozen
+from pykueue.base.text import printable
 
 BYTES_MAX: Final = 64 * 1024 * 1024
 NODES_MAX: Final = 500_000
