@@ -21,11 +21,13 @@ from pykueue.api.names import GROUP, Label
 from pykueue.api.trees import text
 from pykueue.app import CONTROLLERS, Controllers, end
 from pykueue.base.clock import Clock
+from pykueue.base.datafolder import DATABASE
 from pykueue.base.struct import Frozen
 from pykueue.bridge.outbound import pending_condition
 from pykueue.controllers.admission import Admission, NotYetError
 from pykueue.controllers.webhooks import MUTATED, VALIDATED, AdmissionRequest, Hook, Webhooks
 from pykueue.kube.lease import Always
+from pykueue.kube.notices import Notice
 from pykueue.kube.port import NAMESPACES, ExistsError, Resource
 from pykueue.local import barepods
 from pykueue.local.access import stamped
@@ -33,7 +35,6 @@ from pykueue.local.admission import AdmissionCall
 from pykueue.local.autoscaler import Autoscaler
 from pykueue.local.beginnings import begin
 from pykueue.local.catalog import Catalog
-from pykueue.local.datafolder import DATABASE
 from pykueue.local.eventretention import EventRetention
 from pykueue.local.garbage import Garbage
 from pykueue.local.identity import SYSTEM, Identity
@@ -41,7 +42,6 @@ from pykueue.local.inprocess import LocalKube
 from pykueue.local.jobcontroller import JobController
 from pykueue.local.lostpods import LostPods
 from pykueue.local.namespaces import Namespaces
-from pykueue.local.notices import Notice
 from pykueue.local.offload import Offload, is_large
 from pykueue.local.registry import Registry
 from pykueue.local.retention import JOBS_KEPT, PODS_KEPT, Retention

@@ -17,27 +17,27 @@ from pykueue.api.names import Annotation
 from pykueue.api.trees import mappings, text
 from pykueue.applocal import Local, LocalPlan
 from pykueue.base.clock import Clock
+from pykueue.base.datafolder import KUBECONFIG
 from pykueue.base.struct import Frozen
 from pykueue.controllers.exposition import CONTENT_TYPE
 from pykueue.kube.connection import DEFAULT_NAMESPACE
 from pykueue.kube.kubeconfig import KubeconfigError, read
 from pykueue.kube.port import LOCAL_QUEUES, ExistsError, KubeError, Patch, Resource
 from pykueue.local.access import Access
-from pykueue.local.accounts import Account
 from pykueue.local.authority import LOCALHOST, LOOPBACK, Authority
-from pykueue.local.containerruntime import Runtime
-from pykueue.local.datafolder import KUBECONFIG
 from pykueue.local.front import Front
 from pykueue.local.identity import AUTHENTICATED, MASTERS, Identity
 from pykueue.local.inprocess import LocalKube
 from pykueue.local.kubeconfigs import kubeconfig, write
-from pykueue.local.node import Machine
 from pykueue.local.podadmission import PodAdmission
 from pykueue.local.retention import JOBS_KEPT
-from pykueue.local.runner import Runner
-from pykueue.local.runner import Settings as RunnerSettings
 from pykueue.local.serve import Server
 from pykueue.local.tokens import ADMIN, Users
+from pykueue.node.accounts import Account
+from pykueue.node.containerruntime import Runtime
+from pykueue.node.machine import Machine
+from pykueue.node.runner import Runner
+from pykueue.node.runner import Settings as RunnerSettings
 
 LOG: Final = logging.getLogger(__name__)
 

@@ -15,13 +15,13 @@ from pykueue.api.names import Annotation
 from pykueue.api.unbuilt import read_built
 from pykueue.appmachine import Up, UpPlan
 from pykueue.base.clock import SystemClock
-from pykueue.local import accounts
+from pykueue.base.datafolder import DATABASE
 from pykueue.local.datafile import Lock
-from pykueue.local.datafolder import DATABASE
-from pykueue.local.node import Machine
 from pykueue.local.records import StoreError
 from pykueue.local.serve import bind
 from pykueue.local.tokens import ADMIN
+from pykueue.node import accounts
+from pykueue.node.machine import Machine
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a job as another user")
 

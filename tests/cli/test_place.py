@@ -13,7 +13,7 @@ from pykueue.base.units import Instant
 from pykueue.cli import place
 from pykueue.cli.main import cli
 from pykueue.cli.place import Standing, data_folder, made, read_standing, write_standing
-from pykueue.local.processes import process_start
+from pykueue.node.supervision.processes import process_start
 
 NOBODY = 65534
 

@@ -15,7 +15,7 @@ from pykueue.cli import place
 from pykueue.cli.place import Standing, write_standing
 from pykueue.cli.target import Target, chosen
 from pykueue.local.kubeconfigs import kubeconfig, write
-from pykueue.local.processes import process_start
+from pykueue.node.supervision.processes import process_start
 from tests.cli.machine import Machine, machine_in
 
 PROGRAM = "import os; os.geteuid = lambda: 1000; from pykueue.cli.main import main; main()"

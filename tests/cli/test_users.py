@@ -14,8 +14,8 @@ import pytest
 from pykueue.base.units import Instant
 from pykueue.cli.place import Standing, write_standing
 from pykueue.cli.users import put
-from pykueue.local.processes import process_start
 from pykueue.local.tokens import Users
+from pykueue.node.supervision.processes import process_start
 from tests.cli.machine import Machine, machine_in, soon
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a job as another user")

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from pykueue.local.environment import command_line
-from pykueue.local.processes import MARK as ATTEMPT
+from pykueue.node.environment import command_line
+from pykueue.node.supervision.processes import MARK as ATTEMPT
 from tests.crash.embedded import Row, ended, summary
 from tests.crash.embedded_load import MARK, Book, Diary, job
 from tests.crash.embedded_machine import Machine, left, living

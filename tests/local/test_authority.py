@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from pykueue.base.clock import SystemClock
+from pykueue.base.datafolder import CERTIFICATE_FILES, CERTIFICATES
 from pykueue.base.units import MICROS, Instant
 from pykueue.kube.tls import in_file
 from pykueue.local.authority import Authority, Credentials, peer_of
-from pykueue.local.datafolder import CERTIFICATE_FILES, CERTIFICATES
 
 NOW = Instant(1_800_000_000 * MICROS)
 """Handshakes go by the machine's own clock instead."""

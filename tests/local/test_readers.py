@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import uvloop
 
+from pykueue.base.turns import Turns
 from pykueue.local import readers
 from pykueue.local.negotiation import wanted
 from pykueue.local.reading import Seen
 from pykueue.local.terms import Terms
-from pykueue.local.turns import Turns
 from pykueue.local.watches import AT_ONCE_BYTES
 from pykueue.local.watchlines import SMALL_BYTES, Lines, View
 from tests.local.standing import Serving, Stand, serving

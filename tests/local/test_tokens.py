@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pykueue.local.datafolder import USERS
+from pykueue.base.datafolder import USERS
 from pykueue.local.identity import Peer
 from pykueue.local.tokens import (
     User,

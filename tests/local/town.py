@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 
 from pykueue.base.units import format_instant
+from pykueue.kube.notices import Notice
 from pykueue.kube.port import JOBS, NAMESPACES, PODS, GoneError, NotFoundError, Patch, Resource
 from pykueue.local.catalog import Catalog
 from pykueue.local.inprocess import LocalKube
-from pykueue.local.notices import Notice
 from pykueue.local.registry import Registry
 from pykueue.local.store import Store
 from tests.controllers.store import HandClock, Object, settle

@@ -33,7 +33,7 @@ from pykueue.kube.port import (
     NotFoundError,
     Resource,
 )
-from pykueue.local.node import LIMITS
+from pykueue.node.machine import LIMITS
 
 WAITING_SHOWN: Final = 20
 UNQUEUED: Final = "WorkloadPriorityClassNotFound"

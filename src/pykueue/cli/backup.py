@@ -8,8 +8,8 @@ from typing import Final
 
 import click
 
+from pykueue.base.datafolder import CERTIFICATE_FILES, CERTIFICATES, DATABASE, KUBECONFIG, USERS
 from pykueue.cli.place import data_folder, fail, here, made, read_standing
-from pykueue.local.datafolder import CERTIFICATE_FILES, CERTIFICATES, DATABASE, KUBECONFIG, USERS
 
 BESIDE: Final = (USERS, KUBECONFIG, *(f"{CERTIFICATES}/{name}" for name in CERTIFICATE_FILES))
 """What belongs to a backup beside the database: without it no kubeconfig that was given out would be good any more."""
@@ -33,8 +33,8 @@ def backup(file: str, data: str | None) -> None:
 
     Exit codes: 0, FILE is complete and on the disk; 2, it is not there.
     """
+    from pykueue.base.datafolder import synced
     from pykueue.local.datafile import backup as copied
-    from pykueue.local.datafolder import synced
     from pykueue.local.store import StoreError
 
     folder, target = data_folder(data), here() / file
@@ -81,8 +81,8 @@ def restore(file: str, data: str | None) -> None:
 
     Exit codes: 0, restored; 1, it runs; 2, FILE is none, or the folder cannot be written.
     """
+    from pykueue.base.datafolder import synced
     from pykueue.local.datafile import restore as put_back
-    from pykueue.local.datafolder import synced
     from pykueue.local.store import StoreError
 
     if not Path(file).exists():

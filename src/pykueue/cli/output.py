@@ -26,8 +26,8 @@ from pykueue.kube.http import Call, HttpKube, parts, path_of
 from pykueue.kube.logs import HOLD, PART_HEADER, POD_UID, POSITION, SECRET, LogPart, part_of
 from pykueue.kube.port import PODS, KubeError, NotFoundError, UnansweredError
 from pykueue.kube.transport import LostError, Stream, UnsentError
-from pykueue.local.followers import ANNOTATION, digest_of
-from pykueue.local.logfiles import STDERR, STDOUT, Records, lost_line
+from pykueue.node.supervision.followers import ANNOTATION, digest_of
+from pykueue.node.supervision.logfiles import STDERR, STDOUT, Records, lost_line
 
 SILENCE_SECONDS: Final = 30 * 86_400.0
 """How long a connection may be silent before it is taken for lost: as long as a command may print nothing."""

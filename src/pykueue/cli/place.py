@@ -9,11 +9,11 @@ from typing import Final, NoReturn
 import click
 import msgspec
 
+from pykueue.base.datafolder import FILE_MODE, FOLDER_MODE, put
 from pykueue.base.struct import Frozen
 from pykueue.base.text import printable
 from pykueue.base.units import Instant
-from pykueue.local.datafolder import FILE_MODE, FOLDER_MODE, put
-from pykueue.local.processes import process_start
+from pykueue.node.supervision.processes import process_start
 
 STANDING: Final = "up.json"
 OWN_KUBECONFIG: Final = Path(".config/pykueue/kubeconfig")

@@ -29,14 +29,14 @@ from pykueue.cli.report import Report
 from pykueue.kube.connection import DEFAULT_NAMESPACE
 from pykueue.kube.tls import TlsError
 from pykueue.local.authority import LOOPBACK
-from pykueue.local.containerruntime import Runtime
-from pykueue.local.gpus import RESOURCE
-from pykueue.local.node import Machine, find_machine
-from pykueue.local.processes import process_start
 from pykueue.local.serve import ListenError, bind
-from pykueue.local.spawn import SpawnError
 from pykueue.local.store import StoreError
 from pykueue.local.tokens import UsersError
+from pykueue.node.containerruntime import Runtime
+from pykueue.node.gpus import RESOURCE
+from pykueue.node.machine import Machine, find_machine
+from pykueue.node.spawn import SpawnError
+from pykueue.node.supervision.processes import process_start
 
 LOG: Final = logging.getLogger(__name__)
 

@@ -71,7 +71,7 @@ def stopped(standing: Standing, seconds: int) -> bool:
 
 def left_behind(folder: Path) -> list[str]:
     """What still runs after the server has stopped, and what becomes of it."""
-    from pykueue.local.attempts import still_running
+    from pykueue.node.attempts import still_running
 
     found = still_running(folder)
     if not found:

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NoReturn
 
+from pykueue.base.datafolder import KUBECONFIG
 from pykueue.base.struct import Frozen
 from pykueue.cli.place import (
     HOW_TO_GET_ONE,
@@ -31,7 +32,6 @@ from pykueue.cli.place import (
 from pykueue.kube.connection import Connection
 from pykueue.kube.credentials import CredentialError
 from pykueue.kube.kubeconfig import KubeconfigError, connection, from_files
-from pykueue.local.datafolder import KUBECONFIG
 
 VARIABLE: Final = "KUBECONFIG"
 KUBECTLS_OWN: Final = Path(".kube/config")

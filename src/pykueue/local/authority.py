@@ -16,11 +16,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from pykueue.base.datafolder import CERTIFICATE_FILES, CERTIFICATES, FOLDER_MODE, put
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant
 from pykueue.kube.certmaking import Pair, begun, certificate_pem, key_pem, pair_in, renewed, usage
 from pykueue.kube.tls import Bundle, server_context, use
-from pykueue.local.datafolder import CERTIFICATE_FILES, CERTIFICATES, FOLDER_MODE, put
 from pykueue.local.identity import Peer
 
 CLIENT_DAYS: Final = 365

@@ -12,8 +12,8 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
+from pykueue.base.datafolder import synced
 from pykueue.local.database import Database, connected
-from pykueue.local.datafolder import synced
 from pykueue.local.migrations import APPLICATION, STEPS
 from pykueue.local.records import StoreError
 

@@ -7,6 +7,7 @@ import msgspec
 from pykueue.api.core import Tree
 from pykueue.api.names import Finalizer
 from pykueue.api.trees import text, whole
+from pykueue.base.turns import DECODED, ITEM_MICROS
 from pykueue.base.units import MICROS, Instant, format_instant, parse_instant
 from pykueue.kube.port import Resource
 from pykueue.local.conversion import body_served
@@ -26,7 +27,6 @@ from pykueue.local.served import Served
 from pykueue.local.statuses import StatusError, conflict, not_found
 from pykueue.local.store import Held, Key
 from pykueue.local.terms import DeleteOptions, Terms
-from pykueue.local.turns import DECODED, ITEM_MICROS
 from pykueue.local.writing import REPEATS_MAX, Writing
 
 ENDED: Final = ("Succeeded", "Failed")

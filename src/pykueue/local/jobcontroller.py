@@ -16,12 +16,12 @@ from pykueue.base.clock import Clock
 from pykueue.base.units import MICROS
 from pykueue.kube.controller import Controller
 from pykueue.kube.informer import Change, Informer
+from pykueue.kube.notices import Notice, Tell
 from pykueue.kube.port import JOBS, PODS, ConflictError, Kube, KubeError, NotFoundError, Patch, Ref
 from pykueue.local.jobplan import CALM, Backoff, Plan, plan
 from pykueue.local.jobstatus import status_patch
 from pykueue.local.jobviews import TRACKING, Job, JobStatus, Pod, Work, read_job, read_pod
 from pykueue.local.newpods import new_pods
-from pykueue.local.notices import Notice, Tell
 
 REPORTER: Final = "job-controller"
 MANAGER: Final = "kube-controller-manager"

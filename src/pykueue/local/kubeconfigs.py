@@ -7,8 +7,8 @@ from typing import Final
 import yaml
 
 from pykueue.api.core import Tree
+from pykueue.base.datafolder import FOLDER_MODE, put
 from pykueue.local.authority import Credentials
-from pykueue.local.datafolder import FOLDER_MODE, put
 
 CLUSTER: Final = "pykueue"
 

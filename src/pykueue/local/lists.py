@@ -8,6 +8,7 @@ import msgspec
 from pykueue.api.core import Tree
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
+from pykueue.base.turns import COPIED, DECODED, ITEM_MICROS, Turns
 from pykueue.base.units import Instant
 from pykueue.local.exchange import OK, Request, Response
 from pykueue.local.negotiation import INDENT, JSON, YAML, Wanted, is_pretty
@@ -17,7 +18,6 @@ from pykueue.local.reading import Listed
 from pykueue.local.registry import Registry
 from pykueue.local.served import Served
 from pykueue.local.tables import included, partial, row, table
-from pykueue.local.turns import COPIED, DECODED, ITEM_MICROS, Turns
 from pykueue.local.yamlwriter import EVENT_MICROS, YamlWriter
 
 PAGE_ITEMS: Final = 1000

@@ -8,6 +8,7 @@ import msgspec
 from pykueue.api.core import Json, Tree
 from pykueue.api.trees import text
 from pykueue.base.clock import Clock
+from pykueue.base.turns import Turns
 from pykueue.kube.logs import PART_HEADER, POD_UID, SECRET, LogError, LogSource
 from pykueue.local.duplicates import check_duplicates
 from pykueue.local.exchange import ACCEPTED, CREATED, NO_CONTENT, OK, Request, Response, failed, raw, told, warned
@@ -37,7 +38,6 @@ from pykueue.local.statuses import (
 )
 from pykueue.local.tables import included, partial, table_of
 from pykueue.local.terms import DeleteOptions, Terms
-from pykueue.local.turns import Turns
 from pykueue.local.watches import AT_ONCE_BYTES
 from pykueue.local.watchlines import Lines, too_slow
 from pykueue.local.yamlwriter import pieces_of

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from typing import Final, TypeAlias
 
+from pykueue.base.turns import COPIED
 from pykueue.local.records import Change, CompactedError, Held, Key
-from pykueue.local.turns import COPIED
 from pykueue.local.watches import Feed
 
 PAST_BYTES: Final = 64 * 1024 * 1024

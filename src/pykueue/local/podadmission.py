@@ -6,11 +6,11 @@ from pykueue.api.core import Tree
 from pykueue.api.trees import text
 from pykueue.base.struct import Frozen
 from pykueue.kube.port import Resource
-from pykueue.local.accounts import Account
 from pykueue.local.identity import Identity
-from pykueue.local.ignoredfields import ignored, spec_in
-from pykueue.local.securitycontext import id_errors, scope
 from pykueue.local.statuses import forbidden
+from pykueue.node.accounts import Account
+from pykueue.node.ignoredfields import ignored, spec_in
+from pykueue.node.securitycontext import id_errors, scope
 
 
 class PodAdmission(Frozen):

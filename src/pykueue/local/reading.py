@@ -11,6 +11,7 @@ import msgspec
 from pykueue.api.core import Tree
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
+from pykueue.base.turns import COPIED, DECODED, ITEM_MICROS, Turns
 from pykueue.base.units import MICROS, Moment
 from pykueue.local.bodies import json_trouble
 from pykueue.local.conversion import bare, body_served
@@ -19,7 +20,6 @@ from pykueue.local.selectors import Selection, selection
 from pykueue.local.served import Served
 from pykueue.local.statuses import StatusError, bad_request, gone, not_found, quoted, too_new
 from pykueue.local.store import Change, CompactedError, Held, Key, Store
-from pykueue.local.turns import COPIED, DECODED, ITEM_MICROS, Turns
 from pykueue.local.watches import body_size
 
 PIECE_ITEMS: Final = 200

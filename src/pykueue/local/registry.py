@@ -9,6 +9,7 @@ import msgspec
 
 from pykueue.api.core import Tree
 from pykueue.base.clock import Clock
+from pykueue.base.turns import Turns
 from pykueue.local import definitions
 from pykueue.local.admission import Admit, admit_all
 from pykueue.local.catalog import Catalog
@@ -22,7 +23,6 @@ from pykueue.local.statuses import bad_request, unavailable
 from pykueue.local.store import FullError, Key, Store, StoreError
 from pykueue.local.strategies import MADE_BY_UPDATE
 from pykueue.local.terms import DeleteOptions, Terms
-from pykueue.local.turns import Turns
 from pykueue.local.writing import Writing
 
 SYSTEM_TERMS: Final = Terms(manager="pykueue")

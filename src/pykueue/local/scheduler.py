@@ -20,8 +20,8 @@ from pykueue.base.struct import Frozen, Wire
 from pykueue.base.units import format_instant
 from pykueue.kube.controller import Controller
 from pykueue.kube.informer import Change, Informer
+from pykueue.kube.notices import Notice, Tell
 from pykueue.kube.port import NODES, PODS, ConflictError, Kube, Patch, Ref
-from pykueue.local.notices import Notice, Tell
 from pykueue.local.room import Blocked, Node, add, blocked, message, read_node, requested
 
 NAME: Final = "default-scheduler"

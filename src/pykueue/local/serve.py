@@ -21,6 +21,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage
 
 from pykueue.base.timers import timeout
+from pykueue.base.turns import COPIED, ITEM_MICROS
 from pykueue.kube.acceptor import Acceptor, ConnectionLimits, own_limits
 from pykueue.local.access import ANONYMOUS
 from pykueue.local.authority import LOCALHOST, peer_of
@@ -30,7 +31,6 @@ from pykueue.local.identity import Peer
 from pykueue.local.paths import split
 from pykueue.local.readers import BUFFER_BYTES, Readers, SlowError
 from pykueue.local.statuses import BODY_MAX, StatusError, bad_request, too_large, too_many
-from pykueue.local.turns import COPIED, ITEM_MICROS
 
 LOG: Final = logging.getLogger(__name__)
 

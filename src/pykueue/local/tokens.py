@@ -21,8 +21,8 @@ from typing import Final, Literal
 import msgspec
 
 from pykueue.api.config import DEFAULT_NAMESPACE
+from pykueue.base.datafolder import FILE_MODE, USERS, put
 from pykueue.base.struct import Frozen
-from pykueue.local.datafolder import FILE_MODE, USERS, put
 from pykueue.local.identity import Peer
 
 LOG: Final = logging.getLogger(__name__)

@@ -8,6 +8,7 @@ import msgspec
 from pykueue.api.core import Tree
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
+from pykueue.base.turns import DECODED, Turns
 from pykueue.base.units import MICROS
 from pykueue.local.lists import PIECE_BYTES, ROW_MICROS
 from pykueue.local.negotiation import Wanted
@@ -15,7 +16,6 @@ from pykueue.local.reading import Seen
 from pykueue.local.served import Served
 from pykueue.local.statuses import StatusError, gone
 from pykueue.local.tables import partial, table_of
-from pykueue.local.turns import DECODED, Turns
 
 KEPT_BYTES: Final = 8 * 1024 * 1024
 SMALL_BYTES: Final = 4 * 1024

@@ -11,7 +11,7 @@ from typing import Final, Protocol, cast
 import yaml
 
 from pykueue.api.core import Json
-from pykueue.local.turns import Turns
+from pykueue.base.turns import Turns
 
 DUMPER: Final = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 STEP: Final = 400

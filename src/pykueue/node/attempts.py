@@ -1,0 +1,232 @@
+"""What became of an attempt to run a container? Its record on disk, as its supervisor wrote it.
+
+Attempts lie in `FOLDER/POD-UID/CONTAINER/NUMBER/`: the record, and the log files. The names come from a client, so
+they are checked before they are a path.
+"""
+
+import re
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import msgspec
+
+from pykueue.base.clock import Clock, instant_of
+from pykueue.base.struct import Frozen
+from pykueue.base.units import Instant, Moment
+from pykueue.node.podstatus import LOST, LOST_CODE, LOST_MESSAGE, OOM, Ended, Running, State, Waiting
+from pykueue.node.supervision.processes import boot_id, process_start
+from pykueue.node.supervision.supervisor import RECORD
+
+UID: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
+CANNOT_START: Final = 128
+"""The exit code of a command that cannot be started, as runtimes have it."""
+AGREE_MICROS: Final = 100_000
+"""Two dates that differ by less are the same one, read at two moments."""
+
+
+Dating: TypeAlias = Callable[[str, str], Instant]
+"""Makes a date of a time in a record, and of the boot that it belongs to."""
+
+
+class Process(Frozen):
+    """A process, told from all others that had or will have its number."""
+
+    pid: int
+    start: int
+    boot: str
+
+    def alive(self, boot: str) -> bool:
+        """Whether it is there, on a machine that was booted so."""
+        return self.boot == boot and self.start != 0 and process_start(self.pid) == self.start
+
+
+class Attempt(Frozen):
+    """What the record of an attempt says so far."""
+
+    supervisor: Process
+    command: Process | None = None
+    began: Instant | None = None
+    ended: Instant | None = None
+    code: int = 0
+    signal: int = 0
+    oom: bool = False
+    problem: str = ""
+    """Why it could not be started."""
+    pod: str = ""
+    """The namespace and name of its pod."""
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended, or never began."""
+        return self.ended is not None
+
+    def state(self) -> State:
+        """How the container stands."""
+        if self.ended is None:
+            return Waiting() if self.began is None else Running(self.began)
+        if self.problem:
+            message = f"failed to start: {self.problem}"
+            return Ended(CANNOT_START, self.ended, self.ended, "StartError", message)
+        reason = OOM if self.oom and self.code else ""
+        return Ended(self.code, self.began or self.ended, self.ended, reason, signal=self.signal)
+
+
+def lost(attempt: Attempt | None, now: Instant) -> Ended:
+    """The end of an attempt whose supervisor is gone without a word."""
+    began = now if attempt is None or attempt.began is None else attempt.began
+    return Ended(LOST_CODE, began, now, LOST, LOST_MESSAGE)
+
+
+def key_of(uid: str, container: str, number: int) -> str:
+    """Where an attempt lies in the folder; raises `ValueError` for names that are no names."""
+    return f"{checked(uid)}/{checked(container)}/{number}"
+
+
+def checked(name: str) -> str:
+    """The name, if it may be part of a path."""
+    if UID.fullmatch(name) is None:
+        raise ValueError(f"{name!r} cannot be the name of a folder; names hold a-z, 0-9 and -, and at most 63 of them")
+    return name
+
+
+def written(time: str, boot: str) -> Instant:
+    """The date that a record says."""
+    return Instant(int(time.partition("@")[0]) // 1000)
+
+
+def dated(clock: Clock, present: str) -> Dating:
+    """How a server reads the times of records: what was written since this machine started is placed by its uptime.
+
+    The server and its supervisors may differ about the date after the wall clock was set, and never about the uptime.
+    """
+
+    def date(time: str, boot: str) -> Instant:
+        said, uptime = written(time, boot), time.partition("@")[2]
+        if not uptime or boot != present:
+            return said
+        found = instant_of(clock, Moment(int(uptime) // 1000))
+        return found if abs(found - said) >= AGREE_MICROS else said
+
+    return date
+
+
+def learned(before: Attempt | None, line: str, date: Dating = written) -> Attempt | None:
+    """What is known of an attempt after one more line of its record; a line that makes no sense changes nothing."""
+    kind, _, rest = line.partition(" ")
+    try:
+        match kind:
+            case "supervisor":
+                pid, start, boot, *pod = rest.split(" ")
+                return Attempt(Process(int(pid), int(start), boot), pod=" ".join(pod))
+            case "running" if before is not None:
+                pid, start, time = rest.split()
+                process = Process(int(pid), int(start), before.supervisor.boot)
+                return msgspec.structs.replace(before, command=process, began=date(time, process.boot))
+            case "failed" if before is not None:
+                time, _, problem = rest.partition(" ")
+                ended = date(time, before.supervisor.boot)
+                return msgspec.structs.replace(before, ended=ended, problem=problem or "unknown")
+            case "exited" if before is not None:
+                code, number, time, oom = rest.split()
+                return msgspec.structs.replace(
+                    before,
+                    ended=date(time, before.supervisor.boot),
+                    code=int(code),
+                    signal=int(number),
+                    oom=oom == "1",
+                )
+    except ValueError:
+        pass
+    return before
+
+
+def parse(text: str, date: Dating = written) -> Attempt | None:
+    """What a record says; None if nobody has claimed the attempt."""
+    attempt = None
+    # A line without its end is still being written, or never was.
+    for line in text.split("\n")[:-1]:
+        attempt = learned(attempt, line, date)
+    return attempt
+
+
+def read(folder: Path, key: str, date: Dating = written) -> Attempt | None:
+    """The record of an attempt; None if nobody has claimed it."""
+    try:
+        return parse((folder / key / RECORD).read_text(encoding="utf-8", errors="replace"), date)
+    except OSError:
+        return None
+
+
+def claimed(folder: Path, key: str) -> bool:
+    """Whether somebody has claimed an attempt, whatever became of it."""
+    return (folder / key / RECORD).exists()
+
+
+def pods(folder: Path) -> list[str]:
+    """The pods of which something is kept."""
+    try:
+        return sorted(entry.name for entry in folder.iterdir() if UID.fullmatch(entry.name))
+    except FileNotFoundError:
+        return []
+
+
+def numbers(folder: Path, uid: str, container: str) -> list[int]:
+    """The attempts of a container that are kept, in order."""
+    try:
+        entries = (folder / checked(uid) / checked(container)).iterdir()
+        return sorted(int(entry.name) for entry in entries if entry.name.isdecimal())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def containers(folder: Path, uid: str) -> list[str]:
+    """The containers of a pod of which something is kept."""
+    try:
+        entries = (folder / checked(uid)).iterdir()
+        return sorted(entry.name for entry in entries if entry.is_dir() and UID.fullmatch(entry.name))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+class StillRunning(Frozen):
+    """A container that runs, whether or not a server does."""
+
+    pod: str
+    """Its namespace and name."""
+    uid: str
+    container: str
+    pid: int
+
+
+def folder_of(data: Path) -> Path:
+    """Where the attempts lie in the folder of a server's data."""
+    return data / "pods"
+
+
+def still_running(data: Path) -> list[StillRunning]:
+    """The containers of a server's data that run now."""
+    folder, boot = folder_of(data), boot_id()
+    found = []
+    for uid in pods(folder):
+        for container in containers(folder, uid):
+            for number in numbers(folder, uid, container):
+                attempt = read(folder, key_of(uid, container, number))
+                if attempt is not None and not attempt.over and attempt.supervisor.alive(boot):
+                    command = attempt.command or attempt.supervisor
+                    found.append(StillRunning(attempt.pod, uid, container, command.pid))
+    return found
+
+
+def drop(folder: Path, uid: str, container: str, *, keep: Iterable[int]) -> None:
+    """Remove all attempts of a container but some."""
+    kept = set(keep)
+    for number in numbers(folder, uid, container):
+        if number not in kept:
+            shutil.rmtree(folder / key_of(uid, container, number), ignore_errors=True)
+
+
+def abandoned(attempt: Attempt) -> bool:
+    """Whether the supervisor of an attempt is gone without a word."""
+    return not attempt.over and not attempt.supervisor.alive(boot_id())

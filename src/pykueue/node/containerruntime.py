@@ -1,0 +1,106 @@
+"""How is a container run by podman or docker? The argument vector, built without a shell.
+
+Values of variables are not in it, where anybody could read them: the runtime takes them from its own environment.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Literal, TypeAlias
+
+from pykueue.api.trees import amount, member, text
+from pykueue.base.struct import Frozen
+from pykueue.node.accounts import Account
+from pykueue.node.environment import expanded, strings
+from pykueue.node.volumes import Mount
+
+Runtime: TypeAlias = Literal["podman", "docker"]
+
+
+def container_name(key: str) -> str:
+    """The name that a runtime knows an attempt by."""
+    return "pykueue-" + key.replace("/", "-")
+
+
+def run_argv(
+    runtime: Runtime,
+    key: str,
+    container: Mapping[str, object],
+    variables: Mapping[str, str],
+    mounts: Iterable[Mount],
+    *,
+    gpus: tuple[int, ...] = (),
+    pids_max: int = 0,
+    user: str = "",
+    groups: Iterable[int] = (),
+    keep_ids: bool = False,
+) -> tuple[str, ...]:
+    """The command that runs a container to its end, in the foreground."""
+    argv = [runtime, "run", "--rm", "--name", container_name(key), "--network", "host", "--log-driver", "none"]
+    argv += ["--attach", "stdout", "--attach", "stderr", "--pull", pull_policy(container)]
+    for name in variables:
+        argv += ["--env", name]
+    memory, cpu = (amount(member(container, "resources", "limits", name)) for name in ("memory", "cpu"))
+    if memory is not None:
+        argv += ["--memory", str(memory.whole())]
+    if cpu is not None:
+        argv += ["--cpus", f"{cpu.milli() / 1000:.3f}"]
+    if pids_max:
+        argv += ["--pids-limit", str(pids_max)]
+    if user:
+        argv += ["--user", user]
+    for group in groups:
+        argv += ["--group-add", str(group)]
+    if keep_ids:
+        argv += ["--userns", "keep-id"]
+    if gpus:
+        shown = ",".join(str(index) for index in gpus)
+        argv += ["--device", "nvidia.com/gpu=" + shown] if runtime == "podman" else ["--gpus", f'"device={shown}"']
+    for mount in mounts:
+        argv += ["--mount", mount_argument(mount)]
+    folder = text(container, "workingDir")
+    if folder:
+        argv += ["--workdir", folder]
+    command = [expanded(one, variables) for one in strings(member(container, "command"))]
+    args = [expanded(one, variables) for one in strings(member(container, "args"))]
+    if command:
+        # The entry point is one word to these programs; the rest of it comes before the arguments.
+        argv += ["--entrypoint", command[0]]
+    return (*argv, "--", text(container, "image"), *command[1:], *args)
+
+
+class Inside(Frozen):
+    """Whom a container runs as, seen from inside; empty: the user of its image."""
+
+    user: str = ""
+    groups: tuple[int, ...] = ()
+    keep_ids: bool = False
+    """Whether podman, started by a user, has to give the ids inside the meaning that they have outside."""
+
+
+def inside_of(runtime: Runtime, starter: Account, account: Account) -> Inside:
+    """Whom a container runs as that this account starts and that is to run as that one.
+
+    Docker's containers are started by its daemon, as root, whoever asks for them: those of a user get the user's ids.
+    Podman starts a user's containers as that user, and ids matter only where a securityContext names some.
+    """
+    if not account.asked and (starter.uid == 0 or runtime == "podman"):
+        return Inside()
+    further = tuple(group for group in account.groups if group != account.gid)
+    return Inside(f"{account.uid}:{account.gid}", further, runtime == "podman" and starter.uid != 0)
+
+
+def mount_argument(mount: Mount) -> str:
+    """A volume as an argument; the fields are comma-separated, so a comma within one is quoted as in CSV."""
+    fields = ["type=bind", f"source={mount.source}", f"target={mount.path}"]
+    if mount.read_only:
+        fields.append("readonly")
+    return ",".join('"' + one.replace('"', '""') + '"' if "," in one or '"' in one else one for one in fields)
+
+
+def pull_policy(container: Mapping[str, object]) -> str:
+    """When the image is fetched."""
+    return {"Always": "always", "Never": "never"}.get(text(container, "imagePullPolicy"), "missing")
+
+
+def remove_argv(runtime: Runtime, key: str) -> tuple[str, ...]:
+    """The command that ends and removes whatever is left of an attempt."""
+    return (runtime, "rm", "--force", container_name(key))

@@ -1,0 +1,248 @@
+"""What does a runner remember of a pod? Each container's attempts, and how they stand.
+
+None of it is lost with the runner: the records on disk say it all again.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from pykueue.api.core import Tree
+from pykueue.api.trees import text
+from pykueue.base.struct import Frozen
+from pykueue.base.units import MICROS, Instant, Moment
+from pykueue.node import attempts
+from pykueue.node.attempts import Attempt, Dating, lost, written
+from pykueue.node.podplan import (
+    DEADLINE_MESSAGE,
+    DEADLINE_REASON,
+    FORGET_MICROS,
+    deadline,
+    grace_seconds,
+    held_state,
+)
+from pykueue.node.podstatus import FRESH, Container, Ended, Phase, Running, State, Waiting, is_sidecar, specs
+from pykueue.node.probes import probes_of
+from pykueue.node.spawn import Start
+from pykueue.node.supervision.processes import end_marked
+
+KEPT: Final = 2
+"""Attempts of a container that are kept: the present one and, for `kubectl logs --previous`, the one before."""
+
+
+class Life:
+    """One container of a pod, from its first attempt to its last."""
+
+    def __init__(self, uid: str, spec: Mapping[str, object], *, init: bool) -> None:
+        self.uid = uid
+        self.spec = spec
+        self.name = text(spec, "name")
+        self.init = init
+        self.sidecar = init and is_sidecar(spec)
+        self.number = -1
+        """The present attempt; none before the first."""
+        self.attempt: Attempt | None = None
+        self.asked = False
+        """Whether it was asked to start, and nobody has claimed it yet."""
+        self.fresh = False
+        """Whether it was asked just now."""
+        self.end: Ended | None = None
+        """How the present attempt ended."""
+        self.last: Ended | None = None
+        """How the one before ended."""
+        self.falls = 0
+        """How often it ended in a row without having run for long."""
+        self.waiting = Waiting()
+        self.retry_at: Moment | None = None
+        """Before this it is of no use to try again."""
+        self.tries = 0
+        """How often in a row it could not be started."""
+        self.held = 0
+        """For how many falls it was said that it is held back."""
+        self.probed: dict[str, bool] = {}
+        """What its probes have found."""
+        self.tasks: list[asyncio.Task[None]] = []
+        self.start: Start | None = None
+        self.kill_at: Moment | None = None
+        """It is to end, and is killed at this moment; None: it may go on."""
+        self.hook: asyncio.Task[None] | None = None
+        """What it does before it is told to end."""
+        self.told = False
+        self.killed = False
+        self.adopted = False
+        """Whether an earlier server had it started, so that nobody tells us if its supervisor dies."""
+
+    @property
+    def key(self) -> str:
+        """Where the present attempt lies."""
+        return attempts.key_of(self.uid, self.name, self.number)
+
+    @property
+    def alive(self) -> bool:
+        """Whether something of it runs, or may."""
+        return self.asked or (self.attempt is not None and self.end is None)
+
+    @property
+    def running(self) -> bool:
+        """Whether the command runs."""
+        return self.attempt is not None and self.attempt.began is not None and self.end is None
+
+    def begin(self, start: Start) -> None:
+        """The next attempt is asked for."""
+        self.last = self.end or self.last
+        self.end = self.attempt = None
+        self.number += 1
+        self.asked = self.fresh = True
+        self.start = start
+        self.waiting = Waiting()
+        self.retry_at = None
+        self.tries = 0
+        self.held = 0
+        self.probed = {}
+        self.kill_at = None
+        self.hook = None
+        self.told = self.killed = self.adopted = False
+
+    def take_back(self) -> None:
+        """The attempt that was asked for was never claimed."""
+        self.asked = False
+        self.number -= 1
+        self.end, self.last = self.last, None
+
+    def settle(self, attempt: Attempt) -> None:
+        """Take in what is known of the present attempt."""
+        self.attempt = attempt
+        self.asked = False
+        state = attempt.state()
+        if isinstance(state, Ended) and self.end is None:
+            self.over(state)
+
+    def over(self, end: Ended) -> None:
+        """The present attempt has ended."""
+        self.asked = False
+        self.end = end
+        self.falls = 1 if end.ended - end.began >= FORGET_MICROS else self.falls + 1
+        self.quiet()
+
+    def quiet(self) -> None:
+        """Stop probing."""
+        for task in self.tasks:
+            task.cancel()
+        self.tasks.clear()
+
+    def container(self) -> Container:
+        """How it stands."""
+        if self.number < 0:
+            return FRESH if self.waiting == Waiting() else Container(self.waiting)
+        state: State
+        if self.end is not None:
+            state = self.end
+        elif self.attempt is not None:
+            state = self.attempt.state()
+        else:
+            state = self.waiting
+        running = isinstance(state, Running)
+        asked = probes_of(self.spec)
+        started = running and ("startup" not in asked or self.probed.get("startup", False))
+        ready = started and ("readiness" not in asked or self.probed.get("readiness", False))
+        return Container(state, self.last, self.number, ready, started, self.key)
+
+    def restore(self, folder: Path, boot: str, now: Instant, date: Dating = written) -> None:
+        """Take in what the disk says of attempts that an earlier server had started."""
+        numbers = attempts.numbers(folder, self.uid, self.name)
+        claimed = [one for one in numbers if attempts.claimed(folder, attempts.key_of(self.uid, self.name, one))]
+        if not claimed:
+            return
+        self.number = claimed[-1]
+        self.falls = self.number
+        if len(claimed) > 1:
+            before = attempts.read(folder, attempts.key_of(self.uid, self.name, claimed[-2]), date)
+            state = None if before is None else before.state()
+            self.last = state if isinstance(state, Ended) else lost(before, now)
+        self.attempt = attempts.read(folder, self.key, date)
+        self.adopted = True
+        state = None if self.attempt is None else self.attempt.state()
+        if isinstance(state, Ended):
+            self.over(state)
+        elif self.attempt is None or not self.attempt.supervisor.alive(boot):
+            self.abandon(boot, now)
+
+    def abandon(self, boot: str, now: Instant) -> None:
+        """The supervisor is gone without a word: end what it may have left, unless the machine was booted since."""
+        if self.attempt is None or self.attempt.supervisor.boot == boot:
+            end_marked(self.key)
+        self.over(lost(self.attempt, now))
+
+
+CONTAINERS_MAX: Final = 256
+"""Containers of one pod that run on this machine; each is a process with a supervisor, and all are one status."""
+CROWDED_REASON: Final = "UnexpectedAdmissionError"
+CROWDED_MESSAGE: Final = f"Pod was rejected: more than {CONTAINERS_MAX} containers; use several pods"
+
+
+class Ending(Frozen):
+    """Why a pod is to end, and how it is then said to have ended."""
+
+    due: Moment
+    """When what is left is killed."""
+    phase: Phase | None = None
+    reason: str = ""
+    message: str = ""
+    deleted: bool = False
+    """Whether the object goes, too."""
+
+
+class Box:
+    """One pod of this node."""
+
+    def __init__(self, uid: str, pod: Tree) -> None:
+        self.uid = uid
+        self.pod = pod
+        self.lives: dict[str, Life] = {}
+        self.ending: Ending | None = None
+        self.gone = False
+        """Whether the object exists no more, so that nothing of it may run."""
+        self.closed = False
+        """Whether somebody else has said that it is over."""
+        self.finished = False
+        """Whether its last status is being written, or is."""
+        for field in ("initContainers", "containers"):
+            for spec in specs(pod, field):
+                name = text(spec, "name")
+                self.lives[name] = Life(uid, spec, init=field == "initContainers")
+
+    @property
+    def alive(self) -> bool:
+        """Whether something of it runs, or may."""
+        return any(life.alive for life in self.lives.values())
+
+    def overdue(self, now: Instant, moment: Moment) -> Ending | None:
+        """How a pod ends that has too many containers to start here, or is past its deadline; None for any other."""
+        if len(self.lives) > CONTAINERS_MAX and not self.alive:
+            return Ending(moment, "Failed", CROWDED_REASON, CROWDED_MESSAGE)
+        due = deadline(self.pod)
+        if due is None or due > now:
+            return None
+        end = Moment(moment + grace_seconds(self.pod) * MICROS)
+        return Ending(end, "Failed", DEADLINE_REASON, DEADLINE_MESSAGE)
+
+    def containers(self) -> dict[str, Container]:
+        """How its containers stand."""
+        return {name: life.container() for name, life in self.lives.items()}
+
+    def shown(self, held: Iterable[str]) -> dict[str, Container]:
+        """How its containers stand for people to see: those that are held back wait."""
+        shown = self.containers()
+        for name in held:
+            life = self.lives[name]
+            if life.end is not None:
+                before = shown[name]
+                shown[name] = Container(
+                    held_state(self.pod, name, life.falls), life.end, before.restarts, attempt=before.attempt
+                )
+        return shown
+
+    def falls(self) -> dict[str, int]:
+        """How often each container fell in a row."""
+        return {name: life.falls for name, life in self.lives.items()}

@@ -1,0 +1,271 @@
+"""What is this machine, as a Kubernetes Node? Its cores, memory and GPUs, and that it is well."""
+
+import contextlib
+import logging
+import os
+import platform
+import re
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from pykueue.api.core import Json, Tree
+from pykueue.api.trees import mapping, text
+from pykueue.base.clock import Clock
+from pykueue.base.datafolder import FOLDER_MODE, put
+from pykueue.base.struct import Frozen
+from pykueue.base.units import MICROS, NANO, Instant, Quantity, format_instant, micro_time
+from pykueue.kube.informer import PAGE
+from pykueue.kube.port import LEASES, NAMESPACES, NODES, ExistsError, Kube, KubeError, NotFoundError, Patch
+from pykueue.node.gpus import RESOURCE, Gpu, find_gpus
+from pykueue.node.podstatus import LOCALHOST
+
+LOG: Final = logging.getLogger(__name__)
+
+LEASE_NAMESPACE: Final = "kube-node-lease"
+LEASE_SECONDS: Final = 40
+BEAT_MICROS: Final = 20 * MICROS
+"""Half of what the lease lasts: each beat is a durable write, and nobody waits for this node to fail."""
+RETRY_MICROS: Final = 2 * MICROS
+PODS_MAX: Final = 1000
+LIMITS: Final = "pykueue.io/limits"
+"""The annotation that says by what means containers are held to their limits."""
+MAKER: Final = "-pykueue"
+VERSION: Final = f"v1.36.0{MAKER}"
+NAME_FILE: Final = "node"
+"""The file of the data folder that holds the name of the Node."""
+NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
+
+
+class Machine(Frozen):
+    """What this machine has to give."""
+
+    cpus_milli: int
+    memory_bytes: int
+    gpus: tuple[Gpu, ...] = ()
+    disk_bytes: int = 0
+    pods: int = PODS_MAX
+
+    def resources(self) -> dict[str, Quantity]:
+        """As a Node's capacity counts it."""
+        found = {
+            "cpu": Quantity(self.cpus_milli * 1_000_000),
+            "ephemeral-storage": Quantity(self.disk_bytes * NANO, "BinarySI"),
+            "memory": Quantity(self.memory_bytes * NANO, "BinarySI"),
+            "pods": Quantity(self.pods * NANO),
+        }
+        if self.gpus:
+            found[RESOURCE] = Quantity(len(self.gpus) * NANO)
+        return found
+
+
+async def find_machine(*, cpus: float | None = None, memory: int | None = None, gpus: int | None = None) -> Machine:
+    """This machine, with whatever is given in place of what is found."""
+    found = () if gpus == 0 else await find_gpus()
+    if gpus is not None:
+        # A number alone makes GPUs too, so that queues can be tried where there are none.
+        found = tuple(found[index] if index < len(found) else Gpu(index) for index in range(gpus))
+    pages, page = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+    disk = os.statvfs("/")
+    return Machine(
+        round(cpus * 1000) if cpus is not None else len(os.sched_getaffinity(0)) * 1000,
+        memory if memory is not None else pages * page,
+        found,
+        disk.f_blocks * disk.f_frsize,
+    )
+
+
+def node_name() -> str:
+    """The name of this machine's Node: its host name, as far as a name may be so."""
+    spelled = "".join(one if one.isascii() and one.isalnum() else "-" for one in socket.gethostname().lower())
+    return spelled[:63].strip("-") or "localhost"
+
+
+def kept_name(data: Path) -> str:
+    """The name of the Node whose data this is: pods are bound to it, so it stays when the machine is renamed."""
+    path = data / NAME_FILE
+    try:
+        name = path.read_text(encoding="ascii").strip()
+    except (FileNotFoundError, UnicodeDecodeError):
+        name = ""
+    if NAME.fullmatch(name):
+        return name
+    name = node_name()
+    data.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+    put(path, f"{name}\n".encode())
+    return name
+
+
+def architecture() -> str:
+    """The architecture of this machine, by the name that Kubernetes has for it."""
+    return {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+
+
+def os_image() -> str:
+    """The operating system, as it calls itself."""
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME", "Linux")
+    except OSError:
+        return "Linux"
+
+
+def first_line(path: str) -> str:
+    """The first line of a file; empty where there is none."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.readline().strip()
+    except OSError:
+        return ""
+
+
+def node_tree(name: str, machine: Machine, now: Instant, *, annotations: Mapping[str, str] | None = None) -> Tree:
+    """The Node object of a machine."""
+    labels: Tree = {
+        "kubernetes.io/arch": architecture(),
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+    }
+    notes: Tree = dict(annotations or {})
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels, "annotations": notes},
+        "spec": {},
+        "status": node_status(name, machine, now),
+    }
+
+
+def node_status(name: str, machine: Machine, now: Instant) -> Tree:
+    """The status of a Node that is well."""
+    amounts: Tree = {resource: str(quantity) for resource, quantity in machine.resources().items()}
+    return {
+        "addresses": [{"type": "InternalIP", "address": LOCALHOST}, {"type": "Hostname", "address": name}],
+        "allocatable": amounts,
+        "capacity": dict(amounts),
+        "conditions": conditions(now),
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": 0}},
+        "nodeInfo": {
+            "architecture": architecture(),
+            "bootID": first_line("/proc/sys/kernel/random/boot_id"),
+            "containerRuntimeVersion": "process://1",
+            "kernelVersion": platform.release(),
+            "kubeProxyVersion": "",
+            "kubeletVersion": VERSION,
+            "machineID": first_line("/etc/machine-id"),
+            "operatingSystem": "linux",
+            "osImage": os_image(),
+            "systemUUID": "",
+        },
+    }
+
+
+def merging(status: Mapping[str, object]) -> Tree:
+    """A status as a merge patch, which leaves what it does not name: GPUs that are gone are named too."""
+    amounts = {name: {RESOURCE: None, **mapping(status, name)} for name in ("allocatable", "capacity")}
+    return {**status, **amounts}  # type: ignore[dict-item]  # parts of a Tree are Json
+
+
+def conditions(now: Instant) -> list[Json]:
+    """That nothing is short, and that pods can come."""
+    moment = format_instant(now)
+    rows = (
+        ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+        ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+        ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+        ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+    )
+    return [
+        {
+            "type": kind,
+            "status": status,
+            "lastHeartbeatTime": moment,
+            "lastTransitionTime": moment,
+            "reason": reason,
+            "message": message,
+        }
+        for kind, status, reason, message in rows
+    ]
+
+
+class NodeKeeper:
+    """Keeps the Node object of this machine, and says now and then that it is well."""
+
+    def __init__(self, kube: Kube, clock: Clock, name: str, machine: Machine, limits: str) -> None:
+        self.kube = kube
+        self.clock = clock
+        self.name = name
+        self.machine = machine
+        self.annotations = {LIMITS: limits}
+
+    async def register(self) -> None:
+        """Have the Node there, with what this machine has now; what others wrote on it stays."""
+        tree = node_tree(self.name, self.machine, self.clock.now(), annotations=self.annotations)
+        status: Json = {"status": merging(mapping(tree, "status"))}
+        del tree["status"]
+        try:
+            await self.kube.create(NODES, msgspec.json.encode(tree))
+        except ExistsError:
+            mine: Json = {"metadata": tree["metadata"]}
+            await self.kube.patch(NODES, self.name, msgspec.json.encode(mine), how=Patch.MERGE)
+        body = msgspec.json.encode(status)
+        await self.kube.patch(NODES, self.name, body, how=Patch.MERGE, subresource="status")
+        await self.replace_others()
+
+    async def replace_others(self) -> None:
+        """Delete Nodes of ours with another name, as of data that came without it: nobody runs the pods of those."""
+        async for raw in self.kube.pages(NODES):
+            for item in PAGE.decode(raw).items or ():
+                found: Json = msgspec.json.decode(item)
+                name = text(found, "metadata", "name")
+                if name != self.name and text(found, "status", "nodeInfo", "kubeletVersion").endswith(MAKER):
+                    LOG.warning("node %s is no more: this machine is now the node %s", name, self.name)
+                    with contextlib.suppress(NotFoundError):
+                        await self.kube.delete(NODES, name)
+                    with contextlib.suppress(NotFoundError):
+                        await self.kube.delete(LEASES, name, LEASE_NAMESPACE)
+
+    async def run(self) -> None:
+        """Keep the Node and its Lease until cancelled."""
+        registered = False
+        while True:
+            delay = BEAT_MICROS
+            try:
+                if not registered:
+                    await self.register()
+                    registered = True
+                await self.beat()
+            except NotFoundError:
+                # The Node or the namespace of its Lease was deleted.
+                registered = False
+                delay = RETRY_MICROS
+            except KubeError as error:
+                LOG.warning("node %s: cannot say that it is well: %s", self.name, error)
+                delay = RETRY_MICROS
+            await self.clock.sleep(delay)
+
+    async def beat(self) -> None:
+        """Renew the Lease."""
+        now = micro_time(self.clock.now())
+        renewed: Json = {"spec": {"renewTime": now}}
+        try:
+            await self.kube.patch(LEASES, self.name, msgspec.json.encode(renewed), LEASE_NAMESPACE, how=Patch.MERGE)
+        except NotFoundError:
+            await self.lease(now)
+
+    async def lease(self, now: str) -> None:
+        """Make the Lease, and its namespace if need be."""
+        namespace: Tree = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": LEASE_NAMESPACE}}
+        try:
+            await self.kube.create(NAMESPACES, msgspec.json.encode(namespace))
+        except ExistsError:
+            LOG.debug("%s is there already", LEASE_NAMESPACE)
+        lease: Tree = {
+            "apiVersion": LEASES.api_version,
+            "kind": LEASES.kind,
+            "metadata": {"name": self.name, "namespace": LEASE_NAMESPACE},
+            "spec": {"holderIdentity": self.name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": now},
+        }
+        await self.kube.create(LEASES, msgspec.json.encode(lease), LEASE_NAMESPACE)

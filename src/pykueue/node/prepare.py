@@ -1,0 +1,262 @@
+"""How is a container made ready to start? Its environment, its folders, its GPUs and limits, put into one `Start`."""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import stat
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from pykueue.api.core import Tree
+from pykueue.api.trees import amount, member, text, whole
+from pykueue.base.struct import Frozen
+from pykueue.base.units import Quantity
+from pykueue.kube.port import SECRETS, Kube, NotFoundError, Resource
+from pykueue.node.accounts import Account
+from pykueue.node.attempts import checked, key_of
+from pykueue.node.containerruntime import Runtime, inside_of, run_argv
+from pykueue.node.environment import ConfigError, Holdings, Source, command_line, environment, held, sources_of
+from pykueue.node.gpus import RESOURCE, Shares
+from pykueue.node.limits import Limits
+from pykueue.node.podstatus import LOCALHOST, specs
+from pykueue.node.securitycontext import RefusedError, Scope, account_for, several_users
+from pykueue.node.spawn import SpawnError, Start
+from pykueue.node.supervision.followers import ANNOTATION, GRACE_SECONDS
+from pykueue.node.supervision.processes import MARK
+from pykueue.node.volumes import link_mounts, make_passable, make_volumes, mounts_of, volume_sources, volume_variables
+
+CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap", True)
+PASSED_ON: Final = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "SSL_CERT_FILE")
+"""The variables that we pass on to processes of our own user."""
+SYSTEM_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+VARIABLES: Final = 500
+"""Variables of a container that are put together on the event loop."""
+VOLUMES: Final = ".volumes"
+"""The folder of a pod's volumes; no container can be named so."""
+NO_COMMAND: Final = (
+    "no command specified: local pods run as processes and do not look into images; give the container a command, "
+    "or start pykueue with --container-runtime"
+)
+NO_CREATOR: Final = (
+    "nobody on this machine is known as the creator of this pod, so there is no user to run it as; "
+    "have an administrator add them with `pykueue user add`"
+)
+
+
+class StartFailure(Exception):
+    """A container cannot be made; the reason and the message of how it waits."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+
+
+class NoRoomError(Exception):
+    """The GPUs that a pod asks for are still in use."""
+
+
+class Workshop(Frozen):
+    """What containers are made with."""
+
+    kube: Kube
+    shares: Shares
+    limits: Limits
+    scratch: Path
+    scope: Callable[[Tree], Scope]
+    """Who a pod runs as, and whom it may name."""
+    may_mount: Callable[[Tree], bool]
+    node: Mapping[str, Quantity]
+    """What the node has to give."""
+    passed: Mapping[str, str]
+    """What a process of our own user finds in its environment as we found it."""
+    runtime: Runtime | None = None
+    host: str = LOCALHOST
+    grace_seconds: float = GRACE_SECONDS
+    """How long a job waits for the `run` that follows it to connect again."""
+
+    async def start(self, pod: Tree, container: Mapping[str, object], number: int) -> Start:
+        """A container as it is to start; raises `StartFailure`, `VolumeError` or `NoRoomError` when it cannot."""
+        uid, name = text(pod, "metadata", "uid"), text(container, "name")
+        scope = self.scope(pod)
+        if scope.account is None:
+            raise StartFailure("CreateContainerError", NO_CREATOR)
+        try:
+            account = account_for(pod, container, scope)
+        except RefusedError as error:
+            raise StartFailure("CreateContainerConfigError", str(error)) from error
+        key = key_of(uid, name, number)
+        holdings = await self.holdings(pod, container)
+        folder = f"{self.scratch}/{checked(uid)}/{checked(name)}"
+        volumes: Mapping[str, Path] = {}
+        if specs(pod, "volumes"):
+            # It waits for the disk, so it is done beside the loop; a mere folder is made by the supervisor.
+            volumes = await asyncio.to_thread(self.furnish, pod, container, holdings, account, scope)
+        try:
+            work = partial(environment, pod, container, holdings, node=self.node, host=self.host)
+            asked = await asyncio.to_thread(work) if has_many_variables(container) else work()
+        except ConfigError as error:
+            raise StartFailure("CreateContainerConfigError", str(error)) from error
+        gpus = self.gpus(pod, name)
+        fence = self.limits.fence(container, key=key, uid=account.uid)
+        # Which GPUs it has is not for a manifest to say.
+        given = self.shares.variables(gpus)
+        named = {**volume_variables(container, volumes), **asked, **given}
+        variables = {**self.basics(pod, account), **named, MARK: key}
+        if self.runtime is None:
+            argv = command_line(container, named)
+            if not argv:
+                raise StartFailure("CreateContainerError", NO_COMMAND)
+            cwd = text(container, "workingDir") or folder
+        else:
+            mounts = mounts_of(container, volumes)
+            # In a container there are no GPUs but its own, and their numbers are others.
+            inside = {name: value for name, value in asked.items() if name not in given}
+            seen = inside_of(self.runtime, scope.account, account)
+            argv = run_argv(
+                self.runtime,
+                key,
+                container,
+                inside,
+                mounts,
+                gpus=gpus,
+                pids_max=self.limits.pids_max,
+                user=seen.user,
+                groups=seen.groups,
+                keep_ids=seen.keep_ids,
+            )
+            cwd = folder
+        if any("\0" in one for one in (*argv, *variables, *variables.values(), cwd)):
+            raise StartFailure("CreateContainerError", "a NUL byte in a command, argument, variable or folder")
+        label = f"{text(pod, 'metadata', 'namespace')}/{text(pod, 'metadata', 'name')}"
+        return Start(
+            key,
+            argv,
+            variables,
+            cwd,
+            label,
+            # The runtime is started by the creator, whomever it is told to run the container as.
+            account if self.runtime is None else scope.account,
+            folder,
+            rlimits=fence.rlimits if self.runtime is None else (),
+            cgroup=fence.cgroup if self.runtime is None else "",
+            cgroup_limits=fence.cgroup_limits,
+            follower=text(pod, "metadata", "annotations", ANNOTATION),
+            grace_seconds=self.grace_seconds,
+        )
+
+    def furnish(
+        self, pod: Tree, container: Mapping[str, object], holdings: Holdings, account: Account, scope: Scope
+    ) -> Mapping[str, Path]:
+        """Make the volumes of a pod, and put those of a container into the folder that it starts in."""
+        uid = text(pod, "metadata", "uid")
+        volumes = make_volumes(
+            pod,
+            self.scratch / checked(uid) / VOLUMES,
+            holdings,
+            node=self.node,
+            host=self.host,
+            account=account,
+            group=whole(pod, "spec", "securityContext", "fsGroup"),
+            shared=several_users(pod, scope),
+            may_mount=self.may_mount(pod),
+        )
+        folder = self.folder(uid, text(container, "name"))
+        if not folder.exists():
+            make_folder(folder, container, volumes, account)
+        return volumes
+
+    def folder(self, uid: str, container: str) -> Path:
+        """Where a container starts, unless it says otherwise."""
+        return self.scratch / checked(uid) / checked(container)
+
+    def basics(self, pod: Tree, account: Account) -> dict[str, str]:
+        """What every process finds in its environment."""
+        return {
+            "PATH": SYSTEM_PATH,
+            **(self.passed if account.is_own() else {}),
+            "HOME": account.home,
+            "USER": account.name,
+            "LOGNAME": account.name,
+            "SHELL": account.shell or "/bin/sh",
+            "HOSTNAME": text(pod, "spec", "hostname") or text(pod, "metadata", "name"),
+        }
+
+    def gpus(self, pod: Tree, container: str) -> tuple[int, ...]:
+        """The GPUs of a container; raises `NoRoomError` while there are too few."""
+        held = self.shares.held.get(text(pod, "metadata", "uid"))
+        if held is not None:
+            return held.get(container, ())
+        wanted = {}
+        for field in ("containers", "initContainers"):
+            for spec in specs(pod, field):
+                if not spec.get("resources"):
+                    continue
+                asked = amount(member(spec, "resources", "limits", RESOURCE))
+                asked = asked or amount(member(spec, "resources", "requests", RESOURCE))
+                if asked is not None and asked.nanos > 0:
+                    wanted[text(spec, "name")] = asked.whole()
+        shares = self.shares.take(text(pod, "metadata", "uid"), wanted)
+        if shares is None:
+            raise NoRoomError(f"{sum(wanted.values())} GPUs are asked for, {len(self.shares.free())} are free")
+        return shares.get(container, ())
+
+    async def holdings(self, pod: Tree, container: Mapping[str, object]) -> Holdings:
+        """What the ConfigMaps and Secrets hold that a container needs."""
+        found: dict[Source, Mapping[str, bytes] | None] = {}
+        namespace = text(pod, "metadata", "namespace")
+        many = has_many_variables(container)
+        named = await asyncio.to_thread(sources_of, container) if many else sources_of(container)
+        for source in named | volume_sources(pod):
+            resource = CONFIG_MAPS if source.kind == "ConfigMap" else SECRETS
+            try:
+                raw = await self.kube.get(resource, source.name, namespace)
+            except NotFoundError:
+                found[source] = None
+            else:
+                tree: Tree = msgspec.json.decode(raw)
+                found[source] = held({**tree, "kind": source.kind})
+        return found
+
+
+def has_many_variables(container: Mapping[str, object]) -> bool:
+    """Whether the variables of a container are so many that they are put together beside the event loop."""
+    variables = container.get("env")
+    return isinstance(variables, list) and len(variables) > VARIABLES
+
+
+def passed_on() -> dict[str, str]:
+    """What a process of our own user finds in its environment as we found it."""
+    return {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+
+
+def make_scratch(folder: Path) -> None:
+    """Have the folder be there in which those of pods are made; raises `SpawnError` if it is another's."""
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700, parents=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        raise SpawnError(
+            f"{folder}: pods are to run there, but it is no folder, or that of user {found.st_uid}, who could change "
+            "what they find; move it away, or use another data folder"
+        )
+    if os.geteuid() == 0:
+        folder.chmod(0o711)
+
+
+def make_folder(folder: Path, container: Mapping[str, object], volumes: Mapping[str, Path], account: Account) -> None:
+    """Make the folder that a container starts in, with its mounts."""
+    make_passable(folder.parent, account)
+    partial = folder.with_name(f".{folder.name}.new")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(mode=0o700)
+    link_mounts(container, partial, volumes)
+    if not account.is_own():
+        # Given away last: while it is ours, nobody can put anything in its place.
+        os.chown(partial, account.uid, account.gid)
+    partial.rename(folder)

@@ -1,0 +1,167 @@
+"""Who does a container run as? Its creator's account, with what a securityContext may change of that.
+
+A pod runs as the account of the user who created it. A user's pod may name that account and its groups, and nothing
+else: a larger choice would let every user become any other, root included. An administrator's pod may name any user and
+group. The same rule is asked twice: when a Pod or Job is created, and when a container starts, as an account's groups
+may have changed since and older objects were stored without it.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from pykueue.api.fields import FieldError, forbidden
+from pykueue.api.trees import items, mapping, mappings, member, text, whole
+from pykueue.base.struct import Frozen
+from pykueue.node.accounts import Account
+
+ERRORS_MAX: Final = 100
+CONTAINERS: Final = ("initContainers", "containers")
+OF_CONTAINERS: Final = ("runAsUser", "runAsGroup", "runAsNonRoot")
+"""What a container may say otherwise than its pod."""
+STRICT: Final = "Strict"
+"""The supplementalGroupsPolicy by which a process has no group that its pod does not name."""
+
+
+class Scope(Frozen):
+    """What a pod may ask for: its creator's account, and whether it may name any other."""
+
+    account: Account | None
+    """None: the creator is no user of this machine, and the pod cannot run."""
+    any: bool = False
+    """Whether any user and group may be named."""
+    switches: bool = True
+    """Whether the server, as root, can start processes with other ids than its own."""
+
+    def has_user(self, uid: int) -> bool:
+        """Whether a pod may run as this user."""
+        return self.any or (self.account is not None and uid == self.account.uid)
+
+    def has_primary(self, gid: int) -> bool:
+        """Whether this group may be the first of a process; without root, only the server's own can."""
+        if self.switches:
+            return self.has_group(gid)
+        return self.account is not None and gid == self.account.gid
+
+    def has_group(self, gid: int) -> bool:
+        """Whether a process may be in this group."""
+        return self.any or (self.account is not None and gid in (self.account.gid, *self.account.groups))
+
+    def says(self) -> str:
+        """Why another id is refused, and what to do."""
+        if self.account is None:
+            return "its creator has no account on this machine"
+        whose = f"{'its creator' if self.switches else 'the server'}'s account {self.account.name}"
+        groups = ", ".join(str(gid) for gid in sorted({self.account.gid, *self.account.groups}))
+        advice = "" if self.switches else ", as the server was not started by root"
+        return f"the pod runs as {whose} (user {self.account.uid}, groups {groups}){advice}; leave the field out"
+
+
+def scope(account: Account | None, *, any: bool) -> Scope:
+    """What a pod of this account may ask for; only root can give it any other."""
+    root = os.geteuid() == 0
+    return Scope(account, any and root, root)
+
+
+ROWS: Final = (
+    ("runAsUser", Scope.has_user),
+    ("runAsGroup", Scope.has_primary),
+    ("fsGroup", Scope.has_group),
+    ("supplementalGroups", Scope.has_group),
+)
+"""The fields that name users and groups, and who says whether a pod may."""
+
+
+def id_errors(spec: Mapping[str, object], path: str, scope: Scope) -> list[FieldError]:
+    """The users and groups that a pod spec names and may not."""
+    return [*islice(foreign_ids(spec, path, scope), ERRORS_MAX)]
+
+
+def foreign_ids(spec: Mapping[str, object], path: str, scope: Scope) -> Iterator[FieldError]:
+    """The same, one by one."""
+    if scope.any:
+        return
+    yield from context_errors(member(spec, "securityContext"), f"{path}.securityContext", scope)
+    for field in CONTAINERS:
+        for index, container in enumerate(items(spec, field)):
+            # There may be very many, and few have one.
+            if isinstance(container, dict) and container.get("securityContext"):
+                yield from context_errors(
+                    container["securityContext"], f"{path}.{field}[{index}].securityContext", scope
+                )
+
+
+def context_errors(context: object, path: str, scope: Scope) -> Iterator[FieldError]:
+    """The users and groups that a securityContext names and may not."""
+    for field, allowed in ROWS:
+        value = member(context, field)
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, int) and not allowed(scope, one):
+                yield forbidden(f"{path}.{field}", f"{one} is not allowed: {scope.says()}")
+
+
+class RefusedError(Exception):
+    """A container may not run as it asks; the message says why."""
+
+
+def account_for(pod: Mapping[str, object], container: Mapping[str, object], scope: Scope) -> Account:
+    """The account that a container runs as; raises `RefusedError` where it asks for one that it may not have."""
+    spec = mapping(pod, "spec")
+    assert scope.account is not None, "a pod without an account does not get here"
+    whole_pod, own = mapping(spec, "securityContext"), mapping(container, "securityContext")
+    asked = {**whole_pod, **{field: own[field] for field in OF_CONTAINERS if field in own}}
+    for error in context_errors(asked, "securityContext", scope):
+        raise RefusedError(f"{error.path}: {error.detail} (pod: {shown(pod)}, container: {text(container, 'name')})")
+    account = changed(scope.account, asked)
+    if account.uid == 0 and asked.get("runAsNonRoot") is True:
+        # In the kubelet's words: people search for them.
+        broken = whole(asked, "runAsUser") is not None
+        why = "container's runAsUser breaks non-root policy" if broken else NON_ROOT
+        raise RefusedError(f"{why} (pod: {shown(pod)}, container: {text(container, 'name')})")
+    if account.ids() is not None and not scope.switches:
+        raise RefusedError(f"securityContext: {scope.says()}")
+    return account
+
+
+NON_ROOT: Final = "container has runAsNonRoot and image will run as root"
+
+
+def changed(account: Account, asked: Mapping[str, object]) -> Account:
+    """The account with what a securityContext asks for."""
+    user, group = whole(asked, "runAsUser"), whole(asked, "runAsGroup")
+    named = [one for one in (*items(asked, "supplementalGroups"), asked.get("fsGroup")) if isinstance(one, int)]
+    strict = text(asked, "supplementalGroupsPolicy") == STRICT
+    if user is None and group is None and not named and not strict and asked.get("runAsNonRoot") is not True:
+        return account
+    made = account if user is None or user == account.uid else Account.numbered(user)
+    gid = made.gid if group is None else group
+    # Whoever names another first group is in the account's own no more.
+    kept = () if strict else (one for one in made.groups if group is None or one != made.gid)
+    return msgspec.structs.replace(made, gid=gid, groups=tuple(sorted({gid, *kept, *named})), asked=True)
+
+
+def several_users(pod: Mapping[str, object], scope: Scope) -> bool:
+    """Whether the containers of a pod run as different users, who share its volumes."""
+    spec = mapping(pod, "spec")
+    default = whole(spec, "securityContext", "runAsUser")
+    named = {
+        whole(container, "securityContext", "runAsUser") if has_user(container) else default
+        for field in CONTAINERS
+        for _, container in mappings(spec, field)
+    }
+    own = None if scope.account is None else scope.account.uid
+    return len({own if one is None else one for one in named}) > 1
+
+
+def has_user(container: Mapping[str, object]) -> bool:
+    """Whether a container says itself which user it runs as."""
+    return whole(container, "securityContext", "runAsUser") is not None
+
+
+def shown(pod: Mapping[str, object]) -> str:
+    """A pod as the kubelet's messages name it."""
+    name, namespace, uid = (text(pod, "metadata", field) for field in ("name", "namespace", "uid"))
+    return f'"{name}_{namespace}({uid})"'

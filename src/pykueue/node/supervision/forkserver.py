@@ -1,0 +1,155 @@
+"""Who makes processes quickly? A small process that forks one supervisor for each request.
+
+It is started by the server with few imports, so that a copy of it is made in a millisecond and costs little memory. It
+ends with the server; the supervisors live on. It holds a lock on the folder of attempts, and a supervisor keeps a copy
+of that lock until it has claimed its attempt: whoever gets the lock knows that nothing will start any more but what it
+starts itself.
+"""
+
+import contextlib
+import fcntl
+import gc
+import marshal
+import os
+import select
+import signal
+import socket
+import sys
+import traceback
+from typing import Final
+
+from pykueue.node.supervision.processes import boot_id
+from pykueue.node.supervision.removal import clean
+from pykueue.node.supervision.supervisor import SIGNALS, Request, prepare, supervise
+
+LOCK: Final = ".lock"
+HEAD: Final = 4
+"""Bytes that say how long a message is."""
+
+
+def send(control: socket.socket, *message: str | int) -> None:
+    """Send a message to the server."""
+    body = marshal.dumps(message)
+    control.sendall(len(body).to_bytes(HEAD, "big") + body)
+
+
+class ForkServer:
+    """Forks supervisors, and says when they are gone."""
+
+    def __init__(self, control: socket.socket, lock: int, voice: socket.socket) -> None:
+        self.control = control
+        self.voice = voice
+        self.lock = lock
+        self.buffer = b""
+        self.children: dict[int, str] = {}
+        self.boot = boot_id()
+
+    def run(self) -> None:
+        """Serve until the server is gone."""
+        wake, waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+        poller = select.poll()
+        poller.register(self.control, select.POLLIN)
+        poller.register(wake, select.POLLIN)
+        while True:
+            for fd, _ in poller.poll():
+                if fd == wake:
+                    os.read(wake, 4096)
+                    self.reap()
+                elif not self.receive():
+                    return
+
+    def receive(self) -> bool:
+        """Take in what the server asks for; False when it is gone."""
+        block = self.control.recv(1 << 20)
+        self.buffer += block
+        while len(self.buffer) >= HEAD:
+            end = HEAD + int.from_bytes(self.buffer[:HEAD], "big")
+            if len(self.buffer) < end:
+                break
+            request = marshal.loads(self.buffer[HEAD:end])
+            self.buffer = self.buffer[end:]
+            self.start(request)
+        return bool(block)
+
+    def start(self, request: Request) -> None:
+        """Fork a supervisor."""
+        if "clean" in request:
+            self.clean(request)
+            return
+        # What comes before it is ready to hear is kept for it.
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        try:
+            pid = os.fork()
+        except OSError as error:
+            send(self.control, "refused", str(request["key"]), error.strerror or str(error))
+        else:
+            if not pid:
+                self.in_child(request)
+            self.children[pid] = str(request["key"])
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+
+    def clean(self, request: Request) -> None:
+        """Fork somebody who removes files."""
+        with contextlib.suppress(OSError):
+            if not os.fork():
+                try:
+                    what = request["clean"]
+                    assert isinstance(what, tuple)
+                    os.close(self.lock)
+                    clean(*what)
+                finally:
+                    os._exit(0)
+
+    def in_child(self, request: Request) -> None:
+        """Be a supervisor; does not return."""
+        try:
+            signal.set_wakeup_fd(-1)
+            self.control.close()
+            supervise(request, self.boot, self.voice, self.lock)
+        except BaseException:
+            try:
+                with open(f"{request['key']}/trouble", "a", encoding="utf-8") as file:
+                    traceback.print_exc(file=file)
+            finally:
+                os._exit(1)
+        finally:
+            os._exit(0)
+
+    def reap(self) -> None:
+        """Say which supervisors are gone."""
+        while self.children:
+            try:
+                pid, _ = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not pid:
+                return
+            key = self.children.pop(pid, None)
+            if key is not None:
+                send(self.control, "gone", key)
+
+
+def main(folder: str, fd: int) -> None:
+    """Serve requests that come by a socket, for the attempts in a folder."""
+    os.chdir(folder)
+    # Whatever supervisors write is for us alone.
+    os.umask(0o077)
+    control = socket.socket(fileno=fd)
+    control.set_inheritable(False)
+    lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        send(control, "waiting")
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    server = ForkServer(control, lock, prepare())
+    gc.disable()
+    gc.freeze()
+    try:
+        send(control, "ready", os.getpid())
+        server.run()
+    except (ConnectionError, KeyboardInterrupt):
+        # The server is gone, and so is our purpose.
+        sys.exit(0)

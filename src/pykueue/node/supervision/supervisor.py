@@ -1,0 +1,480 @@
+"""Who looks after one process? A small process of its own, that outlives the server which asked for it.
+
+It runs in a copy of the fork server (`forkserver`), so it imports next to nothing. It starts the command, copies its
+output into log files (`logfiles`), stops copying while the `run` that follows the command has to catch up
+(`followers`), passes signals on, waits for the end, ends what the command left behind, and writes all that
+into the record of the attempt:
+
+    supervisor PID START BOOT POD    written with O_EXCL before anything else: an attempt begins once or never
+    running PID START TIME           the command runs
+    failed TIME TEXT                 it could not be started
+    exited CODE SIGNAL TIME OOM
+
+TIME is `DATE@UPTIME`, both in nanoseconds: the server goes by the second where somebody has set the wall clock. Each
+line is also sent to the server, if there is one to hear it. `attempts` reads the record.
+"""
+
+import contextlib
+import ctypes
+import os
+import resource
+import select
+import signal
+import socket
+import time
+from typing import Final, TypeAlias
+
+from pykueue.base.boottime import SteadyWall, boot_nanos
+from pykueue.node.supervision.followers import Gate, boot_seconds
+from pykueue.node.supervision.logfiles import STDERR, STDOUT, Capture, LogFiles
+from pykueue.node.supervision.pipes import Pipe
+from pykueue.node.supervision.processes import descendants, process_start, signal_group, signal_one
+
+Request: TypeAlias = dict[str, object]
+"""What to run; `spawn.Start` says what is in it."""
+
+RECORD: Final = "record"
+NOTICES: Final = ".notices"
+"""The socket beside the attempts on which the server hears of them."""
+PR_SET_PDEATHSIG: Final = 1
+PR_SET_CHILD_SUBREAPER: Final = 36
+TELL_TRIES: Final = 100
+FOLDER_TRIES: Final = 100
+CGROUP_TRIES: Final = 20
+LAST_BLOCKS: Final = 64
+GATE_SECONDS: Final = 0.02
+"""How often a supervisor that waits for a reader looks whether it still has to."""
+LOOK_SECONDS: Final = 1.0
+"""How often it looks at the clock while it has a deadline: the poller does not count a suspend."""
+END_TRIES: Final = 500
+RECORD_TRIES: Final = 3600
+SIGNALS: Final = (signal.SIGTERM, signal.SIGUSR1, signal.SIGCHLD)
+"""What a supervisor listens to: end gently, end now, and something has ended."""
+IGNORED: Final = (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE)
+"""What must not end a fork server or a supervisor; commands find these as usual."""
+OOM_SCORE: Final = b"500"
+"""If the machine runs out of memory, a container goes before the server does."""
+
+LIBC: Final = ctypes.CDLL(None, use_errno=True)
+
+
+class Supervisor:
+    """Looks after one process, from its start to its end."""
+
+    def __init__(self, request: Request, boot: str, voice: socket.socket) -> None:
+        self.request = request
+        self.voice = voice
+        self.boot = boot
+        self.key = str(request["key"])
+        self.cgroup = str(request.get("cgroup") or "")
+        self.once = bool(request.get("once"))
+        """Whether this is a probe or the like: no record, no log, and its output goes with the answer."""
+        self.record = -1
+        self.child = 0
+        self.status: int | None = None
+        self.output: LogFiles | Capture = Capture()
+        self.gate = Gate("", "", 0)
+        self.ending = False
+        """Whether the command has ended, or was told to."""
+        # The fork server may have been copied long after it started, so the date begins here.
+        self.wall = SteadyWall()
+
+    def claim(self) -> bool:
+        """Be the one that runs this attempt; False if another is or was."""
+        if self.once:
+            return True
+        os.makedirs(self.key, 0o700, exist_ok=True)
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+            self.record = os.open(f"{self.key}/{RECORD}", flags, 0o600)
+        except FileExistsError:
+            return False
+        own = os.getpid()
+        line = f"supervisor {own} {process_start(own)} {self.boot} {self.request['label']}".encode(errors="replace")
+        try:
+            rest = line + b"\n"
+            while rest:
+                rest = rest[os.write(self.record, rest) :]
+        except OSError:
+            # On a full disk it is not claimed, and nothing has begun.
+            os.unlink(f"{self.key}/{RECORD}")
+            raise
+        self.tell(line)
+        files = self.request["log"]
+        assert isinstance(files, tuple)
+        self.output = LogFiles(self.key, files[0], files[1], self.wall.now)
+        follower = self.request.get("follower") or ("", 0.0)
+        assert isinstance(follower, tuple)
+        with contextlib.suppress(OSError):
+            # On a full disk the job does not wait for anybody.
+            self.gate = Gate(self.key, *follower)
+        return True
+
+    def note(self, line: str) -> None:
+        """Write a line into the record, and tell the server; a full disk is waited for, but not by the server."""
+        data = line.encode(errors="replace")
+        rest = data + b"\n"
+        told = False
+        for _ in range(RECORD_TRIES):
+            try:
+                while rest:
+                    # Of a line that fits only in part, the rest follows when there is room.
+                    rest = rest[os.write(self.record, rest) :]
+                break
+            except OSError:
+                if not told:
+                    self.tell(data)
+                    told = True
+                time.sleep(1)
+        if not told:
+            self.tell(data)
+
+    def time(self) -> str:
+        """The present, for the record."""
+        return f"{self.wall.now()}@{boot_nanos()}"
+
+    def tell(self, line: bytes) -> None:
+        """Tell the server; when nobody listens, the record says it."""
+        said = self.key.encode() + b"\0" + line
+        for _ in range(TELL_TRIES):
+            try:
+                self.voice.sendto(said, NOTICES)
+                return
+            except BlockingIOError:
+                time.sleep(0.01)
+            except OSError:
+                return
+
+    def run(self) -> None:
+        """Run the command to its end."""
+        LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        wake, waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+        pipes = (Pipe(STDOUT), Pipe(STDERR))
+        try:
+            self.make_folder()
+            self.fence()
+            problem = self.launch(*(pipe.end for pipe in pipes))
+        except OSError as error:
+            problem = error.strerror or str(error)
+        for pipe in pipes:
+            os.close(pipe.end)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        if problem:
+            self.failed(problem)
+        else:
+            self.follow(pipes, wake)
+        self.unfence()
+
+    def make_folder(self) -> None:
+        """Make the folder of the container, and give it to its user; the one above it stays ours."""
+        folder, ids = self.request["folder"], self.request["ids"]
+        assert isinstance(folder, bytes)
+        if not folder or self.once or os.path.isdir(folder):
+            return
+        above = os.path.dirname(folder)
+        for _ in range(FOLDER_TRIES):
+            # Another container of the pod that ends just now removes the upper one if it finds it empty.
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(above, 0o700)
+            try:
+                os.mkdir(folder, 0o700)
+                break
+            except FileNotFoundError:
+                continue
+        if isinstance(ids, tuple):
+            os.chmod(above, 0o711)
+            os.chown(folder, ids[0], ids[1], follow_symlinks=False)
+
+    def remove_folder(self) -> None:
+        """Remove the folder of the container if nothing was left in it, and the one above likewise."""
+        folder = self.request["folder"]
+        assert isinstance(folder, bytes)
+        if folder and not self.once:
+            with contextlib.suppress(OSError):
+                os.rmdir(folder)
+                os.rmdir(os.path.dirname(folder))
+
+    def fence(self) -> None:
+        """Make the cgroup, with its limits."""
+        if not self.cgroup:
+            return
+        os.makedirs(self.cgroup, 0o755, exist_ok=True)
+        limits = self.request["cgroup_limits"]
+        assert isinstance(limits, dict)
+        for name, value in limits.items():
+            with open(f"{self.cgroup}/{name}", "w") as file:
+                file.write(value)
+
+    def unfence(self) -> None:
+        """Remove the cgroup, and end what is left in it; one that stays all the same is found again by the server."""
+        if not self.cgroup or self.once:
+            return
+        for _ in range(CGROUP_TRIES):
+            try:
+                os.rmdir(self.cgroup)
+                return
+            except OSError:
+                with contextlib.suppress(OSError), open(f"{self.cgroup}/cgroup.kill", "w") as file:
+                    file.write("1")
+                time.sleep(0.01)
+
+    def launch(self, output: int, errors: int) -> str:
+        """Start the command; what went wrong, or nothing."""
+        report, reporter = os.pipe2(os.O_CLOEXEC)
+        self.child = os.fork()
+        if not self.child:
+            try:
+                self.become(output, errors)
+            except BaseException as error:
+                os.write(reporter, (str(error) or repr(error)).encode(errors="replace")[:4096])
+            finally:
+                os._exit(127)
+        os.close(reporter)
+        problem = b""
+        while block := os.read(report, 4096):
+            problem += block
+        os.close(report)
+        if problem:
+            os.waitpid(self.child, 0)
+            return problem.decode(errors="replace")
+        if not self.once:
+            self.note(f"running {self.child} {process_start(self.child)} {self.time()}")
+        return ""
+
+    def become(self, output: int, errors: int) -> None:
+        """Turn this copy of us into the command. Whatever it may not keep is given away in the right order."""
+        request = self.request
+        os.setsid()
+        if self.cgroup:
+            with open(f"{self.cgroup}/cgroup.procs", "w") as file:
+                file.write("0")
+        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "wb") as score:
+            score.write(OOM_SCORE)
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, 0)
+        os.dup2(output, 1)
+        os.dup2(errors, 2)
+        os.umask(0o022)
+        ids = request["ids"]
+        if ids is not None:
+            assert isinstance(ids, tuple)
+            os.setgroups(ids[2])
+            os.setresgid(ids[1], ids[1], ids[1])
+            os.setresuid(ids[0], ids[0], ids[0])
+        limits = request["rlimits"]
+        assert isinstance(limits, list)
+        for which, value in limits:
+            hard = resource.getrlimit(which)[1]
+            least = value if hard == resource.RLIM_INFINITY else min(value, hard)
+            resource.setrlimit(which, (least, least))
+        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        argv, env, cwd = request["argv"], request["env"], request["cwd"]
+        assert isinstance(argv, list)
+        assert isinstance(env, dict)
+        assert isinstance(cwd, bytes)
+        try:
+            os.chdir(cwd)
+        except OSError as error:
+            raise StartError(f'chdir to cwd ("{cwd.decode(errors="replace")}") failed: {lower(error)}') from error
+        # Some we ignore ourselves, and whoever started the server in the background may have had it ignore others.
+        for number in signal.valid_signals():
+            if signal.getsignal(number) is signal.SIG_IGN:
+                signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        try:
+            os.execvpe(argv[0], argv, env)
+        except OSError as error:
+            shown = argv[0].decode(errors="replace")
+            said = lower(error) if found(argv[0], env) else "executable file not found in $PATH"
+            raise StartError(f'exec: "{shown}": {said}') from error
+
+    def follow(self, pipes: tuple[Pipe, ...], wake: int) -> None:
+        """Copy output and pass signals on until the command has ended; then end what it left."""
+        deadline = boot_seconds() + float(str(self.request["seconds"])) if self.once else None
+        timed_out = False
+        while self.status is None:
+            waits = self.waits()
+            poller = select.poll()
+            poller.register(wake, select.POLLIN)
+            for pipe in pipes:
+                if pipe.open and not waits:
+                    poller.register(pipe.fd, select.POLLIN)
+            # While it waits for its reader, the command stops as soon as the pipes are full.
+            dues = [] if waits else [pipe.due for pipe in pipes if pipe.held]
+            now = boot_seconds()
+            dues += [] if deadline is None else [deadline, now + LOOK_SECONDS]
+            dues += [now + GATE_SECONDS] if waits else []
+            events = poller.poll(max(0.0, min(dues) - now) * 1000 if dues else None)
+            if deadline is not None and boot_seconds() >= deadline:
+                timed_out, deadline = True, None
+                self.end_all(signal.SIGKILL)
+            ready = {fd for fd, _ in events}
+            if wake in ready:
+                for number in os.read(wake, 512):
+                    self.hear(number)
+            for pipe in pipes:
+                # The one before may have filled the last file that there is room for.
+                if not self.waits():
+                    self.copy(pipe, ready=pipe.fd in ready)
+        self.ending = True
+        self.end_rest()
+        for pipe in pipes:
+            for _ in range(LAST_BLOCKS):
+                # If something has escaped us and goes on printing, we do not wait for it.
+                if not self.copy(pipe, ready=pipe.open):
+                    break
+            self.write(pipe, pipe.take(len(pipe.held)))
+        self.tell_end(timed_out)
+
+    def waits(self) -> bool:
+        """Whether the command has to wait for its follower; not when it ends, for which it may have to print."""
+        return not self.ending and self.unread()
+
+    def unread(self) -> bool:
+        """Whether more output would remove some that the follower has not read."""
+        position = self.output.removes()
+        return position is not None and self.gate.closed(position)
+
+    def copy(self, pipe: Pipe, *, ready: bool) -> bool:
+        """Copy what output there is; False if nothing more has come."""
+        now = boot_seconds()
+        block = pipe.read(now) if ready else None
+        self.write(pipe, pipe.overdue(now) if block is None else block)
+        return block is not None
+
+    def write(self, pipe: Pipe, block: bytes) -> None:
+        """Write some output to the log."""
+        if block:
+            self.output.take(pipe.stream, block, keep=self.ending and self.unread())
+
+    def hear(self, number: int) -> None:
+        """Act on a signal."""
+        if number == signal.SIGCHLD:
+            self.reap()
+        elif number == signal.SIGTERM:
+            self.ending = True
+            self.end_all(signal.SIGTERM)
+        elif number == signal.SIGUSR1:
+            self.ending = True
+            self.end_all(signal.SIGKILL)
+
+    def reap(self) -> bool:
+        """Take note of those that ended; whether any live on."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return False
+            if pid == self.child:
+                self.status = status
+            if not pid:
+                return True
+
+    def end_all(self, number: int) -> None:
+        """Send a signal to the command and to all that came of it, wherever they have gone."""
+        below = descendants(os.getpid())
+        if number == signal.SIGKILL:
+            self.kill_tree(below)
+            return
+        if self.status is None:
+            signal_group(self.child, number)
+        for pid, group in below.items():
+            if group != self.child:
+                signal_one(pid, number)
+
+    def kill_tree(self, below: dict[int, int]) -> None:
+        """Kill them all: first all are stopped, so that none makes new ones while others die."""
+        if self.cgroup and not self.once:
+            with contextlib.suppress(OSError), open(f"{self.cgroup}/cgroup.kill", "w") as file:
+                file.write("1")
+        stopped: set[int] = set()
+        while fresh := below.keys() - stopped:
+            for pid in fresh:
+                signal_one(pid, signal.SIGSTOP)
+            stopped |= fresh
+            below = descendants(os.getpid())
+        for pid in stopped:
+            signal_one(pid, signal.SIGKILL)
+
+    def end_rest(self) -> None:
+        """End what the command left behind."""
+        for attempt in range(END_TRIES):
+            if not self.reap():
+                return
+            if attempt % 50 == 0:
+                self.kill_tree(descendants(os.getpid()))
+            time.sleep(0.001 if attempt < 50 else 0.02)
+
+    def tell_end(self, timed_out: bool) -> None:
+        """Write down how it ended."""
+        assert self.status is not None, "whoever tells the end has seen it"
+        self.remove_folder()
+        code = os.waitstatus_to_exitcode(self.status)
+        number = -code if code < 0 else 0
+        code = 128 + number if number else code
+        if self.once:
+            assert isinstance(self.output, Capture)
+            self.tell(b"once %d %d " % (code, timed_out) + self.output.text)
+        else:
+            self.note(f"exited {code} {number} {self.time()} {int(self.oom())}")
+
+    def oom(self) -> bool:
+        """Whether the kernel ended something of it for want of memory within its limit."""
+        try:
+            with open(f"{self.cgroup}/memory.events", "rb") as file:
+                return any(line.startswith(b"oom_kill ") and line.split()[1] != b"0" for line in file)
+        except OSError:
+            return False
+
+    def failed(self, problem: str) -> None:
+        """Write down that it could not be started."""
+        self.remove_folder()
+        line = problem.replace("\n", " ")
+        if self.once:
+            self.tell(b"once 128 0 " + line.encode(errors="replace"))
+        else:
+            self.note(f"failed {self.time()} {line}")
+
+
+class StartError(Exception):
+    """The command cannot be started."""
+
+
+def heard(number: int, frame: object) -> None:
+    """A signal has come; the loop reads which one from the wake-up pipe."""
+
+
+def found(name: bytes, env: dict[bytes, bytes]) -> bool:
+    """Whether there is such a file at all: one with a path is judged by whoever runs it."""
+    return b"/" in name or any(os.path.exists(folder + b"/" + name) for folder in env.get(b"PATH", b"").split(b":"))
+
+
+def lower(error: OSError) -> str:
+    """What went wrong, as runtimes word it."""
+    return (error.strerror or str(error)).lower()
+
+
+def prepare() -> socket.socket:
+    """Set up once what all copies of this process share: signals, standard streams, and the socket to speak by."""
+    for number in IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    for number in SIGNALS:
+        signal.signal(number, heard)
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(null, fd)
+    os.close(null)
+    voice = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    voice.setblocking(False)
+    return voice
+
+
+def supervise(request: Request, boot: str, voice: socket.socket, lock: int) -> None:
+    """Look after one attempt in this process, from beginning to end. The lock is let go once the attempt is claimed."""
+    os.setsid()
+    supervisor = Supervisor(request, boot, voice)
+    mine = supervisor.claim()
+    os.close(lock)
+    if mine:
+        supervisor.run()

@@ -1,0 +1,290 @@
+"""Where does a process find its volumes? In folders of its pod, and under their mount paths in its working folder.
+
+A process has the file system of the machine, so nothing can be mounted for it alone. A volume that is mounted at
+`/data/in` is found at `data/in` in the folder that the container starts in, and by the variable
+`PYKUEUE_VOLUME_<NAME>`. Pure but for `make_volumes` and `link_mounts`.
+"""
+
+import errno
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from pykueue.api.core import Tree
+from pykueue.api.trees import has, mapping, mappings, member, text, whole
+from pykueue.base.struct import Frozen
+from pykueue.base.units import Quantity
+from pykueue.node.accounts import Account
+from pykueue.node.environment import ConfigError, Holdings, Source, field_value, resource_value
+
+KINDS: Final = ("configMap", "secret", "downwardAPI", "projected")
+MODE: Final = 0o644
+VARIABLE: Final = "PYKUEUE_VOLUME_"
+
+
+class VolumeError(Exception):
+    """A volume cannot be made; the message is what the event says."""
+
+
+class File(Frozen):
+    """A file of a volume."""
+
+    path: str
+    content: bytes
+    mode: int = MODE
+
+
+def volume_sources(pod: Tree) -> set[Source]:
+    """The ConfigMaps and Secrets that the volumes of a pod are made from."""
+    found = set()
+    for _, volume in mappings(pod, "spec", "volumes"):
+        for origin in origins(volume):
+            if has(origin, "configMap"):
+                found.add(Source("ConfigMap", text(origin, "configMap", "name")))
+            elif has(origin, "secret"):
+                found.add(Source("Secret", secret_name(origin)))
+    return found
+
+
+def secret_name(origin: Mapping[str, object]) -> str:
+    """The Secret that a volume, or a part of one, is made from; the two name it differently."""
+    return text(origin, "secret", "secretName") or text(origin, "secret", "name")
+
+
+def origins(volume: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
+    """What a volume is made from: itself, or the parts of a projected one."""
+    if has(volume, "projected"):
+        for _, part in mappings(volume, "projected", "sources"):
+            yield part
+    else:
+        yield volume
+
+
+def files_of(
+    pod: Tree, volume: Mapping[str, object], holdings: Holdings, node: Mapping[str, Quantity], host: str
+) -> list[File]:
+    """The files of a volume; raises `VolumeError` when one cannot be had."""
+    mode = next((whole(volume, kind, "defaultMode") for kind in KINDS if has(volume, kind)), None)
+    return [
+        File(safe_path(file.path), file.content, file.mode or mode or MODE)
+        for origin in origins(volume)
+        for file in part_files(pod, origin, holdings, node, host)
+    ]
+
+
+def part_files(
+    pod: Tree, origin: Mapping[str, object], holdings: Holdings, node: Mapping[str, Quantity], host: str
+) -> Iterator[File]:
+    """The files that one part of a volume gives; a mode of 0 stands for the default."""
+    if has(origin, "configMap"):
+        yield from held_files(
+            pod, "ConfigMap", text(origin, "configMap", "name"), mapping(origin, "configMap"), holdings
+        )
+    elif has(origin, "secret"):
+        yield from held_files(pod, "Secret", secret_name(origin), mapping(origin, "secret"), holdings)
+    elif has(origin, "downwardAPI"):
+        for _, item in mappings(origin, "downwardAPI", "items"):
+            try:
+                if has(item, "fieldRef"):
+                    value = field_value(pod, text(item, "fieldRef", "fieldPath"), host=host)
+                else:
+                    value = resource_value(pod, {}, mapping(item, "resourceFieldRef"), node)
+            except ConfigError as error:
+                raise VolumeError(str(error)) from error
+            yield File(text(item, "path"), value.encode(), whole(item, "mode") or 0)
+    else:
+        kind = next((name for name in origin if name != "name"), "nothing")
+        raise VolumeError(
+            f"local pods have no volumes of the kind {kind}; use emptyDir, configMap, secret, downwardAPI, projected "
+            "or hostPath"
+        )
+
+
+def held_files(pod: Tree, kind: str, name: str, origin: Mapping[str, object], holdings: Holdings) -> Iterator[File]:
+    """The files that a ConfigMap or Secret gives."""
+    held = holdings.get(Source(kind, name))
+    optional = member(origin, "optional") is True
+    if held is None:
+        if optional:
+            return
+        raise VolumeError(f'{kind.lower()} "{name}" not found')
+    items = mappings(origin, "items")
+    if not items:
+        for key, content in held.items():
+            yield File(key, content, 0)
+    for _, item in items:
+        key = text(item, "key")
+        if key in held:
+            yield File(text(item, "path"), held[key], whole(item, "mode") or 0)
+        elif not optional:
+            namespace = text(pod, "metadata", "namespace")
+            raise VolumeError(f"{kind.lower()} {namespace}/{name} references non-existent {kind.lower()} key: {key}")
+
+
+def safe_path(path: str) -> str:
+    """A path that stays where it is put; raises `VolumeError` for any other."""
+    parts = PurePosixPath(path).parts
+    if not parts or path.startswith("/") or ".." in parts or "\0" in path:
+        raise VolumeError(f"{path!r} is no path within a volume; write one without .. and without a leading /")
+    return "/".join(parts)
+
+
+def make_volumes(
+    pod: Tree,
+    folder: Path,
+    holdings: Holdings,
+    *,
+    node: Mapping[str, Quantity],
+    host: str,
+    account: Account | None,
+    may_mount: bool,
+    group: int | None = None,
+    shared: bool = False,
+) -> dict[str, Path]:
+    """The volumes of a pod, each a folder that is there from now on; what was made before stays as it is.
+
+    They belong to an account, and to a group (`fsGroup`) that may write in them; a pod whose containers run as several
+    users shares them with all.
+    """
+    made = {}
+    for _, volume in mappings(pod, "spec", "volumes"):
+        name = text(volume, "name")
+        try:
+            if has(volume, "hostPath"):
+                made[name] = host_path(volume, may_mount=may_mount)
+            else:
+                made[name] = folder / name
+                if not made[name].exists():
+                    empty = has(volume, "emptyDir")
+                    files = [] if empty else files_of(pod, volume, holdings, node, host)
+                    mode = (0o777 if empty else 0o755) if shared else 0o700
+                    make_volume(made[name], files, account, group, mode)
+        except VolumeError as error:
+            raise VolumeError(f'MountVolume.SetUp failed for volume "{name}" : {error}') from error
+        except OSError as error:
+            raise VolumeError(f'MountVolume.SetUp failed for volume "{name}" : {error.strerror}') from error
+    return made
+
+
+def host_path(volume: Mapping[str, object], *, may_mount: bool) -> Path:
+    """The folder of the machine that a volume stands for."""
+    path = Path(text(volume, "hostPath", "path"))
+    kind = text(volume, "hostPath", "type")
+    if not may_mount:
+        raise VolumeError("hostPath volumes are for administrators; use emptyDir, or name the path in the command")
+    if kind == "DirectoryOrCreate":
+        path.mkdir(mode=0o755, parents=True, exist_ok=True)
+    elif kind == "FileOrCreate":
+        path.touch(mode=0o644)
+    if kind in ("Directory", "DirectoryOrCreate") and not path.is_dir():
+        raise VolumeError(f"hostPath type check failed: {path} is not a directory")
+    if kind in ("File", "FileOrCreate") and not path.is_file():
+        raise VolumeError(f"hostPath type check failed: {path} is not a file")
+    return path
+
+
+def make_passable(folder: Path, account: Account | None, *, shared: bool = False) -> None:
+    """Make a folder that is ours, through which another user can pass if theirs lies in it."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if shared or (account is not None and not account.is_own()):
+        folder.chmod(0o711)
+
+
+def make_volume(folder: Path, files: list[File], account: Account | None, group: int | None, mode: int) -> None:
+    """Write a volume beside its place and put it there whole; it belongs to the user only once it is."""
+    shared = group is not None or mode != 0o700
+    make_passable(folder.parent.parent, account, shared=shared)
+    make_passable(folder.parent, account, shared=shared)
+    partial = folder.with_name(f".{folder.name}.new")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(mode=0o700)
+    for file in files:
+        path = partial / file.path
+        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with open(descriptor, "wb") as stream:
+            stream.write(file.content)
+            os.fchmod(descriptor, file.mode & 0o777)
+    give(partial, account, group)
+    # A file of a group's volume is the group's too, as with the kubelet.
+    partial.chmod(mode if group is None else mode | 0o2070)
+    partial.rename(folder)
+
+
+def give(folder: Path, account: Account | None, group: int | None) -> None:
+    """Give all that is in a folder, and the folder, to a user and a group; a group may read what is there."""
+    foreign = account is not None and not account.is_own()
+    if not foreign and group is None:
+        return
+    uid = account.uid if foreign and account is not None else -1
+    gid = group if group is not None else account.gid if account is not None else -1
+    for parent, folders, names in os.walk(folder):
+        for name in (*folders, *names):
+            path = Path(parent) / name
+            os.chown(path, uid, gid, follow_symlinks=False)
+            if group is not None:
+                path.chmod(path.stat().st_mode & 0o7777 | (0o2070 if path.is_dir() else 0o040))
+    os.chown(folder, uid, gid)
+
+
+class Mount(Frozen):
+    """A volume, or a part of it, where a container is to find it."""
+
+    volume: str
+    path: str
+    """The mount path, as the container names it."""
+    source: Path
+    read_only: bool = False
+
+
+def mounts_of(container: Mapping[str, object], volumes: Mapping[str, Path]) -> list[Mount]:
+    """The mounts of a container; raises `VolumeError` for one that leads out of its volume or is not had here."""
+    found = []
+    for _, mount in mappings(container, "volumeMounts"):
+        name = text(mount, "name")
+        place = volumes.get(name)
+        if text(mount, "subPathExpr"):
+            raise VolumeError(f'volume "{name}": local pods have no subPathExpr; write out the path as subPath')
+        if place is not None:
+            source = part_of(place, text(mount, "subPath"))
+            found.append(Mount(name, text(mount, "mountPath"), source, member(mount, "readOnly") is True))
+    return found
+
+
+def part_of(place: Path, inner: str) -> Path:
+    """A part of a volume, which must lie in it whatever links another container may have put there."""
+    if not inner:
+        return place
+    found, whole = os.path.realpath(place / safe_path(inner)), os.path.realpath(place)
+    if not found.startswith(whole + "/"):
+        raise VolumeError(f"{inner!r} leads out of the volume; name a part of it that is no link to elsewhere")
+    return Path(found)
+
+
+def volume_variables(container: Mapping[str, object], volumes: Mapping[str, Path]) -> dict[str, str]:
+    """The variables that say where the volumes of a container are."""
+    return {
+        VARIABLE + "".join(one if one.isalnum() else "_" for one in mount.volume).upper(): str(mount.source)
+        for mount in mounts_of(container, volumes)
+    }
+
+
+def link_mounts(container: Mapping[str, object], folder: Path, volumes: Mapping[str, Path]) -> None:
+    """Put the mounts of a container under its working folder, in which nobody else can write yet."""
+    for mount in mounts_of(container, volumes):
+        where = safe_path(mount.path.lstrip("/") or mount.volume)
+        link = folder / where
+        inner = [folder / above for above in PurePosixPath(where).parents if above.name]
+        try:
+            # Never through a mount: its volume is the user's, whose links would lead us, as root, anywhere.
+            if any(above.is_symlink() for above in inner):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+            link.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            link.symlink_to(mount.source)
+        except OSError as error:
+            raise VolumeError(
+                f'volume "{mount.volume}" cannot be put at {where} in the working folder: {error.strerror}; '
+                "mount volumes beside each other, not into each other"
+            ) from error

@@ -1,0 +1,169 @@
+"""Is this machine a Node, and said to be well?"""
+
+import asyncio
+import socket
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from pykueue.base.units import MICROS, Instant, micro_time
+from pykueue.kube.port import LEASES, NODES, KubeError, Patch
+from pykueue.node.gpus import Gpu
+from pykueue.node.machine import LIMITS, Machine, NodeKeeper, find_machine, kept_name, node_name, node_tree
+from tests.clocks import OneFace
+from tests.node.podhost import PodApi
+
+MACHINE = Machine(3500, 8 << 30, (Gpu(0), Gpu(1)), 100 << 30)
+NOW = Instant(1_800_000_000 * MICROS)
+
+
+def test_the_node_of_a_machine() -> None:
+    tree: Any = node_tree("here", MACHINE, NOW, annotations={"a": "b"})
+    assert tree["metadata"]["name"] == "here"
+    assert tree["metadata"]["annotations"] == {"a": "b"}
+    assert tree["metadata"]["labels"]["kubernetes.io/hostname"] == "here"
+    amounts = {"cpu": "3500m", "memory": "8Gi", "ephemeral-storage": "100Gi", "nvidia.com/gpu": "2", "pods": "1k"}
+    assert tree["status"]["capacity"] == tree["status"]["allocatable"] == amounts
+    ready = {one["type"]: one["status"] for one in tree["status"]["conditions"]}
+    assert ready == {"MemoryPressure": "False", "DiskPressure": "False", "PIDPressure": "False", "Ready": "True"}
+    assert tree["status"]["addresses"][0] == {"type": "InternalIP", "address": "127.0.0.1"}
+
+
+def test_a_machine_is_found_or_given() -> None:
+    found = asyncio.run(find_machine())
+    assert found.cpus_milli >= 1000
+    assert found.memory_bytes > 1 << 28
+    assert "nvidia.com/gpu" not in Machine(1, 1).resources()
+    given = asyncio.run(find_machine(cpus=1.5, memory=1 << 20, gpus=3))
+    assert (given.cpus_milli, given.memory_bytes, [gpu.index for gpu in given.gpus]) == (1500, 1 << 20, [0, 1, 2])
+    assert asyncio.run(find_machine(gpus=0)).gpus == ()
+
+
+def test_the_name_of_a_machine_is_a_name() -> None:
+    name = node_name()
+    assert name == name.lower().strip("-")
+    assert 0 < len(name) < 64
+
+
+class Beats(OneFace):
+    """A clock that stands still, and counts who waits for how long."""
+
+    def __init__(self) -> None:
+        self.time = NOW
+        self.waits: list[int] = []
+
+    def now(self) -> Instant:
+        return self.time
+
+    async def sleep_until(self, due: Instant) -> None:
+        self.waits.append(due - self.time)
+        self.time = due
+        await asyncio.sleep(0)
+        if len(self.waits) >= 4:
+            await asyncio.get_running_loop().create_future()
+
+
+async def beat(keeper: NodeKeeper, clock: Beats) -> None:
+    task = asyncio.create_task(keeper.run())
+    while len(clock.waits) < 4:
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait((task,))
+
+
+def test_gpus_that_are_gone_are_taken_from_the_node_and_what_others_count_stays() -> None:
+    async def story() -> Any:
+        api, clock = PodApi(), Beats()
+        await NodeKeeper(api, clock, "here", MACHINE, "").register()
+        others = {"status": {"capacity": {"example.com/licence": "3"}}}
+        await api.patch(NODES, "here", msgspec.json.encode(others), how=Patch.MERGE, subresource="status")
+        await NodeKeeper(api, clock, "here", Machine(1000, 1 << 30), "").register()
+        return api.objects["nodes", "", "here"]["status"]
+
+    status = asyncio.run(story())
+    assert "nvidia.com/gpu" not in status["allocatable"]
+    assert "nvidia.com/gpu" not in status["capacity"]
+    assert (status["capacity"]["cpu"], status["capacity"]["example.com/licence"]) == ("1", "3")
+
+
+def test_the_node_is_registered_and_its_lease_renewed() -> None:
+    async def story() -> None:
+        api, clock = PodApi(), Beats()
+        await beat(NodeKeeper(api, clock, "here", MACHINE, "by some means"), clock)
+        node = api.objects["nodes", "", "here"]
+        assert node["metadata"]["annotations"] == {LIMITS: "by some means"}
+        assert node["status"]["capacity"]["cpu"] == "3500m"
+        lease = api.objects["leases.coordination.k8s.io", "kube-node-lease", "here"]
+        assert lease["spec"]["renewTime"] == micro_time(Instant(NOW + 60 * MICROS))
+        assert clock.waits[0] == 20 * MICROS, "often enough for a lease of 40 s"
+        # One write for each beat, and no more.
+        assert api.writes.count("leases.coordination.k8s.io here") == 3
+
+    asyncio.run(story())
+
+
+def test_what_others_wrote_on_the_node_stays() -> None:
+    async def story() -> None:
+        api, clock = PodApi(), Beats()
+        mine = {"metadata": {"name": "here", "labels": {"disk": "fast"}}, "spec": {"unschedulable": True}}
+        await api.create(NODES, msgspec.json.encode(mine))
+        await beat(NodeKeeper(api, clock, "here", MACHINE, ""), clock)
+        node = api.objects["nodes", "", "here"]
+        assert node["metadata"]["labels"]["disk"] == "fast"
+        assert node["spec"] == {"unschedulable": True}
+
+    asyncio.run(story())
+
+
+def test_a_node_that_was_deleted_comes_back_and_trouble_passes() -> None:
+    async def story() -> None:
+        api, clock = PodApi(), Beats()
+        keeper = NodeKeeper(api, clock, "here", MACHINE, "")
+        troubles = iter([KubeError("create", 500, "", "not now")])
+
+        def before(what: str) -> None:
+            if what == "create nodes":
+                for trouble in troubles:
+                    raise trouble
+
+        api.before = before
+        await beat(keeper, clock)
+        assert clock.waits[:2] == [2 * MICROS, 20 * MICROS]
+        assert ("nodes", "", "here") in api.objects
+        body = msgspec.json.encode({"metadata": {"labels": {"kept": "yes"}}})
+        await api.patch(NODES, "here", body, how=Patch.MERGE)
+
+    asyncio.run(story())
+
+
+def test_a_node_keeps_its_name_when_the_machine_is_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = tmp_path / "data"
+    first = kept_name(data)
+    assert first == node_name()
+    assert (data / "node").stat().st_mode & 0o777 == 0o600
+    monkeypatch.setattr(socket, "gethostname", lambda: "another")
+    assert kept_name(data) == first
+    assert kept_name(tmp_path / "other") == "another"
+
+
+@pytest.mark.parametrize("content", [b"", b"../x\n", b"\xff", b"Not A Name"], ids=["empty", "path", "bytes", "words"])
+def test_what_is_no_name_is_not_kept(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "node").write_bytes(content)
+    assert kept_name(tmp_path) == node_name()
+    assert (tmp_path / "node").read_text() == f"{node_name()}\n"
+
+
+def test_nodes_that_this_machine_was_before_are_deleted_and_those_of_others_stay() -> None:
+    async def story() -> None:
+        api, clock = PodApi(), Beats()
+        await NodeKeeper(api, clock, "before", MACHINE, "").register()
+        lease = {"metadata": {"name": "before", "namespace": "kube-node-lease"}}
+        await api.create(LEASES, msgspec.json.encode(lease), "kube-node-lease")
+        await api.create(NODES, msgspec.json.encode({"metadata": {"name": "made-by-hand"}}))
+        await beat(NodeKeeper(api, clock, "here", MACHINE, ""), clock)
+        assert {key[2] for key in api.objects if key[0] == "nodes"} == {"here", "made-by-hand"}
+        assert {key[2] for key in api.objects if key[0].startswith("leases")} == {"here"}
+
+    asyncio.run(story())

@@ -1,0 +1,128 @@
+"""Is every pod of our node told of, whatever becomes of the watch?"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+
+from pykueue.base.units import Instant
+from pykueue.kube.port import PODS, GoneError, KubeError, Resource
+from pykueue.node.podwatch import PodWatch
+from tests.node.podhost import NODE, PodApi
+
+
+class Told:
+    """What was told of pods, in order."""
+
+    def __init__(self, api: PodApi) -> None:
+        self.log: list[str] = []
+        self.watch = PodWatch(
+            api,
+            api.clock,
+            NODE,
+            seen=lambda pod: self.log.append(f"seen {msgspec.convert(pod['metadata'], dict[str, Any])['uid']}"),
+            over=lambda uid: self.log.append(f"over {uid}"),
+            gone=lambda uid: self.log.append(f"gone {uid}"),
+            listed=lambda uids: self.log.append(f"listed {sorted(uids)}"),
+        )
+
+    async def until(self, *wanted: str) -> None:
+        for _ in range(2000):
+            if self.log == list(wanted):
+                return
+            await asyncio.sleep(0.001)
+        raise AssertionError(self.log)
+
+
+def pod(name: str, phase: str = "Pending", **meta: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": "n", "uid": name, **meta}, "status": {"phase": phase}}
+
+
+def test_the_life_of_pods() -> None:
+    async def story() -> None:
+        api = PodApi()
+        api.store(PODS, pod("old", "Succeeded"), "ADDED")
+        api.store(PODS, pod("running", "Running"), "ADDED")
+        told = Told(api)
+        task = asyncio.create_task(told.watch.run())
+        first = ["over old", "seen running", "listed ['old', 'running']"]
+        await told.until(*first)
+        api.store(PODS, pod("new"), "ADDED")
+        api.store(PODS, pod("running", "Failed"), "MODIFIED")
+        leaving = {"deletionTimestamp": "2027-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
+        api.store(PODS, pod("leaving", "Failed", **leaving), "MODIFIED")
+        api.store(PODS, pod("old"), "DELETED")
+        await told.until(*first, "seen new", "over running", "seen leaving", "gone old")
+        task.cancel()
+        await asyncio.wait((task,))
+
+    asyncio.run(story())
+
+
+class Faulty(PodApi):
+    """An API whose watches fail."""
+
+    def __init__(self, *faults: Exception | str) -> None:
+        super().__init__()
+        self.faults = list(faults)
+        self.slept: list[int] = []
+
+    async def watch(
+        self, resource: Resource, namespace: str = "", *, version: str = "", labels: str = "", fields: str = ""
+    ) -> AsyncIterator[bytes]:
+        if self.faults:
+            fault = self.faults.pop(0)
+            if isinstance(fault, Exception):
+                raise fault
+            yield fault.encode()
+        async for line in super().watch(resource, namespace, version=version, fields=fields):
+            yield line
+
+
+def test_a_version_that_is_no_longer_kept_is_listed_anew() -> None:
+    gone = '{"type":"ERROR","object":{"code":410,"reason":"Expired","message":"too old"}}'
+
+    async def story() -> None:
+        api = Faulty(
+            GoneError("watch", 410, "Expired", "too old"), gone, KubeError("watch", 500, "", "no"), "{nonsense"
+        )
+        told = Told(api)
+        task = asyncio.create_task(told.watch.run())
+        await told.until(*["listed []"] * 4)
+        api.store(PODS, pod("new"), "ADDED")
+        await told.until(*["listed []"] * 4, "seen new")
+        assert api.clock.now() > Instant(0)
+        task.cancel()
+        await asyncio.wait((task,))
+
+    asyncio.run(story())
+
+
+class Short(PodApi):
+    """An API whose watches end at once; one that is asked without end stops the asker."""
+
+    watches = 0
+
+    async def watch(
+        self, resource: Resource, namespace: str = "", *, version: str = "", labels: str = "", fields: str = ""
+    ) -> AsyncIterator[bytes]:
+        self.watches += 1
+        if self.watches > 100:
+            raise asyncio.CancelledError
+        lines: tuple[bytes, ...] = ()
+        for line in lines:
+            yield line
+
+
+def test_watches_that_end_at_once_leave_others_their_turn() -> None:
+    async def story() -> None:
+        api = Short()
+        task = asyncio.create_task(Told(api).watch.run())
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert 1 < api.watches <= 10
+        task.cancel()
+        await asyncio.wait((task,))
+
+    asyncio.run(story())

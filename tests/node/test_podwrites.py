@@ -1,0 +1,97 @@
+"""Is the status of a pod written when it has changed, and only then?"""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from pykueue.base.units import Instant, Moment
+from pykueue.kube.port import PODS, ConflictError
+from pykueue.node.containers import Box, Ending
+from pykueue.node.podstatus import Container, Running
+from pykueue.node.podwrites import PodWrites, bare
+from tests.node.podhost import PodApi
+
+POD: dict[str, Any] = {
+    "metadata": {"name": "p", "namespace": "default", "uid": "u"},
+    "spec": {"containers": [{"name": "main"}], "restartPolicy": "Never"},
+    "status": {"phase": "Pending", "reason": "Unschedulable"},
+}
+RUNS = {"main": Container(Running(Instant(0)), ready=True, started=True)}
+
+
+def stored(api: PodApi) -> dict[str, Any]:
+    found: dict[str, Any] = api.objects["pods", "default", "p"]
+    return found
+
+
+def begun() -> tuple[PodApi, Box, PodWrites]:
+    api = PodApi()
+    box = Box("u", msgspec.json.decode(api.store(PODS, POD, "ADDED")))
+    return api, box, PodWrites(api, api.clock)
+
+
+def test_what_has_not_changed_is_not_written() -> None:
+    async def story() -> None:
+        api, box, writes = begun()
+        await writes.write(box, RUNS)
+        assert stored(api)["status"]["phase"] == "Running"
+        assert "reason" not in stored(api)["status"]
+        for _ in range(3):
+            await writes.write(box, RUNS)
+        assert api.writes == ["pods p"]
+
+    asyncio.run(story())
+
+
+def test_a_server_that_leaves_out_what_is_empty_is_not_written_to_again() -> None:
+    async def story() -> None:
+        api, box, writes = begun()
+        await writes.write(box, RUNS)
+        lean = {**stored(api), "status": bare(stored(api)["status"])}
+        box.pod = msgspec.json.decode(api.store(PODS, lean, "MODIFIED"))
+        await writes.write(box, RUNS)
+        assert api.writes == ["pods p"]
+
+    asyncio.run(story())
+
+
+def test_who_was_slower_tries_again_on_what_is_stored() -> None:
+    async def story() -> None:
+        api, box, writes = begun()
+        api.store(PODS, {**stored(api), "status": {"phase": "Pending", "qosClass": "Burstable"}}, "MODIFIED")
+        with pytest.raises(ConflictError):
+            await writes.write(box, RUNS)
+        await writes.write(box, RUNS)
+        assert stored(api)["status"]["qosClass"] == "Burstable"
+        assert stored(api)["status"]["phase"] == "Running"
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("another", [True, False], ids=["another of its name", "none of its name"])
+def test_a_pod_that_is_not_there_any_more_is_gone(another: bool) -> None:
+    async def story() -> None:
+        api, box, writes = begun()
+        api.store(PODS, POD, "DELETED")
+        if another:
+            api.store(PODS, {**POD, "metadata": {**POD["metadata"], "uid": "v"}}, "ADDED")
+        await writes.write(box, RUNS)
+        assert box.gone
+        await writes.remove(box)
+        assert another == (("pods", "default", "p") in api.objects)
+
+    asyncio.run(story())
+
+
+def test_an_end_is_written_with_its_reason() -> None:
+    async def story() -> None:
+        api, box, writes = begun()
+        await writes.write(box, {}, Ending(Moment(0), "Failed", "Why", "because"))
+        status = stored(api)["status"]
+        assert (status["phase"], status["reason"], status["message"]) == ("Failed", "Why", "because")
+        await writes.remove(box)
+        assert ("pods", "default", "p") not in api.objects
+
+    asyncio.run(story())

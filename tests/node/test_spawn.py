@@ -1,0 +1,401 @@
+"""Are processes started once, looked after, and ended with all that came of them?"""
+
+import asyncio
+import contextlib
+import errno
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykueue.base.clock import SystemClock
+from pykueue.node import attempts
+from pykueue.node.attempts import Attempt
+from pykueue.node.spawn import Outcome, Spawner, SpawnError, Start
+from pykueue.node.supervision.logfiles import STDERR, STDOUT, STREAMS, Records
+from pykueue.node.supervision.processes import descendants, end_marked, process_start
+from pykueue.node.supervision.supervisor import Supervisor
+
+PATIENCE_SECONDS = 20.0
+ENV = {"PATH": os.environ["PATH"]}
+RESERVED = 0b11 << 31
+"""Signals 32 and 33: the C library keeps them to itself, and nobody can set what becomes of them."""
+
+
+class Watched:
+    """A spawner, and what was heard of each attempt."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.known: dict[str, Attempt | None] = {}
+        self.gone: list[str] = []
+        self.spawner = Spawner(folder, SystemClock(), self.heard, self.gone.append)
+
+    def heard(self, key: str, line: str) -> None:
+        self.known[key] = attempts.learned(self.known.get(key), line)
+
+    def start(self, script: str, key: str = "u/main/0", **more: Any) -> None:
+        self.spawner.start(Start(key, ("sh", "-c", script), ENV, str(self.folder), "n/p", **more))
+
+    async def until(self, condition: Callable[[], Any]) -> Any:
+        deadline = asyncio.get_running_loop().time() + PATIENCE_SECONDS
+        while not (found := condition()):
+            assert asyncio.get_running_loop().time() < deadline, f"it never came: {self.known}"
+            await asyncio.sleep(0.005)
+        return found
+
+    async def running(self, key: str = "u/main/0") -> Attempt:
+        found = await self.until(lambda: (one := self.known.get(key)) is not None and one.began and one)
+        assert isinstance(found, Attempt)
+        return found
+
+    async def over(self, key: str = "u/main/0") -> Attempt:
+        await self.until(lambda: (one := self.known.get(key)) is not None and one.over)
+        found = attempts.read(self.folder, key)
+        assert found == self.known[key], "the record says the same as the supervisor"
+        assert found is not None
+        return found
+
+    def printed(self, key: str = "u/main/0", *streams: bytes) -> str:
+        records = Records().feed((self.folder / key / "0.log").read_bytes())
+        text = b"".join(one.data for one in records if one.stream in (streams or STREAMS))
+        return text.decode().removesuffix("\n")
+
+
+@asynccontextmanager
+async def spawner(folder: Path) -> AsyncIterator[Watched]:
+    watched = Watched(folder / "pods")
+    await watched.spawner.open()
+    try:
+        yield watched
+    finally:
+        for attempt in watched.known.values():
+            if attempt is not None and not attempt.over:
+                watched.spawner.send(attempt.supervisor, signal.SIGUSR1)
+        await watched.spawner.close()
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "number"),
+    [
+        pytest.param("exit 0", 0, 0, id="well"),
+        pytest.param("exit 7", 7, 0, id="with a code"),
+        pytest.param("kill -9 $$", 137, 9, id="by a signal"),
+        pytest.param("kill -15 $$", 143, 15, id="by another signal"),
+    ],
+)
+def test_how_a_process_ended(tmp_path: Path, script: str, code: int, number: int) -> None:
+    async def story() -> None:
+        async with spawner(tmp_path) as watched:
+            watched.start(script)
+            end = await watched.over()
+            assert (end.code, end.signal, end.pod) == (code, number, "n/p")
+            assert end.began is not None
+            assert end.ended is not None
+            assert end.began <= end.ended
+            await watched.until(lambda: watched.gone == ["u/main/0"])
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("argv", "cwd", "problem"),
+    [
+        (("nonesuch",), "/", 'exec: "nonesuch": executable file not found in $PATH'),
+        (("/nonesuch",), "/", 'exec: "/nonesuch": no such file or directory'),
+        (("/etc/passwd",), "/", 'exec: "/etc/passwd": permission denied'),
+        (("true",), "/nonesuch", 'chdir to cwd ("/nonesuch") failed: no such file or directory'),
+    ],
+)
+def test_what_cannot_be_started(tmp_path: Path, argv: tuple[str, ...], cwd: str, problem: str) -> None:
+    async def story() -> None:
+        async with spawner(tmp_path) as watched:
+            watched.spawner.start(Start("u/main/0", argv, ENV, cwd))
+            assert (await watched.over()).problem == problem
+
+    asyncio.run(story())
+
+
+def test_an_attempt_is_run_once_however_often_it_is_asked_for(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with spawner(tmp_path) as watched:
+            for _ in range(20):
+                watched.start(f"echo x >> {tmp_path}/count")
+            await watched.until(lambda: len(watched.gone) == 20)
+            assert (tmp_path / "count").read_text() == "x\n"
+
+    asyncio.run(story())
+
+
+def test_the_surroundings_of_a_process(tmp_path: Path) -> None:
+    script = (
+        "pwd; echo $A; cat; umask; ps -o sid= -p $$; echo $$; echo err >&2; ls /proc/self/fd | wc -l; "
+        "grep -E 'Sig(Blk|Ign)' /proc/self/status"
+    )
+    start = Start("u/main/0", ("sh", "-c", script), {**ENV, "A": "ä b"}, "/usr", "n/p")
+
+    async def story() -> None:
+        async with spawner(tmp_path) as watched:
+            watched.spawner.start(start)
+            assert (await watched.over()).code == 0
+            printed = watched.printed("u/main/0", STDOUT)
+            folder, variable, umask, session, own, files, *signals = printed.splitlines()
+            masks = [int(line.split()[1], 16) & ~RESERVED for line in signals]
+            assert masks == [0, 0], "no signal is blocked or ignored"
+            assert (folder, variable, umask) == ("/usr", "ä b", "0022")
+            assert watched.printed("u/main/0", STDERR) == "err"
+            assert session.strip() == own.strip(), "it leads a session of its own"
+            assert files.strip() == "4", "stdin, stdout, stderr, and the folder that is read"
+
+    asyncio.run(story())
+
+
+def test_what_ignores_the_gentle_signal_is_killed_by_the_other(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with spawner(tmp_path) as watched:
+            watched.start("trap 'echo no' TERM; echo up; while :; do sleep 0.05; done")
+            attempt = await watched.running()
+            await watched.until((watched.folder / "u/main/0/0.log").exists)
+            assert watched.spawner.send(attempt.supervisor, signal.SIGTERM)
+            await watched.until(lambda: "no" in watched.printed())
+            assert watched.spawner.send(attempt.supervisor, signal.SIGUSR1)
+            assert (await watched.over()).signal == 9
+            await watched.until(lambda: watched.gone)
+            assert not watched.spawner.send(attempt.supervisor, signal.SIGTERM), "it is gone"
+
+    asyncio.run(story())
+
+
+def test_daemons_that_left_the_group_and_the_session_end_with_it(tmp_path: Path) -> None:
+    daemon = "setsid sh -c '(setsid sleep 1000 & echo $!) ; sleep 1000 & echo $!' ; sleep 1000 & echo $!; echo done"
+
+    async def story() -> None:
+        async with spawner(tmp_path) as watched:
+            watched.start(daemon)
+            assert (await watched.over()).code == 0
+            *pids, _ = watched.printed().splitlines()
+            assert len(pids) == 3
+            assert not [pid for pid in pids if process_start(int(pid))]
+
+    asyncio.run(story())
+
+
+def test_all_that_came_of_it_hear_the_gentle_signal(tmp_path: Path) -> None:
+    inner = "trap 'echo inner; exit 0' TERM; echo ready; while :; do sleep 0.02; done"
+
+    async def story() -> None:
+        async with spawner(tmp_path) as watched:
+            watched.start(
+                f"trap 'sleep 0.3; echo outer; exit 5' TERM; setsid sh -c \"{inner}\" & while :; do sleep 0.02; done"
+            )
+            attempt = await watched.running()
+            await watched.until((watched.folder / "u/main/0/0.log").exists)
+            watched.spawner.send(attempt.supervisor, signal.SIGTERM)
+            assert (await watched.over()).code == 5
+            # The shells also say of their own children that these were terminated.
+            said = [line for line in watched.printed().splitlines() if line != "Terminated"]
+            assert said == ["ready", "inner", "outer"]
+
+    asyncio.run(story())
+
+
+def test_a_process_that_closes_its_output_lives_on(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with spawner(tmp_path) as watched:
+            watched.start(f"echo before; exec >&- 2>&-; sleep 0.2; touch {tmp_path}/alive; exit 4")
+            assert (await watched.over()).code == 4
+            assert (tmp_path / "alive").exists()
+            assert watched.printed() == "before"
+
+    asyncio.run(story())
+
+
+def test_much_output_is_kept_within_bounds(tmp_path: Path) -> None:
+    program = "import sys\nfor _ in range(300): sys.stdout.write(('x' * 99 + '\\n') * 1000)"
+    start = Start("u/main/0", (sys.executable, "-c", program), ENV, "/", log_bytes_max=1 << 20, log_files_max=5)
+
+    async def story() -> None:
+        async with spawner(tmp_path) as watched:
+            watched.spawner.start(start)
+            assert (await watched.over()).code == 0
+            files = sorted((watched.folder / "u/main/0").glob("*.log"), key=lambda path: int(path.stem))
+            assert len(files) == 5
+            assert sum(file.stat().st_size for file in files) <= 5 * ((1 << 20) + (1 << 19))
+            lines = b"".join(one.data for one in Records().feed(files[-1].read_bytes())).splitlines()
+            assert {len(line) for line in lines} == {99}
+
+    asyncio.run(story())
+
+
+def test_a_command_beside_it_answers_with_its_code_and_output(tmp_path: Path) -> None:
+    def command(script: str) -> Start:
+        return Start("ignored", ("sh", "-c", script), ENV, "/")
+
+    async def story() -> None:
+        async with spawner(tmp_path) as watched:
+            once = watched.spawner.run_once
+            assert await once(command("echo hi; exit 3"), 5) == Outcome(3, "hi\n")
+            assert await once(command("sleep 100"), 0.1) == Outcome(137, "", True)
+            assert (await once(command("yes"), 0.1)).output.startswith("y\ny\n")
+            missing = await once(Start("ignored", ("nonesuch",), ENV, "/"), 5)
+            assert missing == Outcome(128, 'exec: "nonesuch": executable file not found in $PATH')
+            assert not attempts.pods(watched.folder)
+
+    asyncio.run(story())
+
+
+def test_the_fork_server_is_started_again_and_its_supervisors_live_on(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with spawner(tmp_path) as watched:
+            watched.start("sleep 0.5; exit 3")
+            await watched.running()
+            server = watched.spawner.server
+            assert server is not None
+            server.kill()
+            server.wait()
+            await watched.until(lambda: watched.spawner.server is not server)
+            await watched.until(lambda: watched.spawner.ready)
+            watched.start("exit 4", "u/main/1")
+            assert (await watched.over("u/main/1")).code == 4
+            assert (await watched.over()).code == 3
+
+    asyncio.run(story())
+
+
+def test_a_fork_server_that_does_not_come_up_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async with spawner(tmp_path) as watched:
+            server = watched.spawner.server
+            assert server is not None
+            monkeypatch.setattr(sys, "executable", "/nonesuch")
+            server.kill()
+            await watched.until(lambda: not watched.spawner.ready)
+            with pytest.raises(SpawnError, match="is being started again"):
+                watched.start("exit 0")
+            monkeypatch.undo()
+            await watched.until(lambda: watched.spawner.ready)
+            watched.start("exit 4")
+            assert (await watched.over()).code == 4
+
+    asyncio.run(story())
+
+
+def test_a_second_server_waits_for_the_first_and_hears_of_its_processes(tmp_path: Path) -> None:
+    async def story() -> None:
+        first = Watched(tmp_path / "pods")
+        await first.spawner.open()
+        first.start("sleep 0.5; exit 3")
+        attempt = await first.running()
+        second = Watched(tmp_path / "pods")
+        second.known["u/main/0"] = attempt
+        waits = asyncio.create_task(second.spawner.open())
+        done, _ = await asyncio.wait((waits,), timeout=0.3)
+        assert not done, "it waits for the lock"
+        await first.spawner.close()
+        await waits
+        assert (await second.over()).code == 3
+        await second.spawner.close()
+
+    asyncio.run(story())
+
+
+def test_what_a_killed_supervisor_leaves_is_found_by_its_mark(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with spawner(tmp_path) as watched:
+            key = f"{random.getrandbits(32):08x}/main/0"
+            script = "setsid sleep 1000 & echo $!; sleep 1000"
+            start = Start(key, ("sh", "-c", script), {**ENV, "PYKUEUE_ATTEMPT": key}, "/")
+            watched.spawner.start(start)
+            attempt = await watched.running(key)
+            assert attempt.command is not None
+            await watched.until((watched.folder / key / "0.log").exists)
+            os.kill(attempt.supervisor.pid, signal.SIGKILL)
+            await watched.until(lambda: watched.gone == [key])
+            await watched.until(lambda: not process_start(attempt.command.pid))  # type: ignore[union-attr]  # it was started
+            daemon = int(watched.printed(key))
+            assert process_start(daemon), "nobody has ended it yet"
+            assert end_marked(key + "0") == 0
+            assert end_marked(key) == 2, "the daemon, and the child of the shell that was killed"
+            await watched.until(lambda: not process_start(daemon))
+            watched.known.clear()
+
+    asyncio.run(story())
+
+
+def test_the_processes_below_one() -> None:
+    with subprocess.Popen(["sh", "-c", "sleep 100 & wait"]) as process:
+        try:
+            while len(descendants(os.getpid())) < 2:
+                pass
+            assert process.pid in descendants(os.getpid())
+            (below,) = descendants(process.pid)
+            assert descendants(below) == {}
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                for pid in (*descendants(process.pid), process.pid):
+                    os.kill(pid, signal.SIGKILL)
+
+
+def test_one_message_that_cannot_be_taken_in_costs_only_itself(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        async with spawner(tmp_path) as watched:
+            heard, gone = watched.spawner.heard, watched.spawner.gone
+
+            def once_deaf(key: str, line: str) -> None:
+                watched.spawner.heard = heard
+                raise RuntimeError("not this line")
+
+            def once_blind(key: str) -> None:
+                watched.spawner.gone = gone
+                raise RuntimeError("not this one")
+
+            watched.spawner.heard, watched.spawner.gone = once_deaf, once_blind
+            watched.start("exit 0")
+            await watched.until(lambda: watched.spawner.gone is gone)
+            watched.start("exit 0", "u/main/1")
+            await watched.over("u/main/1")
+            await watched.until(lambda: watched.gone == ["u/main/1"])
+            assert caplog.text.count("cannot take in") == 2
+            assert watched.spawner.reading is not None
+            assert not watched.spawner.reading.done()
+
+    asyncio.run(story())
+
+
+def test_a_line_that_the_disk_takes_in_pieces_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record, write = tmp_path / "u/main/0/record", os.write
+    full = iter([False, True])
+
+    def piecemeal(fd: int, data: bytes) -> int:
+        if next(full, False):
+            raise OSError(errno.ENOSPC, "full")
+        return write(fd, data[:7])
+
+    monkeypatch.chdir(tmp_path)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as voice:
+        one = Supervisor({"key": "u/main/0", "label": "n/p", "log": (1 << 20, 1)}, "boot", voice)
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "write", piecemeal)
+            with pytest.raises(OSError, match="full"):
+                one.claim()
+            assert not record.exists(), "nothing has begun"
+            full = iter([])
+            assert one.claim()
+            full = iter([False, True])
+            patched.setattr("pykueue.node.supervision.supervisor.time.sleep", lambda seconds: None)
+            one.note("running 11 6 7000")
+            one.note("exited 3 0 9000 0")
+    os.close(one.record)
+    own = os.getpid()
+    said = [f"supervisor {own} {process_start(own)} boot n/p", "running 11 6 7000", "exited 3 0 9000 0"]
+    assert record.read_text().splitlines() == said
