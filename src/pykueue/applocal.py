@@ -29,26 +29,26 @@ from pykueue.controllers.webhooks import MUTATED, VALIDATED, AdmissionRequest, H
 from pykueue.kube.lease import Always
 from pykueue.kube.notices import Notice
 from pykueue.kube.port import NAMESPACES, ExistsError, Resource
+from pykueue.kubecontrollers.autoscaler import Autoscaler
+from pykueue.kubecontrollers.eventretention import EventRetention
+from pykueue.kubecontrollers.finishedretention import JOBS_KEPT, PODS_KEPT, Retention
+from pykueue.kubecontrollers.garbage import Garbage
+from pykueue.kubecontrollers.jobcontroller import JobController
+from pykueue.kubecontrollers.lostpods import LostPods
+from pykueue.kubecontrollers.namespaces import Namespaces
+from pykueue.kubecontrollers.scheduler import Scheduler
+from pykueue.kubecontrollers.ttl import Ttl
 from pykueue.local import barepods
 from pykueue.local.access import stamped
 from pykueue.local.admission import AdmissionCall
-from pykueue.local.autoscaler import Autoscaler
 from pykueue.local.beginnings import begin
 from pykueue.local.catalog import Catalog
-from pykueue.local.eventretention import EventRetention
-from pykueue.local.garbage import Garbage
 from pykueue.local.identity import SYSTEM, Identity
 from pykueue.local.inprocess import LocalKube
-from pykueue.local.jobcontroller import JobController
-from pykueue.local.lostpods import LostPods
-from pykueue.local.namespaces import Namespaces
 from pykueue.local.offload import Offload, is_large
 from pykueue.local.registry import Registry
-from pykueue.local.retention import JOBS_KEPT, PODS_KEPT, Retention
-from pykueue.local.scheduler import Scheduler
 from pykueue.local.statuses import StatusError
 from pykueue.local.store import Store
-from pykueue.local.ttl import Ttl
 
 LOG: Final = logging.getLogger(__name__)
 

@@ -23,6 +23,7 @@ from pykueue.controllers.exposition import CONTENT_TYPE
 from pykueue.kube.connection import DEFAULT_NAMESPACE
 from pykueue.kube.kubeconfig import KubeconfigError, read
 from pykueue.kube.port import LOCAL_QUEUES, ExistsError, KubeError, Patch, Resource
+from pykueue.kubecontrollers.finishedretention import JOBS_KEPT
 from pykueue.local.access import Access
 from pykueue.local.authority import LOCALHOST, LOOPBACK, Authority
 from pykueue.local.front import Front
@@ -30,7 +31,6 @@ from pykueue.local.identity import AUTHENTICATED, MASTERS, Identity
 from pykueue.local.inprocess import LocalKube
 from pykueue.local.kubeconfigs import kubeconfig, write
 from pykueue.local.podadmission import PodAdmission
-from pykueue.local.retention import JOBS_KEPT
 from pykueue.local.serve import Server
 from pykueue.local.tokens import ADMIN, Users
 from pykueue.node.accounts import Account

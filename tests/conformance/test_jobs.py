@@ -20,9 +20,9 @@ import pytest
 from pykueue.base.clock import SystemClock
 from pykueue.base.units import format_instant
 from pykueue.kube.port import JOBS, PODS
-from pykueue.local.jobcontroller import JobController
+from pykueue.kubecontrollers.jobcontroller import JobController
 from tests.e2e.backend import on_plane
-from tests.local.town import Town, play, tree_of
+from tests.kubecontrollers.town import Town, play, tree_of
 from tests.plane.plane import Plane
 
 Object = dict[str, Any]

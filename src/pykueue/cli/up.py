@@ -18,7 +18,7 @@ from pykueue.cli.flags import tolerating_unknown_gates
 from pykueue.cli.logs import LEVELS
 from pykueue.cli.place import data_folder, fail, made, read_standing
 from pykueue.cli.report import Report
-from pykueue.local.retention import JOBS_KEPT
+from pykueue.kubecontrollers.finishedretention import JOBS_KEPT
 
 LOG_FILE: Final = "up.log"
 OnStop = Literal["keep", "terminate"]

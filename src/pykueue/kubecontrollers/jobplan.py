@@ -1,0 +1,462 @@
+"""What is to happen to a Job next? Which pods to create and delete, what to write, and whom to let go of after that.
+
+`plan` is asked again after each step has been carried out, and says nothing when nothing is left to do. That is what
+makes a kill at any moment harmless: an ended pod is first written down as uncounted, then loses our finalizer, and only
+then moves to the counters; whoever comes later sees from the pods' finalizers which of it has been done. The last
+write of a Job counts all at once, for nobody counts for a finished Job again.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from pykueue.base.struct import Frozen
+from pykueue.base.units import MICROS, Instant, Seconds, after, format_instant, parse_instant
+from pykueue.kubecontrollers.indexes import (
+    Intervals,
+    gaps,
+    holds,
+    merged,
+    read_indexes,
+    total,
+    with_indexes,
+    write_indexes,
+)
+from pykueue.kubecontrollers.jobstatus import (
+    BACKOFF_LIMIT,
+    COMPLETIONS_REACHED,
+    DEADLINE,
+    FAILED_INDEXES,
+    NOTHING,
+    TOO_MANY_FAILED_INDEXES,
+    Verdict,
+    concluded,
+    condition,
+    standing,
+    still_tracked,
+    successful,
+    with_condition,
+)
+from pykueue.kubecontrollers.jobviews import JobSpec, JobStatus, Pod, Uncounted, Work
+from pykueue.kubecontrollers.podfailure import FAIL_INDEX, judge
+
+FIRST_DELAY: Final = 10 * MICROS
+LAST_DELAY: Final = 360 * MICROS
+MOST_AT_ONCE: Final = 500
+"""Pods created or deleted in one step, and pods uncounted at a time: a status must not grow without bounds."""
+PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
+
+
+class Backoff(Frozen):
+    """How often pods of a Job have failed since one succeeded, and when the last of them did."""
+
+    failures: int = 0
+    last: Instant = Instant(0)
+
+    def due(self) -> Instant:
+        """When a pod may be replaced: each failure doubles the wait."""
+        if not self.failures:
+            return Instant(0)
+        return Instant(self.last + min(LAST_DELAY, FIRST_DELAY << min(self.failures - 1, 10)))
+
+
+CALM: Final = Backoff()
+
+
+class NewPod(Frozen):
+    """A pod to create."""
+
+    index: int | None = None
+    failures: int | None = None
+    """Failures of its index so far; None where they are not counted by index."""
+    ignored: int = 0
+
+
+class Remark(Frozen):
+    """What people should hear of the Job."""
+
+    reason: str
+    note: str
+    warning: bool = False
+
+
+class Plan(Frozen):
+    """What is to happen, in this order."""
+
+    create: tuple[NewPod, ...] = ()
+    delete: tuple[Pod, ...] = ()
+    lets_go: bool = False
+    """Whether the pods to delete lose our finalizer before that: they are not to be counted."""
+    status: JobStatus | None = None
+    """What to write; None when there is nothing to."""
+    release: tuple[Pod, ...] = ()
+    """Pods that lose our finalizer once that is written."""
+    remarks: tuple[Remark, ...] = ()
+    backoff: Backoff = CALM
+    """What to remember once the status is written."""
+    wake: Instant | None = None
+    """When to ask again though nothing has happened."""
+
+
+class Tally(Frozen):
+    """What there is, counted."""
+
+    active: tuple[Pod, ...]
+    terminating: tuple[Pod, ...]
+    new_succeeded: tuple[Pod, ...]
+    """Ended pods of which the status knows nothing yet."""
+    new_failed: tuple[Pod, ...]
+    succeeded: int
+    failed: int
+    done: Intervals = ()
+    """Indexes that have succeeded."""
+    lost: Intervals | None = None
+    """Indexes that have failed for good; None where failures are not counted by index."""
+    awaiting: Mapping[int, Pod] = {}
+    """By index the failed pod that is kept until its replacement carries on its count of failures."""
+
+    @property
+    def ready(self) -> int:
+        """How many active pods are ready."""
+        return sum(1 for pod in self.active if pod.ready)
+
+
+def failed(spec: JobSpec, pod: Pod) -> bool:
+    """Whether a pod counts as failed; one that is being deleted does, unless it may take its time to end."""
+    if pod.phase == "Failed":
+        return True
+    return pod.deleting and pod.phase != "Succeeded" and not spec.patient
+
+
+def valid(spec: JobSpec, pod: Pod) -> bool:
+    """Whether a pod can count: where pods have indexes, its own must be one of the Job's."""
+    return not spec.indexed or (pod.index is not None and pod.index < (spec.completions or 0))
+
+
+def tally(work: Work, pods: Sequence[Pod]) -> Tally:
+    """Count what there is."""
+    spec, status = work.spec, work.status
+    known = status.uncounted_terminated_pods or NOTHING
+    fresh = [pod for pod in pods if pod.tracked and valid(spec, pod)]
+    new_succeeded = tuple(pod for pod in fresh if pod.phase == "Succeeded" and pod.uid not in known.succeeded)
+    new_failed = tuple(pod for pod in fresh if pod.uid not in known.failed and failed(spec, pod))
+    counting = sum(1 for pod in new_failed if judge(spec.pod_failure_policy, pod).counts)
+    plain = Tally(
+        tuple(pod for pod in pods if pod.active),
+        tuple(pod for pod in pods if pod.terminating),
+        new_succeeded,
+        new_failed,
+        status.succeeded + len(new_succeeded) + len(known.succeeded),
+        status.failed + counting + len(known.failed),
+    )
+    return by_index(work, fresh, plain) if spec.indexed else plain
+
+
+def by_index(work: Work, fresh: Sequence[Pod], plain: Tally) -> Tally:
+    """Count what there is by index, too; `fresh` are the pods with a valid index that have our finalizer."""
+    spec, status = work.spec, work.status
+    completions = spec.completions or 0
+    before = read_indexes(status.completed_indexes, completions)
+    done = with_indexes(before, (pod.index or 0 for pod in fresh if pod.phase == "Succeeded"))
+    counted = msgspec.structs.replace(plain, done=done, succeeded=total(done))
+    if spec.backoff_limit_per_index is None:
+        return counted
+    lost = with_indexes(
+        read_indexes(status.failed_indexes or "", completions),
+        (pod.index or 0 for pod in fresh if index_failed(spec, pod)),
+    )
+    running = {pod.index for pod in plain.active}
+    awaiting: dict[int, Pod] = {}
+    for pod in fresh:
+        index = pod.index or 0
+        if not failed(spec, pod) or index in running or holds(done, index) or holds(lost, index):
+            continue
+        other = awaiting.get(index)
+        if other is None or (other.failures + other.ignored <= pod.failures + pod.ignored and other.ended <= pod.ended):
+            awaiting[index] = pod
+    return msgspec.structs.replace(counted, lost=lost, awaiting=awaiting)
+
+
+def index_failed(spec: JobSpec, pod: Pod) -> bool:
+    """Whether the index of a pod has failed for good with it."""
+    if not failed(spec, pod):
+        return False
+    judgement = judge(spec.pod_failure_policy, pod)
+    if judgement.action == FAIL_INDEX:
+        return True
+    return judgement.counts and pod.failures >= (spec.backoff_limit_per_index or 0)
+
+
+def remembered(backoff: Backoff, succeeded: Iterable[Pod], failed: Iterable[Pod]) -> Backoff:
+    """How often pods have failed since one succeeded, with the pods that ended since it was last asked."""
+    failures = sorted(pod.ended for pod in failed)
+    successes = [pod.ended for pod in succeeded]
+    if not successes:
+        return Backoff(backoff.failures + len(failures), failures[-1]) if failures else backoff
+    later = [ended for ended in failures if ended > max(successes)]
+    return Backoff(len(later), later[-1]) if later else CALM
+
+
+def plan(work: Work, pods: Sequence[Pod], now: Instant, backoff: Backoff = CALM, *, hands: bool = True) -> Plan:
+    """What is to happen to a Job that is not finished; without `hands` nothing is created or deleted."""
+    sums = tally(work, pods)
+    start = work.status.start_time or (None if work.spec.suspend else format_instant(now))
+    verdict, wake = judged(work, pods, sums, start, now)
+    later = remembered(backoff, sums.new_succeeded, sums.new_failed)
+    step = Plan(wake=wake)
+    if verdict is not None:
+        step = Plan(delete=sums.active if hands else ())
+        if len(step.delete) < len(sums.active):
+            # It cannot be said while pods may go on and come to another end.
+            verdict = None
+    else:
+        if hands and not work.deleting:
+            step = sooner(managed(work.spec, sums, now, later), wake)
+        running = len(sums.active) + len(step.create) - len(step.delete)
+        wanted = 1 if work.spec.completions is None else work.spec.completions
+        if sums.succeeded >= wanted and running == 0:
+            verdict = COMPLETIONS_REACHED
+    remarks: tuple[Remark, ...] = ()
+    status = restarted(work.status, start)
+    if verdict is None and hands and not work.deleting:
+        status, remarks = held_back(work.spec, status, now)
+    return written(work, pods, sums, step, verdict, status, remarks, later, now)
+
+
+def sooner(step: Plan, wake: Instant | None) -> Plan:
+    """The step with the earlier of its own time to ask again and another."""
+    times = [time for time in (step.wake, wake) if time is not None]
+    return msgspec.structs.replace(step, wake=min(times, default=None))
+
+
+def restarted(status: JobStatus, start: str | None) -> JobStatus:
+    """The status with a start time."""
+    return status if status.start_time == start else msgspec.structs.replace(status, start_time=start)
+
+
+def judged(
+    work: Work, pods: Sequence[Pod], sums: Tally, start: str | None, now: Instant
+) -> tuple[Verdict | None, Instant | None]:
+    """The verdict on a Job, reached before or now, but for its completions; and when its deadline is."""
+    spec = work.spec
+    stands = standing(work.status)
+    if stands is not None:
+        return stands, None
+    if spec.pod_failure_policy is not None:
+        for pod in pods:
+            message = judge(spec.pod_failure_policy, pod).message if failed(spec, pod) else ""
+            if message:
+                return Verdict(True, "PodFailurePolicy", message), None
+    if sums.failed > spec.retries or restarted_too_often(spec, pods):
+        return BACKOFF_LIMIT, None
+    deadline = None
+    if spec.active_deadline_seconds is not None and start is not None and not spec.suspend:
+        deadline = after(parse_instant(start), Seconds(spec.active_deadline_seconds))
+        if deadline <= now:
+            return DEADLINE, None
+    if spec.indexed:
+        completions, failures = spec.completions or 0, total(sums.lost or ())
+        if spec.max_failed_indexes is not None and failures > spec.max_failed_indexes:
+            return TOO_MANY_FAILED_INDEXES, None
+        if failures and failures + total(sums.done) >= completions:
+            return FAILED_INDEXES, None
+        return successful(spec.success_policy, completions, sums.done), deadline
+    return None, deadline
+
+
+def restarted_too_often(spec: JobSpec, pods: Sequence[Pod]) -> bool:
+    """Whether containers that are started again in place have failed as often as pods may."""
+    restarts = sum(pod.restarts for pod in pods if pod.restarts_itself and pod.phase in ("Running", "Pending"))
+    return restarts >= max(spec.retries, 1)
+
+
+def managed(spec: JobSpec, sums: Tally, now: Instant, backoff: Backoff) -> Plan:
+    """Which pods to create or to delete, so that as many run as should."""
+    running = len(sums.active)
+    if spec.suspend:
+        return Plan(delete=sums.active, lets_go=True) if sums.active else Plan()
+    if spec.completions is None:
+        # Once one has succeeded, the others may end, and none is added.
+        want = running if sums.succeeded else spec.parallelism
+    else:
+        want = max(0, min(spec.completions - sums.succeeded, spec.parallelism))
+    surplus = to_remove(spec, sums.active, max(0, running - want))
+    if surplus:
+        return Plan(delete=tuple(surplus[:MOST_AT_ONCE]), lets_go=True)
+    missing = want - running - (len(sums.terminating) if spec.patient else 0)
+    if missing <= 0:
+        return Plan()
+    if spec.backoff_limit_per_index is None and backoff.due() > now:
+        return Plan(wake=backoff.due())
+    missing = min(missing, MOST_AT_ONCE)
+    return to_create(spec, sums, missing, now) if spec.indexed else Plan(create=(NewPod(),) * missing)
+
+
+def to_create(spec: JobSpec, sums: Tally, missing: int, now: Instant) -> Plan:
+    """Which indexes get a pod now."""
+    taken = [(pod.index, pod.index) for pod in sums.active if pod.index is not None]
+    if spec.patient:
+        taken += [(pod.index, pod.index) for pod in sums.terminating if pod.index is not None]
+    pending = gaps(merged((*sums.done, *(sums.lost or ()), *taken)), spec.completions or 0, missing)
+    if spec.backoff_limit_per_index is None:
+        return Plan(create=tuple(NewPod(index) for index in pending))
+    create: list[NewPod] = []
+    waits: list[Instant] = []
+    for index in pending:
+        before = sums.awaiting.get(index)
+        due = Backoff(before.failures + before.ignored + 1, before.ended).due() if before is not None else Instant(0)
+        if due > now:
+            waits.append(due)
+        elif before is None:
+            create.append(NewPod(index, 0))
+        elif judge(spec.pod_failure_policy, before).counts:
+            create.append(NewPod(index, before.failures + 1, before.ignored))
+        else:
+            create.append(NewPod(index, before.failures, before.ignored + 1))
+    return Plan(create=tuple(create), wake=min(waits, default=None))
+
+
+def to_remove(spec: JobSpec, active: Sequence[Pod], least: int) -> list[Pod]:
+    """Pods that are too many: at least so many, and every one whose index is missing, out of range or another's too."""
+    surplus: list[Pod] = []
+    left = list(active)
+    if spec.indexed:
+        best: dict[int, Pod] = {}
+        for pod in sorted(active, key=worth):
+            if pod.index is None or pod.index >= (spec.completions or 0):
+                surplus.append(pod)
+            else:
+                if pod.index in best:
+                    surplus.append(best[pod.index])
+                best[pod.index] = pod
+        left = list(best.values())
+    if len(surplus) < least:
+        surplus += sorted(left, key=worth)[: least - len(surplus)]
+    return surplus
+
+
+def worth(pod: Pod) -> tuple[bool, int, bool, int, int, int]:
+    """The pod that has got the least far, and would be missed least, comes first."""
+    since = -pod.ready_since if pod.ready else 0
+    return bool(pod.node), PHASES.get(pod.phase, 0), pod.ready, since, -pod.most_restarts, -pod.created
+
+
+def held_back(spec: JobSpec, status: JobStatus, now: Instant) -> tuple[JobStatus, tuple[Remark, ...]]:
+    """The status with what is to be said of a Job that is, or was, suspended."""
+    if spec.suspend:
+        said = condition("Suspended", "True", "JobSuspended", "Job suspended", now)
+        remark, begun = Remark("Suspended", "Job suspended"), None
+    else:
+        said = condition("Suspended", "False", "JobResumed", "Job resumed", now)
+        remark, begun = Remark("Resumed", "Job resumed"), format_instant(now)
+    conditions = with_condition(status.conditions, said)
+    if conditions is status.conditions:
+        return status, ()
+    # The deadline counts from when it last began to run without a break.
+    return msgspec.structs.replace(status, conditions=conditions, start_time=begun), (remark,)
+
+
+def written(
+    work: Work,
+    pods: Sequence[Pod],
+    sums: Tally,
+    step: Plan,
+    verdict: Verdict | None,
+    status: JobStatus,
+    remarks: tuple[Remark, ...],
+    backoff: Backoff,
+    now: Instant,
+) -> Plan:
+    """The step with what to write, and whom to let go of then."""
+    spec = work.spec
+    release, uncounted, whole = released(work, pods, sums, verdict)
+    known = status.uncounted_terminated_pods or NOTHING
+    kept = still_tracked(known, pods)
+    succeeded = status.succeeded + len(known.succeeded) - len(kept.succeeded)
+    failures = status.failed + len(known.failed) - len(kept.failed)
+    terminating = len(sums.terminating) + len(step.delete)
+    over = verdict is not None and whole and terminating == 0
+    if over:
+        succeeded, failures = succeeded + len(uncounted.succeeded), failures + len(uncounted.failed)
+        uncounted = NOTHING
+    new = msgspec.structs.replace(
+        status,
+        active=len(sums.active) + len(step.create) - len(step.delete),
+        ready=sums.ready - sum(1 for pod in step.delete if pod.ready),
+        terminating=terminating,
+        succeeded=total(sums.done) if spec.indexed else succeeded,
+        failed=failures,
+        completed_indexes=write_indexes(sums.done) if spec.indexed else status.completed_indexes,
+        failed_indexes=write_indexes(sums.lost) if sums.lost is not None else None,
+        uncounted_terminated_pods=uncounted,
+    )
+    if verdict is not None:
+        conditions = concluded(new.conditions, verdict, now, over=over)
+        completed = format_instant(now) if over and not verdict.failed else None
+        new = msgspec.structs.replace(new, conditions=conditions, completion_time=completed)
+        remarks = last_words(spec, new, verdict) if over else remarks
+    return msgspec.structs.replace(
+        step, status=None if new == work.status else new, release=release, remarks=remarks, backoff=backoff
+    )
+
+
+def last_words(spec: JobSpec, status: JobStatus, verdict: Verdict) -> tuple[Remark, ...]:
+    """What people hear of a Job that is over."""
+    if verdict.failed:
+        return (Remark(verdict.reason, verdict.message, warning=True),)
+    completed = Remark("Completed", "Job completed")
+    if spec.completions is not None and status.succeeded > spec.completions:
+        note = "Too many succeeded pods running after completion count reached"
+        return Remark("TooManySucceededPods", note, warning=True), completed
+    return (completed,)
+
+
+def released(
+    work: Work, pods: Sequence[Pod], sums: Tally, verdict: Verdict | None
+) -> tuple[tuple[Pod, ...], Uncounted, bool]:
+    """The pods to let go of, what is uncounted until that is done, and whether that is all there is."""
+    spec = work.spec
+    known = still_tracked(work.status.uncounted_terminated_pods or NOTHING, pods)
+    succeeded, failing = list(known.succeeded), list(known.failed)
+    before = read_indexes(work.status.completed_indexes, spec.completions or 0) if spec.indexed else ()
+    release: list[Pod] = []
+    room = MOST_AT_ONCE - len(succeeded) - len(failing)
+    for pod in sorted(pods, key=index_order) if spec.indexed else pods:
+        if not pod.tracked or not may_go(work, pod, sums, verdict):
+            continue
+        news = False
+        if pod.phase == "Succeeded" and pod.uid not in known.failed:
+            # Its index, where it has one, is enough to tell that it was counted.
+            news = pod.uid not in known.succeeded if not spec.indexed else not holds(before, pod.index or 0)
+            listed = None if spec.indexed else succeeded
+        else:
+            news = (
+                (failed(spec, pod) or (verdict is not None and verdict.failed))
+                and pod.uid not in known.failed
+                and judge(spec.pod_failure_policy, pod).counts
+            )
+            listed = failing
+        if news and valid(spec, pod):
+            if room == 0:
+                return tuple(release), Uncounted(tuple(succeeded), tuple(failing)), False
+            room -= 1
+            if listed is not None:
+                listed.append(pod.uid)
+        release.append(pod)
+    return tuple(release), Uncounted(tuple(succeeded), tuple(failing)), True
+
+
+def index_order(pod: Pod) -> int:
+    """Pods without an index come first."""
+    return -1 if pod.index is None else pod.index
+
+
+def may_go(work: Work, pod: Pod, sums: Tally, verdict: Verdict | None) -> bool:
+    """Whether a pod may lose our finalizer."""
+    if work.deleting or verdict is not None or pod.phase == "Succeeded":
+        return True
+    if not failed(work.spec, pod):
+        return False
+    kept = sums.awaiting.get(pod.index) if pod.index is not None else None
+    return kept is None or kept.uid != pod.uid

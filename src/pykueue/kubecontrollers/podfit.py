@@ -1,0 +1,241 @@
+"""Does a pod fit on a node? What it asks for, where it may run, what is left, and why not in the scheduler's words."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from pykueue.api.core import ObjectMeta, Taint, Toleration
+from pykueue.api.pods import (
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    PodSpec,
+    ResourceList,
+    Resources,
+    read_special,
+    read_with,
+)
+from pykueue.base.struct import Frozen, Wire
+from pykueue.base.units import amount_of
+from pykueue.kubecontrollers.indexes import read_number
+
+UNSCHEDULABLE: Final = Taint("node.kubernetes.io/unschedulable", "NoSchedule", "")
+KEEPS_OUT: Final = ("NoSchedule", "NoExecute")
+POD_LEVEL: Final = ("cpu", "memory")
+"""What a pod as a whole may ask for, beside huge pages."""
+
+
+class Blocked(Frozen):
+    """Why a pod does not fit on a node."""
+
+    reasons: tuple[str, ...]
+    hopeless: bool = True
+    """Whether it would not fit there if it were empty, either."""
+
+
+class NodeSpec(Wire):
+    """What of a node's spec matters here."""
+
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+
+
+class NodeStatus(Wire):
+    """What a node has to give."""
+
+    allocatable: ResourceList = msgspec.field(default_factory=ResourceList)
+    capacity: ResourceList = msgspec.field(default_factory=ResourceList)
+
+
+class NodeBody(Wire):
+    """A Node as it is sent."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+class Node(Frozen):
+    """A node as the scheduler sees it."""
+
+    name: str
+    version: int = 0
+    labels: Mapping[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+    amounts: Mapping[str, int] = {}
+    """What it has to give; `pods` among it."""
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        """As much of its metadata as caches ask for."""
+        return ObjectMeta(name=self.name, resource_version=str(self.version))
+
+
+NODE: Final = msgspec.json.Decoder(NodeBody, dec_hook=read_special)
+
+
+def read_node(raw: bytes) -> Node:
+    """The node in these bytes."""
+    body = read_with(NODE, raw)
+    metadata, spec, status = body.metadata, body.spec, body.status
+    given = status.allocatable or status.capacity
+    return Node(
+        metadata.name or "",
+        int(metadata.resource_version or 0),
+        metadata.labels,
+        spec.taints,
+        spec.unschedulable,
+        {name: amount_of(name, quantity) for name, quantity in given.items()},
+    )
+
+
+def requested(spec: PodSpec) -> dict[str, int]:
+    """What a pod asks for: its containers together, or the largest moment of its start, and what running it costs."""
+    running: dict[str, int] = {}
+    for container in spec.containers:
+        add(running, asked(container.resources))
+    beside: dict[str, int] = {}
+    """What the sidecars started so far ask for."""
+    largest: dict[str, int] = {}
+    for container in spec.init_containers:
+        moment = dict(asked(container.resources))
+        add(moment, beside)
+        if container.is_sidecar():
+            beside = moment
+        for name, amount in moment.items():
+            largest[name] = max(largest.get(name, 0), amount)
+    add(running, beside)
+    for name, amount in largest.items():
+        running[name] = max(running.get(name, 0), amount)
+    if spec.resources is not None:
+        whole = asked(spec.resources)
+        running |= {name: whole[name] for name in whole if name in POD_LEVEL or name.startswith("hugepages-")}
+    add(running, {name: amount_of(name, quantity) for name, quantity in spec.overhead.items()})
+    return {name: amount for name, amount in running.items() if amount}
+
+
+def asked(resources: Resources) -> dict[str, int]:
+    """What is asked for; a limit stands for a request that is missing."""
+    return {name: amount_of(name, quantity) for name, quantity in {**resources.limits, **resources.requests}.items()}
+
+
+def add(total: dict[str, int], more: Mapping[str, int]) -> None:
+    """Add amounts to others."""
+    for name, amount in more.items():
+        total[name] = total.get(name, 0) + amount
+
+
+def blocked(spec: PodSpec, wanted: Mapping[str, int], node: Node, used: Mapping[str, int], pods: int) -> Blocked | None:
+    """Why a pod does not fit on a node on which so much is used, and so many pods are; None if it fits."""
+    if node.unschedulable and not tolerated(spec.tolerations, UNSCHEDULABLE):
+        return Blocked(("node(s) were unschedulable",))
+    if any(taint.effect in KEEPS_OUT and not tolerated(spec.tolerations, taint) for taint in node.taints):
+        return Blocked(("node(s) had untolerated taint(s)",))
+    if not wanted_there(spec, node):
+        return Blocked(("node(s) didn't match Pod's node affinity/selector",))
+    short = list(shortages(wanted, node, used, pods))
+    if not short:
+        return None
+    return Blocked(tuple(reason for reason, _ in short), any(hopeless for _, hopeless in short))
+
+
+def shortages(wanted: Mapping[str, int], node: Node, used: Mapping[str, int], pods: int) -> Iterator[tuple[str, bool]]:
+    """What there is too little of, and whether there would be if nothing ran there."""
+    if pods + 1 > node.amounts.get("pods", 0):
+        yield "Too many pods", False
+    for name in sorted(wanted, key=resource_order):
+        given = node.amounts.get(name, 0)
+        if wanted[name] > given - used.get(name, 0):
+            yield f"Insufficient {name}", wanted[name] > given
+
+
+def resource_order(name: str) -> tuple[int, str]:
+    """The order in which shortages are found."""
+    first = ("cpu", "memory", "ephemeral-storage")
+    return (first.index(name), name) if name in first else (len(first), name)
+
+
+def tolerated(tolerations: Iterable[Toleration], taint: Taint) -> bool:
+    """Whether a taint is put up with."""
+    return any(tolerates(one, taint) for one in tolerations)
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Whether a toleration is about a taint."""
+    if toleration.effect not in (None, "", taint.effect) or toleration.key not in (None, "", taint.key):
+        return False
+    match toleration.operator:
+        case None | "" | "Equal":
+            return (toleration.value or "") == (taint.value or "")
+        case "Exists":
+            return True
+        case _:
+            return False
+
+
+def wanted_there(spec: PodSpec, node: Node) -> bool:
+    """Whether a pod's selector and required affinity allow a node."""
+    if any(node.labels.get(key) != value for key, value in spec.node_selector.items()):
+        return False
+    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
+    return required is None or any(term_holds(term, node) for term in required.node_selector_terms)
+
+
+def term_holds(term: NodeSelectorTerm, node: Node) -> bool:
+    """Whether all conditions of a term hold; one without conditions holds nowhere."""
+    if not term.match_expressions and not term.match_fields:
+        return False
+    fields = {"metadata.name": node.name}
+    return all(requirement_holds(one, node.labels) for one in term.match_expressions) and all(
+        requirement_holds(one, fields) for one in term.match_fields
+    )
+
+
+def requirement_holds(requirement: NodeSelectorRequirement, labels: Mapping[str, str]) -> bool:
+    """Whether labels, or fields, meet a condition."""
+    value = labels.get(requirement.key)
+    match requirement.operator:
+        case "In":
+            return value is not None and value in requirement.values
+        case "NotIn":
+            return value is None or value not in requirement.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt":
+            return compares(requirement, value)
+        case _:
+            return False
+
+
+def compares(requirement: NodeSelectorRequirement, value: str | None) -> bool:
+    """Whether a label is a whole number above, or below, the one that is given."""
+    number = read_number(value or "")
+    bound = read_number(requirement.values[0]) if len(requirement.values) == 1 else None
+    if number is None or bound is None:
+        return False
+    return number > bound if requirement.operator == "Gt" else number < bound
+
+
+def message(found: Sequence[Blocked]) -> str:
+    """Why a pod fits on none of the nodes, as the scheduler says it."""
+    if not found:
+        return "no nodes available to schedule pods"
+    nobody = f"0/{len(found)} nodes are available:"
+    counts = counted(reason for one in found for reason in one.reasons)
+    victims = counted(
+        "Preemption is not helpful for scheduling" if one.hopeless else "No preemption victims found for incoming pod"
+        for one in found
+    )
+    return f"{nobody} {counts}. no new claims to deallocate, preemption: {nobody} {victims}."
+
+
+def counted(reasons: Iterable[str]) -> str:
+    """Reasons with how often there is each, in the order of the text."""
+    counts: dict[str, int] = {}
+    for reason in reasons:
+        counts[reason] = counts.get(reason, 0) + 1
+    return ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
