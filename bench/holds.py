@@ -25,7 +25,7 @@ from bench.floors import Floor, Result
 from bench.keptjobs import KEPT, filled
 from bench.upserver import Server, job, serving
 from pykueue.kube.connection import Connection
-from tests.local.hostile import ATTACKS, JOBS, MAPS, NAMESPACE, Attack
+from tests.apiserver.hostile import ATTACKS, JOBS, MAPS, NAMESPACE, Attack
 
 TRIES: Final = 3
 ANSWER_SECONDS: Final = 60.0

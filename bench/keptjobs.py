@@ -9,9 +9,9 @@ from typing import Final
 import uvloop
 
 from pykueue.api.core import Tree
+from pykueue.apiserver.storage.store import Key, Store
 from pykueue.base.clock import SystemClock
 from pykueue.base.units import MICROS, Instant, format_instant
-from pykueue.local.store import Key, Store
 
 KEPT: Final = 100_000
 LISTED: Final = 1_000

@@ -23,13 +23,13 @@ from bench.holds import holds
 from bench.keptjobs import KEPT, LISTED, filled
 from bench.upserver import Server, job, serving
 from pykueue.api.core import KubeObject
+from pykueue.apiserver.inprocess import LocalKube
+from pykueue.apiserver.kinds.catalog import Catalog
+from pykueue.apiserver.storage.store import Store
+from pykueue.apiserver.verbs.registry import Registry
 from pykueue.base.clock import SystemClock
 from pykueue.base.struct import Wire
 from pykueue.kube.port import JOBS, Kube, Resource
-from pykueue.local.catalog import Catalog
-from pykueue.local.inprocess import LocalKube
-from pykueue.local.registry import Registry
-from pykueue.local.store import Store
 
 WRITES: Final = 4_000
 IN_FLIGHT: Final = 64

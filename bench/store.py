@@ -16,9 +16,9 @@ from typing import Final
 
 from bench.floors import Floor, Result, best, outcome
 from pykueue.api.core import Tree
+from pykueue.apiserver.storage.store import Key, Store
 from pykueue.base.clock import SystemClock
 from pykueue.base.struct import Frozen
-from pykueue.local.store import Key, Store
 
 WRITERS: Final = 64
 WRITES: Final = 20_000

@@ -97,16 +97,16 @@ def test_a_circle_of_cohorts_belongs_to_no_tree() -> None:
 
 def test_what_is_left_is_exactly_what_may_be_added() -> None:
     """Whatever the limits, adding all that is left breaks no limit, and adding one more breaks one."""
-    luck = random.Random(7)
+    rng = random.Random(7)
     for _ in range(400):
-        limits = [{key: luck.randint(0, 6) for key in ("borrow", "lend") if luck.random() < 0.5} for _ in range(5)]
-        queues = [queue(name, luck.randint(0, 8), luck.choice(["x", "y"]), **limits[i]) for i, name in enumerate("abc")]
-        cohorts = [cohort("x", luck.randint(0, 4), "y", **limits[3]), cohort("y", luck.randint(0, 4))]
+        limits = [{key: rng.randint(0, 6) for key in ("borrow", "lend") if rng.random() < 0.5} for _ in range(5)]
+        queues = [queue(name, rng.randint(0, 8), rng.choice(["x", "y"]), **limits[i]) for i, name in enumerate("abc")]
+        cohorts = [cohort("x", rng.randint(0, 4), "y", **limits[3]), cohort("y", rng.randint(0, 4))]
         held: dict[str, int] = {}
         for name in "abcabc":
             room = left(account(queues, cohorts, **held), name)[0]
             assert room >= 0
-            held[name] = held.get(name, 0) + luck.randint(0, room)
+            held[name] = held.get(name, 0) + rng.randint(0, room)
         found = account(queues, cohorts, **held)
         assert found.excesses() == {}
         for name in "abc":

@@ -10,11 +10,11 @@ import uvloop
 
 from bench import kernel
 from bench.keptjobs import finished
+from pykueue.apiserver.storage.store import Key
 from pykueue.base.turns import Turns
 from pykueue.base.units import MICROS, Instant
 from pykueue.controllers.watchdog import FINE_TICK_SECONDS, TICK_SECONDS, Watchdog
-from pykueue.local.store import Key
-from tests.local.standing import Serving, Stand, serving
+from tests.apiserver.standing import Serving, Stand, serving
 
 HELD_SECONDS = 0.1
 """CPU seconds for which no request may hold the loop, on a machine as fast as the reference."""

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from pykueue.app import CONTROLLERS
+from pykueue.app.controllers import CONTROLLERS
 from pykueue.cli.cluster import choose
 from pykueue.cli.main import cli
 

@@ -65,7 +65,7 @@ def hasty(tmp_path: Path) -> Iterator[Machine]:
     """A server whose jobs wait for no more than a few seconds for their `run` to connect again."""
     with machine_in(tmp_path) as made:
         program = (
-            "from pykueue.local import followers\n"
+            "from pykueue.node.supervision import followers\n"
             f"followers.GRACE_SECONDS = {HASTE}\n"
             "from pykueue.cli.main import cli\n"
             "cli()"

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from pykueue.apiserver.auth.kubeconfigs import kubeconfig, write
 from pykueue.base.units import Instant
 from pykueue.cli import place
 from pykueue.cli.place import Standing, write_standing
 from pykueue.cli.target import Target, chosen
-from pykueue.local.kubeconfigs import kubeconfig, write
 from pykueue.node.supervision.processes import process_start
 from tests.cli.machine import Machine, machine_in
 

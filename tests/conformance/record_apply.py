@@ -125,18 +125,18 @@ class Author:
 
     def __init__(self, kind: str, seed: int) -> None:
         self.kind = kind
-        self.luck = random.Random(f"{kind} {seed}")
+        self.rng = random.Random(f"{kind} {seed}")
         self.name = f"{kind.lower()}-{seed}"
 
     def some(self, *things: Any) -> list[Any]:
         """A few of these, in any order."""
-        return self.luck.sample(things, self.luck.randint(0, len(things)))
+        return self.rng.sample(things, self.rng.randint(0, len(things)))
 
     def perhaps(self, make: Callable[[], Any], chance: float = 0.6) -> Any:
-        return make() if self.luck.random() < chance else None
+        return make() if self.rng.random() < chance else None
 
     def texts(self) -> Tree:
-        return {name: self.luck.choice(["1", "2"]) for name in self.some("a", "b", "c")}
+        return {name: self.rng.choice(["1", "2"]) for name in self.some("a", "b", "c")}
 
     def filled(self, parts: Tree) -> Tree:
         """The parts that are to be there."""
@@ -175,9 +175,9 @@ class Author:
                 return {"spec": self.filled(spec)}
             case "Job":
                 spec = {
-                    "parallelism": self.perhaps(lambda: self.luck.randint(1, 3)),
+                    "parallelism": self.perhaps(lambda: self.rng.randint(1, 3)),
                     "suspend": self.perhaps(lambda: True, 0.5),
-                    "backoffLimit": self.perhaps(lambda: self.luck.randint(1, 2), 0.5),
+                    "backoffLimit": self.perhaps(lambda: self.rng.randint(1, 2), 0.5),
                     "activeDeadlineSeconds": self.perhaps(lambda: 100, 0.3),
                 }
                 return {"spec": self.filled(spec)}
@@ -190,8 +190,8 @@ class Author:
             return self.filled(
                 {
                     "name": name,
-                    "kind": self.perhaps(lambda: self.luck.choice(["plain", "odd"]), 0.5),
-                    "size": self.perhaps(lambda: self.luck.randint(1, 2)),
+                    "kind": self.perhaps(lambda: self.rng.choice(["plain", "odd"]), 0.5),
+                    "size": self.perhaps(lambda: self.rng.randint(1, 2)),
                     "tags": self.perhaps(lambda: self.some("x", "y"), 0.3),
                 }
             )
@@ -200,11 +200,11 @@ class Author:
             return {key: self.filled({"n": self.perhaps(lambda: 1)}) for key in self.some("x", "y")}
 
         def free() -> Any:
-            return self.luck.choice([1, "x", True, [1, 2], {"y": 1}, {"y": {"z": 1}}, {}, []])
+            return self.rng.choice([1, "x", True, [1, 2], {"y": 1}, {"y": {"z": 1}}, {}, []])
 
         return self.filled(
             {
-                "size": self.perhaps(lambda: self.luck.randint(1, 3)),
+                "size": self.perhaps(lambda: self.rng.randint(1, 3)),
                 "tags": self.perhaps(lambda: self.some("x", "y", "z")),
                 "whole": self.perhaps(lambda: self.some("x", "y"), 0.4),
                 "parts": self.perhaps(lambda: [part(name) for name in self.some("x", "y", "z")]),
@@ -217,13 +217,13 @@ class Author:
     def status(self) -> Tree:
         match self.kind:
             case "Job":
-                active = self.perhaps(lambda: self.luck.randint(0, 2))
+                active = self.perhaps(lambda: self.rng.randint(0, 2))
                 return {"status": self.filled({"active": active, "ready": active, "startTime": None})}
             case "Pod" | "Widget":
                 conditions = [
-                    {"type": one, "status": self.luck.choice(["True", "False"])} for one in self.some("A", "B", "C")
+                    {"type": one, "status": self.rng.choice(["True", "False"])} for one in self.some("A", "B", "C")
                 ]
-                phase = self.perhaps(lambda: self.luck.choice(["Pending", "Running"]))
+                phase = self.perhaps(lambda: self.rng.choice(["Pending", "Running"]))
                 return {"status": self.filled({"phase": phase, "conditions": self.perhaps(lambda: conditions)})}
         return {}
 
@@ -245,9 +245,9 @@ class Author:
 
     def step(self, live: Tree) -> tuple[str, str, Any]:
         """How something is written, to what, and the body."""
-        subresource = "status" if self.kind in ("Job", "Pod", "Widget") and self.luck.random() < 0.3 else ""
+        subresource = "status" if self.kind in ("Job", "Pod", "Widget") and self.rng.random() < 0.3 else ""
         parts = self.status() if subresource else self.spec()
-        how = self.luck.choice(["apply", "apply", "apply", "put", "merge", "strategic", "json"])
+        how = self.rng.choice(["apply", "apply", "apply", "put", "merge", "strategic", "json"])
         if how == "strategic" and self.kind == "Widget":
             how = "merge"
         metadata = {} if subresource else self.metadata()
@@ -266,7 +266,7 @@ class Author:
         for name in self.some("labels", "annotations", "finalizers"):
             tree["metadata"].pop(name, None)
         tree["metadata"] |= metadata
-        match self.luck.random():
+        match self.rng.random():
             case chance if chance < 0.3:
                 tree["metadata"].pop("managedFields", None)
             case chance if chance < 0.33:
@@ -303,11 +303,11 @@ class Author:
         labels = live["metadata"].get("labels") or {}
         if labels and isinstance(made["metadata"].get("labels"), dict):
             made["metadata"]["labels"] |= dict.fromkeys(self.some(*sorted(labels))[:1])
-        if how == "strategic" and (there := live["metadata"].get("finalizers")) and self.luck.random() < 0.4:
+        if how == "strategic" and (there := live["metadata"].get("finalizers")) and self.rng.random() < 0.4:
             made["metadata"].pop("finalizers", None)
             made["metadata"]["$deleteFromPrimitiveList/finalizers"] = there[:1]
         if how == "strategic" and isinstance(made.get("spec"), dict) and "ports" in made["spec"]:
-            if self.luck.random() < 0.3:
+            if self.rng.random() < 0.3:
                 made["spec"]["ports"].insert(0, {"$patch": "replace"})
             elif there := (live.get("spec") or {}).get("ports"):
                 gone = [one for one in there[1:] if one["port"] not in [port["port"] for port in made["spec"]["ports"]]]
@@ -325,12 +325,12 @@ class Author:
         if not labels:
             made.append({"op": "add", "path": "/metadata/labels", "value": self.texts()})
         else:
-            name = self.luck.choice([*labels, "new"])
-            made.append({"op": self.luck.choice(["add", "replace"]), "path": f"/metadata/labels/{name}", "value": "3"})
+            name = self.rng.choice([*labels, "new"])
+            made.append({"op": self.rng.choice(["add", "replace"]), "path": f"/metadata/labels/{name}", "value": "3"})
         if self.kind == "ConfigMap" and live.get("data"):
             made.append({"op": "remove", "path": f"/data/{next(iter(live['data']))}"})
         if self.kind == "Widget" and (live.get("spec") or {}).get("tags"):
-            made.append({"op": "add", "path": "/spec/tags/0", "value": self.luck.choice(["x", "w"])})
+            made.append({"op": "add", "path": "/spec/tags/0", "value": self.rng.choice(["x", "w"])})
         if (live.get("spec") or {}).get("parts"):
             made.append({"op": "add", "path": "/spec/parts/0/size", "value": 3})
         return made
@@ -345,12 +345,12 @@ def played(client: Client, kind: str, seed: int, steps: int = STEPS) -> Iterator
     """What becomes of an object, write by write."""
     author = Author(kind, seed)
     body = author.whole()
-    how = author.luck.choice(["create", "apply"])
+    how = author.rng.choice(["create", "apply"])
     manager = {"create": "u", "apply": "a"}[how]
     live: Tree | None = None
     subresource = ""
     for _ in range(steps):
-        force = how == "apply" and author.luck.random() < 0.5
+        force = how == "apply" and author.rng.random() < 0.5
         query = f"?fieldManager={manager}" + ("&force=true" if force else "")
         verb = {"create": "POST", "put": "PUT"}.get(how, "PATCH")
         where = path(kind, "" if how == "create" else author.name, subresource)
@@ -370,9 +370,9 @@ def played(client: Client, kind: str, seed: int, steps: int = STEPS) -> Iterator
             live = after
         assert live is not None, after
         how, subresource, body = author.step(live)
-        manager = author.luck.choice(["a", "b"] if how == "apply" else ["u", "v"])
+        manager = author.rng.choice(["a", "b"] if how == "apply" else ["u", "v"])
         # Times are told in seconds; now and then one passes.
-        if author.luck.random() < 0.02:
+        if author.rng.random() < 0.02:
             time.sleep(1.0)
 
 

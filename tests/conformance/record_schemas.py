@@ -1,6 +1,6 @@
 """Where do the schemas of the built-in kinds come from? From a real kube-apiserver, written down by this program.
 
-    python -m tests.conformance.record_schemas            # starts one, asks it, writes src/pykueue/local/schemas
+    python -m tests.conformance.record_schemas            # starts one, asks it, writes apiserver/schema/openapi
     python -m tests.conformance.record_schemas FOLDER     # reads the `*_openapi.json` files of a source tree instead
 
 Definitions are kept as the server gives them, less their descriptions, in one file for each Go package; references
@@ -15,7 +15,7 @@ from typing import Any
 
 from tests.plane.plane import ROOT, Plane
 
-TARGET = ROOT / "src" / "pykueue" / "local" / "schemas"
+TARGET = ROOT / "src" / "pykueue" / "apiserver" / "schema" / "openapi"
 REF = "#/components/schemas/"
 
 KINDS = {

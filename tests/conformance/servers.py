@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
+from pykueue.apiserver.auth.authority import Authority
+from pykueue.apiserver.http.server import Server as LocalServer
+from pykueue.apiserver.wire.messages import request
 from pykueue.base.clock import SystemClock
 from pykueue.base.units import MICROS, Instant
-from pykueue.local.authority import Authority
-from pykueue.local.exchange import request
-from pykueue.local.serve import Server as LocalServer
 from pykueue.testing.embedded import Embedded, Watching
 from tests.conformance.play import Answer, Asked, Server
 from tests.plane.plane import ADMIN_TOKEN, Plane

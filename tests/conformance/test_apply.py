@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from pykueue.local.apply import ApplyConflictError, ApplyError, applied, kept_times, tracked
-from pykueue.local.patches import json_patch, merge_patch, strategic_patch
-from pykueue.local.schema import Schema, builtin, defaulted, of_crd, pruned
+from pykueue.apiserver.schema.apply import ApplyConflictError, ApplyError, applied, kept_times, tracked
+from pykueue.apiserver.schema.jsonpatch import json_patch, merge_patch, strategic_patch
+from pykueue.apiserver.schema.schemas import Schema, builtin, defaulted, of_crd, pruned
 from pykueue.testing.embedded import Embedded
 from tests.conformance.record_apply import (
     API,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pykueue.applocal import PARTS
+from pykueue.app.embedded import PARTS
 from pykueue.controllers.barepods import NOTE, read
 from pykueue.kube.port import EVENTS, NAMESPACES, PODS, Patch
 from pykueue.testing.embedded import Embedded, loaded

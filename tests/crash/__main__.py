@@ -26,7 +26,7 @@ from tests.plane.process import stop_on_signals
 @click.option("--cut", "cut_seconds", default=30.0, show_default=True, help="Length of the cut, in seconds.")
 @click.option("--lease", "lease_seconds", default=3, show_default=True, help="Length of the lease, in seconds.")
 @click.option("--calm", default=5.0, show_default=True, help="Seconds of load before the first fault.")
-@click.option("--seed", default=1, show_default=True, help="Where luck begins.")
+@click.option("--seed", default=1, show_default=True, help="Where rng begins.")
 @click.option("--program", type=click.Choice(["pykueue", "kueue", *MUTANTS]), default="pykueue", show_default=True)
 @click.option("--mutants", default="", help=f"Broken managers to try instead: all, or some of {', '.join(MUTANTS)}.")
 @click.option("--resume", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Run to go on with.")

@@ -64,19 +64,19 @@ class Run:
         self.doubled: list[str] = []
         self.start = time.monotonic()
 
-    def kill(self, number: int, luck: random.Random) -> None:
+    def kill(self, number: int, rng: random.Random) -> None:
         """Kill the server, mostly while it works, sometimes while it starts, and start it again."""
         self.watchman.check()
         self.work.check()
         self.machine.mend()
-        if luck.random() < 0.8:
+        if rng.random() < 0.8:
             self.machine.await_up()
             self.look()
-            self.await_lines(luck.randrange(LINES_MOST))
-            time.sleep(luck.uniform(0, 0.3))
+            self.await_lines(rng.randrange(LINES_MOST))
+            time.sleep(rng.uniform(0, 0.3))
         else:
             self.while_starting += 1
-            time.sleep(luck.uniform(0, 1.5))
+            time.sleep(rng.uniform(0, 1.5))
         self.machine.kill()
         self.machine.start()
         counts = self.watchman.tally.counts
@@ -114,10 +114,10 @@ class Run:
         Client.soon(lambda: all(ended(tree) for tree in client.objects("Job", NAMESPACE)), DRAIN_SECONDS / 4)
         return client.objects("Job", NAMESPACE)
 
-    def end(self, luck: random.Random) -> tuple[float, list[str]]:
+    def end(self, rng: random.Random) -> tuple[float, list[str]]:
         """Stop the server while Jobs run that would run for long: seconds it took, and what is left running."""
         for number in range(LONG_JOBS):
-            tree = job(f"long-{number}", luck, self.machine.diary, 600.0)
+            tree = job(f"long-{number}", rng, self.machine.diary, 600.0)
             tree["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "left"
             tree["spec"]["parallelism"] = tree["spec"]["completions"] = 1
             tree["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "1"
@@ -199,7 +199,7 @@ def summary(rows: list[Row]) -> tuple[str, Outcome]:
 
 def run(folder: Path, logs: Path, kills: int, seed: int) -> list[Row]:
     """Kill so often, see all to its end: what came of it."""
-    luck = random.Random(seed)
+    rng = random.Random(seed)
     findings: list[Finding] = []
 
     def found(finding: Finding) -> None:
@@ -216,7 +216,7 @@ def run(folder: Path, logs: Path, kills: int, seed: int) -> list[Row]:
         authority = folder / "ca.pem"
         authority.write_text(reached.authority)
         client = Client(reached.url, reached.token, str(authority))
-        work = Work(client, random.Random(luck.random()), machine.diary)
+        work = Work(client, random.Random(rng.random()), machine.diary)
         work.prepare()
         settings = Settings(plain_resources=True)
         with (
@@ -228,25 +228,25 @@ def run(folder: Path, logs: Path, kills: int, seed: int) -> list[Row]:
                 found=found,
                 hold_seconds=HOLD_SECONDS,
             ) as watchman,
-            Provider(client, by_luck(random.Random(luck.random()))),
+            Provider(client, by_luck(random.Random(rng.random()))),
         ):
             on = Run(machine, work, watchman, findings, kills)
             work.start()
             time.sleep(2)
             for number in range(1, kills + 1):
-                on.kill(number, luck)
+                on.kill(number, rng)
                 if number % CALM_EVERY == 0 and number < kills:
                     on.calm()
             jobs = on.drain()
             on.calm()
             idle = [f"{attempt}: {pids}" for attempt, pids in living(machine.diary).items()]
             watchman.check()
-        return on.rows(jobs, idle, on.end(luck))
+        return on.rows(jobs, idle, on.end(rng))
 
 
 @click.command()
 @click.option("--kills", default=100, show_default=True, help="How often to kill the server.")
-@click.option("--seed", default=1, show_default=True, help="Where luck begins.")
+@click.option("--seed", default=1, show_default=True, help="Where rng begins.")
 def main(kills: int, seed: int) -> None:
     """Kill `pykueue up` under load; the exit code is 0 if all was well, 75 if only a time bound was missed, else 1."""
     stop_on_signals()

@@ -73,12 +73,12 @@ def furniture() -> list[Tree]:
     ]
 
 
-def job(name: str, luck: random.Random, diary: Path, seconds: float | None = None) -> Tree:
+def job(name: str, rng: random.Random, diary: Path, seconds: float | None = None) -> Tree:
     """A Job of one to three processes that its queue could run by itself; of so many seconds, if that is given."""
-    pods = luck.choice((1, 1, 1, 2, 3))
-    cpu = luck.choice((1, 1, 2, 3)) if pods == 1 else 1
-    habit = luck.choices(list(HABITS), weights=(8, 1, 1))[0]
-    time = luck.choice((0.1, 0.2, 0.5, 1, 2)) if seconds is None else seconds
+    pods = rng.choice((1, 1, 1, 2, 3))
+    cpu = rng.choice((1, 1, 2, 3)) if pods == 1 else 1
+    habit = rng.choices(list(HABITS), weights=(8, 1, 1))[0]
+    time = rng.choice((0.1, 0.2, 0.5, 1, 2)) if seconds is None else seconds
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -86,16 +86,16 @@ def job(name: str, luck: random.Random, diary: Path, seconds: float | None = Non
             "name": name,
             "namespace": NAMESPACE,
             "labels": {
-                "kueue.x-k8s.io/queue-name": luck.choice(list(QUEUES)),
-                "kueue.x-k8s.io/priority-class": luck.choices(list(PRIORITIES), weights=(5, 3, 2))[0],
+                "kueue.x-k8s.io/queue-name": rng.choice(list(QUEUES)),
+                "kueue.x-k8s.io/priority-class": rng.choices(list(PRIORITIES), weights=(5, 3, 2))[0],
             },
         },
         "spec": {
-            **counts(pods, luck),
-            "completionMode": luck.choice(("NonIndexed", "Indexed")),
+            **counts(pods, rng),
+            "completionMode": rng.choice(("NonIndexed", "Indexed")),
             "template": {
                 "spec": {
-                    "restartPolicy": luck.choice(("Never", "OnFailure")),
+                    "restartPolicy": rng.choice(("Never", "OnFailure")),
                     "terminationGracePeriodSeconds": 1,
                     "containers": [
                         {
@@ -154,8 +154,8 @@ class Work(Load):
 
     most = UNFINISHED
 
-    def __init__(self, client: Client, luck: random.Random, diary: Path) -> None:
-        super().__init__(client, luck, "job")
+    def __init__(self, client: Client, rng: random.Random, diary: Path) -> None:
+        super().__init__(client, rng, "job")
         self.diary = diary
         self.book = Book()
         self.counted = 0
@@ -181,19 +181,19 @@ class Work(Load):
             raise RuntimeError("the counter ended by itself; its thread has printed why")
 
     def next(self) -> Tree:
-        return job(f"{self.prefix}-{self.made + self.refused}", self.luck, self.diary)
+        return job(f"{self.prefix}-{self.made + self.refused}", self.rng, self.diary)
 
     def took(self, metadata: Tree) -> None:
         version = int(metadata["resourceVersion"])
         self.book.jobs[metadata["uid"]] = metadata["name"], version
         self.book.wrote(f"Job {metadata['name']}", version)
-        if self.luck.random() < DELETED_OF_JOBS:
+        if self.rng.random() < DELETED_OF_JOBS:
             self.delete_one()
 
     def delete_one(self) -> None:
         """Have some unfinished Job deleted, whatever it is doing."""
         with self.lock:
-            chosen = self.luck.choice(sorted(self.unfinished.items())) if self.unfinished else None
+            chosen = self.rng.choice(sorted(self.unfinished.items())) if self.unfinished else None
         if chosen is None:
             return
         uid, key = chosen

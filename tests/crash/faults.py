@@ -26,15 +26,15 @@ class Scene(NamedTuple):
     plane: Plane
     crew: Crew
     load: Load
-    luck: random.Random
+    rng: random.Random
     cut_seconds: float
 
 
 def kill(scene: Scene) -> Figures:
     """kill -9 of the manager: mostly soon after it has begun to lead, when it has most to write; else at any time."""
-    if scene.luck.random() < 0.8:
+    if scene.rng.random() < 0.8:
         scene.crew.await_own_lead()
-    time.sleep(scene.luck.uniform(0, scene.luck.choice((0.5, 2))))
+    time.sleep(scene.rng.uniform(0, scene.rng.choice((0.5, 2))))
     scene.crew.end(scene.crew.leading())
     scene.crew.start(ready=False)
     return {}
@@ -43,7 +43,7 @@ def kill(scene: Scene) -> Figures:
 def restart_apiserver(scene: Scene) -> Figures:
     """The API server goes away for a moment."""
     scene.plane.stop_apiserver()
-    time.sleep(scene.luck.uniform(0, 2))
+    time.sleep(scene.rng.uniform(0, 2))
     scene.plane.start_apiserver()
     return {"back_seconds": scene.crew.await_alive()}
 
@@ -75,7 +75,7 @@ def close_watches(scene: Scene) -> Figures:
     """All of the manager's connections are reset, several times."""
     for _ in range(5):
         scene.crew.leading().proxy.mend()
-        time.sleep(scene.luck.uniform(0.2, 1.5))
+        time.sleep(scene.rng.uniform(0.2, 1.5))
     return {"back_seconds": scene.crew.await_alive()}
 
 
@@ -176,7 +176,7 @@ def refusals(client: Client) -> float:
 
 def requota(scene: Scene) -> Figures:
     """Quotas are cut while they are in use, and given back."""
-    name = scene.luck.choice(["left-a", "right-a", "alone"])
+    name = scene.rng.choice(["left-a", "right-a", "alone"])
     less = {
         **QUEUES[name],
         "cpu": {flavor: {**quota, "nominalQuota": 1} for flavor, quota in QUEUES[name]["cpu"].items()},

@@ -118,36 +118,36 @@ def furniture() -> list[Tree]:
     ]
 
 
-def counts(pods: int, luck: random.Random) -> Tree:
+def counts(pods: int, rng: random.Random) -> Tree:
     """How much of a Job of so many pods may run at once, and how often it is to succeed.
 
     Some have more parallelism than completions, so that fewer pods run than the parallelism says.
     """
-    completions = pods * luck.choice((1, 1, 2))
-    spare = luck.choice((0, 0, 3, 7)) if completions == pods else 0
+    completions = pods * rng.choice((1, 1, 2))
+    spare = rng.choice((0, 0, 3, 7)) if completions == pods else 0
     return {"parallelism": pods + spare, "completions": completions}
 
 
-def job(name: str, luck: random.Random) -> Tree:
+def job(name: str, rng: random.Random) -> Tree:
     """A Job that its queue could run all by itself."""
-    queue = luck.choice(list(QUEUES))
-    pods = luck.choice((1, 1, 2, 3))
-    cpu = luck.choice((1, 1, 2, 3)) if pods == 1 else 1
-    seconds = luck.choice((1, 2, 3, 5))
+    queue = rng.choice(list(QUEUES))
+    pods = rng.choice((1, 1, 2, 3))
+    cpu = rng.choice((1, 1, 2, 3)) if pods == 1 else 1
+    seconds = rng.choice((1, 2, 3, 5))
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {
             "name": name,
-            "namespace": luck.choice(NAMESPACES),
+            "namespace": rng.choice(NAMESPACES),
             "labels": {
                 "kueue.x-k8s.io/queue-name": queue,
-                "kueue.x-k8s.io/priority-class": luck.choices(list(PRIORITIES), weights=(5, 3, 2))[0],
+                "kueue.x-k8s.io/priority-class": rng.choices(list(PRIORITIES), weights=(5, 3, 2))[0],
             },
         },
         "spec": {
-            **counts(pods, luck),
-            "completionMode": luck.choice(("NonIndexed", "Indexed")),
+            **counts(pods, rng),
+            "completionMode": rng.choice(("NonIndexed", "Indexed")),
             "ttlSecondsAfterFinished": 20,
             "template": {
                 "metadata": {"annotations": {f"{PREFIX}run-for": f"{seconds}s"}},
@@ -172,8 +172,8 @@ class Load:
 
     most = UNFINISHED
 
-    def __init__(self, client: Client, luck: random.Random, prefix: str) -> None:
-        self.client, self.luck, self.prefix = client, luck, prefix
+    def __init__(self, client: Client, rng: random.Random, prefix: str) -> None:
+        self.client, self.rng, self.prefix = client, rng, prefix
         self.lock = threading.Lock()
         self.unfinished: dict[str, str] = {}
         """Names, by UID, of Jobs that were made and have neither ended nor been deleted by us."""
@@ -211,7 +211,7 @@ class Load:
 
     def next(self) -> Tree:
         """The next Job to make."""
-        return job(f"{self.prefix}-{self.made + self.refused}", self.luck)
+        return job(f"{self.prefix}-{self.made + self.refused}", self.rng)
 
     def took(self, metadata: Tree) -> None:
         """Learn that the server has taken a Job."""
@@ -243,7 +243,7 @@ class Load:
     def delete_some(self, count: int) -> int:
         """Have some Jobs deleted, whatever they are doing; how many there were."""
         with self.lock:
-            chosen = self.luck.sample(sorted(self.unfinished.items()), min(count, len(self.unfinished)))
+            chosen = self.rng.sample(sorted(self.unfinished.items()), min(count, len(self.unfinished)))
         for uid, key in chosen:
             namespace, _, name = key.partition("/")
             self.client.delete("Job", name, namespace)

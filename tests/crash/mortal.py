@@ -11,10 +11,10 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
+from pykueue.apiserver.inprocess import LocalKube
 from pykueue.cli.main import main
 from pykueue.kube.http import HttpKube
 from pykueue.kube.port import Resource
-from pykueue.local.inprocess import LocalKube
 
 COUNTED = frozenset({"workloads", "podtemplates", "provisioningrequests"})
 WRITES = ("create", "patch", "replace", "delete")

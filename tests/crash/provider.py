@@ -31,15 +31,15 @@ SCRIPTS: dict[str, tuple[int, Script]] = {
     "found and expired": (4, [*FOUND, (0.1, "BookingExpired")]),
     "revoked": (2, [*FOUND, (1.0, "CapacityRevoked")]),
 }
-"""How often, and what, an autoscaler answers under load; nobody who starts again has bad luck for ever."""
+"""How often, and what, an autoscaler answers under load; nobody who starts again has bad rng for ever."""
 
 
-def by_luck(luck: random.Random) -> Callable[[Tree], Script]:
+def by_luck(rng: random.Random) -> Callable[[Tree], Script]:
     """An autoscaler that mostly finds what it is asked for."""
 
     def script(_request: Tree) -> Script:
         names = list(SCRIPTS)
-        return SCRIPTS[luck.choices(names, [SCRIPTS[name][0] for name in names])[0]][1]
+        return SCRIPTS[rng.choices(names, [SCRIPTS[name][0] for name in names])[0]][1]
 
     return script
 

@@ -29,7 +29,7 @@ class Plan(NamedTuple):
 
 
 def steps(kills: int, each: int, seed: int, only: list[str]) -> list[Step]:
-    """The faults in the order in which they happen: the others spread among the kills by luck."""
+    """The faults in the order in which they happen: the others spread among the kills by rng."""
     others = [name for name in FAULTS if name != "kill" and (not only or name in only)] * each
     faults = ["kill"] * (kills if not only or "kill" in only else 0) + others
     random.Random(seed).shuffle(faults)

@@ -54,7 +54,7 @@ class Stage(NamedTuple):
 
 
 @contextlib.contextmanager
-def stage(folder: Path, program: str, luck: random.Random, lease_seconds: int, name: str) -> Iterator[Stage]:
+def stage(folder: Path, program: str, rng: random.Random, lease_seconds: int, name: str) -> Iterator[Stage]:
     """A control plane with a manager that leads, what Jobs need, and the auditor; logs and history go to the folder."""
     findings: list[Finding] = []
 
@@ -67,7 +67,7 @@ def stage(folder: Path, program: str, luck: random.Random, lease_seconds: int, n
         define(plane)
         try:
             with crew_on(site, program, lease_seconds) as crew:
-                load = Load(plane.client, luck, f"job-{name}")
+                load = Load(plane.client, rng, f"job-{name}")
                 crew.start()
                 crew.await_leader()
                 load.prepare()
@@ -75,7 +75,7 @@ def stage(folder: Path, program: str, luck: random.Random, lease_seconds: int, n
                 history = folder / f"history-{name}.jsonl.gz"
                 with (
                     Watchman(plane.kubeconfig, history, settings, ended=load.ended, found=found) as watchman,
-                    Provider(plane.client, by_luck(random.Random(luck.random()))),
+                    Provider(plane.client, by_luck(random.Random(rng.random()))),
                 ):
                     load.start()
                     try:
@@ -90,10 +90,10 @@ def stage(folder: Path, program: str, luck: random.Random, lease_seconds: int, n
 def run(record: Record, calm: float) -> None:
     """Do what is left of the plan, and see all Jobs to their end."""
     name = str(len(record.done))
-    luck = random.Random(f"{record.seed}/{name}")
-    with stage(record.folder, record.program, random.Random(luck.random()), record.lease_seconds, name) as on:
+    rng = random.Random(f"{record.seed}/{name}")
+    with stage(record.folder, record.program, random.Random(rng.random()), record.lease_seconds, name) as on:
         time.sleep(calm)
-        scene = Scene(on.crew.plane, on.crew, on.load, luck, record.cut_seconds)
+        scene = Scene(on.crew.plane, on.crew, on.load, rng, record.cut_seconds)
         start, told = time.monotonic(), 0
         for step in record.left():
             on.watchman.check()

@@ -126,8 +126,8 @@ def test_a_run_that_misses_only_a_time_bound_is_late() -> None:
 
 
 def test_some_jobs_have_more_parallelism_than_completions() -> None:
-    luck = random.Random(1)
-    specs = [job(f"job-{number}", luck, Path("diary"))["spec"] for number in range(200)]
+    rng = random.Random(1)
+    specs = [job(f"job-{number}", rng, Path("diary"))["spec"] for number in range(200)]
     wide = [spec for spec in specs if spec["parallelism"] > spec["completions"] > 1]
     narrow = [spec for spec in specs if spec["parallelism"] < spec["completions"]]
     assert wide

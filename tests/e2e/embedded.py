@@ -17,15 +17,15 @@ from typing import Any
 
 import pytest
 
-from pykueue.applocal import PARTS
+from pykueue.apiserver.auth.authority import Authority
+from pykueue.apiserver.auth.kubeconfigs import kubeconfig
+from pykueue.apiserver.http.front import Front
+from pykueue.apiserver.http.server import Server
+from pykueue.apiserver.wire.messages import Request
+from pykueue.app.embedded import PARTS
 from pykueue.base.clock import SystemClock
 from pykueue.base.units import MICROS, Instant
 from pykueue.kube.port import Resource
-from pykueue.local.authority import Authority
-from pykueue.local.exchange import Request
-from pykueue.local.front import Front
-from pykueue.local.kubeconfigs import kubeconfig
-from pykueue.local.serve import Server
 from pykueue.testing.embedded import Embedded
 from tests.e2e.switchboard import Wanted
 from tests.plane.client import WAIT, Calls, Tree, path_of, resource_of

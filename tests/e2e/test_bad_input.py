@@ -187,10 +187,10 @@ def test_odd_characters(team: Team) -> None:
 @EITHER
 def test_very_many_pod_set_names(team: Team) -> None:
     queue = team.queue(cpu=1)
-    luck = random.Random(1)
+    rng = random.Random(1)
     template = containers(requests={"cpu": "1"})
     for number in range(70):
-        names = ["".join(luck.choices(string.ascii_lowercase, k=60)) for _ in range(18)]
+        names = ["".join(rng.choices(string.ascii_lowercase, k=60)) for _ in range(18)]
         sets = [{"name": name, "count": 1, "template": template} for name in names]
         for chunk in (sets, sets[:8]):
             if workload(team, f"many-{number}-{len(chunk)}", {}, podSets=chunk):

@@ -16,7 +16,7 @@ class Worker:
 
     def __init__(self, workers: int = 1) -> None:
         self.clock = ManualClock()
-        self.controller = Controller("test", self.reconcile, self.clock, workers, luck=lambda: 1.0)
+        self.controller = Controller("test", self.reconcile, self.clock, workers, rng=lambda: 1.0)
         self.log: list[str] = []
         self.gates: dict[str, asyncio.Event] = {}
         self.outcomes: dict[str, list[float | Exception | None]] = {}

@@ -33,12 +33,12 @@ AT = "/apis/example.com/v1/namespaces/default/things"
 
 
 def run(test: Callable[[TinyApi, HttpKube], Awaitable[None]], **settings: Any) -> None:
-    """A test with a server and a client whose luck is always 0."""
+    """A test with a server and a client whose rng is always 0."""
 
     async def main() -> None:
         async with TinyApi().serve() as api:
             clock: Clock = settings.pop("clock", None) or SkippingClock()
-            kube = HttpKube(api.connection(settings.pop("credentials", None)), clock, luck=lambda: 0.0, **settings)
+            kube = HttpKube(api.connection(settings.pop("credentials", None)), clock, rng=lambda: 0.0, **settings)
             try:
                 await asyncio.wait_for(test(api, kube), 30)
             finally:
@@ -298,7 +298,7 @@ def test_a_server_that_is_not_there_is_tried_again_for_a_little_while() -> None:
     async def main() -> None:
         async with TinyApi().serve() as api:
             connection = api.connection()
-        kube = HttpKube(connection, SkippingClock(), luck=lambda: 0.0)
+        kube = HttpKube(connection, SkippingClock(), rng=lambda: 0.0)
         with pytest.raises(UnansweredError, match="cannot be reached"):
             await change(kube)
         assert len(slept(kube)) == http.TRIES_MAX - 1
@@ -313,7 +313,7 @@ def test_a_server_that_is_not_there_is_tried_again_for_a_little_while() -> None:
 def test_jitter_makes_waits_differ() -> None:
     async def test(api: TinyApi, kube: HttpKube) -> None:
         await api.put("things", thing("a"))
-        kube.luck = iter([0.0, 1.0, 0.5]).__next__
+        kube.rng = iter([0.0, 1.0, 0.5]).__next__
         api.accident = failing(3, lambda: status(429, "TooManyRequests"))
         await change(kube)
         assert slept(kube) == [0.1, 0.4, 0.6]

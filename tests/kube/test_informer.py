@@ -36,10 +36,10 @@ class Seen:
     def __init__(self, api: TinyApi, *, namespace: str = "") -> None:
         self.api = api
         self.clock = SkippingClock()
-        self.kube = HttpKube(api.connection(), self.clock, luck=lambda: 0.0)
+        self.kube = HttpKube(api.connection(), self.clock, rng=lambda: 0.0)
         read = msgspec.json.Decoder(Thing).decode
         self.informer: Informer[Thing] = Informer(
-            self.kube, THINGS, read, self.clock, namespace=namespace, luck=lambda: 1.0
+            self.kube, THINGS, read, self.clock, namespace=namespace, rng=lambda: 1.0
         )
         self.told: list[str] = []
         self.informer.listen(self.hear)

@@ -7,18 +7,18 @@ from pykueue.kube.workqueue import WorkQueue, backoff
 
 
 @pytest.mark.parametrize(
-    ("failures", "luck", "seconds"),
+    ("failures", "rng", "seconds"),
     [
         pytest.param(1, 1.0, 0.005, id="a short wait at first"),
         pytest.param(2, 1.0, 0.010, id="twice as long after the next"),
-        pytest.param(2, 0.0, 0.005, id="up to half of it is left to luck"),
+        pytest.param(2, 0.0, 0.005, id="up to half of it is left to rng"),
         pytest.param(14, 1.0, 40.96, id="doubled each time"),
         pytest.param(15, 1.0, 60.0, id="up to a minute"),
         pytest.param(10_000, 1.0, 60.0, id="for ever"),
     ],
 )
-def test_failures_make_a_key_wait(failures: int, luck: float, seconds: float) -> None:
-    assert backoff(failures, luck) == int(seconds * MICROS)
+def test_failures_make_a_key_wait(failures: int, rng: float, seconds: float) -> None:
+    assert backoff(failures, rng) == int(seconds * MICROS)
 
 
 def test_success_forgets_failures() -> None:

@@ -11,13 +11,13 @@ from typing import Any
 
 import msgspec
 
+from pykueue.apiserver.inprocess import LocalKube
+from pykueue.apiserver.kinds.catalog import Catalog
+from pykueue.apiserver.storage.store import Store
+from pykueue.apiserver.verbs.registry import Registry
 from pykueue.base.units import format_instant
 from pykueue.kube.notices import Notice
 from pykueue.kube.port import JOBS, NAMESPACES, PODS, GoneError, NotFoundError, Patch, Resource
-from pykueue.local.catalog import Catalog
-from pykueue.local.inprocess import LocalKube
-from pykueue.local.registry import Registry
-from pykueue.local.store import Store
 from tests.controllers.store import HandClock, Object, settle
 
 NODES = Resource("", "v1", "nodes", "Node")

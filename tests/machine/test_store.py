@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from pykueue.api.core import Tree
+from pykueue.apiserver.storage.database import Row
+from pykueue.apiserver.storage.store import Change, CompactedError, FullError, Held, How, Key, Store, Watch
 from pykueue.base.clock import ManualClock
 from pykueue.base.struct import Frozen
-from pykueue.local.database import Row
-from pykueue.local.store import Change, CompactedError, FullError, Held, How, Key, Store, Watch
 
 RESOURCES = ("jobs.batch", "pods")
 NAMESPACES = ("blue", "red")

@@ -62,14 +62,14 @@ class WorkQueueMachine(RuleBasedStateMachine):
             self.owed.discard(key)
 
     @precondition(lambda self: self.working)
-    @rule(data=st.data(), well=st.booleans(), luck=st.floats(0, 1))
-    def finish(self, data: st.DataObject, well: bool, luck: float) -> None:
+    @rule(data=st.data(), well=st.booleans(), rng=st.floats(0, 1))
+    def finish(self, data: st.DataObject, well: bool, rng: float) -> None:
         key = data.draw(st.sampled_from(sorted(self.working)))
         self.working.remove(key)
         if well:
             self.queue.done(key)
         else:
-            due = self.queue.failed(key, self.now, luck)
+            due = self.queue.failed(key, self.now, rng)
             assert self.now < due <= self.now + 60_000_000
             self.promise(key, due)
         if key in self.owed:

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from pykueue.api.core import Tree
-from pykueue.local.poddefaults import default_pod, default_template
-from pykueue.local.schema import definitions
+from pykueue.apiserver.kinds.poddefaults import default_pod, default_template
+from pykueue.apiserver.schema.schemas import definitions
 from pykueue.node.ignoredfields import ROWS, ignored
 
 HONOURED = {

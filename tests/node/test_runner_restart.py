@@ -198,13 +198,13 @@ def test_an_attempt_that_nobody_claimed_is_begun(tmp_path: Path) -> None:
 
 
 def test_killed_at_any_moment_nothing_runs_twice_and_nothing_is_left(tmp_path: Path) -> None:
-    luck = random.Random(2)
+    rng = random.Random(2)
     tag = f"{random.getrandbits(32):08x}"
     pods = 60
     api = Kept(tmp_path / "objects")
     for number in range(pods):
         # Each attempt leaves one line with its key; a pod that is restarted has more than one attempt.
-        script = f'echo "$PYKUEUE_ATTEMPT" >> {tmp_path}/ran; sleep {luck.choice((0, 0.05, 0.4))}'
+        script = f'echo "$PYKUEUE_ATTEMPT" >> {tmp_path}/ran; sleep {rng.choice((0, 0.05, 0.4))}'
         uid = f"{tag}-{number}"
         tree = {
             "metadata": {"name": f"p{number}", "namespace": "default", "uid": uid},
@@ -214,7 +214,7 @@ def test_killed_at_any_moment_nothing_runs_twice_and_nothing_is_left(tmp_path: P
         api.store(PODS, tree, "ADDED")
     api.file.close()
     for _ in range(5):
-        kill_at_work(tmp_path, luck.uniform(0, 0.1))
+        kill_at_work(tmp_path, rng.uniform(0, 0.1))
     server = begin(tmp_path)
     try:
         deadline = time.monotonic() + 60

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from pykueue.apiserver.wire.messages import request
 from pykueue.kube.port import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, PODS, WORKLOADS
-from pykueue.local.exchange import request
 from pykueue.testing.kueue import ApiError, Client, Kueue
 
 QUEUES = Path(__file__).resolve().parent.parent.parent / "examples/testing/queues.yaml"

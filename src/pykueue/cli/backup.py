@@ -33,9 +33,9 @@ def backup(file: str, data: str | None) -> None:
 
     Exit codes: 0, FILE is complete and on the disk; 2, it is not there.
     """
+    from pykueue.apiserver.storage.datafile import backup as copied
+    from pykueue.apiserver.storage.store import StoreError
     from pykueue.base.datafolder import synced
-    from pykueue.local.datafile import backup as copied
-    from pykueue.local.store import StoreError
 
     folder, target = data_folder(data), here() / file
     # Of another user's folder this says so.
@@ -81,9 +81,9 @@ def restore(file: str, data: str | None) -> None:
 
     Exit codes: 0, restored; 1, it runs; 2, FILE is none, or the folder cannot be written.
     """
+    from pykueue.apiserver.storage.datafile import restore as put_back
+    from pykueue.apiserver.storage.store import StoreError
     from pykueue.base.datafolder import synced
-    from pykueue.local.datafile import restore as put_back
-    from pykueue.local.store import StoreError
 
     if not Path(file).exists():
         fail(f"{file}: is not there; give a file that `pykueue backup` wrote")
@@ -117,7 +117,7 @@ def restore(file: str, data: str | None) -> None:
 
 def put_beside(fresh: Path, place: Path) -> None:
     """Put a file in its place; what was there is kept beside it."""
-    from pykueue.local.datafile import aside
+    from pykueue.apiserver.storage.datafile import aside
 
     place.parent.mkdir(mode=0o700, exist_ok=True)
     if place.exists():

@@ -74,7 +74,7 @@ def manager(
     wrong with the flags or the Configuration.
     """
     # What a server needs is read only when one is started.
-    from pykueue.app import Plan, serve
+    from pykueue.app.manager import Plan, serve
     from pykueue.cli import logs
     from pykueue.kube.kubeconfig import KubeconfigError, connection
 
@@ -114,7 +114,7 @@ def manager(
 
 def choose(text: str) -> tuple[frozenset[str], str]:
     """The parts that a list names, `*` being all and a leading dash meaning not; and what is wrong with the list."""
-    from pykueue.app import CONTROLLERS
+    from pykueue.app.controllers import CONTROLLERS
 
     chosen: set[str] = set()
     for word in [word.strip() for word in text.split(",") if word.strip()]:

@@ -18,7 +18,11 @@ import uvloop
 from pykueue.api.configfile import Loaded
 from pykueue.api.core import Tree
 from pykueue.api.trees import text
-from pykueue.appmachine import ApplyError, Up, UpPlan
+from pykueue.apiserver.auth.authority import LOOPBACK
+from pykueue.apiserver.auth.users import UsersError
+from pykueue.apiserver.http.server import ListenError, bind
+from pykueue.apiserver.storage.store import StoreError
+from pykueue.app.machine import ApplyError, Up, UpPlan
 from pykueue.base.clock import SystemClock
 from pykueue.base.struct import Frozen
 from pykueue.base.units import QuantityError, parse_quantity
@@ -28,10 +32,6 @@ from pykueue.cli.place import Standing, data_folder, write_standing
 from pykueue.cli.report import Report
 from pykueue.kube.connection import DEFAULT_NAMESPACE
 from pykueue.kube.tls import TlsError
-from pykueue.local.authority import LOOPBACK
-from pykueue.local.serve import ListenError, bind
-from pykueue.local.store import StoreError
-from pykueue.local.tokens import UsersError
 from pykueue.node.containerruntime import Runtime
 from pykueue.node.gpus import RESOURCE
 from pykueue.node.machine import Machine, find_machine

@@ -15,7 +15,7 @@ from pykueue.cli.place import OWN_KUBECONFIG, data_folder, fail, read_standing
 from pykueue.cli.tables import table
 
 if TYPE_CHECKING:
-    from pykueue.local.tokens import Users
+    from pykueue.apiserver.auth.users import Users
 
 
 @click.group()
@@ -68,10 +68,10 @@ def add(
 
     Exit codes: 0, done; 1, the server does not run; 2, it cannot be done.
     """
+    from pykueue.apiserver.auth.kubeconfigs import kubeconfig
+    from pykueue.apiserver.auth.users import Role, Users, UsersError, check, is_system
     from pykueue.cli.preparing import PrepareError, prepare
     from pykueue.cli.target import of_folder, running
-    from pykueue.local.kubeconfigs import kubeconfig
-    from pykueue.local.tokens import Role, Users, UsersError, check, is_system
 
     folder, standing = running(data)
     account = account_of(name, folder)
@@ -101,7 +101,7 @@ def add(
 
 def account_of(name: str, folder: Path) -> pwd.struct_passwd:
     """The user of this machine whom the name means; says so and ends if nobody can be let in by that name."""
-    from pykueue.local.tokens import ADMIN
+    from pykueue.apiserver.auth.users import ADMIN
 
     if folder.stat().st_uid != 0:
         fail(
@@ -135,7 +135,7 @@ def put(place: Path, text: str | None, account: pwd.struct_passwd) -> None:
 
 def put_as(place: Path, text: str | None, account: pwd.struct_passwd) -> int:
     """Write a kubeconfig as a user, in a process that is given up afterwards: what was wrong, as a number of errno."""
-    from pykueue.local.kubeconfigs import write
+    from pykueue.apiserver.auth.kubeconfigs import write
 
     try:
         os.setgroups([])
@@ -178,7 +178,7 @@ def rows(data: str | None) -> Sequence[Sequence[str]]:
 
 def users_of(data: str | None) -> "Users":
     """The users of a data folder; says so and ends if there are none to be had."""
-    from pykueue.local.tokens import Users, UsersError
+    from pykueue.apiserver.auth.users import Users, UsersError
 
     folder = data_folder(data)
     # Of another user's folder this says so.
@@ -205,7 +205,7 @@ def remove(name: str, data: str | None) -> None:
       pykueue user remove alice
       kubectl delete namespace alice
     """
-    from pykueue.local.tokens import ADMIN, UsersError
+    from pykueue.apiserver.auth.users import ADMIN, UsersError
 
     if name == ADMIN:
         fail(f"{name!r} is the server's own user, by which it is governed; stop the server to let nobody in")

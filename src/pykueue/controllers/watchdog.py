@@ -190,7 +190,7 @@ def task_name(loop: asyncio.AbstractEventLoop) -> str:
 
 
 def stack_of(frame: FrameType | None) -> Stack:
-    """The places of a stack, innermost first, as in `pykueue.local.lists.shown:85`."""
+    """The places of a stack, innermost first, as in `pykueue.apiserver.http.lists.shown:85`."""
     places: list[str] = []
     while frame is not None and len(places) < FRAMES_MAX:
         places.append(f"{frame.f_globals.get('__name__', '?')}.{frame.f_code.co_name}:{frame.f_lineno}")

@@ -1,4 +1,4 @@
-"""The front door: `observe(fact)`, `decide(now)`, `next_wake()`. Facts in, decisions out; no clock, no I/O, no luck."""
+"""The engine: `observe(fact)`, `decide(now)`, `next_wake()`. Facts in, decisions out; no clock, no I/O, no randomness."""
 
 from functools import partial
 from heapq import heappop, heappush

@@ -27,13 +27,13 @@ class Controller:
         clock: Clock,
         workers: int = 1,
         *,
-        luck: Callable[[], float] = random.random,
+        rng: Callable[[], float] = random.random,
     ) -> None:
         self.name = name
         self.reconcile = reconcile
         self.clock = clock
         self.workers = workers
-        self.luck = luck
+        self.rng = rng
         self.queue = WorkQueue()
         self.observe: Callable[[str, str, float], None] | None = None
         """Told of each attempt: our name, `success`, `requeue_after` or `error`, and the seconds that it took."""
@@ -112,7 +112,7 @@ class Controller:
         except NotFoundError:
             LOG.debug("%s: %s is gone", self.name, key, extra={"object": key})
         except Exception as error:
-            due = self.queue.failed(key, self.clock.moment(), self.luck())
+            due = self.queue.failed(key, self.clock.moment(), self.rng())
             self.complain(key, error, (due - self.clock.moment()) / MICROS)
             self.tell("error", began)
             self.sooner.set()

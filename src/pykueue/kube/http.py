@@ -122,11 +122,11 @@ class HttpKube:
         burst: int = 0,
         agent: str = "pykueue",
         may_write: Callable[[], bool] | None = None,
-        luck: Callable[[], float] = random.random,
+        rng: Callable[[], float] = random.random,
     ) -> None:
         self.connection = connection
         self.clock = clock
-        self.luck = luck
+        self.rng = rng
         self.agent = agent
         self.limit = Limit(clock, qps, max(1, burst)) if qps else None
         self.may_write = may_write
@@ -228,7 +228,7 @@ class HttpKube:
         asked = query(
             watch="true",
             allowWatchBookmarks="true",
-            timeoutSeconds=str(int(low + self.luck() * (high - low))),
+            timeoutSeconds=str(int(low + self.rng() * (high - low))),
             resourceVersion=version,
             labelSelector=labels,
             fieldSelector=fields,
@@ -370,9 +370,7 @@ class HttpKube:
     async def pause(self, tries: int, retry_after: float | None) -> None:
         """Wait before a call is sent again: as long as the server asks for, or longer each time."""
         longest = min(LAST_SECONDS, FIRST_SECONDS * 2**tries)
-        seconds = (
-            longest * (0.5 + self.luck() / 2) if retry_after is None else retry_after + self.luck() * FIRST_SECONDS
-        )
+        seconds = longest * (0.5 + self.rng() / 2) if retry_after is None else retry_after + self.rng() * FIRST_SECONDS
         await self.clock.sleep(int(min(seconds, RETRY_AFTER_MAX) * MICROS))
 
 

@@ -192,7 +192,7 @@ class Informer(Generic[T]):
         namespace: str = "",
         labels: str = "",
         patience: int = SLOW_LAST_MICROS,
-        luck: Callable[[], float] = random.random,
+        rng: Callable[[], float] = random.random,
     ) -> None:
         self.kube = kube
         self.resource = resource
@@ -203,7 +203,7 @@ class Informer(Generic[T]):
         self.labels = labels
         self.patience = patience
         """Microseconds between two looks, at most, at a kind that is not served or may not be read."""
-        self.luck = luck
+        self.rng = rng
         self.objects: dict[str, T] = {}
         self.synced = asyncio.Event()
         self.trouble = ""
@@ -307,7 +307,7 @@ class Informer(Generic[T]):
         """Microseconds to wait, longer after each failure in a row."""
         whole = min(last, first << min(self.failures, DOUBLINGS_MAX))
         self.failures += 1
-        return int(whole * (0.5 + self.luck() / 2))
+        return int(whole * (0.5 + self.rng() / 2))
 
     async def follow(self) -> None:
         """Take in a watch until it ends; one without a version begins with everything there is."""

@@ -143,7 +143,7 @@ class Election:
         lease: float = 15.0,
         renew: float = 10.0,
         retry: float = 2.0,
-        luck: Callable[[], float] = random.random,
+        rng: Callable[[], float] = random.random,
     ) -> None:
         self.connect = connect
         self.clock = clock
@@ -151,7 +151,7 @@ class Election:
         self.namespace = namespace
         self.name = name
         self.terms = Terms(lease, renew, retry)
-        self.luck = luck
+        self.rng = rng
         self.cuts: list[Callable[[], None]] = []
         self.thread: Campaign | None = None
         self.released = False
@@ -274,7 +274,7 @@ class Campaign(threading.Thread):
     async def rest(self, seconds: float) -> bool:
         """Wait for a while; whether the lease is to be let go."""
         try:
-            async with timeout(seconds * (0.9 + self.election.luck() / 10)):
+            async with timeout(seconds * (0.9 + self.election.rng() / 10)):
                 await self.letting_go.wait()
         except TimeoutError:
             return False

@@ -15,10 +15,10 @@ DOUBLINGS_MAX: Final = 14
 """Doublings of the first delay that pass the last one; more would only make large numbers."""
 
 
-def backoff(failures: int, luck: float) -> int:
-    """Microseconds to wait after so many failures in a row: doubled each time, and up to half of it left to luck."""
+def backoff(failures: int, jitter: float) -> int:
+    """Microseconds to wait after so many failures in a row: doubled each time, less a random part of up to half."""
     whole = min(LAST_MICROS, FIRST_MICROS << min(failures - 1, DOUBLINGS_MAX))
-    return int(whole * (0.5 + luck / 2))
+    return int(whole * (0.5 + jitter / 2))
 
 
 class WorkQueue:
@@ -79,11 +79,11 @@ class WorkQueue:
         self.failures.pop(key, None)
         self.over(key)
 
-    def failed(self, key: str, now: Moment, luck: float) -> Moment:
+    def failed(self, key: str, now: Moment, jitter: float) -> Moment:
         """The work on a key is over, and must be done again: the moment at which that will be."""
         count = self.failures.get(key, 0) + 1
         self.failures[key] = count
-        due = Moment(now + backoff(count, luck))
+        due = Moment(now + backoff(count, jitter))
         self.add_at(key, due)
         self.over(key)
         return due

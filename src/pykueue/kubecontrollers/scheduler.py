@@ -250,7 +250,7 @@ class Scheduler:
             self.give_back(node, pod.requests)
 
     def unstick(self, key: str) -> None:
-        """A pod no longer waits; the next of its shape may have better luck."""
+        """A pod no longer waits; try the next of its shape."""
         shape = self.shapes.pop(key, None)
         if shape is None:
             return

@@ -14,13 +14,13 @@ import msgspec
 from pykueue.api.config import KIND
 from pykueue.api.configfile import CURRENT, Loaded, read_configuration
 from pykueue.api.core import Json
-from pykueue.applocal import PARTS, Local, LocalPlan
+from pykueue.apiserver.auth.access import Access
+from pykueue.apiserver.auth.users import Users
+from pykueue.apiserver.http.front import Front
+from pykueue.apiserver.wire.messages import Request, Response, request
+from pykueue.app.embedded import PARTS, Local, LocalPlan
 from pykueue.base.clock import ManualClock
 from pykueue.base.units import MICROS, Instant
-from pykueue.local.access import Access
-from pykueue.local.exchange import Request, Response, request
-from pykueue.local.front import Front
-from pykueue.local.tokens import Users
 from pykueue.testing.pods import ScriptedPods
 from pykueue.testing.script import PREFIX
 

@@ -6,13 +6,13 @@ from typing import Final
 import msgspec
 
 from pykueue.api.core import Json, KubeObject, Tree
+from pykueue.apiserver.inprocess import LocalKube
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Wire
 from pykueue.base.units import MICROS, Instant, format_instant
 from pykueue.kube.controller import Controller
 from pykueue.kube.informer import Change, Informer
 from pykueue.kube.port import NODES, PODS, NotFoundError, Patch
-from pykueue.local.inprocess import LocalKube
 from pykueue.testing.script import OURS, PREFIX, PodSeen, State, next_step, state_of, status_of
 
 NODE: Final = "node"

@@ -1,0 +1,244 @@
+"""Who asks, and may they? Users are known by token or certificate; a table says what each role may do.
+
+The table is all there is: it is looked at on every call, and there are no objects that could widen it. Beyond it, a
+user may not touch what another has created, even in the same namespace (`stamped`), nor name it as an owner (`claims`);
+as whom a pod runs hangs on that.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal
+
+from pykueue.api.core import Json, Tree
+from pykueue.api.names import Annotation
+from pykueue.api.trees import text
+from pykueue.apiserver.auth.users import User, Users
+from pykueue.apiserver.wire.identity import AUTHENTICATED, MASTERS, Identity, Peer
+from pykueue.apiserver.wire.paths import Asked, cannot
+from pykueue.apiserver.wire.statuserrors import StatusError, forbidden, unauthorized
+from pykueue.apiserver.wire.writeterms import Operation
+from pykueue.base.struct import Frozen
+from pykueue.kube.port import Resource
+
+ALL: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+READ: Final = ("get", "list", "watch")
+CREATE: Final = ("create",)
+KUEUE: Final = "kueue.x-k8s.io"
+EVENTS: Final = "events.k8s.io"
+USERS: Final = "pykueue:users"
+ANONYMOUS: Final = Identity("system:anonymous", frozenset({"system:unauthenticated"}))
+OPEN_PATHS: Final = frozenset({"/healthz", "/livez", "/readyz", "/version"})
+"""What anybody may get, as on any cluster."""
+TOLD_PATHS: Final = ("/api", "/apis", "/openapi", "/healthz", "/livez", "/readyz", "/version")
+"""What every user may get, with all that lies below."""
+STAMPED: Final = frozenset({("batch", "Job"), ("", "Pod"), ("", "ConfigMap"), ("", "Secret")})
+"""Of which it is recorded who created them: all that users write, by group and kind."""
+
+
+class Rule(Frozen):
+    """What a user may do to some resources: in the user's own namespace, or anywhere."""
+
+    where: Literal["own", "cluster"]
+    verbs: tuple[str, ...]
+    group: str
+    resources: tuple[str, ...]
+    """With subresources as `pods/log`."""
+
+
+USER_RULES: Final = (
+    Rule("own", ALL, "", ("configmaps", "pods", "secrets")),
+    Rule("own", ALL, "batch", ("jobs",)),
+    Rule("own", READ, "", ("events", "limitranges", "pods/log", "pods/status", "serviceaccounts")),
+    # They are not there yet; whoever asks for them is told so.
+    Rule("own", ("create", "get"), "", ("pods/attach", "pods/exec", "pods/portforward")),
+    Rule("own", READ, "batch", ("jobs/status",)),
+    Rule("own", READ, EVENTS, ("events",)),
+    Rule("own", READ, KUEUE, ("localqueues", "localqueues/status", "workloads", "workloads/status")),
+    Rule("cluster", READ, "", ("nodes",)),
+    # kubectl lists them before it says that there is no such kind; OpenAPI tells everyone what is in them.
+    Rule("cluster", READ, "apiextensions.k8s.io", ("customresourcedefinitions",)),
+    Rule("cluster", READ, "scheduling.k8s.io", ("priorityclasses",)),
+    Rule("cluster", READ, "node.k8s.io", ("runtimeclasses",)),
+    Rule(
+        "cluster",
+        READ,
+        KUEUE,
+        ("admissionchecks", "clusterqueues", "cohorts", "resourceflavors", "topologies", "workloadpriorityclasses"),
+    ),
+    Rule("cluster", CREATE, "authorization.k8s.io", ("selfsubjectaccessreviews", "selfsubjectrulesreviews")),
+    Rule("cluster", CREATE, "authentication.k8s.io", ("selfsubjectreviews",)),
+)
+"""What a user may do, beside getting the own namespace."""
+
+
+class Access:
+    """Decides on every call."""
+
+    def __init__(self, users: Users) -> None:
+        self.users = users
+
+    def who(self, headers: Mapping[str, str], peer: Peer | None) -> Identity:
+        """Who asks, by certificate or token; a `StatusError` where that is wrong. Header names are in small letters."""
+        user = self.recognised(headers, peer)
+        if user is None:
+            return ANONYMOUS
+        identity = identity_of(user)
+        other = headers.get("impersonate-user", "")
+        return self.acting(identity, other, headers) if other or "impersonate-group" in headers else identity
+
+    def recognised(self, headers: Mapping[str, str], peer: Peer | None) -> User | None:
+        """The user who asks; nobody where nothing was shown, a `StatusError` where what was shown is worth nothing."""
+        said = headers.get("authorization", "")
+        if peer is not None and not said:
+            user = self.users.by_certificate(peer)
+        elif said:
+            scheme, _, token = said.partition(" ")
+            user = self.users.by_token(token.strip()) if scheme.lower() == "bearer" else None
+        else:
+            return None
+        if user is None:
+            raise unauthorized()
+        return user
+
+    def acting(self, identity: Identity, other: str, headers: Mapping[str, str]) -> Identity:
+        """Whom somebody acts for (`kubectl --as`); only admins may."""
+        if not identity.admin:
+            call = Asked("", "", "v1", "users" if other else "groups", name=other)
+            raise refused(identity, "impersonate", call=call, path="")
+        user = self.users.named(other)
+        if user is not None:
+            return identity_of(user)
+        group = headers.get("impersonate-group", "")
+        groups = frozenset({AUTHENTICATED, *filter(None, (group,))})
+        return Identity(other, groups, admin=MASTERS in groups)
+
+    def may(
+        self, who: Identity, verb: str, group: str, resource: str, subresource: str, namespace: str, name: str
+    ) -> bool:
+        """Whether somebody may do this to a resource."""
+        if who.admin:
+            return True
+        if AUTHENTICATED not in who.groups:
+            return False
+        asked = f"{resource}/{subresource}" if subresource else resource
+        if (group, asked) == ("", "namespaces") and name and name == who.namespace:
+            return verb in READ
+        return any(
+            verb in rule.verbs
+            and rule.group == group
+            and asked in rule.resources
+            and (rule.where == "cluster" or (namespace != "" and namespace == who.namespace))
+            for rule in USER_RULES
+        )
+
+    def may_path(self, who: Identity, verb: str, path: str) -> bool:
+        """Whether somebody may do this to a path that is none of resources."""
+        if who.admin:
+            return True
+        if verb not in ("get", "head"):
+            return False
+        if AUTHENTICATED not in who.groups:
+            return path.rstrip("/").removesuffix("/ping") in OPEN_PATHS
+        return any(path == told or path.startswith(f"{told}/") for told in TOLD_PATHS)
+
+    def check(self, who: Identity, verb: str, *, call: Asked | None, path: str) -> None:
+        """Raise a `StatusError` if somebody may not do this."""
+        if call is None:
+            allowed = self.may_path(who, verb, path)
+        else:
+            allowed = self.may(who, verb, call.group, call.plural, call.subresource, call.namespace, call.name)
+        if not allowed:
+            raise refused(who, verb, call=call, path=path)
+
+    def rules(self, who: Identity, namespace: str) -> tuple[list[Json], list[Json]]:
+        """What somebody may do in a namespace: rules on resources, and on paths."""
+        if who.admin:
+            return [rule_of(("*",), ("*",), ("*",))], [{"verbs": ["*"], "nonResourceURLs": ["*"]}]
+        if AUTHENTICATED not in who.groups:
+            return [], []
+        shown: list[Json] = [
+            rule_of(rule.verbs, (rule.group,), rule.resources)
+            for rule in USER_RULES
+            if rule.where == "cluster" or namespace == who.namespace
+        ]
+        if who.namespace:
+            shown.append(rule_of(READ, ("",), ("namespaces",)) | {"resourceNames": [who.namespace]})
+        paths: list[Json] = [path for told in TOLD_PATHS for path in (told, f"{told}/*")]
+        return shown, [{"verbs": ["get"], "nonResourceURLs": paths}]
+
+
+def rule_of(verbs: Iterable[str], groups: Iterable[str], resources: Iterable[str]) -> Tree:
+    """A rule as reviews show it."""
+    return {"verbs": [*verbs], "apiGroups": [*groups], "resources": [*resources]}
+
+
+def identity_of(user: User) -> Identity:
+    """A user, as a caller."""
+    if user.role == "admin":
+        return Identity(user.name, frozenset({MASTERS, AUTHENTICATED}), user.namespace, admin=True)
+    return Identity(user.name, frozenset({USERS, AUTHENTICATED}), user.namespace)
+
+
+def refused(who: Identity, verb: str, *, call: Asked | None, path: str) -> StatusError:
+    """What somebody is told who may not do this."""
+    why = cannot(who.name, verb, call=call, path=path)
+    for letter, harmless in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
+        why = why.replace(letter, harmless)
+    if call is None:
+        return StatusError(403, "Forbidden", f"forbidden: {why}", {})
+    return forbidden(Resource(call.group, call.version, call.plural, ""), call.name, why)
+
+
+def stamped(operation: Operation, resource: Resource, new: Tree, old: Tree | None, who: Identity) -> Tree:
+    """The object with who created it, as far as that is recorded; a `StatusError` if it is another's.
+
+    The value is the server's: whatever a client writes in its place is overwritten. What the controllers of this
+    process write does not come here; pods get the value of their Job from them. `old` is the stored object, `new` for a
+    deletion the same.
+    """
+    if (resource.group, resource.kind) not in STAMPED:
+        return new
+    if old is None:
+        return with_creator(new, who.name)
+    creator = text(old, "metadata", "annotations", Annotation.CREATOR)
+    if not who.admin and creator != who.name:
+        raise not_yours(resource, old, creator, who)
+    return new if operation == "DELETE" else with_creator(new, creator)
+
+
+def not_yours(resource: Resource, old: Tree, creator: str, who: Identity) -> StatusError:
+    """What somebody is told who would change what another has created."""
+    owner = f'"{creator}"' if creator else "somebody else"
+    why = f'it was created by {owner}, and User "{who.name}" may only change or delete what is their own'
+    return forbidden(resource, text(old, "metadata", "name"), why)
+
+
+def with_creator(tree: Tree, creator: str) -> Tree:
+    """The object with this creator on record, or none; and without one in its pod template."""
+    made = annotated(tree, creator)
+    spec = made.get("spec")
+    inner = spec.get("template") if isinstance(spec, dict) else None
+    if isinstance(spec, dict) and isinstance(inner, dict) and has_creator(inner):
+        made = made | {"spec": spec | {"template": annotated(inner, "")}}
+    return made
+
+
+def has_creator(tree: Tree) -> bool:
+    """Whether an object, or a template, names a creator."""
+    metadata = tree.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    return isinstance(annotations, dict) and Annotation.CREATOR in annotations
+
+
+def annotated(tree: Tree, creator: str) -> Tree:
+    """The object, or the template, with this creator or none in its annotations."""
+    found = tree.get("metadata")
+    metadata: Tree = found if isinstance(found, dict) else {}
+    held = metadata.get("annotations")
+    annotations: Tree = held if isinstance(held, dict) else {}
+    if annotations.get(Annotation.CREATOR, "") == creator and (creator or Annotation.CREATOR not in annotations):
+        return tree
+    rest: Tree = {key: value for key, value in annotations.items() if key != Annotation.CREATOR}
+    if creator:
+        rest[Annotation.CREATOR] = creator
+    kept: Tree = {key: value for key, value in metadata.items() if key != "annotations"}
+    return tree | {"metadata": kept | ({"annotations": rest} if rest else {})}

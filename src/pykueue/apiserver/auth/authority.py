@@ -1,0 +1,127 @@
+"""How do a client and this server trust each other? An authority of our own in the data folder, and what it signs.
+
+The server shows a certificate of this authority, which every kubeconfig of ours names; a client may show one of it too.
+"""
+
+import contextlib
+import hashlib
+import ssl
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from pykueue.apiserver.wire.identity import Peer
+from pykueue.base.datafolder import CERTIFICATE_FILES, CERTIFICATES, FOLDER_MODE, put
+from pykueue.base.struct import Frozen
+from pykueue.base.units import Instant
+from pykueue.kube.certmaking import Pair, begun, certificate_pem, key_pem, pair_in, renewed, usage
+from pykueue.kube.tls import Bundle, server_context, use
+
+CLIENT_DAYS: Final = 365
+LOCALHOST: Final = "127.0.0.1"
+LOOPBACK: Final = ("localhost", LOCALHOST, "::1")
+
+
+class Credentials(Frozen):
+    """A client's certificate and key, as PEM. Printing them does not show the key."""
+
+    certificate: bytes
+    key: bytes
+
+    def __repr__(self) -> str:
+        return f"Credentials({len(self.certificate)} bytes of certificate)"
+
+
+class Authority:
+    """What is needed to serve, and to give out client certificates."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        self.bundle = bundle
+
+    @classmethod
+    def open(cls, data: Path | None, now: Instant, names: tuple[str, ...] = LOOPBACK) -> "Authority":
+        """The authority in a data folder, made or renewed where need be; without a folder, one for this process."""
+        if data is None:
+            return cls(renewed(None, names, now))
+        folder = data / CERTIFICATES
+        folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+        held = stored(folder)
+        bundle = renewed(held, names, now)
+        if bundle != held:
+            store(folder, bundle)
+        return cls(bundle)
+
+    @property
+    def certificate(self) -> bytes:
+        """What a kubeconfig has to name, as PEM."""
+        return self.bundle.authority
+
+    def context(self) -> ssl.SSLContext:
+        """How the server speaks: a client may show a certificate, and if it does, it must be one of ours."""
+        context = server_context()
+        use(context, self.bundle.certificate, self.bundle.key)
+        context.load_verify_locations(cadata=self.bundle.authority.decode())
+        context.verify_mode = ssl.CERT_OPTIONAL
+        return context
+
+    def issue(self, name: str, groups: tuple[str, ...], now: Instant) -> tuple[Credentials, str]:
+        """A certificate for a user, and its fingerprint."""
+        pair = pair_in(self.bundle.authority, self.bundle.authority_key)
+        assert pair is not None, "the authority's certificate and key were read together"
+        made = client_pair(pair, name, groups, now)
+        text = certificate_pem(made.certificate)
+        return Credentials(text, key_pem(made.key)), fingerprint(made.certificate.public_bytes(DER))
+
+
+DER: Final = serialization.Encoding.DER
+
+
+def client_pair(authority: Pair, name: str, groups: tuple[str, ...], now: Instant) -> Pair:
+    """A certificate for a client of this name in these groups."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in sorted(groups)]
+    subject = x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    made = begun(subject, authority.certificate.subject, key.public_key(), now, CLIENT_DAYS)
+    made = made.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    made = made.add_extension(usage(signs=False), critical=True)
+    made = made.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+    made = made.add_extension(
+        x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key()), critical=False
+    )
+    return Pair(made.sign(authority.key, hashes.SHA256()), key)
+
+
+def fingerprint(der: bytes) -> str:
+    """By what a certificate is known."""
+    return hashlib.sha256(der).hexdigest()
+
+
+@lru_cache(maxsize=1024)
+def peer_of(der: bytes) -> Peer | None:
+    """Whose certificate this is, once TLS has found it good; nothing where it names nobody."""
+    try:
+        names = x509.load_der_x509_certificate(der).subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    except (ValueError, UnsupportedAlgorithm):
+        return None
+    return Peer(str(names[0].value), fingerprint(der)) if len(names) == 1 else None
+
+
+def stored(folder: Path) -> Bundle | None:
+    """What a folder holds; nothing where a part of it is missing."""
+    with contextlib.suppress(FileNotFoundError):
+        return Bundle(*((folder / name).read_bytes() for name in CERTIFICATE_FILES))
+    return None
+
+
+def store(folder: Path, bundle: Bundle) -> None:
+    """Write all of it, each file as a whole, so that others cannot read it at any moment."""
+    for name, content in zip(
+        CERTIFICATE_FILES, (bundle.authority, bundle.authority_key, bundle.certificate, bundle.key), strict=True
+    ):
+        put(folder / name, content)

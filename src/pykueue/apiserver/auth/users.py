@@ -1,0 +1,274 @@
+"""Who may come in? The users, with what proves each of them: a file in the data folder, read again when it changes.
+
+A token is 32 random bytes, so nobody guesses it however cheap a guess is: one SHA-256 with a salt is enough, where a
+password would need scrypt, and a call costs microseconds. The file holds no token, only hashes, and fingerprints of the
+client certificates that were given out: one that is not listed here is worth nothing, though our authority signed it.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import hmac
+import logging
+import os
+import re
+import secrets
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from pykueue.api.config import DEFAULT_NAMESPACE
+from pykueue.apiserver.wire.identity import Peer
+from pykueue.base.datafolder import FILE_MODE, USERS, put
+from pykueue.base.struct import Frozen
+
+LOG: Final = logging.getLogger(__name__)
+
+ADMIN: Final = "admin"
+"""The user that the server itself makes, for whoever started it."""
+LOCK: Final = "users.lock"
+TOKEN_BYTES: Final = 32
+SALT_BYTES: Final = 16
+TOKEN_MAX: Final = 512
+"""Characters of a token that are worth a look."""
+NAME: Final = re.compile(r"[a-z_][a-z0-9_.-]{0,62}", re.ASCII)
+NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
+SYSTEM_NAMESPACES: Final = frozenset({"default", DEFAULT_NAMESPACE})
+"""Together with all that begin with `kube-`: nobody gets one of these by their name alone."""
+LAYOUT: Final = 1
+
+Role = Literal["admin", "user"]
+
+
+class UsersError(Exception):
+    """A file of users that cannot be used, or a user that cannot be added: where, what, what to do."""
+
+
+class User(Frozen):
+    """Somebody who may come in."""
+
+    name: str
+    role: Role = "user"
+    os_user: str = ""
+    """As whom the user's processes run, where we may choose."""
+    namespace: str = ""
+    """The one namespace that a user writes in; empty for an admin."""
+    salt: str = ""
+    hash: str = ""
+    """SHA-256 of salt and token, in hexadecimal; empty without a token."""
+    certificates: tuple[str, ...] = ()
+    """Fingerprints of client certificates that were given out."""
+    revoked: bool = False
+
+
+class Kept(Frozen):
+    """What the file holds."""
+
+    version: int
+    users: tuple[User, ...]
+
+
+KEPT: Final = msgspec.json.Decoder(Kept)
+
+
+class Users:
+    """The users, in a file of the data folder; without a folder, in memory."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder
+        self.known: Mapping[str, User] = {}
+        self.seen: tuple[int, int, int] | None = None
+        """By what we tell that the file has changed."""
+        self.verified: dict[bytes, str] = {}
+        """Tokens that were found right, by their hash: the user."""
+        self.failed = False
+        if folder is not None:
+            self.reread()
+
+    @property
+    def path(self) -> Path:
+        """Where the file is."""
+        assert self.folder is not None, "users that live in memory have no file"
+        return self.folder / USERS
+
+    def all(self) -> Mapping[str, User]:
+        """The users by name. Nobody, if the file can no longer be read: better to refuse than to let in."""
+        if self.folder is None:
+            return self.known
+        try:
+            if fingerprint_of(self.path) != self.seen:
+                self.reread()
+            self.failed = False
+        except UsersError as error:
+            if not self.failed:
+                LOG.error("nobody is let in: %s", error)
+            self.failed = True
+            self.forget({})
+        return self.known
+
+    def reread(self) -> None:
+        """Take over what the file says."""
+        seen = fingerprint_of(self.path)
+        self.forget({user.name: user for user in read(self.path)} if seen else {})
+        self.seen = seen
+
+    def forget(self, users: Mapping[str, User]) -> None:
+        """Go by these users, and by nothing that was known before."""
+        self.known, self.verified, self.seen = users, {}, None
+
+    def by_token(self, token: str) -> User | None:
+        """Whose token this is."""
+        users = self.all()
+        if not token or len(token) > TOKEN_MAX:
+            return None
+        key = hashlib.sha256(token.encode(errors="surrogateescape")).digest()
+        known = self.verified.get(key)
+        if known is not None:
+            return users.get(known)
+        for user in users.values():
+            if user.hash and hmac.compare_digest(user.hash, hashed(user.salt, token)) and not user.revoked:
+                self.verified[key] = user.name
+                return user
+        return None
+
+    def by_certificate(self, peer: Peer) -> User | None:
+        """Whose certificate this is."""
+        user = self.all().get(peer.name)
+        return user if user and peer.fingerprint in user.certificates and not user.revoked else None
+
+    def named(self, name: str) -> User | None:
+        """The user of this name, if it may still come in."""
+        user = self.all().get(name)
+        return user if user and not user.revoked else None
+
+    def add(self, name: str, *, role: Role = "user", namespace: str = "", os_user: str = "") -> str:
+        """Let somebody in, or again with another token; the token, which is not kept."""
+        check(name, namespace)
+        namespace = namespace or ("" if role == "admin" else self.namespace_for(name))
+        token = secrets.token_urlsafe(TOKEN_BYTES)
+        salt = secrets.token_hex(SALT_BYTES)
+        with self.changing() as users:
+            users[name] = User(name, role, os_user or name, namespace, salt, hashed(salt, token))
+        return token
+
+    def namespace_for(self, name: str) -> str:
+        """The namespace that a user gets by the name alone; a `UsersError` if it is somebody else's."""
+        namespace = label_of(name)
+        if is_system(namespace):
+            raise UsersError(f"{name!r}: the namespace {namespace} is the system's; give another one with --namespace")
+        users = self.all()
+        if name in users and users[name].namespace == namespace:
+            return namespace
+        for user in users.values():
+            if user.namespace == namespace:
+                raise UsersError(
+                    f"{name!r}: the namespace {namespace} is that of user {user.name}; give another one with "
+                    "--namespace, or the same one if both are to share it"
+                )
+        return namespace
+
+    def certify(self, name: str, fingerprint: str) -> None:
+        """Accept this certificate as the user's."""
+        with self.changing() as users:
+            user = users.get(name)
+            if user is None or user.revoked:
+                raise UsersError(f"{name!r} is no user; add it first")
+            users[name] = msgspec.structs.replace(user, certificates=(*user.certificates, fingerprint))
+
+    def revoke(self, name: str) -> None:
+        """Let somebody in no more; name and OS user stay on record for what was created."""
+        with self.changing() as users:
+            user = users.get(name)
+            if user is None:
+                there = sorted(one.name for one in users.values() if not one.revoked)
+                raise UsersError(f"{name!r} is no user; there are: {', '.join(there) or 'none'}")
+            users[name] = msgspec.structs.replace(user, salt="", hash="", certificates=(), revoked=True)
+
+    @contextlib.contextmanager
+    def changing(self) -> Iterator[dict[str, User]]:
+        """The users, to be changed; they are stored when the block ends. No other process changes them meanwhile."""
+        if self.folder is None:
+            users = dict(self.known)
+            yield users
+            self.forget(users)
+            return
+        with locked(self.folder / LOCK):
+            self.reread()
+            users = dict(self.known)
+            yield users
+            write(self.path, tuple(users.values()))
+            self.reread()
+
+
+def check(name: str, namespace: str) -> None:
+    """Raise a `UsersError` if nobody can have this name or, if one is given, this namespace."""
+    if not NAME.fullmatch(name):
+        raise UsersError(
+            f"{name!r}: a user's name begins with a small letter and holds small letters, digits, '-', '_' and '.'"
+        )
+    if namespace and not NAMESPACE.fullmatch(namespace):
+        raise UsersError(f"{namespace!r}: a namespace holds small letters, digits and '-' within, 63 at most")
+
+
+def is_system(namespace: str) -> bool:
+    """Whether a namespace is the system's."""
+    return namespace in SYSTEM_NAMESPACES or namespace.startswith("kube-")
+
+
+def hashed(salt: str, token: str) -> str:
+    """What is kept of a token."""
+    return hashlib.sha256((salt + token).encode(errors="surrogateescape")).hexdigest()
+
+
+def label_of(name: str) -> str:
+    """A user's name as that of a namespace."""
+    return re.sub(r"[^a-z0-9]+", "-", name).strip("-") or "user"
+
+
+def fingerprint_of(path: Path) -> tuple[int, int, int] | None:
+    """By what a change of a file is noticed; nothing where there is none."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise UsersError(f"{path}: cannot be read: {error.strerror}; mend its permissions") from error
+    return found.st_ctime_ns, found.st_ino, found.st_size
+
+
+def read(path: Path) -> tuple[User, ...]:
+    """The users in a file that nobody else may write."""
+    try:
+        with path.open("rb") as file:
+            found = os.fstat(file.fileno())
+            body = file.read()
+    except OSError as error:
+        raise UsersError(f"{path}: cannot be read: {error.strerror}; mend its permissions") from error
+    if found.st_uid not in (0, os.geteuid()) or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise UsersError(f"{path}: others may write it, so it proves nothing; chown it to this user and chmod 600")
+    try:
+        kept = KEPT.decode(body)
+    except msgspec.DecodeError as error:
+        raise UsersError(f"{path}: {error}; restore it from a backup, or remove it and add the users anew") from error
+    if kept.version != LAYOUT:
+        raise UsersError(f"{path}: is of layout {kept.version}, this program knows {LAYOUT}; use a newer program")
+    return kept.users
+
+
+def write(path: Path, users: tuple[User, ...]) -> None:
+    """Store the users."""
+    put(path, msgspec.json.format(msgspec.json.encode(Kept(LAYOUT, users)), indent=2) + b"\n")
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep other processes from changing the users while the block runs."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

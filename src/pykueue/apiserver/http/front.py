@@ -1,0 +1,163 @@
+"""What does the API answer? Everything but the socket: who asks, may they, what do they want, and what comes of it.
+
+`serve` puts it behind TLS; tests, and whoever lives in the same process, call `Front.answer` directly.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from pykueue.api.core import Tree
+from pykueue.apiserver.auth.access import Access
+from pykueue.apiserver.auth.accessreviews import review
+from pykueue.apiserver.http import openapiv2
+from pykueue.apiserver.http.discovery import Discovery, version_answer
+from pykueue.apiserver.http.openapi import OpenApi
+from pykueue.apiserver.http.pendingview import Reasons
+from pykueue.apiserver.http.queries import exact_name
+from pykueue.apiserver.http.resources import Objects, disallowed, is_large_request
+from pykueue.apiserver.schema.apply import tracked
+from pykueue.apiserver.verbs.registry import Registry
+from pykueue.apiserver.wire.identity import Identity
+from pykueue.apiserver.wire.messages import CREATED, OK, Request, Response, failed, said, told
+from pykueue.apiserver.wire.negotiation import check_media, object_in
+from pykueue.apiserver.wire.options import first, write_terms
+from pykueue.apiserver.wire.paths import Asked, asked
+from pykueue.apiserver.wire.statuserrors import BODY_MAX, StatusError, bad_request, internal, too_large, unserved
+from pykueue.base.clock import Clock
+from pykueue.base.units import format_instant
+from pykueue.kube.logs import LogSource
+
+LOG: Final = logging.getLogger(__name__)
+
+HEALTH: Final = ("/healthz", "/livez", "/readyz")
+NO_PAGE: Final = "404 page not found\n"
+METRICS: Final = "/metrics"
+PAGE_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+REVIEW_GROUPS: Final = ("authentication.k8s.io", "authorization.k8s.io")
+ROOT_PATHS: Final = ("/api", "/apis", *HEALTH, METRICS, openapiv2.PATH, "/openapi/v3", "/version")
+
+
+def entitle(title: str) -> None:
+    """Name the running task, so that the watchdog of the event loop can say which request holds it."""
+    task = asyncio.current_task()
+    if task is not None:
+        task.set_name(title)
+
+
+def nothing() -> Iterable[str]:
+    """That nothing is missing."""
+    return ()
+
+
+class Front:
+    """The API without its socket."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        access: Access,
+        clock: Clock,
+        logs: LogSource | None = None,
+        *,
+        page: Callable[[], bytes] | None = None,
+        page_type: str = PAGE_TYPE,
+        missing: Callable[[], Iterable[str]] = nothing,
+        reasons: Reasons | None = None,
+    ) -> None:
+        self.access = access
+        self.objects = Objects(registry, clock, logs, reasons)
+        self.discovery = Discovery(registry.catalog)
+        self.openapi = OpenApi(self.discovery)
+        self.page = page
+        """The text of the metrics."""
+        self.page_type = page_type
+        self.missing = missing
+        """What is still to be done before we are ready."""
+
+    async def answer(self, request: Request) -> Response:
+        """The answer to a call; whatever goes wrong is an answer too."""
+        try:
+            return await self.route(request)
+        except StatusError as error:
+            return failed(error)
+        except RecursionError:
+            return failed(bad_request("exceeded max depth"))
+        except Exception:
+            LOG.exception("%s %s failed", request.verb, request.path)
+            return failed(internal("the server failed on this call; its log says how"))
+
+    async def route(self, request: Request) -> Response:
+        """The answer to a call; refusals are raised as a `StatusError`."""
+        if len(request.body) > BODY_MAX:
+            raise too_large()
+        who = self.access.who(request.headers, request.certificate)
+        entitle(f"{request.verb} {request.path} by {who.name}")
+        call = asked(request.verb, request.path, request.query)
+        if call is None:
+            self.access.check(who, request.verb.lower(), call=None, path=request.path)
+            return self.other(request)
+        self.access.check(who, call.verb, call=self.judged(call, request), path=request.path)
+        if not self.discovery.knows(call.group, call.version):
+            return said(404, NO_PAGE)
+        if request.verb == "HEAD":
+            raise disallowed()
+        if call.group in REVIEW_GROUPS and call.verb == "create":
+            large = is_large_request(request)
+            async with self.objects.registry.offload.turn(who, large=large):
+                work = partial(self.review, call, request, who)
+                return await self.objects.registry.offload.run(work, large=large, who=who)
+        return msgspec.structs.replace(await self.objects.answer(call, request, who), reader=who.name)
+
+    def judged(self, call: Asked, request: Request) -> Asked:
+        """The call as it is judged: a list or watch of one name is a matter of that name."""
+        if call.name or call.verb not in ("list", "watch"):
+            return call
+        name = exact_name(first(request.query, "fieldSelector"))
+        return Asked(call.verb, call.group, call.version, call.plural, call.namespace, name) if name else call
+
+    def review(self, call: Asked, request: Request, who: Identity) -> Response:
+        """The answer to a question about rights."""
+        served = self.objects.served(call)
+        kind, api_version = served.resource.kind, served.resource.api_version
+        tree: Tree = {"kind": kind, "apiVersion": api_version}
+        tree |= object_in(request.body, check_media(request.header("content-type")))
+        terms = write_terms("create", request.query, who, request.header("user-agent"))
+        now = self.objects.clock.now()
+        schema = served.schema
+        if schema is not None:
+            moment = format_instant(now)
+            tree = tracked(None, tree, manager=terms.manager, api_version=api_version, schema=schema, now=moment)
+        answered = review(self.access, who, kind, tree, call.namespace, now)
+        if answered is None:
+            raise unserved()
+        return told(CREATED, answered)
+
+    def other(self, request: Request) -> Response:
+        """The answer where no resource is asked for."""
+        path = request.path.rstrip("/") or "/"
+        if request.verb not in ("GET", "HEAD"):
+            raise disallowed()
+        if path.removesuffix("/ping") in HEALTH:
+            return self.health(path)
+        if path == "/version":
+            return version_answer(request.header("accept"))
+        if path == METRICS and self.page is not None:
+            return Response(OK, self.page(), (("Content-Type", self.page_type),))
+        if path == "/":
+            return told(OK, {"paths": [*ROOT_PATHS]})
+        found = self.discovery.answer(path, request) or self.openapi.answer(path, request)
+        if found is None and path.startswith("/api/"):
+            raise unserved()
+        return found if found is not None else said(404, NO_PAGE)
+
+    def health(self, path: str) -> Response:
+        """Whether we live, and whether we are ready."""
+        missing = [*self.missing()] if path == "/readyz" else []
+        if not missing:
+            return said(OK, "ok")
+        return said(503, "\n".join(("not ready:", *(f"- {one}" for one in missing))) + "\n")

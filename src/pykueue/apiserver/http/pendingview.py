@@ -1,0 +1,37 @@
+"""What does a Workload that waits say before its reason is written? What the engine knows, in the answer to a GET."""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import msgspec
+
+from pykueue.api.core import Tree
+from pykueue.api.names import WorkloadCondition
+from pykueue.api.trees import mappings, text
+from pykueue.apiserver.wire.paths import Asked
+from pykueue.kube.port import WORKLOADS
+
+Reasons: TypeAlias = Callable[[str], Tree | None]
+"""The condition that says why the Workload of a key waits; None where it does not, or says so itself."""
+
+
+def with_reason(call: Asked, body: bytes, reasons: Reasons) -> bytes:
+    """The object of a GET; a Workload that has no QuotaReserved condition yet with the one that is to come.
+
+    Nothing of it is stored, and lists and watches show what is stored: the condition is written a little later, and
+    not at all if the Workload starts before that.
+    """
+    if (call.group, call.plural) != (WORKLOADS.group, WORKLOADS.plural) or call.subresource not in ("", "status"):
+        return body
+    told = reasons(f"{call.namespace}/{call.name}")
+    if told is None:
+        return body
+    tree: Tree = msgspec.json.decode(body)
+    if any(text(one, "type") == WorkloadCondition.QUOTA_RESERVED for _, one in mappings(tree, "status", "conditions")):
+        return body
+    status = tree.get("status")
+    status = dict(status) if isinstance(status, dict) else {}
+    known = status.get("conditions")
+    status["conditions"] = [*(known if isinstance(known, list) else []), told]
+    tree["status"] = status
+    return msgspec.json.encode(tree)

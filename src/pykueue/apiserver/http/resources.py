@@ -1,0 +1,386 @@
+"""How is a call on a resource carried out? Parameters and body are read, the Registry acts, the answer is shaped."""
+
+import functools
+from typing import Final, cast
+
+import msgspec
+
+from pykueue.api.core import Json, Tree
+from pykueue.api.trees import text
+from pykueue.apiserver.http.lists import Lists, form_of
+from pykueue.apiserver.http.pendingview import Reasons, with_reason
+from pykueue.apiserver.http.queries import Listing, listing
+from pykueue.apiserver.http.tables import included, partial, table_of
+from pykueue.apiserver.http.watchlines import Lines, too_slow
+from pykueue.apiserver.http.yamlwriter import pieces_of
+from pykueue.apiserver.kinds.selectors import selection
+from pykueue.apiserver.kinds.served import Served
+from pykueue.apiserver.storage.feed import AT_ONCE_BYTES
+from pykueue.apiserver.verbs.duplicatekeys import check_duplicates
+from pykueue.apiserver.verbs.offload import is_large_body
+from pykueue.apiserver.verbs.reading import version_in
+from pykueue.apiserver.verbs.registry import Registry
+from pykueue.apiserver.wire.identity import Identity
+from pykueue.apiserver.wire.logquery import log_query
+from pykueue.apiserver.wire.messages import (
+    ACCEPTED,
+    CREATED,
+    NO_CONTENT,
+    OK,
+    Request,
+    Response,
+    failed,
+    raw,
+    told,
+    warned,
+)
+from pykueue.apiserver.wire.negotiation import (
+    JSON,
+    TEXT,
+    YAML,
+    Wanted,
+    check_media,
+    is_pretty,
+    media_of,
+    object_in,
+    wanted,
+)
+from pykueue.apiserver.wire.options import delete_terms, first, write_terms
+from pykueue.apiserver.wire.paths import Asked, check_names
+from pykueue.apiserver.wire.statuserrors import (
+    StatusError,
+    bad_request,
+    forbidden,
+    internal,
+    not_allowed,
+    not_found,
+    success,
+    unserved,
+    unsupported_media,
+)
+from pykueue.apiserver.wire.writeterms import DeleteOptions, Terms
+from pykueue.base.clock import Clock
+from pykueue.base.turns import Turns
+from pykueue.kube.logs import PART_HEADER, POD_UID, SECRET, LogError, LogSource
+
+WATCH_SECONDS: Final = 1800
+"""How long a watch lasts if the client does not say."""
+ON_ALL: Final[tuple[str, ...]] = ("list", "watch", "create", "deletecollection")
+ON_ONE: Final[tuple[str, ...]] = ("get", "watch", "update", "patch", "delete")
+NOT_YET: Final = {
+    "attach": "its output is what `kubectl logs` shows",
+    "exec": "its files and its processes are this machine's own",
+    "portforward": "its ports are this machine's own",
+    "proxy": "its ports are this machine's own",
+}
+"""What a kubelet does by connections to a pod and is not done here, and what there is in its place."""
+JSON_PATCH: Final = "application/json-patch+json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
+APPLY_PATCH: Final = "application/apply-patch+yaml"
+PATCHES: Final = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
+MERGING: Final = (MERGE_PATCH, STRATEGIC_PATCH)
+CUSTOM_PATCHES: Final = (JSON_PATCH, MERGE_PATCH, APPLY_PATCH)
+OCTETS: Final = "application/octet-stream"
+SUMMARY_BYTES: Final = 30
+YAML_BYTES: Final = 16 * 1024
+"""An object of more bytes is written in YAML piece by piece."""
+RETURNED: Final = frozenset({"namespaces", "pods", "podtemplates", "serviceaccounts"})
+"""Kinds whose deletion is answered with the object, even where it is gone at once."""
+
+
+class Objects:
+    """Calls on resources."""
+
+    def __init__(
+        self, registry: Registry, clock: Clock, logs: LogSource | None, reasons: Reasons | None = None
+    ) -> None:
+        self.registry = registry
+        self.reasons = reasons
+        """Why Workloads wait of which it is not written yet."""
+        self.clock = clock
+        self.logs = logs
+        self.turns = Turns()
+        """Of those who call from outside."""
+        self.lists = Lists(registry, clock, self.turns)
+        self.lines = Lines(clock, self.turns)
+
+    async def answer(self, call: Asked, request: Request, who: Identity) -> Response:
+        """What comes of a call; refusals are raised as a `StatusError`."""
+        served = self.served(call)
+        namespace = call.namespace if served.resource.namespaced else ""
+        check_names(call)
+        choice = wanted(request.header("accept"))
+        warnings = [served.warning] if served.warning else []
+        match call.verb:
+            case "get" if call.subresource == "log":
+                return await self.log(served, call, request)
+            case "get":
+                body = await self.registry.get(served, call.name, namespace, subresource=call.subresource)
+                if self.reasons is not None:
+                    body = with_reason(call, body, self.reasons)
+                return warned(self.shaped(served, call, body, choice, request), warnings)
+            case "list":
+                return warned(await self.lists.answer(served, namespace, choice, request), warnings)
+            case "watch":
+                return warned(self.watch(served, call, namespace, choice, request), warnings)
+            case "delete":
+                return warned(await self.delete(served, call, namespace, choice, request, who), warnings)
+            case "deletecollection":
+                return warned(await self.delete_collection(served, namespace, choice, request, who), warnings)
+            case "create" | "update" | "patch":
+                how = self.patch_media(served, request) if call.verb == "patch" else ""
+                verb = "apply" if how == APPLY_PATCH else call.verb
+                terms = write_terms(verb, request.query, who, request.header("user-agent"))
+                try:
+                    async with self.registry.offload.turn(who, large=is_large_request(request)):
+                        code, body = await self.write(served, call, namespace, request, terms, how)
+                    response = self.shaped(served, call, body, choice, request, code=code)
+                except StatusError as error:
+                    response = failed(error)
+                # Who is refused is warned too.
+                return warned(response, [*warnings, *terms.warnings])
+            case _:
+                raise disallowed()
+
+    def served(self, call: Asked) -> Served:
+        """The kind that a call is on; a `StatusError` where there is none, or where it does not do this."""
+        served = self.registry.catalog.find(call.group, call.version, call.plural)
+        if served is None:
+            raise unserved()
+        namespaced = served.resource.namespaced
+        if namespaced != bool(call.namespace) and (not namespaced or call.name) and call.plural != "namespaces":
+            raise unserved()
+        if call.subresource in NOT_YET and call.plural == "pods":
+            raise not_yet(call)
+        verbs = ON_ONE if call.name else ON_ALL
+        if call.subresource:
+            sub = served.subresources.get(call.subresource)
+            if sub is None or call.rest:
+                raise not_found(served.resource, call.name) if served.custom else unserved()
+            verbs = sub.verbs
+        elif call.verb not in served.verbs:
+            raise disallowed()
+        if call.verb not in verbs or (namespaced and not call.namespace and call.verb not in ("list", "watch")):
+            raise not_allowed(served.resource, call.verb) if served.custom and call.subresource else disallowed()
+        return served
+
+    def shaped(
+        self, served: Served, call: Asked, body: bytes, choice: Wanted, request: Request, *, code: int = OK
+    ) -> Response:
+        """An object in the form in which it is wanted."""
+        pretty = is_pretty(choice, first(request.query, "pretty"), request.header("user-agent"))
+        if choice.form == "object" and choice.media == JSON and not pretty:
+            return raw(code, body)
+        tree = tree_of(body)
+        if choice.form == "metadata":
+            tree = partial(tree, choice.version)
+        elif choice.form == "table" and call.subresource in ("", "status"):
+            include = included(first(request.query, "includeObject"))
+            tree = table_of(served, tree, self.clock.now(), include=include, version=choice.version)
+        if choice.media == YAML and len(body) > YAML_BYTES:
+            return Response(code, pieces_of(tree, self.turns), (("Content-Type", YAML),), held=len(body))
+        return told(code, tree, media=choice.media, pretty=pretty)
+
+    def watch(self, served: Served, call: Asked, namespace: str, choice: Wanted, request: Request) -> Response:
+        """A stream of events."""
+        asked = listing(request.query, watch=True)
+        fields = asked.fields
+        if call.name:
+            fields = f"metadata.name={call.name}"
+        # What is wrong with the parameters is said before the stream begins.
+        selection(served, asked.labels, fields)
+        check_version(asked.version)
+        if choice.media != JSON:
+            choice = wanted(JSON)
+        seen = self.registry.watch(
+            served,
+            namespace,
+            version=asked.version,
+            labels=asked.labels,
+            fields=fields,
+            bookmarks=asked.bookmarks,
+            initial=asked.initial,
+            timeout=WATCH_SECONDS if not asked.timeout else asked.timeout,
+            turns=self.turns,
+        )
+        include = included(first(request.query, "includeObject")) if choice.form == "table" else ""
+        lines = self.lines.pieces(served, seen, choice, include)
+        return Response(OK, lines, (("Content-Type", JSON),), farewell=too_slow(), held=AT_ONCE_BYTES)
+
+    async def write(
+        self, served: Served, call: Asked, namespace: str, request: Request, terms: Terms, how: str
+    ) -> tuple[int, bytes]:
+        """Create, replace or patch an object; the code and the object."""
+        part, name = call.subresource, call.name
+        if call.verb == "patch":
+            if how in MERGING:
+                work = functools.partial(check_duplicates, request.body, {}, served, terms)
+                await self.registry.offload.run(work, large=is_large_request(request), who=terms.who)
+            body, created = await self.registry.patch(
+                served, name, request.body, namespace, terms, how=how, subresource=part
+            )
+            return CREATED if created else OK, body
+        media = check_media(request.header("content-type"))
+        reading = functools.partial(self.sent, served, request.body, media, terms)
+        tree = await self.registry.offload.run(reading, large=is_large_request(request), who=terms.who)
+        if call.verb == "create":
+            return CREATED, await self.registry.create(served, tree, namespace, terms, name=name, subresource=part)
+        # Some kinds come into being by being replaced.
+        creates = not part and self.registry.creates(served, name, namespace)
+        body = await self.registry.update(served, name, tree, namespace, terms, subresource=part)
+        return CREATED if creates else OK, body
+
+    def sent(self, served: Served, body: bytes, media: str, terms: Terms) -> Tree:
+        """The object in a body; a `StatusError` that names its kind where there is none."""
+        kind = served.resource.kind
+        try:
+            tree = object_in(body, media)
+            if served.custom and not tree.get("kind"):
+                raise bad_request(f"Object 'Kind' is missing in '{body.decode(errors='replace')}'")
+        except StatusError as error:
+            raise bad_request(
+                f"the object provided is unrecognized (must be of type {kind}): {error.message} ({summary(body)})"
+            ) from None
+        if media == JSON:
+            check_duplicates(body, tree, served, terms)
+        return tree
+
+    def patch_media(self, served: Served, request: Request) -> str:
+        """How the body of a patch is meant."""
+        known = CUSTOM_PATCHES if served.custom else PATCHES
+        media = media_of(request.header("content-type"))
+        if media in known:
+            return media
+        if not served.custom:
+            raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+        raise unsupported_media(
+            "the body of the request was in an unknown format - accepted media types include: " + ", ".join(known)
+        )
+
+    async def delete(
+        self, served: Served, call: Asked, namespace: str, choice: Wanted, request: Request, who: Identity
+    ) -> Response:
+        """Delete an object; the answer is the object as long as it is there, and else that it is gone."""
+        given = await self.delete_options(request, who)
+        options, terms = delete_terms(request.query, given, who, request.header("user-agent"))
+        body, is_gone = await self.registry.delete(served, call.name, namespace, options, terms)
+        code = ACCEPTED if not is_gone and awaited(options) else OK
+        if not is_gone or str(served.resource) in RETURNED:
+            return warned(self.shaped(served, call, body, choice, request, code=code), terms.warnings)
+        resource = served.resource
+        details: Tree = {"name": call.name, "group": resource.group, "kind": resource.plural}
+        details["uid"] = text(tree_of(body), "metadata", "uid")
+        return warned(told(OK, success({key: value for key, value in details.items() if value})), terms.warnings)
+
+    async def delete_collection(
+        self, served: Served, namespace: str, choice: Wanted, request: Request, who: Identity
+    ) -> Response:
+        """Delete what is selected; the answer is the list of it."""
+        asked: Listing = listing(request.query, watch=False)
+        given = await self.delete_options(request, who)
+        options, terms = delete_terms(request.query, given, who, request.header("user-agent"))
+        found = await self.registry.delete_collection(
+            served, namespace, options, terms, labels=asked.labels, fields=asked.fields
+        )
+        return warned(await self.lists.told(served, found, form_of(choice, request)), terms.warnings)
+
+    async def delete_options(self, request: Request, who: Identity) -> Tree | None:
+        """The DeleteOptions in a body; nothing where there is none."""
+        large = is_large_request(request)
+        async with self.registry.offload.turn(who, large=large):
+            return await self.registry.offload.run(functools.partial(delete_body, request), large=large, who=who)
+
+    async def log(self, served: Served, call: Asked, request: Request) -> Response:
+        """A container's output."""
+        pod = await self.logged_pod(served, call, request)
+        asked = log_query(request.query, pod, self.clock.now())
+        if not text(pod, "spec", "nodeName"):
+            return Response(NO_CONTENT)
+        if self.logs is None:
+            raise internal("nobody here has the output of containers")
+        if asked.hold and not self.logs.follows(text(pod, "metadata", "uid"), asked.secret):
+            raise forbidden(served.resource, call.name, "its output does not wait for this reader")
+        try:
+            if asked.position is None:
+                return Response(OK, await self.logs.stream(pod, asked), (("Content-Type", TEXT),))
+            part = await self.logs.part(pod, asked)
+        except LogError as error:
+            if error.gone:
+                raise StatusError(404, "NotFound", str(error)) from error
+            raise bad_request(str(error)) from error
+        return Response(OK, part.body(), (("Content-Type", OCTETS), (PART_HEADER, "1")))
+
+    async def logged_pod(self, served: Served, call: Asked, request: Request) -> Tree:
+        """The pod whose output is asked for; its follower may read the rest when the pod is deleted."""
+        try:
+            return tree_of(await self.registry.get(served, call.name, call.namespace))
+        except StatusError:
+            uid, secret = first(request.query, POD_UID), first(request.query, SECRET)
+            if self.logs is None or not (uid and secret and self.logs.follows(uid, secret)):
+                raise
+            gone: Json = [{"name": first(request.query, "container")}]
+            meta: Json = {"name": call.name, "namespace": call.namespace, "uid": uid}
+            return {
+                "metadata": meta,
+                "spec": {"nodeName": "gone", "containers": gone},
+                "status": {"phase": "Failed"},
+            }
+
+
+def is_large_request(request: Request) -> bool:
+    """Whether the body of a request is one to be read beside the event loop."""
+    return is_large_body(request.body, media_of(request.header("content-type")))
+
+
+def check_version(version: str) -> None:
+    """Raise a `StatusError` if a watch cannot begin there; the server calls that a failure of its own."""
+    try:
+        version_in(version)
+    except StatusError as error:
+        raise StatusError(500, "", error.message.removeprefix("invalid resource version: ")) from None
+
+
+def tree_of(body: bytes) -> Tree:
+    """An object of ours, decoded."""
+    return cast("Tree", msgspec.json.decode(body))
+
+
+def delete_body(request: Request) -> Tree | None:
+    """The DeleteOptions in a body; nothing where there is none."""
+    if not request.body.strip():
+        return None
+    tree = object_in(request.body, check_media(request.header("content-type")))
+    kind = tree.get("kind", "DeleteOptions")
+    if kind != "DeleteOptions":
+        version = text(tree, "apiVersion") or "meta.k8s.io/v1"
+        raise bad_request(
+            f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
+        )
+    return tree
+
+
+def summary(body: bytes) -> str:
+    """The beginning of a body that could not be read."""
+    if not body:
+        return "<empty>"
+    begun, more = body[:SUMMARY_BYTES], " ..." * (len(body) > SUMMARY_BYTES)
+    return (begun.decode(errors="replace") if body.startswith(b"{") else begun.hex()) + more
+
+
+def awaited(options: DeleteOptions) -> bool:
+    """Whether a client that deletes is told that it will take a while."""
+    return options.orphan_dependents is False
+
+
+def disallowed() -> StatusError:
+    """The resource is there, but does not do this."""
+    return StatusError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
+
+
+def not_yet(call: Asked) -> StatusError:
+    """What somebody is told who wants into a pod."""
+    message = (
+        f"{call.subresource} is not there yet: a pod here is a process of this machine; {NOT_YET[call.subresource]}"
+    )
+    return StatusError(501, "NotImplemented", message, {"name": call.name, "kind": call.plural})

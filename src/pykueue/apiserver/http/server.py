@@ -1,0 +1,322 @@
+"""How do calls come in from outside? The Front behind TLS, with limits on what a client may send and how slowly.
+
+A body is refused by its size before it is read, and ended when it takes too long; a client that does not read what it
+asked for is cut off (`readers`). One that is idle costs a connection and no more.
+"""
+
+import asyncio
+import contextlib
+import errno
+import gzip
+import logging
+import os
+import socket
+import ssl
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import Final
+
+import msgspec
+from aiohttp import web
+from aiohttp.http_exceptions import BadHttpMessage
+
+from pykueue.apiserver.auth.access import ANONYMOUS
+from pykueue.apiserver.auth.authority import LOCALHOST, peer_of
+from pykueue.apiserver.http.front import Front
+from pykueue.apiserver.http.readers import BUFFER_BYTES, Readers, SlowError
+from pykueue.apiserver.wire.identity import Peer
+from pykueue.apiserver.wire.messages import Request, Response, failed
+from pykueue.apiserver.wire.paths import split
+from pykueue.apiserver.wire.statuserrors import BODY_MAX, StatusError, bad_request, too_large, too_many
+from pykueue.base.timers import timeout
+from pykueue.base.turns import COPIED, ITEM_MICROS
+from pykueue.kube.acceptor import Acceptor, ConnectionLimits, own_limits
+
+LOG: Final = logging.getLogger(__name__)
+
+BODIES_MAX: Final = 64 * 1024 * 1024
+"""Bytes of bodies that one user may have under way."""
+BODY_SECONDS: Final = 60
+"""In which a body must have come."""
+IDLE_SECONDS: Final = 600
+"""Longer than clients keep an idle connection, so that we never close one that is about to be used."""
+GRACE_SECONDS: Final = 0.3
+"""What a call in flight gets to end in when we stop."""
+LINGER_SECONDS: Final = 0.2
+"""How long a client whose body was refused has to read why before the connection is closed."""
+BACKLOG: Final = 512
+PORT_MAX: Final = 65535
+READS: Final = ("GET", "HEAD")
+CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+GZIP_BYTES: Final = 128 * 1024
+"""Answers from this size on are pressed, for clients that say they can take it."""
+GZIP_LEVEL: Final = 1
+LARGE_BYTES: Final = 64 * 1024
+"""What is smaller fits into the buffers between us and a client."""
+PRESSED: Final = ("application/json", "application/yaml", "text/plain")
+
+
+class ListenError(Exception):
+    """An address at which we cannot listen: what is wrong, what to do."""
+
+
+class Server:
+    """Serves a Front at an address; without a context, in the clear, which is for tests alone."""
+
+    def __init__(
+        self,
+        front: Front,
+        context: ssl.SSLContext | None,
+        host: str = LOCALHOST,
+        port: int = 0,
+        *,
+        sock: socket.socket | None = None,
+        limits: ConnectionLimits | None = None,
+    ) -> None:
+        self.front = front
+        self.context = context
+        self.host = host
+        self.port = port
+        """The one that was asked for; the one that was free, once we listen and 0 was."""
+        self.sock = sock
+        self.limits = limits or own_limits()
+        self.acceptor: Acceptor | None = None
+        self.runner: web.ServerRunner | None = None
+        self.writes: set[asyncio.Future[Response]] = set()
+        """On their way, whether or not the client is still there."""
+        self.bodies: Counter[str] = Counter()
+        """Bytes of bodies that are being read or worked on, by user."""
+        self.readers = Readers()
+        self.streams = 0
+        """How many watches and logs are being read."""
+
+    async def start(self) -> None:
+        """Listen, or raise a `ListenError`."""
+        bound = self.sock or bind(self.host, self.port)
+        runner = web.ServerRunner(
+            web.Server(
+                self.handle,
+                handler_cancellation=True,
+                access_log=None,
+                keepalive_timeout=IDLE_SECONDS,
+                lingering_time=0,
+            ),
+            handle_signals=False,
+            shutdown_timeout=GRACE_SECONDS,
+        )
+        await runner.setup()
+        assert runner.server is not None, "a runner that is set up has its server"
+        self.acceptor = Acceptor(bound, runner.server, self.context, self.limits)
+        self.acceptor.start()
+        self.port = bound.getsockname()[1]
+        self.runner = runner
+
+    async def stop(self) -> None:
+        """Stop listening, and let go of all connections, within a second."""
+        runner, self.runner = self.runner, None
+        if self.acceptor is not None:
+            await self.acceptor.stop()
+        if runner is not None:
+            left = [held.transport for held in runner.server.connections] if runner.server is not None else []
+            await runner.cleanup()
+            # TLS waits for the other side to say goodbye too; we do not.
+            for transport in left:
+                if transport is not None:
+                    transport.abort()
+        if self.writes:
+            await asyncio.wait(self.writes)
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer a call."""
+        assert self.acceptor is not None, "connections come from the acceptor"
+        with self.acceptor.serving(request.protocol):
+            return await self.serve(request, self.acceptor)
+
+    async def serve(self, request: web.BaseRequest, acceptor: Acceptor) -> web.StreamResponse:
+        """Answer a call on a connection, once it is known whose it is."""
+        try:
+            head = head_of(request)
+            who = self.front.access.who(head.headers, head.certificate)
+            if who != ANONYMOUS and not acceptor.identify(request.protocol, who.name):
+                raise too_many_connections(who.name)
+            if who == ANONYMOUS and request.can_read_body:
+                # Nothing that strangers may ask has a body, so theirs is not read.
+                return await refused(request, await self.front.answer(head))
+            body = await self.body_of(request, who.name) if request.can_read_body else b""
+        except StatusError as error:
+            return await refused(request, failed(error))
+        response = await self.answer(msgspec.structs.replace(head, body=body), who.name)
+        if isinstance(response.body, bytes):
+            return await self.whole(request, response, response.body)
+        self.streams += 1
+        try:
+            return await self.streamed(request, response, response.body)
+        finally:
+            self.streams -= 1
+
+    async def body_of(self, request: web.BaseRequest, user: str) -> bytes:
+        """The body of a call, which counts for the user until `answer` is done with it."""
+        body = bytearray()
+        try:
+            async for piece in pieces_of(request):
+                body += piece
+                self.bodies[user] += len(piece)
+                if len(body) > BODY_MAX:
+                    raise too_large()
+                if self.bodies[user] > BODIES_MAX:
+                    raise too_many(f"{user} has too many large requests under way; wait for their answers", 1)
+        except BaseException:
+            self.let_go(user, len(body))
+            raise
+        return bytes(body)
+
+    def let_go(self, user: str, size: int) -> None:
+        """Count a body of this size no more."""
+        self.bodies[user] -= size
+        if not self.bodies[user]:
+            del self.bodies[user]
+
+    async def whole(self, request: web.BaseRequest, response: Response, body: bytes) -> web.StreamResponse:
+        """An answer that is there at once; a large one goes in pieces, as the client takes them."""
+        made = web.Response(status=response.code, headers=[*response.headers])
+        made.headers.setdefault("Cache-Control", "no-cache, private")
+        if len(body) >= GZIP_BYTES and accepts_gzip(request) and made.content_type in PRESSED:
+            body = await asyncio.to_thread(gzip.compress, body, GZIP_LEVEL)
+            made.headers["Content-Encoding"] = "gzip"
+            made.headers["Vary"] = "Accept-Encoding"
+        if len(body) < LARGE_BYTES or request.method == "HEAD":
+            made.body = body
+            return made
+        made.headers["Content-Length"] = str(len(body))
+        headers = tuple(made.headers.items())
+        large = Response(response.code, b"", headers, reader=response.reader, held=len(body))
+        return await self.streamed(request, large, cut(body))
+
+    async def streamed(
+        self, request: web.BaseRequest, response: Response, pieces: AsyncIterator[bytes]
+    ) -> web.StreamResponse:
+        """An answer in pieces, until it ends, or the client has gone or takes nothing any more."""
+        made = web.StreamResponse(status=response.code, headers=[*response.headers])
+        turns = self.front.objects.turns
+        try:
+            with self.readers.reading(request, response) as reader:
+                if request.transport is not None:
+                    request.transport.set_write_buffer_limits(BUFFER_BYTES)
+                try:
+                    await made.prepare(request)
+                    async for piece in pieces:
+                        await turns.take(ITEM_MICROS + len(piece) // COPIED)
+                        await self.readers.send(response.reader, reader, piece)
+                except SlowError:
+                    made.force_close()
+                    await reader.dismiss()
+                else:
+                    await made.write_eof()
+        except (TimeoutError, ConnectionError, StatusError):
+            # Of an answer that has begun, all that can be said is that it has no end.
+            abort(request)
+        except Exception:
+            LOG.exception("%s %s ended early", request.method, request.path)
+            abort(request)
+        finally:
+            if close := getattr(pieces, "aclose", None):
+                with contextlib.suppress(RuntimeError):
+                    await close()
+        return made
+
+    async def answer(self, call: Request, user: str) -> Response:
+        """What the Front answers. When the client goes, a read is given up, and a write is carried to its end."""
+        if call.verb in READS:
+            try:
+                return await self.front.answer(call)
+            finally:
+                self.let_go(user, len(call.body))
+        task = asyncio.ensure_future(self.front.answer(call))
+        self.writes.add(task)
+        task.add_done_callback(self.writes.discard)
+        task.add_done_callback(lambda _: self.let_go(user, len(call.body)))
+        return await asyncio.shield(task)
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket that listens at an address."""
+    if not 0 <= port <= PORT_MAX:
+        raise ListenError(f"{port} is no port; choose one up to {PORT_MAX}, or 0 for any that is free")
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+        about_port = error.errno in (errno.EADDRINUSE, errno.EACCES)
+        advice = "free the port or choose another" if about_port else "give an address that this machine has"
+        raise ListenError(f"cannot listen on {host}:{port}: {why}; {advice}") from error
+
+
+def head_of(request: web.BaseRequest) -> Request:
+    """A call as it came in, without its body."""
+    path, query = split(request.raw_path if request.raw_path.startswith("/") else str(request.rel_url))
+    headers = {name.lower(): value for name, value in request.headers.items()}
+    # Whoever sends a token goes by it, so the certificate need not be looked at.
+    certificate = None if "authorization" in headers else peer(request)
+    return Request(request.method, path, query, headers, b"", certificate)
+
+
+def too_many_connections(user: str) -> StatusError:
+    """The refusal of one more connection of a user who has as many in use as may be."""
+    return too_many(f"{user} has too many connections open at once; close some, then retry")
+
+
+async def refused(request: web.BaseRequest, answer: Response) -> web.StreamResponse:
+    """Send a refusal and close the connection without reading the rest of the body."""
+    assert isinstance(answer.body, bytes), "a refusal is there at once"
+    made = web.Response(status=answer.code, headers=[*answer.headers], body=answer.body)
+    made.force_close()
+    await made.prepare(request)
+    await made.write_eof()
+    # What a client has not read when we close may be lost to it.
+    await asyncio.sleep(LINGER_SECONDS)
+    if request.transport is not None:
+        # A proper goodbye would have to read the rest of the body first.
+        request.transport.abort()
+    return made
+
+
+async def pieces_of(request: web.BaseRequest) -> AsyncIterator[bytes]:
+    """The body of a call as it comes; a `StatusError` where it is too large, too slow or no body."""
+    if (request.content_length or 0) > BODY_MAX:
+        raise too_large()
+    if request.headers.get("Expect", "").lower() == "100-continue":
+        await request.writer.write(CONTINUE)
+        request.writer.output_size = 0
+    try:
+        async with timeout(BODY_SECONDS):
+            async for piece in request.content.iter_any():
+                yield piece
+    except TimeoutError:
+        raise StatusError(408, "Timeout", f"the body did not come within {BODY_SECONDS} seconds") from None
+    except (BadHttpMessage, web.RequestPayloadError):
+        raise bad_request("the body could not be read: it is not in the encoding that its header names") from None
+
+
+def peer(request: web.BaseRequest) -> Peer | None:
+    """Whose certificate the client showed."""
+    tls = request.transport.get_extra_info("ssl_object") if request.transport is not None else None
+    der = tls.getpeercert(binary_form=True) if tls is not None else None
+    return peer_of(der) if der else None
+
+
+async def cut(body: bytes) -> AsyncIterator[bytes]:
+    """A large body in pieces."""
+    for place in range(0, len(body), LARGE_BYTES):
+        yield body[place : place + LARGE_BYTES]
+
+
+def accepts_gzip(request: web.BaseRequest) -> bool:
+    """Whether a client can take a pressed answer."""
+    return "gzip" in request.headers.get("Accept-Encoding", "").lower()
+
+
+def abort(request: web.BaseRequest) -> None:
+    """Close a connection without a goodbye."""
+    if request.transport is not None:
+        request.transport.abort()

@@ -1,0 +1,113 @@
+"""In which form does a watcher see an event? As a line of JSON, made once for all who watch in the same form."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from typing import Final, TypeAlias
+
+import msgspec
+
+from pykueue.api.core import Tree
+from pykueue.apiserver.http.lists import PIECE_BYTES, ROW_MICROS
+from pykueue.apiserver.http.tables import partial, table_of
+from pykueue.apiserver.kinds.served import Served
+from pykueue.apiserver.verbs.reading import Seen
+from pykueue.apiserver.wire.negotiation import Wanted
+from pykueue.apiserver.wire.statuserrors import StatusError, gone
+from pykueue.base.clock import Clock
+from pykueue.base.struct import Frozen
+from pykueue.base.turns import DECODED, Turns
+from pykueue.base.units import MICROS
+
+KEPT_BYTES: Final = 8 * 1024 * 1024
+SMALL_BYTES: Final = 4 * 1024
+"""An object as it is stored, up to this size, is copied faster than it is found."""
+
+Key: TypeAlias = tuple[int, str, "View", bool, int]
+"""The version of a change, what it is called, the form, whether the heads of columns come along, and the second."""
+
+
+class View(Frozen):
+    """In which form somebody watches."""
+
+    api_version: str
+    choice: Wanted
+    include: str = ""
+    """What of each object a Table carries."""
+
+
+class Lines:
+    """The lines of events; those made last are kept, up to a number of bytes."""
+
+    def __init__(self, clock: Clock, turns: Turns, limit: int = KEPT_BYTES) -> None:
+        self.clock = clock
+        self.turns = turns
+        self.limit = limit
+        self.kept: dict[Key, bytes] = {}
+        self.bytes = 0
+
+    async def pieces(
+        self, served: Served, batches: AsyncGenerator[Sequence[Seen], None], choice: Wanted, include: str
+    ) -> AsyncIterator[bytes]:
+        """Whole lines, as many together as are worth sending; what ends a stream of events early is its last line."""
+        view = View(served.api_version, choice, include)
+        heads = choice.form == "table"
+        try:
+            async for batch in batches:
+                lines: list[bytes] = []
+                size = 0
+                for seen in batch:
+                    lines.append(await self.line(served, seen, view, heads=heads))
+                    heads = False
+                    size += len(lines[-1])
+                    if size >= PIECE_BYTES:
+                        yield b"".join(lines)
+                        lines, size = [], 0
+                if lines:
+                    yield b"".join(lines)
+        except StatusError as error:
+            yield error_line(error)
+        finally:
+            await batches.aclose()
+
+    async def line(self, served: Served, seen: Seen, view: View, *, heads: bool) -> bytes:
+        """The line of an event, with its end."""
+        plain = view.choice.form == "object"
+        if not seen.version or (plain and len(seen.body) <= SMALL_BYTES):
+            return await self.made(served, seen, view, heads=heads)
+        # Ages in a Table are of the second in which they are told.
+        second = 0 if plain else self.clock.now() // MICROS
+        key = (seen.version, seen.how, view, heads, second)
+        found = self.kept.get(key)
+        if found is None:
+            found = await self.made(served, seen, view, heads=heads)
+            self.keep(key, found)
+        return found
+
+    def keep(self, key: Key, line: bytes) -> None:
+        """Remember a line, and forget the oldest for it."""
+        self.bytes += len(line) - len(self.kept.pop(key, b""))
+        self.kept[key] = line
+        while self.bytes > self.limit:
+            self.bytes -= len(self.kept.pop(next(iter(self.kept))))
+
+    async def made(self, served: Served, seen: Seen, view: View, *, heads: bool) -> bytes:
+        """The line of an event in a form, when there is room for the work."""
+        if view.choice.form == "object":
+            return seen.line() + b"\n"
+        await self.turns.take(ROW_MICROS + len(seen.body) // DECODED)
+        tree: Tree = msgspec.json.decode(seen.body)
+        if view.choice.form == "metadata":
+            shown = partial(tree, view.choice.version)
+        else:
+            now, version = self.clock.now(), view.choice.version
+            shown = table_of(served, tree, now, include=view.include, version=version, heads=heads)
+        return Seen(seen.how, msgspec.json.encode(shown)).line() + b"\n"
+
+
+def error_line(error: StatusError) -> bytes:
+    """The event that says why a stream ends."""
+    return b'{"type":"ERROR","object":%s}\n' % msgspec.json.encode(error.status())
+
+
+def too_slow() -> bytes:
+    """The last event of a watch whose reader is cut off."""
+    return error_line(gone("the watch was ended because its events were not read; list again and watch from there"))

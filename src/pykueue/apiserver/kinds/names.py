@@ -1,0 +1,77 @@
+"""What may an object be called? Names that are made, and the rules by which names are judged."""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from pykueue.api.fields import FieldError, invalid
+from pykueue.api.labels import SUBDOMAIN_FORM
+from pykueue.api.labels import dns_label as label_form
+from pykueue.api.labels import dns_subdomain as subdomain_form
+from pykueue.apiserver.kinds.served import Served
+
+LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+"""No vowels and nothing that looks like another, so that no words come about."""
+RANDOM_LENGTH: Final = 5
+PREFIX_MAX: Final = 63 - RANDOM_LENGTH
+TRIES: Final = 8
+"""How many names are made before giving up."""
+DOTS: Final = (".", "..")
+
+SUBDOMAIN: Final = re.compile(SUBDOMAIN_FORM)
+
+LABEL_KINDS: Final = frozenset({"Namespace"})
+"""Kinds whose name must be a DNS label; all others take a subdomain."""
+
+
+def generated(prefix: str, choose: Callable[[str], str]) -> str:
+    """A name with this prefix that is probably new; `choose` picks a letter at random."""
+    return prefix[:PREFIX_MAX] + "".join(choose(LETTERS) for _ in range(RANDOM_LENGTH))
+
+
+def dns_label(text: str) -> tuple[str, ...]:
+    """What keeps a text from being a DNS label, as the server says it of names."""
+    if "." in text and SUBDOMAIN.fullmatch(text):
+        return (*map(in_characters, label_form(text)[:-1]), "must not contain dots")
+    return tuple(map(in_characters, label_form(text)))
+
+
+def dns_subdomain(text: str) -> tuple[str, ...]:
+    """What keeps a text from being a DNS subdomain, as the server says it of names."""
+    return tuple(map(in_characters, subdomain_form(text)))
+
+
+def in_characters(message: str) -> str:
+    """A message about a name, of which the server counts characters."""
+    return message.replace(" bytes", " characters") if message.startswith("must be no more") else message
+
+
+def rule(served: Served) -> Callable[[str], tuple[str, ...]]:
+    """What keeps a text from being the name of an object of this kind."""
+    if served.storage == "events" and served.is_stored:
+        return path_part
+    return dns_label if served.resource.kind in LABEL_KINDS and not served.resource.group else dns_subdomain
+
+
+def name_errors(served: Served, name: str, prefix: str) -> Iterator[FieldError]:
+    """What is wrong with a name, and with what it was made from."""
+    judge = rule(served)
+    if prefix:
+        # A hyphen at its end is what a prefix usually has.
+        tried = prefix[:-1] + "a" if prefix.endswith("-") else prefix
+        yield from (invalid("metadata.generateName", prefix, message) for message in judge(tried))
+    if name:
+        yield from (invalid("metadata.name", name, message) for message in judge(name))
+
+
+def path_part(text: str) -> tuple[str, ...]:
+    """What keeps a text from being a part of a path, which is all that the name of an event has to be."""
+    trouble = path_trouble(text)
+    return (trouble,) if trouble else ()
+
+
+def path_trouble(name: str) -> str:
+    """Why a text cannot be a part of a path; empty if it can."""
+    if name in DOTS:
+        return f"may not be '{name}'"
+    return next((f"may not contain '{letter}'" for letter in "/%" if letter in name), "")

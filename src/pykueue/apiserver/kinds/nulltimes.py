@@ -1,0 +1,70 @@
+"""Which times does the server show though nobody has set them? Built-in kinds write some of them as null."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from pykueue.api.core import Json, Tree
+from pykueue.apiserver.kinds.poddefaults import as_tree, each
+
+PROBED: Final = ("lastProbeTime", "lastTransitionTime")
+BEATEN: Final = ("lastHeartbeatTime", "lastTransitionTime")
+STATUSES: Final = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+STATES: Final[Mapping[str, tuple[str, ...]]] = {"running": ("startedAt",), "terminated": ("startedAt", "finishedAt")}
+EVENT: Final[Mapping[str, Json]] = {
+    "firstTimestamp": None,
+    "lastTimestamp": None,
+    "eventTime": None,
+    "reportingComponent": "",
+    "reportingInstance": "",
+}
+
+
+def with_nulls(tree: Tree, names: tuple[str, ...]) -> Tree:
+    """An object that shows these fields, empty where they are not set."""
+    missing = [name for name in names if name not in tree]
+    return {**tree, **dict.fromkeys(missing)} if missing else tree
+
+
+def with_conditions(tree: Tree, names: tuple[str, ...]) -> Tree:
+    """An object whose conditions show these times."""
+    status = as_tree(tree.get("status"))
+    conditions = status.get("conditions")
+    if not conditions:
+        return tree
+    made = each(conditions, lambda one: with_nulls(one, names))
+    return {**tree, "status": {**status, "conditions": made}}
+
+
+def with_states(container: Tree) -> Tree:
+    """The state of a container that shows when it began and ended."""
+    made = {**container}
+    for name in ("state", "lastState"):
+        state = made.get(name)
+        if isinstance(state, dict):
+            made[name] = {
+                kind: with_nulls(as_tree(value), STATES[kind]) if kind in STATES else value
+                for kind, value in state.items()
+            }
+    return made
+
+
+def pod_times(tree: Tree) -> Tree:
+    """A pod that shows its times."""
+    tree = with_conditions(tree, PROBED)
+    status = as_tree(tree.get("status"))
+    if not any(status.get(name) for name in STATUSES):
+        return tree
+    made = {name: each(value, with_states) if name in STATUSES else value for name, value in status.items()}
+    return {**tree, "status": made}
+
+
+def event_times(tree: Tree) -> Tree:
+    """An event that shows its times."""
+    return {**EVENT, **tree}
+
+
+TIMES: Final[Mapping[str, Callable[[Tree], Tree]]] = {
+    "pods": pod_times,
+    "jobs.batch": lambda tree: with_conditions(tree, PROBED),
+    "nodes": lambda tree: with_conditions(tree, BEATEN),
+}

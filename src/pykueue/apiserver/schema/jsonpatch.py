@@ -1,0 +1,284 @@
+"""What does a patch make of an object? JSON merge patches (RFC 7386) and JSON patches (RFC 6902), as the server does.
+
+The third kind, the strategic merge patch, has rules of its own: see `strategic`, whose `strategic_patch` is here too.
+What was given stays as it was; what a patch does not touch is shared.
+"""
+
+import re
+from typing import Final
+
+import msgspec
+
+from pykueue.api.core import Json, Tree
+from pykueue.api.pods import without_nulls
+from pykueue.apiserver.schema.schemas import Schema
+from pykueue.apiserver.schema.strategicpatch import PatchError, merged_map
+from pykueue.apiserver.wire.statuserrors import BODY_MAX
+
+OPERATIONS_MAX: Final = 10_000
+REJECTED: Final = "the server rejected our request due to an error in our request"
+"""All that a client is told of a JSON patch that does not apply."""
+COPIED_MAX: Final = BODY_MAX
+"""Bytes that the copies of a JSON patch may have together; each may double the object, and there may be many."""
+WHOLE: Final = re.compile(r"[+-]?[0-9]{1,18}")
+"""A number that can be an index; one of more digits is none."""
+
+MISSING: Final = "missing value"
+BAD_INDEX: Final = "invalid index referenced"
+TEST_FAILED: Final = "test failed"
+
+
+def merge_patch(tree: Tree, patch: Json) -> Tree:
+    """The object after a JSON merge patch: null removes, objects are merged, anything else replaces."""
+    if patch is None:
+        raise PatchError("Invalid JSON Patch")
+    if not isinstance(patch, dict):
+        raise PatchError(f"error decoding patch: {mismatch(patch, 'map[string]interface {}')}")
+    return merged(tree, patch)
+
+
+def merged(tree: Tree, patch: Tree) -> Tree:
+    """An object merged with another."""
+    made = dict(tree)
+    for name, new in patch.items():
+        if new is None:
+            made.pop(name, None)
+            continue
+        old = made.get(name)
+        made[name] = merged(old, new) if isinstance(old, dict) and isinstance(new, dict) else without_nulls(new)
+    return made
+
+
+def strategic_patch(tree: Tree, patch: Json, schema: Schema) -> Tree:
+    """The object after a strategic merge patch, which knows from the schema how lists are merged."""
+    if not isinstance(patch, dict):
+        raise PatchError(mismatch(patch, "map[string]interface {}"))
+    if not schema.native:
+        raise PatchError("strategic merge patch format is not supported")
+    return merged_map(tree, patch, schema.node)
+
+
+def mismatch(value: Json, wanted: str) -> str:
+    """What the server says of a body of another type than it should have."""
+    kinds: dict[type, str] = {dict: "object", list: "array", str: "string", bool: "bool", type(None): "null"}
+    return f"json: cannot unmarshal {kinds.get(type(value), 'number')} into Go value of type {wanted}"
+
+
+def json_patch(tree: Tree, operations: Json) -> Tree:
+    """The object after the operations of a JSON patch, one after the other; if one fails, none was done."""
+    if not isinstance(operations, list):
+        raise PatchError(f"error decoding patch: {mismatch(operations, '[]handlers.jsonPatchOp')}")
+    if len(operations) > OPERATIONS_MAX:
+        text = f"The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {len(operations)}"
+        raise PatchError(text, 413)
+    for operation in operations:
+        if not isinstance(operation, dict):
+            raise PatchError(f"error decoding patch: {mismatch(operation, 'handlers.jsonPatchOp')}")
+    document = Document(fresh(tree))
+    for operation in operations:
+        if isinstance(operation, dict):
+            document.do(operation)
+    if not isinstance(document.root, dict):
+        raise refused("the patch leaves no object")
+    return document.root
+
+
+def fresh(value: Json) -> Json:
+    """A copy to work on."""
+    copied: Json = msgspec.json.decode(msgspec.json.encode(value))
+    return copied
+
+
+def refused(why: str) -> PatchError:
+    """The error for an operation that does not apply."""
+    return PatchError(REJECTED, 422, why)
+
+
+def failed(name: str, path: str, why: str) -> PatchError:
+    """The error for an operation that found its place and could not be done there."""
+    return refused(f"error in {name} for path: '{path}': {why}")
+
+
+class Document:
+    """A document that operations are done to, in place."""
+
+    def __init__(self, root: Json) -> None:
+        self.root = root
+        self.copied = 0
+        """Bytes that were copied."""
+
+    def do(self, operation: Tree) -> None:
+        """Do one operation."""
+        kind = operation.get("op")
+        match kind:
+            case "add":
+                self.add(pointer(operation, "path", "add"), operation.get("value"), "add")
+            case "remove":
+                self.remove(pointer(operation, "path", "remove"))
+            case "replace":
+                self.replace(pointer(operation, "path", "replace"), operation.get("value"))
+            case "move":
+                self.move(operation)
+            case "copy":
+                self.copy(operation)
+            case "test":
+                self.test(pointer(operation, "path", "test"), operation.get("value"))
+            case _:
+                raise refused(f"Unexpected kind: {kind if isinstance(kind, str) else 'unknown'}")
+
+    def place(self, path: str) -> "tuple[Place, str] | None":
+        """The object or list that a path leads into, and the last step; `None` where there is none."""
+        steps = path.split("/")
+        if len(steps) < 2:
+            return None
+        at: Json = self.root
+        for step in steps[1:-1]:
+            if isinstance(at, dict):
+                at = at.get(plain(step))
+            elif isinstance(at, list) and (number := index(at, plain(step))) is not None:
+                at = at[number]
+            else:
+                return None
+        return (at, plain(steps[-1])) if isinstance(at, dict | list) else None
+
+    def add(self, path: str, value: Json, name: str) -> None:
+        """Put a value into an object, or between the items of a list."""
+        found = self.place(path)
+        if found is None:
+            where = f'doc is missing path: "{path}"' if name == "add" else f"doc is missing destination path: {path}"
+            raise refused(f"{name} operation does not apply: {where}: {MISSING}")
+        into, step = found
+        if isinstance(into, dict):
+            into[step] = value
+        elif step == "-":
+            into.append(value)
+        else:
+            if WHOLE.fullmatch(step) is None:
+                raise failed(name, path, f"value was not a proper array index: '{step}'")
+            number = int(step)
+            number += len(into) + 1 if number < 0 else 0
+            if not 0 <= number <= len(into):
+                raise failed(name, path, f"Unable to access invalid index: {step}: {BAD_INDEX}")
+            into.insert(number, value)
+
+    def remove(self, path: str, name: str = "remove") -> None:
+        """Take a value out."""
+        found = self.place(path)
+        if found is None:
+            raise refused(f'{name} operation does not apply: doc is missing path: "{path}": {MISSING}')
+        within, step = found
+        if isinstance(within, dict):
+            if step not in within:
+                raise failed(name, path, f"Unable to remove nonexistent key: {step}: {MISSING}")
+            del within[step]
+        else:
+            number = index(within, step)
+            if number is None:
+                raise failed(name, path, f"Unable to access invalid index: {step}: {BAD_INDEX}")
+            del within[number]
+
+    def replace(self, path: str, value: Json) -> None:
+        """Put a value in the place of another; in an object there need be no other."""
+        if not path:
+            if not isinstance(value, dict | list):
+                raise refused("replace operation value must be object or array")
+            self.root = value
+            return
+        found = self.place(path)
+        if found is None:
+            raise refused(f"replace operation does not apply: doc is missing path: {path}: {MISSING}")
+        within, step = found
+        if isinstance(within, dict):
+            within[step] = value
+            return
+        number = index(within, step)
+        if number is None:
+            raise refused(f"replace operation does not apply: doc is missing key: {path}: {MISSING}")
+        within[number] = value
+
+    def value(self, path: str, name: str) -> Json:
+        """The value at a path; null for a field that is not there."""
+        found = self.place(path)
+        if found is None:
+            raise refused(f"{name} operation does not apply: doc is missing from path: {path}: {MISSING}")
+        within, step = found
+        if isinstance(within, dict):
+            return within.get(step)
+        number = index(within, step)
+        if number is None:
+            raise failed(name, step, f"Unable to access invalid index: {step}: {BAD_INDEX}")
+        return within[number]
+
+    def move(self, operation: Tree) -> None:
+        """Take a value out and put it in elsewhere."""
+        source = pointer(operation, "from", "move")
+        value = self.value(source, "move")
+        self.remove(source, "move")
+        self.add(pointer(operation, "path", "move"), value, "move")
+
+    def copy(self, operation: Tree) -> None:
+        """Put a value in elsewhere, too."""
+        value = msgspec.json.encode(self.value(pointer(operation, "from", "copy"), "copy"))
+        self.copied += len(value)
+        if self.copied > COPIED_MAX:
+            size = f"the accumulated size increase of copy is {self.copied}, exceeding the limit {COPIED_MAX}"
+            raise refused(f"Unable to copy, {size}")
+        self.add(pointer(operation, "path", "copy"), msgspec.json.decode(value), "copy")
+
+    def test(self, path: str, value: Json) -> None:
+        """Refuse to go on unless this value is there."""
+        if not path:
+            there = self.root
+        else:
+            found = self.place(path)
+            if found is None:
+                raise refused(f"test operation does not apply: is missing path: {path}: {MISSING}")
+            within, step = found
+            if isinstance(within, dict):
+                there = within.get(step)
+            else:
+                number = index(within, step)
+                if number is None:
+                    raise failed("test", path, f"Unable to access invalid index: {step}: {BAD_INDEX}")
+                there = within[number]
+        if not alike(there, value):
+            raise refused(f"testing value {path} failed: {TEST_FAILED}")
+
+
+Place = dict[str, Json] | list[Json]
+
+
+def alike(one: Json, other: Json) -> bool:
+    """Whether two values are the same JSON; takes no longer than the smaller of them is large."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict) and isinstance(other, dict):
+        return len(one) == len(other) and all(
+            name in other and alike(inner, other[name]) for name, inner in one.items()
+        )
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(alike, one, other))
+    return one == other
+
+
+def pointer(operation: Tree, field: str, name: str) -> str:
+    """The path that an operation names."""
+    found = operation.get(field)
+    if not isinstance(found, str):
+        missing = "operation missing path field" if field == "path" else "operation, missing from field"
+        raise refused(f"{name} operation failed to decode {field}: {missing}: {MISSING}")
+    return found
+
+
+def plain(step: str) -> str:
+    """A step of a path with its escapes undone."""
+    return step.replace("~1", "/").replace("~0", "~") if "~" in step else step
+
+
+def index(items: list[Json], step: str) -> int | None:
+    """The item that a step names, counted from the end if it is negative; `None` for none."""
+    if WHOLE.fullmatch(step) is None:
+        return None
+    number = int(step)
+    number += len(items) if number < 0 else 0
+    return number if 0 <= number < len(items) else None

@@ -1,0 +1,341 @@
+"""What do objects of a kind look like? The schemas of the built-in kinds, and those of CustomResourceDefinitions.
+
+The built-in ones are written down from a kube-apiserver in `openapi/`, a file for each package, read when a kind of
+it is first asked for. What a server does with a body by its schema is here too: which fields it does not know, which
+it drops, which it fills in, and what it finds wrong.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from importlib.resources import files
+from itertools import chain, islice
+from operator import is_not
+from typing import Final, cast
+
+import msgspec
+
+from pykueue.api.core import Json, Tree
+from pykueue.api.fields import FieldError
+from pykueue.apiserver.schema.nodes import (
+    DEDUCED,
+    EITHER,
+    MICRO_TIME,
+    OBJECT_META,
+    PRESERVE,
+    QUANTITY,
+    REF,
+    TIME,
+    UNTYPED,
+    Node,
+    reference,
+    referred,
+)
+from pykueue.apiserver.schema.validate import doubles, is_fine, mistakes
+from pykueue.apiserver.wire.statuserrors import ERRORS_MAX
+from pykueue.base.units import canonical, format_instant, micro_time, parse_instant, parse_quantity
+
+FOLDER: Final = files("pykueue.apiserver.schema") / "openapi"
+INDEX: Final = "index"
+
+
+class Schema:
+    """The schema of a kind in one of its versions."""
+
+    __slots__ = ("loose", "native", "node", "raw", "zero")
+
+    def __init__(self, raw: Tree, node: Node, *, native: bool) -> None:
+        self.raw = raw
+        """The OpenAPI tree."""
+        self.node = node
+        self.native = native
+        """Whether it is a kind of the server's own, which decodes it into fields, rather than of a definition."""
+        self.loose = not native and is_loose(raw)
+        """Whether there is a place in it where a value may have any type."""
+        self.zero: Tree = zero(node) if native else {}
+        """What an object is before anything is set."""
+
+
+def is_loose(raw: Json) -> bool:
+    """Whether a schema takes anything, somewhere."""
+    if not isinstance(raw, dict):
+        return False
+    if raw.get(PRESERVE) is True or not ("type" in raw or EITHER in raw):
+        return True
+    properties = raw.get("properties")
+    below = properties.values() if isinstance(properties, dict) else ()
+    return any(map(is_loose, (*below, raw.get("items"), raw.get("additionalProperties"))))
+
+
+def builtin(api_version: str, kind: str) -> Schema | None:
+    """The schema of a built-in kind; `None` for one that is not recorded."""
+    name = index().get(api_version, {}).get(kind)
+    return of_definition(name) if name else None
+
+
+@cache
+def of_definition(name: str) -> Schema:
+    """The schema of a definition, made once."""
+    return Schema(definition(name), referred(name, definition, {}), native=True)
+
+
+def of_crd(openapi_v3: Tree | None) -> Schema:
+    """The schema of a version of a CustomResourceDefinition; without one, anything goes."""
+    if not openapi_v3:
+        return Schema({}, Node({"type": "object", PRESERVE: True}, definition), native=False)
+    text: Tree = {"type": "string"}
+    properties = openapi_v3.get("properties")
+    # The server's own idea of metadata counts, whatever the definition says of it.
+    known: Tree = {**(properties if isinstance(properties, dict) else {}), "apiVersion": text, "kind": text}
+    known["metadata"] = {"$ref": f"{REF}{OBJECT_META}"}
+    return Schema(openapi_v3, Node({**openapi_v3, "type": "object", "properties": known}, definition), native=False)
+
+
+@cache
+def index() -> dict[str, dict[str, str]]:
+    """The definition of each kind, by group version."""
+    return msgspec.json.decode((FOLDER / f"{INDEX}.json").read_bytes(), type=dict[str, dict[str, str]])
+
+
+@cache
+def package(name: str) -> dict[str, Tree]:
+    """The definitions of a package."""
+    return cast("dict[str, Tree]", msgspec.json.decode((FOLDER / f"{name}.json").read_bytes()))
+
+
+def definition(name: str) -> Tree:
+    """A definition by its full name."""
+    where, _, short = name.rpartition(".")
+    return package(where)[short]
+
+
+def definitions(api_version: str) -> dict[str, Tree]:
+    """Every definition that the kinds of a group version need, by its full name, as an OpenAPI document lists them."""
+    found: dict[str, Tree] = {}
+    waiting = list(index().get(api_version, {}).values())
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found[name] = definition(name)
+            waiting.extend(references(found[name]))
+    return dict(sorted(found.items()))
+
+
+def references(node: Json) -> Iterator[str]:
+    """The definitions that a schema refers to."""
+    if isinstance(node, dict):
+        if name := reference(node):
+            yield name
+        for inner in node.values():
+            yield from references(inner)
+    elif isinstance(node, list):
+        for inner in node:
+            yield from references(inner)
+
+
+def zero(node: Node) -> Tree:
+    """An object of a built-in kind with nothing set: the parts that it always has."""
+    tree: Tree = {}
+    for name, inner in node.fields.items():
+        default = node.defaults.get(name)
+        if default == {} and isinstance(default, dict):
+            tree[name] = zero(inner)
+        elif name in node.required and not inner.is_scalar:
+            tree[name] = None
+        elif not default and always(node, name):
+            tree[name] = default
+    return tree
+
+
+def always(node: Node, name: str) -> bool:
+    """Whether a field of a built-in kind is written with its zero value, too; optional empty texts are not."""
+    return name in node.required or node.defaults.get(name, "") != ""
+
+
+def unknown_fields(schema: Schema, tree: Tree) -> list[str]:
+    """The paths of the first fields that the schema does not know, as the server names them to a strict client."""
+    found = list(islice(strangers(schema.node, tree, ""), ERRORS_MAX))
+    return found if schema.native else sorted(found)
+
+
+def strangers(node: Node, value: Json, path: str) -> Iterator[str]:
+    """The unknown fields of a value, and below it."""
+    if isinstance(value, dict) and node.is_map:
+        for name, inner in value.items():
+            at = f"{path}.{name}" if path else name
+            known = node.fields.get(name) or node.element
+            if known is None:
+                yield at
+            else:
+                yield from strangers(known, inner, at)
+    elif isinstance(value, list) and node.is_list:
+        for number, inner in enumerate(value):
+            yield from strangers(node.items, inner, f"{path}[{number}]")
+
+
+def pruned(schema: Schema, tree: Tree) -> Tree:
+    """The tree as the server keeps it: without fields that it does not know, and without nulls that say nothing.
+
+    A built-in kind also loses empty lists and maps, which its encoder leaves out, and has quantities and times in the
+    server's spelling. What needs no change is shared.
+    """
+    kept = decoded(schema.node, tree) if schema.native else structural(schema.node, tree)
+    return kept if isinstance(kept, dict) else {}
+
+
+def decoded(node: Node, value: Json) -> Json:
+    """A value of a built-in kind after it was read into its fields and written again."""
+    if isinstance(value, list):
+        if not node.is_list:
+            return value
+        return each(node, value, lambda items, inner: blank(items) if inner is None else decoded(items, inner))
+    if not isinstance(value, dict):
+        return respelled(node.definition, value) if node.definition else value
+    if not node.is_map:
+        return value
+    if not node.fields:
+        return decoded_map(node, value)
+    made = value
+    for name, inner in value.items():
+        below = node.fields.get(name)
+        new = decoded(below, inner) if below is not None and inner is not None else inner
+        gone = below is None or new is None or (not new and name not in node.required and is_collection(below, new))
+        if gone or new is not inner:
+            if made is value:
+                made = dict(value)
+            if gone:
+                del made[name]
+            else:
+                made[name] = new
+    return made
+
+
+def is_collection(node: Node, value: Json) -> bool:
+    """Whether the value is a list or a map, rather than an object with fields or a scalar."""
+    return isinstance(value, list) or (isinstance(value, dict) and not node.fields and node.element is not None)
+
+
+def decoded_map(node: Node, value: Tree) -> Tree:
+    """A map of a built-in kind; a null in it is an empty value."""
+    element = node.element
+    if element is None or (element.is_scalar and not element.definition and None not in value.values()):
+        return value
+    if element.is_scalar and not element.definition:
+        return {name: blank(element) if inner is None else inner for name, inner in value.items()}
+    made = {name: decoded(element, inner) for name, inner in value.items()}
+    return made if any(made[name] is not inner for name, inner in value.items()) else value
+
+
+def respelled(name: str, value: Json) -> Json:
+    """A scalar as the server writes it: quantities and times have one spelling each. What is neither stays."""
+    try:
+        if name == QUANTITY and isinstance(value, str | int | float) and not isinstance(value, bool):
+            return canonical(parse_quantity(str(value)))
+        if name == TIME and isinstance(value, str):
+            return format_instant(parse_instant(value.upper()))
+        if name == MICRO_TIME and isinstance(value, str):
+            return micro_time(parse_instant(value.upper()))
+    except (ValueError, OverflowError):
+        return value
+    return value
+
+
+def blank(node: Node) -> Json:
+    """What a null becomes where there must be a value."""
+    empty: dict[str, Json] = {"string": "", "integer": 0, "number": 0, "boolean": False, "object": zero(node)}
+    return empty.get(node.type)
+
+
+def structural(node: Node, value: Json) -> Json:
+    """A value of a custom kind without unknown fields, and without nulls where no null may be."""
+    if node is DEDUCED or node is UNTYPED:
+        return value
+    if isinstance(value, list):
+        return each(node, value, structural) if node.is_list else value
+    if not isinstance(value, dict) or not node.is_map:
+        return value
+    if node.definition == OBJECT_META:
+        return decoded(node, value)
+    known, element = node.fields, node.element
+    made = value
+    for name, inner in value.items():
+        below = known.get(name) or element
+        if below is None or (inner is None and name in known and not below.nullable and name not in node.defaults):
+            if made is value:
+                made = dict(value)
+            del made[name]
+        elif isinstance(inner, dict | list) and (new := structural(below, inner)) is not inner:
+            if made is value:
+                made = dict(value)
+            made[name] = new
+    return made
+
+
+def each(node: Node, value: list[Json], change: Callable[[Node, Json], Json]) -> list[Json]:
+    """The items of a list, each changed; the list itself where none was."""
+    items = node.items
+    made = [change(items, inner) for inner in value]
+    return made if any(map(is_not, made, value)) else value
+
+
+def defaulted(schema: Schema, tree: Tree) -> Tree:
+    """The tree with the schema's defaults where a field is absent and its parent is there; shares what is the same."""
+    kept = filled_native(schema.node, tree) if schema.native else filled(schema.node, tree)
+    return kept if isinstance(kept, dict) else tree
+
+
+def filled(node: Node, value: Json) -> Json:
+    """A value of a custom kind with the defaults of its schema."""
+    if node is DEDUCED or node is UNTYPED:
+        return value
+    if isinstance(value, list):
+        return each(node, value, filled) if node.is_list else value
+    if not isinstance(value, dict) or not node.is_map:
+        return value
+    missing: Tree = {}
+    for name, default in node.defaults.items():
+        if value.get(name) is None and not (name in value and node.fields[name].nullable):
+            missing[name] = default
+    return filled_fields(node, value, missing, filled)
+
+
+def filled_native(node: Node, value: Json) -> Json:
+    """A value of a built-in kind with those parts that it always has, and the defaults that its schema names."""
+    if isinstance(value, list):
+        return each(node, value, filled_native) if node.is_list else value
+    if not isinstance(value, dict) or not node.is_map:
+        return value
+    missing: Tree = {}
+    for name, default in node.defaults.items():
+        if value.get(name) is None and (default or always(node, name)):
+            missing[name] = default
+    return filled_fields(node, value, missing, filled_native)
+
+
+def filled_fields(node: Node, value: Tree, missing: Tree, fill: Callable[[Node, Json], Json]) -> Tree:
+    """An object with the fields it misses, and what each field misses."""
+    known, element = node.fields, node.element
+    made = value
+    if missing:
+        made = dict(value)
+        for name, default in missing.items():
+            made[name] = fill(known[name], msgspec.json.decode(msgspec.json.encode(default)))
+    for name, inner in value.items():
+        if isinstance(inner, dict | list):
+            below = known.get(name) or element
+            if below is not None and (new := fill(below, inner)) is not inner:
+                if made is value:
+                    made = dict(value)
+                made[name] = new
+    return made
+
+
+def errors(schema: Schema, tree: Tree) -> list[FieldError]:
+    """What is wrong with an object by its schema alone: types, required fields, limits, duplicates."""
+    return [*iter_errors(schema, tree)]
+
+
+def iter_errors(schema: Schema, tree: Tree) -> Iterator[FieldError]:
+    """The same, one by one: there can be as many as the object has fields."""
+    if is_fine(schema.node, tree):
+        return iter(())
+    return chain(mistakes(schema.node, tree, ""), doubles(schema.node, tree, ""))

@@ -1,0 +1,45 @@
+"""Which objects need not be read from the database? Those used last, up to a number of bytes."""
+
+from typing import Final
+
+from pykueue.apiserver.storage.records import Held, Key
+
+BYTES: Final = 32 * 1024 * 1024
+OVERHEAD: Final = 500
+"""About what an entry takes in memory beside its body."""
+
+
+class Cache:
+    """Objects by key, None for one that is known not to exist; those unused for longest go first."""
+
+    def __init__(self, limit: int = BYTES) -> None:
+        self.limit = limit
+        self.bytes = 0
+        self.held: dict[Key, Held | None] = {}
+        """In the order of their use."""
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self.held
+
+    def use(self, key: Key) -> Held | None:
+        """What is known of an object that is in here."""
+        found = self.held[key] = self.held.pop(key)
+        return found
+
+    def keep(self, key: Key, held: Held | None) -> None:
+        """Remember an object, or that it does not exist."""
+        self.drop(key)
+        self.held[key] = held
+        self.bytes += size(held)
+        while self.bytes > self.limit:
+            self.drop(next(iter(self.held)))
+
+    def drop(self, key: Key) -> None:
+        """Know nothing of an object any more."""
+        if key in self.held:
+            self.bytes -= size(self.held.pop(key))
+
+
+def size(held: Held | None) -> int:
+    """About what an entry takes in memory."""
+    return OVERHEAD + (len(held.body) if held is not None else 0)

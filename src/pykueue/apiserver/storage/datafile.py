@@ -1,0 +1,259 @@
+"""May this file be used, and is it sound? Making, locking, checking, upgrading, copying and restoring the data's file.
+
+A file comes into being whole, under its name only when it is complete, so that an empty file is never a new one.
+"""
+
+import fcntl
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+from pykueue.apiserver.storage.database import Database, connected
+from pykueue.apiserver.storage.migrations import APPLICATION, STEPS
+from pykueue.apiserver.storage.records import StoreError
+from pykueue.base.datafolder import synced
+
+CHECKED_WHOLE: Final = 32 * 1024 * 1024
+"""A larger file is not read from end to end when it is opened: that would take seconds."""
+JUMP: Final = 1_000_000_000
+"""How far the versions jump at a restore, so that none given since the backup is given again."""
+HEADER_BYTES: Final = 100
+APPLICATION_AT: Final = slice(68, 72)
+"""Where SQLite keeps the mark of whose file it is, within the header."""
+BESIDE: Final = ("-wal", "-shm")
+"""What SQLite keeps beside a file."""
+
+
+class Lock:
+    """The sole use of a data file, as long as this process lives; the file beside it says which process that is."""
+
+    def __init__(self, path: Path) -> None:
+        beside = path.with_name(f"{path.name}.lock")
+        self.handle = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self.handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(self.handle, 32, 0).decode("ascii", "replace").strip()
+            os.close(self.handle)
+            raise StoreError(
+                f"{path}: in use by process {holder or '(unknown)'}; stop that with `pykueue down`, "
+                f"or give another folder with --data"
+            ) from None
+        os.ftruncate(self.handle, 0)
+        os.pwrite(self.handle, f"{os.getpid()}\n".encode(), 0)
+
+    def close(self) -> None:
+        """Let others have it."""
+        if self.handle >= 0:
+            os.ftruncate(self.handle, 0)
+            os.close(self.handle)
+            self.handle = -1
+
+
+def in_memory() -> Database:
+    """An empty database that ends with the process."""
+    connection = connected(":memory:")
+    upgrade(connection, 0)
+    return Database("the store in memory", connection, connection)
+
+
+def opened(path: Path) -> tuple[Database, Lock]:
+    """The database of a file, which is made where it is missing, and the lock on it; `StoreError` where that fails."""
+    with explained(path):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = Lock(path)
+        try:
+            if not path.exists():
+                create(path)
+            return checked(path), lock
+        except BaseException:
+            lock.close()
+            raise
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Have failures of the disk and of SQLite told as a `StoreError` that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(
+            f"{path}: cannot be written ({error.strerror}); make the folder {path.parent} writable for this user "
+            f"and see that its disk has room, or give another folder with --data"
+        ) from error
+    except sqlite3.OperationalError as error:
+        raise StoreError(
+            f"{path}: cannot be opened ({error}); see that the folder {path.parent} and all files in it are writable "
+            f"for this user and that its disk has room, or give another folder with --data"
+        ) from error
+    except sqlite3.DatabaseError as error:
+        raise damaged(path, str(error)) from error
+
+
+def damaged(path: Path, what: str) -> StoreError:
+    """What to tell whoever opens a damaged file."""
+    return StoreError(
+        f"{path}: is damaged ({what}) and is left as it is; put a backup in its place with "
+        f"`pykueue restore BACKUP`, or move {path.name} and the files beside it whose names begin so to another "
+        f"folder to begin anew"
+    )
+
+
+def create(path: Path) -> None:
+    """Make an empty database under this name."""
+    for ending in BESIDE:
+        beside = path.with_name(path.name + ending)
+        if beside.exists():
+            # SQLite would take it for a part of the new file.
+            raise StoreError(
+                f"{path}: is missing though {beside.name} is there, which holds what was written last; put "
+                f"{path.name} back beside it, or move {beside.name} to another folder to begin anew"
+            )
+    with replacing(path) as fresh, closing(connected(str(fresh))) as connection:
+        upgrade(connection, 0)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """An empty file for its owner alone, which gets the given name, durably, if all goes well."""
+    fresh = path.with_name(f"{path.name}.new")
+    for ending in ("", *BESIDE):
+        fresh.with_name(fresh.name + ending).unlink(missing_ok=True)
+    os.close(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    try:
+        yield fresh
+        synced(fresh)
+        fresh.replace(path)
+        synced(path.parent)
+    except BaseException:
+        for ending in ("", *BESIDE):
+            with suppress(OSError):
+                fresh.with_name(fresh.name + ending).unlink(missing_ok=True)
+        raise
+
+
+def checked(path: Path) -> Database:
+    """The database of a file that is there, if it is ours and sound, in the present schema."""
+    recognise(path)
+    with ExitStack() as undo:
+        writer = undo.enter_context(closing(connected(str(path))))
+        schema = examined(path, writer)
+        if schema < len(STEPS):
+            upgrade(writer, schema)
+        reader = undo.enter_context(closing(connected(str(path))))
+        database = Database(str(path), writer, reader)
+        database.version()
+        undo.pop_all()
+    return database
+
+
+def recognise(path: Path) -> None:
+    """Raise `StoreError` if a file does not begin as ours do; SQLite is not to touch any other."""
+    with path.open("rb") as file:
+        header = file.read(HEADER_BYTES)
+    if not header:
+        raise damaged(path, "it is empty")
+    if not header.startswith(b"SQLite format 3\0") or header[APPLICATION_AT] != APPLICATION.to_bytes(4, "big"):
+        raise damaged(path, "it is no store of pykueue's")
+
+
+def examined(path: Path, connection: sqlite3.Connection) -> int:
+    """The schema version of a file, if it is sound and we know that version.
+
+    A large file is not read from end to end; damage within it shows when that part is read.
+    """
+    schema = pragma(connection, "user_version")
+    if schema > len(STEPS):
+        raise StoreError(
+            f"{path}: was written by a newer pykueue (its schema is {schema}, this one knows {len(STEPS)}); "
+            f"install that one again, or give another folder with --data"
+        )
+    pages = pragma(connection, "page_count") * pragma(connection, "page_size")
+    if pages <= CHECKED_WHOLE:
+        (said,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        if said != "ok":
+            raise damaged(path, str(said).replace("\n", " "))
+    return schema
+
+
+def pragma(connection: sqlite3.Connection, name: str) -> int:
+    """A number that SQLite keeps about a file."""
+    (found,) = connection.execute(f"PRAGMA {name}").fetchone()
+    return int(found)
+
+
+def upgrade(connection: sqlite3.Connection, schema: int) -> None:
+    """Take the steps from this schema version to the present one; all of them, or none."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for step in STEPS[schema:]:
+            for statement in step:
+                connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {APPLICATION}")
+        connection.execute(f"PRAGMA user_version = {len(STEPS)}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def backup(path: Path, target: Path) -> None:
+    """Write a copy of a data file as it is at one moment, whether or not a process is using it."""
+    if not path.exists():
+        raise StoreError(f"{path}: is missing, so there is nothing to back up; is this the right --data?")
+    with explained(path):
+        recognise(path)
+        with closing(connected(str(path))) as connection:
+            examined(path, connection)
+            copy(connection, target)
+
+
+def copy(connection: sqlite3.Connection, target: Path) -> None:
+    """Write what a connection sees to a file that is not there yet."""
+    if target.exists():
+        raise StoreError(f"{target}: exists already; give another name, or remove it")
+    with explained(target), replacing(target) as fresh:
+        connection.execute("VACUUM INTO ?", (str(fresh),))
+
+
+def restore(source: Path, path: Path) -> None:
+    """Put a backup in the place of a data file that nobody uses; what was there is kept beside it (`aside`).
+
+    All history is forgotten and the versions jump ahead: whoever watched the former data is told to list anew.
+    """
+    if not source.exists():
+        raise StoreError(f"{source}: is missing; give the file that `pykueue backup` wrote")
+    with explained(source):
+        recognise(source)
+        with closing(sqlite3.connect(source)) as origin:
+            examined(source, origin)
+    with explained(path):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with closing(Lock(path)), replacing(path) as fresh:
+            with closing(sqlite3.connect(source)) as origin, closing(connected(str(fresh))) as connection:
+                origin.backup(connection)
+            with closing(checked(fresh)) as database:
+                version = database.version()
+                database.forget(since=database.compacted(), to=version)
+                database.forget(since=version, to=version + JUMP)
+            # Before anything is moved: a crash must not leave us without the old one and without the new one.
+            synced(fresh)
+            old = aside(path)
+            for ending in ("", *BESIDE):
+                beside = path.with_name(path.name + ending)
+                if beside.exists():
+                    beside.replace(old.with_name(old.name + ending))
+
+
+def aside(path: Path) -> Path:
+    """A name for what a file holds now, that nothing has yet: `….old`, then `….old2` and so on."""
+    for number in count(1):
+        old = path.with_name(f"{path.name}.old{number if number > 1 else ''}")
+        if not any(old.with_name(old.name + ending).exists() for ending in ("", *BESIDE)):
+            return old
+    raise AssertionError("there is no last number")

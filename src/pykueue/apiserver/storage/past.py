@@ -1,0 +1,83 @@
+"""What was a list at an earlier version? The objects as they are now, but for those that have changed since."""
+
+from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
+from typing import Final, TypeAlias
+
+from pykueue.apiserver.storage.feed import Feed
+from pykueue.apiserver.storage.records import Change, CompactedError, Held, Key
+from pykueue.base.turns import COPIED
+
+PAST_BYTES: Final = 64 * 1024 * 1024
+"""Bodies of objects as they were that are held for one page; a version that needs more is too old."""
+
+Place: TypeAlias = tuple[str, str]
+"""Where an object stands in a list: its namespace and its name."""
+
+
+class Past:
+    """What objects were at a version, for those that stand after a place and have changed since."""
+
+    def __init__(self, feed: Feed, resource: str, namespace: str, version: int, after: Place | None) -> None:
+        self.feed = feed
+        self.resource = resource
+        self.namespace = namespace
+        self.after = after
+        """The list has come so far; what stands before that is of no interest any more."""
+        self.position = version
+        """Changes up to this version are known."""
+        self.bodies: dict[Key, bytes | None] = {}
+        """What changed objects were; None for those that did not exist."""
+        self.ahead: list[tuple[Place, Key]] = []
+        """Those that did exist, as a heap."""
+        self.bytes = 0
+
+    @property
+    def behind(self) -> bool:
+        """Whether there are changes that are not known yet."""
+        return self.position < self.feed.version
+
+    @property
+    def created(self) -> int:
+        """How many objects there were not."""
+        return sum(1 for body in self.bodies.values() if body is None)
+
+    def step(self) -> int:
+        """Learn of some more changes; the microseconds that it took. `CompactedError` where they are forgotten."""
+        found, self.position = self.feed.after(self.resource, self.position)
+        for change in found:
+            if not self.namespace or change.key.namespace == self.namespace:
+                self.learn(change)
+        return len(found) + sum(len(change.body) for change in found) // COPIED
+
+    def learn(self, change: Change) -> None:
+        """Remember what an object was before its first change."""
+        where = place(change.key)
+        if change.key in self.bodies or (self.after is not None and where <= self.after):
+            return
+        self.bodies[change.key] = change.before
+        if change.before is not None:
+            heappush(self.ahead, (where, change.key))
+            self.bytes += len(change.before)
+            if self.bytes > PAST_BYTES:
+                raise CompactedError(f"too much has changed since version {self.position}")
+
+    def merged(self, page: Sequence[Held], end: Place | None) -> Iterator[Held]:
+        """The objects of a page as they were; the page goes up to this place, or to the end of the list."""
+        for held in page:
+            yield from self.up_to(place(held.key))
+            if held.key not in self.bodies:
+                yield held
+        yield from self.up_to(end)
+        self.after = end
+
+    def up_to(self, end: Place | None) -> Iterator[Held]:
+        """What has changed up to a place, as it was."""
+        while self.ahead and (end is None or self.ahead[0][0] <= end):
+            _, key = heappop(self.ahead)
+            yield Held(key, 0, "", self.bodies[key] or b"{}")
+
+
+def place(key: Key) -> Place:
+    """Where an object stands in a list."""
+    return key.namespace, key.name

@@ -1,0 +1,446 @@
+"""What is true of an object, and what happens to a write? Objects with versions over one SQLite file, or in memory.
+
+Everything here belongs to one event loop. A write is decided at once, so that nothing comes between reading an object
+and writing it, and is then on its way: `latest` sees it, `get`, lists and watches do so when it is committed, and only
+then is it acknowledged. Writes that come while others are being committed are committed together. A write that fails
+takes along those that were built upon it.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final, Self
+
+import msgspec
+
+from pykueue.api.core import Tree
+from pykueue.apiserver.storage import datafile
+from pykueue.apiserver.storage.cache import Cache
+from pykueue.apiserver.storage.database import Database, Row
+from pykueue.apiserver.storage.datafile import Lock
+from pykueue.apiserver.storage.feed import Feed, Watch
+from pykueue.apiserver.storage.records import Change, CompactedError, FullError, Held, How, Key, StoreError
+from pykueue.apiserver.storage.writer import InLoop, InThread, Writer
+from pykueue.base.clock import Clock
+from pykueue.base.units import MICROS, Moment
+
+__all__ = ["Change", "CompactedError", "FullError", "Held", "How", "Key", "Store", "StoreError", "Watch"]
+
+BATCH: Final = 256
+"""Most writes that are committed together."""
+KEPT: Final = 10_000
+KEPT_MAX: Final = 100_000
+KEPT_MICROS: Final = 5 * 60 * MICROS
+"""The log keeps so many changes and goes back so far, whichever is more, but never more than `KEPT_MAX`."""
+MARK_MICROS: Final = 10 * MICROS
+"""How finely it is known when a version was written."""
+UPKEEP_MICROS: Final = 10 * MICROS
+"""How long after writes the file is tidied."""
+CHUNK: Final = 500
+"""Versions that are forgotten in one piece of work; a write waits for no more than that."""
+
+
+class Write:
+    """A write on its way."""
+
+    __slots__ = ("before", "future", "held", "how", "lost")
+
+    def __init__(self, held: Held, how: How, before: Held | None, future: asyncio.Future[Held]) -> None:
+        self.held = held
+        self.how = how
+        self.before = before
+        """What it was built upon."""
+        self.future = future
+        self.lost = False
+
+    @property
+    def after(self) -> Held | None:
+        """The object when it is done."""
+        return None if self.how == "DELETED" else self.held
+
+    def row(self) -> Row:
+        """The revision to be stored."""
+        held = self.held
+        previous = None if self.before is None else self.before.version
+        return (
+            held.version,
+            previous,
+            self.how,
+            held.key.resource,
+            held.key.namespace,
+            held.key.name,
+            held.uid,
+            held.body,
+        )
+
+    def change(self) -> Change:
+        """What watchers see of it."""
+        before = None if self.before is None else self.before.body
+        return Change(self.held.version, self.held.key, self.how, self.held.body, before)
+
+
+class Store:
+    """Objects, their versions and their changes."""
+
+    def __init__(self, database: Database, writer: Writer, clock: Clock, lock: Lock | None) -> None:
+        self.database = database
+        self.writer = writer
+        self.clock = clock
+        self.lock = lock
+        version = database.version()
+        self.feed = Feed(database, version, database.compacted())
+        self.cache = Cache()
+        self.issued = version
+        """The last version that was given to a write; one that fails keeps its own."""
+        self.pending: dict[Key, list[Write]] = {}
+        """The writes on their way to each object, oldest first."""
+        self.queue: deque[Write] = deque()
+        """Those that have not been handed to the writer."""
+        self.busy = False
+        """Whether the writer is at work."""
+        self.called = False
+        """Whether `hand_over` is about to run."""
+        self.forgotten = self.feed.compacted
+        """The version up to which the file has forgotten changes; it follows `feed.compacted`."""
+        self.checkpoint_due = False
+        self.stalled = False
+        """Whether upkeep failed, and waits for its next time."""
+        self.wrote = True
+        """Whether the last piece of work was a write; upkeep and writes take turns."""
+        self.marks: deque[tuple[Moment, int]] = deque([(clock.moment(), version)])
+        """When which version was the last one, oldest first."""
+        self.upkeep: asyncio.Task[None] | None = None
+        self.quiet: asyncio.Future[None] | None = None
+        """Done when nothing is under way and nothing queued, for whoever closes the store."""
+        self.closing = False
+
+    @classmethod
+    def open(cls, path: Path | None, clock: Clock) -> Self:
+        """The store in a file, which is made where it is missing; without one, an empty store in memory.
+
+        In memory everything happens in the event loop, in an order that is always the same.
+        """
+        if path is None:
+            return cls(datafile.in_memory(), InLoop(), clock, None)
+        database, lock = datafile.opened(path)
+        try:
+            return cls(database, InThread("pykueue-store"), clock, lock)
+        except BaseException:
+            database.close()
+            lock.close()
+            raise
+
+    @property
+    def version(self) -> int:
+        """The version of the last committed write."""
+        return self.feed.version
+
+    @property
+    def compacted(self) -> int:
+        """The oldest version from which a watch can go on."""
+        return self.feed.compacted
+
+    def get(self, key: Key) -> Held | None:
+        """An object as it is committed."""
+        if writes := self.pending.get(key):
+            return writes[0].before
+        return self.read(key)
+
+    def latest(self, key: Key) -> Held | None:
+        """An object as it will be when the writes on their way are committed; what a write is built upon."""
+        if writes := self.pending.get(key):
+            return writes[-1].after
+        return self.read(key)
+
+    def under_way_to(self, key: Key) -> asyncio.Future[Held] | None:
+        """The last write on its way to an object, to be waited for and not cancelled; None where there is none."""
+        writes = self.pending.get(key)
+        return writes[-1].future if writes else None
+
+    def read(self, key: Key) -> Held | None:
+        """An object that no write is on its way to."""
+        if key in self.cache:
+            return self.cache.use(key)
+        held = self.database.get(key)
+        self.cache.keep(key, held)
+        return held
+
+    def page(
+        self, resource: str, namespace: str = "", *, after: tuple[str, str] | None = None, limit: int = 0
+    ) -> list[Held]:
+        """Committed objects by namespace and name, from the first one after this on; a limit of 0 is none."""
+        return self.piece(resource, namespace, after=after, limit=limit)[0]
+
+    def piece(
+        self, resource: str, namespace: str = "", *, after: tuple[str, str] | None = None, limit: int = 0, most: int = 0
+    ) -> tuple[list[Held], tuple[str, str] | None]:
+        """Committed objects as in a page, at most about so many bytes, and the place up to which they are all there.
+
+        The place is None at the end of the list. A piece may be empty before that.
+        """
+        start = after or ("", "")
+        if namespace:
+            if start[0] > namespace:
+                return [], None
+            start = (namespace, start[1] if start[0] == namespace else "")
+        pending = self.under_way(resource, namespace)
+        # The writer may have committed some of these already, but nobody has been told yet.
+        wanted = limit + len(pending) if limit else -1
+        found = self.database.page(resource, namespace, start, wanted, most=most)
+        end = place(found[-1]) if found and (len(found) == wanted or cut(found, most)) else None
+        if pending:
+            held = {one.key: one for one in found}
+            for key in pending:
+                where = key.namespace, key.name
+                if where > start and (end is None or where <= end):
+                    before = self.get(key)
+                    if before is None:
+                        held.pop(key, None)
+                    else:
+                        held[key] = before
+            found = sorted(held.values(), key=place)
+        if limit and len(found) > limit:
+            found = found[:limit]
+            end = place(found[-1])
+        return found, end
+
+    def count(self, resource: str, namespace: str = "") -> int:
+        """How many objects are committed."""
+        pending = self.under_way(resource, namespace)
+        return self.database.count(resource, namespace, pending) + sum(self.get(key) is not None for key in pending)
+
+    def under_way(self, resource: str, namespace: str) -> list[Key]:
+        """The objects of a list that writes are on their way to."""
+        return [
+            key for key in self.pending if key.resource == resource and (not namespace or key.namespace == namespace)
+        ]
+
+    def put(self, key: Key, tree: Tree, *, uid: str) -> Awaitable[Held]:
+        """Create or replace an object; what is awaited is the object as it was committed, or `FullError`.
+
+        The tree stays as it is; what is stored is a copy that carries the new version.
+        """
+        before = self.latest(key)
+        return self.enqueue(key, tree, uid, "ADDED" if before is None else "MODIFIED", before)
+
+    def drop(self, key: Key, tree: Tree) -> Awaitable[Held]:
+        """Delete an object; watchers are told with this tree, which carries the new version then."""
+        before = self.latest(key)
+        assert before is not None, f"{key} does not exist; ask latest() before drop()"
+        return self.enqueue(key, tree, before.uid, "DELETED", before)
+
+    def enqueue(self, key: Key, tree: Tree, uid: str, how: How, before: Held | None) -> Awaitable[Held]:
+        """Send a write on its way."""
+        if self.closing:
+            raise StoreError(f"{self.database.place}: is being closed; nothing more is written")
+        loop = asyncio.get_running_loop()
+        version = self.issued + 1
+        held = Held(key, version, uid, encoded(tree, version))
+        self.issued = version
+        write = Write(held, how, before, loop.create_future())
+        self.pending.setdefault(key, []).append(write)
+        self.queue.append(write)
+        self.call()
+        return write.future
+
+    def call(self) -> None:
+        """Have what is queued handed over when this step of the event loop is done."""
+        if not self.busy and not self.called:
+            self.called = True
+            asyncio.get_running_loop().call_soon(self.hand_over)
+
+    def hand_over(self) -> None:
+        """Give the writer its next piece of work, if it is free and there is any."""
+        self.called = False
+        if self.busy:
+            return
+        tidying = self.upkeep_work() if self.wrote or not self.queue else None
+        self.wrote = tidying is None
+        if tidying is not None:
+            self.busy = True
+            self.writer.run(*tidying)
+        elif batch := self.take():
+            self.busy = True
+            self.writer.run(partial(self.database.write, [write.row() for write in batch]), partial(self.settle, batch))
+        elif self.quiet is not None and not self.quiet.done():
+            self.quiet.set_result(None)
+
+    def take(self) -> list[Write]:
+        """The writes that are committed next."""
+        batch: list[Write] = []
+        while self.queue and len(batch) < BATCH:
+            write = self.queue.popleft()
+            if not write.lost:
+                batch.append(write)
+        return batch
+
+    def settle(self, batch: Sequence[Write], failures: Mapping[int, Exception]) -> None:
+        """A batch is committed, but for those that failed."""
+        self.busy = False
+        if failures:
+            for place, error in failures.items():
+                self.lose(batch[place], error)
+            batch = [write for place, write in enumerate(batch) if place not in failures]
+        else:
+            # Nothing that is queued depends on what follows, so the writer need not wait for it.
+            self.hand_over()
+        for write in batch:
+            writes = self.pending[write.held.key]
+            assert writes[0] is write, f"{write.held.key} was committed out of turn"
+            if len(writes) == 1:
+                del self.pending[write.held.key]
+            else:
+                del writes[0]
+            self.cache.keep(write.held.key, write.after)
+        if batch:
+            self.feed.add([write.change() for write in batch])
+            self.mark()
+        for write in batch:
+            if not write.future.done():
+                write.future.set_result(write.held)
+        if not self.busy:
+            self.hand_over()
+
+    def lose(self, write: Write, error: Exception) -> None:
+        """A write failed, and with it those that were built upon it."""
+        if write.lost:
+            return
+        # Those before it are settled in the same step, after this; so the object falls back to what they made of it.
+        writes = self.pending[write.held.key]
+        place = writes.index(write)
+        for gone in writes[place:]:
+            gone.lost = True
+            if not gone.future.done():
+                gone.future.set_exception(
+                    FullError(f"{gone.held.key}: could not be stored ({error}); see that the disk has room and is well")
+                )
+        del writes[place:]
+        if not writes:
+            del self.pending[write.held.key]
+
+    def mark(self) -> None:
+        """Remember when this version was the last one, and see to the log's length."""
+        now = self.clock.moment()
+        if now - self.marks[-1][0] >= MARK_MICROS:
+            self.marks.append((now, self.version))
+        if self.lock is None:
+            if self.version - self.compacted > 2 * KEPT:
+                self.forget_to(self.floor(now))
+            return
+        if self.version - self.compacted > KEPT_MAX + CHUNK:
+            self.forget_to(self.floor(now))
+        if self.upkeep is None:
+            self.upkeep = asyncio.get_running_loop().create_task(self.keep_up())
+
+    def floor(self, now: Moment) -> int:
+        """The version up to which changes need not be kept any longer."""
+        while len(self.marks) > 1 and self.marks[1][0] <= now - KEPT_MICROS:
+            self.marks.popleft()
+        aged = self.marks[0][1] if self.marks[0][0] <= now - KEPT_MICROS else 0
+        return max(min(aged, self.version - KEPT), self.version - KEPT_MAX)
+
+    async def keep_up(self) -> None:
+        """Tidy the file after writes, as often as there is something to tidy."""
+        while True:
+            await self.clock.sleep(UPKEEP_MICROS)
+            if self.busy or self.queue:
+                continue
+            now = self.clock.moment()
+            if self.version != self.marks[-1][1]:
+                self.marks.append((now, self.version))
+            self.forget_to(self.floor(now))
+            self.checkpoint_due = True
+            self.stalled = False
+            self.call()
+            if self.version - self.compacted <= KEPT:
+                break
+        self.upkeep = None
+
+    def compact(self, keep: int = 0) -> None:
+        """Forget all changes but the last ones; watches that have not come so far end with `CompactedError`."""
+        self.forget_to(self.version - keep)
+        self.stalled = False
+        self.call()
+
+    def forget_to(self, version: int) -> None:
+        """Let no watch begin before a version; the file follows."""
+        self.feed.compacted = max(self.feed.compacted, version)
+
+    def upkeep_work(self) -> tuple[Callable[[], bool], Callable[[bool], None]] | None:
+        """A piece of upkeep and what is done with its outcome; None when nothing is to be done."""
+        if self.closing or self.stalled:
+            return None
+        if self.forgotten < self.feed.compacted:
+            to = min(self.forgotten + CHUNK, self.feed.compacted)
+            return partial(self.database.forget, since=self.forgotten, to=to), partial(self.tidied, to)
+        if self.checkpoint_due:
+            self.checkpoint_due = False
+            return self.database.checkpoint, partial(self.tidied, self.forgotten)
+        return None
+
+    def tidied(self, to: int, well: bool) -> None:
+        """A piece of upkeep is done; what failed is tried again at the next upkeep."""
+        self.busy = False
+        if well:
+            self.forgotten = to
+        self.stalled = not well
+        self.hand_over()
+
+    def watch(self, resource: str, *, after: int, namespace: str = "") -> Watch:
+        """Batches of committed changes after a version; `CompactedError` where they are no longer kept."""
+        return Watch(self.feed, resource, namespace, after)
+
+    def changes(self, resource: str, *, after: int, namespace: str = "") -> list[Change]:
+        """Everything that was committed after a version; `CompactedError` where that is no longer kept."""
+        found: list[Change] = []
+        while True:
+            some, after = self.feed.after(resource, after)
+            found += [change for change in some if not namespace or change.key.namespace == namespace]
+            if after >= self.version:
+                return found
+
+    def backup(self, path: Path) -> None:
+        """Write a copy of everything as it is committed to a new file; of a store in a file, from any thread."""
+        if self.lock is None:
+            datafile.copy(self.database.reader, path)
+        else:
+            datafile.backup(Path(self.database.place), path)
+
+    async def close(self) -> None:
+        """Commit what is on its way, end all watches, and let go of the file."""
+        if self.closing:
+            return
+        self.closing = True
+        loop = asyncio.get_running_loop()
+        if self.upkeep is not None:
+            self.upkeep.cancel()
+            await asyncio.gather(self.upkeep, return_exceptions=True)
+        while self.busy or self.queue or self.called:
+            self.quiet = loop.create_future()
+            await self.quiet
+        self.feed.close()
+        closed: asyncio.Future[None] = loop.create_future()
+        self.writer.run(self.database.close, closed.set_result)
+        await closed
+        self.writer.close()
+        if self.lock is not None:
+            self.lock.close()
+
+
+def place(held: Held) -> tuple[str, str]:
+    """Where an object stands in a list."""
+    return held.key.namespace, held.key.name
+
+
+def cut(found: Sequence[Held], most: int) -> bool:
+    """Whether a page ended because of its bytes."""
+    return bool(most) and sum(len(one.body) for one in found) >= most
+
+
+def encoded(tree: Tree, version: int) -> bytes:
+    """The JSON of an object of this version."""
+    metadata = tree.get("metadata")
+    assert isinstance(metadata, dict), "an object without metadata cannot be stored"
+    return msgspec.json.encode({**tree, "metadata": {**metadata, "resourceVersion": str(version)}})

@@ -1,0 +1,179 @@
+"""What does a patch make of an object? Its body, read by its media type, and what is refused of it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from pykueue.api.core import Json, Tree
+from pykueue.apiserver.kinds.metadata import meta
+from pykueue.apiserver.kinds.served import Served
+from pykueue.apiserver.schema.apply import ApplyConflictError, ApplyError, kind_text
+from pykueue.apiserver.schema.godecoder import unconvertible, unreadable
+from pykueue.apiserver.schema.jsonpatch import json_patch, merge_patch, mismatch, strategic_patch
+from pykueue.apiserver.schema.strategicpatch import PatchError
+from pykueue.apiserver.schema.typefaults import go_text
+from pykueue.apiserver.verbs.bodies import STRICT, check_fields, json_in, other_kind, uncoded, unfit, yaml_in
+from pykueue.apiserver.wire.identity import SYSTEM
+from pykueue.apiserver.wire.statuserrors import StatusError, apply_conflict, bad_request, quoted, unsupported_media
+from pykueue.apiserver.wire.writeterms import Terms
+
+APPLY: Final = "application/apply-patch+yaml"
+JSON: Final = "application/json-patch+json"
+MERGE: Final = "application/merge-patch+json"
+STRATEGIC: Final = "application/strategic-merge-patch+json"
+REASONS: Final = {400: "BadRequest", 413: "RequestEntityTooLarge", 422: "Invalid"}
+
+
+@contextmanager
+def raised() -> Iterator[None]:
+    """Raise what goes wrong with a patch or an apply as the server tells it."""
+    try:
+        yield
+    except ApplyConflictError as error:
+        causes = [cause for cause in error.causes if isinstance(cause, dict)]
+        raise apply_conflict(error.message, causes) from None
+    except ApplyError as error:
+        raise StatusError(error.code, REASONS.get(error.code, ""), error.message) from None
+    except PatchError as error:
+        details: Tree | None = {} if error.code == 422 else None
+        raise StatusError(error.code, REASONS.get(error.code, ""), error.message, details) from None
+
+
+class Patching:
+    """A patch that was read."""
+
+    def __init__(self, served: Served, how: str, value: Json, terms: Terms, subresource: str) -> None:
+        self.served = served
+        self.how = how
+        self.value = value
+        self.terms = terms
+        self.subresource = subresource
+
+    def wanted(self) -> Tree:
+        """What is applied."""
+        if not isinstance(self.value, dict):
+            trouble = mismatch(self.value, "map[string]interface {}")
+            raise bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {trouble}")
+        return self.value
+
+    def check_steps(self, made: Tree) -> None:
+        """Refuse fields of steps that nobody knows, or warn of them, as the caller wishes."""
+        steps = self.value if isinstance(self.value, list) else []
+        strangers = [
+            f"json patch unknown field {quoted(f'[{index}].{name}')}"
+            for index, step in enumerate(steps)
+            for name in (step if isinstance(step, dict) else ())
+            if name not in STEP
+        ]
+        if strangers and self.terms.validation == "Strict":
+            raise unfit(self.told(made), STRICT + ", ".join(strangers))
+        if self.terms.validation == "Warn":
+            for told in strangers:
+                self.terms.warn(told)
+
+    def made(self, live: Tree) -> Tree:
+        """What the patch makes of the object there is, in the version of the request."""
+        schema = self.served.schema
+        with raised():
+            match self.how:
+                case "application/json-patch+json":
+                    made = json_patch(live, self.value)
+                    self.check_steps(made)
+                case "application/merge-patch+json":
+                    made = merge_patch(live, self.value)
+                case _:
+                    if schema is None or not schema.native:
+                        raise unsupported_media(accepted(self.served))
+                    made = strategic_patch(live, self.value, schema)
+        if schema is not None and schema.native and self.terms.who is not SYSTEM:
+            trouble = other_kind(self.served, made)
+            if self.how == STRATEGIC:
+                trouble = trouble or unconvertible(schema, made)
+            trouble = trouble or unreadable(schema, made) or uncoded(self.served.storage, made)
+            if trouble:
+                raise unfit(self.told(made), trouble)
+        check_fields(self.served, made, self.terms, patched=partial(self.told, made))
+        return made
+
+    def told(self, made: Tree) -> str:
+        """What a refusal shows: the outcome, or the patch itself if it is a strategic one."""
+        if self.how == STRATEGIC:
+            return go_text(self.value)
+        shown = in_order(made, ())
+        if not self.served.custom:
+            shown["metadata"] = in_order(meta(made), META)
+        return msgspec.json.encode(shown).decode()
+
+
+def check_applied(served: Served, made: Tree, wanted: Tree) -> None:
+    """Refuse what an apply makes of a built-in object if it cannot be read: the schema does not tell all of that."""
+    schema = served.schema
+    if schema is None or not schema.native:
+        return
+    trouble = unconvertible(schema, made) or unreadable(schema, made) or uncoded(served.storage, made)
+    if trouble:
+        kind, said = kind_text(served.api_version, served.resource.kind), meta(wanted)
+        where = f"{said.get('namespace', '')}/{said.get('name', '')}; {kind}"
+        raise StatusError(
+            500,
+            "",
+            f"failed to convert new object ({where}) to proper version: unable to convert unstructured object to "
+            f"{kind}: {trouble}",
+        )
+
+
+META: Final = (
+    "name",
+    "generateName",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+)
+"""The order in which the server writes the metadata of its own kinds."""
+ENTRY: Final = ("manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource")
+
+
+def in_order(tree: Tree, first: tuple[str, ...]) -> Tree:
+    """An object whose fields stand in this order, and the rest by name."""
+    names = [*(name for name in first if name in tree), *sorted(name for name in tree if name not in first)]
+    return {name: sorted_value(tree[name], ENTRY if first and name == "managedFields" else ()) for name in names}
+
+
+def sorted_value(value: Json, first: tuple[str, ...]) -> Json:
+    """A value whose fields stand in order, those of objects in a list in this one."""
+    if isinstance(value, dict):
+        return in_order(value, ())
+    if isinstance(value, list):
+        return [in_order(one, first) if isinstance(one, dict) else one for one in value]
+    return value
+
+
+STEP: Final = frozenset({"op", "path", "from", "value"})
+"""The fields of one step of a JSON patch."""
+
+
+def accepted(served: Served) -> str:
+    """What is said of a patch of another media type than the kind takes."""
+    offered = [JSON, MERGE, *(() if served.custom else (STRATEGIC,)), APPLY]
+    return f"the body of the request was in an unknown format - accepted media types include: {', '.join(offered)}"
+
+
+def patched(served: Served, body: bytes, how: str, terms: Terms, subresource: str) -> Patching:
+    """A patch by its body and media type."""
+    if how == APPLY:
+        return Patching(served, how, yaml_in(body), terms, subresource)
+    if how in (JSON, MERGE) or (how == STRATEGIC and not served.custom):
+        return Patching(served, how, json_in(body), terms, subresource)
+    raise unsupported_media(accepted(served))

@@ -1,0 +1,40 @@
+"""Which object, and which version of it, does a write mean? Whether it may go ahead on the one that is there."""
+
+from pykueue.api.core import Tree
+from pykueue.api.fields import invalid
+from pykueue.apiserver.kinds.metadata import meta
+from pykueue.apiserver.kinds.served import Served
+from pykueue.apiserver.kinds.strategies import unconditional
+from pykueue.apiserver.storage.store import Held
+from pykueue.apiserver.verbs.reading import version_trouble
+from pykueue.apiserver.wire.statuserrors import StatusError, conflict
+from pykueue.apiserver.wire.statuserrors import invalid as refused
+from pykueue.kube.port import Resource
+
+
+def check_version(served: Served, new: Tree, there: Held, name: str) -> None:
+    """Refuse a write that means another version than the one that is there."""
+    given = str(meta(new).get("resourceVersion") or "")
+    trouble = version_trouble(given)
+    if trouble:
+        raise StatusError(500, "", trouble)
+    wanted = int(given or 0)
+    if not wanted:
+        if unconditional(served):
+            return
+        resource = served.resource
+        named = Resource(resource.group, resource.version, resource.plural, resource.plural)
+        raise refused(named, name, [invalid("metadata.resourceVersion", 0, "must be specified for an update")])
+    if wanted != there.version:
+        raise conflict(served.resource, name)
+
+
+def check_identity(served: Served, new: Tree, there: Held, name: str) -> None:
+    """Refuse a write that means another object than the one that has its name now.
+
+    It is for our own controllers, whose writes are not judged: to anybody else it is a field that may not change.
+    """
+    wanted = str(meta(new).get("uid") or "")
+    if wanted and wanted != there.uid:
+        why = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {there.uid}"
+        raise conflict(served.resource, name, why)

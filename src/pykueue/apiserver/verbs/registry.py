@@ -1,0 +1,284 @@
+"""What does each verb do to each kind? The API, without paths, users' rights and formats: those are the front's."""
+
+import random
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+import msgspec
+
+from pykueue.api.core import Tree
+from pykueue.apiserver.kinds import crds
+from pykueue.apiserver.kinds.catalog import Catalog
+from pykueue.apiserver.kinds.metadata import finalizers, meta, with_meta
+from pykueue.apiserver.kinds.served import Served
+from pykueue.apiserver.kinds.strategies import MADE_BY_UPDATE
+from pykueue.apiserver.storage.store import FullError, Key, Store, StoreError
+from pykueue.apiserver.verbs.admission import Admit, admit_all
+from pykueue.apiserver.verbs.deleting import Deleting
+from pykueue.apiserver.verbs.offload import Offload
+from pykueue.apiserver.verbs.reading import Listed, Reading, Seen, key_of
+from pykueue.apiserver.verbs.subresources import Parts
+from pykueue.apiserver.verbs.writing import Writing
+from pykueue.apiserver.wire.statuserrors import bad_request, unavailable
+from pykueue.apiserver.wire.writeterms import DeleteOptions, Terms
+from pykueue.base.clock import Clock
+from pykueue.base.turns import Turns
+
+SYSTEM_TERMS: Final = Terms(manager="pykueue")
+SERVER_TERMS: Final = Terms(manager="kube-apiserver")
+CASCADE: Final = DeleteOptions(propagation="Background")
+
+
+class Registry:
+    """Every verb on every kind. Refusals are `StatusError`s; answers are JSON in the version of the request."""
+
+    def __init__(
+        self,
+        store: Store,
+        catalog: Catalog,
+        clock: Clock,
+        admit: Admit = admit_all,
+        *,
+        rng: random.Random | None = None,
+    ) -> None:
+        self.store = store
+        self.catalog = catalog
+        self.clock = clock
+        self.reading = Reading(store, clock)
+        # A store in memory is a test's, in which everything happens in the same order each time.
+        self.offload = Offload(inline=store.lock is None)
+        self.writing = Writing(store, catalog, clock, admit, rng or random.SystemRandom(), self.offload)
+        self.deleting = Deleting(self.reading, self.writing)
+        self.parts = Parts(self.reading, self.writing, self.deleting)
+        self.writing.after[crds.STORAGE] = self.learn
+        self.heard: list[Callable[[], None]] = []
+        """Called when kinds come or go."""
+        for held in store.page(crds.STORAGE):
+            tree: Tree = msgspec.json.decode(held.body)
+            if crds.established(tree):
+                self.adopt(tree)
+
+    async def get(self, served: Served, name: str, namespace: str = "", *, subresource: str = "") -> bytes:
+        """An object, or a part of it."""
+        with storing():
+            if subresource == "scale":
+                return self.parts.scale(served, name, namespace)
+            return self.reading.get(served, name, namespace)
+
+    async def list(
+        self,
+        served: Served,
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        limit: int = 0,
+        continue_: str = "",
+        version: str = "",
+        match: str = "",
+        most: int = 0,
+        turns: Turns | None = None,
+    ) -> Listed:
+        """A list, or a page of it; all pages of a list are of one version, as long as that is kept."""
+        with storing():
+            return await self.reading.list(
+                served,
+                namespace,
+                labels=labels,
+                fields=fields,
+                limit=limit,
+                continue_=continue_,
+                version=version,
+                match=match,
+                most=most,
+                turns=turns,
+            )
+
+    def watch(
+        self,
+        served: Served,
+        namespace: str = "",
+        *,
+        version: str = "",
+        labels: str = "",
+        fields: str = "",
+        bookmarks: bool = False,
+        initial: bool | None = None,
+        timeout: float | None = None,
+        turns: Turns | None = None,
+    ) -> AsyncGenerator[Sequence[Seen], None]:
+        """Events after a version; see `reading.Reading.watch`. A version that is gone is a 410 `StatusError`."""
+        return self.reading.watch(
+            served,
+            namespace,
+            version=version,
+            labels=labels,
+            fields=fields,
+            bookmarks=bookmarks,
+            initial=initial,
+            timeout=timeout,
+            turns=turns,
+        )
+
+    async def create(
+        self, served: Served, tree: Tree, namespace: str, terms: Terms, *, name: str = "", subresource: str = ""
+    ) -> bytes:
+        """The object that was created, or what came of a binding or an eviction."""
+        with storing():
+            if subresource:
+                return await self.parts.create(served, name, tree, namespace, terms, subresource)
+            return await self.writing.create(served, tree, namespace, terms)
+
+    def creates(self, served: Served, name: str, namespace: str = "") -> bool:
+        """Whether a replacement would create the object, as it does for a few kinds where it is missing."""
+        return served.storage in MADE_BY_UPDATE and self.store.latest(key_of(served, namespace, name)) is None
+
+    async def update(
+        self, served: Served, name: str, tree: Tree, namespace: str, terms: Terms, *, subresource: str = ""
+    ) -> bytes:
+        """The object after it, or a part of it, was replaced."""
+        with storing():
+            if subresource == "scale":
+                return await self.parts.set_scale(served, name, tree, namespace, terms)
+            return await self.writing.update(served, name, tree, namespace, terms, subresource)
+
+    async def patch(
+        self,
+        served: Served,
+        name: str,
+        body: bytes,
+        namespace: str,
+        terms: Terms,
+        *,
+        how: str,
+        subresource: str = "",
+    ) -> tuple[bytes, bool]:
+        """The object after a patch, and whether it was created by it; `how` is the media type."""
+        with storing():
+            if subresource == "scale":
+                return await self.parts.patch_scale(served, name, body, namespace, terms, how), False
+            return await self.writing.patch(served, name, body, namespace, terms, how, subresource)
+
+    async def delete(
+        self, served: Served, name: str, namespace: str, options: DeleteOptions, terms: Terms
+    ) -> tuple[bytes, bool]:
+        """The object as it is now, or as it was when it went, and whether it is gone."""
+        with storing():
+            body, gone = await self.deleting.delete(served, name, namespace, options, terms)
+        if served.storage == crds.STORAGE and not gone and not terms.dry_run:
+            await self.clean(name)
+        return body, gone
+
+    async def delete_collection(
+        self,
+        served: Served,
+        namespace: str,
+        options: DeleteOptions,
+        terms: Terms,
+        *,
+        labels: str = "",
+        fields: str = "",
+    ) -> Listed:
+        """The objects that were selected, as they were when they were deleted."""
+        with storing():
+            return await self.deleting.delete_collection(served, namespace, options, terms, labels, fields)
+
+    async def learn(self, served: Served, tree: Tree) -> None:
+        """A definition was stored: judge it, and serve what it defines."""
+        if not tree:
+            self.forget_missing()
+            return
+        name = str(meta(tree)["name"])
+        key = Key(crds.STORAGE, "", name)
+        there = self.store.latest(key)
+        if there is None:
+            return
+        old: Tree = msgspec.json.decode(there.body)
+        if not meta(old).get("deletionTimestamp"):
+            new = crds.judged(old, self.writing.now(), self.conflict(old))
+            if new.get("status") != old.get("status"):
+                schema = served.schema
+                if schema is not None:
+                    new = self.writing.noted(served, schema, old, new, SERVER_TERMS, "status")
+                await self.store.put(key, new, uid=there.uid)
+            old = new
+        self.adopt(old)
+
+    def adopt(self, tree: Tree) -> None:
+        """Serve what a definition defines, if it is established."""
+        if crds.established(tree):
+            self.catalog.install(tree)
+            self.writing.after[str(meta(tree).get("name"))] = self.left
+        else:
+            self.catalog.forget(str(meta(tree).get("name")))
+        self.tell()
+
+    async def left(self, served: Served, tree: Tree) -> None:
+        """An object of an installed kind was stored, or is gone."""
+        if not tree:
+            await self.finish(served.storage)
+
+    def conflict(self, tree: Tree) -> str:
+        """Why the names of a definition cannot be accepted; empty if they can."""
+        spec = tree.get("spec")
+        spec = spec if isinstance(spec, dict) else {}
+        names = spec.get("names")
+        names = names if isinstance(names, dict) else {}
+        name = str(meta(tree).get("name"))
+        for other in self.catalog.all():
+            if other.resource.group != spec.get("group") or other.storage == name:
+                continue
+            if other.resource.kind == names.get("kind"):
+                return f'"{other.resource.kind}" is already in use'
+            if names.get("plural") in (other.resource.plural, other.singular, *other.short_names):
+                return f'"{names.get("plural")}" is already in use'
+        return ""
+
+    def forget_missing(self) -> None:
+        """Serve no kind any longer whose definition is gone."""
+        for storage in {
+            one.storage for one in self.catalog.all() if one.custom and one.storage not in self.catalog.ours
+        }:
+            if self.store.latest(Key(crds.STORAGE, "", storage)) is None:
+                self.catalog.forget(storage)
+        self.tell()
+
+    def tell(self) -> None:
+        """Tell those who want to know that kinds came or went."""
+        for listener in self.heard:
+            listener()
+
+    async def clean(self, storage: str) -> None:
+        """Delete all objects of a kind whose definition is being deleted."""
+        known = self.catalog.of_storage(storage)
+        if known and storage not in self.catalog.ours:
+            await self.deleting.delete_collection(known[0], "", CASCADE, SYSTEM_TERMS, "", "")
+        await self.finish(storage)
+
+    async def finish(self, storage: str) -> None:
+        """Remove a definition that is being deleted, when the last of its objects is gone."""
+        key = Key(crds.STORAGE, "", storage)
+        there = self.store.latest(key)
+        if there is None:
+            return
+        tree: Tree = msgspec.json.decode(there.body)
+        if not meta(tree).get("deletionTimestamp") or crds.CLEANUP not in finalizers(tree):
+            return
+        if self.store.count(storage):
+            return
+        left = [name for name in finalizers(tree) if name != crds.CLEANUP]
+        new = with_meta(tree, finalizers=[*left] or None)
+        await (self.store.put(key, new, uid=there.uid) if left else self.store.drop(key, new))
+        self.forget_missing()
+
+
+@contextmanager
+def storing() -> Iterator[None]:
+    """Tell the caller of a store that cannot store, or read, at present, and of a body that is nested too deep."""
+    try:
+        yield
+    except (FullError, StoreError) as error:
+        raise unavailable(str(error)) from error
+    except RecursionError:
+        raise bad_request("json: exceeded max depth") from None

@@ -1,0 +1,460 @@
+"""How does an object come to be, and how does it change? Creates, replacements and patches, step by step.
+
+The steps are those of kube-apiserver, in its order: read the body, fill in defaults, note who manages which field, let
+admission complete it, put back what this way of writing cannot change, judge it, let admission judge it, store it.
+Between reading what is there and storing what is to be, nothing else may have come; if it has, it is done again on
+what is true then, unless the caller said which version was meant.
+"""
+
+import asyncio
+import random
+import uuid
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final, TypeAlias
+
+import msgspec
+
+from pykueue.api.core import Tree
+from pykueue.apiserver.kinds import strategies
+from pykueue.apiserver.kinds.catalog import Catalog
+from pykueue.apiserver.kinds.conversion import body_served, ordered, to_served, to_stored
+from pykueue.apiserver.kinds.metadata import SYSTEM_FIELDS, deduplicated, finalizers, meta, with_meta
+from pykueue.apiserver.kinds.names import TRIES, generated
+from pykueue.apiserver.kinds.nulltimes import event_times
+from pykueue.apiserver.kinds.poddefaults import default_pod
+from pykueue.apiserver.kinds.served import Served
+from pykueue.apiserver.schema.apply import applied, kept_times, tracked
+from pykueue.apiserver.schema.schemas import Schema
+from pykueue.apiserver.storage.store import Held, Key, Store
+from pykueue.apiserver.verbs.admission import AdmissionCall, Admit
+from pykueue.apiserver.verbs.admissionplugins import Plugins
+from pykueue.apiserver.verbs.bodies import check_fields, check_kind, check_name, check_namespace, check_types
+from pykueue.apiserver.verbs.offload import Offload, is_large, is_large_body
+from pykueue.apiserver.verbs.ownercheck import check_owners
+from pykueue.apiserver.verbs.patching import Patching, check_applied, patched, raised
+from pykueue.apiserver.verbs.reading import key_of, version_in
+from pykueue.apiserver.verbs.writesteps import Make, changed, finished, judged_as, replacing, stored_trouble, unmanaged
+from pykueue.apiserver.wire.identity import SYSTEM
+from pykueue.apiserver.wire.statuserrors import (
+    StatusError,
+    conflict,
+    exists,
+    internal,
+    invalid,
+    no_name_left,
+    not_found,
+)
+from pykueue.apiserver.wire.writeterms import Operation, Terms
+from pykueue.base.clock import Clock
+from pykueue.base.units import format_instant
+
+REPEATS_MAX: Final = 100
+"""How often a write is made anew because others came before it."""
+APPLY: Final = "application/apply-patch+yaml"
+
+After: TypeAlias = Callable[[Served, Tree], Awaitable[None]]
+
+
+class Writing:
+    """Writes what may be written."""
+
+    def __init__(
+        self, store: Store, catalog: Catalog, clock: Clock, admit: Admit, rng: random.Random, offload: Offload
+    ) -> None:
+        self.store = store
+        self.catalog = catalog
+        self.clock = clock
+        self.admit = admit
+        self.rng = rng
+        self.offload = offload
+        self.plugins = Plugins(store)
+        self.after: dict[str, After] = {}
+        """What is done after an object of a kind was stored, by storage name."""
+
+    def now(self) -> str:
+        """The time as objects have it."""
+        return format_instant(self.clock.now())
+
+    async def create(self, served: Served, tree: Tree, namespace: str, terms: Terms) -> bytes:
+        """The object that was created."""
+        if terms.who is SYSTEM and served.storage == "events":
+            return body_served(served, (await self.tell(served, tree, namespace, terms)).body)
+        large = is_large(tree)
+        work = partial(self.prepared, served, tree, namespace, terms)
+        tree = await self.offload.run(work, large=large, who=terms.who)
+        held = await self.make(served, tree, namespace, terms, large=large)
+        return await self.shown_to(served, held, terms)
+
+    def prepared(self, served: Served, tree: Tree, namespace: str, terms: Terms) -> Tree:
+        """A new object as its creator wants it, with defaults and managers; a `StatusError` if it cannot be read."""
+        tree = check_kind(served, tree)
+        if terms.who is not SYSTEM:
+            check_types(served, tree)
+            check_fields(served, tree, terms)
+        metadata = {name: value for name, value in meta(tree).items() if name not in SYSTEM_FIELDS}
+        if metadata.get("resourceVersion"):
+            raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
+        tree = check_namespace(served, {**tree, "metadata": metadata}, namespace)
+        tree = deduplicated(tree, terms.warn, admitted=False)
+        # What our controllers make of a template was completed with it.
+        ready = terms.who is SYSTEM and served.storage == "pods"
+        tree = default_pod(tree) if ready else strategies.complete(served, tree)
+        schema = served.schema
+        if schema is not None and not unmanaged(served, terms, ""):
+            tree = self.noted(served, schema, None, tree, terms, "")
+        return tree
+
+    async def shown_to(self, served: Served, held: Held, terms: Terms) -> bytes:
+        """A stored object in the version of the request."""
+        if served.is_stored:
+            return held.body
+        work = partial(body_served, served, held.body)
+        return await self.offload.run(work, large=is_large_body(held.body), who=terms.who)
+
+    async def tell(self, served: Served, tree: Tree, namespace: str, terms: Terms) -> Held:
+        """An event of our controllers, as it was stored: there are many, they are complete, and nobody manages them."""
+        about = meta(tree)
+        name = str(about.get("name") or generated(str(about.get("generateName") or ""), self.rng.choice))
+        self.plugins.check_namespace(served, namespace, name)
+        key = key_of(served, namespace, name)
+        there = self.store.latest(key)
+        if there is not None:
+            await self.shown(key)
+            raise self.taken(served, there, generated_name=False)
+        said: Tree = {**about, "name": name, "namespace": namespace, "uid": str(self.identity())}
+        said["creationTimestamp"] = self.now()
+        return await self.put(served, key, event_times(to_stored(served, {**tree, "metadata": said})), terms)
+
+    async def make(self, served: Served, tree: Tree, namespace: str, terms: Terms, *, large: bool) -> Held:
+        """The new object as it was stored, from what its creator wants, in the version of the request."""
+        prefix, name = str(meta(tree).get("generateName") or ""), str(meta(tree).get("name") or "")
+        if served.storage == "limitranges" and not prefix:
+            name = name or str(self.identity())
+        if served.resource.namespaced:
+            self.plugins.check_namespace(served, namespace, name)
+        new = await self.offload.run(partial(to_stored, served, tree), large=large, who=terms.who)
+        if served.storage == "pods":
+            new = self.plugins.complete_pod(served, new, namespace)
+        elif served.storage == "priorityclasses.scheduling.k8s.io":
+            self.plugins.check_class(served, new)
+        new = await self.admitted(served, "CREATE", new, None, "", terms)
+        await check_owners(self.store, self.catalog, served, new, None, namespace, terms.who)
+        for tries in range(TRIES if prefix and not name else 1):
+            made = with_meta(
+                new,
+                name=name or (generated(prefix, self.rng.choice) if prefix else ""),
+                uid=str(self.identity()),
+                creationTimestamp=self.now(),
+            )
+            work = partial(self.judged_new, served, made, tree, terms, self.now())
+            made = await self.offload.run(work, large=large, who=terms.who)
+            if served.storage == "pods":
+                self.plugins.check_pod(served, made, namespace)
+            await self.judged(served, "CREATE", made, None, "", terms)
+            made = await self.offload.run(partial(finished, served, made, terms), large=large, who=terms.who)
+            if served.resource.namespaced:
+                # While it was judged, its namespace may have begun to end, and would not wait for it.
+                self.plugins.check_namespace(served, namespace, str(meta(made)["name"]))
+            key = key_of(served, namespace, str(meta(made)["name"]))
+            there = self.store.latest(key)
+            if there is None:
+                return await self.put(served, key, made, terms)
+            if not prefix or name or tries == TRIES - 1:
+                await self.shown(key)
+                raise self.taken(served, there, generated_name=bool(prefix and not name))
+        raise AssertionError("unreachable: the last try either stores or refuses")
+
+    def identity(self) -> uuid.UUID:
+        """An identity that nothing else has."""
+        return uuid.UUID(int=self.rng.getrandbits(128), version=4)
+
+    def taken(self, served: Served, there: Held, *, generated_name: bool) -> Exception:
+        """The refusal of a name that is taken."""
+        name = there.key.name
+        refused = no_name_left(served.resource, name) if generated_name else exists(served.resource, name)
+        if meta(msgspec.json.decode(there.body)).get("deletionTimestamp"):
+            refused.message = f"object is being deleted: {refused.message}"
+        return refused
+
+    async def update(
+        self, served: Served, name: str, tree: Tree, namespace: str, terms: Terms, subresource: str
+    ) -> bytes:
+        """The object after it was replaced."""
+        large = is_large(tree)
+        work = partial(replacing, served, name, tree, namespace, terms)
+        tree = await self.offload.run(work, large=large, who=terms.who)
+        key = key_of(served, namespace, name)
+        if served.storage in strategies.MADE_BY_UPDATE and not subresource and self.store.latest(key) is None:
+            return await self.create(served, with_meta(tree, resourceVersion=None), namespace, terms)
+        work = partial(strategies.complete, served, deduplicated(tree, terms.warn, admitted=False))
+        complete = await self.offload.run(work, large=large, who=terms.who)
+
+        def make(live: Tree) -> Tree:
+            wanted = str(meta(complete).get("uid") or "")
+            if wanted and wanted != meta(live).get("uid"):
+                why = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {meta(live).get('uid')}"
+                raise conflict(served.resource, name, stored_trouble(served, key, why))
+            schema = served.schema
+            return complete if schema is None else self.noted(served, schema, live, complete, terms, subresource)
+
+        held = await self.change(served, key, terms, subresource, make, large=large)
+        return await self.shown_to(served, held, terms)
+
+    async def patch(
+        self, served: Served, name: str, body: bytes, namespace: str, terms: Terms, how: str, subresource: str
+    ) -> tuple[bytes, bool]:
+        """The object after a patch, and whether it was created by it, as an apply does where it is missing."""
+        key = key_of(served, namespace, name)
+        large = is_large_body(body)
+        work = partial(patched, served, body, how, terms, subresource)
+        change = await self.offload.run(work, large=large, who=terms.who)
+        if how == APPLY and self.store.latest(key) is None and not subresource:
+            return await self.shown_to(served, await self.apply_new(served, change, key, terms, large), terms), True
+
+        def make(live: Tree) -> Tree:
+            schema = served.schema
+            if how == APPLY:
+                if schema is None:
+                    raise internal(f"{served.resource.kind} has no schema to apply by")
+                new = self.applying(served, schema, live, change.wanted(), terms, subresource)
+                check_name(new, name, namespace)
+                new = check_namespace(served, new, namespace)
+                return self.completed(served, new, live, terms, subresource, applied=True)
+            new = check_namespace(served, change.made(live), namespace)
+            check_name(new, name, namespace)
+            new = self.completed(served, new, live, terms, subresource)
+            if schema is None or unmanaged(served, terms, subresource):
+                return new
+            return self.noted(served, schema, live, new, terms, subresource)
+
+        held = await self.change(served, key, terms, subresource, make, large=large)
+        return await self.shown_to(served, held, terms), False
+
+    def completed(
+        self, served: Served, new: Tree, live: Tree, terms: Terms, subresource: str, *, applied: bool = False
+    ) -> Tree:
+        """The object with its defaults; what our controllers leave as it was is complete already."""
+        if terms.who is not SYSTEM:
+            return strategies.complete(served, new, applied=applied)
+        if subresource and served.custom:
+            return new
+        if subresource in ("status", "binding"):
+            return strategies.complete_status(served, new)
+        untouched = all(new.get(name) is value for name, value in live.items() if name != "metadata")
+        return new if untouched and len(new) == len(live) else strategies.complete(served, new)
+
+    async def apply_new(self, served: Served, change: Patching, key: Key, terms: Terms, large: bool) -> Held:
+        """An object that was applied where there was none."""
+        work = partial(self.new_applied, served, change, key, terms)
+        made = await self.offload.run(work, large=large, who=terms.who)
+        return await self.make(served, made, key.namespace, terms, large=large)
+
+    def new_applied(self, served: Served, change: Patching, key: Key, terms: Terms) -> Tree:
+        """A new object as the one who applies it wants it."""
+        wanted = change.wanted()
+        schema = served.schema
+        if schema is None:
+            raise internal(f"{served.resource.kind} has no schema to apply by")
+        uid = meta(wanted).get("uid")
+        if uid:
+            why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            raise conflict(served.resource, key.name, why)
+        named = wanted if meta(wanted).get("name") else with_meta(wanted, name=key.name)
+        new = self.applying(served, schema, None, named, terms, "")
+        new = check_namespace(served, new, key.namespace)
+        check_name(new, key.name, key.namespace)
+        new = with_meta(new, **dict.fromkeys((*SYSTEM_FIELDS, "resourceVersion")))
+        return strategies.complete(served, new, applied=True)
+
+    def applying(
+        self, served: Served, schema: Schema, live: Tree | None, wanted: Tree, terms: Terms, subresource: str
+    ) -> Tree:
+        """The object after an apply, in the version of the request; what cannot be applied is refused."""
+        with raised():
+            made = applied(
+                live,
+                wanted,
+                manager=terms.manager,
+                force=terms.force,
+                api_version=served.api_version,
+                schema=schema,
+                now=self.now(),
+                subresource=subresource,
+                status=served.has_status,
+                lift=None if served.is_stored and not self.versions(served) else self.lift(served),
+            )
+        if terms.who is not SYSTEM:
+            check_applied(served, made, wanted)
+        return made
+
+    def noted(
+        self, served: Served, schema: Schema, live: Tree | None, new: Tree, terms: Terms, subresource: str
+    ) -> Tree:
+        """The object with who manages which of its fields."""
+        return tracked(
+            live,
+            new,
+            manager=terms.manager,
+            api_version=served.api_version,
+            schema=schema,
+            now=self.now(),
+            subresource=subresource,
+            status=served.has_status,
+            lift=None if served.is_stored and not self.versions(served) else self.lift(served),
+        )
+
+    def versions(self, served: Served) -> bool:
+        """Whether the kind is served in other versions too."""
+        return served.custom and self.catalog.several(served.storage)
+
+    def lift(self, served: Served) -> Callable[[Tree, str], tuple[Tree, Schema] | None]:
+        """How objects of a kind are shown in its other versions."""
+
+        def lifted(tree: Tree, version: str) -> tuple[Tree, Schema] | None:
+            other = self.catalog.version(served.storage, version)
+            schema = other.schema if other is not None else None
+            if other is None or schema is None:
+                return None
+            return to_served(other, to_stored(served, tree)), schema
+
+        return lifted
+
+    async def change(
+        self, served: Served, key: Key, terms: Terms, subresource: str, make: Make, *, large: bool = False
+    ) -> Held:
+        """The object as it was stored after a change; `large` says whether what changes it is."""
+        for _ in range(REPEATS_MAX):
+            there = self.store.latest(key)
+            if there is None:
+                await self.shown(key)
+                raise not_found(served.resource, key.name)
+            heavy = large or is_large_body(there.body)
+            try:
+                work = partial(changed, served, there, make, terms)
+                old, live, made, new = await self.offload.run(work, large=heavy, who=terms.who)
+            except StatusError:
+                await self.shown(key)
+                raise
+            new = await self.admitted(served, "UPDATE", new, old, subresource, terms)
+            await check_owners(self.store, self.catalog, served, new, old, key.namespace, terms.who)
+            judging = partial(self.judged_change, served, new, old, made, live, terms, subresource)
+            new = await self.offload.run(judging, large=heavy, who=terms.who)
+            await self.judged(served, "UPDATE", new, old, subresource, terms)
+            ending = partial(finished, served, new, terms, old)
+            new = await self.offload.run(ending, large=heavy, who=terms.who)
+            now = self.store.latest(key)
+            if now is None or now.version != there.version:
+                # One that means a version finds out in the next round that it is not this one.
+                continue
+            if new is old:
+                return await self.settled(key, there)
+            if self.ends(served, new, old):
+                await self.drop(served, key, old, terms)
+                # Whoever let go is shown the object that was let go of, not how it went.
+                return Held(key, there.version, there.uid, msgspec.json.encode(new))
+            return await self.put(served, key, new, terms, there)
+        raise conflict(served.resource, key.name)
+
+    async def shown(self, key: Key) -> None:
+        """Return when readers see what a refusal was based on; one who reads and tries again must not see less."""
+        write = self.store.under_way_to(key)
+        if write is not None:
+            await asyncio.wait((write,))
+
+    async def settled(self, key: Key, there: Held) -> Held:
+        """An object that a change did not change, when what it saw is stored."""
+        write = self.store.under_way_to(key)
+        return await asyncio.shield(write) if write is not None else there
+
+    def ends(self, served: Served, new: Tree, old: Tree) -> bool:
+        """Whether an object goes with this change, because nothing holds it any longer."""
+        before = meta(old)
+        if finalizers(new) or not before.get("deletionTimestamp") or before.get("deletionGracePeriodSeconds"):
+            return False
+        spec = new.get("spec")
+        return not (served.storage == "namespaces" and isinstance(spec, dict) and spec.get("finalizers"))
+
+    async def put(self, served: Served, key: Key, tree: Tree, terms: Terms, there: Held | None = None) -> Held:
+        """The object as it was stored, or as it would be."""
+        tree = ordered(tree, served.resource.kind, served.stored_version)
+        uid = str(meta(tree)["uid"])
+        if terms.dry_run:
+            shown = with_meta(tree, resourceVersion=str(there.version) if there else None)
+            return Held(key, there.version if there else 0, uid, msgspec.json.encode(shown))
+        held = await self.store.put(key, tree, uid=uid)
+        self.plugins.forget(key)
+        follow = self.after.get(served.storage)
+        if follow is not None:
+            await follow(served, msgspec.json.decode(held.body))
+        return held
+
+    async def drop(self, served: Served, key: Key, tree: Tree, terms: Terms) -> Held:
+        """The object as it was when it was removed."""
+        tree = ordered(tree, served.resource.kind, served.stored_version)
+        if terms.dry_run:
+            return Held(key, version_in(str(meta(tree).get("resourceVersion") or "")), "", msgspec.json.encode(tree))
+        held = await self.store.drop(key, tree)
+        self.plugins.forget(key)
+        follow = self.after.get(served.storage)
+        if follow is not None:
+            await follow(served, {})
+        return held
+
+    async def admitted(
+        self, served: Served, operation: Operation, new: Tree, old: Tree | None, subresource: str, terms: Terms
+    ) -> Tree:
+        """The object as admission completes it; our own controllers' objects are complete."""
+        if terms.who is SYSTEM:
+            return new
+        new, warnings = await self.admit(AdmissionCall("mutate", operation, served, new, old, subresource, terms.who))
+        for text in warnings:
+            terms.warn(text)
+        return new
+
+    async def judged(
+        self, served: Served, operation: Operation, new: Tree, old: Tree | None, subresource: str, terms: Terms
+    ) -> None:
+        """Let admission judge the object."""
+        if terms.who is SYSTEM:
+            return
+        _, warnings = await self.admit(AdmissionCall("validate", operation, served, new, old, subresource, terms.who))
+        for text in warnings:
+            terms.warn(text)
+
+    def judged_new(self, served: Served, tree: Tree, sent: Tree, terms: Terms, now: str) -> Tree:
+        """A new object as it is stored; a `StatusError` if it breaks rules.
+
+        In another version than the stored one it is judged as it was sent.
+        """
+        tree = strategies.prepare_create(served, tree, now)
+        if terms.who is SYSTEM:
+            return tree
+        shown = tree if served.is_stored else strategies.prepare_create(served, sent, now)
+        errors = strategies.errors_of_new(served, tree, shown)
+        if errors:
+            raise invalid(judged_as(served), str(meta(tree).get("name") or ""), errors)
+        for text in strategies.warnings_of(served, tree, None):
+            terms.warn(text)
+        return tree
+
+    def judged_change(
+        self, served: Served, new: Tree, old: Tree, made: Tree, live: Tree, terms: Terms, subresource: str
+    ) -> Tree:
+        """A changed object as it is stored; a `StatusError` if it breaks rules."""
+        new = strategies.prepare_update(served, new, old, subresource)
+        shown = new if served.is_stored else strategies.prepare_update(served, made, live, subresource)
+        self.judge_changed(served, new, old, shown, live, terms, subresource)
+        return kept_times(old, ordered(new, served.resource.kind, served.stored_version))
+
+    def judge_changed(
+        self, served: Served, new: Tree, old: Tree, shown: Tree, live: Tree, terms: Terms, subresource: str
+    ) -> None:
+        """Refuse a changed object that breaks rules; `shown` and `live` are in the version of the request."""
+        if terms.who is SYSTEM:
+            return
+        errors = strategies.errors_of_changed(served, new, old, shown, live, subresource)
+        if errors:
+            raise invalid(judged_as(served), str(meta(old).get("name") or ""), errors)
+        for text in strategies.warnings_of(served, new, old):
+            terms.warn(text)

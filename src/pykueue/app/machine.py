@@ -1,0 +1,246 @@
+"""`pykueue up`: the embedded system with its API on a socket, and pods as processes of this machine."""
+
+import asyncio
+import logging
+import os
+import pwd
+import socket
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from pykueue.api.configfile import Loaded
+from pykueue.api.core import Tree
+from pykueue.api.names import Annotation
+from pykueue.api.trees import mappings, text
+from pykueue.apiserver.auth.access import Access
+from pykueue.apiserver.auth.authority import LOCALHOST, LOOPBACK, Authority
+from pykueue.apiserver.auth.kubeconfigs import kubeconfig, write
+from pykueue.apiserver.auth.users import ADMIN, Users
+from pykueue.apiserver.http.front import Front
+from pykueue.apiserver.http.server import Server
+from pykueue.apiserver.inprocess import LocalKube
+from pykueue.apiserver.wire.identity import AUTHENTICATED, MASTERS, Identity
+from pykueue.app.embedded import Local, LocalPlan
+from pykueue.app.podadmission import PodAdmission
+from pykueue.base.clock import Clock
+from pykueue.base.datafolder import KUBECONFIG
+from pykueue.base.struct import Frozen
+from pykueue.controllers.exposition import CONTENT_TYPE
+from pykueue.kube.connection import DEFAULT_NAMESPACE
+from pykueue.kube.kubeconfig import KubeconfigError, read
+from pykueue.kube.port import LOCAL_QUEUES, ExistsError, KubeError, Patch, Resource
+from pykueue.kubecontrollers.finishedretention import JOBS_KEPT
+from pykueue.node.accounts import Account
+from pykueue.node.containerruntime import Runtime
+from pykueue.node.machine import Machine
+from pykueue.node.runner import Runner
+from pykueue.node.runner import Settings as RunnerSettings
+
+LOG: Final = logging.getLogger(__name__)
+
+ADMINISTRATOR: Final = Identity(ADMIN, frozenset({MASTERS, AUTHENTICATED}), admin=True)
+APPLIER: Final = "pykueue-up"
+
+
+class UpPlan(Frozen):
+    """How to run the system of one machine."""
+
+    loaded: Loaded
+    data: Path
+    machine: Machine
+    host: str = LOCALHOST
+    port: int = 0
+    names: tuple[str, ...] = ()
+    """Further names by which clients reach the server."""
+    on_stop: Literal["keep", "terminate"] = "keep"
+    runtime: Runtime | None = None
+    journal: Path | None = None
+    jobs_kept: int | None = JOBS_KEPT
+    seed: int = 0
+
+
+class ApplyError(Exception):
+    """An object that cannot be applied at the start: where it stands, which it is, and why."""
+
+
+class Up:
+    """Everything that one machine needs of us, in one process."""
+
+    def __init__(self, plan: UpPlan, clock: Clock, listening: socket.socket) -> None:
+        self.plan = plan
+        self.clock = clock
+        self.listening = listening
+        self.port: int = listening.getsockname()[1]
+        # First of all, for the store's lock: whatever else is in the folder is then ours alone to write.
+        self.local = Local(
+            LocalPlan(
+                plan.loaded,
+                plan.data,
+                journal=plan.journal,
+                identity=socket.gethostname(),
+                seed=plan.seed,
+                jobs_kept=plan.jobs_kept,
+            ),
+            clock,
+        )
+        names = (*LOOPBACK, *plan.names)
+        self.authority = Authority.open(plan.data, clock.now(), tuple(dict.fromkeys(names)))
+        self.users = Users(plan.data)
+        self.admin = LocalKube(self.local.registry, who=ADMINISTRATOR)
+        self.runner = Runner(
+            self.local.kube,
+            clock,
+            self.local.tell,
+            RunnerSettings(plan.data, scratch_for(plan.data), on_stop=plan.on_stop, runtime=plan.runtime),
+            plan.machine,
+            account=self.account,
+            may_mount=self.may_mount,
+            may_choose=self.may_mount,
+        )
+        self.local.admission_adapter.pods = PodAdmission(
+            self.account, self.may_mount, self.enforced, plan.runtime is not None
+        )
+        self.front = Front(
+            self.local.registry,
+            Access(self.users),
+            clock,
+            self.runner.logs,
+            page=self.local.controllers.metrics.page,
+            page_type=CONTENT_TYPE,
+            missing=self.missing,
+            reasons=self.local.reason,
+        )
+        self.server = Server(self.front, self.authority.context(), sock=listening)
+
+    @property
+    def address(self) -> str:
+        """Where the API is served."""
+        host = self.plan.host
+        if host in ("", "0.0.0.0", "::"):
+            host = LOCALHOST
+        return f"https://[{host}]:{self.port}" if ":" in host else f"https://{host}:{self.port}"
+
+    def missing(self) -> Iterable[str]:
+        """What keeps us from being ready."""
+        return self.local.controllers.cluster.missing()
+
+    def account(self, pod: Tree) -> Account | None:
+        """As whom a pod's processes run: the user who created it, if we may choose; None: nobody, it may not run.
+
+        What somebody has submitted goes on after they are let in no more.
+        """
+        if os.geteuid() != 0:
+            return Account.of_this_process()
+        user = self.users.all().get(text(pod, "metadata", "annotations", Annotation.CREATOR))
+        if user is None:
+            return None
+        try:
+            return Account.of(pwd.getpwnam(user.os_user))
+        except KeyError:
+            return None
+
+    def may_mount(self, pod: Tree) -> bool:
+        """Whether a pod may have any folder of this machine, and name any user: where we are root, only an admin's."""
+        if os.geteuid() != 0:
+            return True
+        user = self.users.named(text(pod, "metadata", "annotations", Annotation.CREATOR))
+        return user is not None and user.role == "admin"
+
+    def enforced(self) -> frozenset[str]:
+        """The resources to whose limits containers are held."""
+        return self.runner.limits.controllers
+
+    def admit_admin(self) -> Path:
+        """The kubeconfig of whoever started this, in the data folder; its token stays the same from start to start."""
+        path = self.plan.data / KUBECONFIG
+        token = token_in(path)
+        found = self.users.by_token(token) if token else None
+        if found is None or found.role != "admin":
+            token = self.users.add(ADMIN, role="admin", os_user=Account.of_this_process().name)
+        write(path, kubeconfig(self.address, self.authority.certificate, user=ADMIN, token=token))
+        return path
+
+    async def start(self) -> None:
+        """Begin to serve and to act."""
+        await self.local.prepare()
+        await self.runner.open()
+        self.local.start()
+        self.local.begin("watchdog", self.local.controllers.metrics.watchdog.run)
+        self.local.begin("runner", self.runner.run)
+        # Whoever asks meanwhile is answered; only what has to be judged waits for the first full picture.
+        await self.server.start()
+        await self.local.controllers.cluster.until_synced()
+
+    async def attend(self, stop: asyncio.Event) -> None:
+        """Serve until told to stop; raises what anything fails with."""
+        self.local.controllers.begin("freeze", self.local.controllers.freeze)
+        await self.local.attend(stop)
+
+    async def stop(self) -> None:
+        """Stop in the order in which one needs the other: no more calls, no more decisions, the pods, the store."""
+        await self.server.stop()
+        await self.local.controllers.land()
+        await self.runner.stop()
+        await self.local.land()
+        await self.runner.close()
+        await self.local.close()
+
+    async def queues(self) -> list[Tree]:
+        """The LocalQueues that there are."""
+        return [
+            dict(one)  # type: ignore[arg-type]  # decoded JSON is Json
+            async for page in self.admin.pages(LOCAL_QUEUES)
+            for _, one in mappings(msgspec.json.decode(page), "items")
+        ]
+
+    async def apply(self, objects: Sequence[tuple[str, Tree]]) -> None:
+        """Have objects be there as they are given, each with where it stands; ApplyError for the first that cannot."""
+        for where, tree in objects:
+            resource, within = self.place_of(where, tree)
+            name = text(tree, "metadata", "name")
+            try:
+                await self.admin.patch(
+                    resource, name, msgspec.json.encode(tree), within, how=Patch.APPLY, manager=APPLIER
+                )
+            except KubeError as error:
+                raise ApplyError(f"{where}: {error}") from error
+
+    async def create_missing(self, where: str, objects: Sequence[Tree]) -> list[str]:
+        """Create those objects that are not there yet, and leave the others as they are: which those are."""
+        kept: list[str] = []
+        for tree in objects:
+            resource, within = self.place_of(where, tree)
+            try:
+                await self.admin.create(resource, msgspec.json.encode(tree), within)
+            except ExistsError:
+                kept.append(f"{resource.kind} {text(tree, 'metadata', 'name')}")
+            except KubeError as error:
+                raise ApplyError(f"{where}: {error}") from error
+        return kept
+
+    def place_of(self, where: str, tree: Tree) -> tuple[Resource, str]:
+        """The resource of an object, and the namespace that it goes to; ApplyError where no such kind is served."""
+        version, kind = text(tree, "apiVersion"), text(tree, "kind")
+        for one in self.local.catalog.all():
+            if (one.resource.api_version, one.resource.kind) == (version, kind):
+                namespace = text(tree, "metadata", "namespace") or DEFAULT_NAMESPACE
+                return one.resource, namespace if one.resource.namespaced else ""
+        name = text(tree, "metadata", "name")
+        raise ApplyError(f"{where}: {kind} {name}: there is no {kind or 'kind'} in {version or 'no version'}")
+
+
+def scratch_for(data: Path) -> Path | None:
+    """Where the folders of pods are: beside the data where pods of several users run, who may not look into that."""
+    return data.with_name(f"{data.name}-scratch") if os.geteuid() == 0 else None
+
+
+def token_in(path: Path) -> str:
+    """The token of the first user in a kubeconfig; empty where there is none."""
+    try:
+        users = read(path).users or ()
+    except KubeconfigError:
+        return ""
+    return next((one.user.token for one in users if one.user is not None), "")

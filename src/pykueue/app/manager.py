@@ -1,0 +1,166 @@
+"""`pykueue manager`: the controllers on a cluster, with leader election, webhooks and metrics."""
+
+import asyncio
+import logging
+import signal
+import ssl
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import uvloop
+
+from pykueue.api.config import WEBHOOK_SECRET, WEBHOOK_SERVICE
+from pykueue.api.configfile import Loaded
+from pykueue.app.controllers import CONTROLLERS, Controllers, LostError
+from pykueue.base.clock import Clock, SystemClock
+from pykueue.base.struct import Frozen
+from pykueue.base.units import MICROS
+from pykueue.controllers.endpoints import EndpointError, Endpoints, listening
+from pykueue.controllers.webhooks import Webhooks
+from pykueue.kube.certs import Certificates, GivenCertificates, Names, OwnCertificates
+from pykueue.kube.connection import Connection
+from pykueue.kube.http import HttpKube
+from pykueue.kube.lease import Always, Election, Leadership
+from pykueue.kube.tls import TlsError, server_context
+
+LOG: Final = logging.getLogger(__name__)
+
+CERT_DIR: Final = Path(tempfile.gettempdir()) / "k8s-webhook-server" / "serving-certs"
+LOOPBACK: Final = ("localhost", "127.0.0.1")
+"""Where the webhooks are reached when the API server is on the same machine."""
+
+
+class Plan(Frozen):
+    """How to run the manager."""
+
+    loaded: Loaded
+    connection: Connection
+    controllers: frozenset[str] = frozenset(CONTROLLERS)
+    journal: Path | None = None
+    secure_metrics: bool = True
+    identity: str = "pykueue"
+    seed: int = 0
+    """Feeds the jitter of backoffs."""
+
+
+class Manager:
+    """Everything that a cluster needs of us, in one process."""
+
+    def __init__(self, plan: Plan, clock: Clock) -> None:
+        self.plan = plan
+        configuration = plan.loaded.configuration
+        self.configuration = configuration
+        self.clock = clock
+        self.reading = HttpKube(plan.connection, clock)
+        leadership = self.candidacy()
+        pressure = configuration.client_connection
+        writing = HttpKube(
+            plan.connection,
+            clock,
+            qps=pressure.qps if pressure.qps > 0 else None,
+            burst=pressure.burst,
+            may_write=lambda: leadership.leading,
+        )
+        self.controllers = Controllers(
+            self.reading,
+            writing,
+            leadership,
+            clock,
+            plan.loaded,
+            parts=plan.controllers,
+            journal=plan.journal,
+            identity=plan.identity,
+            seed=plan.seed,
+        )
+        for kube in (self.reading, writing):
+            kube.observe = self.controllers.metrics.workings.requested
+        context = server_context(configuration.tls)
+        self.certificates = self.own_or_given(context)
+        self.endpoints = Endpoints(
+            listening(configuration, webhook="webhooks" in plan.controllers, secure=plan.secure_metrics),
+            clock,
+            self.reading,
+            webhooks=Webhooks(self.controllers.admission.world),
+            context=context,
+            page=self.controllers.metrics.page,
+            missing=self.missing,
+        )
+
+    def candidacy(self) -> Leadership:
+        """How this process comes to lead."""
+        election = self.configuration.leader_election
+        if not election.leader_elect:
+            return Always()
+        return Election(
+            lambda: HttpKube(self.plan.connection, self.clock),
+            self.clock,
+            self.plan.identity,
+            election.resource_namespace or self.configuration.namespace,
+            election.resource_name,
+            lease=election.lease_duration / MICROS,
+            renew=election.renew_deadline / MICROS,
+            retry=election.retry_period / MICROS,
+        )
+
+    def own_or_given(self, context: ssl.SSLContext) -> Certificates | None:
+        """Where the certificate of our servers comes from; none where nothing is served over https."""
+        if "webhooks" not in self.plan.controllers and not self.plan.secure_metrics:
+            return None
+        management = self.configuration.internal_cert_management
+        if not management.enable:
+            folder = self.configuration.webhook.cert_dir or CERT_DIR
+            return GivenCertificates(Path(folder), self.clock, context)
+        names = Names(
+            self.configuration.namespace,
+            management.webhook_service_name or WEBHOOK_SERVICE,
+            management.webhook_secret_name or WEBHOOK_SECRET,
+            LOOPBACK,
+        )
+        return OwnCertificates(self.reading, self.clock, context, names)
+
+    def missing(self) -> Iterator[str]:
+        """What keeps us from being ready."""
+        if self.certificates is not None and not self.certificates.ready.is_set():
+            yield self.certificates.trouble
+        yield from self.controllers.cluster.missing()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until told to stop; raises LostError when another leads before that."""
+        await self.endpoints.start()
+        try:
+            if self.certificates is not None:
+                self.controllers.begin("certificates", self.certificates.run)
+            self.controllers.start()
+            self.controllers.begin("freeze", self.controllers.freeze)
+            self.controllers.begin("watchdog", self.controllers.metrics.watchdog.run)
+            await self.controllers.attend(stop)
+        finally:
+            await self.controllers.land()
+            await self.endpoints.stop()
+            await self.reading.close()
+
+
+async def attend(plan: Plan) -> int:
+    """Run the manager until a signal; the exit code."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    try:
+        await Manager(plan, SystemClock()).run(stop)
+    except LostError as error:
+        LOG.error("leads no more, and ends: %s", error)
+        return 1
+    except (EndpointError, TlsError) as error:
+        LOG.error("%s", error)
+        return 1
+    LOG.info("stopped")
+    return 0
+
+
+def serve(plan: Plan) -> int:
+    """Run the manager of a cluster until a signal; the exit code."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(attend(plan))

@@ -1,0 +1,77 @@
+"""Who are we on this machine, and whose is the data folder? The system of `pykueue up`, made and not started."""
+
+import asyncio
+import os
+import pwd
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from pykueue.api.configfile import MINIMAL
+from pykueue.api.core import Tree
+from pykueue.api.names import Annotation
+from pykueue.api.unbuilt import read_built
+from pykueue.apiserver.auth.users import ADMIN
+from pykueue.apiserver.http.server import bind
+from pykueue.apiserver.storage.datafile import Lock
+from pykueue.apiserver.storage.records import StoreError
+from pykueue.app.machine import Up, UpPlan
+from pykueue.base.clock import SystemClock
+from pykueue.base.datafolder import DATABASE
+from pykueue.node import accounts
+from pykueue.node.machine import Machine
+
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a job as another user")
+
+
+@contextmanager
+def up_in(folder: Path) -> Iterator[Up]:
+    """A system on a folder; nothing of it acts."""
+    loaded, mistakes = read_built(MINIMAL.encode())
+    assert loaded is not None, mistakes
+
+    async def make() -> Up:
+        return Up(UpPlan(loaded, folder, Machine(1000, 1 << 30)), SystemClock(), listening)
+
+    with closing(bind("127.0.0.1", 0)) as listening, asyncio.Runner() as runner:
+        up = runner.run(make())
+        try:
+            yield up
+        finally:
+            runner.run(up.local.close())
+
+
+@AS_ROOT
+def test_a_pod_of_who_is_removed_runs_as_before_but_has_no_folders_of_the_machine(tmp_path: Path) -> None:
+    pod: Tree = {"metadata": {"annotations": {Annotation.CREATOR: "nobody"}}}
+    with up_in(tmp_path) as up:
+        assert up.account(pod) is None
+        up.users.add("nobody", role="admin")
+        assert up.may_mount(pod)
+        up.users.revoke("nobody")
+        account = up.account(pod)
+        assert account is not None
+        assert account.uid == pwd.getpwnam("nobody").pw_uid
+        assert not up.may_mount(pod)
+
+
+def test_it_starts_as_a_user_without_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nameless(number: int) -> pwd.struct_passwd:
+        raise KeyError(f"getpwuid(): uid not found: {number}")
+
+    monkeypatch.setattr(pwd, "getpwuid", nameless)
+    accounts.own.cache_clear()
+    try:
+        with up_in(tmp_path) as up:
+            up.admit_admin()
+            assert up.users.all()[ADMIN].os_user == str(os.geteuid())
+    finally:
+        accounts.own.cache_clear()
+
+
+def test_in_a_folder_that_another_holds_nothing_is_written(tmp_path: Path) -> None:
+    with closing(Lock(tmp_path / DATABASE)), pytest.raises(StoreError, match="in use by process"), up_in(tmp_path):
+        raise AssertionError("the folder is another's")
+    assert [one.name for one in tmp_path.iterdir()] == [f"{DATABASE}.lock"]
