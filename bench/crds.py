@@ -21,9 +21,9 @@ from typing import Any
 
 import yaml
 
-from pykueue.api.crds import CONDITIONS, ONE_WRITER, at, crd, rendered
+from pykueue.api.install.crds import CONDITIONS, ONE_WRITER, at, crd, rendered
 from pykueue.api.kinds import KINDS
-from pykueue.api.rules import rules_of
+from pykueue.api.rules.table import rules_of
 from pykueue.api.schema import node_of
 from tests.plane.client import path_of, resource_of
 from tests.plane.plane import Plane, executables

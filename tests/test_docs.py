@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from pykueue.api.config import FRAMEWORKS
-from pykueue.api.gatetable import OURS
-from pykueue.api.unbuilt import UNBUILT
+from pykueue.api.config.gatetable import OURS
+from pykueue.api.config.types import FRAMEWORKS
+from pykueue.api.config.unbuilt import UNBUILT
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ("README.md", "docs/install.md", "docs/differences.md")

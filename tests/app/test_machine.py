@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from pykueue.api.configfile import MINIMAL
+from pykueue.api.config.file import MINIMAL
+from pykueue.api.config.unbuilt import read_built
 from pykueue.api.core import Tree
 from pykueue.api.names import Annotation
-from pykueue.api.unbuilt import read_built
 from pykueue.apiserver.auth.users import ADMIN
 from pykueue.apiserver.http.server import bind
 from pykueue.apiserver.storage.datafile import Lock

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pykueue.api.config import Transformation
+from pykueue.api.config.types import Transformation
 from pykueue.api.pods import ResourceList
 from pykueue.api.workload import PodSet
 from pykueue.audit.requests import each_pod

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pykueue.api.configfile import default_configuration, read_configuration
+from pykueue.api.config.file import default_configuration, read_configuration
 from pykueue.api.core import LabelSelector, matches
 from pykueue.base.units import Seconds
 from pykueue.bridge.options import SWITCHES, intake, options

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pykueue.api.configfile import read_configuration
+from pykueue.api.config.file import read_configuration
 from pykueue.base.units import Seconds
 from pykueue.bridge.options import options
 from pykueue.engine.model import PodsReadyOptions, Timestamp

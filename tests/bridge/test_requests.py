@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pykueue.api.config import Transformation
+from pykueue.api.config.types import Transformation
 from pykueue.api.pods import Container, PodSpec, ResourceList, Resources
 from pykueue.base.units import UNLIMITED, Quantity, parse_quantity
 from pykueue.bridge.requests import ResourceConfig, counted, pod_requests

@@ -5,7 +5,7 @@ from typing import get_args
 
 import pytest
 
-from pykueue.api.config import RequeuingStrategy
+from pykueue.api.config.types import RequeuingStrategy
 from pykueue.api.core import Condition
 from pykueue.api.kueue import (
     BorrowWithinCohort,

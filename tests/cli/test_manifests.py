@@ -7,7 +7,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from pykueue.api.manifests import PARTS
+from pykueue.api.install.manifests import PARTS
 from pykueue.cli.main import cli
 from tests.kueueconfig import SHIPPED
 

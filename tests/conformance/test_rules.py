@@ -14,7 +14,7 @@ from pykueue.api.kinds import KINDS
 from pykueue.api.names import GROUP
 from pykueue.kube.port import Resource
 from pykueue.testing.embedded import Embedded
-from tests.api.rule_cases import Case
+from tests.api.rules.cases import Case
 from tests.e2e.backend import on_plane
 from tests.e2e.embedded import Direct
 from tests.e2e.judging import JUDGED, RULE, complete, expected, refused

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from pykueue.api.configfile import Loaded, default_configuration
+from pykueue.api.config.file import Loaded, default_configuration
 from pykueue.controllers.cluster import Cluster, settings
 from pykueue.controllers.metrics import Metrics
 from pykueue.controllers.scheduling import Pump

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from pykueue.api.codec import decode_as
-from pykueue.api.config import Configuration, Integrations, RequeuingStrategy, WaitForPodsReady
-from pykueue.api.configfile import read_configuration
+from pykueue.api.config.file import read_configuration
+from pykueue.api.config.types import Configuration, Integrations, RequeuingStrategy, WaitForPodsReady
 from pykueue.api.core import Namespace
 from pykueue.api.kueue import LocalQueue, WorkloadPriorityClass
 from pykueue.controllers import admission

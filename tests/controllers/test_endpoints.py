@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from pykueue.api.config import Configuration, Health, Metrics, Webhook
+from pykueue.api.config.types import Configuration, Health, Metrics, Webhook
 from pykueue.base.clock import SystemClock
 from pykueue.controllers.endpoints import EndpointError, Endpoints, Listening, listening
 from pykueue.controllers.webhooks import Webhooks

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pykueue.api.configfile import Loaded, read_configuration
+from pykueue.api.config.file import Loaded, read_configuration
 from pykueue.controllers.cluster import Cluster, settings
 from pykueue.controllers.jobs import Jobs
 from pykueue.controllers.metrics import Metrics

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pykueue.api.configfile import default_configuration, read_configuration
+from pykueue.api.config.file import default_configuration, read_configuration
 from pykueue.controllers import families
 from pykueue.controllers.families import Kind
 from pykueue.controllers.metrics import Metrics

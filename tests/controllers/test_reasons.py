@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from pykueue.api.configfile import MINIMAL, read_configuration
+from pykueue.api.config.file import MINIMAL, read_configuration
 from pykueue.controllers.reasons import FEW
 from pykueue.engine.wording import message
 from pykueue.kube.port import WORKLOADS

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pykueue.api.configfile import MINIMAL, read_configuration
+from pykueue.api.config.file import MINIMAL, read_configuration
 from pykueue.controllers.journalfile import JournalFile
 from pykueue.engine.journal import replay
 from pykueue.kube.port import (

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pykueue.api.configfile import default_configuration, read_configuration
+from pykueue.api.config.file import default_configuration, read_configuration
 from pykueue.api.names import Finalizer
 from pykueue.kube.port import (
     ADMISSION_CHECKS,

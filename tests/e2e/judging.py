@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from pykueue.api import schema
-from pykueue.api.crds import ONE_WRITER
 from pykueue.api.fields import FieldError
+from pykueue.api.install.crds import ONE_WRITER
 from pykueue.api.kinds import KINDS
 from pykueue.api.names import GROUP
-from pykueue.api.rule import Rule
-from pykueue.api.rules import RULES, check_schema
+from pykueue.api.rules.rule import Rule
+from pykueue.api.rules.table import RULES, check_schema
 from pykueue.api.trees import Tree
-from tests.api.rule_cases import FLAVOR_CASES, QUEUE_CASES
-from tests.api.rule_cases_workload import WORKLOAD_CASES
+from tests.api.rules.cases import FLAVOR_CASES, QUEUE_CASES
+from tests.api.rules.cases_workload import WORKLOAD_CASES
 from tests.plane.client import Calls
 
 RULE = {rule.id: rule for rule in RULES}

@@ -13,15 +13,15 @@ import pytest
 import yaml
 
 from pykueue.api import schema
-from pykueue.api.crds import crds
 from pykueue.api.fields import aggregate
+from pykueue.api.install.crds import crds
 from pykueue.api.kinds import KINDS
 from pykueue.api.names import GROUP
-from pykueue.api.rules import BY_WEBHOOK, check_webhook, default, webhook_name
+from pykueue.api.rules.table import BY_WEBHOOK, check_webhook, default, webhook_name
 from pykueue.api.trees import Tree
 from pykueue.kube.port import Resource
-from tests.api.rule_cases import Case
-from tests.api.rule_cases_workload import WORKLOAD_CASES
+from tests.api.rules.cases import Case
+from tests.api.rules.cases_workload import WORKLOAD_CASES
 from tests.e2e.backend import only_on_plane
 from tests.e2e.judging import JUDGED, RULE, complete, expected, misshapen, refused, versions
 from tests.plane.client import RESOURCES, ApiError, Client, path_of

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from pykueue.api.manifests import manifests, rendered
-from pykueue.api.manifests_install import Install
+from pykueue.api.install.install import Install
+from pykueue.api.install.manifests import manifests, rendered
 from pykueue.kube.port import VALIDATING_WEBHOOKS, Resource
 from tests.e2e.backend import only_on_plane
 from tests.plane import stages

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from pykueue.api.config import FRAMEWORKS, Configuration, Integrations
-from pykueue.api.manifests import manifests
-from pykueue.api.manifests_install import Install
-from pykueue.api.manifests_webhooks import webhooks
+from pykueue.api.config.types import FRAMEWORKS, Configuration, Integrations
+from pykueue.api.install.install import Install
+from pykueue.api.install.manifests import manifests
+from pykueue.api.install.webhooks import webhooks
 from pykueue.kube.port import Resource
 from tests.e2e.backend import only_on_plane
 from tests.plane.client import ApiError, Client

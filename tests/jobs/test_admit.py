@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from pykueue.api.gates import defaults
-from pykueue.api.rule import Context
+from pykueue.api.config.gates import defaults
+from pykueue.api.rules.rule import Context
 from pykueue.jobs.admit import STRICT_BY_CREATION, UNSELECTED, Operation, Review, Stage, Verdict, admit, json_patch
 from pykueue.jobs.admit_world import AdmitWorld
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pykueue.api.config import Tls
-from pykueue.api.configrules import CIPHER_SUITES
+from pykueue.api.config.rules import CIPHER_SUITES
+from pykueue.api.config.types import Tls
 from pykueue.base.units import Instant
 from pykueue.kube.certmaking import renewed
 from pykueue.kube.tls import TlsError, cipher, in_file, server_context, use

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from pykueue.api.config import Transformation
+from pykueue.api.config.types import Transformation
 from pykueue.api.pods import ResourceList
 from pykueue.base.units import parse_quantity
 from pykueue.bridge.requests import ResourceConfig

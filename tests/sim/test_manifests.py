@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from pykueue.api.rule import GATES
+from pykueue.api.rules.rule import GATES
 from pykueue.sim.manifests import BYTES_MAX, NODES_MAX, documents, is_configuration, objects
 from tests.sim.builders import FLAVOR, configuration, job, queue
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pykueue.api.configfile import ConfigurationError
+from pykueue.api.config.file import ConfigurationError
 from pykueue.testing.embedded import Embedded
 
 JOBS = "/apis/batch/v1/namespaces/default/jobs"

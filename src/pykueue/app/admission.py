@@ -86,7 +86,7 @@ class AdmissionAdapter:
         return (new if verdict.tree is None else owned(verdict.tree)), verdict.warnings
 
     async def asks(self, admission: Admission, hook: Hook, call: AdmissionCall) -> bool:
-        """Whether a cluster with our webhooks would ask one of them: `api/manifests_webhooks` says so to a server."""
+        """Whether a cluster with our webhooks would ask one of them: `api/install/webhooks` says so to a server."""
         if hook.stage == "mutate" and call.operation != "CREATE":
             return False
         if hook.group == GROUP:

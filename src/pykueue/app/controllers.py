@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from pykueue.api.configfile import Loaded
+from pykueue.api.config.file import Loaded
 from pykueue.base.clock import Clock
 from pykueue.base.timers import waited
 from pykueue.controllers.admission import Admission

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from pykueue.api.configfile import Loaded
+from pykueue.api.config.file import Loaded
 from pykueue.api.core import Tree
 from pykueue.apiserver.inprocess import LocalKube
 from pykueue.apiserver.kinds.catalog import Catalog

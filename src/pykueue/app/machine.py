@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from pykueue.api.configfile import Loaded
+from pykueue.api.config.file import Loaded
 from pykueue.api.core import Tree
 from pykueue.api.names import Annotation
 from pykueue.api.trees import mappings, text

@@ -11,8 +11,8 @@ from typing import Final
 
 import uvloop
 
-from pykueue.api.config import WEBHOOK_SECRET, WEBHOOK_SERVICE
-from pykueue.api.configfile import Loaded
+from pykueue.api.config.file import Loaded
+from pykueue.api.config.types import WEBHOOK_SECRET, WEBHOOK_SERVICE
 from pykueue.app.controllers import CONTROLLERS, Controllers, LostError
 from pykueue.base.clock import Clock, SystemClock
 from pykueue.base.struct import Frozen

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import cast
 
 from pykueue.api.checks import AdmissionCheck, ProvisioningRequest
-from pykueue.api.config import Transformation
+from pykueue.api.config.types import Transformation
 from pykueue.api.core import Namespace
 from pykueue.api.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
 from pykueue.api.workload import Workload

@@ -8,8 +8,8 @@ from pykueue.api import core, kueue
 from pykueue.api import workload as api_workload
 from pykueue.api.names import Annotation, Label, WorkloadCondition
 from pykueue.api.pods import LimitRange, PodSpec, PodTemplate, RuntimeClass, TemplateError, decode_template
-from pykueue.api.rule import Context
-from pykueue.api.rules_workload_spec import boost_is_number, boost_not_empty
+from pykueue.api.rules.rule import Context
+from pykueue.api.rules.workload_spec import boost_is_number, boost_not_empty
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant, QuantityError, Seconds, amount_of, parse_instant, parse_quantity
 from pykueue.bridge.limits import adjusted, problem

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from pykueue.api.config import FRAMEWORKS, WaitForPodsReady
-from pykueue.api.configfile import Loaded
+from pykueue.api.config.file import Loaded
+from pykueue.api.config.types import FRAMEWORKS, WaitForPodsReady
+from pykueue.api.config.unbuilt import BUILT_FRAMEWORKS
 from pykueue.api.core import LabelSelector
 from pykueue.api.durations import SECOND, Micros
-from pykueue.api.unbuilt import BUILT_FRAMEWORKS
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Seconds
 from pykueue.bridge.requests import ResourceConfig

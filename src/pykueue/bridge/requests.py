@@ -6,7 +6,7 @@ Before counting, `limits.adjusted` fills in what a pod template leaves to its na
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from pykueue.api.config import Transformation
+from pykueue.api.config.types import Transformation
 from pykueue.api.pods import PodSpec
 from pykueue.base.struct import Frozen
 from pykueue.base.units import NANO, Quantity, amount_of

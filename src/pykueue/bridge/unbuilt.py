@@ -1,6 +1,6 @@
 """What do objects ask for that we do not do yet? One row per kind and path; whoever builds a thing deletes its row.
 
-What a Configuration asks for in vain stands in `api/unbuilt.py`.
+What a Configuration asks for in vain stands in `api/config/unbuilt.py`.
 """
 
 import re

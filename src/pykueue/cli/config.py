@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from pykueue.api.unbuilt import read_built
+from pykueue.api.config.unbuilt import read_built
 from pykueue.base.text import printable
 from pykueue.cli.files import content, unreadable
 from pykueue.cli.flags import tolerating_unknown_gates

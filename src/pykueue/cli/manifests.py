@@ -5,12 +5,12 @@ from typing import Literal, cast
 
 import click
 
-from pykueue.api.config import DEFAULT_NAMESPACE
-from pykueue.api.manifests import PARTS, rendered
-from pykueue.api.manifests import manifests as made
-from pykueue.api.manifests_deployment import shipped
-from pykueue.api.manifests_install import Install
-from pykueue.api.unbuilt import read_built
+from pykueue.api.config.types import DEFAULT_NAMESPACE
+from pykueue.api.config.unbuilt import read_built
+from pykueue.api.install.deployment import shipped
+from pykueue.api.install.install import Install
+from pykueue.api.install.manifests import PARTS, rendered
+from pykueue.api.install.manifests import manifests as made
 from pykueue.base.text import printable
 from pykueue.cli.files import content, unreadable
 from pykueue.cli.flags import tolerating_unknown_gates

@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 import uvloop
 
-from pykueue.api.configfile import Loaded
+from pykueue.api.config.file import Loaded
 from pykueue.api.core import Tree
 from pykueue.api.trees import text
 from pykueue.apiserver.auth.authority import LOOPBACK

@@ -9,9 +9,9 @@ from typing import Final, Literal, cast
 
 import click
 
-from pykueue.api.configfile import MINIMAL
+from pykueue.api.config.file import MINIMAL
+from pykueue.api.config.unbuilt import read_built
 from pykueue.api.core import Tree
-from pykueue.api.unbuilt import read_built
 from pykueue.base.text import printable
 from pykueue.cli.files import content, unreadable
 from pykueue.cli.flags import tolerating_unknown_gates

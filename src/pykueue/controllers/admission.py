@@ -5,11 +5,11 @@ from typing import Final, Protocol
 
 import msgspec
 
-from pykueue.api.config import FRAMEWORKS, Configuration
+from pykueue.api.config.types import FRAMEWORKS, Configuration
 from pykueue.api.core import Namespace, OwnerReference, controller_of, matches
 from pykueue.api.kueue import LocalQueue, WorkloadPriorityClass
 from pykueue.api.names import DEFAULT_PRIORITY_CLASS, DEFAULT_QUEUE, Label
-from pykueue.api.rule import Context
+from pykueue.api.rules.rule import Context
 from pykueue.base.timers import timeout
 from pykueue.jobs.admit_batch import group_kind
 from pykueue.jobs.admit_world import AdmitWorld

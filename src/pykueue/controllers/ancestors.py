@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from pykueue.api.config import FRAMEWORKS
+from pykueue.api.config.types import FRAMEWORKS
 from pykueue.api.core import KubeObject, ObjectMeta, OwnerReference, controller_of
 from pykueue.base.struct import Frozen
 from pykueue.jobs.kind import Described

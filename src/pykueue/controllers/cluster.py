@@ -8,7 +8,7 @@ import msgspec
 
 from pykueue.api.checks import AdmissionCheck
 from pykueue.api.codec import decode_as
-from pykueue.api.configfile import Loaded
+from pykueue.api.config.file import Loaded
 from pykueue.api.core import KubeObject, Namespace
 from pykueue.api.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass
 from pykueue.api.pods import LimitRange, RuntimeClass, decode

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 from aiohttp import web
 
-from pykueue.api.config import Configuration
+from pykueue.api.config.types import Configuration
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
 from pykueue.controllers.access import FORBIDDEN, METRICS_PATH, OK, UNAUTHORIZED, Access

@@ -11,7 +11,7 @@ from collections.abc import Collection, Hashable, Mapping, Set
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final, Protocol, TypeAlias, TypeVar
 
-from pykueue.api.configfile import Loaded
+from pykueue.api.config.file import Loaded
 from pykueue.api.core import Condition, controller_of, matches
 from pykueue.api.kueue import ClusterQueue, Cohort, LocalQueue
 from pykueue.api.names import WorkloadCondition

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
-from pykueue.api.config import FRAMEWORKS
+from pykueue.api.config.types import FRAMEWORKS
 from pykueue.api.convert import V1BETA1, V1BETA2, to_v1beta1, to_v1beta2
 from pykueue.api.core import Json, Tree
 from pykueue.api.kinds import KINDS

@@ -1,4 +1,4 @@
-"""The engine: `observe(fact)`, `decide(now)`, `next_wake()`. Facts in, decisions out; no clock, no I/O, no randomness."""
+"""The engine: `observe(fact)`, `decide(now)`, `next_wake()`. Facts in, decisions out; no clock, I/O or randomness."""
 
 from functools import partial
 from heapq import heappop, heappush

@@ -1,19 +1,19 @@
 """May this object enter the cluster, and as what? The one answer behind every admission webhook, and without one.
 
 `admit` is asked twice of each object, as a server does: first what to fill in, then, of the object so completed,
-whether it may be. The rules of our own kinds are in `api/rules.py`, those of Jobs in `jobs/admit_batch.py`. An object
+whether it may be. The rules of our own kinds are in `api/rules`, those of Jobs in `jobs/admit_batch.py`. An object
 of a kind that we do not queue is let through as it is.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Final, Literal, TypeAlias
 
-from pykueue.api import rules
 from pykueue.api.convert import to_v1beta2
 from pykueue.api.core import Json
 from pykueue.api.fields import FieldError, aggregate
 from pykueue.api.kinds import KINDS
 from pykueue.api.names import GROUP, Label
+from pykueue.api.rules import table
 from pykueue.api.trees import Tree, mapping, member, text
 from pykueue.base.struct import Frozen
 from pykueue.jobs import admit_batch
@@ -81,7 +81,7 @@ def completed(review: Review, world: AdmitWorld) -> Verdict:
     if (review.group, review.kind) == ("batch", "Job"):
         tree = admit_batch.default(tree, world)
     elif review.group == GROUP and review.kind in JUDGED:
-        tree = rules.default(review.kind, tree, world.gates.gates)
+        tree = table.default(review.kind, tree, world.gates.gates)
     return Verdict() if tree == review.new else Verdict(tree=tree)
 
 
@@ -124,10 +124,10 @@ def new_mistakes(kind: str, new: Tree, old: Tree | None, world: AdmitWorld) -> t
     write the status of a Workload that was created while no webhook answered.
     """
     gates = world.gates.gates
-    found = rules.check_webhook(kind, new, old, gates)
+    found = table.check_webhook(kind, new, old, gates)
     if not found or old is None or new.get("spec") != old.get("spec"):
         return found
-    already = frozenset(map(str, rules.check_webhook(kind, old, None, gates)))
+    already = frozenset(map(str, table.check_webhook(kind, old, None, gates)))
     return tuple(one for one in found if str(one) not in already)
 
 

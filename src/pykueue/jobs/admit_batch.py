@@ -7,11 +7,11 @@ was created while no webhook answered, it can still be changed: only new mistake
 from collections.abc import Iterator
 from typing import Final
 
+from pykueue.api.config.gates import FALSE, TRUE
 from pykueue.api.fields import IMMUTABLE, FieldError, forbidden, invalid
-from pykueue.api.gates import FALSE, TRUE
 from pykueue.api.labels import LABEL_BYTES_MAX, dns_subdomain, size_bytes
 from pykueue.api.names import DEFAULT_PRIORITY_CLASS, DEFAULT_QUEUE, Annotation, Label
-from pykueue.api.rules_workload_spec import (
+from pykueue.api.rules.workload_spec import (
     PARTIAL_OR_ELASTIC,
     annotation,
     gates_not_added_late,

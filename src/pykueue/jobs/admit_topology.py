@@ -7,11 +7,11 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from pykueue.api.config.gates import FALSE, TRUE
 from pykueue.api.fields import FieldError, duplicate, forbidden, invalid, required
-from pykueue.api.gates import FALSE, TRUE
 from pykueue.api.labels import label_name_errors
 from pykueue.api.names import Annotation
-from pykueue.api.rule import Context
+from pykueue.api.rules.rule import Context
 from pykueue.api.trees import Tree, mapping
 from pykueue.base.struct import Wire
 

@@ -1,6 +1,6 @@
 """What may admission know of the cluster? All that decides on an object besides the object itself."""
 
-from pykueue.api.rule import GATES, Context
+from pykueue.api.rules.rule import GATES, Context
 from pykueue.base.struct import Frozen
 
 

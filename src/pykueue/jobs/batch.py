@@ -6,8 +6,8 @@ from typing import Final
 
 import msgspec
 
+from pykueue.api.config.gates import TRUE
 from pykueue.api.core import Condition, KubeObject, ObjectMeta, Tree
-from pykueue.api.gates import TRUE
 from pykueue.api.names import DEFAULT_POD_SET, Annotation, Label
 from pykueue.api.pods import read_with
 from pykueue.api.workload import PodSet

@@ -6,10 +6,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from pykueue.api.config.gates import FALSE, TRUE
 from pykueue.api.convert import V1BETA2
 from pykueue.api.core import Tree
 from pykueue.api.fields import FieldError, invalid, not_found, required
-from pykueue.api.gates import FALSE, TRUE
 from pykueue.api.labels import dns_subdomain
 from pykueue.api.names import DEFAULT_POD_SET, DEFAULT_PRIORITY_CLASS, DEFAULT_QUEUE, Annotation, Label
 from pykueue.api.pods import Job

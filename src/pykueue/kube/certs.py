@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
-from pykueue.api.config import WEBHOOK_SECRET, WEBHOOK_SERVICE
+from pykueue.api.config.types import WEBHOOK_SECRET, WEBHOOK_SERVICE
 from pykueue.api.core import Json, Tree
 from pykueue.api.kinds import KINDS
 from pykueue.base.clock import Clock

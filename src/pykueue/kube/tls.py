@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from pykueue.api.config import Tls
+from pykueue.api.config.types import Tls
 from pykueue.base.struct import Frozen
 
 VERSIONS: Final[Mapping[str, ssl.TLSVersion]] = {

@@ -5,20 +5,20 @@ from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
-from pykueue.api import rules
 from pykueue.api.codec import DecodeError, decode_as, kind_of
-from pykueue.api.config import GROUP as CONFIG_GROUP
-from pykueue.api.config import KIND as CONFIGURATION
-from pykueue.api.configfile import CURRENT as CONFIG_VERSION
+from pykueue.api.config.file import CURRENT as CONFIG_VERSION
+from pykueue.api.config.types import GROUP as CONFIG_GROUP
+from pykueue.api.config.types import KIND as CONFIGURATION
 from pykueue.api.convert import V1BETA1, to_v1beta2
 from pykueue.api.core import Json, KubeObject, ObjectMeta, Tree
 from pykueue.api.fields import FieldError, invalid, required
 from pykueue.api.kinds import Kind
 from pykueue.api.labels import annotations_errors, dns_label, dns_subdomain, labels_errors
-from pykueue.api.podcheck import job_problems, template_problems
 from pykueue.api.pods import Job, LimitRange, RuntimeClass, TemplateError, from_tree
 from pykueue.api.priorityclass import VERSION as PRIORITY_VERSION
 from pykueue.api.priorityclass import PriorityClass, read_priority_class
+from pykueue.api.rules import table
+from pykueue.api.rules.podcheck import job_problems, template_problems
 from pykueue.api.schema import defaults, helpful, json_type, problems, unknown_problems
 from pykueue.api.yamltext import (
     DEPTH_MAX,
@@ -258,7 +258,7 @@ def judge_known(document: Document, known: Kind, gates: Mapping[str, bool], erro
     tree, kind, old = document.tree, known.kind, document.tree.get("apiVersion") == V1BETA1
     version = "v1beta1" if old else "v1beta2"
     if old:
-        errors += map(str, rules.check(kind, tree, gates=gates, version="v1beta1", surface="CEL"))
+        errors += map(str, table.check(kind, tree, gates=gates, version="v1beta1", surface="CEL"))
     found = (*problems(known.view, tree, version), *metadata_errors(kind, tree), *template_errors(kind, tree))
     errors += dict.fromkeys(map(helpful, found))
     unknown = unknown_problems(known.view, tree, version)
@@ -269,8 +269,8 @@ def judge_known(document: Document, known: Kind, gates: Mapping[str, bool], erro
         errors.append(f"and {len(unknown) - UNKNOWN_SHOWN_MAX} more unknown fields")
     if errors:
         return None
-    whole = rules.default(kind, defaults(known.view, tree), gates)
-    errors += map(str, rules.check(kind, whole, gates=gates, surface="webhook" if old else None))
+    whole = table.default(kind, defaults(known.view, tree), gates)
+    errors += map(str, table.check(kind, whole, gates=gates, surface="webhook" if old else None))
     try:
         stored: Tree = dict(whole)  # type: ignore[arg-type]  # the rules give back the JSON that they were given
         seen = decode_as(known.view, stored)

@@ -7,11 +7,11 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from pykueue.api import rules
 from pykueue.api.checks import AdmissionCheck, ProvisioningRequestConfig
 from pykueue.api.codec import DecodeError, decode_as
-from pykueue.api.config import NAMESPACE_NAME_LABEL
-from pykueue.api.configfile import MINIMAL, Loaded, default_configuration
+from pykueue.api.config.file import MINIMAL, Loaded, default_configuration
+from pykueue.api.config.types import NAMESPACE_NAME_LABEL
+from pykueue.api.config.unbuilt import read_built
 from pykueue.api.convert import V1BETA1
 from pykueue.api.core import Namespace, Tree, matches
 from pykueue.api.fields import FieldError, invalid
@@ -19,9 +19,9 @@ from pykueue.api.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, 
 from pykueue.api.names import DEFAULT_QUEUE, CheckController, Label
 from pykueue.api.pods import Job, LimitRange, RuntimeClass
 from pykueue.api.priorityclass import PriorityClass
+from pykueue.api.rules import table
 from pykueue.api.schema import defaults
 from pykueue.api.trees import whole
-from pykueue.api.unbuilt import read_built
 from pykueue.api.workload import Workload
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant, parse_instant
@@ -288,7 +288,7 @@ class Reader:
             job = replace(job, metadata=replace(job.metadata, uid=made_up_uid("Job", one.key)))
         job = replace(job, metadata=replace(job.metadata, namespace=one.namespace))
         tree, wrong = manifest.workload_tree(one.tree, job, place)
-        errors = (*wrong, *rules.check("Workload", tree, gates=self.loaded.gates.values))
+        errors = (*wrong, *table.check("Workload", tree, gates=self.loaded.gates.values))
         for error in errors:
             note(mistakes, one, replace(error, path=manifest.in_own_words(error.path)))
         if not errors:

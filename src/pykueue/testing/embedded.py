@@ -11,8 +11,8 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 import msgspec
 
-from pykueue.api.config import KIND
-from pykueue.api.configfile import CURRENT, Loaded, read_configuration
+from pykueue.api.config.file import CURRENT, Loaded, read_configuration
+from pykueue.api.config.types import KIND
 from pykueue.api.core import Json
 from pykueue.apiserver.auth.access import Access
 from pykueue.apiserver.auth.users import Users

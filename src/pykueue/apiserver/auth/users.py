@@ -20,7 +20,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from pykueue.api.config import DEFAULT_NAMESPACE
+from pykueue.api.config.types import DEFAULT_NAMESPACE
 from pykueue.apiserver.wire.identity import Peer
 from pykueue.base.datafolder import FILE_MODE, USERS, put
 from pykueue.base.struct import Frozen

@@ -5,7 +5,7 @@ from functools import cache
 from typing import Final, cast
 
 from pykueue.api.core import Json, Tree
-from pykueue.api.crds import crd
+from pykueue.api.install.crds import crd
 from pykueue.api.kinds import KINDS
 from pykueue.api.names import GROUP
 from pykueue.api.trees import items, mapping, member, text

@@ -9,7 +9,7 @@ from pykueue.api.core import Tree
 from pykueue.api.fields import FieldError, invalid
 from pykueue.api.kinds import KINDS
 from pykueue.api.names import Finalizer
-from pykueue.api.rules import check_schema, schema_rules
+from pykueue.api.rules.table import check_schema, schema_rules
 from pykueue.api.trees import items, text, whole
 from pykueue.apiserver.kinds import crds, validation_jobs, validation_jobstatus, validation_pods, validation_rest
 from pykueue.apiserver.kinds.jobdefaults import INT32_MAX, default_job, labelled, with_selector, without_zeros

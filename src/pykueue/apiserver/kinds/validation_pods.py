@@ -16,7 +16,7 @@ from pykueue.api.fields import (
     required,
 )
 from pykueue.api.labels import annotations_errors, label_name_errors, label_value, labels_errors
-from pykueue.api.podcheck import affinity_values, toleration_values
+from pykueue.api.rules.podcheck import affinity_values, toleration_values
 from pykueue.api.trees import amount, items, mapping, mappings, member, text, whole
 from pykueue.apiserver.kinds.names import dns_label, dns_subdomain
 from pykueue.apiserver.kinds.validation_volumes import inner_path_errors, volume_errors

@@ -1,0 +1,172 @@
+"""Which features are on? The value of every gate, given what a user chose."""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Final
+
+from pykueue.api.config.gatetable import OURS, REMOVED, TABLE, Gate, Stage
+from pykueue.base.struct import Frozen
+
+
+class Requested(Frozen):
+    """What the text of a flag asks for."""
+
+    values: Mapping[str, bool]
+    errors: tuple[str, ...] = ()
+
+
+class Resolved(Frozen):
+    """Every gate with its value, and what to tell the user about the choice."""
+
+    values: Mapping[str, bool]
+    warnings: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+
+
+GATES: Final[Mapping[str, Gate]] = {gate.name: gate for gate in (*TABLE, *REMOVED, *OURS)}
+GROUPS: Final[Mapping[str, Stage]] = {"AllAlpha": "Alpha", "AllBeta": "Beta"}
+TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+NEWEST: Final = "0.20"
+"""The version of Kueue whose gates the table has."""
+NAME_MAX: Final = 80
+"""Characters of an unknown name that are compared and shown."""
+SUGGESTIONS_MAX: Final = 50
+"""Unknown names after which the nearest known one is looked for no more, as that is slow."""
+
+
+def defaults() -> Mapping[str, bool]:
+    """Every gate as it is when nobody says otherwise."""
+    return {name: gate.default for name, gate in GATES.items()}
+
+
+def parse_gates(text: str) -> Requested:
+    """What a flag like `A=true,B=false` asks for, with every mistake in it."""
+    values: dict[str, bool] = {}
+    errors: list[str] = []
+    for piece in filter(None, (piece.strip() for piece in text.split(","))):
+        name, equals, word = (part.strip() for part in piece.partition("="))
+        if not equals:
+            errors.append(f"missing bool value for {name[:NAME_MAX]}; write {name[:NAME_MAX]}=true or =false")
+        elif word not in TRUE | FALSE:
+            errors.append(f"invalid value of {name[:NAME_MAX]}={word[:NAME_MAX]}; write true or false")
+        elif name in values:
+            errors.append(f"{name[:NAME_MAX]} is given twice; keep one")
+        else:
+            values[name] = word in TRUE
+    return Requested(values, tuple(errors))
+
+
+def resolve(requested: Mapping[str, bool], *, tolerate_unknown: bool = False) -> Resolved:
+    """The value of every gate under these wishes, with warnings and errors.
+
+    An unknown gate is an error; with `tolerate_unknown` it is a warning and has no effect.
+    """
+    values = {**defaults(), **group_values(requested)}
+    errors: list[str] = []
+    unknown: list[str] = []
+    for name, wish in requested.items():
+        gate = GATES.get(name)
+        if gate is not None and gate.locked and wish != gate.default:
+            errors.append(
+                f"cannot set feature gate {name} to {spelled(wish)}, feature is locked to {spelled(gate.default)}"
+            )
+        elif gate is not None:
+            values[name] = wish
+        elif name not in GROUPS:
+            unknown.append(unknown_gate(name, suggest=len(unknown) < SUGGESTIONS_MAX))
+    errors += [] if tolerate_unknown else unknown
+    said = [*warnings(requested), *turn_off_dependents(values, requested)]
+    said += [f"ignoring {sentence}" for sentence in unknown] if tolerate_unknown else []
+    errors += unmet(values)
+    return Resolved(values, tuple(said), tuple(errors))
+
+
+def turn_off_dependents(values: dict[str, bool], requested: Mapping[str, bool]) -> list[str]:
+    """Turn off gates that were not named, that came with the newest Kueue, and that lack what they require.
+
+    Kueue 0.20 refuses to start then. A Configuration of 0.19 cannot name them, though. The answer is a warning that
+    lists them.
+    """
+    found: list[str] = []
+    newest = [gate for gate in TABLE if gate.history[0].since == NEWEST]
+    while lacking := [
+        gate.name
+        for gate in newest
+        if values[gate.name] and gate.name not in requested and not all(values[needed] for needed in gate.requires)
+    ]:
+        found += lacking
+        values.update(dict.fromkeys(lacking, False))
+    return [f"off because a gate that they require is off: {', '.join(found)}"] if found else []
+
+
+def group_values(requested: Mapping[str, bool]) -> dict[str, bool]:
+    """What AllAlpha and AllBeta make of the gates of their stage: of Kueue's alone, for they are Kueue's words."""
+    return {
+        gate.name: requested[group]
+        for group, stage in GROUPS.items()
+        if group in requested
+        for gate in TABLE
+        if gate.stage == stage
+    }
+
+
+def unmet(values: Mapping[str, bool]) -> list[str]:
+    """A sentence for each gate that is on while one that it needs is off."""
+    return [
+        f"{gate.name} requires {needed} to be enabled; turn {gate.name} off too, or {needed} on"
+        for gate in GATES.values()
+        if values[gate.name]
+        for needed in gate.requires
+        if not values[needed]
+    ]
+
+
+def warnings(requested: Mapping[str, bool]) -> list[str]:
+    """A sentence for each wish that comes to nothing here, or will one day."""
+    said: list[str] = []
+    for name, wish in requested.items():
+        gate = GATES.get(name)
+        if gate is None or (gate.locked and wish != gate.default):
+            continue
+        if gate.locked:
+            said.append(f"{name} is always {spelled(gate.default)}; leave it out")
+        elif gate.status == "inert":
+            said.append(f"{name} has no effect here: pykueue has nothing yet that it would switch ({gate.effect})")
+        elif gate.status == "always" and not wish:
+            said.append(f"{name} cannot be turned off here ({gate.effect})")
+        elif gate.status == "validation":
+            said.append(f"{name} only changes validation here; the feature itself is not built yet ({gate.effect})")
+        elif gate.stage == "Deprecated" and wish:
+            said.append(f"{name} is deprecated and works for now ({gate.effect})")
+    changed = [
+        GATES[name]
+        for name, wish in group_values(requested).items()
+        if name not in requested and wish != GATES[name].default
+    ]
+    groups = " and ".join(group for group in GROUPS if group in requested)
+    sentences = (
+        ("inert", "has no effect here on"),
+        ("always", "has no effect here on"),
+        ("validation", "only changes the validation here of"),
+    )
+    for status, effect in sentences:
+        idle = sorted(gate.name for gate in changed if gate.status == status)
+        if idle:
+            said.append(f"{groups} {effect} {', '.join(idle)}")
+    return said
+
+
+def unknown_gate(name: str, *, suggest: bool) -> str:
+    """The sentence for a name that no gate has, with the nearest that one has."""
+    if len(name) > NAME_MAX or not suggest:
+        return f"unrecognized feature gate: {name if len(name) <= NAME_MAX else f'{name[:NAME_MAX]}...'}"
+    folded = {known.lower(): known for known in (*GATES, *GROUPS)}
+    near = get_close_matches(name.lower(), folded, n=1)
+    advice = f"did you mean {folded[near[0]]}?" if near else "remove it"
+    return f"unrecognized feature gate: {name}; {advice}"
+
+
+def spelled(value: bool) -> str:
+    """The value as YAML and flags write it."""
+    return "true" if value else "false"

@@ -1,0 +1,151 @@
+"""What of a Configuration is not built yet? One row per path; delete the row when the feature is built.
+
+What changes decisions is refused: without it, jobs would be admitted otherwise than the Configuration says. The rest
+is a warning, and the manager starts without it, as a Configuration of Kueue must be usable here as it is.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, TypeAlias
+
+import msgspec
+
+from pykueue.api.config.decode import Mistake, decode
+from pykueue.api.config.file import (
+    ConfigurationError,
+    Loaded,
+    Upgraded,
+    completed,
+    from_v1beta1,
+    read_configuration,
+    version_of,
+)
+from pykueue.api.config.gates import defaults
+from pykueue.api.config.types import DEFAULT_NAMESPACE, Configuration, VisibilityServer
+from pykueue.api.fields import FieldError, forbidden
+from pykueue.api.yamltext import read_tree
+from pykueue.base.struct import Frozen
+
+Found: TypeAlias = Callable[[Configuration], Iterator[str]]
+"""The paths, of those below a row's, at which a Configuration asks for the thing."""
+
+BUILT_FRAMEWORKS: Final = frozenset({"batch/job"})
+
+
+def when(asks: Callable[[Configuration], object]) -> Found:
+    """Found at the row's own path, where the Configuration asks for it."""
+
+    def found(configuration: Configuration) -> Iterator[str]:
+        if asks(configuration):
+            yield ""
+
+    return found
+
+
+class Row(Frozen):
+    """One feature that a Configuration can ask for."""
+
+    sentence: str
+    """What to tell the user."""
+    found: Found
+    changes_decisions: bool = False
+
+
+def unbuilt_frameworks(configuration: Configuration) -> tuple[str, ...]:
+    """The frameworks that are enabled and not built."""
+    return tuple(name for name in configuration.integrations.frameworks if name not in BUILT_FRAMEWORKS)
+
+
+UNBUILT: Final[Mapping[str, Row]] = {
+    "fairSharing": Row(
+        "preemption by share is not built yet; remove the section",
+        when(lambda c: c.fair_sharing is not None),
+        changes_decisions=True,
+    ),
+    "admissionFairSharing": Row(
+        "ordering by past use is not built yet; remove the section",
+        when(lambda c: c.admission_fair_sharing is not None),
+        changes_decisions=True,
+    ),
+    "resources.deviceClassMappings": Row(
+        "counting devices is not built yet; remove the mappings",
+        when(lambda c: c.resources.device_class_mappings),
+        changes_decisions=True,
+    ),
+    "multiKueue": Row(
+        "sending workloads to other clusters is not built yet; ClusterQueues with a MultiKueue check admit nothing",
+        when(lambda c: c.multi_kueue is not None),
+    ),
+    "metrics.customLabels": Row(
+        "labels of your own are not built yet; the metrics come without them",
+        when(lambda c: c.metrics.custom_labels),
+    ),
+    "integrations.frameworks": Row(
+        "not built yet; such jobs are not queued here: they count against no quota, and new ones start at once",
+        lambda c: iter([f": {', '.join(names)}"] if (names := unbuilt_frameworks(c)) else []),
+    ),
+    "pprofBindAddress": Row(
+        "profiling is not built yet; nothing is served there",
+        when(lambda c: c.pprof_bind_address not in ("", "0")),
+    ),
+    "visibilityServer": Row(
+        "the list of pending workloads is not built yet; nothing is served there",
+        when(lambda c: c.visibility_server != VisibilityServer()),
+    ),
+}
+"""By path: what a Configuration can ask for that is not built."""
+
+
+def refused(configuration: Configuration) -> tuple[FieldError, ...]:
+    """One error for each thing that is not built and changes decisions."""
+    return tuple(
+        forbidden(f"{path}{place}", row.sentence)
+        for path, row in UNBUILT.items()
+        if row.changes_decisions
+        for place in row.found(configuration)
+    )
+
+
+def left_out(configuration: Configuration) -> tuple[str, ...]:
+    """One sentence, with its path, for each thing that is not built and changes no decision."""
+    return tuple(
+        f"{path}{place}: {row.sentence}"
+        for path, row in UNBUILT.items()
+        if not row.changes_decisions
+        for place in row.found(configuration)
+    )
+
+
+def read_built(
+    text: str | bytes, *, feature_gates: str = "", namespace: str = "", tolerate_unknown_gates: bool = False
+) -> tuple[Loaded | None, tuple[Mistake, ...]]:
+    """The Configuration that the text holds, if it can be read, and every mistake.
+
+    Features that are not built are among the mistakes if they change decisions, else among the warnings.
+    `namespace` is where we run, if that is known, for a file that does not say.
+    """
+    try:
+        loaded = read_configuration(
+            text,
+            feature_gates=feature_gates,
+            namespace=namespace or DEFAULT_NAMESPACE,
+            tolerate_unknown_gates=tolerate_unknown_gates,
+        )
+    except ConfigurationError as error:
+        told = {mistake.path for mistake in error.mistakes}
+        beside = (one for one in refused(as_far_as_read(text)) if one.path not in told)
+        return None, (*error.mistakes, *beside)
+    warnings = (*loaded.warnings, *left_out(loaded.configuration))
+    return msgspec.structs.replace(loaded, warnings=warnings), refused(loaded.configuration)
+
+
+def as_far_as_read(text: str | bytes) -> Configuration:
+    """The Configuration as far as the text can be read; what cannot be holds its default."""
+    passed_over: list[Mistake] = []
+    value = read_tree(text).value
+    if not isinstance(value, dict):
+        return Configuration()
+    tree = {key: entry for key, entry in value.items() if key not in ("apiVersion", "kind")}
+    old = version_of(value, passed_over) == "v1beta1"
+    upgraded = from_v1beta1(tree, passed_over) if old else Upgraded(tree, frozenset())
+    found = decode(dict(upgraded.tree), Configuration, passed_over, also=("apiVersion", "kind"))
+    return completed(found, upgraded.off, defaults())

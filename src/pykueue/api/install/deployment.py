@@ -1,0 +1,229 @@
+"""How does the manager run in a cluster? Its namespace, configuration, Deployment, Services and flow of requests.
+
+Names, ports and labels are Kueue's, so that these objects take the place of Kueue's own when they are applied.
+"""
+
+from typing import Final
+
+from pykueue.api.config.file import CURRENT
+from pykueue.api.config.types import LEADER_LEASE, SYSTEM_NAMESPACE
+from pykueue.api.core import Json, Tree
+from pykueue.api.install.install import ACCOUNT, Install, named
+
+CONFIG: Final = "kueue-manager-config"
+CONFIG_FILE: Final = "controller_manager_config.yaml"
+CERTIFICATES: Final = "/tmp/k8s-webhook-server/serving-certs"
+"""Where the manager looks for certificates that it does not make, unless the Configuration says otherwise."""
+FLOW: Final = "kueue-manager"
+SELECTED: Final[Tree] = {"control-plane": "controller-manager"}
+"""The labels by which Kueue's Deployment and Services find its pods; a selector cannot be changed afterwards."""
+
+
+def shipped(namespace: str) -> str:
+    """The Configuration that an installation starts with."""
+    return f"""\
+apiVersion: {CURRENT}
+kind: Configuration
+namespace: {namespace}
+health:
+  healthProbeBindAddress: :8081
+metrics:
+  bindAddress: :8443
+webhook:
+  port: 9443
+leaderElection:
+  leaderElect: true
+  resourceName: {LEADER_LEASE}
+managedJobsNamespaceSelector:
+  matchExpressions:
+  - key: kubernetes.io/metadata.name
+    operator: NotIn
+    values: [{SYSTEM_NAMESPACE}, {namespace}]
+integrations:
+  frameworks: [batch/job]
+"""
+
+
+def namespaced(install: Install) -> tuple[Tree, ...]:
+    """The namespace."""
+    return ({"apiVersion": "v1", "kind": "Namespace", "metadata": named(install.namespace)},)
+
+
+def configured(install: Install) -> tuple[Tree, ...]:
+    """The Configuration, and the Secret in which the manager keeps its certificate."""
+    text = install.text or shipped(install.namespace)
+    return (
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": named(CONFIG, install.namespace),
+            "data": {CONFIG_FILE: text},
+        },
+        {"apiVersion": "v1", "kind": "Secret", "metadata": named(install.secret, install.namespace)},
+    )
+
+
+def deployed(install: Install) -> tuple[Tree, ...]:
+    """The Deployment, how it is reached, and how many of its pods may be away."""
+    metrics = port_of(install.configuration.metrics.bind_address)
+    reached: tuple[Tree, ...] = (
+        service(install, install.service, {"name": "webhook-server", "port": 443, "targetPort": "webhook-server"}),
+    )
+    if metrics:
+        port: Tree = {"name": "https", "port": metrics, "targetPort": "metrics"}
+        reached = (*reached, service(install, f"{ACCOUNT}-metrics-service", port))
+    pods: Tree = {"matchLabels": SELECTED}
+    return (
+        *reached,
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": named(ACCOUNT, install.namespace),
+            "spec": {"replicas": install.replicas, "selector": pods, "template": pod(install)},
+        },
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": named("kueue-manager-pdb", install.namespace),
+            # Not `minAvailable`: with one replica that would keep a node from ever being drained.
+            "spec": {"maxUnavailable": 1, "selector": pods},
+        },
+    )
+
+
+def port_of(address: str) -> int:
+    """The port of an address such as `:8443`; 0 where nothing is served."""
+    return int(address.rpartition(":")[2])
+
+
+def service(install: Install, name: str, port: Tree) -> Tree:
+    """A Service in front of the manager's pods."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": named(name, install.namespace),
+        "spec": {"ports": [port | {"protocol": "TCP"}], "selector": SELECTED},
+    }
+
+
+def pod(install: Install) -> Tree:
+    """The template of the manager's pods."""
+    spread: Tree = {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": SELECTED},
+    }
+    certificates: Tree = {"name": "cert", "secret": {"secretName": install.secret}}
+    return {
+        "metadata": {
+            "annotations": {"kubectl.kubernetes.io/default-container": "manager"},
+            "labels": {"app.kubernetes.io/name": "kueue", **SELECTED},
+        },
+        "spec": {
+            "serviceAccountName": ACCOUNT,
+            "terminationGracePeriodSeconds": 10,
+            "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+            "topologySpreadConstraints": [spread],
+            "containers": [container(install)],
+            "volumes": [
+                {"name": "manager-config", "configMap": {"name": CONFIG}},
+                # Certificates pass through a file, since Python's TLS reads them from nowhere else.
+                {"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
+                *(() if install.makes_certificates else (certificates,)),
+            ],
+        },
+    }
+
+
+def container(install: Install) -> Tree:
+    """The manager itself."""
+    configuration = install.configuration
+    health = configuration.health
+    probed = port_of(health.health_probe_bind_address)
+    probes: Tree = {
+        "livenessProbe": probe(health.liveness_endpoint_name, probed, delay=15, period=20),
+        "readinessProbe": probe(health.readiness_endpoint_name, probed, delay=1, period=5),
+    }
+    ports: list[Json] = [{"name": "webhook-server", "containerPort": configuration.webhook.port, "protocol": "TCP"}]
+    certificates: Tree = {"name": "cert", "mountPath": configuration.webhook.cert_dir or CERTIFICATES, "readOnly": True}
+    metrics = port_of(configuration.metrics.bind_address)
+    if metrics:
+        ports.append({"name": "metrics", "containerPort": metrics, "protocol": "TCP"})
+    return {
+        "name": "manager",
+        "image": install.image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["pykueue"],
+        "args": [
+            "manager",
+            f"--config=/{CONFIG_FILE}",
+            *(("--tolerate-unknown-gates",) if install.tolerate_unknown_gates else ()),
+        ],
+        "ports": ports,
+        **(probes if probed else {}),
+        "resources": {"requests": {"cpu": "500m", "memory": "512Mi"}, "limits": {"cpu": "2", "memory": "512Mi"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [
+            {"name": "manager-config", "mountPath": f"/{CONFIG_FILE}", "subPath": CONFIG_FILE, "readOnly": True},
+            {"name": "tmp", "mountPath": "/tmp"},
+            *(() if install.makes_certificates else (certificates,)),
+        ],
+    }
+
+
+def probe(name: str, port: int, *, delay: int, period: int) -> Tree:
+    """How the kubelet asks after the manager."""
+    asked: Tree = {"path": f"/{name.removeprefix('/')}", "port": port}
+    return {"httpGet": asked, "initialDelaySeconds": delay, "periodSeconds": period}
+
+
+def flow(install: Install) -> tuple[Tree, ...]:
+    """A share of the API server for the manager's requests, so that those of others' controllers do not hold it up."""
+    version = "flowcontrol.apiserver.k8s.io/v1"
+    account: Tree = {"name": ACCOUNT, "namespace": install.namespace}
+    anything: Tree = {
+        "verbs": ["*"],
+        "apiGroups": ["*"],
+        "resources": ["*"],
+        "clusterScope": True,
+        "namespaces": ["*"],
+    }
+    return (
+        {
+            "apiVersion": version,
+            "kind": "PriorityLevelConfiguration",
+            "metadata": named(FLOW),
+            "spec": {
+                "type": "Limited",
+                "limited": {
+                    "nominalConcurrencyShares": 20,
+                    "lendablePercent": 50,
+                    "limitResponse": {
+                        "type": "Queue",
+                        "queuing": {"queues": 1, "handSize": 1, "queueLengthLimit": 1000},
+                    },
+                },
+            },
+        },
+        {
+            "apiVersion": version,
+            "kind": "FlowSchema",
+            "metadata": named(FLOW),
+            "spec": {
+                # Ahead of the rules for service accounts in general (9000), behind those of the control plane.
+                "matchingPrecedence": 1000,
+                "priorityLevelConfiguration": {"name": FLOW},
+                "rules": [
+                    {
+                        "subjects": [{"kind": "ServiceAccount", "serviceAccount": account}],
+                        "resourceRules": [anything],
+                    }
+                ],
+            },
+        },
+    )

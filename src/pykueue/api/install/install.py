@@ -1,0 +1,51 @@
+"""What may differ from one installation to the next? `Install`; and what all its objects share, labels and account."""
+
+from typing import Final, Literal
+
+from pykueue.api.config.types import DEFAULT_NAMESPACE, WEBHOOK_SECRET, WEBHOOK_SERVICE, Configuration
+from pykueue.api.core import Tree
+from pykueue.base.struct import Frozen
+
+ACCOUNT: Final = "kueue-controller-manager"
+LABELS: Final[Tree] = {"app.kubernetes.io/name": "kueue"}
+
+
+class Install(Frozen):
+    """What may differ from one installation to the next."""
+
+    namespace: str = DEFAULT_NAMESPACE
+    image: str = "pykueue:latest"
+    replicas: int = 2
+    configuration: Configuration = Configuration()
+    text: str = ""
+    """The Configuration as its author wrote it; none for the one that we ship."""
+    tolerate_unknown_gates: bool = False
+    """Whether the manager only warns about feature gates of the Configuration that it does not know."""
+    default_queues: Literal["policy", "webhook"] = "policy"
+    """How a Job without a queue finds the default one: by a policy of the server, or by asking us."""
+
+    @property
+    def service(self) -> str:
+        """The Service by which webhooks are reached."""
+        return self.configuration.internal_cert_management.webhook_service_name or WEBHOOK_SERVICE
+
+    @property
+    def secret(self) -> str:
+        """The Secret with the webhooks' certificate."""
+        return self.configuration.internal_cert_management.webhook_secret_name or WEBHOOK_SECRET
+
+    @property
+    def makes_certificates(self) -> bool:
+        """Whether the manager makes the webhooks' certificate; else somebody fills the Secret for it."""
+        return self.configuration.internal_cert_management.enable
+
+    @property
+    def election_namespace(self) -> str:
+        """Where the Lease is by which replicas agree on the one that schedules."""
+        return self.configuration.leader_election.resource_namespace or self.namespace
+
+
+def named(name: str, namespace: str = "", **labels: str) -> Tree:
+    """The metadata of an object of ours."""
+    place: Tree = {"namespace": namespace} if namespace else {}
+    return {"name": name, **place, "labels": {**LABELS, **labels}}

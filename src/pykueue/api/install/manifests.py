@@ -1,0 +1,54 @@
+"""What does `kubectl apply` need? Every object of an installation, in the order in which a server can take them.
+
+The parts are in `crds`, `rbac`, `webhooks` and `deployment`; what may differ from one
+installation to the next is `install.Install`.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Final
+
+import yaml
+
+from pykueue.api.core import Tree
+from pykueue.api.install.crds import crds
+from pykueue.api.install.deployment import configured, deployed, flow, namespaced
+from pykueue.api.install.install import Install
+from pykueue.api.install.rbac import rbac
+from pykueue.api.install.webhooks import webhooks
+
+PARTS: Final[Mapping[str, Callable[[Install], tuple[Tree, ...]]]] = {
+    "namespace": namespaced,
+    "crds": lambda install: crds(install.namespace, install.service),
+    "rbac": rbac,
+    "flow": flow,
+    "config": configured,
+    "manager": deployed,
+    "webhooks": webhooks,
+}
+"""The parts of an installation; the webhooks last, since from then on the server asks the manager."""
+
+
+class Writer(yaml.SafeDumper):
+    """Writes YAML as people do: longer texts as blocks, no anchors."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        """Write out what stands twice."""
+        return True
+
+
+def text_node(writer: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    """A text, as a block where it has several lines."""
+    return writer.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+Writer.add_representer(str, text_node)
+
+
+def manifests(install: Install, only: Collection[str] = PARTS) -> tuple[Tree, ...]:
+    """Every object of an installation, or of some of its parts."""
+    return tuple(tree for part, make in PARTS.items() if part in only for tree in make(install))
+
+
+def rendered(trees: Iterable[Tree]) -> str:
+    """The objects as one YAML text; the same objects make the same text."""
+    return "".join(f"---\n{yaml.dump(tree, Dumper=Writer, sort_keys=False, width=120)}" for tree in trees)

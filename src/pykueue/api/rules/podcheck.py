@@ -1,0 +1,144 @@
+"""What is wrong with a pod template, or with a Job around one? Every slip that Kubernetes or a strict client refuses.
+
+Shapes come from the annotations in `pods`; what depends on values is here, in the words of Kubernetes. Only what we
+read is judged, and of all else the names. Nothing here raises, whatever the tree.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from pykueue.api.fields import NEGATIVE, FieldError, forbidden, invalid, not_supported, required
+from pykueue.api.labels import NO_OPERATOR, VALUES_NEEDED, VALUES_UNWELCOME, label_name_errors
+from pykueue.api.pods import Job, PodTemplate
+from pykueue.api.rules.flavors import EFFECTS
+from pykueue.api.schema import ERRORS_MAX, advised, mistakes, node_of, strangers
+from pykueue.api.trees import amount, has, mapping, mappings, member, text, whole
+
+UNREAD_AT_ROOT: Final = ("apiVersion", "kind", "status")
+TOLERATION_OPERATORS: Final = ("Equal", "Exists")
+
+
+def template_problems(tree: object, path: str = "", *, unknown: bool = True) -> tuple[FieldError, ...]:
+    """All that is wrong with the pod template at this path; on request, unknown fields are left out."""
+    node = node_of(PodTemplate)
+    found = [*islice(mistakes(node, tree, path), ERRORS_MAX), *template_values(tree, path)]
+    if unknown:
+        found += advised(strangers(node, tree, path))
+    return once(found)
+
+
+def job_problems(tree: object) -> tuple[FieldError, ...]:
+    """All that is wrong with a batch/v1 Job, its template included; names and labels of its own are not looked at."""
+    node = node_of(Job)
+    found = [*islice(mistakes(node, tree, ""), ERRORS_MAX)]
+    for name in ("parallelism", "completions"):
+        count = whole(tree, "spec", name)
+        if count is not None and count < 0:
+            found.append(invalid(f"spec.{name}", count, NEGATIVE))
+    if has(tree, "spec", "template"):
+        found += template_values(member(tree, "spec", "template"), "spec.template")
+    return once([*found, *advised(strangers(node, tree, "", UNREAD_AT_ROOT))])
+
+
+def once(errors: list[FieldError]) -> tuple[FieldError, ...]:
+    """The errors without those that say the same of the same place again."""
+    return tuple({str(error): error for error in errors}.values())
+
+
+def template_values(tree: object, path: str) -> Iterator[FieldError]:
+    """What is wrong with values that have the right type."""
+    at = f"{path}.spec" if path else "spec"
+    spec = mapping(tree, "spec")
+    containers = member(spec, "containers")
+    if containers is None or containers == []:
+        yield required(f"{at}.containers")
+    for field in ("containers", "initContainers"):
+        seen: set[str] = set()
+        for i, container in mappings(spec, field):
+            place, name = f"{at}.{field}[{i}]", text(container, "name")
+            if member(container, "name") == "":
+                yield required(f"{place}.name")
+            if name and name in seen:
+                yield FieldError(f"{place}.name", "Duplicate", name)
+            seen.add(name)
+            yield from negative_amounts(mapping(container, "resources"), f"{place}.resources")
+    yield from negative_amounts(mapping(spec, "resources"), f"{at}.resources")
+    yield from negative_amounts(spec, at, fields=("overhead",))
+    yield from affinity_values(mapping(spec, "affinity", "nodeAffinity"), f"{at}.affinity.nodeAffinity")
+    for i, toleration in mappings(spec, "tolerations"):
+        yield from toleration_values(toleration, f"{at}.tolerations[{i}]")
+
+
+def negative_amounts(
+    tree: object, path: str, *, fields: tuple[str, ...] = ("limits", "requests")
+) -> Iterator[FieldError]:
+    """Nobody asks for less than nothing."""
+    for field in fields:
+        for name, value in mapping(tree, field).items():
+            quantity = amount(value)
+            if quantity is not None and quantity.nanos < 0:
+                yield invalid(f"{path}.{field}[{name}]", str(quantity), NEGATIVE)
+
+
+def affinity_values(affinity: object, path: str) -> Iterator[FieldError]:
+    """What is wrong with the conditions on nodes, required or preferred."""
+    field = "requiredDuringSchedulingIgnoredDuringExecution"
+    if has(affinity, field):
+        terms = mappings(affinity, field, "nodeSelectorTerms")
+        if member(affinity, field, "nodeSelectorTerms") == []:
+            yield required(f"{path}.{field}.nodeSelectorTerms", "must have at least one node selector term")
+        for i, term in terms:
+            yield from term_values(term, f"{path}.{field}.nodeSelectorTerms[{i}]")
+    field = "preferredDuringSchedulingIgnoredDuringExecution"
+    for i, preferred in mappings(affinity, field):
+        yield from term_values(member(preferred, "preference"), f"{path}.{field}[{i}].preference")
+
+
+def term_values(term: object, path: str) -> Iterator[FieldError]:
+    """What is wrong with conditions that must hold together."""
+    for i, requirement in mappings(term, "matchExpressions"):
+        at = f"{path}.matchExpressions[{i}]"
+        yield from requirement_values(requirement, at)
+        if isinstance(member(requirement, "key"), str):
+            yield from label_name_errors(text(requirement, "key"), f"{at}.key")
+    for i, requirement in mappings(term, "matchFields"):
+        at, operator = f"{path}.matchFields[{i}]", member(requirement, "operator")
+        if isinstance(operator, str) and operator not in ("In", "NotIn"):
+            yield invalid(f"{at}.operator", operator, NO_OPERATOR)
+
+
+def requirement_values(requirement: object, path: str) -> Iterator[FieldError]:
+    """What is wrong with one condition on a node's labels."""
+    values = member(requirement, "values")
+    count = len(values) if isinstance(values, list) else 0
+    match member(requirement, "operator"):
+        case "In" | "NotIn":
+            if not count:
+                yield required(f"{path}.values", VALUES_NEEDED)
+        case "Exists" | "DoesNotExist":
+            if count:
+                yield forbidden(f"{path}.values", VALUES_UNWELCOME)
+        case "Gt" | "Lt":
+            if count != 1:
+                yield required(f"{path}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
+        case str(other):
+            yield invalid(f"{path}.operator", other, NO_OPERATOR)
+
+
+def toleration_values(toleration: object, path: str) -> Iterator[FieldError]:
+    """What is wrong with a toleration."""
+    key, operator, effect = (text(toleration, name) for name in ("key", "operator", "effect"))
+    if key:
+        yield from label_name_errors(key, f"{path}.key")
+    elif operator != "Exists":
+        detail = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+        yield invalid(f"{path}.operator", operator, detail)
+    if has(toleration, "tolerationSeconds") and effect != "NoExecute":
+        yield invalid(f"{path}.effect", effect, "effect must be 'NoExecute' when `tolerationSeconds` is set")
+    if operator == "Exists" and text(toleration, "value"):
+        yield invalid(f"{path}.operator", text(toleration, "value"), "value must be empty when `operator` is 'Exists'")
+    if operator and operator not in TOLERATION_OPERATORS:
+        yield not_supported(f"{path}.operator", operator, TOLERATION_OPERATORS)
+    if effect and effect not in EFFECTS:
+        yield not_supported(f"{path}.effect", effect, EFFECTS)

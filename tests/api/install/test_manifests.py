@@ -1,0 +1,159 @@
+"""Does an installation hold together: the names agree, and each object is where it can be found?"""
+
+from typing import Any
+
+import pytest
+import yaml
+
+from pykueue.api.config.types import Configuration, Health, InternalCertManagement, LeaderElection, Metrics, Webhook
+from pykueue.api.config.unbuilt import read_built
+from pykueue.api.install.deployment import shipped
+from pykueue.api.install.install import Install
+from pykueue.api.install.manifests import PARTS, manifests, rendered
+from pykueue.api.install.rbac import MANAGER, rbac
+
+
+def objects(install: Install | None = None) -> dict[str, Any]:
+    made = manifests(install or Install())
+    found: dict[str, Any] = {f"{tree['kind']} {tree['metadata']['name']}": tree for tree in made}  # type: ignore[index, call-overload]
+    assert len(found) == len(made)
+    return found
+
+
+def test_yaml_reads_back_as_it_was_written() -> None:
+    made = manifests(Install())
+    assert [*yaml.safe_load_all(rendered(made))] == [*made]
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        pytest.param({"a": "yes", "b": "1", "c": "", "d": "null", "e": "2026-01-31"}, id="texts that look otherwise"),
+        pytest.param({"a": "one\ntwo\n", "b": "x: y # z", "c": "\u0085\u2028é"}, id="texts that need care"),
+        pytest.param({"a": [], "b": {}, "c": [{"d": [1, 2.5, True, None]}]}, id="values of all sorts"),
+    ],
+)
+def test_yaml_is_written_with_care(tree: dict[str, Any]) -> None:
+    assert yaml.safe_load(rendered([tree])) == tree
+
+
+def test_nothing_stands_before_its_namespace_and_its_kind() -> None:
+    kinds = [tree["kind"] for tree in manifests(Install())]
+    assert kinds.index("Namespace") == 0
+    assert kinds.index("CustomResourceDefinition") < kinds.index("MutatingAdmissionPolicy")
+    assert kinds[-2:] == ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"]
+
+
+def test_the_shipped_configuration_can_be_used() -> None:
+    loaded, mistakes = read_built(shipped("batch"))
+    assert not mistakes
+    assert loaded is not None
+    assert loaded.configuration.namespace == "batch"
+    assert not loaded.warnings
+
+
+def test_services_lead_to_the_pods() -> None:
+    found = objects()
+    pod = found["Deployment kueue-controller-manager"]["spec"]["template"]
+    ports = {port["name"] for port in pod["spec"]["containers"][0]["ports"]}
+    for name in ("kueue-webhook-service", "kueue-controller-manager-metrics-service"):
+        service = found[f"Service {name}"]["spec"]
+        assert service["selector"].items() <= pod["metadata"]["labels"].items()
+        assert {port["targetPort"] for port in service["ports"]} <= ports
+    selector = found["Deployment kueue-controller-manager"]["spec"]["selector"]["matchLabels"]
+    # Kueue's own selector: a Deployment's cannot be changed, and ours takes its place.
+    assert selector == {"control-plane": "controller-manager"}
+    assert found["PodDisruptionBudget kueue-manager-pdb"]["spec"]["selector"]["matchLabels"] == selector
+
+
+def test_no_metrics_no_service_for_them() -> None:
+    found = objects(Install(configuration=Configuration(metrics=Metrics(bind_address="0"))))
+    assert "Service kueue-controller-manager-metrics-service" not in found
+    container = found["Deployment kueue-controller-manager"]["spec"]["template"]["spec"]["containers"][0]
+    assert [port["name"] for port in container["ports"]] == ["webhook-server"]
+
+
+def test_no_health_server_no_probes() -> None:
+    found = objects(Install(configuration=Configuration(health=Health(health_probe_bind_address="0"))))
+    (container,) = found["Deployment kueue-controller-manager"]["spec"]["template"]["spec"]["containers"]
+    assert not [key for key in container if key.endswith("Probe")]
+    (usual,) = objects()["Deployment kueue-controller-manager"]["spec"]["template"]["spec"]["containers"]
+    assert [key for key in usual if key.endswith("Probe")] == ["livenessProbe", "readinessProbe"]
+
+
+def test_certificates_of_others_are_mounted() -> None:
+    given = InternalCertManagement(enable=False)
+    made = Install(configuration=Configuration(internal_cert_management=given, webhook=Webhook(cert_dir="/certs")))
+    pod = objects(made)["Deployment kueue-controller-manager"]["spec"]["template"]["spec"]
+    assert {"name": "cert", "secret": {"secretName": "kueue-webhook-server-cert"}} in pod["volumes"]
+    mounts = {mount["name"]: mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]}
+    assert mounts["cert"] == "/certs"
+    assert "cert" not in str(objects()["Deployment kueue-controller-manager"])
+
+
+def test_names_of_your_own_are_used_throughout() -> None:
+    mine = InternalCertManagement(webhook_service_name="hooks", webhook_secret_name="keys")
+    elsewhere = LeaderElection(resource_namespace="elections")
+    found = objects(Install(configuration=Configuration(internal_cert_management=mine, leader_election=elsewhere)))
+    assert "Service hooks" in found
+    assert "Secret keys" in found
+    assert found["Role kueue-manager-secrets-role"]["rules"][0]["resourceNames"] == ["keys"]
+    assert found["Role kueue-leader-election-role"]["metadata"]["namespace"] == "elections"
+    assert "kueue-webhook-service" not in str(found)
+
+
+def test_the_manager_runs_without_privileges() -> None:
+    pod = objects()["Deployment kueue-controller-manager"]["spec"]["template"]["spec"]
+    container = pod["containers"][0]
+    assert pod["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert [*container["command"], *container["args"]] == [
+        "pykueue",
+        "manager",
+        "--config=/controller_manager_config.yaml",
+    ]
+
+
+def test_every_binding_gives_a_role_that_there_is_to_the_account_that_there_is() -> None:
+    found = objects(Install(namespace="batch"))
+    bound = [tree for name, tree in found.items() if name.split()[0].endswith("Binding") and "roleRef" in tree]
+    assert len(bound) == 4
+    for tree in bound:
+        role = tree["roleRef"]
+        assert f"{role['kind']} {role['name']}" in found
+        assert tree["subjects"] == [
+            {"kind": "ServiceAccount", "name": "kueue-controller-manager", "namespace": "batch"}
+        ]
+    assert "ServiceAccount kueue-controller-manager" in found
+
+
+def test_the_manager_may_not_do_everything() -> None:
+    for rule in MANAGER:
+        assert "*" not in str(rule)
+        assert rule["resources"] != ["secrets"]
+    written = {name for rule in MANAGER if "create" in rule["verbs"] for name in rule["resources"]}  # type: ignore[operator, union-attr]
+    assert written == {"workloads", "events", "podtemplates", "provisioningrequests"}
+
+
+def test_secrets_are_one_secret() -> None:
+    (rule,) = objects()["Role kueue-manager-secrets-role"]["rules"]
+    assert rule["resourceNames"] == ["kueue-webhook-server-cert"]
+
+
+def test_users_may_not_see_the_quota_of_others() -> None:
+    labelled: dict[str, Any] = {str(tree["metadata"]["name"]): tree for tree in rbac(Install())}  # type: ignore[index, call-overload]
+    user = "rbac.kueue.x-k8s.io/batch-user"
+    taken_in = {name for name, tree in labelled.items() if user in tree["metadata"]["labels"]}
+    assert taken_in == {
+        f"kueue-{role}-role" for role in ("localqueue-viewer", "workload-viewer", "job-editor", "job-viewer")
+    }
+    selector = labelled["kueue-batch-user-role"]["aggregationRule"]["clusterRoleSelectors"]
+    assert selector == [{"matchLabels": {user: "true"}}]
+
+
+def test_each_part_is_a_part() -> None:
+    assert sum(len(manifests(Install(), only=(part,))) for part in PARTS) == len(manifests(Install()))
