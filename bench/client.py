@@ -21,13 +21,13 @@ import uvloop
 from pykueue.api.codec import decode_as
 from pykueue.api.workload import Workload
 from pykueue.base.clock import SystemClock
-from pykueue.kube.connection import Connection
-from pykueue.kube.credentials import Credential, Fixed
-from pykueue.kube.http import HttpKube
+from pykueue.kube.client.connection import Connection
+from pykueue.kube.client.credentials import Credential, Fixed
+from pykueue.kube.client.http import HttpKube
+from pykueue.kube.client.proxied import Proxied
+from pykueue.kube.client.transport import Direct, Transport
 from pykueue.kube.informer import Informer
 from pykueue.kube.port import WORKLOADS, Patch
-from pykueue.kube.proxied import Proxied
-from pykueue.kube.transport import Direct, Transport
 from tests.plane.keys import Authority
 
 WRITES = 2_000

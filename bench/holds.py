@@ -24,7 +24,7 @@ from bench import kernel
 from bench.floors import Floor, Result
 from bench.keptjobs import KEPT, filled
 from bench.upserver import Server, job, serving
-from pykueue.kube.connection import Connection
+from pykueue.kube.client.connection import Connection
 from tests.apiserver.hostile import ATTACKS, JOBS, MAPS, NAMESPACE, Attack
 
 TRIES: Final = 3

@@ -27,8 +27,8 @@ from bench.race.requests import StatusSeen, counted, writes
 from pykueue.base.clock import SystemClock
 from pykueue.base.struct import Frozen
 from pykueue.base.units import format_instant
-from pykueue.kube.http import HttpKube
-from pykueue.kube.kubeconfig import connection
+from pykueue.kube.client.http import HttpKube
+from pykueue.kube.client.kubeconfig import connection
 from pykueue.kube.port import PROVISIONING_REQUESTS, WORKLOADS, Kube, Patch, Resource
 from tests.outcome import Outcome
 from tests.plane.autoscaler import define_requests

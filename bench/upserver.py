@@ -14,9 +14,9 @@ from typing import Any, Final
 import msgspec
 
 from pykueue.base.clock import SystemClock
-from pykueue.kube.connection import Connection
-from pykueue.kube.http import HttpKube
-from pykueue.kube.kubeconfig import connection
+from pykueue.kube.client.connection import Connection
+from pykueue.kube.client.http import HttpKube
+from pykueue.kube.client.kubeconfig import connection
 
 START_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 20.0

@@ -45,7 +45,7 @@ FOREIGN = (
 STANDS_STILL = re.compile(r"\basyncio\.(?:timeout|timeout_at|wait_for)\(|\.call_later\(|\.call_at\(|\bloop\.time\(\)")
 """What goes by CLOCK_MONOTONIC alone, which stands still while the machine is suspended."""
 TIMERS = "src/pykueue/base/timers.py"
-MEASURES = "src/pykueue/controllers/watchdog.py"
+MEASURES = "src/pykueue/controllers/metrics/watchdog.py"
 """Measures how late a timer of the loop is; a suspend holds nobody up."""
 
 

@@ -12,10 +12,10 @@ from pykueue.api.codec import decode_as
 from pykueue.api.workload import Workload, held
 from pykueue.base.clock import SystemClock
 from pykueue.base.units import MICROS, format_instant, parse_instant
+from pykueue.kube.client.http import HttpKube
+from pykueue.kube.client.kubeconfig import connection
 from pykueue.kube.controller import Controller
-from pykueue.kube.http import HttpKube
 from pykueue.kube.informer import Informer
-from pykueue.kube.kubeconfig import connection
 from pykueue.kube.port import ADMISSION_CHECKS, WORKLOADS, Kube, Patch, Resource
 
 CONTROLLER = "example.com/approval"

@@ -13,7 +13,7 @@ from bench.keptjobs import finished
 from pykueue.apiserver.storage.store import Key
 from pykueue.base.turns import Turns
 from pykueue.base.units import MICROS, Instant
-from pykueue.controllers.watchdog import FINE_TICK_SECONDS, TICK_SECONDS, Watchdog
+from pykueue.controllers.metrics.watchdog import FINE_TICK_SECONDS, TICK_SECONDS, Watchdog
 from tests.apiserver.standing import Serving, Stand, serving
 
 HELD_SECONDS = 0.1

@@ -23,7 +23,7 @@ from aiohttp import web
 
 from pykueue.base.clock import SystemClock
 from pykueue.cli.output import Output
-from pykueue.kube.http import HttpKube
+from pykueue.kube.client.http import HttpKube
 from tests.cli.machine import Machine, machine_in
 from tests.kube.tinyapi import TinyApi
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pykueue.api.config.file import Loaded, default_configuration
 from pykueue.controllers.cluster import Cluster, settings
-from pykueue.controllers.metrics import Metrics
+from pykueue.controllers.metrics.metrics import Metrics
 from pykueue.controllers.scheduling import Pump
 from pykueue.controllers.status import Statuses
 from pykueue.controllers.workloads import Workloads

@@ -12,7 +12,7 @@ import pytest
 from pykueue.api.config.file import Loaded, read_configuration
 from pykueue.controllers.cluster import Cluster, settings
 from pykueue.controllers.jobs import Jobs
-from pykueue.controllers.metrics import Metrics
+from pykueue.controllers.metrics.metrics import Metrics
 from pykueue.controllers.scheduling import Pump
 from pykueue.controllers.workloads import Workloads
 from pykueue.jobs.batch import BATCH

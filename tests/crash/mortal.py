@@ -13,7 +13,7 @@ from typing import Any
 
 from pykueue.apiserver.inprocess import LocalKube
 from pykueue.cli.main import main
-from pykueue.kube.http import HttpKube
+from pykueue.kube.client.http import HttpKube
 from pykueue.kube.port import Resource
 
 COUNTED = frozenset({"workloads", "podtemplates", "provisioningrequests"})

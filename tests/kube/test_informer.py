@@ -14,7 +14,7 @@ from pykueue.api.core import ObjectMeta
 from pykueue.base.struct import Wire
 from pykueue.base.units import MICROS
 from pykueue.kube import informer as module
-from pykueue.kube.http import HttpKube
+from pykueue.kube.client.http import HttpKube
 from pykueue.kube.informer import STILLNESS, Change, Index, Informer
 from pykueue.kube.port import Patch
 from tests.kube.timing import SkippingClock

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from pykueue.base.clock import SystemClock
-from pykueue.kube.http import HttpKube
+from pykueue.kube.client.http import HttpKube
 from pykueue.kube.lease import Always, Election, Fenced
 from pykueue.kube.port import LEASES, NotLeadingError, Patch, UnansweredError
 from tests.kube.tinyapi import THINGS, TinyApi, in_background, status, thing

@@ -12,9 +12,9 @@ LEADER = """
 import asyncio, sys
 import uvloop
 from pykueue.base.clock import SystemClock
-from pykueue.kube.connection import Connection
-from pykueue.kube.credentials import Credential, Fixed
-from pykueue.kube.http import HttpKube
+from pykueue.kube.client.connection import Connection
+from pykueue.kube.client.credentials import Credential, Fixed
+from pykueue.kube.client.http import HttpKube
 from pykueue.kube.lease import Election, Fenced
 from pykueue.kube.port import NotLeadingError, Resource
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from aiohttp import web
 
-from pykueue.kube.connection import Connection
-from pykueue.kube.credentials import Credential, Credentials, Fixed
+from pykueue.kube.client.connection import Connection
+from pykueue.kube.client.credentials import Credential, Credentials, Fixed
 from pykueue.kube.port import Resource
 
 Tree = dict[str, Any]

@@ -13,8 +13,8 @@ from pykueue.apiserver.verbs.registry import Registry
 from pykueue.apiserver.wire.identity import SYSTEM, Identity
 from pykueue.apiserver.wire.statuserrors import StatusError, unserved
 from pykueue.apiserver.wire.writeterms import DeleteOptions, Propagation, Terms
-from pykueue.kube.answers import error_of
-from pykueue.kube.http import MANAGER, PAGE_ITEMS, called
+from pykueue.kube.client.answers import error_of
+from pykueue.kube.client.http import MANAGER, PAGE_ITEMS, called
 from pykueue.kube.port import PODS, KubeError, Patch, Resource, Status
 
 POLICIES: Final[dict[str, Propagation]] = {

@@ -15,8 +15,8 @@ from pykueue.apiserver.verbs.admission import AdmissionCall
 from pykueue.apiserver.verbs.offload import Offload, is_large
 from pykueue.apiserver.wire.identity import SYSTEM, Identity
 from pykueue.apiserver.wire.statuserrors import StatusError
-from pykueue.controllers.admission import Admission, NotYetError
-from pykueue.controllers.webhooks import MUTATED, VALIDATED, AdmissionRequest, Hook, Webhooks
+from pykueue.controllers.endpoints.admission import Admission, NotYetError
+from pykueue.controllers.endpoints.webhooks import MUTATED, VALIDATED, AdmissionRequest, Hook, Webhooks
 from pykueue.kube.port import Resource
 
 

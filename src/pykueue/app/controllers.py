@@ -10,12 +10,12 @@ from typing import Final
 from pykueue.api.config.file import Loaded
 from pykueue.base.clock import Clock
 from pykueue.base.timers import waited
-from pykueue.controllers.admission import Admission
 from pykueue.controllers.barepods import BarePods
 from pykueue.controllers.cluster import Cluster, settings
+from pykueue.controllers.endpoints.admission import Admission
 from pykueue.controllers.jobs import Jobs
 from pykueue.controllers.journalfile import JournalFile
-from pykueue.controllers.metrics import Metrics
+from pykueue.controllers.metrics.metrics import Metrics
 from pykueue.controllers.provisioning import Provisioning
 from pykueue.controllers.scheduling import Pump
 from pykueue.controllers.status import Statuses

@@ -28,9 +28,9 @@ from pykueue.app.podadmission import PodAdmission
 from pykueue.base.clock import Clock
 from pykueue.base.datafolder import KUBECONFIG
 from pykueue.base.struct import Frozen
-from pykueue.controllers.exposition import CONTENT_TYPE
-from pykueue.kube.connection import DEFAULT_NAMESPACE
-from pykueue.kube.kubeconfig import KubeconfigError, read
+from pykueue.controllers.metrics.exposition import CONTENT_TYPE
+from pykueue.kube.client.connection import DEFAULT_NAMESPACE
+from pykueue.kube.client.kubeconfig import KubeconfigError, read
 from pykueue.kube.port import LOCAL_QUEUES, ExistsError, KubeError, Patch, Resource
 from pykueue.kubecontrollers.finishedretention import JOBS_KEPT
 from pykueue.node.accounts import Account

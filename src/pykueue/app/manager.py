@@ -17,11 +17,11 @@ from pykueue.app.controllers import CONTROLLERS, Controllers, LostError
 from pykueue.base.clock import Clock, SystemClock
 from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS
-from pykueue.controllers.endpoints import EndpointError, Endpoints, listening
-from pykueue.controllers.webhooks import Webhooks
+from pykueue.controllers.endpoints.endpoints import EndpointError, Endpoints, listening
+from pykueue.controllers.endpoints.webhooks import Webhooks
 from pykueue.kube.certs import Certificates, GivenCertificates, Names, OwnCertificates
-from pykueue.kube.connection import Connection
-from pykueue.kube.http import HttpKube
+from pykueue.kube.client.connection import Connection
+from pykueue.kube.client.http import HttpKube
 from pykueue.kube.lease import Always, Election, Leadership
 from pykueue.kube.tls import TlsError, server_context
 

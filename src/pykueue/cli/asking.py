@@ -16,9 +16,9 @@ from pykueue.checks.telling import awaited
 from pykueue.cli.place import UNAUTHORIZED, accepted_no_more
 from pykueue.cli.reasons import Preemptors
 from pykueue.cli.tables import hanging, table
-from pykueue.kube.connection import Connection
-from pykueue.kube.credentials import CredentialError
-from pykueue.kube.http import HttpKube
+from pykueue.kube.client.connection import Connection
+from pykueue.kube.client.credentials import CredentialError
+from pykueue.kube.client.http import HttpKube
 from pykueue.kube.port import (
     CLUSTER_QUEUES,
     EVENTS,

@@ -76,7 +76,7 @@ def manager(
     # What a server needs is read only when one is started.
     from pykueue.app.manager import Plan, serve
     from pykueue.cli import logs
-    from pykueue.kube.kubeconfig import KubeconfigError, connection
+    from pykueue.kube.client.kubeconfig import KubeconfigError, connection
 
     chosen, unknown = choose(controllers)
     if unknown:

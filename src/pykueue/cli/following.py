@@ -20,8 +20,8 @@ from pykueue.cli.output import Output
 from pykueue.cli.place import UNAUTHORIZED, accepted_no_more
 from pykueue.cli.reasons import LOOKS, Preemptors, with_reason
 from pykueue.cli.target import Target
-from pykueue.kube.credentials import CredentialError
-from pykueue.kube.http import HttpKube
+from pykueue.kube.client.credentials import CredentialError
+from pykueue.kube.client.http import HttpKube
 from pykueue.kube.port import (
     JOBS,
     LOCAL_QUEUES,

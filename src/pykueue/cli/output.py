@@ -22,10 +22,10 @@ from pykueue.api.trees import mappings, text
 from pykueue.base.clock import Clock
 from pykueue.base.units import MICROS
 from pykueue.cli.run import CONTAINER
-from pykueue.kube.http import Call, HttpKube, parts, path_of
+from pykueue.kube.client.http import Call, HttpKube, parts, path_of
+from pykueue.kube.client.transport import LostError, Stream, UnsentError
 from pykueue.kube.logs import HOLD, PART_HEADER, POD_UID, POSITION, SECRET, LogPart, part_of
 from pykueue.kube.port import PODS, KubeError, NotFoundError, UnansweredError
-from pykueue.kube.transport import LostError, Stream, UnsentError
 from pykueue.node.supervision.followers import ANNOTATION, digest_of
 from pykueue.node.supervision.logfiles import STDERR, STDOUT, Records, lost_line
 

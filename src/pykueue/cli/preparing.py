@@ -8,9 +8,9 @@ from pykueue.api.core import Tree
 from pykueue.api.names import GROUP
 from pykueue.api.trees import mappings, text
 from pykueue.base.clock import SystemClock
-from pykueue.kube.connection import Connection
-from pykueue.kube.credentials import CredentialError
-from pykueue.kube.http import HttpKube
+from pykueue.kube.client.connection import Connection
+from pykueue.kube.client.credentials import CredentialError
+from pykueue.kube.client.http import HttpKube
 from pykueue.kube.port import CLUSTER_QUEUES, LOCAL_QUEUES, NAMESPACES, ExistsError, Kube, KubeError, Resource
 
 API_VERSION: Final = f"{GROUP}/v1beta2"

@@ -30,7 +30,7 @@ from pykueue.cli.asking import readable
 from pykueue.cli.example import TEAMS, example
 from pykueue.cli.place import Standing, data_folder, write_standing
 from pykueue.cli.report import Report
-from pykueue.kube.connection import DEFAULT_NAMESPACE
+from pykueue.kube.client.connection import DEFAULT_NAMESPACE
 from pykueue.kube.tls import TlsError
 from pykueue.node.containerruntime import Runtime
 from pykueue.node.gpus import RESOURCE

@@ -29,9 +29,9 @@ from pykueue.cli.place import (
     fail,
     read_standing,
 )
-from pykueue.kube.connection import Connection
-from pykueue.kube.credentials import CredentialError
-from pykueue.kube.kubeconfig import KubeconfigError, connection, from_files
+from pykueue.kube.client.connection import Connection
+from pykueue.kube.client.credentials import CredentialError
+from pykueue.kube.client.kubeconfig import KubeconfigError, connection, from_files
 
 VARIABLE: Final = "KUBECONFIG"
 KUBECTLS_OWN: Final = Path(".kube/config")

@@ -18,8 +18,8 @@ from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
 from pykueue.bridge.options import Intake, intake, options
 from pykueue.controllers.events import Recorder
-from pykueue.controllers.husks import husks
-from pykueue.controllers.writes import Writes
+from pykueue.controllers.finishedviews import husks
+from pykueue.controllers.workloadwrites import Writes
 from pykueue.engine.model import Options
 from pykueue.jobs.batch import JobView, read_job
 from pykueue.kube.informer import Informer

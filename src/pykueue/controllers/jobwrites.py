@@ -14,7 +14,7 @@ from pykueue.base.units import format_instant
 from pykueue.bridge.outbound import finished as finished_status
 from pykueue.controllers.cluster import Cluster
 from pykueue.controllers.events import ref
-from pykueue.controllers.writes import MANAGER, guarded
+from pykueue.controllers.workloadwrites import MANAGER, guarded
 from pykueue.jobs.actions import (
     CreateWorkload,
     DeleteJob,

@@ -27,7 +27,7 @@ from pykueue.checks.provisioning import Ask, Check, Plan, Rules, Seen, plan
 from pykueue.controllers.ancestors import group_kind
 from pykueue.controllers.cluster import Cluster
 from pykueue.controllers.events import ref
-from pykueue.controllers.writes import MANAGER, guarded
+from pykueue.controllers.workloadwrites import MANAGER, guarded
 from pykueue.engine.wording import shortened
 from pykueue.jobs.seen import key_of
 from pykueue.jobs.workload import owner_reference

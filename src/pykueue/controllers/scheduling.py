@@ -15,11 +15,11 @@ from pykueue.base.units import MICROS, Instant, Moment
 from pykueue.bridge import inbound
 from pykueue.bridge.notes import NEVER, REPORTER
 from pykueue.controllers.cluster import Cluster
+from pykueue.controllers.decisionwrites import Flights, can_be_kept_back
 from pykueue.controllers.events import owner
-from pykueue.controllers.flights import Flights, can_be_kept_back
 from pykueue.controllers.journalfile import JournalFile
-from pykueue.controllers.metrics import Metrics
-from pykueue.controllers.reasons import SAY_AFTER, PendingReasons
+from pykueue.controllers.metrics.metrics import Metrics
+from pykueue.controllers.pendingreasons import SAY_AFTER, PendingReasons
 from pykueue.engine import model
 from pykueue.engine.decisions import Admit, Decision, Evict, Reserve, Wait
 from pykueue.engine.engine import Engine

@@ -20,7 +20,7 @@ from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS
 from pykueue.bridge import statuses
 from pykueue.controllers.cluster import Cluster
-from pykueue.controllers.writes import MANAGER
+from pykueue.controllers.workloadwrites import MANAGER
 from pykueue.engine import tally
 from pykueue.engine.engine import Engine
 from pykueue.kube.informer import Change, Informer

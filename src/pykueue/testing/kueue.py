@@ -25,7 +25,7 @@ from pykueue.base.units import MICROS, Instant
 from pykueue.bridge.sentences import condition, named, said, unnamed
 from pykueue.checks.telling import awaited
 from pykueue.engine.parsing import preemption
-from pykueue.kube.http import collection, path_of
+from pykueue.kube.client.http import collection, path_of
 from pykueue.kube.port import EVENTS, JOBS, PODS, WORKLOADS, Patch, Resource
 from pykueue.testing.embedded import Embedded
 from pykueue.testing.script import PREFIX, mistake

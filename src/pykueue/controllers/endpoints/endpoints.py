@@ -1,0 +1,245 @@
+"""What does the cluster ask us over HTTP, and where? Three servers: webhooks, probes, metrics.
+
+All three listen on every replica, leading or not. `webhooks` answers the API server's questions, `access` decides who
+may read the metrics.
+"""
+
+import asyncio
+import contextlib
+import gzip
+import logging
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final, TypeAlias
+
+from aiohttp import web
+
+from pykueue.api.config.types import Configuration
+from pykueue.base.clock import Clock
+from pykueue.base.struct import Frozen
+from pykueue.controllers.endpoints.access import FORBIDDEN, METRICS_PATH, OK, UNAUTHORIZED, Access
+from pykueue.controllers.endpoints.bodies import Bodies, BodyError, BodyLimits
+from pykueue.controllers.endpoints.webhooks import Answer, Webhooks, body_max
+from pykueue.controllers.metrics.exposition import CONTENT_TYPE
+from pykueue.kube.acceptor import Acceptor, own_limits
+from pykueue.kube.port import Kube
+
+LOG: Final = logging.getLogger(__name__)
+
+Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+OFF: Final = "0"
+IDLE_SECONDS: Final = 600
+"""Longer than the API server keeps an idle connection, so that we never close one that is about to be used."""
+GRACE_SECONDS: Final = 0.3
+"""What a request in flight gets to end in when we stop."""
+GZIP_LEVEL: Final = 1
+
+
+class EndpointError(Exception):
+    """An address at which we cannot listen: which setting, what is wrong, what to do."""
+
+
+class Listening(Frozen):
+    """Where we listen, as `host:port` with an empty host for all interfaces; `0` for not at all."""
+
+    webhook: str = ":9443"
+    health: str = ":8081"
+    metrics: str = ":8443"
+    secure: bool = True
+    """Whether metrics are served over https to those whom the cluster's roles let; else over http to anybody."""
+    readiness: str = "readyz"
+    liveness: str = "healthz"
+
+
+def listening(configuration: Configuration, *, webhook: bool = True, secure: bool = True) -> Listening:
+    """Where a Configuration has us listen."""
+    host = f"[{configuration.webhook.host}]" if ":" in configuration.webhook.host else configuration.webhook.host
+    health = configuration.health
+    return Listening(
+        webhook=f"{host}:{configuration.webhook.port}" if webhook else OFF,
+        health=health.health_probe_bind_address,
+        metrics=configuration.metrics.bind_address,
+        secure=secure,
+        readiness=health.readiness_endpoint_name,
+        liveness=health.liveness_endpoint_name,
+    )
+
+
+class Endpoints:
+    """The servers. Ports are those that were asked for, or those that were free where 0 was."""
+
+    def __init__(
+        self,
+        plan: Listening,
+        clock: Clock,
+        kube: Kube,
+        *,
+        webhooks: Webhooks,
+        context: ssl.SSLContext,
+        page: Callable[[], bytes],
+        missing: Callable[[], Iterable[str]],
+    ) -> None:
+        self.plan = plan
+        self.webhooks = webhooks
+        self.context = context
+        self.page = page
+        self.missing = missing
+        self.access = Access(kube, clock)
+        self.bodies = Bodies(BodyLimits())
+        self.runners: list[web.AppRunner] = []
+        self.acceptors: list[Acceptor] = []
+        self.webhook_port = self.health_port = self.metrics_port = 0
+        """0 until it is known, and where nothing listens."""
+
+    async def start(self) -> None:
+        """Listen everywhere, or raise an `EndpointError` and listen nowhere."""
+        plan = self.plan
+        try:
+            self.health_port = await self.serve("health.healthProbeBindAddress", plan.health, self.health, None)
+            self.metrics_port = await self.serve(
+                "metrics.bindAddress", plan.metrics, self.metrics, self.context if plan.secure else None
+            )
+            self.webhook_port = await self.serve("webhook.port", plan.webhook, self.webhook, self.context)
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Stop listening, and let go of all connections, within a second."""
+        runners, self.runners = self.runners, []
+        acceptors, self.acceptors = self.acceptors, []
+        await asyncio.gather(*(acceptor.stop() for acceptor in acceptors))
+        self.webhook_port = self.health_port = self.metrics_port = 0
+        await asyncio.gather(*(runner.cleanup() for runner in runners))
+
+    async def serve(self, setting: str, address: str, handler: Handler, context: ssl.SSLContext | None) -> int:
+        """Listen at an address; the port."""
+        if address == OFF:
+            return 0
+        bound = bind(setting, address)
+        app = web.Application()
+
+        async def identified(request: web.Request) -> web.StreamResponse:
+            # Nobody logs in here: whoever sends a request is known by its address, and limited by that.
+            if not acceptor.identify(request.protocol, request.remote or "unknown"):
+                return said(429, "too many connections from this address")
+            with acceptor.serving(request.protocol):
+                return await handler(request)
+
+        app.router.add_route("*", "/{path:.*}", identified)
+        runner = web.AppRunner(
+            app, access_log=None, keepalive_timeout=IDLE_SECONDS, shutdown_timeout=GRACE_SECONDS, handle_signals=False
+        )
+        self.runners.append(runner)
+        await runner.setup()
+        assert runner.server is not None, "a runner that is set up has its server"
+        acceptor = Acceptor(bound, runner.server, context, own_limits())
+        self.acceptors.append(acceptor)
+        acceptor.start()
+        port: int = bound.getsockname()[1]
+        return port
+
+    async def webhook(self, request: web.Request) -> web.StreamResponse:
+        """Answer a question of the API server."""
+        if request.method != "POST":
+            return said(405, f"{request.method} is not for webhooks; POST a review")
+        try:
+            pieces = request.content.iter_any()
+            async with self.bodies.read(request.remote or "", pieces, body_max(request.path)) as body:
+                answer = await self.webhooks.answer(request.path, body.pieces)
+                body.become(sum(map(len, answer.pieces)))
+                async with self.bodies.sending(body.size):
+                    return await sent(request, answer, body.size)
+        except BodyError as error:
+            refusal = said(error.status, str(error))
+            refusal.force_close()
+            return refusal
+        except (TimeoutError, ConnectionError):
+            # The client has gone, or takes no response: there is nobody to tell.
+            if request.transport is not None:
+                request.transport.abort()
+            return web.Response(status=499)
+
+    async def health(self, request: web.Request) -> web.StreamResponse:
+        """Answer a probe."""
+        name = request.path.strip("/")
+        if name == self.plan.liveness.strip("/"):
+            return said(200, "ok")
+        if name != self.plan.readiness.strip("/"):
+            return said(404, f"ask /{self.plan.liveness.strip('/')} or /{self.plan.readiness.strip('/')}")
+        missing = list(self.missing())
+        if self.plan.webhook != OFF and not self.webhook_port:
+            missing.append("the webhook server does not listen yet")
+        return said(503, "\n".join(("not ready:", *(f"- {one}" for one in missing)))) if missing else said(200, "ok")
+
+    async def metrics(self, request: web.Request) -> web.StreamResponse:
+        """Answer with the metrics, if whoever asks may have them."""
+        if request.path != METRICS_PATH:
+            return said(404, f"metrics are at {METRICS_PATH}")
+        if request.method not in ("GET", "HEAD"):
+            return said(405, f"{request.method} is not for metrics; GET them")
+        status = await self.access.judge(request.headers) if self.plan.secure else OK
+        if status != OK:
+            return refused(status)
+        try:
+            body = self.page()
+        except Exception:
+            LOG.exception("the metrics cannot be collected")
+            return said(500, "the metrics could not be collected; the log of the manager says why")
+        headers = {"Content-Type": CONTENT_TYPE, "Vary": "Accept-Encoding"}
+        if "gzip" in request.headers.get("Accept-Encoding", "").lower():
+            # Such a text is a few hundredths of its size after the least effort; aiohttp would take thrice as long.
+            body = await asyncio.to_thread(gzip.compress, body, GZIP_LEVEL)
+            headers["Content-Encoding"] = "gzip"
+        return web.Response(body=body, headers=headers)
+
+
+async def sent(request: web.Request, answer: Answer, size: int) -> web.StreamResponse:
+    """Send an answer piece by piece."""
+    response = web.StreamResponse(status=answer.status)
+    response.content_type = answer.content_type
+    response.content_length = size
+    await response.prepare(request)
+    for piece in answer.pieces:
+        await response.write(piece)
+    await response.write_eof()
+    return response
+
+
+def refused(status: int) -> web.Response:
+    """What somebody is told who may not read the metrics, or not now."""
+    match status:
+        case 401:
+            response = said(UNAUTHORIZED, "send the token of a service account: Authorization: Bearer …")
+            response.headers["WWW-Authenticate"] = "Bearer"
+            return response
+        case 403:
+            return said(FORBIDDEN, f"a role must allow you to get the nonResourceURL {METRICS_PATH}")
+        case _:
+            return said(status, "the API server did not say whether you may read the metrics; try again")
+
+
+def said(status: int, says: str) -> web.Response:
+    """An answer in words."""
+    return web.Response(status=status, text=f"{says}\n")
+
+
+def bind(setting: str, address: str) -> socket.socket:
+    """A socket that listens at an address as Go writes it: `:8443`, `127.0.0.1:0`, `[::1]:8081`."""
+    host, colon, port = address.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise EndpointError(f"{setting}: {address!r} is no address; write host:port, or :port for all interfaces")
+    if host in ("", "::") and socket.has_dualstack_ipv6():
+        # Where IPv6 is known but switched off, IPv4 says what is the matter, if anything is.
+        with contextlib.suppress(OSError):
+            return socket.create_server(("", int(port)), family=socket.AF_INET6, dualstack_ipv6=True)
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, int(port)), family=family)
+    except OSError as error:
+        raise EndpointError(
+            f"{setting}: cannot listen on {address}: {error.strerror or error}; free the port or choose another"
+        ) from error

@@ -1,0 +1,197 @@
+"""How do things stand at this moment? The values of all gauges, counted when they are asked for.
+
+So there is nothing to keep up to date, and a queue or cohort that is gone has no series.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping
+from math import inf
+
+from pykueue.base.struct import Frozen
+from pykueue.base.units import counts_in_milli
+from pykueue.controllers.metrics import families
+from pykueue.controllers.metrics.families import Family
+from pykueue.controllers.metrics.series import Gauges, Sample
+from pykueue.engine import tally
+from pykueue.engine.model import StopPolicy
+from pykueue.engine.quota import Node, ancestors, root_of
+from pykueue.engine.world import World
+
+
+class Shown(Frozen):
+    """Which gauges are wanted."""
+
+    resources: bool = False
+    """What each ClusterQueue owns and uses."""
+    shapes: bool = True
+    """How many kinds of waiting workloads there are."""
+    unadmitted: bool = True
+    """What keeps the workloads that are not admitted."""
+    tree: bool = True
+    """Where queues and cohorts stand in the tree."""
+
+
+class Kept:
+    """What is counted as Workloads change, because the engine does not keep it."""
+
+    def __init__(self) -> None:
+        self.finished: dict[str, int] = {}
+        """Finished Workloads that still exist, by LocalQueue."""
+        self.unadmitted: dict[tuple[str, str, str], int] = {}
+        """Workloads that are not admitted, by LocalQueue, reason and what is behind it."""
+
+
+class Reading:
+    """One reading of all gauges."""
+
+    def __init__(self, world: World, kept: Kept, shown: Shown, has_metrics: Callable[[str], bool] | None) -> None:
+        self.world = world
+        self.kept = kept
+        self.shown = shown
+        self.has_metrics = has_metrics
+        """Which LocalQueues have metrics of their own; None when none has."""
+        self.found: dict[str, list[Sample]] = defaultdict(list)
+        self.admitted: dict[str, int] = {}
+
+    def add(self, family: Family, value: float, *labels: str) -> None:
+        """A gauge of this family has this value."""
+        self.found[family.name].append((labels, value))
+
+    def all(self) -> Gauges:
+        """The values of all gauges."""
+        for name, queue in self.world.forest.queues.items():
+            counted = tally.of_queue(self.world, name)
+            if counted is not None:
+                self.queue(name, queue, counted)
+        for name, cohort in self.world.forest.cohorts.items():
+            self.cohort(name, cohort)
+        if self.shown.unadmitted:
+            self.unadmitted()
+        if self.has_metrics is not None:
+            for name in self.world.doors:
+                self.doors(name)
+        return self.found
+
+    def queue(self, name: str, queue: Node, counted: tally.Tally) -> None:
+        """The gauges of a ClusterQueue."""
+        world = self.world
+        line = tally.line(world, queue)
+        self.add(families.PENDING, line.active, name, "active")
+        self.add(families.PENDING, line.parked, name, "inadmissible")
+        if self.shown.shapes:
+            self.add(families.PENDING_SHAPES, line.active_shapes, name, "active")
+            self.add(families.PENDING_SHAPES, line.parked_shapes, name, "inadmissible")
+        finished = sum(self.kept.finished.get(door, 0) for door in world.doors.get(name, ()))
+        self.add(families.FINISHED_NOW, finished, name)
+        self.add(families.RESERVING_NOW, counted.reserved.workloads, name)
+        self.add(families.ADMITTED_NOW, counted.admitted.workloads, name)
+        self.admitted[name] = counted.admitted.workloads
+        state = "terminating" if queue.spec.terminating else "pending"
+        state = state if tally.inactive_because(world, queue) else "active"
+        for one in ("pending", "active", "terminating"):
+            self.add(families.QUEUE_STATUS, one == state, name, one)
+        if self.shown.tree:
+            self.add(families.QUEUE_INFO, 1, name, *place(queue))
+        if self.shown.resources:
+            self.resources(name, queue, counted)
+
+    def resources(self, name: str, queue: Node, counted: tally.Tally) -> None:
+        """What a ClusterQueue owns and uses."""
+        spec = queue.spec
+        for quota in spec.quotas:
+            pair = (quota.flavor, quota.resource)
+            labels = (spec.cohort, name, *pair)
+
+            def base(amount: int | None, resource: str = quota.resource) -> float:
+                return inf if amount is None else in_base_units(resource, amount)
+
+            self.add(families.RESOURCE_RESERVATION, base(counted.reserved.amounts.get(pair, 0)), *labels)
+            self.add(families.RESOURCE_USAGE, base(counted.admitted.amounts.get(pair, 0)), *labels)
+            self.add(families.NOMINAL_QUOTA, base(quota.nominal), *labels)
+            self.add(families.BORROWING_LIMIT, base(quota.borrowing_limit), *labels)
+            self.add(families.LENDING_LIMIT, base(quota.lending_limit), *labels)
+        asked = dict.fromkeys(sorted({quota.resource for quota in spec.quotas}), 0)
+        asked.update(tally.requested(self.world.pending[name]))
+        for resource, amount in asked.items():
+            self.add(families.RESOURCE_PENDING, in_base_units(resource, amount), name, resource)
+
+    def cohort(self, name: str, cohort: Node) -> None:
+        """The gauges of a cohort."""
+        pairs = self.world.forest.flavors.pairs
+        for fr, owned in cohort.subtree.items():
+            if owned > 0:
+                self.add(families.SUBTREE_QUOTA, in_base_units(pairs[fr][1], owned), name, *pairs[fr])
+        reserved: dict[int, int] = {}
+        admitted = 0
+        for queue in tally.queues_below(cohort):
+            admitted += self.admitted.get(queue.name, 0)
+            for fr, used in queue.usage.items():
+                reserved[fr] = reserved.get(fr, 0) + used
+        for fr, used in reserved.items():
+            self.add(families.SUBTREE_RESERVATIONS, in_base_units(pairs[fr][1], used), name, *pairs[fr])
+        self.add(families.SUBTREE_ADMITTED_NOW, admitted, name)
+        if self.shown.tree:
+            self.add(families.COHORT_INFO, 1, name, *place(cohort))
+
+    def doors(self, name: str) -> None:
+        """The gauges of all LocalQueues that lead to a ClusterQueue, which need not exist."""
+        world, wanted = self.world, self.has_metrics
+        queue = world.forest.queues.get(name)
+        lines = {} if queue is None else tally.lines_of_doors(world, queue)
+        active = queue is not None and not tally.inactive_because(world, queue)
+        covered: Mapping[str, Collection[str]] = {} if queue is None else tally.pairs_of(queue)
+        for key, counted in tally.of_doors(world, name).items():
+            if wanted is None or not wanted(key):
+                continue
+            namespace, _, local = key.partition("/")
+            owner = (local, namespace)
+            line = lines.get(key, tally.Line(0, counted.pending))
+            self.add(families.LOCAL_PENDING, line.active, *owner, "active")
+            self.add(families.LOCAL_PENDING, line.parked, *owner, "inadmissible")
+            self.add(families.LOCAL_FINISHED_NOW, self.kept.finished.get(key, 0), *owner)
+            self.add(families.LOCAL_RESERVING_NOW, counted.reserved.workloads, *owner)
+            self.add(families.LOCAL_ADMITTED_NOW, counted.admitted.workloads, *owner)
+            open_now = str(active and world.local_queues[key].stop is StopPolicy.NONE)
+            for one in ("True", "False", "Unknown"):
+                self.add(families.LOCAL_STATUS, one == open_now, *owner, one)
+            for flavor, resources in covered.items():
+                for resource in resources:
+                    pair = (flavor, resource)
+                    reserved = in_base_units(resource, counted.reserved.amounts.get(pair, 0))
+                    used = in_base_units(resource, counted.admitted.amounts.get(pair, 0))
+                    self.add(families.LOCAL_RESERVATION, reserved, *owner, *pair)
+                    self.add(families.LOCAL_USAGE, used, *owner, *pair)
+
+    def unadmitted(self) -> None:
+        """What keeps the workloads that are not admitted, for each queue that has such."""
+        by_queue: dict[tuple[str, str, str], int] = {}
+        for (key, reason, cause), number in self.kept.unadmitted.items():
+            local = self.world.local_queues.get(key)
+            if local is None or local.queue not in self.world.forest.queues:
+                continue
+            labels = (local.queue, reason, cause)
+            by_queue[labels] = by_queue.get(labels, 0) + number
+            if self.has_metrics is not None and self.has_metrics(key):
+                namespace, _, name = key.partition("/")
+                self.add(families.LOCAL_UNADMITTED, number, name, namespace, *labels)
+        for labels, number in by_queue.items():
+            self.add(families.UNADMITTED, number, *labels)
+
+
+def place(node: Node) -> tuple[str, str]:
+    """The cohort that a node belongs to, and the one at the top; a cohort without parent is its own top."""
+    parent = "" if node.parent is None else node.parent.name
+    root = root_of(node)
+    if root is None:
+        return parent, ""
+    return parent, "" if root.is_queue else root.name
+
+
+def in_base_units(resource: str, amount: int) -> float:
+    """An amount of the engine in cores, bytes, or pieces."""
+    return amount / 1000 if counts_in_milli(resource) else float(amount)
+
+
+def cohorts_above(queue: Node) -> list[str]:
+    """The names of the cohorts above a ClusterQueue; none where they form a cycle."""
+    return [] if root_of(queue) is None else [cohort.name for cohort in ancestors(queue)]

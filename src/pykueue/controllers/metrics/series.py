@@ -1,0 +1,150 @@
+"""Where are the counts kept? Per owner (a queue, a cohort), so that they go when it goes; written when asked for.
+
+Counting is a few dictionary operations: it happens for every workload, and being asked is rare.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+from typing import TypeAlias
+
+from pykueue.controllers.metrics.exposition import bucket_ends, bucket_start, number, pairs, start
+from pykueue.controllers.metrics.families import Family, Kind
+
+Labels: TypeAlias = tuple[str, ...]
+Sample: TypeAlias = tuple[Labels, float]
+Gauges: TypeAlias = Mapping[str, Sequence[Sample]]
+"""What is true at the moment, by the name of the family."""
+
+
+class Counter:
+    """How often something happened."""
+
+    __slots__ = ("start", "value")
+
+    def __init__(self, family: Family, labels: Labels) -> None:
+        self.start = start(family.name, pairs(family.labels, labels))
+        self.value = 0
+
+
+class Histogram:
+    """How often something took how long, by buckets."""
+
+    __slots__ = ("bounds", "count_start", "counts", "ends", "start", "sum_start", "total")
+
+    def __init__(self, family: Family, labels: Labels) -> None:
+        inside = pairs(family.labels, labels)
+        self.start = bucket_start(family.name, inside)
+        self.sum_start = start(f"{family.name}_sum", inside)
+        self.count_start = start(f"{family.name}_count", inside)
+        self.ends = bucket_ends(family.buckets)
+        self.bounds = family.buckets
+        self.counts = [0] * (len(family.buckets) + 1)
+        self.total = 0.0
+
+    def observe(self, seconds: float) -> None:
+        """It took so long once more; a clock that went back counts as no time at all."""
+        if seconds < 0:
+            seconds = 0.0
+        self.counts[bisect_left(self.bounds, seconds)] += 1
+        self.total += seconds
+
+    def write(self, lines: list[str]) -> None:
+        """Add how often it took no longer than each bound, how long all in all, and how often."""
+        begin, running = self.start, list(accumulate(self.counts))
+        lines += [f"{begin}{end}{count}" for end, count in zip(self.ends, running, strict=True)]
+        lines.append(f"{self.sum_start}{number(self.total)}")
+        lines.append(f"{self.count_start}{running[-1]}")
+
+
+class Owner:
+    """The counts of one queue or cohort: for each family, by the labels that are not the owner's own."""
+
+    __slots__ = ("counters", "first", "histograms", "last")
+
+    def __init__(self, first: Labels = (), last: Labels = ()) -> None:
+        self.first = first
+        self.last = last
+        """The values of the first and the last labels, which all its series share."""
+        self.counters: dict[str, dict[Labels, Counter]] = {}
+        self.histograms: dict[str, dict[Labels, Histogram]] = {}
+
+    def counter(self, family: Family, labels: Labels) -> Counter:
+        """One of its counters, which may be new."""
+        known = self.counters.get(family.name)
+        if known is None:
+            known = self.counters[family.name] = {}
+        found = known.get(labels)
+        if found is None:
+            found = known[labels] = Counter(family, (*self.first, *labels, *self.last))
+        return found
+
+    def count(self, family: Family, labels: Labels) -> None:
+        """It happened once more."""
+        self.counter(family, labels).value += 1
+
+    def put(self, family: Family, labels: Labels, value: int) -> None:
+        """It is so many now."""
+        self.counter(family, labels).value = value
+
+    def observe(self, family: Family, labels: Labels, seconds: float) -> None:
+        """It took so long once more."""
+        known = self.histograms.get(family.name)
+        if known is None:
+            known = self.histograms[family.name] = {}
+        found = known.get(labels)
+        if found is None:
+            found = known[labels] = Histogram(family, (*self.first, *labels, *self.last))
+        found.observe(seconds)
+
+    def write(self, family: Family, lines: list[str]) -> None:
+        """Add the series of a family."""
+        if family.kind is Kind.HISTOGRAM:
+            for histogram in self.histograms.get(family.name, {}).values():
+                histogram.write(lines)
+        else:
+            lines += [f"{one.start}{one.value}" for one in self.counters.get(family.name, {}).values()]
+
+
+class Owners:
+    """The counts of all queues, or of all cohorts."""
+
+    def __init__(self, last: Labels = ()) -> None:
+        self.last = last
+        self.known: dict[Labels, Owner] = {}
+
+    def of(self, owner: Labels) -> Owner:
+        """The counts of one, who may be new."""
+        found = self.known.get(owner)
+        if found is None:
+            found = self.known[owner] = Owner(owner, self.last)
+        return found
+
+    def forget(self, owner: Labels) -> None:
+        """One is gone, and its series with it."""
+        self.known.pop(owner, None)
+
+    def write(self, family: Family, lines: list[str]) -> None:
+        """Add the series of a family."""
+        for owner in self.known.values():
+            owner.write(family, lines)
+
+
+class Starts:
+    """What stands before the numbers of gauges, remembered from one scrape to the next while they are there."""
+
+    def __init__(self, last: Labels = ()) -> None:
+        self.last = last
+        self.known: dict[str, dict[Labels, str]] = {}
+
+    def write(self, family: Family, samples: Iterable[Sample], lines: list[str]) -> None:
+        """Add the series of a family, and forget those that are gone."""
+        known = self.known.get(family.name, {})
+        there: dict[Labels, str] = {}
+        for labels, value in samples:
+            begin = known.get(labels)
+            if begin is None:
+                begin = start(family.name, pairs(family.labels, (*labels, *self.last)))
+            there[labels] = begin
+            lines.append(f"{begin}{number(value)}")
+        self.known[family.name] = there

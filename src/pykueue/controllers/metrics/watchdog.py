@@ -1,0 +1,218 @@
+"""Does the event loop keep up? A timer on it measures its delay; a thread notes what runs while it is held.
+
+Everything in this process shares one event loop, so a step that runs for long delays every request, decision and
+deadline. The delay is a metric. A long one is logged with the stack that caused it and the name of its task, which for
+a request is its method, path and user.
+"""
+
+import asyncio
+import logging
+import os
+import sys
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from time import CLOCK_MONOTONIC, clock_gettime, monotonic, pthread_getcpuclockid
+from types import FrameType
+from typing import Final, TypeAlias
+
+from pykueue.controllers.metrics.exposition import head
+from pykueue.controllers.metrics.families import Family, Kind
+from pykueue.controllers.metrics.series import Owner, Starts
+
+LOG: Final = logging.getLogger(__name__)
+
+TICK_SECONDS: Final = 0.05
+"""How often the delay is measured; a hold that begins just after a tick is measured short by as much."""
+IDLE_TICK_SECONDS: Final = 0.2
+"""The same while the loop has next to nothing to do: ticks are then all that wakes the process."""
+IDLE_SHARE: Final = 0.02
+"""A loop whose thread computes for less than this share of the time is idle."""
+FINE_TICK_SECONDS: Final = 0.01
+"""How often the delay is measured where every hold is logged."""
+LATE_SECONDS: Final = 0.04
+"""For how long a tick must be late to be looked into, and how often the thread looks from then on."""
+NOTED_SECONDS: Final = 0.025
+"""Delays from here on are logged for debugging, each of them."""
+HELD_SECONDS: Final = 0.1
+"""Delays from here on are warned of."""
+QUIET_SECONDS: Final = 10.0
+"""After a warning, others are only counted for so long."""
+SCHEDULE: Final = "/proc/self/task/{}/schedstat"
+NANOS: Final = 1_000_000_000
+FRAMES_MAX: Final = 12
+NAME_MAX: Final = 200
+
+Stack: TypeAlias = tuple[str, ...]
+"""Where the loop's thread was, innermost first."""
+Seen: TypeAlias = tuple[str, Stack]
+"""A task's name, and where it was."""
+
+DELAY: Final = Family(
+    "pykueue_event_loop_delay_seconds",
+    Kind.HISTOGRAM,
+    "How late a timer of the event loop was, measured twenty times a second, and five times while the loop is idle.",
+    (),
+    (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
+)
+LONGEST: Final = Family(
+    "pykueue_event_loop_delay_max_seconds",
+    Kind.GAUGE,
+    "The longest delay of the event loop since the start of this process.",
+    (),
+)
+
+
+class Watchdog:
+    """Measures the event loop that `run` is called in."""
+
+    def __init__(self, every: float = 0.0) -> None:
+        self.every = every
+        """Seconds between two ticks; 0 lets them depend on what the loop has to do."""
+        self.delays = Owner()
+        self.starts = Starts()
+        self.longest = 0.0
+        """The longest delay."""
+        self.busiest = 0.0
+        """The most CPU time that the loop's thread took between two ticks: a hold that is not the fault of others."""
+        self.due = 0.0
+        """When the next tick should come."""
+        self.began = 0.0
+        """When the last tick came."""
+        self.cpu_clock = CLOCK_MONOTONIC
+        """The clock that counts the CPU time of the loop's thread."""
+        self.schedule: int | None = None
+        """The file in which the system counts for how long that thread waited for a CPU, where it does."""
+        self.spent = (0.0, 0.0)
+        """Seconds for which the thread has computed, and for which it has waited for a CPU."""
+        self.seen: list[Seen] = []
+        """What ran while the present tick was late, each time that the thread looked."""
+        self.silent_until = 0.0
+        self.passed_over = 0
+        """Long delays since the last warning."""
+        self.timer: asyncio.TimerHandle | None = None
+        self.over = threading.Event()
+
+    async def run(self) -> None:
+        """Measure until cancelled."""
+        loop = asyncio.get_running_loop()
+        ident = threading.get_ident()
+        if LOG.isEnabledFor(logging.DEBUG):
+            self.every = self.every or FINE_TICK_SECONDS
+        self.cpu_clock = pthread_getcpuclockid(ident)
+        with suppress(OSError):
+            self.schedule = os.open(SCHEDULE.format(threading.get_native_id()), os.O_RDONLY | os.O_CLOEXEC)
+        self.spent = self.reading()
+        self.began = self.due = monotonic()
+        self.tick(loop)
+        self.over.clear()
+        thread = threading.Thread(target=self.look, args=(loop, ident), name="pykueue-watchdog", daemon=True)
+        thread.start()
+        try:
+            await loop.create_future()
+        finally:
+            if self.timer is not None:
+                self.timer.cancel()
+            self.over.set()
+            thread.join()
+            if self.schedule is not None:
+                os.close(self.schedule)
+                self.schedule = None
+
+    def tick(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Measure how late this is, and come again."""
+        now = monotonic()
+        computed = self.measured(now - self.due)
+        pause = self.every or (IDLE_TICK_SECONDS if computed < IDLE_SHARE * (now - self.began) else TICK_SECONDS)
+        # From now, and not from when this was due: the ticks that were missed are one delay.
+        self.began = monotonic()
+        self.due = self.began + pause
+        self.timer = loop.call_later(pause, self.tick, loop)
+
+    def reading(self) -> tuple[float, float]:
+        """For how long the loop's thread has computed, and for how long it has waited for a CPU."""
+        waited = 0.0
+        if self.schedule is not None:
+            with suppress(OSError, ValueError, IndexError):
+                waited = int(os.pread(self.schedule, 100, 0).split()[1]) / NANOS
+        return clock_gettime(self.cpu_clock), waited
+
+    def measured(self, delay: float) -> float:
+        """A tick came so late; returns for how long the loop's thread has computed since the last."""
+        self.delays.observe(DELAY, (), delay)
+        before, self.spent = self.spent, self.reading()
+        computed, starved = (now - then for now, then in zip(self.spent, before, strict=True))
+        self.longest = max(self.longest, delay)
+        self.busiest = max(self.busiest, computed)
+        if delay < NOTED_SECONDS:
+            if self.seen:
+                self.seen = []
+            return computed
+        seen, self.seen = self.seen, []
+        level = logging.DEBUG
+        if delay >= HELD_SECONDS:
+            if monotonic() >= self.silent_until:
+                level = logging.WARNING
+                self.silent_until = monotonic() + QUIET_SECONDS
+            else:
+                self.passed_over += 1
+        if LOG.isEnabledFor(level):
+            missed = self.passed_over if level > logging.DEBUG else 0
+            LOG.log(level, "%s", told(delay, computed, starved, seen, missed))
+        if level > logging.DEBUG:
+            self.passed_over = 0
+        return computed
+
+    def look(self, loop: asyncio.AbstractEventLoop, ident: int) -> None:
+        """Note what the loop's thread does whenever a tick is late."""
+        while not self.over.wait(max(self.due + LATE_SECONDS - monotonic(), LATE_SECONDS)):
+            if monotonic() - self.due < LATE_SECONDS:
+                continue
+            frame = sys._current_frames().get(ident)
+            if frame is not None:
+                self.seen.append((task_name(loop), stack_of(frame)))
+
+    def write(self, lines: list[str]) -> None:
+        """Add the families with their series."""
+        lines.append(head(DELAY.name, DELAY.kind.value, DELAY.help))
+        self.delays.write(DELAY, lines)
+        lines.append(head(LONGEST.name, LONGEST.kind.value, LONGEST.help))
+        self.starts.write(LONGEST, [((), self.longest)], lines)
+
+
+def task_name(loop: asyncio.AbstractEventLoop) -> str:
+    """The name of the task that a loop is running; empty where that is not known."""
+    with suppress(RuntimeError):
+        task = asyncio.current_task(loop)
+        return "" if task is None else task.get_name()
+    return ""
+
+
+def stack_of(frame: FrameType | None) -> Stack:
+    """The places of a stack, innermost first, as in `pykueue.apiserver.http.lists.shown:85`."""
+    places: list[str] = []
+    while frame is not None and len(places) < FRAMES_MAX:
+        places.append(f"{frame.f_globals.get('__name__', '?')}.{frame.f_code.co_name}:{frame.f_lineno}")
+        frame = frame.f_back
+    return tuple(places)
+
+
+def told(delay: float, computed: float, starved: float, seen: Sequence[Seen], passed_over: int) -> str:
+    """What is said of a long delay."""
+    said = (
+        f"the event loop was held for {delay:.3f} s, in which its thread computed for {min(computed, delay):.3f} s and "
+        f"waited for a CPU for {min(starved, delay):.3f} s"
+    )
+    if passed_over:
+        said += f" ({passed_over} more holds were not reported since the last warning)"
+    if not seen:
+        return said
+    (name, stack), _ = Counter(seen).most_common(1)[0]
+    within = f"in {plain(name)}, " if name else ""
+    return f"{said}: {within}at {' < '.join(stack)}"
+
+
+def plain(name: str) -> str:
+    """A name that clients may have chosen, as a log may show it."""
+    return "".join(letter if letter.isprintable() else "?" for letter in name[:NAME_MAX])

@@ -1,0 +1,417 @@
+"""How is a real API server asked? `Kube` over HTTP."""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator, Callable
+from functools import lru_cache
+from typing import Final
+from urllib.parse import quote, urlencode, urlsplit
+
+import msgspec
+
+from pykueue.base.clock import Clock
+from pykueue.base.struct import Frozen, Wire
+from pykueue.base.units import MICROS, Moment
+from pykueue.kube.client.answers import error_of, seconds_of, status_of, unprocessed
+from pykueue.kube.client.connection import Connection
+from pykueue.kube.client.credentials import Credential, CredentialError
+from pykueue.kube.client.proxied import Proxied
+from pykueue.kube.client.transport import Direct, LostError, Request, Response, Stream, Transport, UnsentError
+from pykueue.kube.port import (
+    STATUS,
+    DeniedError,
+    KubeError,
+    NotLeadingError,
+    Patch,
+    Resource,
+    UnansweredError,
+)
+
+LOG: Final = logging.getLogger(__name__)
+
+MANAGER: Final = "kueue"
+"""The field manager of writes that name none."""
+PAGE_ITEMS: Final = 500
+TRIES_MAX: Final = 6
+"""How often a call is sent at most."""
+FIRST_SECONDS: Final = 0.1
+LAST_SECONDS: Final = 10.0
+RETRY_AFTER_MAX: Final = 60.0
+WATCH_SECONDS: Final = (300, 600)
+"""The server ends a watch after a time between these."""
+IDLE_SECONDS: Final = 150.0
+"""A watch that brings not even a bookmark for so long is dead."""
+FORCE_MICROS: Final = 5 * MICROS
+"""How long after a forced renewal a refused credential is not renewed again."""
+JSON: Final = "application/json"
+FAILED: Final = b'{"type":"ERROR"'
+"""How an event that is an error begins; it is an error of the watch itself."""
+
+
+class Call(Frozen):
+    """One thing to ask of the server."""
+
+    method: str
+    path: str
+    what: str
+    """How errors name it: verb, resource, name."""
+    body: bytes | None = None
+    content: str = JSON
+    repeatable: bool = False
+    """Whether to ask twice does no harm."""
+
+
+class ListMeta(Wire):
+    """The metadata of a page."""
+
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class Page(Wire):
+    """A page of a list, as far as going on needs."""
+
+    metadata: ListMeta = ListMeta()
+
+
+PAGE: Final = msgspec.json.Decoder(Page)
+
+
+@lru_cache(maxsize=1024)
+def collection(resource: Resource, namespace: str) -> str:
+    """The path of all objects of a kind, or of those in a namespace."""
+    root = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
+    within = f"/namespaces/{quote(namespace, safe='')}" if namespace and resource.namespaced else ""
+    return f"{root}{within}/{resource.plural}"
+
+
+def path_of(resource: Resource, namespace: str, name: str, subresource: str = "") -> str:
+    """The path of an object or a part of it."""
+    path = f"{collection(resource, namespace)}/{quote(name, safe='')}"
+    return f"{path}/{subresource}" if subresource else path
+
+
+def query(**parameters: str) -> str:
+    """A query of those parameters that have a value."""
+    given = {name: value for name, value in parameters.items() if value}
+    return f"?{urlencode(given, quote_via=quote)}" if given else ""
+
+
+@lru_cache(maxsize=64)
+def signed(manager: str, *, force: bool = False) -> str:
+    """The query of a write by a field manager."""
+    return query(fieldManager=manager, force="true" if force else "")
+
+
+def called(verb: str, resource: Resource, namespace: str = "", name: str = "", subresource: str = "") -> str:
+    """How errors name a call."""
+    part = f"/{subresource}" if subresource else ""
+    within = f"{namespace}/{name}" if namespace and name else namespace or name
+    return f"{verb} {resource}{part} {within}".rstrip()
+
+
+class HttpKube:
+    """A Kubernetes API server."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        clock: Clock,
+        *,
+        qps: float | None = None,
+        burst: int = 0,
+        agent: str = "pykueue",
+        may_write: Callable[[], bool] | None = None,
+        rng: Callable[[], float] = random.random,
+    ) -> None:
+        self.connection = connection
+        self.clock = clock
+        self.rng = rng
+        self.agent = agent
+        self.limit = Limit(clock, qps, max(1, burst)) if qps else None
+        self.may_write = may_write
+        self.transport: Transport = (
+            Proxied(connection.server, connection.server_name, connection.proxy)
+            if connection.proxy
+            else Direct(connection.server, connection.server_name)
+        )
+        self.observe: Callable[[str, str, str], None] | None = None
+        """Told of each answer: its code, the method, and the server's host."""
+        self.host = urlsplit(connection.server).netloc
+        self.credential: Credential | None = None
+        self.headers: tuple[tuple[str, str], ...] = ()
+        self.renewing = asyncio.Lock()
+        self.forced: Moment | None = None
+        self.closed = False
+
+    async def get(self, resource: Resource, name: str, namespace: str = "") -> bytes:
+        """An object."""
+        what = called("get", resource, namespace, name)
+        return await self.call(Call("GET", path_of(resource, namespace, name), what, repeatable=True))
+
+    async def pages(
+        self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = ""
+    ) -> AsyncIterator[bytes]:
+        """A list, as the list objects of its pages; all of one version."""
+        path, what = collection(resource, namespace), called("list", resource, namespace)
+        token = ""
+        while True:
+            asked = query(limit=str(PAGE_ITEMS), labelSelector=labels, fieldSelector=fields, **{"continue": token})
+            page = await self.call(Call("GET", path + asked, what, repeatable=True))
+            yield page
+            token = PAGE.decode(page).metadata.continue_
+            if not token:
+                return
+
+    async def create(self, resource: Resource, body: bytes, namespace: str = "") -> bytes:
+        """The object that was created."""
+        path = collection(resource, namespace) + signed(MANAGER)
+        return await self.call(Call("POST", path, called("create", resource, namespace), body))
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        body: bytes,
+        namespace: str = "",
+        *,
+        how: Patch,
+        subresource: str = "",
+        manager: str = "",
+    ) -> bytes:
+        """The object as it is after a patch; an apply takes over fields that others own."""
+        path = path_of(resource, namespace, name, subresource)
+        path += signed(manager or MANAGER, force=how is Patch.APPLY)
+        return await self.call(
+            Call("PATCH", path, called("patch", resource, namespace, name, subresource), body, how.value)
+        )
+
+    async def replace(self, resource: Resource, name: str, body: bytes, namespace: str = "") -> bytes:
+        """The object as it is after it was replaced."""
+        path = path_of(resource, namespace, name) + signed(MANAGER)
+        return await self.call(Call("PUT", path, called("replace", resource, namespace, name), body))
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str = "",
+        *,
+        propagation: str = "Background",
+        uid: str = "",
+        version: str = "",
+        grace: int | None = None,
+    ) -> None:
+        """Delete an object if it still has the given uid and version; `grace` overrides its grace period in seconds."""
+        conditions = {"uid": uid} if uid else {}
+        conditions |= {"resourceVersion": version} if version else {}
+        options: dict[str, object] = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
+        if conditions:
+            options["preconditions"] = conditions
+        if grace is not None:
+            options["gracePeriodSeconds"] = grace
+        what = called("delete", resource, namespace, name)
+        body = msgspec.json.encode(options)
+        await self.call(Call("DELETE", path_of(resource, namespace, name), what, body, repeatable=bool(uid)))
+
+    async def close(self) -> None:
+        """Let go of all connections; nothing is sent any more."""
+        self.closed = True
+        await self.transport.close()
+
+    async def watch(
+        self, resource: Resource, namespace: str = "", *, version: str = "", labels: str = "", fields: str = ""
+    ) -> AsyncIterator[bytes]:
+        """Events after a version, or everything there is and then its events; see the port."""
+        low, high = WATCH_SECONDS
+        initial = {} if version else {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        asked = query(
+            watch="true",
+            allowWatchBookmarks="true",
+            timeoutSeconds=str(int(low + self.rng() * (high - low))),
+            resourceVersion=version,
+            labelSelector=labels,
+            fieldSelector=fields,
+            **initial,
+        )
+        call = Call(
+            "GET", collection(resource, namespace) + asked, called("watch", resource, namespace), repeatable=True
+        )
+        stream = await self.open(call)
+        try:
+            async for line in lines(stream):
+                if line.startswith(FAILED):
+                    raise error_in(call.what, line)
+                yield line
+        except LostError as error:
+            raise UnansweredError(call.what, 0, "ConnectionLost", str(error)) from error
+        finally:
+            stream.close()
+
+    async def call(self, call: Call) -> bytes:
+        """The body of the answer to a call, which is sent again where that is safe and may help."""
+        tries = 0
+        while True:
+            tries += 1
+            retry_after: float | None = None
+            try:
+                answer = await self.exchange(call)
+            except UnsentError as error:
+                failure, again = self.unsent(call, error), not self.closed
+            except LostError as error:
+                failure, again = UnansweredError(call.what, 0, "ConnectionLost", str(error)), call.repeatable
+            else:
+                if answer.status < 300:
+                    return answer.body
+                retry_after = seconds_of(answer.retry_after)
+                failure = error_of(call.what, answer.status, status_of(answer.status, answer.body))
+                again = unprocessed(answer.status, retry_after) or (call.repeatable and answer.status >= 500)
+            if not again or tries >= TRIES_MAX or self.closed or isinstance(failure, NotLeadingError):
+                raise failure
+            await self.pause(tries, retry_after)
+
+    async def exchange(self, call: Call) -> Response:
+        """The answer to a call, of whatever status; a credential that is refused is renewed once."""
+        if self.limit is not None:
+            await self.limit.wait()
+        credential = await self.current(call.what)
+        answer = await self.transport.exchange(self.request(call))
+        self.tell(answer.status, call)
+        if answer.status == 401 and await self.renewed(credential, call.what):
+            answer = await self.transport.exchange(self.request(call))
+            self.tell(answer.status, call)
+        return answer
+
+    def tell(self, status: int, call: Call) -> None:
+        """Tell whoever observes us of an answer."""
+        if self.observe is not None:
+            self.observe(str(status), call.method, self.host)
+
+    async def open(self, call: Call) -> Stream:
+        """The answer to a call, to be read as it comes; one that is an error is raised."""
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                stream = await self.attempt(call)
+                if stream.status < 300:
+                    return stream
+                try:
+                    body = b"".join([part async for part in parts(stream)])
+                finally:
+                    stream.close()
+            except (UnsentError, LostError) as error:
+                raise UnansweredError(call.what, 0, "ConnectionLost", str(error)) from error
+            retry_after = seconds_of(stream.retry_after)
+            if not unprocessed(stream.status, retry_after) or tries >= TRIES_MAX:
+                raise error_of(call.what, stream.status, status_of(stream.status, body))
+            await self.pause(tries, retry_after)
+
+    async def attempt(self, call: Call) -> Stream:
+        """The beginning of an answer, of whatever status; a credential that is refused is renewed once."""
+        credential = await self.current(call.what)
+        stream = await self.transport.open(self.request(call), IDLE_SECONDS)
+        self.tell(stream.status, call)
+        if stream.status == 401 and await self.renewed(credential, call.what):
+            stream.close()
+            stream = await self.transport.open(self.request(call), IDLE_SECONDS)
+            self.tell(stream.status, call)
+        return stream
+
+    def request(self, call: Call) -> Request:
+        """A call as it is sent, with the credential of now."""
+        may_send = None if call.method == "GET" else self.may_write
+        return Request(call.method, call.path, self.headers, call.body, call.content, may_send)
+
+    def unsent(self, call: Call, error: UnsentError) -> KubeError:
+        """Why nothing was sent."""
+        if call.method != "GET" and self.may_write is not None and not self.may_write():
+            return NotLeadingError(call.what, 0, "NotLeading", "nothing was sent: this process does not lead")
+        return UnansweredError(call.what, 0, "Unreachable", str(error))
+
+    async def current(self, what: str) -> Credential:
+        """The credential to show, renewed if its time is up."""
+        known = self.credential
+        if known is not None and (known.until is None or self.clock.moment() < known.until):
+            return known
+        async with self.renewing:
+            known = self.credential
+            if known is not None and (known.until is None or self.clock.moment() < known.until):
+                return known
+            return await self.fetch(what)
+
+    async def renewed(self, refused: Credential, what: str) -> bool:
+        """Whether there is another credential to try in place of one that was refused."""
+        async with self.renewing:
+            if self.credential is not refused and self.credential is not None:
+                return not self.credential.same(refused)
+            if self.forced is not None and self.clock.moment() - self.forced < FORCE_MICROS:
+                return False
+            self.forced = self.clock.moment()
+            return not (await self.fetch(what)).same(refused)
+
+    async def fetch(self, what: str) -> Credential:
+        """A new credential, with which requests are made from now on."""
+        try:
+            found = await self.connection.credentials.fetch(self.clock)
+            if not found.authorization.isprintable():
+                raise CredentialError(
+                    "the token holds characters that cannot stand in a header; was it cut out wrongly?"
+                )
+            if self.credential is None or self.credential.certificate != found.certificate:
+                self.transport.trust(self.connection.tls(found))
+        except CredentialError as error:
+            raise DeniedError(what, 401, "NoCredential", str(error)) from error
+        shown = (("Authorization", found.authorization),) if found.authorization else ()
+        self.headers = (("User-Agent", self.agent), ("Accept", JSON), *self.connection.headers, *shown)
+        self.credential = found
+        return found
+
+    async def pause(self, tries: int, retry_after: float | None) -> None:
+        """Wait before a call is sent again: as long as the server asks for, or longer each time."""
+        longest = min(LAST_SECONDS, FIRST_SECONDS * 2**tries)
+        seconds = longest * (0.5 + self.rng() / 2) if retry_after is None else retry_after + self.rng() * FIRST_SECONDS
+        await self.clock.sleep(int(min(seconds, RETRY_AFTER_MAX) * MICROS))
+
+
+def error_in(what: str, line: bytes) -> KubeError:
+    """The error that an event of a watch is."""
+    status = STATUS.decode(msgspec.json.decode(line, type=dict[str, msgspec.Raw])["object"])
+    return error_of(what, status.code, status)
+
+
+async def parts(stream: Stream) -> AsyncIterator[bytes]:
+    """A stream piece by piece."""
+    while part := await stream.readany():
+        yield part
+
+
+async def lines(stream: Stream) -> AsyncIterator[bytes]:
+    """The lines of a stream, split at the byte `\\n` alone: other line breaks may stand within a value."""
+    rest: list[bytes] = []
+    while part := await stream.readany():
+        first, *more = part.split(b"\n")
+        rest.append(first)
+        if more:
+            yield b"".join(rest)
+            rest = [more.pop()]
+            for line in more:
+                yield line
+
+
+class Limit:
+    """At most so many calls in a second, after a burst; those above it wait their turn."""
+
+    def __init__(self, clock: Clock, qps: float, burst: int) -> None:
+        self.clock = clock
+        self.gap = int(MICROS / qps)
+        self.slack = self.gap * (burst - 1)
+        self.next = Moment(0)
+
+    async def wait(self) -> None:
+        """Return when it is this caller's turn."""
+        now = self.clock.moment()
+        turn = max(self.next, now - self.slack)
+        self.next = Moment(turn + self.gap)
+        if turn > now:
+            await self.clock.sleep_to(Moment(turn))

@@ -1,0 +1,119 @@
+"""How does a request reach a server behind a proxy? The same as `transport`, by a library that speaks with proxies."""
+
+import ssl
+
+import aiohttp
+from yarl import URL
+
+from pykueue.kube.client.transport import (
+    CALL_SECONDS,
+    CONNECT_SECONDS,
+    CONNECTIONS_MAX,
+    LostError,
+    Request,
+    Response,
+    UnsentError,
+)
+
+BUFFER = 1 << 20
+
+
+class ProxiedStream:
+    """An answer that goes on and on."""
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self.response = response
+
+    @property
+    def status(self) -> int:
+        """The code of the answer."""
+        return self.response.status
+
+    @property
+    def retry_after(self) -> str:
+        """What the header of this name says."""
+        return self.header("Retry-After")
+
+    def header(self, name: str) -> str:
+        """The value of a header; empty where the answer has none."""
+        return self.response.headers.get(name, "")
+
+    async def readany(self) -> bytes:
+        """What has come of the body since it was asked last, at least something; nothing at its end."""
+        try:
+            return await self.response.content.readany()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise LostError(f"the connection was lost: {error!r}") from error
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self.response.close()
+
+
+class Proxied:
+    """The way to a server through a proxy."""
+
+    def __init__(self, server: str, server_name: str, proxy: str) -> None:
+        self.server = server
+        self.server_name = server_name or None
+        self.proxy = proxy or None
+        self.tls: ssl.SSLContext | None = None
+        self.session: aiohttp.ClientSession | None = None
+        self.closed = False
+
+    def trust(self, tls: ssl.SSLContext | None) -> None:
+        """Speak like this on all connections from now on."""
+        self.tls = tls
+
+    async def exchange(self, request: Request) -> Response:
+        """The answer to a request."""
+        response = await self.ask(request, aiohttp.ClientTimeout(total=CALL_SECONDS, sock_connect=CONNECT_SECONDS))
+        try:
+            body = await response.read()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise LostError(f"the connection was lost: {error!r}") from error
+        return Response(response.status, response.headers.get("Retry-After", ""), body)
+
+    async def open(self, request: Request, idle: float) -> ProxiedStream:
+        """The answer to a request, to be read as it comes; silence for so many seconds ends it."""
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=idle)
+        return ProxiedStream(await self.ask(request, timeout))
+
+    async def ask(self, request: Request, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+        """The answer to a request, its body still to be read."""
+        if self.closed or (request.may_send is not None and not request.may_send()):
+            raise UnsentError("the connections are closed" if self.closed else "it may not be sent any more")
+        if self.session is None:
+            self.session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=2 * CONNECTIONS_MAX),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                read_bufsize=BUFFER,
+            )
+        try:
+            return await self.session.request(
+                request.method,
+                URL(self.server + request.path, encoded=True),
+                data=request.body,
+                headers=[*request.headers, ("Content-Type", request.content)] if request.body else request.headers,
+                ssl=self.tls or True,
+                server_hostname=self.server_name,
+                proxy=self.proxy,
+                allow_redirects=False,
+                timeout=timeout,
+            )
+        except (
+            aiohttp.ClientConnectorError,
+            aiohttp.ClientProxyConnectionError,
+            aiohttp.ConnectionTimeoutError,
+        ) as error:
+            raise UnsentError(f"the server cannot be reached by its proxy: {error}") from error
+        except aiohttp.ClientHttpProxyError as error:
+            raise UnsentError(f"the proxy refuses: {error.status} {error.message}") from error
+        except (aiohttp.ClientError, TimeoutError, OSError, RuntimeError) as error:
+            raise LostError(f"no answer came: {error!r}") from error
+
+    async def close(self) -> None:
+        """Let go of all connections."""
+        self.closed = True
+        if self.session is not None:
+            await self.session.close()

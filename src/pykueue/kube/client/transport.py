@@ -1,0 +1,416 @@
+"""How does a request reach the server, and its answer us? Connections of our own, kept and used again.
+
+A general HTTP library spends several times the processor time that all the rest of a write costs this process, and does
+not say whether a request was sent when its connection breaks; that decides here what may be asked again. `proxied`
+is the same by way of a proxy.
+"""
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from collections.abc import Callable
+from typing import Final, Protocol, cast
+from urllib.parse import urlsplit
+
+from pykueue.base.struct import Frozen
+from pykueue.base.timers import Timer, timeout, uptime
+from pykueue.kube.client.message import Answer, MalformedError
+
+CALL_SECONDS: Final = 60.0
+"""How long the answer to a call may take."""
+CONNECT_SECONDS: Final = 10.0
+IDLE_SECONDS: Final = 45.0
+"""How long a connection may have been idle to be used again; servers keep them for 90 s."""
+CONNECTIONS_MAX: Final = 64
+"""How many calls are under way at once."""
+WAITING_MAX: Final = 4 << 20
+"""Bytes of a stream that wait to be read at which the server is made to wait until they are."""
+KEEPALIVE: Final = (
+    ("SO_KEEPALIVE", socket.SOL_SOCKET, 1),
+    ("TCP_KEEPIDLE", socket.IPPROTO_TCP, 30),
+    ("TCP_KEEPINTVL", socket.IPPROTO_TCP, 10),
+    ("TCP_KEEPCNT", socket.IPPROTO_TCP, 3),
+    ("TCP_USER_TIMEOUT", socket.IPPROTO_TCP, 60_000),
+)
+"""Options by which the kernel notices within a minute that the other side is no longer there."""
+
+
+class UnsentError(Exception):
+    """Nothing was sent: the server cannot be reached, or we may not send."""
+
+
+class LostError(Exception):
+    """It was sent, and no answer has come."""
+
+
+class Request(Frozen):
+    """What is sent."""
+
+    method: str
+    path: str
+    """With its query, percent-encoded."""
+    headers: tuple[tuple[str, str], ...]
+    body: bytes | None = None
+    content: str = ""
+    """The media type of the body."""
+    may_send: Callable[[], bool] | None = None
+    """Asked at the last moment; if it says no, nothing is sent."""
+
+
+class Response(Frozen):
+    """A whole answer."""
+
+    status: int
+    retry_after: str
+    body: bytes
+
+
+class Stream(Protocol):
+    """An answer whose body goes on and on."""
+
+    @property
+    def status(self) -> int:
+        """The code of the answer."""
+
+    @property
+    def retry_after(self) -> str:
+        """What the header of this name says."""
+
+    def header(self, name: str) -> str:
+        """The value of a header; empty where the answer has none."""
+
+    async def readany(self) -> bytes:
+        """What has come of the body since it was asked last, at least something; nothing at its end."""
+
+    def close(self) -> None:
+        """Let go of the connection."""
+
+
+class Transport(Protocol):
+    """A way to the server. Calls raise `UnsentError` or `LostError` and nothing else when there is no answer."""
+
+    def trust(self, tls: ssl.SSLContext | None) -> None:
+        """Speak like this on all connections from now on."""
+
+    async def exchange(self, request: Request) -> Response:
+        """The answer to a request."""
+
+    async def open(self, request: Request, idle: float) -> Stream:
+        """The answer to a request, to be read as it comes; silence for so many seconds ends it."""
+
+    async def close(self) -> None:
+        """Let go of all connections; whatever waits to be sent is not sent."""
+
+
+class Line(asyncio.Protocol):
+    """One connection, and the answer that is coming on it."""
+
+    def __init__(self, pool: "Direct") -> None:
+        self.pool = pool
+        self.transport: asyncio.Transport | None = None
+        self.answer: Answer | None = None
+        self.parts: list[bytes] = []
+        self.size = 0
+        self.waiter: asyncio.Future[None] | None = None
+        self.streams = False
+        """Whether whoever waits wants each piece, and not the whole."""
+        self.paused = False
+        self.broken: str | None = None
+        """Why nothing more will come."""
+        self.last = False
+        """Whether it is not to be used again."""
+        self.heard = 0.0
+        """When something came last."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The connection stands."""
+        # What other loops than asyncio's own call a transport is one by what it does, not by its class.
+        self.transport = cast("asyncio.Transport", transport)
+        self.pool.lines.add(self)
+        found = transport.get_extra_info("socket")
+        for name, level, value in KEEPALIVE:
+            if found is not None and hasattr(socket, name):
+                with contextlib.suppress(OSError):
+                    found.setsockopt(level, getattr(socket, name), value)
+
+    def data_received(self, data: bytes) -> None:
+        """Something has come."""
+        answer = self.answer
+        if answer is None:
+            self.fail("the server spoke without being asked")
+            return
+        try:
+            answer.feed(data)
+        except MalformedError as error:
+            self.fail(f"the answer cannot be understood: {error}")
+            return
+        if answer.complete or (self.streams and answer.status):
+            self.wake()
+        if self.streams:
+            self.heard = uptime()
+            if self.size > WAITING_MAX and not self.paused and self.transport is not None:
+                self.paused = True
+                self.transport.pause_reading()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The connection is gone."""
+        self.pool.forget(self)
+        if self.answer is not None and error is None and self.answer.status:
+            self.answer.finish()
+        if self.broken is None:
+            self.broken = f"the connection was lost: {error}" if error else "the server closed the connection"
+        self.transport = None
+        self.wake()
+
+    def fail(self, reason: str) -> None:
+        """Give the connection up."""
+        if self.broken is None:
+            self.broken = reason
+        self.abort()
+        self.wake()
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        self.last = True
+        if self.transport is not None:
+            self.transport.abort()
+
+    def wake(self) -> None:
+        """Have whoever waits look again."""
+        waiter, self.waiter = self.waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    def send(self, head: bytes, body: bytes | None) -> None:
+        """Send a request."""
+        if self.transport is None or self.transport.is_closing():
+            raise UnsentError(self.broken or "the connection was lost")
+        self.answer = Answer(self.take)
+        self.transport.write(head + body if body else head)
+
+    def take(self, part: bytes) -> None:
+        """Keep a piece of a body."""
+        self.parts.append(part)
+        self.size += len(part)
+
+    async def wait(self) -> None:
+        """Return when there is something new."""
+        self.waiter = self.pool.loop.create_future()
+        await self.waiter
+
+    async def whole(self) -> Response:
+        """The answer to what was sent, once it is complete."""
+        timer = Timer(CALL_SECONDS, lambda: self.fail(f"no answer came within {CALL_SECONDS:.0f} s"))
+        answer = self.answer
+        assert answer is not None, "nothing was sent that could be answered"
+        try:
+            while not answer.complete:
+                if self.broken is not None:
+                    raise LostError(self.broken)
+                await self.wait()
+            body = b"".join(self.parts)
+            return Response(answer.status, answer.headers.get(b"retry-after", b"").decode("latin-1"), body)
+        finally:
+            timer.cancel()
+            if not answer.complete or not answer.lasts:
+                self.abort()
+            self.answer = None
+            self.parts.clear()
+            self.size = 0
+
+
+class LineStream:
+    """An answer that goes on and on, on a connection that is its own."""
+
+    def __init__(self, line: Line, answer: Answer, idle: float) -> None:
+        self.line = line
+        self.answer = answer
+        self.idle = idle
+        self.guard = Timer(idle, self.check)
+
+    @property
+    def status(self) -> int:
+        """The code of the answer."""
+        return self.answer.status
+
+    @property
+    def retry_after(self) -> str:
+        """What the header of this name says."""
+        return self.header("Retry-After")
+
+    def header(self, name: str) -> str:
+        """The value of a header; empty where the answer has none."""
+        return self.answer.headers.get(name.lower().encode("latin-1"), b"").decode("latin-1")
+
+    def check(self) -> None:
+        """End the stream if it has been silent for too long."""
+        silent = uptime() - self.line.heard
+        if silent < self.idle or self.line.paused:
+            self.guard = Timer(max(0.01, self.idle - silent), self.check)
+        else:
+            self.line.fail(f"nothing came for {self.idle:.0f} s")
+
+    async def head(self) -> None:
+        """Return when the status is known."""
+        while not self.answer.status:
+            if self.line.broken is not None:
+                raise LostError(self.line.broken)
+            await self.line.wait()
+
+    async def readany(self) -> bytes:
+        """What has come of the body since it was asked last, at least something; nothing at its end."""
+        line = self.line
+        while not line.parts:
+            if self.answer.complete:
+                return b""
+            if line.broken is not None:
+                raise LostError(line.broken)
+            await line.wait()
+        part = line.parts[0] if len(line.parts) == 1 else b"".join(line.parts)
+        line.parts.clear()
+        line.size = 0
+        if line.paused and line.transport is not None:
+            line.paused = False
+            line.heard = uptime()
+            line.transport.resume_reading()
+        return part
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self.guard.cancel()
+        self.line.abort()
+
+
+class Direct:
+    """The way to a server without a proxy in between."""
+
+    def __init__(self, server: str, server_name: str = "") -> None:
+        url = urlsplit(server)
+        self.host = url.hostname or ""
+        self.port = url.port or (443 if url.scheme == "https" else 80)
+        self.encrypted = url.scheme == "https"
+        self.server_name = server_name or self.host
+        self.authority = url.netloc.rpartition("@")[2]
+        self.prefix = url.path.rstrip("/")
+        self.tls: ssl.SSLContext | None = None
+        self.lines: set[Line] = set()
+        self.idle: list[tuple[float, Line]] = []
+        """Connections to be used again, the one used last at the end, and since when they are idle."""
+        self.slots = asyncio.Semaphore(CONNECTIONS_MAX)
+        self.closed = False
+        self.heads: dict[tuple[tuple[str, str], ...], bytes] = {}
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop that all of this runs on."""
+        return asyncio.get_running_loop()
+
+    def trust(self, tls: ssl.SSLContext | None) -> None:
+        """Speak like this on all connections from now on; those there are end after what they are at."""
+        self.tls = tls
+        for line in self.lines:
+            line.last = True
+        for _, line in self.idle:
+            line.abort()
+        self.idle.clear()
+
+    async def exchange(self, request: Request) -> Response:
+        """The answer to a request."""
+        async with self.slots:
+            line = await self.line()
+            try:
+                self.send(line, request)
+                return await line.whole()
+            finally:
+                if line.last or line.broken is not None or self.closed:
+                    line.abort()
+                else:
+                    self.idle.append((uptime(), line))
+
+    async def open(self, request: Request, idle: float) -> LineStream:
+        """The answer to a request, to be read as it comes; silence for so many seconds ends it."""
+        line = await self.connect()
+        line.streams = True
+        line.heard = uptime()
+        try:
+            self.send(line, request)
+            assert line.answer is not None, "what was sent has an answer coming"
+            stream = LineStream(line, line.answer, idle)
+        except BaseException:
+            line.abort()
+            raise
+        try:
+            await stream.head()
+        except BaseException:
+            stream.close()
+            raise
+        return stream
+
+    def send(self, line: Line, request: Request) -> None:
+        """Send a request, if we may."""
+        if self.closed:
+            raise UnsentError("the connections are closed")
+        if request.may_send is not None and not request.may_send():
+            raise UnsentError("it may not be sent any more")
+        line.send(self.head(request), request.body)
+
+    def head(self, request: Request) -> bytes:
+        """Everything of a request that goes before its body."""
+        fixed = self.heads.get(request.headers)
+        if fixed is None:
+            text = "".join(f"{name}: {value}\r\n" for name, value in (("Host", self.authority), *request.headers))
+            # They change when a token does, and old ones are not needed again.
+            self.heads = {request.headers: (fixed := text.encode("latin-1"))}
+        first = f"{request.method} {self.prefix}{request.path} HTTP/1.1\r\n".encode("ascii")
+        if request.body is None:
+            return b"%b%b\r\n" % (first, fixed)
+        length = len(request.body)
+        return b"%b%bContent-Type: %b\r\nContent-Length: %d\r\n\r\n" % (first, fixed, request.content.encode(), length)
+
+    async def line(self) -> Line:
+        """A connection that is free, or a new one."""
+        fresh = uptime() - IDLE_SECONDS
+        while self.idle:
+            since, line = self.idle.pop()
+            if since > fresh and line.broken is None and not line.last:
+                return line
+            line.abort()
+        return await self.connect()
+
+    async def connect(self) -> Line:
+        """A new connection."""
+        if self.closed:
+            raise UnsentError("the connections are closed")
+        try:
+            async with timeout(CONNECT_SECONDS):
+                _, line = await self.loop.create_connection(
+                    lambda: Line(self),
+                    self.host,
+                    self.port,
+                    ssl=self.tls if self.encrypted else None,
+                    server_hostname=self.server_name if self.encrypted else None,
+                )
+        except TimeoutError:
+            raise UnsentError(f"{self.authority} cannot be reached within {CONNECT_SECONDS:.0f} s") from None
+        except OSError as error:
+            raise UnsentError(f"{self.authority} cannot be reached: {error}") from error
+        return line
+
+    def forget(self, line: Line) -> None:
+        """A connection is gone."""
+        self.lines.discard(line)
+        if line.answer is None:
+            self.idle = [(since, one) for since, one in self.idle if one is not line]
+
+    async def close(self) -> None:
+        """Let go of all connections; whatever waits to be sent is not sent."""
+        self.closed = True
+        for line in list(self.lines):
+            line.fail("the connections were closed")
+        self.idle.clear()
+        # A transport that was aborted is gone for good in one of the next turns of the loop.
+        for _ in range(10):
+            if not self.lines:
+                break
+            await asyncio.sleep(0)

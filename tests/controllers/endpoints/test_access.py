@@ -1,0 +1,74 @@
+"""Who may read our metrics, and for how long is that remembered?"""
+
+import asyncio
+
+import pytest
+
+from pykueue.controllers.endpoints.access import REMEMBERED_MAX, Access
+from pykueue.kube.port import UnansweredError
+from tests.controllers.endpoints.reviews import Reviewer
+from tests.kube.shelf import HandClock
+
+TOKENS = {"good": "reader", "poor": "stranger"}
+
+
+def judge(access: Access, token: str) -> int:
+    return asyncio.run(access.judge({"Authorization": f"Bearer {token}"}))
+
+
+def access() -> tuple[Access, Reviewer, HandClock]:
+    kube, clock = Reviewer(TOKENS, {"reader"}), HandClock()
+    return Access(kube, clock), kube, clock
+
+
+def test_the_whole_user_is_asked_about() -> None:
+    door, kube, _ = access()
+    assert judge(door, "good") == 200
+    assert kube.asked[1]["spec"] == {
+        "user": "reader",
+        "uid": "u",
+        "groups": ["g"],
+        "extra": {"pod": ["p"]},
+        "nonResourceAttributes": {"path": "/metrics", "verb": "get"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("token", "status", "questions", "seconds"),
+    [
+        pytest.param("good", 200, 2, 60, id="granted"),
+        pytest.param("poor", 403, 2, 10, id="forbidden"),
+        pytest.param("none", 401, 1, 10, id="unknown"),
+    ],
+)
+def test_an_answer_is_remembered_for_a_while(token: str, status: int, questions: int, seconds: int) -> None:
+    door, kube, clock = access()
+    assert judge(door, token) == status
+    clock.seconds += seconds - 1
+    assert judge(door, token) == status
+    assert len(kube.asked) == questions
+    clock.seconds += 1
+    assert judge(door, token) == status
+    assert len(kube.asked) == 2 * questions
+
+
+def test_no_answer_is_not_remembered(caplog: pytest.LogCaptureFixture) -> None:
+    door, kube, _ = access()
+
+    def cut() -> None:
+        raise UnansweredError("create tokenreviews", 0, "", "no route")
+
+    kube.fail = cut
+    assert judge(door, "good") == 503
+    kube.fail = lambda: None
+    assert judge(door, "good") == 200
+    assert "no route" in caplog.text
+
+
+def test_neither_memory_nor_log_holds_a_token(caplog: pytest.LogCaptureFixture) -> None:
+    door, _, _ = access()
+    for index in range(REMEMBERED_MAX + 10):
+        judge(door, f"token-{index}")
+    assert len(door.remembered) == REMEMBERED_MAX
+    assert "token-" not in repr(door.remembered)
+    assert "token-" not in caplog.text

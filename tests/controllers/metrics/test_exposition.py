@@ -1,0 +1,133 @@
+"""Does Prometheus read what we write? A small parser of its text format reads it back, whatever the labels say."""
+
+import math
+import re
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykueue.controllers.metrics.exposition import head, number, pairs, start, text_of
+from pykueue.controllers.metrics.families import Family, Kind
+from pykueue.controllers.metrics.series import Owner, Owners, Starts
+
+Series: TypeAlias = tuple[str, frozenset[tuple[str, str]]]
+
+SERIES = re.compile(r'([a-z_]+)(?:\{((?:[a-z_]+="(?:[^"\\\n]|\\[\\n"])*",?)*)\})? (\S+)')
+LABEL = re.compile(r'([a-z_]+)="((?:[^"\\\n]|\\[\\n"])*)"(?:,|$)')
+ESCAPE = re.compile(r'\\([\\n"])')
+COUNTS = Family("looks_total", Kind.COUNTER, "Looks.", ("queue", "result", "role"))
+GAUGES = Family("waiting", Kind.GAUGE, "Who waits.", ("queue", "result", "role"))
+SECONDS = Family("took_seconds", Kind.HISTOGRAM, "Time.", ("queue", "result", "role"), (0.5, 1, 20480))
+ODD = st.text(st.one_of(st.sampled_from('\\"\n\r,={} \u2028n'), st.characters(exclude_categories=["Cs"])))
+
+
+def parsed(text: bytes) -> dict[Series, float]:
+    """The series in a text, each of which must be there once."""
+    found: dict[Series, float] = {}
+    *lines, last = text.decode().split("\n")
+    assert last == ""
+    for line in lines:
+        if line.startswith("#"):
+            continue
+        match = SERIES.fullmatch(line)
+        assert match is not None, line
+        name, inside, value = match.groups()
+        key = (name, frozenset(labels(inside or "")))
+        assert key not in found
+        found[key] = float(value)
+    return found
+
+
+def labels(inside: str) -> Iterator[tuple[str, str]]:
+    """The labels between braces."""
+    for name, value in LABEL.findall(inside):
+        yield name, ESCAPE.sub(lambda match: "\n" if match[1] == "n" else match[1], value)
+
+
+def series(name: str, queue: str, result: str, le: str | None = None) -> Series:
+    """A series with these labels."""
+    bound = () if le is None else (("le", le),)
+    return name, frozenset((("queue", queue), ("result", result), ("role", "leader"), *bound))
+
+
+@given(ODD, ODD)
+def test_whatever_a_label_says_it_is_read_as_it_was_meant(queue: str, result: str) -> None:
+    owners, starts = Owners(("leader",)), Starts(("leader",))
+    owners.of((queue,)).count(COUNTS, (result,))
+    for seconds in (0.5, 0.75, 30000, -1):
+        owners.of((queue,)).observe(SECONDS, (result,), seconds)
+    lines: list[str] = []
+    owners.write(COUNTS, lines)
+    owners.write(SECONDS, lines)
+    starts.write(GAUGES, [((queue, result), 1.5)], lines)
+    assert parsed(text_of(lines)) == {
+        series("looks_total", queue, result): 1,
+        series("waiting", queue, result): 1.5,
+        series("took_seconds_bucket", queue, result, "0.5"): 2,
+        series("took_seconds_bucket", queue, result, "1"): 3,
+        series("took_seconds_bucket", queue, result, "20480"): 3,
+        series("took_seconds_bucket", queue, result, "+Inf"): 4,
+        series("took_seconds_sum", queue, result): 30001.25,
+        series("took_seconds_count", queue, result): 4,
+    }
+
+
+@given(st.floats() | st.integers())
+def test_a_number_is_read_as_it_was_meant(value: float) -> None:
+    if abs(value) > 2**1023:
+        value = math.copysign(math.inf, value)
+    read = float(number(value))
+    assert read == value or (math.isnan(read) and math.isnan(value)) or read == float(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        pytest.param(3, "3", id="whole"),
+        pytest.param(3.0, "3", id="whole, by division"),
+        pytest.param(True, "1", id="yes"),
+        pytest.param(0.005, "0.005", id="small"),
+        pytest.param(64 * 2.0**30, "68719476736", id="memory"),
+        pytest.param(1e300, "1e+300", id="huge"),
+        pytest.param(math.inf, "+Inf", id="without limit"),
+        pytest.param(-math.inf, "-Inf", id="below everything"),
+        pytest.param(math.nan, "NaN", id="no number"),
+    ],
+)
+def test_numbers_are_spelled_as_go_spells_them(value: float, text: str) -> None:
+    assert number(value) == text
+
+
+def test_a_family_begins_with_what_it_is_on_one_line_each() -> None:
+    assert head("x", "gauge", 'a "b"\nc\\d') == '# HELP x a "b"\\nc\\\\d\n# TYPE x gauge'
+
+
+def test_a_series_without_labels_has_no_braces() -> None:
+    owner = Owner()
+    bare = Family("took_seconds", Kind.HISTOGRAM, "Time.", (), (1,))
+    owner.observe(bare, (), 2)
+    lines = [start("up", pairs((), ())) + "1"]
+    owner.write(bare, lines)
+    assert lines == [
+        "up 1",
+        'took_seconds_bucket{le="1"} 0',
+        'took_seconds_bucket{le="+Inf"} 1',
+        "took_seconds_sum 2",
+        "took_seconds_count 1",
+    ]
+
+
+def test_what_is_no_unicode_does_not_cost_the_rest() -> None:
+    assert text_of(["a\ud800", "b"]) == b"a?\nb\n"
+
+
+def test_gauges_that_are_gone_are_not_remembered() -> None:
+    starts = Starts(("leader",))
+    lines: list[str] = []
+    starts.write(GAUGES, [(("a", "x"), 1), (("b", "x"), 2)], lines)
+    starts.write(GAUGES, [(("b", "x"), 3)], lines)
+    assert lines[2:] == ['waiting{queue="b",result="x",role="leader"} 3']
+    assert list(starts.known[GAUGES.name]) == [("b", "x")]

@@ -1,0 +1,87 @@
+"""Is a held event loop measured, explained and shown as a metric?"""
+
+import asyncio
+import logging
+import re
+from time import monotonic
+
+import pytest
+import uvloop
+
+from pykueue.controllers.metrics.watchdog import IDLE_TICK_SECONDS, TICK_SECONDS, Watchdog
+
+LOOPS = pytest.mark.parametrize("factory", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+
+
+def busy(seconds: float) -> None:
+    """Keep the thread busy, as a long step of a request does."""
+    end = monotonic() + seconds
+    while monotonic() < end:
+        sum(range(1000))
+
+
+async def watched(dog: Watchdog, *holds: float) -> None:
+    """Hold the loop for so long, once after the other, while a watchdog looks."""
+    watching = asyncio.create_task(dog.run())
+    await asyncio.sleep(5 * TICK_SECONDS)
+    for seconds in holds:
+        task = asyncio.current_task()
+        assert task is not None
+        task.set_name("GET /api/v1/pods\n by ann")
+        busy(seconds)
+        await asyncio.sleep(3 * TICK_SECONDS)
+    watching.cancel()
+    await asyncio.wait({watching})
+
+
+def page(dog: Watchdog) -> dict[str, float]:
+    lines: list[str] = []
+    dog.write(lines)
+    shown = "\n".join(lines).splitlines()
+    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in shown if line[0] != "#")}
+
+
+@LOOPS
+def test_a_held_loop_is_measured(factory: type[asyncio.AbstractEventLoop], caplog: pytest.LogCaptureFixture) -> None:
+    dog = Watchdog()
+    with asyncio.Runner(loop_factory=factory) as runner, caplog.at_level(logging.WARNING):
+        runner.run(watched(dog, 0.6))
+    found = page(dog)
+    assert found["pykueue_event_loop_delay_max_seconds"] >= 0.6 - IDLE_TICK_SECONDS - TICK_SECONDS
+    over = found['pykueue_event_loop_delay_seconds_bucket{le="+Inf"}']
+    assert over - found['pykueue_event_loop_delay_seconds_bucket{le="0.25"}'] >= 1
+    assert found["pykueue_event_loop_delay_seconds_count"] == over > 2
+
+
+@LOOPS
+def test_what_held_the_loop_is_logged(
+    factory: type[asyncio.AbstractEventLoop], caplog: pytest.LogCaptureFixture
+) -> None:
+    with asyncio.Runner(loop_factory=factory) as runner, caplog.at_level(logging.DEBUG, logger="pykueue"):
+        runner.run(watched(Watchdog(), 0.5))
+    said = next(message for record in caplog.records if f"{__name__}.busy:" in (message := record.getMessage()))
+    parts = r"the event loop was held for [\d.]+ s, in which its thread computed for [\d.]+ s and waited for a CPU for"
+    assert re.match(parts, said)
+    assert "in GET /api/v1/pods? by ann, at " in said, "the request is named, without what could forge a line"
+
+
+def test_holds_that_follow_each_other_are_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    dog = Watchdog()
+    with caplog.at_level(logging.DEBUG, logger="pykueue"):
+        asyncio.run(watched(dog, 0.3, 0.3, 0.3))
+        dog.silent_until = 0.0
+        asyncio.run(watched(dog, 0.3))
+    held = [record for record in caplog.records if record.name.endswith("watchdog")]
+    warned = [record.getMessage() for record in held if record.levelno == logging.WARNING]
+    assert len(warned) == 2
+    more = re.search(r"\((\d+) more holds were not reported", warned[1])
+    assert more is not None
+    assert int(more[1]) >= 2, "those in between are counted"
+    assert len(held) >= 4, "and are there for debugging"
+
+
+def test_an_idle_loop_is_not_reported(caplog: pytest.LogCaptureFixture) -> None:
+    dog = Watchdog()
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(watched(dog))
+    assert page(dog)["pykueue_event_loop_delay_seconds_count"] > 1

@@ -1,0 +1,139 @@
+"""Is of a Workload that is over all kept that anybody reads, and nothing more?"""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from pykueue.api.codec import decode_as
+from pykueue.api.core import Tree
+from pykueue.api.durations import Micros
+from pykueue.api.workload import Workload, held
+from pykueue.base.units import Instant
+from pykueue.bridge.upkeep import Expire, LetGo, Rules, need
+from pykueue.controllers.finishedviews import husks
+from pykueue.controllers.workloads import refers_to
+from pykueue.jobs.seen import holds_on, reserved
+
+FINALIZER = "kueue.x-k8s.io/resource-in-use"
+AT = "2026-01-01T12:00:00Z"
+OWNER: Tree = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "name": "train",
+    "uid": "u-1",
+    "controller": True,
+    "blockOwnerDeletion": True,
+}
+
+
+def condition(kind: str, status: str = "True", reason: str = "Because") -> Tree:
+    return {"type": kind, "status": status, "reason": reason, "message": f"{kind}!", "lastTransitionTime": AT}
+
+
+def workload(*conditions: Tree, name: str = "w", **metadata: Any) -> Workload:
+    tree: Tree = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "Workload",
+        "metadata": {
+            "name": name,
+            "namespace": "team",
+            "uid": f"u-{name}",
+            "resourceVersion": "7",
+            "generation": 2,
+            "creationTimestamp": AT,
+            "labels": {"kueue.x-k8s.io/job-uid": "u-1", "mine": "x"},
+            "annotations": {"note": "long" * 100},
+            "finalizers": [FINALIZER],
+            "ownerReferences": [OWNER],
+            **metadata,
+        },
+        "spec": {
+            "queueName": "main",
+            "priority": 5,
+            "priorityClassRef": {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": "high"},
+            "podSets": [{"name": "main", "count": 1, "template": {"spec": {"containers": []}}}],
+        },
+        "status": {
+            "conditions": list(conditions),
+            "admission": {"clusterQueue": "a", "podSetAssignments": [{"name": "main"}]},
+        },
+    }
+    return decode_as(Workload, tree)
+
+
+OVER = (condition("QuotaReserved"), condition("PodsReady", "False"), condition("Finished", reason="Succeeded"))
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        pytest.param(workload(condition("QuotaReserved")), id="running"),
+        pytest.param(workload(condition("Finished", "False")), id="not finished after all"),
+        pytest.param(workload(condition("Finished", reason="FailedToStart")), id="could not start"),
+    ],
+)
+def test_what_is_not_over_stays_whole(seen: Workload) -> None:
+    assert husks(timed=True)(seen) is seen
+
+
+def test_who_it_is_and_whose_is_kept() -> None:
+    seen = workload(*OVER, deletionTimestamp=AT)
+    kept = husks(timed=False)(seen)
+    assert msgspec.structs.replace(kept.metadata, labels={}, annotations={}) == msgspec.structs.replace(
+        seen.metadata, labels={}, annotations={}
+    )
+    assert (kept.api_version, kept.kind, kept.name, kept.namespace) == (seen.api_version, seen.kind, "w", "team")
+
+
+def test_what_is_most_of_it_is_not_kept() -> None:
+    kept = husks(timed=True)(workload(*OVER))
+    assert (kept.spec.pod_sets, kept.status.admission) == ((), None)
+    assert (kept.metadata.labels, kept.metadata.annotations) == ({}, {})
+    assert {one.message for one in kept.status.conditions} == {""}
+
+
+def test_its_conditions_and_why_it_is_over_are_kept() -> None:
+    kept = husks(timed=False)(workload(*OVER))
+    said = [(one.type, one.status) for one in kept.status.conditions]
+    assert said == [("QuotaReserved", "True"), ("PodsReady", "False"), ("Finished", "True")]
+    finished = held(kept, "Finished")
+    assert finished is not None
+    assert (finished.reason, finished.last_transition_time) == ("Succeeded", None)
+    assert reserved(kept)
+    assert holds_on(kept)
+
+
+def test_when_it_ended_is_kept_where_it_goes_some_time_after() -> None:
+    kept = husks(timed=True)(workload(*OVER))
+    rules = Rules(keep_finished=Micros(60_000_000))
+    assert need(kept, None, rules, Instant(2**60)) == Expire()
+    assert need(kept, None, rules, Instant(0)) == need(workload(*OVER), None, rules, Instant(0))
+
+
+def test_one_without_an_owner_is_known_to_have_had_one() -> None:
+    kept = husks(timed=False)(workload(*OVER, ownerReferences=[]))
+    assert kept.metadata.labels == {"kueue.x-k8s.io/job-uid": "u-1"}
+    assert need(kept, None, Rules(), Instant(0)) == LetGo()
+
+
+def test_its_priority_still_follows_its_class() -> None:
+    kept = husks(timed=False)(workload(*OVER))
+    assert refers_to(kept, "high")
+    assert (kept.spec.priority, kept.spec.queue_name) == (5, "main")
+
+
+def test_what_many_have_in_common_is_kept_once() -> None:
+    first, second = (husks(timed=False)(workload(*OVER, name=name)) for name in ("a", "b"))
+    assert first.spec is second.spec
+    assert first.status is second.status
+    assert first.metadata.labels is second.metadata.labels
+    assert first.metadata.finalizers is second.metadata.finalizers
+    assert first.metadata.owner_references[0].kind is second.metadata.owner_references[0].kind
+
+
+def test_of_a_husk_another_is_made_that_equals_it() -> None:
+    husk = husks(timed=True)
+    kept = husk(workload(*OVER))
+    assert husk(kept) == kept
+    assert husk(kept) is not kept

@@ -1,0 +1,188 @@
+"""Every workload that waits has a reason at once, and the reasons that are written keep within their budget."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from pykueue.api.config.file import MINIMAL, read_configuration
+from pykueue.controllers.pendingreasons import FEW
+from pykueue.engine.wording import message
+from pykueue.kube.port import WORKLOADS
+from tests.controllers.running import TEAM, Running, running
+from tests.controllers.store import settle
+
+ONE_MORE = "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor default, 1 more needed"
+IN_LINE = "Workload is pending evaluation in the scheduling queue"
+BURST = 1_000
+
+
+def told(story: Callable[[Running], Awaitable[None]], manager: Running | None = None) -> Running:
+    """Run a story on a manager."""
+    chosen = manager or Running()
+
+    async def run() -> None:
+        async with running(chosen) as started:
+            await story(started)
+
+    asyncio.run(run())
+    return chosen
+
+
+def why(manager: Running, name: str) -> str:
+    found = manager.pump.reasons.of(f"{TEAM}/{name}")
+    return "" if found is None else message(found.why)
+
+
+def written(manager: Running, name: str) -> tuple[str, str]:
+    found = manager.condition(name, "QuotaReserved") or {}
+    return found.get("reason", ""), found.get("message", "")
+
+
+def statuses(manager: Running) -> list[str]:
+    """Whose status was written since this was asked last."""
+    return [write.name for write in manager.store.written("Workload") if write.subresource == "status"]
+
+
+async def holding(manager: Running, cpu: str = "1", **spec: Any) -> None:
+    """A queue that a first workload fills."""
+    manager.queues("a", cpu=cpu, **spec)
+    manager.workload("holder", "a", cpu)
+    await manager.clock.advance(1)
+    statuses(manager)
+
+
+def test_a_query_gets_the_reason_of_an_equal_workload_at_once() -> None:
+    async def story(manager: Running) -> None:
+        await holding(manager)
+        for name in ("first", "second", "third"):
+            manager.workload(name, "a")
+        await manager.clock.advance(0.2)
+        assert [why(manager, name) for name in ("first", "second", "third")] == [ONE_MORE] * 3
+        assert statuses(manager) == []
+        await manager.clock.advance(1.3)
+        assert sorted(statuses(manager)) == ["first", "second", "third"]
+        assert {written(manager, name) for name in ("first", "second", "third")} == {("WaitingForQuota", ONE_MORE)}
+        await manager.clock.advance(60)
+        assert statuses(manager) == []
+
+    told(story)
+
+
+def test_the_answer_has_the_numbers_of_now_and_the_condition_is_not_written_for_them() -> None:
+    async def story(manager: Running) -> None:
+        manager.queues("a", cpu="2")
+        manager.workload("holder", "a", "1")
+        manager.workload("other", "a", "1")
+        await manager.clock.advance(1)
+        for name in ("first", "second", "third"):
+            manager.workload(name, "a", "2")
+        await manager.clock.advance(3)
+        statuses(manager)
+        manager.change_condition("other", "Finished", "True", "Succeeded")
+        await manager.clock.advance(10)
+        assert {why(manager, name) for name in ("second", "third")} == {ONE_MORE}
+        assert len(statuses(manager)) == 1
+        assert sum(written(manager, name)[1] == ONE_MORE for name in ("first", "second", "third")) == 1
+
+    told(story)
+
+
+def test_who_stands_behind_the_head_of_a_strict_queue_is_in_line() -> None:
+    async def story(manager: Running) -> None:
+        await holding(manager, queueingStrategy="StrictFIFO")
+        for name in ("first", "second"):
+            manager.workload(name, "a")
+            await manager.clock.advance(0.5)
+        assert why(manager, "second") == IN_LINE
+        await manager.clock.advance(1)
+        assert written(manager, "second") == ("PendingEvaluation", IN_LINE)
+
+    told(story)
+
+
+def test_who_was_in_line_and_is_then_passed_over_gets_the_verdict_of_its_equal() -> None:
+    async def story(manager: Running) -> None:
+        await holding(manager, preemption={"withinClusterQueue": "LowerPriority"})
+        manager.workload("urgent", "a", spec={"priority": 10})
+        await manager.clock.advance(1)
+        for name in ("first", "second", "third"):
+            manager.workload(name, "a")
+        await manager.clock.advance(2)
+        assert {written(manager, name) for name in ("first", "second", "third")} == {("PendingEvaluation", IN_LINE)}
+        manager.pump.stopped(f"{TEAM}/holder")
+        await manager.clock.advance(3)
+        assert {written(manager, name) for name in ("first", "second", "third")} == {("WaitingForQuota", ONE_MORE)}
+
+    told(story)
+
+
+def test_with_the_gate_the_words_of_a_passed_over_workload_are_kueues() -> None:
+    loaded = read_configuration(MINIMAL, feature_gates="UnadmittedWorkloadsExplicitStatus=true")
+
+    async def story(manager: Running) -> None:
+        await holding(manager)
+        for name in ("first", "second"):
+            manager.workload(name, "a")
+            await manager.clock.advance(2)
+        assert written(manager, "second") == (
+            "WaitingForQuota",
+            "Bypassed scheduling evaluation because an equivalent workload recently failed",
+        )
+        assert why(manager, "second") == ONE_MORE
+
+    told(story, Running(loaded))
+
+
+def test_a_hundred_that_wait_have_their_reason_within_two_seconds() -> None:
+    async def story(manager: Running) -> None:
+        await holding(manager)
+        for number in range(FEW):
+            manager.workload(f"w{number}", "a")
+        await manager.clock.advance(1.9)
+        assert len(statuses(manager)) == FEW
+        assert {written(manager, f"w{number}") for number in range(FEW)} == {("WaitingForQuota", ONE_MORE)}
+
+    told(story)
+
+
+def test_of_many_the_oldest_get_their_reason_first_and_faster_once_nothing_starts() -> None:
+    async def story(manager: Running) -> None:
+        await holding(manager)
+        batches = [{f"{batch}{number}" for number in range(2 * FEW)} for batch in ("early", "late")]
+        for batch in batches:
+            for name in sorted(batch):
+                manager.workload(name, "a")
+            await manager.clock.advance(1)
+        await manager.clock.advance(1)
+        assert {why(manager, name) for name in set.union(*batches)} - {""} == {ONE_MORE}
+        names = statuses(manager)
+        assert len(names) < 10
+        await manager.clock.advance(20)
+        names += statuses(manager)
+        assert set(names[: 2 * FEW]) == batches[0]
+        assert sorted(names) == sorted(set.union(*batches))
+        await manager.clock.advance(60)
+        assert statuses(manager) == []
+
+    told(story)
+
+
+def test_a_burst_of_equal_workloads_that_soon_start_costs_one_write_each() -> None:
+    async def story(manager: Running) -> None:
+        manager.queues("a", cpu="50")
+        for number in range(BURST):
+            manager.workload(f"w{number}", "a")
+        await settle()
+        seconds, done = 0, set[str]()
+        while len(done) < BURST:
+            await manager.clock.advance(1)
+            seconds += 1
+            for key, tree in list(manager.store.objects[str(WORKLOADS)].items()):
+                if tree.get("status", {}).get("admission") and key not in done:
+                    done.add(key)
+                    manager.change_condition(tree["metadata"]["name"], "Finished", "True", "Succeeded")
+        more = len(statuses(manager)) - BURST
+        assert seconds >= BURST / 50
+        assert more <= FEW + 2 * seconds, f"{more} writes beside the admissions in {seconds} s"
+
+    told(story)

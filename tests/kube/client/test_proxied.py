@@ -1,0 +1,143 @@
+"""Does everything work through a proxy too?"""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from pykueue.kube.client.connection import Connection
+from pykueue.kube.client.credentials import Credential, Fixed
+from pykueue.kube.client.http import HttpKube
+from pykueue.kube.port import ConflictError, GoneError, NotLeadingError, Patch, UnansweredError
+from tests.kube.client.test_connection import serving
+from tests.kube.timing import SkippingClock
+from tests.kube.tinyapi import THINGS, TinyApi, status, thing
+from tests.plane.keys import Authority
+
+
+class Proxy:
+    """A proxy that connects to where it is asked to, or refuses."""
+
+    def __init__(self) -> None:
+        self.asked: list[bytes] = []
+        self.refuses = False
+        self.url = ""
+
+    @contextlib.asynccontextmanager
+    async def serve(self) -> AsyncIterator["Proxy"]:
+        server = await asyncio.start_server(self.meet, "127.0.0.1", 0)
+        self.url = f"http://user:word@127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        try:
+            yield self
+        finally:
+            server.close()
+            await server.wait_closed()
+
+    async def meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        self.asked.append(head)
+        if self.refuses:
+            writer.write(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
+            writer.close()
+            return
+        host, _, port = head.split()[1].decode().rpartition(":")
+        far_reader, far_writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        with contextlib.suppress(ConnectionError):
+            await asyncio.gather(pour(reader, far_writer), pour(far_reader, writer))
+
+
+async def pour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while part := await reader.read(65536):
+            writer.write(part)
+            await writer.drain()
+    finally:
+        writer.close()
+
+
+def run(test: Callable[[TinyApi, Proxy, HttpKube], Awaitable[None]], folder: Path, *, leads: bool = True) -> None:
+    async def main() -> None:
+        authority = Authority(folder)
+        async with TinyApi().serve(serving(authority, "127.0.0.1")) as api, Proxy().serve() as proxy:
+            await api.put("things", thing("a", "old"))
+            connection = Connection(
+                api.url, Fixed(Credential("Bearer t")), authority=authority.pem.decode(), proxy=proxy.url
+            )
+            kube = HttpKube(connection, SkippingClock(), may_write=lambda: leads)
+            try:
+                await asyncio.wait_for(test(api, proxy, kube), 20)
+            finally:
+                await kube.close()
+
+    asyncio.run(main())
+
+
+def test_calls_and_watches_go_through_the_proxy(tmp_path: Path) -> None:
+    async def test(api: TinyApi, proxy: Proxy, kube: HttpKube) -> None:
+        events = aiter(kube.watch(THINGS))
+        assert json.loads(await anext(events))["type"] == "ADDED"
+        raw = await kube.patch(THINGS, "a", b'{"spec":{"value":"new"}}', "default", how=Patch.MERGE)
+        assert json.loads(raw)["spec"] == {"value": "new"}
+        await anext(events)
+        assert json.loads(await anext(events))["object"]["spec"] == {"value": "new"}
+        assert {head.split()[0] for head in proxy.asked} == {b"CONNECT"}
+        assert all(b"Proxy-Authorization: Basic dXNlcjp3b3Jk" in head for head in proxy.asked)
+        assert {headers["Authorization"] for headers in api.headers} == {"Bearer t"}
+        assert not any(b"Bearer" in head for head in proxy.asked)
+        stale = b'{"metadata":{"resourceVersion":"1"}}'
+        with pytest.raises(ConflictError):
+            await kube.patch(THINGS, "a", stale, "default", how=Patch.MERGE)
+        api.compact()
+        with pytest.raises(GoneError):
+            await anext(aiter(kube.watch(THINGS, version="1")))
+
+    run(test, tmp_path)
+
+
+def test_a_proxy_that_refuses_was_sent_nothing_of_ours(tmp_path: Path) -> None:
+    async def test(api: TinyApi, proxy: Proxy, kube: HttpKube) -> None:
+        proxy.refuses = True
+        with pytest.raises(UnansweredError, match="407"):
+            await kube.create(THINGS, b"{}", "default")
+        assert api.log == []
+        assert "word" not in str(await caught(kube))
+
+    run(test, tmp_path)
+
+
+async def caught(kube: HttpKube) -> UnansweredError:
+    with pytest.raises(UnansweredError) as found:
+        await kube.create(THINGS, b"{}", "default")
+    return found.value
+
+
+def test_a_write_that_is_lost_is_not_sent_again(tmp_path: Path) -> None:
+    async def test(api: TinyApi, proxy: Proxy, kube: HttpKube) -> None:
+        async def cut(request: web.Request) -> web.StreamResponse | None:
+            assert request.transport is not None
+            request.transport.abort()
+            return status(500, "InternalError")
+
+        api.accident = cut
+        with pytest.raises(UnansweredError):
+            await kube.create(THINGS, b"{}", "default")
+        assert len(api.log) == 1
+
+    run(test, tmp_path)
+
+
+def test_nothing_is_written_once_we_may_not(tmp_path: Path) -> None:
+    async def test(api: TinyApi, proxy: Proxy, kube: HttpKube) -> None:
+        with pytest.raises(NotLeadingError):
+            await kube.create(THINGS, b"{}", "default")
+        assert api.log == []
+        await kube.close()
+        with pytest.raises(UnansweredError, match="closed"):
+            await kube.get(THINGS, "a", "default")
+
+    run(test, tmp_path, leads=False)

@@ -1,0 +1,305 @@
+"""Do requests reach the server, and do we know whether they did?"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from pykueue.kube.client import transport
+from pykueue.kube.client.transport import Direct, LostError, Request, UnsentError
+
+Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+class Peer:
+    """A server that says what a test tells it to, connection by connection."""
+
+    def __init__(self, talk: Talk) -> None:
+        self.talk = talk
+        self.connections = 0
+        self.heads: list[bytes] = []
+        self.url = ""
+
+    @contextlib.asynccontextmanager
+    async def serve(self) -> AsyncIterator["Peer"]:
+        server = await asyncio.start_server(self.meet, "127.0.0.1", 0)
+        self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        try:
+            yield self
+        finally:
+            server.close()
+            await server.wait_closed()
+
+    async def meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+                await self.talk(reader, writer)
+        finally:
+            writer.close()
+
+    async def heard(self, reader: asyncio.StreamReader) -> bytes:
+        """The next request, body and all."""
+        head = await reader.readuntil(b"\r\n\r\n")
+        self.heads.append(head)
+        _, _, after = head.partition(b"Content-Length: ")
+        return await reader.readexactly(int(after.split(b"\r\n")[0])) if after else b""
+
+
+def request(method: str = "GET", path: str = "/x", body: bytes | None = None) -> Request:
+    return Request(method, path, (("Accept", "application/json"),), body, "application/json")
+
+
+def run(talk: Callable[[Peer], Talk], test: Callable[[Peer, Direct], Awaitable[None]]) -> None:
+    async def main() -> None:
+        def late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Awaitable[None]:
+            return talk(peer)(reader, writer)
+
+        peer = Peer(late)
+        async with peer.serve():
+            direct = Direct(peer.url)
+            try:
+                await asyncio.wait_for(test(peer, direct), 20)
+            finally:
+                await direct.close()
+
+    asyncio.run(main())
+
+
+def answering(*answers: bytes) -> Callable[[Peer], Talk]:
+    """One answer after the other on each connection, then its end."""
+
+    def talk(peer: Peer) -> Talk:
+        async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            for answer in answers:
+                await peer.heard(reader)
+                writer.write(answer)
+                await writer.drain()
+
+        return speak
+
+    return talk
+
+
+def test_a_request_is_written_as_http_has_it() -> None:
+    async def test(peer: Peer, direct: Direct) -> None:
+        answer = await direct.exchange(request("POST", "/a%2Fb?c=d", b"{}"))
+        assert (answer.status, answer.body) == (200, b"ok")
+        host = peer.url.removeprefix("http://").encode()
+        assert peer.heads == [
+            b"POST /a%2Fb?c=d HTTP/1.1\r\nHost: " + host + b"\r\nAccept: application/json\r\n"
+            b"Content-Type: application/json\r\nContent-Length: 2\r\n\r\n"
+        ]
+
+    run(answering(OK), test)
+
+
+def test_a_connection_is_used_again() -> None:
+    async def test(peer: Peer, direct: Direct) -> None:
+        for _ in range(3):
+            assert (await direct.exchange(request())).body == b"ok"
+        assert peer.connections == 1
+
+    run(answering(OK, OK, OK), test)
+
+
+def test_a_connection_that_the_server_closes_is_not_used_again() -> None:
+    async def test(peer: Peer, direct: Direct) -> None:
+        for _ in range(3):
+            assert (await direct.exchange(request())).body == b"ok"
+            await asyncio.sleep(0.02)
+        assert peer.connections == 3
+        assert direct.lines == set()
+
+    run(answering(OK), test)
+
+
+def test_a_connection_that_says_close_is_not_used_again() -> None:
+    last = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok"
+
+    async def test(peer: Peer, direct: Direct) -> None:
+        await direct.exchange(request())
+        await direct.exchange(request())
+        assert peer.connections == 2
+
+    run(answering(last, last), test)
+
+
+def test_a_connection_that_was_idle_for_long_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "IDLE_SECONDS", 0.01)
+
+    async def test(peer: Peer, direct: Direct) -> None:
+        await direct.exchange(request())
+        await asyncio.sleep(0.05)
+        await direct.exchange(request())
+        assert peer.connections == 2
+
+    run(answering(OK, OK), test)
+
+
+def test_only_so_many_calls_are_under_way_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "CONNECTIONS_MAX", 3)
+
+    async def test(peer: Peer, direct: Direct) -> None:
+        answers = await asyncio.gather(*(direct.exchange(request()) for _ in range(12)))
+        assert len(answers) == 12
+        assert peer.connections == 3
+
+    run(answering(*[OK] * 12), test)
+
+
+def test_a_server_that_is_not_there_was_sent_nothing() -> None:
+    async def main() -> None:
+        server = await asyncio.start_server(lambda r, w: None, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        server.close()
+        await server.wait_closed()
+        direct = Direct(f"http://127.0.0.1:{port}")
+        with pytest.raises(UnsentError, match="cannot be reached"):
+            await direct.exchange(request())
+        await direct.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(b"", id="with no answer"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Len", id="within the head"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", id="within the body"),
+        pytest.param(b"what?\r\n\r\n", id="with something else than an answer"),
+    ],
+)
+def test_a_connection_that_ends_after_sending_is_a_loss(answer: bytes) -> None:
+    async def test(peer: Peer, direct: Direct) -> None:
+        with pytest.raises(LostError):
+            await direct.exchange(request("POST", body=b"{}"))
+        assert len(peer.heads) == 1
+
+    run(answering(answer), test)
+
+
+def test_an_answer_that_does_not_come_in_time_is_a_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "CALL_SECONDS", 0.05)
+
+    async def test(peer: Peer, direct: Direct) -> None:
+        with pytest.raises(LostError, match="no answer came"):
+            await direct.exchange(request())
+
+    def silent(peer: Peer) -> Talk:
+        async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await peer.heard(reader)
+            await reader.read()
+
+        return speak
+
+    run(silent, test)
+
+
+def test_a_cancelled_call_does_not_leave_its_answer_to_the_next() -> None:
+    release = asyncio.Event()
+
+    def slow(peer: Peer) -> Talk:
+        async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await peer.heard(reader)
+            if peer.connections == 1:
+                await release.wait()
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwrong")
+            else:
+                writer.write(OK)
+            await writer.drain()
+
+        return speak
+
+    async def test(peer: Peer, direct: Direct) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(direct.exchange(request()), 0.05)
+        release.set()
+        assert (await direct.exchange(request())).body == b"ok"
+
+    run(slow, test)
+
+
+def test_nothing_is_sent_once_it_may_not_be() -> None:
+    async def test(peer: Peer, direct: Direct) -> None:
+        with pytest.raises(UnsentError, match="may not be sent"):
+            await direct.exchange(Request("POST", "/x", (), b"{}", "application/json", lambda: False))
+        await asyncio.sleep(0.02)
+        assert peer.heads == []
+
+    run(answering(OK), test)
+
+
+def test_closing_ends_what_is_under_way_and_what_waits() -> None:
+    def silent(peer: Peer) -> Talk:
+        async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await peer.heard(reader)
+            await reader.read()
+
+        return speak
+
+    async def test(peer: Peer, direct: Direct) -> None:
+        calls = [asyncio.create_task(direct.exchange(request())) for _ in range(transport.CONNECTIONS_MAX + 2)]
+        await asyncio.sleep(0.1)
+        await direct.close()
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        assert sorted(type(outcome).__name__ for outcome in outcomes[-2:]) == ["UnsentError"] * 2
+        assert all(isinstance(outcome, LostError) for outcome in outcomes[:-2])
+        assert len(peer.heads) == transport.CONNECTIONS_MAX
+
+    run(silent, test)
+
+
+def test_a_stream_that_falls_silent_is_ended() -> None:
+    begins = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"
+
+    def silent(peer: Peer) -> Talk:
+        async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await peer.heard(reader)
+            writer.write(begins)
+            await reader.read()
+
+        return speak
+
+    async def test(peer: Peer, direct: Direct) -> None:
+        stream = await direct.open(request(), idle=0.1)
+        assert (stream.status, await stream.readany()) == (200, b"abc")
+        with pytest.raises(LostError, match="nothing came"):
+            await stream.readany()
+        stream.close()
+
+    run(silent, test)
+
+
+def test_a_stream_whose_reader_is_slow_makes_the_server_wait() -> None:
+    piece = b"x" * 65536
+    sent = 0
+
+    def endless(peer: Peer) -> Talk:
+        async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal sent
+            await peer.heard(reader)
+            writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+            while sent < 1024:
+                writer.write(piece)
+                await writer.drain()
+                sent += 1
+
+        return speak
+
+    async def test(peer: Peer, direct: Direct) -> None:
+        stream = await direct.open(request(), idle=30)
+        await asyncio.sleep(0.5)
+        waited_at = sent
+        assert waited_at < 1024
+        size = 0
+        while part := await stream.readany():
+            size += len(part)
+        assert size == 1024 * len(piece)
+        stream.close()
+
+    run(endless, test)
