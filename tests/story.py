@@ -17,13 +17,13 @@ from pykueue.engine.assume import after
 from pykueue.engine.decisions import Decision
 from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Gone, Kind, Leading, Refused, Seen, Stopped, Synced, Written
-from pykueue.engine.invariants import broken
 from pykueue.engine.items import Place
 from pykueue.engine.lifecycle import verdict
 from pykueue.engine.model import ClusterQueue, LocalQueue, Namespace, Options, Thing, Workload
 from pykueue.engine.order import pending_key
 from pykueue.engine.pending import PendingQueue
 from pykueue.engine.quota import Node, available, potential
+from pykueue.engine.record.invariants import broken
 from pykueue.engine.wording import message
 from tests.storytelling import SHOWN, Line, status, subject, tell
 from tests.storywords import (

@@ -13,8 +13,8 @@ from pykueue.api.core import Tree
 from pykueue.api.trees import text
 from pykueue.api.workload import AdmissionCheckState
 from pykueue.base.units import Seconds
-from pykueue.checks.naming import attempt_of
 from pykueue.checks.provisioning import Check, Plan, Rules, Seen, plan
+from pykueue.checks.requestnames import attempt_of
 from pykueue.jobs.podsets import part
 from tests.checks.objects import (
     ACCEPTED,

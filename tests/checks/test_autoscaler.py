@@ -13,7 +13,7 @@ from pykueue.api.checks import (
 from pykueue.api.core import Condition, ObjectMeta
 from pykueue.base.units import Instant, Seconds, after, format_instant, parse_instant
 from pykueue.checks.autoscaler import BEST_EFFORT, CHECK_CAPACITY, answer, is_booked, looks_for_room, waits_for_room
-from pykueue.checks.saying import Answer
+from pykueue.checks.requeststatus import Answer
 from pykueue.checks.scripted import SCRIPTED, attempt_in, read_script, spoken
 
 START = parse_instant("2026-01-01T00:00:00Z")

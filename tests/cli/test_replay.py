@@ -8,8 +8,8 @@ from pykueue.base.units import Instant
 from pykueue.cli.main import cli
 from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Seen, Synced
-from pykueue.engine.journal import Recorder
 from pykueue.engine.model import Namespace, Workload
+from pykueue.engine.record.journal import Recorder
 
 
 def journal(file: Path) -> bytes:

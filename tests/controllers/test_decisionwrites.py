@@ -13,7 +13,7 @@ from pykueue.controllers.decisionwrites import Flight
 from pykueue.controllers.journalfile import JournalFile
 from pykueue.controllers.workloadwrites import merged
 from pykueue.engine.facts import Leading
-from pykueue.engine.journal import Recorder
+from pykueue.engine.record.journal import Recorder
 from pykueue.kube.informer import version_of
 from pykueue.kube.port import (
     ADMISSION_CHECKS,

@@ -10,7 +10,7 @@ from pykueue.api.core import Tree
 from pykueue.api.durations import Micros
 from pykueue.api.workload import Workload, held
 from pykueue.base.units import Instant
-from pykueue.bridge.upkeep import Expire, LetGo, Rules, need
+from pykueue.bridge.workloadneeds import Expire, LetGo, Rules, need
 from pykueue.controllers.finishedviews import husks
 from pykueue.controllers.workloads import refers_to
 from pykueue.jobs.seen import holds_on, reserved

@@ -9,7 +9,7 @@ import pytest
 
 from pykueue.api.config.file import MINIMAL, read_configuration
 from pykueue.controllers.journalfile import JournalFile
-from pykueue.engine.journal import replay
+from pykueue.engine.record.journal import replay
 from pykueue.kube.port import (
     CLUSTER_QUEUES,
     LIMIT_RANGES,

@@ -18,7 +18,7 @@ from pykueue.engine import model
 from pykueue.engine.decisions import Admit, Decision
 from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Gone, Seen, Synced, Written
-from pykueue.engine.invariants import broken, over_quota, overlooked
+from pykueue.engine.record.invariants import broken, over_quota, overlooked
 
 NOW = Instant(1_000 * MICROS)
 CYCLES_MAX = 50

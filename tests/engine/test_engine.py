@@ -11,7 +11,6 @@ from pykueue.base.units import MICROS, Instant, Seconds, after
 from pykueue.engine.decisions import Admit, Decision, Evict, EvictionReason, Requeue, Reserve, Unreserve, Wait
 from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Fact, Gone, Leading, Refused, Seen, Stopped, Synced, Written
-from pykueue.engine.invariants import at_rest, broken, overlooked
 from pykueue.engine.model import (
     Admission,
     Assignment,
@@ -36,6 +35,7 @@ from pykueue.engine.model import (
     Thing,
     Workload,
 )
+from pykueue.engine.record.invariants import at_rest, broken, overlooked
 
 NOW = Instant(1_000 * MICROS)
 TIMEOUT = Seconds(1800)

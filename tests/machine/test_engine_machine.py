@@ -16,7 +16,6 @@ from pykueue.engine.assume import after
 from pykueue.engine.decisions import Admit, Decision, Evict, Reserve
 from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Fact, Gone, Kind, Leading, Refused, Seen, Stopped, Synced, Written
-from pykueue.engine.invariants import at_rest, broken, over_quota, overlooked
 from pykueue.engine.items import Place
 from pykueue.engine.model import (
     KUEUE_SETTING,
@@ -33,6 +32,7 @@ from pykueue.engine.model import (
     Thing,
     Workload,
 )
+from pykueue.engine.record.invariants import at_rest, broken, over_quota, overlooked
 from pykueue.engine.snapshot import Snapshot, fits
 from tests.engine.reference import Holder, Numbers
 from tests.machine.cluster import (

@@ -6,11 +6,11 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from pykueue.engine.checkpoint import checkpoint, restore
 from pykueue.engine.engine import Engine
-from pykueue.engine.journal import Recorder
-from pykueue.engine.journal import replay as replayed
 from pykueue.engine.model import Workload
+from pykueue.engine.record.checkpoint import checkpoint, restore
+from pykueue.engine.record.journal import Recorder
+from pykueue.engine.record.journal import replay as replayed
 from tests.story import Story
 from tests.storyfile import Told, Tree, begin, stories, story_files, take
 

@@ -2,10 +2,10 @@
 
 from pykueue.api.names import WorkloadCondition
 from pykueue.api.trees import Tree, mappings, member, text
-from pykueue.bridge.notes import preemptor
-from pykueue.engine import explain, parsing
+from pykueue.bridge.decisionevents import preemptor
 from pykueue.engine.decisions import EvictionReason
-from pykueue.engine.parsing import Preemption, preemption
+from pykueue.engine.record import explain, parsing
+from pykueue.engine.record.parsing import Preemption, preemption
 
 
 def condition(workload: Tree, kind: WorkloadCondition) -> Tree:

@@ -25,7 +25,7 @@ from pykueue.base.units import Instant, amount_text, format_instant
 from pykueue.bridge.unbuilt import unbuilt
 from pykueue.engine.model import StopPolicy
 from pykueue.engine.quota import Node
-from pykueue.engine.tally import (
+from pykueue.engine.record.tally import (
     Held,
     Pair,
     Tally,

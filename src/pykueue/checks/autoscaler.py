@@ -10,7 +10,7 @@ from typing import Final
 from pykueue.api.checks import ProvisioningRequest
 from pykueue.base.units import Instant, Seconds, after
 from pykueue.checks.provisioning import made_at, since, true
-from pykueue.checks.saying import Answer, Saying, has_ended
+from pykueue.checks.requeststatus import Answer, Saying, has_ended
 from pykueue.checks.scripted import SCRIPTED, as_scripted
 
 CHECK_CAPACITY: Final = "check-capacity.autoscaling.x-k8s.io"

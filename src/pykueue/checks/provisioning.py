@@ -16,8 +16,8 @@ from pykueue.api.names import Annotation, WorkloadCondition
 from pykueue.api.workload import AdmissionCheckState, CheckStateName, PodSetUpdate, Workload, held
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant, Seconds, after, doubled, format_instant, parse_instant
-from pykueue.checks.asking import Pods, asked, asks_for, fault, is_needed, parameters, request_tree, template_trees
-from pykueue.checks.naming import attempt_of, request_name
+from pykueue.checks.requestnames import attempt_of, request_name
+from pykueue.checks.requestspec import Pods, asked, asks_for, fault, is_needed, parameters, request_tree, template_trees
 from pykueue.engine.wording import shortened
 from pykueue.jobs.podsets import InjectionError, MissingFlavorError
 

@@ -8,7 +8,7 @@ from pykueue.api.checks import ProvisioningRequest
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant, Seconds, after
 from pykueue.checks.provisioning import made_at, since, true
-from pykueue.checks.saying import Answer, Saying, pod_count
+from pykueue.checks.requeststatus import Answer, Saying, pod_count
 
 SCRIPTED: Final = "scripted.pykueue.io"
 DELAY: Final = "delaySeconds"

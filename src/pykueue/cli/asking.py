@@ -12,7 +12,7 @@ from pykueue.base.clock import SystemClock
 from pykueue.base.struct import Frozen
 from pykueue.base.units import QuantityError, amount_of, amount_text, parse_quantity
 from pykueue.bridge.sentences import condition, said
-from pykueue.checks.telling import awaited
+from pykueue.checks.pendingchecks import awaited
 from pykueue.cli.place import UNAUTHORIZED, accepted_no_more
 from pykueue.cli.reasons import Preemptors
 from pykueue.cli.tables import hanging, table

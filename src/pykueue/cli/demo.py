@@ -26,8 +26,8 @@ from pykueue.bridge.sentences import condition, in_short
 from pykueue.cli.place import fail
 from pykueue.cli.reasons import with_reason
 from pykueue.cli.tables import hanging, painted, wants_colour
-from pykueue.engine.explain import preempted_for
-from pykueue.engine.parsing import preemption
+from pykueue.engine.record.explain import preempted_for
+from pykueue.engine.record.parsing import preemption
 from pykueue.kube.client.http import Call, HttpKube, lines, path_of
 from pykueue.kube.client.kubeconfig import connection
 from pykueue.kube.port import JOBS, PODS, WORKLOADS, KubeError, Resource

@@ -15,7 +15,7 @@ from pykueue.base.clock import SystemClock
 from pykueue.base.text import printable
 from pykueue.base.units import MICROS
 from pykueue.bridge.sentences import condition, said
-from pykueue.checks.telling import awaited
+from pykueue.checks.pendingchecks import awaited
 from pykueue.cli.output import Output
 from pykueue.cli.place import UNAUTHORIZED, accepted_no_more
 from pykueue.cli.reasons import LOOKS, Preemptors, with_reason

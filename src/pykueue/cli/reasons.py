@@ -9,9 +9,9 @@ from pykueue.api.names import Label, WorkloadCondition
 from pykueue.api.trees import Tree, mappings, text
 from pykueue.base.clock import Clock
 from pykueue.base.units import MICROS
-from pykueue.bridge.notes import PREEMPTED, REPORTER
+from pykueue.bridge.decisionevents import PREEMPTED, REPORTER
 from pykueue.bridge.sentences import condition, named, said, unnamed
-from pykueue.engine.parsing import Preemption, preemption
+from pykueue.engine.record.parsing import Preemption, preemption
 from pykueue.kube.port import EVENTS, WORKLOADS, DeniedError, Kube, KubeError, Resource
 
 LOOKS: Final = 20

@@ -8,8 +8,8 @@ import click
 import msgspec
 
 from pykueue.base.text import printable
-from pykueue.engine.journal import JournalError
-from pykueue.engine.journal import replay as run_again
+from pykueue.engine.record.journal import JournalError
+from pykueue.engine.record.journal import replay as run_again
 
 SHOWN_MAX: Final = 10
 

@@ -14,7 +14,7 @@ from pykueue.base.units import Instant, amount_text, format_instant, parse_insta
 from pykueue.cli.files import contents
 from pykueue.cli.flags import tolerating_unknown_gates
 from pykueue.cli.tables import duration, elided, hanging, painted, table, wants_colour
-from pykueue.engine.explain import either
+from pykueue.engine.record.explain import either
 from pykueue.sim.document import as_json
 from pykueue.sim.manifests import Mistake
 from pykueue.sim.report import ENDINGS, Report, report

@@ -14,7 +14,7 @@ from pykueue.api.workload import Workload, held
 from pykueue.base.clock import instant_of
 from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS, Instant, Moment
-from pykueue.bridge.notes import PREEMPTED, REPORTER, notes, preemptor
+from pykueue.bridge.decisionevents import PREEMPTED, REPORTER, notes, preemptor
 from pykueue.bridge.outbound import Scribe, Step, slice_of
 from pykueue.controllers.cluster import Cluster
 from pykueue.controllers.events import owner, ref
@@ -24,8 +24,8 @@ from pykueue.engine import model
 from pykueue.engine.assume import after
 from pykueue.engine.decisions import Admit, Deactivate, Decision, Evict, GatedBy, GatesCleared, Reserve, Unreserve, Wait
 from pykueue.engine.engine import Engine
-from pykueue.engine.explain import preempted_for
 from pykueue.engine.facts import Fact, Refused, Seen, Written
+from pykueue.engine.record.explain import preempted_for
 from pykueue.kube.informer import version_of
 from pykueue.kube.port import (
     WORKLOADS,

@@ -39,8 +39,8 @@ from pykueue.jobs.kind import JobKind
 from pykueue.jobs.plan import plan
 from pykueue.jobs.podsets import Injection
 from pykueue.jobs.seen import Rules, Seen, admitted, finished, key_of
-from pykueue.jobs.upkeep import new_name
 from pykueue.jobs.workload import Classes, prebuilt_name
+from pykueue.jobs.workloadsync import new_name
 from pykueue.kube.controller import Controller
 from pykueue.kube.informer import Change, Informer
 from pykueue.kube.port import JOBS, WORKLOADS, NotFoundError, RejectedError, Resource

@@ -29,7 +29,7 @@ from pykueue.jobs.actions import (
     WriteReclaimable,
 )
 from pykueue.jobs.seen import Seen, holds_on
-from pykueue.jobs.upkeep import new_name
+from pykueue.jobs.workloadsync import new_name
 from pykueue.kube.informer import Informer
 from pykueue.kube.port import WORKLOADS, ExistsError, NotFoundError, Patch, RejectedError, Resource
 

@@ -21,9 +21,9 @@ from pykueue.api.workload import AdmissionCheckState, Workload
 from pykueue.base.units import MICROS, format_instant
 from pykueue.bridge.outbound import check_tree, slice_of
 from pykueue.bridge.statuses import with_active
-from pykueue.checks.asking import API_VERSION
 from pykueue.checks.parameters import HOW, referenced, timeout, verdict
 from pykueue.checks.provisioning import Ask, Check, Plan, Rules, Seen, plan
+from pykueue.checks.requestspec import API_VERSION
 from pykueue.controllers.ancestors import group_kind
 from pykueue.controllers.cluster import Cluster
 from pykueue.controllers.events import ref

@@ -13,7 +13,7 @@ from pykueue.api.workload import Workload, held
 from pykueue.base.clock import instant_of
 from pykueue.base.units import MICROS, Instant, Moment
 from pykueue.bridge import inbound
-from pykueue.bridge.notes import NEVER, REPORTER
+from pykueue.bridge.decisionevents import NEVER, REPORTER
 from pykueue.controllers.cluster import Cluster
 from pykueue.controllers.decisionwrites import Flights, can_be_kept_back
 from pykueue.controllers.events import owner
@@ -23,9 +23,9 @@ from pykueue.controllers.pendingreasons import SAY_AFTER, PendingReasons
 from pykueue.engine import model
 from pykueue.engine.decisions import Admit, Decision, Evict, Reserve, Wait
 from pykueue.engine.engine import Engine
-from pykueue.engine.explain import explain, never
 from pykueue.engine.facts import Fact, Gone, Kind, Leading, Seen, Stopped, Synced, Written
-from pykueue.engine.journal import Recorder
+from pykueue.engine.record.explain import explain, never
+from pykueue.engine.record.journal import Recorder
 from pykueue.jobs.admit import STRICT_BY_CREATION
 from pykueue.kube.informer import Change, Informer, version_of
 from pykueue.kube.port import KubeError

@@ -21,8 +21,8 @@ from pykueue.base.units import MICROS
 from pykueue.bridge import statuses
 from pykueue.controllers.cluster import Cluster
 from pykueue.controllers.workloadwrites import MANAGER
-from pykueue.engine import tally
 from pykueue.engine.engine import Engine
+from pykueue.engine.record import tally
 from pykueue.kube.informer import Change, Informer
 from pykueue.kube.port import (
     ADMISSION_CHECKS,

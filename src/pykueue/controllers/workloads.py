@@ -14,9 +14,9 @@ from pykueue.api.kueue import ClusterQueue, LocalQueue, WorkloadPriorityClass
 from pykueue.api.names import OWNER_NOT_FOUND, OWNER_NOT_FOUND_SAYS, Finalizer, WorkloadCondition
 from pykueue.api.workload import Workload, held
 from pykueue.base.units import MICROS
-from pykueue.bridge.notes import CONTROLLER
+from pykueue.bridge.decisionevents import CONTROLLER
 from pykueue.bridge.outbound import finished
-from pykueue.bridge.upkeep import Expire, Finish, LetGo, LookAgain, Need, Rules, SyncChecks, need, with_checks
+from pykueue.bridge.workloadneeds import Expire, Finish, LetGo, LookAgain, Need, Rules, SyncChecks, need, with_checks
 from pykueue.controllers.cluster import Cluster
 from pykueue.controllers.events import ref
 from pykueue.controllers.status import Decider

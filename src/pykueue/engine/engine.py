@@ -15,7 +15,7 @@ from pykueue.engine.learn import confirm, lose, see, take_back, touch_members_of
 from pykueue.engine.lifecycle import review, tell
 from pykueue.engine.model import Options, Policy, Strategy
 from pykueue.engine.pending import SHARED, Outcome
-from pykueue.engine.places import settle
+from pykueue.engine.placement import settle
 from pykueue.engine.quota import Tree
 from pykueue.engine.world import World
 

@@ -8,7 +8,7 @@ from pykueue.engine.items import Item
 from pykueue.engine.model import Check, ClusterQueue, Cohort, Flavor, LocalQueue, Namespace, Thing, Workload
 from pykueue.engine.order import queue_stamp
 from pykueue.engine.pending import PendingQueue
-from pykueue.engine.places import drop_claim, leave_place
+from pykueue.engine.placement import drop_claim, leave_place
 from pykueue.engine.world import World
 
 

@@ -40,7 +40,8 @@ from pykueue.jobs.seen import (
     owned,
     reserved,
 )
-from pykueue.jobs.upkeep import (
+from pykueue.jobs.workload import prebuilt_name, queue_label
+from pykueue.jobs.workloadsync import (
     adopted,
     created,
     deleted,
@@ -51,7 +52,6 @@ from pykueue.jobs.upkeep import (
     rewritten,
     unsupported,
 )
-from pykueue.jobs.workload import prebuilt_name, queue_label
 
 SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"

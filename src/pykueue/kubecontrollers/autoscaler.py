@@ -19,7 +19,7 @@ from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen, Wire
 from pykueue.base.units import MICROS
 from pykueue.checks.autoscaler import answer, is_booked, is_ours, waits_for_room
-from pykueue.checks.saying import pod_count
+from pykueue.checks.requeststatus import pod_count
 from pykueue.kube.controller import Controller
 from pykueue.kube.informer import Change, Informer
 from pykueue.kube.port import POD_TEMPLATES, PROVISIONING_REQUESTS, Kube, Patch

@@ -21,7 +21,7 @@ from pykueue.base.units import Instant, format_instant
 from pykueue.bridge import inbound
 from pykueue.checks.autoscaler import by_room
 from pykueue.checks.provisioning import Ask, Check, Rules, Seen, plan
-from pykueue.checks.saying import Answer
+from pykueue.checks.requeststatus import Answer
 from pykueue.checks.scripted import SCRIPTED, as_scripted
 from pykueue.engine import model
 

@@ -18,8 +18,8 @@ from pykueue.engine.decisions import (
     Wait,
     Why,
 )
-from pykueue.engine.explain import because, reason, what_helps
 from pykueue.engine.model import ClusterQueue, LocalQueue, PodSet, Workload
+from pykueue.engine.record.explain import because, reason, what_helps
 from pykueue.engine.wording import message
 from pykueue.jobs.manifest import in_own_words
 from pykueue.sim.world import End, Moment, Past, What

@@ -23,8 +23,8 @@ from pykueue.api.trees import mappings, member, text
 from pykueue.api.yamltext import FILE, yaml_trees
 from pykueue.base.units import MICROS, Instant
 from pykueue.bridge.sentences import condition, named, said, unnamed
-from pykueue.checks.telling import awaited
-from pykueue.engine.parsing import preemption
+from pykueue.checks.pendingchecks import awaited
+from pykueue.engine.record.parsing import preemption
 from pykueue.kube.client.http import collection, path_of
 from pykueue.kube.port import EVENTS, JOBS, PODS, WORKLOADS, Patch, Resource
 from pykueue.testing.embedded import Embedded

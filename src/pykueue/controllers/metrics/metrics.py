@@ -28,7 +28,7 @@ from pykueue.controllers.metrics.series import Gauges, Labels, Owner, Owners, St
 from pykueue.controllers.metrics.watchdog import Watchdog
 from pykueue.engine.cycle import Entry
 from pykueue.engine.engine import Engine
-from pykueue.engine.tally import of_cycle
+from pykueue.engine.record.tally import of_cycle
 from pykueue.jobs.batch import JobView
 from pykueue.kube.informer import Change, Informer
 

@@ -9,10 +9,10 @@ import msgspec
 
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant
-from pykueue.engine.checkpoint import Checkpoint, checkpoint, restore
 from pykueue.engine.decisions import Decision
 from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Fact
+from pykueue.engine.record.checkpoint import Checkpoint, checkpoint, restore
 
 
 class Observed(Frozen, tag=True):

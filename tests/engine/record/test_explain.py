@@ -47,8 +47,18 @@ from pykueue.engine.decisions import (
     WaitReason,
     Why,
 )
-from pykueue.engine.explain import because, explain, headline, never, obstacle, preempted_for, rank, reason, what_helps
 from pykueue.engine.model import Admission, Assignment, PodSet, Workload
+from pykueue.engine.record.explain import (
+    because,
+    explain,
+    headline,
+    never,
+    obstacle,
+    preempted_for,
+    rank,
+    reason,
+    what_helps,
+)
 
 NOW = Instant(0)
 KEY = "default/w"

@@ -20,7 +20,7 @@ from pykueue.engine.decisions import (
 )
 from pykueue.engine.items import Item, Shape
 from pykueue.engine.model import Workload
-from pykueue.engine.parsing import Preemption, preemption, unassigned
+from pykueue.engine.record.parsing import Preemption, preemption, unassigned
 from pykueue.engine.wording import message, preempted
 
 NAMES = st.from_regex(r"[a-z0-9]([-a-z0-9.]{0,8}[a-z0-9])?", fullmatch=True)

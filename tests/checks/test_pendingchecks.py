@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykueue.checks.telling import awaited
+from pykueue.checks.pendingchecks import awaited
 
 PENDING = {"name": "capacity", "state": "Pending", "message": "ETA 5 min"}
 SILENT = {"name": "licence", "state": "Pending", "message": ""}

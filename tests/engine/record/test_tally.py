@@ -3,7 +3,6 @@
 import pytest
 
 from pykueue.base.units import Instant
-from pykueue.engine import tally
 from pykueue.engine.decisions import Decision
 from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Gone, Seen, Synced, Written
@@ -24,6 +23,7 @@ from pykueue.engine.model import (
     Thing,
     Workload,
 )
+from pykueue.engine.record import tally
 
 NOW = Instant(10)
 

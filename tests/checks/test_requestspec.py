@@ -8,7 +8,7 @@ from pykueue.api.checks import ProvisioningRequest, ProvisioningRequestConfigSpe
 from pykueue.api.codec import decode_as
 from pykueue.api.core import Tree
 from pykueue.api.workload import Workload
-from pykueue.checks.asking import (
+from pykueue.checks.requestspec import (
     Pods,
     asked,
     asks_for,

@@ -7,7 +7,6 @@ import pytest
 from pykueue.base.units import MICROS, Instant
 from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Seen, Synced, Written
-from pykueue.engine.invariants import at_rest, broken, over_quota, overlooked
 from pykueue.engine.items import Claim, Place
 from pykueue.engine.model import (
     ClusterQueue,
@@ -24,6 +23,7 @@ from pykueue.engine.model import (
     Strategy,
     Workload,
 )
+from pykueue.engine.record.invariants import at_rest, broken, over_quota, overlooked
 
 NOW = Instant(1_000 * MICROS)
 

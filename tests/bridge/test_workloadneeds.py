@@ -11,7 +11,7 @@ from pykueue.api.kueue import ClusterQueue
 from pykueue.api.names import Finalizer
 from pykueue.api.workload import Workload
 from pykueue.base.units import Instant
-from pykueue.bridge.upkeep import Expire, Finish, LetGo, LookAgain, Need, Rules, SyncChecks, need, with_checks
+from pykueue.bridge.workloadneeds import Expire, Finish, LetGo, LookAgain, Need, Rules, SyncChecks, need, with_checks
 
 NOW = Instant(1_800_000_000_000_000)
 HOUR = Micros(3_600_000_000)

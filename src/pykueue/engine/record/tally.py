@@ -12,7 +12,7 @@ from pykueue.engine.decisions import Overlap
 from pykueue.engine.items import Item, Shape
 from pykueue.engine.model import StopPolicy
 from pykueue.engine.pending import PendingQueue
-from pykueue.engine.places import is_admissible
+from pykueue.engine.placement import is_admissible
 from pykueue.engine.quota import Node, root_of
 from pykueue.engine.world import World
 

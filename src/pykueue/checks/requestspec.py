@@ -13,7 +13,7 @@ from pykueue.api.kueue import ResourceFlavor
 from pykueue.api.names import Annotation, Label
 from pykueue.api.workload import PodSet, Workload
 from pykueue.base.struct import Frozen
-from pykueue.checks.naming import template_name
+from pykueue.checks.requestnames import template_name
 from pykueue.jobs.podsets import (
     CONTAINER_LISTS,
     by_flavors,

@@ -15,7 +15,7 @@ from pykueue.engine.lifecycle import review
 from pykueue.engine.model import Quota, Strategy, Workload
 from pykueue.engine.order import pending_key
 from pykueue.engine.pending import PendingQueue, ShapeClass, backoff_over
-from pykueue.engine.places import is_admissible
+from pykueue.engine.placement import is_admissible
 from pykueue.engine.preempt import Search
 from pykueue.engine.quota import Forest, Node, root_of
 from pykueue.engine.snapshot import Snapshot

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykueue.api.core import SUBDOMAIN
-from pykueue.checks.naming import attempt_of, request_name, template_name
+from pykueue.checks.requestnames import attempt_of, request_name, template_name
 
 LONG = "w" * 200
 NAMES = st.from_regex(r"[a-z0-9]([-a-z0-9.]{0,250}[a-z0-9])?", fullmatch=True)

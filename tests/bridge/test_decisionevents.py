@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from pykueue.base.units import Instant, Seconds, parse_instant
 from pykueue.bridge import inbound
-from pykueue.bridge.notes import CONTROLLER, SCHEDULER, Note, notes
+from pykueue.bridge.decisionevents import CONTROLLER, SCHEDULER, Note, notes
 from pykueue.engine import model
 from pykueue.engine.decisions import (
     Admit,
