@@ -16,7 +16,7 @@ LINES_MAX = 500
 LONGER_FOR_A_REASON: dict[str, str] = {}
 """Modules that may be longer than LINES_MAX, by path from the root, each with the reason why it is one question."""
 
-BANNED_WORDS = frozenset({"util", "utils", "helper", "helpers", "common", "misc", "manager", "managers"})
+BANNED_WORDS = frozenset({"util", "utils", "helper", "helpers", "common", "misc"})
 NOT_PRODUCT = frozenset({".git", ".venv", ".hypothesis", "__pycache__", "build", "dist"})
 LEFT_BEHIND = ("_cache", ".egg-info")
 

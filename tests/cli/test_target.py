@@ -12,8 +12,8 @@ import pytest
 
 from pykueue.apiserver.auth.kubeconfigs import kubeconfig, write
 from pykueue.base.units import Instant
-from pykueue.cli import place
-from pykueue.cli.place import Standing, write_standing
+from pykueue.cli import serverstate
+from pykueue.cli.serverstate import Standing, write_standing
 from pykueue.cli.target import Target, chosen
 from pykueue.node.supervision.processes import process_start
 from tests.cli.machine import Machine, machine_in
@@ -28,7 +28,7 @@ class Person:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.data = folder / "pykueue"
-        self.own = folder / place.OWN_KUBECONFIG
+        self.own = folder / serverstate.OWN_KUBECONFIG
         self.environment = {"HOME": str(folder), "XDG_DATA_HOME": str(folder)}
 
     def put(self, file: Path, server: str) -> str:
@@ -199,7 +199,7 @@ def test_a_local_server_that_does_not_answer_is_named_with_the_one_that_was_not_
         assert f"nothing runs on {machine.data}" in done.stderr
         assert other in done.stderr
         # The same for one that somebody else started.
-        own = Path(machine.environment["HOME"]) / place.OWN_KUBECONFIG
+        own = Path(machine.environment["HOME"]) / serverstate.OWN_KUBECONFIG
         own.parent.mkdir(parents=True)
         (machine.data / "kubeconfig").rename(own)
         for words in (("run", "-q", "team-a", "--", "true"), ("status",)):

@@ -6,19 +6,19 @@ from typing import Final
 import click
 
 COMMANDS: Final = {
-    "backup": "pykueue.cli.backup",
-    "config": "pykueue.cli.config",
-    "demo": "pykueue.cli.demo",
-    "down": "pykueue.cli.standing",
-    "manager": "pykueue.cli.cluster",
-    "manifests": "pykueue.cli.manifests",
-    "replay": "pykueue.cli.replay",
-    "restore": "pykueue.cli.backup",
-    "run": "pykueue.cli.run",
-    "simulate": "pykueue.cli.simulate",
-    "status": "pykueue.cli.standing",
-    "up": "pykueue.cli.up",
-    "user": "pykueue.cli.users",
+    "backup": "pykueue.cli.commands.backup",
+    "config": "pykueue.cli.commands.config",
+    "demo": "pykueue.cli.commands.demo",
+    "down": "pykueue.cli.commands.status",
+    "manager": "pykueue.cli.commands.manager",
+    "manifests": "pykueue.cli.commands.manifests",
+    "replay": "pykueue.cli.commands.replay",
+    "restore": "pykueue.cli.commands.backup",
+    "run": "pykueue.cli.commands.run",
+    "simulate": "pykueue.cli.commands.simulate",
+    "status": "pykueue.cli.commands.status",
+    "up": "pykueue.cli.commands.up",
+    "user": "pykueue.cli.commands.user",
 }
 """Each command, and the module with a command of that name in it."""
 

@@ -18,10 +18,10 @@ from typing import Final
 from urllib.parse import urlencode
 
 from pykueue.api.core import Tree
+from pykueue.api.names import RUN_CONTAINER
 from pykueue.api.trees import mappings, text
 from pykueue.base.clock import Clock
 from pykueue.base.units import MICROS
-from pykueue.cli.run import CONTAINER
 from pykueue.kube.client.http import Call, HttpKube, parts, path_of
 from pykueue.kube.client.transport import LostError, Stream, UnsentError
 from pykueue.kube.logs import HOLD, PART_HEADER, POD_UID, POSITION, SECRET, LogPart, part_of
@@ -253,7 +253,7 @@ class Output:
         name, uid = text(meta, "name"), text(meta, "uid")
         names = [text(one, "name") for _, one in mappings(pod, "spec", "containers")]
         # On a cluster, others may have added containers of their own.
-        container = CONTAINER if CONTAINER in names else names[0]
+        container = RUN_CONTAINER if RUN_CONTAINER in names else names[0]
         ours = {SECRET: self.secret, POD_UID: uid, **more} if more else {}
         query = urlencode({"container": container, **({"follow": "true"} if follow else {}), **ours})
         path = f"{path_of(PODS, self.namespace, name, 'log')}?{query}"

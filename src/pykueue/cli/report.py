@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import click
 
-from pykueue.cli.place import fail
+from pykueue.cli.serverstate import fail
 
 
 class Report:

@@ -19,7 +19,7 @@ from typing import Final, NoReturn
 
 from pykueue.base.datafolder import KUBECONFIG
 from pykueue.base.struct import Frozen
-from pykueue.cli.place import (
+from pykueue.cli.serverstate import (
     HOW_TO_GET_ONE,
     OWN_KUBECONFIG,
     STANDING,

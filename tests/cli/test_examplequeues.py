@@ -3,7 +3,7 @@
 import pytest
 
 from pykueue.api.trees import items, mappings, text
-from pykueue.cli.example import example, shared
+from pykueue.cli.examplequeues import example, shared
 
 GI = 2**30
 

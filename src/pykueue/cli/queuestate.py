@@ -13,8 +13,8 @@ from pykueue.base.struct import Frozen
 from pykueue.base.units import QuantityError, amount_of, amount_text, parse_quantity
 from pykueue.bridge.sentences import condition, said
 from pykueue.checks.pendingchecks import awaited
-from pykueue.cli.place import UNAUTHORIZED, accepted_no_more
 from pykueue.cli.reasons import Preemptors
+from pykueue.cli.serverstate import UNAUTHORIZED, accepted_no_more
 from pykueue.cli.tables import hanging, table
 from pykueue.kube.client.connection import Connection
 from pykueue.kube.client.credentials import CredentialError

@@ -11,7 +11,7 @@ import click
 from pykueue.base.clock import SystemClock
 from pykueue.base.text import printable
 from pykueue.base.units import MICROS
-from pykueue.cli.place import Standing, data_folder, fail, read_standing
+from pykueue.cli.serverstate import Standing, data_folder, fail, read_standing
 from pykueue.cli.tables import duration
 
 LOOK_AGAIN_MICROS: Final = MICROS // 20
@@ -107,7 +107,7 @@ def status(data: str | None, kubeconfig: str | None, context: str | None) -> Non
         click.echo(f"{standing.server}, process {standing.pid}, up for {since}; data in {target.folder}")
     else:
         click.echo(target.connection.server)
-    from pykueue.cli.asking import AskError, ask, shown
+    from pykueue.cli.queuestate import AskError, ask, shown
     from pykueue.kube.port import UnansweredError
 
     try:

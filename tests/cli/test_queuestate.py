@@ -7,8 +7,8 @@ import pytest
 
 from pykueue.api.names import WorkloadCondition
 from pykueue.bridge.sentences import condition as condition_of
-from pykueue.cli.asking import Picture, Queue, Waiter, is_crowded, queue_of, readable, shown, waiter_of, waiters
-from pykueue.cli.following import end_of, exit_code
+from pykueue.cli.followjob import end_of, exit_code
+from pykueue.cli.queuestate import Picture, Queue, Waiter, is_crowded, queue_of, readable, shown, waiter_of, waiters
 from pykueue.cli.reasons import Preemptors
 from pykueue.kube.port import JOBS, LOCAL_QUEUES
 from pykueue.testing.kueue import Kueue

@@ -12,8 +12,8 @@ from pykueue.api.install.install import Install
 from pykueue.api.install.manifests import PARTS, rendered
 from pykueue.api.install.manifests import manifests as made
 from pykueue.base.text import printable
-from pykueue.cli.files import content, unreadable
 from pykueue.cli.flags import tolerating_unknown_gates
+from pykueue.cli.manifestfiles import content, unreadable
 
 
 @click.command()

@@ -13,14 +13,13 @@ import click
 
 from pykueue.api.core import Tree
 from pykueue.api.durations import DurationError, parse_duration
-from pykueue.api.names import Label
+from pykueue.api.names import RUN_CONTAINER, Label
 from pykueue.base.units import MICROS, QuantityError, parse_quantity
-from pykueue.cli.place import fail, here
+from pykueue.cli.serverstate import fail, here
 
 GPU: Final = "nvidia.com/gpu"
 IMAGE: Final = "local"
 """Recorded and ignored, as long as no container runtime is asked for."""
-CONTAINER: Final = "main"
 NAME_MAX: Final = 40
 """Characters that are left of a command's name in the name of its Job."""
 TAKEN_ALONG: Final = frozenset(
@@ -102,7 +101,7 @@ def run(
         seconds=seconds(timeout),
     )
     # What a client needs is read only when the flags are right.
-    from pykueue.cli.following import Following, tell
+    from pykueue.cli.followjob import Following, tell
     from pykueue.cli.target import chosen
 
     target = chosen(kubeconfig, context, data)
@@ -182,7 +181,7 @@ def job(
     if priority:
         labels[Label.PRIORITY_CLASS.value] = priority
     container: Tree = {
-        "name": CONTAINER,
+        "name": RUN_CONTAINER,
         "image": image,
         "command": [literal(word) for word in command],
         "workingDir": str(here()),

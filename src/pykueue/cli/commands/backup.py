@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from pykueue.base.datafolder import CERTIFICATE_FILES, CERTIFICATES, DATABASE, KUBECONFIG, USERS
-from pykueue.cli.place import data_folder, fail, here, made, read_standing
+from pykueue.cli.serverstate import data_folder, fail, here, made, read_standing
 
 BESIDE: Final = (USERS, KUBECONFIG, *(f"{CERTIFICATES}/{name}" for name in CERTIFICATE_FILES))
 """What belongs to a backup beside the database: without it no kubeconfig that was given out would be good any more."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pykueue.cli.place import OWN_KUBECONFIG, data_folder, fail, read_standing
+from pykueue.cli.serverstate import OWN_KUBECONFIG, data_folder, fail, read_standing
 from pykueue.cli.tables import table
 
 if TYPE_CHECKING:
@@ -70,8 +70,8 @@ def add(
     """
     from pykueue.apiserver.auth.kubeconfigs import kubeconfig
     from pykueue.apiserver.auth.users import Role, Users, UsersError, check, is_system
-    from pykueue.cli.preparing import PrepareError, prepare
     from pykueue.cli.target import of_folder, running
+    from pykueue.cli.usersetup import PrepareError, prepare
 
     folder, standing = running(data)
     account = account_of(name, folder)

@@ -13,8 +13,8 @@ import pytest
 
 from pykueue.apiserver.auth.users import Users
 from pykueue.base.units import Instant
-from pykueue.cli.place import Standing, write_standing
-from pykueue.cli.users import put
+from pykueue.cli.commands.user import put
+from pykueue.cli.serverstate import Standing, write_standing
 from pykueue.node.supervision.processes import process_start
 from tests.cli.machine import Machine, machine_in, soon
 

@@ -13,11 +13,11 @@ from pykueue.api.config.file import MINIMAL
 from pykueue.api.config.unbuilt import read_built
 from pykueue.api.core import Tree
 from pykueue.base.text import printable
-from pykueue.cli.files import content, unreadable
 from pykueue.cli.flags import tolerating_unknown_gates
-from pykueue.cli.logs import LEVELS
-from pykueue.cli.place import data_folder, fail, made, read_standing
+from pykueue.cli.logsetup import LEVELS
+from pykueue.cli.manifestfiles import content, unreadable
 from pykueue.cli.report import Report
+from pykueue.cli.serverstate import data_folder, fail, made, read_standing
 from pykueue.kubecontrollers.finishedretention import JOBS_KEPT
 
 LOG_FILE: Final = "up.log"
@@ -148,11 +148,11 @@ def up(
     for warning in loaded.warnings:
         click.echo(printable(f"{source}: warning: {warning}"), err=True)
     # What a server needs is read only when one is started.
-    from pykueue.cli import logs
-    from pykueue.cli.serving import Wanted, serve
+    from pykueue.cli import logsetup
+    from pykueue.cli.server import Wanted, serve
 
     objects = given(manifests, report)
-    logs.begin(log_format, log_level or ("info" if log_file else "warning"), log_file)
+    logsetup.begin(log_format, log_level or ("info" if log_file else "warning"), log_file)
     wanted = Wanted(
         loaded=loaded,
         data=folder,
@@ -185,7 +185,7 @@ def read(file: str | None, report: Report) -> bytes:
 
 def given(names: tuple[str, ...], report: Report) -> tuple[tuple[str, Tree], ...]:
     """The objects in these manifests, each with where it stands."""
-    from pykueue.cli.files import contents
+    from pykueue.cli.manifestfiles import contents
     from pykueue.sim.manifests import Mistake, documents
 
     mistakes: list[Mistake] = []

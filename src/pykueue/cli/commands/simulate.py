@@ -11,8 +11,8 @@ import msgspec
 from pykueue.api.durations import DurationError, Micros, parse_duration
 from pykueue.base.text import printable
 from pykueue.base.units import Instant, amount_text, format_instant, parse_instant
-from pykueue.cli.files import contents
 from pykueue.cli.flags import tolerating_unknown_gates
+from pykueue.cli.manifestfiles import contents
 from pykueue.cli.tables import duration, elided, hanging, painted, table, wants_colour
 from pykueue.engine.record.explain import either
 from pykueue.sim.document import as_json

@@ -6,8 +6,8 @@ import click
 
 from pykueue.api.config.unbuilt import read_built
 from pykueue.base.text import printable
-from pykueue.cli.files import content, unreadable
 from pykueue.cli.flags import tolerating_unknown_gates
+from pykueue.cli.manifestfiles import content, unreadable
 
 
 @click.group()

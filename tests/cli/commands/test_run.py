@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from pykueue.cli.commands.run import environment, job, resources, seconds, stem
 from pykueue.cli.main import cli
-from pykueue.cli.run import environment, job, resources, seconds, stem
 
 
 def made(*command: str, **how: Any) -> Any:

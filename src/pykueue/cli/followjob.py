@@ -17,8 +17,8 @@ from pykueue.base.units import MICROS
 from pykueue.bridge.sentences import condition, said
 from pykueue.checks.pendingchecks import awaited
 from pykueue.cli.output import Output
-from pykueue.cli.place import UNAUTHORIZED, accepted_no_more
 from pykueue.cli.reasons import LOOKS, Preemptors, with_reason
+from pykueue.cli.serverstate import UNAUTHORIZED, accepted_no_more
 from pykueue.cli.target import Target
 from pykueue.kube.client.credentials import CredentialError
 from pykueue.kube.client.http import HttpKube

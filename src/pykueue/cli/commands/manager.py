@@ -11,9 +11,9 @@ import click
 from pykueue.api.config.file import MINIMAL
 from pykueue.api.config.unbuilt import read_built
 from pykueue.base.text import printable
-from pykueue.cli.files import content, unreadable
 from pykueue.cli.flags import tolerating_unknown_gates
-from pykueue.cli.logs import LEVELS
+from pykueue.cli.logsetup import LEVELS
+from pykueue.cli.manifestfiles import content, unreadable
 
 NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
@@ -75,7 +75,7 @@ def manager(
     """
     # What a server needs is read only when one is started.
     from pykueue.app.manager import Plan, serve
-    from pykueue.cli import logs
+    from pykueue.cli import logsetup
     from pykueue.kube.client.kubeconfig import KubeconfigError, connection
 
     chosen, unknown = choose(controllers)
@@ -96,7 +96,7 @@ def manager(
         reached = connection(kubeconfig, context)
     except KubeconfigError as error:
         fail(str(error))
-    logs.begin(log_format, log_level)
+    logsetup.begin(log_format, log_level)
     for warning in loaded.warnings:
         click.echo(printable(f"{source}: warning: {warning}"), err=True)
     plan = Plan(

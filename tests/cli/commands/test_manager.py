@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from pykueue.app.controllers import CONTROLLERS
-from pykueue.cli.cluster import choose
+from pykueue.cli.commands.manager import choose
 from pykueue.cli.main import cli
 
 

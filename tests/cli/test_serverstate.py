@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 from pykueue.base.units import Instant
-from pykueue.cli import place
+from pykueue.cli import serverstate
 from pykueue.cli.main import cli
-from pykueue.cli.place import Standing, data_folder, made, read_standing, write_standing
+from pykueue.cli.serverstate import Standing, data_folder, made, read_standing, write_standing
 from pykueue.node.supervision.processes import process_start
 
 NOBODY = 65534
@@ -98,8 +98,8 @@ def test_what_runs_is_told_from_what_has_its_number(tmp_path: Path) -> None:
     assert read_standing(tmp_path) == mine()
     assert mine().runs
     assert not Standing(os.getpid(), mine().born + 1, "", 1, Instant(5)).runs
-    assert (tmp_path / place.STANDING).stat().st_mode & 0o777 == 0o600
-    (tmp_path / place.STANDING).write_text("{")
+    assert (tmp_path / serverstate.STANDING).stat().st_mode & 0o777 == 0o600
+    (tmp_path / serverstate.STANDING).write_text("{")
     assert read_standing(tmp_path) is None
 
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from pykueue.cli.logs import JsonLine, TextLine, begin
+from pykueue.cli.logsetup import JsonLine, TextLine, begin
 
 
 def record(*, about: str = "", trace: bool = False) -> logging.LogRecord:

@@ -26,10 +26,10 @@ from pykueue.app.machine import ApplyError, Up, UpPlan
 from pykueue.base.clock import SystemClock
 from pykueue.base.struct import Frozen
 from pykueue.base.units import QuantityError, parse_quantity
-from pykueue.cli.asking import readable
-from pykueue.cli.example import TEAMS, example
-from pykueue.cli.place import Standing, data_folder, write_standing
+from pykueue.cli.examplequeues import TEAMS, example
+from pykueue.cli.queuestate import readable
 from pykueue.cli.report import Report
+from pykueue.cli.serverstate import Standing, data_folder, write_standing
 from pykueue.kube.client.connection import DEFAULT_NAMESPACE
 from pykueue.kube.tls import TlsError
 from pykueue.node.containerruntime import Runtime
