@@ -22,7 +22,7 @@ from pykueue.engine.lifecycle import verdict
 from pykueue.engine.model import ClusterQueue, LocalQueue, Namespace, Options, Thing, Workload
 from pykueue.engine.order import pending_key
 from pykueue.engine.pending import PendingQueue
-from pykueue.engine.quota import Node, available, potential
+from pykueue.engine.quota import QuotaNode, available, potential
 from pykueue.engine.record.invariants import broken
 from pykueue.engine.wording import message
 from tests.storytelling import SHOWN, Line, status, subject, tell
@@ -52,7 +52,7 @@ VERBS = (
     "restart", "synced", "leading",
 )  # fmt: skip
 
-MEASURES: dict[str, Callable[[Node, int], int]] = {
+MEASURES: dict[str, Callable[[QuotaNode, int], int]] = {
     "used": lambda node, fr: node.usage.get(fr, 0),
     "available": available,
     "potential": potential,
@@ -339,7 +339,7 @@ class Story:
 
     # How things stand.
 
-    def node(self, name: str) -> Node:
+    def node(self, name: str) -> QuotaNode:
         """A queue or cohort in the engine's tree."""
         forest = self.engine.world.forest
         found = forest.queues.get(name) or forest.cohorts.get(name)

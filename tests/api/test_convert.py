@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pykueue.api.convert import NEWER, V1BETA1, V1BETA2, to_v1beta1, to_v1beta2
 from pykueue.api.core import Tree
 from pykueue.api.kinds import KINDS
-from pykueue.api.schema import Node, node_of
+from pykueue.api.schema import TypeNode, node_of
 from pykueue.api.trees import nodes
 
 Row: TypeAlias = tuple[str, str, dict[str, object], dict[str, object]]
@@ -207,7 +207,7 @@ LEAVES: dict[str, st.SearchStrategy[object]] = {
 }
 
 
-def valid(node: Node) -> st.SearchStrategy[object]:
+def valid(node: TypeNode) -> st.SearchStrategy[object]:
     """Trees of the schema, each object with a field that no schema knows."""
     if node.shape == "object":
         must = {name: valid(known.node) for name, known in node.properties.items() if known.required}

@@ -9,11 +9,11 @@ from pykueue.api.checks import MultiKueueCluster
 from pykueue.api.core import KubeObject
 from pykueue.api.kinds import KINDS
 from pykueue.api.kueue import ClusterQueue, Cohort
-from pykueue.api.schema import Node, Property, anchored, node_of
+from pykueue.api.schema import Property, TypeNode, anchored, node_of
 from pykueue.api.workload import Workload
 
 
-def walk(node: Node, path: str = "") -> Iterator[tuple[str, Property]]:
+def walk(node: TypeNode, path: str = "") -> Iterator[tuple[str, Property]]:
     for name, known in node.properties.items():
         at = f"{path}.{name}".lstrip(".")
         yield at, known

@@ -19,7 +19,7 @@ from pykueue.api.kueue import ClusterQueue, LocalQueue, ResourceFlavor, Topology
 from pykueue.api.schema import (
     ERRORS_MAX,
     SUGGESTIONS_MAX,
-    Node,
+    TypeNode,
     defaults,
     helpful,
     node_of,
@@ -314,7 +314,7 @@ TREES = st.recursive(
 )
 
 
-def shaped(node: Node) -> st.SearchStrategy[object]:
+def shaped(node: TypeNode) -> st.SearchStrategy[object]:
     """Trees with the schema's field names, and anything at all in some of them."""
     if node.shape == "object":
         fields = {name: TREES | shaped(known.node) for name, known in node.properties.items()}

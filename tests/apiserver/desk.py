@@ -11,9 +11,9 @@ from pykueue.api.core import Tree
 from pykueue.apiserver.kinds.catalog import Catalog
 from pykueue.apiserver.kinds.served import Served
 from pykueue.apiserver.storage.store import Store
-from pykueue.apiserver.verbs.admission import Admit, admit_all
+from pykueue.apiserver.verbs.admission import Admitter, admit_all
 from pykueue.apiserver.verbs.bootstrap import begin
-from pykueue.apiserver.verbs.reading import Seen
+from pykueue.apiserver.verbs.reading import WatchEvent
 from pykueue.apiserver.verbs.registry import Registry
 from pykueue.apiserver.wire.identity import Identity
 from pykueue.apiserver.wire.statuserrors import StatusError
@@ -31,7 +31,7 @@ APPLY = "application/apply-patch+yaml"
 class Desk:
     """A registry to ask; each call is the whole of one client's request."""
 
-    def __init__(self, admit: Admit = admit_all) -> None:
+    def __init__(self, admit: Admitter = admit_all) -> None:
         self.loop = asyncio.new_event_loop()
         self.clock = ManualClock()
         self.store = Store.open(None, self.clock)
@@ -116,16 +116,16 @@ class Desk:
 class Stream:
     """A watch that a test reads from."""
 
-    def __init__(self, desk: Desk, events: AsyncGenerator[Sequence[Seen], None]) -> None:
+    def __init__(self, desk: Desk, events: AsyncGenerator[Sequence[WatchEvent], None]) -> None:
         self.desk = desk
         self.events = events
-        self.batch: list[Seen] = []
+        self.batch: list[WatchEvent] = []
 
     def next(self) -> tuple[str, Any]:
         seen = self.desk.run(self.first())
         return seen.how, decoded(seen.body)
 
-    async def first(self) -> Seen:
+    async def first(self) -> WatchEvent:
         if not self.batch:
             self.batch = [*await asyncio.wait_for(anext(self.events), 5)]
         return self.batch.pop(0)

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from pykueue.audit.auditor import Auditor
-from pykueue.audit.views import Event, EventType, read
+from pykueue.audit.views import Event, EventType, read_object
 from pykueue.audit.world import Finding, Settings
 from pykueue.base.units import MICROS, Instant, format_instant
 
@@ -59,7 +59,9 @@ class Tale:
     def event(self, type_: EventType, kind: str, tree: Tree) -> Event:
         self.version += 1
         tree = {**tree, "metadata": {**tree["metadata"], "resourceVersion": str(self.version)}}
-        return Event(type_, kind, self.version, Instant(self.seconds * MICROS), read(kind, msgspec.json.encode(tree)))
+        return Event(
+            type_, kind, self.version, Instant(self.seconds * MICROS), read_object(kind, msgspec.json.encode(tree))
+        )
 
     def put(self, kind: str, tree: Tree, type_: EventType | None = None) -> list[Finding]:
         """Tell that an object is so now."""

@@ -9,7 +9,7 @@ from pykueue.api.core import Json, Tree
 from pykueue.api.workload import Workload
 from pykueue.base.units import Instant, Seconds, parse_instant
 from pykueue.bridge import inbound
-from pykueue.bridge.outbound import Scribe, Step, finished, set_condition, slice_of
+from pykueue.bridge.outbound import StatusBuilder, StatusWrite, finished, set_condition, slice_of
 from pykueue.engine import model
 from pykueue.engine.decisions import (
     Admit,
@@ -75,11 +75,11 @@ DEFAULTS: Final = model.Options()
 NOW_TEXT: Final = "2026-01-01T00:10:00Z"
 
 
-def written(seen: Workload, *decisions: Decision, options: model.Options = DEFAULTS) -> list[Step]:
-    scribe = Scribe(seen, inbound.workload(seen), options)
+def written(seen: Workload, *decisions: Decision, options: model.Options = DEFAULTS) -> list[StatusWrite]:
+    builder = StatusBuilder(seen, inbound.workload(seen), options)
     for decision in decisions:
-        scribe.write(decision)
-    return scribe.finish()
+        builder.write(decision)
+    return builder.finish()
 
 
 def status_of(seen: Workload, *decisions: Decision, options: model.Options = DEFAULTS) -> Tree:

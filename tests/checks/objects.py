@@ -13,7 +13,7 @@ from pykueue.api.core import Json, Tree
 from pykueue.api.trees import text
 from pykueue.api.workload import AdmissionCheckState, Workload
 from pykueue.base.units import format_instant
-from pykueue.checks.provisioning import Check, Plan, Seen
+from pykueue.checks.provisioning import Check, CheckInput, CheckPlan
 from tests.jobs.objects import ADMITTED, CONTAINER, NAME, PLAIN, RESERVED, SPOT, THEN, condition, later, workload
 
 CHECK = "capacity"
@@ -101,17 +101,17 @@ def turned(to: str, message: str, **parts: Any) -> AdmissionCheckState:
     return state(to, message, last_transition_time=AT_ONCE, **parts)
 
 
-def asks(found: Plan) -> list[str]:
+def asks(found: CheckPlan) -> list[str]:
     """The names of the requests to be made."""
     return [text(one.request, "metadata", "name") for one in found.asks]
 
 
-def deletes(found: Plan) -> list[str]:
+def deletes(found: CheckPlan) -> list[str]:
     """The names of the requests to be deleted."""
     return [one.name for one in found.deletes]
 
 
-def seen(*requests: ProvisioningRequest, said: AdmissionCheckState | None = None, **parts: Any) -> Seen:
+def seen(*requests: ProvisioningRequest, said: AdmissionCheckState | None = None, **parts: Any) -> CheckInput:
     """A Workload with quota whose only check is ours; `parts` change the Workload, or what else is seen."""
     conditions = parts.pop("conditions", (RESERVED,))
     of_workload = {key: parts.pop(key) for key in ("active", "metadata", "podSets", "given") if key in parts}
@@ -121,7 +121,7 @@ def seen(*requests: ProvisioningRequest, said: AdmissionCheckState | None = None
     }
     check = Check(parts.pop("config", CONFIG), parts.pop("timeout", None))
     given: dict[str, Any] = {"checks": {CHECK: check}, "templates": templates, "flavors": FLAVORS, **parts}
-    return Seen(workload(*conditions, status=status, **of_workload), requests=requests, **given)
+    return CheckInput(workload(*conditions, status=status, **of_workload), requests=requests, **given)
 
 
 def as_tree(said: AdmissionCheckState) -> Tree:

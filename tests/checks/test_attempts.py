@@ -13,7 +13,7 @@ from pykueue.api.core import Tree
 from pykueue.api.trees import text
 from pykueue.api.workload import AdmissionCheckState
 from pykueue.base.units import Seconds
-from pykueue.checks.provisioning import Check, Plan, Rules, Seen, plan
+from pykueue.checks.provisioning import Check, CheckInput, CheckPlan, Rules, plan
 from pykueue.checks.requestnames import attempt_of
 from pykueue.jobs.podsets import part
 from tests.checks.objects import (
@@ -72,7 +72,7 @@ KEEPING = Rules(keeps_quota=True)
         pytest.param(seen(request(metadata={"deletionTimestamp": THEN})), 1, id="anew when it is being deleted"),
     ],
 )
-def test_an_attempt_is_made(seen: Seen, made: int) -> None:
+def test_an_attempt_is_made(seen: CheckInput, made: int) -> None:
     found = plan(seen, NOW)
     (ask,) = found.asks
     name = f"{NAME}-{CHECK}-{made}"
@@ -93,7 +93,7 @@ def test_a_failure_that_was_dealt_with_takes_back_no_complaint_about_the_next_at
 
 def test_a_failure_that_was_dealt_with_is_named_while_the_check_is_closed() -> None:
     found = plan(seen(request(FAILED), said=state("Retry", "old", retry_count=1)), NOW)
-    assert found == Plan(states=(state("Retry", "Retrying after failure: no room", retry_count=1),))
+    assert found == CheckPlan(states=(state("Retry", "Retrying after failure: no room", retry_count=1),))
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_with_quota_kept_the_next_attempt_waits_in_its_place(
 
 def test_with_quota_kept_the_last_failure_is_final_too() -> None:
     found = plan(seen(request(FAILED, attempt=4), rules=KEEPING), NOW)
-    assert found == Plan(states=(turned("Rejected", "no room"),))
+    assert found == CheckPlan(states=(turned("Rejected", "no room"),))
 
 
 @pytest.mark.parametrize(
@@ -192,12 +192,12 @@ def test_a_failure_without_a_time_has_only_just_come() -> None:
 def test_how_long_nothing_was_heard_is_said_in_ever_longer_steps(age: int, minutes: int, again: int) -> None:
     found = plan(seen(request(made=ago(age)), said=state(message="?")), NOW)
     said = f'No answer from the autoscaler for {minutes} min; does it serve the class "{CLASS}"?' if minutes else ""
-    assert found == Plan(states=(state(message=said),), again=later(again))
+    assert found == CheckPlan(states=(state(message=said),), again=later(again))
 
 
 def test_a_request_without_a_time_was_made_just_now() -> None:
     found = plan(seen(request(metadata={"creationTimestamp": None})), NOW)
-    assert found == Plan(again=later(60))
+    assert found == CheckPlan(again=later(60))
 
 
 ENOUGH = "no capacity within 90 s"
@@ -212,8 +212,8 @@ AGAIN = turned("Retry", f"Retrying after timeout: {ENOUGH}", requeue_after_secon
         pytest.param(seen(request(ACCEPTED, made=ago(900)), timeout=None), None, id="patient forever"),
     ],
 )
-def test_until_its_patience_ends_a_check_waits(seen: Seen, again: int | None) -> None:
-    assert plan(seen, NOW) == Plan(again=None if again is None else later(again))
+def test_until_its_patience_ends_a_check_waits(seen: CheckInput, again: int | None) -> None:
+    assert plan(seen, NOW) == CheckPlan(again=None if again is None else later(again))
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_until_its_patience_ends_a_check_waits(seen: Seen, again: int | None) ->
         pytest.param(seen(timeout=Seconds(90), flavors={}), AGAIN, id="hindered for an hour"),
     ],
 )
-def test_at_the_end_of_its_patience_a_check_tries_again(seen: Seen, expected: AdmissionCheckState) -> None:
+def test_at_the_end_of_its_patience_a_check_tries_again(seen: CheckInput, expected: AdmissionCheckState) -> None:
     found = plan(seen, NOW)
     assert found.states == (expected,)
     assert found.asks == ()
@@ -277,7 +277,7 @@ def test_patience_begins_when_there_is_quota_and_the_check_is_open(
     holds = condition("QuotaReserved", True, at=ago(reserved))
     found = plan(seen(timeout=Seconds(90), said=said, conditions=(holds,)), NOW)
     if again is None:
-        assert found == Plan(states=(AGAIN,))
+        assert found == CheckPlan(states=(AGAIN,))
     else:
         assert (asks(found), found.states, found.again) == ([f"{NAME}-{CHECK}-1"], (), later(again))
 
@@ -293,7 +293,7 @@ def test_a_request_that_replaces_another_has_all_of_its_time() -> None:
 def test_what_was_decided_when_patience_ended_stands_until_the_workload_has_left(said: str) -> None:
     silent, slow = request(made=ago(90)), request(ACCEPTED, says("Provisioned", "soon", False), made=ago(90))
     for made in (silent, slow):
-        assert plan(seen(made, timeout=Seconds(90), said=state(said, ENOUGH)), NOW) == Plan()
+        assert plan(seen(made, timeout=Seconds(90), said=state(said, ENOUGH)), NOW) == CheckPlan()
 
 
 def test_what_ran_out_once_is_not_waited_for_again() -> None:
@@ -335,7 +335,7 @@ def requests(draw: st.DrawFn, check: str, ready: bool, classes: tuple[str, ...])
 
 
 @st.composite
-def situations(draw: st.DrawFn) -> Seen:
+def situations(draw: st.DrawFn) -> CheckInput:
     """Anything that a Workload with up to two checks of ours may have come to."""
     conditions = draw(st.sampled_from(((RESERVED,), RUNNING, RUNNING, (), (RESERVED, evicted()), (RESERVED, GONE))))
     # What runs keeps a request that would not be made now, but only until it is stopped.
@@ -358,7 +358,7 @@ def situations(draw: st.DrawFn) -> Seen:
     since = condition("QuotaReserved", True, at=ago(draw(AGES)))
     owners = st.sampled_from(("w-1", "theirs", ""))
     templates = {one.pod_template_ref.name: draw(owners) for made in found for one in made.spec.pod_sets}
-    return Seen(
+    return CheckInput(
         workload(*(since if one is RESERVED else one for one in conditions), status={"admissionChecks": listed}),
         checks,
         tuple(found),
@@ -369,7 +369,7 @@ def situations(draw: st.DrawFn) -> Seen:
     )
 
 
-def done(looked: Seen, found: Plan) -> Seen:
+def done(looked: CheckInput, found: CheckPlan) -> CheckInput:
     """What is seen when a plan has been carried out; what was being deleted is gone then."""
     new = {one.name: one for one in found.states}
     listed = [as_tree(new.get(one.name, one)) for one in looked.workload.status.admission_checks]
@@ -396,7 +396,7 @@ def done(looked: Seen, found: Plan) -> Seen:
 
 
 @given(situations())
-def test_what_was_done_is_not_done_again(looked: Seen) -> None:
+def test_what_was_done_is_not_done_again(looked: CheckInput) -> None:
     first = plan(looked, NOW)
     after = done(looked, first)
     second = plan(after, NOW)
@@ -411,7 +411,7 @@ def test_what_was_done_is_not_done_again(looked: Seen) -> None:
 
 
 @given(situations())
-def test_no_attempt_is_made_beyond_the_limit_or_twice(looked: Seen) -> None:
+def test_no_attempt_is_made_beyond_the_limit_or_twice(looked: CheckInput) -> None:
     found = plan(looked, NOW)
     staying = {one.name for one in looked.requests if one.metadata.deletion_timestamp is None} - {*deletes(found)}
     for ask in found.asks:

@@ -7,7 +7,7 @@ from pykueue.api.checks import ProvisioningNodeSelector, ProvisioningPodSetUpdat
 from pykueue.api.core import Tree
 from pykueue.api.workload import AdmissionCheckState, PodSetUpdate
 from pykueue.base.units import Seconds
-from pykueue.checks.provisioning import Check, Hindered, Plan, Rules, Seen, plan
+from pykueue.checks.provisioning import Check, CheckInput, CheckPlan, Hindered, Rules, plan
 from tests.checks.objects import (
     ACCEPTED,
     CHECK,
@@ -40,7 +40,7 @@ CONSUMES = {
     "autoscaling.x-k8s.io/provisioning-class-name": CLASS,
 }
 READY = (PodSetUpdate("main", annotations=CONSUMES),)
-NOTHING = Plan()
+NOTHING = CheckPlan()
 
 
 # What the check says of a request.
@@ -140,7 +140,7 @@ NOTHING = Plan()
         ),
     ],
 )
-def test_what_a_check_says(seen: Seen, expected: AdmissionCheckState) -> None:
+def test_what_a_check_says(seen: CheckInput, expected: AdmissionCheckState) -> None:
     found = plan(seen, NOW)
     assert found.states == (expected,)
     assert (found.asks, found.hindered) == ((), ())
@@ -212,7 +212,7 @@ def test_what_a_check_says(seen: Seen, expected: AdmissionCheckState) -> None:
         pytest.param(seen(checks={}), id="no check of ours"),
     ],
 )
-def test_nothing_is_to_be_done_for(seen: Seen) -> None:
+def test_nothing_is_to_be_done_for(seen: CheckInput) -> None:
     assert plan(seen, NOW) == NOTHING
 
 
@@ -226,7 +226,7 @@ def test_quota_that_is_half_written_is_none(conditions: tuple[Tree, ...]) -> Non
 
 def test_once_accepted_a_request_has_had_an_answer() -> None:
     silent = state(message="No answer from the autoscaler for 2 min")
-    assert plan(seen(request(ACCEPTED, made=ago(150)), said=silent), NOW) == Plan(states=(state(),))
+    assert plan(seen(request(ACCEPTED, made=ago(150)), said=silent), NOW) == CheckPlan(states=(state(),))
     assert plan(seen(request(ACCEPTED, made=ago(150))), NOW) == NOTHING
 
 
@@ -264,7 +264,7 @@ def test_once_accepted_a_request_has_had_an_answer() -> None:
         ),
     ],
 )
-def test_requests_that_go(seen: Seen, gone: list[str]) -> None:
+def test_requests_that_go(seen: CheckInput, gone: list[str]) -> None:
     assert deletes(plan(seen, NOW)) == gone
 
 
@@ -327,15 +327,15 @@ def test_what_pods_were_given_is_withdrawn_with_the_capacity() -> None:
         ),
     ],
 )
-def test_an_attempt_that_cannot_be_made_says_why(seen: Seen, why: str) -> None:
-    assert plan(seen, NOW) == Plan(hindered=(Hindered(CHECK, why),))
+def test_an_attempt_that_cannot_be_made_says_why(seen: CheckInput, why: str) -> None:
+    assert plan(seen, NOW) == CheckPlan(hindered=(Hindered(CHECK, why),))
 
 
 def test_what_runs_is_not_disturbed_by_what_stands_in_the_way_of_another_attempt() -> None:
     ready = state("Ready", pod_set_updates=READY)
     assert plan(seen(request(PROVISIONED), said=ready, conditions=RUNNING, flavors={}), NOW) == NOTHING
     revoked = plan(seen(request(REVOKED), said=ready, conditions=RUNNING, flavors={}), NOW)
-    assert revoked == Plan(states=(turned("Rejected", "taken away"),))
+    assert revoked == CheckPlan(states=(turned("Rejected", "taken away"),))
 
 
 def test_a_template_that_still_belongs_to_the_workload_is_handed_over() -> None:
@@ -360,7 +360,7 @@ def test_a_check_without_a_request_keeps_no_other_from_speaking() -> None:
     listed: Tree = {"admissionChecks": [{"name": name, "state": "Pending"} for name in ("a", "b", "c", "theirs")]}
     requests = (request(PROVISIONED, check="b"), request(check="c", made=ago(30)))
     templates = {f"ppt-{one.name}-main": "r-1" for one in requests}
-    looked = Seen(workload(RESERVED, status=listed), checks, requests, templates, seen().flavors)
+    looked = CheckInput(workload(RESERVED, status=listed), checks, requests, templates, seen().flavors)
     found = plan(looked, NOW)
     assert [(one.name, one.state) for one in found.states] == [("b", "Ready")]
     assert asks(found) == [f"{NAME}-a-1"]
@@ -373,5 +373,5 @@ def test_the_first_of_several_moments_is_looked_at_again() -> None:
     listed: Tree = {"admissionChecks": [{"name": name, "state": "Pending"} for name in checks]}
     requests = (request(check="a", made=ago(10)), request(check="b", made=ago(10)))
     templates = {f"ppt-{one.name}-main": "r-1" for one in requests}
-    looked = Seen(workload(RESERVED, status=listed), checks, requests, templates, seen().flavors)
-    assert plan(looked, NOW) == Plan(again=later(35))
+    looked = CheckInput(workload(RESERVED, status=listed), checks, requests, templates, seen().flavors)
+    assert plan(looked, NOW) == CheckPlan(again=later(35))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pykueue.app.embedded import PARTS
-from pykueue.controllers.barepods import NOTE, read
+from pykueue.controllers.barepods import NOTE, read_pod
 from pykueue.kube.port import EVENTS, NAMESPACES, PODS, Patch
 from pykueue.testing.embedded import Embedded, loaded
 
@@ -118,5 +118,5 @@ def test_only_what_is_needed_of_a_pod_is_kept() -> None:
         "spec": {"containers": []},
         "status": {"phase": "Running"},
     }
-    found = read(json.dumps(tree).encode())
+    found = read_pod(json.dumps(tree).encode())
     assert (found.metadata.labels, found.metadata.annotations, found.status.phase) == ({QUEUE: "q"}, {}, "Running")

@@ -149,10 +149,10 @@ def test_a_refused_admission_leaves_the_workload_alone_for_a_while_and_says_why(
         manager.queues("a")
         manager.workload("w", "a")
         await manager.clock.advance(0.6)
-        assert manager.pump.flights.shunned[f"{TEAM}/w"].why == "the API server refused our write: Invalid!"
+        assert manager.pump.flights.backed_off[f"{TEAM}/w"].why == "the API server refused our write: Invalid!"
         await manager.clock.advance(60)
         assert reason(manager, "w", "Admitted") == ("True", "Admitted")
-        assert manager.pump.flights.shunned == {}
+        assert manager.pump.flights.backed_off == {}
 
     told(story)
 

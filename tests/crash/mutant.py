@@ -43,7 +43,7 @@ def greedy() -> None:
     """Every ClusterQueue is taken to have one cpu more than it has."""
 
     def around(real: Callable[..., None]) -> Callable[..., None]:
-        def set_quotas(node: quota.Node, quotas: Any, flavors: Any) -> None:
+        def set_quotas(node: quota.QuotaNode, quotas: Any, flavors: Any) -> None:
             more = [
                 msgspec.structs.replace(one, nominal=one.nominal + 1000) if one.resource == "cpu" else one
                 for one in quotas
@@ -52,7 +52,7 @@ def greedy() -> None:
 
         return set_quotas
 
-    wrapped(quota.Node, "set_quotas", around)
+    wrapped(quota.QuotaNode, "set_quotas", around)
 
 
 def hasty() -> None:
@@ -109,7 +109,7 @@ def generous() -> None:
 
 def silent() -> None:
     """Evictions are not counted."""
-    wrapped(outbound.Scribe, "count_eviction", lambda real: lambda *_: None)
+    wrapped(outbound.StatusBuilder, "count_eviction", lambda real: lambda *_: None)
 
 
 def leaky() -> None:

@@ -10,7 +10,7 @@ from pykueue.base.units import Instant
 from pykueue.engine.items import Item
 from pykueue.engine.model import Options, Policy, Workload
 from pykueue.engine.preempt import Search, hopeless, policy_allows
-from pykueue.engine.quota import Forest, Node
+from pykueue.engine.quota import Forest, QuotaNode
 from pykueue.engine.snapshot import Snapshot
 from pykueue.engine.world import World
 from tests.facts import covers
@@ -33,13 +33,13 @@ def item(name: str, priority: int, created: int = 0) -> Item:
     return found
 
 
-def queue(*holders: Item) -> Node:
-    node = Node("main", is_queue=True)
+def queue(*holders: Item) -> QuotaNode:
+    node = QuotaNode("main", is_queue=True)
     node.holders = {holder.key: holder for holder in holders}
     return node
 
 
-def searched(policy: Policy, preemptor: Item, node: Node) -> list[str]:
+def searched(policy: Policy, preemptor: Item, node: QuotaNode) -> list[str]:
     """The holders that a search yields, in the order of their names."""
     search = Search(Snapshot(Forest()), node, preemptor, Instant(0))
     return sorted(holder.uid for holder in search.holders(node, policy, frozenset((CPU,))))

@@ -10,7 +10,7 @@ from pykueue.api.kueue import ResourceFlavor
 from pykueue.api.workload import Workload
 from pykueue.base.units import Instant, parse_instant
 from pykueue.jobs.batch import BATCH, JobView, read_job
-from pykueue.jobs.seen import Seen
+from pykueue.jobs.seen import JobInput
 
 NOW = parse_instant("2026-01-01T12:00:00Z")
 THEN = "2026-01-01T11:00:00Z"
@@ -170,8 +170,8 @@ def flavor(name: str, labels: dict[str, str] | None = None, *tolerations: Tree) 
 SPOT = flavor("spot", {"pool": "spot"}, {"key": "spot", "operator": "Exists", "effect": "NoSchedule"})
 
 
-def seen(job: JobView | None, *workloads: Workload, **parts: Any) -> Seen:
-    return Seen(BATCH, "team", job, workloads, **{"flavors": {"spot": SPOT}, **parts})
+def seen(job: JobView | None, *workloads: Workload, **parts: Any) -> JobInput:
+    return JobInput(BATCH, "team", job, workloads, **{"flavors": {"spot": SPOT}, **parts})
 
 
 def later(seconds: float) -> Instant:

@@ -7,7 +7,7 @@ import pytest
 
 from pykueue.api.core import Tree
 from pykueue.jobs.batch import BATCH, JobSpec, JobView, follows, indexes_done, least_pods, pods_at_once, read_job
-from pykueue.jobs.kind import Outcome, Pause, Step
+from pykueue.jobs.kind import JobPatch, Outcome, Pause
 from pykueue.jobs.podsets import Info, InjectionError
 from tests.jobs.objects import EQUAL, LEAST, PLAIN, PREBUILT, QUEUE, STOPPING, job, job_tree, workload
 
@@ -163,7 +163,7 @@ def test_a_job_equals_the_workload_that_was_made_of_it() -> None:
 
 
 def test_a_job_starts_as_it_is_when_nothing_is_given() -> None:
-    assert BATCH.start(job(), [Info("main", 3)]) == Step({"spec": {"suspend": False}}, tells=True, last=True)
+    assert BATCH.start(job(), [Info("main", 3)]) == JobPatch({"spec": {"suspend": False}}, tells=True, last=True)
 
 
 @pytest.mark.parametrize("infos", [[], [Info("a"), Info("b")]])
@@ -186,7 +186,7 @@ def test_a_job_has_one_pod_set(infos: list[Info]) -> None:
 )
 def test_a_job_starts_with(annotations: dict[str, str], spec: Tree) -> None:
     found = BATCH.start(job(annotations=annotations), [Info("main", 2)])
-    assert isinstance(found, Step)
+    assert isinstance(found, JobPatch)
     assert found.body == {"spec": spec}
 
 
@@ -195,36 +195,36 @@ GIVEN = [Info("main", 3, node_selector={"a": "b"})]
 
 def test_a_template_is_changed_when_no_pod_is_left_and_no_start_time() -> None:
     assert BATCH.start(job(status={"active": 1}), GIVEN) == Pause()
-    assert BATCH.start(job(status=START), GIVEN) == Step({"status": {"startTime": None}}, status=True)
+    assert BATCH.start(job(status=START), GIVEN) == JobPatch({"status": {"startTime": None}}, status=True)
     found = BATCH.start(job(), GIVEN)
-    assert isinstance(found, Step)
+    assert isinstance(found, JobPatch)
     assert found.body == {"spec": {"suspend": False, "template": {"spec": {"nodeSelector": {"a": "b"}}}}}
 
 
 # Stop.
 
 
-def stop(one: JobView, **parts: Any) -> Step | Pause | None:
+def stop(one: JobView, **parts: Any) -> JobPatch | Pause | None:
     return BATCH.stop(one, workload(**parts).spec.pod_sets)
 
 
 def test_a_stop_restores_counts_and_heals() -> None:
     partial = {"annotations": {LEAST: "1", EQUAL: "true", STOPPING: "true"}, "parallelism": 2, "completions": 2}
-    assert stop(job(**partial)) == Step(
+    assert stop(job(**partial)) == JobPatch(
         {"metadata": {"annotations": {STOPPING: None}}, "spec": {"parallelism": 3, "completions": 3}}, last=True
     )
     assert stop(job(annotations={LEAST: "1"}, parallelism=2, completions=2)) is None
 
 
 def test_without_a_workload_only_the_mark_goes() -> None:
-    assert BATCH.stop(job(annotations={STOPPING: "true"}, status={**START, "active": 1}), ()) == Step(
+    assert BATCH.stop(job(annotations={STOPPING: "true"}, status={**START, "active": 1}), ()) == JobPatch(
         {"metadata": {"annotations": {STOPPING: None}}}, last=True
     )
     assert BATCH.stop(job(), ()) is None
 
 
 def test_a_child_is_held_back_and_no_more() -> None:
-    assert BATCH.suspend(job(suspend=False)) == Step({"spec": {"suspend": True}}, tells=True)
+    assert BATCH.suspend(job(suspend=False)) == JobPatch({"spec": {"suspend": True}}, tells=True)
     assert BATCH.suspend(job()) is None
 
 

@@ -24,7 +24,7 @@ from pykueue.jobs.actions import (
 )
 from pykueue.jobs.batch import JobView
 from pykueue.jobs.plan import plan
-from pykueue.jobs.seen import Ancestor, Ancestry, Rules, Seen
+from pykueue.jobs.seen import Ancestor, Ancestry, JobInput, Rules
 from pykueue.jobs.workload import Classes
 from tests.jobs.objects import (
     ADMITTED,
@@ -111,7 +111,7 @@ def finish(reason: str, message: str) -> Finish:
     )
 
 
-def created(seen: Seen) -> Tree:
+def created(seen: JobInput) -> Tree:
     (action,) = plan(seen, NOW)
     assert isinstance(action, CreateWorkload)
     assert action.notice == Notice("CreatedWorkload", f"Created Workload: {KEY}")
@@ -139,7 +139,7 @@ def created(seen: Seen) -> Tree:
         pytest.param(seen(job(labels={QUEUE: ""}), workload()), id="its queue taken away while it waits"),
     ],
 )
-def test_nothing_is_done_for_a_job_that_is(given: Seen) -> None:
+def test_nothing_is_done_for_a_job_that_is(given: JobInput) -> None:
     assert plan(given, NOW) == ()
 
 

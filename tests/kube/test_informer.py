@@ -15,7 +15,7 @@ from pykueue.base.struct import Wire
 from pykueue.base.units import MICROS
 from pykueue.kube import informer as module
 from pykueue.kube.client.http import HttpKube
-from pykueue.kube.informer import STILLNESS, Change, Index, Informer
+from pykueue.kube.informer import Change, Index, Informer, gc_paused
 from pykueue.kube.port import Patch
 from tests.kube.timing import SkippingClock
 from tests.kube.tinyapi import THINGS, TinyApi, status, thing
@@ -482,15 +482,15 @@ def test_an_index_holds_one_many_and_none_again() -> None:
 
 def test_the_collector_rests_while_any_list_is_taken_in() -> None:
     assert gc.isenabled()
-    with STILLNESS:
+    with gc_paused:
         assert not gc.isenabled()
-        with STILLNESS:
+        with gc_paused:
             assert not gc.isenabled()
         assert not gc.isenabled()
     assert gc.isenabled()
     gc.disable()
     try:
-        with STILLNESS:
+        with gc_paused:
             pass
         assert not gc.isenabled()
     finally:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from pykueue.base.units import MICROS, Instant, format_instant
-from pykueue.kubecontrollers.jobplan import CALM, MOST_AT_ONCE, Backoff, NewPod, Plan, plan
+from pykueue.kubecontrollers.jobplan import CALM, MOST_AT_ONCE, Backoff, NewPod, PodPlan, plan
 from pykueue.kubecontrollers.jobstatus import condition
 from pykueue.kubecontrollers.jobviews import (
     ConditionPattern,
@@ -159,7 +159,7 @@ def test_a_success_before_the_last_is_uncounted_first_and_counted_when_its_final
         "uncountedTerminatedPods": {},
     }
     third = plan(work(second.status, completions=2), (pod("b"),), NOW)
-    assert third == Plan()
+    assert third == PodPlan()
 
 
 def test_completion_waits_for_pods_that_are_on_their_way_out() -> None:
@@ -319,7 +319,7 @@ def test_suspending_deletes_pods_uncounted_and_forgets_the_start() -> None:
 def test_a_suspended_job_says_so_once() -> None:
     status = plan(work(JobStatus(), suspend=True), (), NOW).status
     assert counts(status) == {"ready": 0, "terminating": 0, "uncountedTerminatedPods": {}}
-    assert plan(work(status, suspend=True), (), NOW) == Plan()
+    assert plan(work(status, suspend=True), (), NOW) == PodPlan()
 
 
 def test_resuming_starts_anew() -> None:

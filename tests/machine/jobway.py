@@ -16,7 +16,7 @@ from pykueue.api.kueue import ClusterQueue, LocalQueue, ResourceFlavor
 from pykueue.api.workload import Workload, held
 from pykueue.base.units import MICROS, Instant, format_instant
 from pykueue.bridge import inbound
-from pykueue.bridge.outbound import Scribe, finished
+from pykueue.bridge.outbound import StatusBuilder, finished
 from pykueue.bridge.requests import ResourceConfig
 from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Gone, Seen, Stopped, Synced, Written
@@ -24,7 +24,7 @@ from pykueue.engine.model import Options
 from pykueue.jobs import actions
 from pykueue.jobs.batch import BATCH, read_job
 from pykueue.jobs.plan import plan
-from pykueue.jobs.seen import Seen as SeenJob
+from pykueue.jobs.seen import JobInput as SeenJob
 from tests.audit.told import Tale, Tree
 
 NAMESPACE = "ns"
@@ -213,9 +213,9 @@ class JobWay:
         for decision in self.engine.decide(self.now):
             name = decision.workload.partition("/")[2]
             seen = self.view("Workload", decision.workload, Workload)
-            scribe = Scribe(seen, inbound.workload(seen, self.around), self.options)
-            scribe.write(decision)
-            for step in scribe.finish():
+            builder = StatusBuilder(seen, inbound.workload(seen, self.around), self.options)
+            builder.write(decision)
+            for step in builder.finish():
                 if step.status is None:
                     self.change("Workload", name, {"spec": {"active": False}})
                 else:

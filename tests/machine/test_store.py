@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from pykueue.api.core import Tree
 from pykueue.apiserver.storage.database import Row
-from pykueue.apiserver.storage.store import Change, CompactedError, FullError, Held, How, Key, Store, Watch
+from pykueue.apiserver.storage.store import Change, CompactedError, FullError, How, Key, Store, StoredObject, Watch
 from pykueue.base.clock import ManualClock
 from pykueue.base.struct import Frozen
 
@@ -30,7 +30,7 @@ class Flight(Frozen):
 
     key: Key
     drops: bool
-    future: asyncio.Future[Held]
+    future: asyncio.Future[StoredObject]
 
 
 class Watcher:
@@ -60,7 +60,7 @@ class StoreMachine(RuleBasedStateMachine):
         """Objects that could not be written at some time since the last rest."""
         self.guard()
         self.flights: list[Flight] = []
-        self.held: dict[Key, Held] = {}
+        self.held: dict[Key, StoredObject] = {}
         self.log: list[Change] = []
         self.compacted = 0
         self.values = 0
@@ -117,7 +117,7 @@ class StoreMachine(RuleBasedStateMachine):
                 self.commit(flight, flight.future.result())
         self.flights = waiting
 
-    def commit(self, flight: Flight, held: Held) -> None:
+    def commit(self, flight: Flight, held: StoredObject) -> None:
         assert held.version not in self.given, "a version was given twice"
         assert held.version > max(self.given, default=self.start)
         self.given.add(held.version)
@@ -133,7 +133,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.values += 1
         tree: Tree = {"metadata": {"name": key.name}, "value": self.values}
 
-        async def sending() -> asyncio.Future[Held]:
+        async def sending() -> asyncio.Future[StoredObject]:
             wait = self.store.drop(key, tree) if drops else self.store.put(key, tree, uid="u")
             assert isinstance(wait, asyncio.Future)
             return wait
@@ -239,9 +239,9 @@ class StoreMachine(RuleBasedStateMachine):
                 assert self.store.count(resource, namespace) == len(expected)
                 assert self.paged(resource, namespace) == expected
 
-    def paged(self, resource: str, namespace: str) -> list[Held]:
+    def paged(self, resource: str, namespace: str) -> list[StoredObject]:
         """A list, in pages of two."""
-        found: list[Held] = []
+        found: list[StoredObject] = []
         after = None
         while page := self.store.page(resource, namespace, after=after, limit=2):
             found += page

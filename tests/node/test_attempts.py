@@ -89,12 +89,12 @@ def test_what_lies_on_disk(tmp_path: Path) -> None:
     assert attempts.pods(folder) == ["u1", "u2"]
     assert list(attempts.containers(folder, "u1")) == ["a"]
     assert attempts.numbers(folder, "u1", "a") == [0, 2, 10]
-    assert attempts.read(folder, "u1/a/2") is None
+    assert attempts.read_attempt(folder, "u1/a/2") is None
     assert not attempts.claimed(folder, "u1/a/2")
     assert attempts.claimed(folder, "u2/b/0")
     found = still_running(tmp_path)
     assert [(one.pod, one.uid, one.container, one.pid) for one in found] == [("n/p", "u1", "a", os.getpid())]
-    forgotten = attempts.read(folder, "u2/b/0")
+    forgotten = attempts.read_attempt(folder, "u2/b/0")
     assert forgotten is not None
     assert attempts.abandoned(forgotten)
     attempts.drop(folder, "u1", "a", keep=(10,))

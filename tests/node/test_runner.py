@@ -564,7 +564,7 @@ def test_a_supervisor_that_is_killed_does_not_go_unnoticed(tmp_path: Path) -> No
         async with host(tmp_path) as on:
             uid = await on.pod("p", shell("echo $$$$; sleep 1000"))
             await on.phase("p", "Running")
-            attempt = attempts.read(on.runner.folder, f"{uid}/main/0")
+            attempt = attempts.read_attempt(on.runner.folder, f"{uid}/main/0")
             assert attempt is not None
             assert attempt.command is not None
             os.kill(attempt.supervisor.pid, signal.SIGKILL)
@@ -647,7 +647,7 @@ def test_a_container_of_which_nothing_was_heard_is_probed_when_the_fork_server_d
             runner.spawner.heard = lambda key, line: None
             uid = await on.pod("p", shell("sleep 1000", readinessProbe=probe))
             key = attempts.key_of(uid, "main", 0)
-            await on.until(lambda: (found := attempts.read(runner.folder, key)) is not None and found.began)
+            await on.until(lambda: (found := attempts.read_attempt(runner.folder, key)) is not None and found.began)
             runner.supervisor_gone(key)
             assert [task.get_name() for task in runner.boxes[uid].lives["main"].tasks] == [f"readiness {key}"]
             await on.until(lambda: (on.status("p").get("containerStatuses") or [{}])[0].get("ready"))

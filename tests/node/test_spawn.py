@@ -59,7 +59,7 @@ class Watched:
 
     async def over(self, key: str = "u/main/0") -> Attempt:
         await self.until(lambda: (one := self.known.get(key)) is not None and one.over)
-        found = attempts.read(self.folder, key)
+        found = attempts.read_attempt(self.folder, key)
         assert found == self.known[key], "the record says the same as the supervisor"
         assert found is not None
         return found

@@ -1,7 +1,7 @@
 """What do the simulator's tests share? Manifests in a line each."""
 
 from pykueue.sim.report import Report, report
-from pykueue.sim.trace import Setting, read
+from pykueue.sim.trace import Setting, read_trace
 from pykueue.sim.world import Past, World
 
 FLAVOR = "apiVersion: kueue.x-k8s.io/v1beta2\nkind: ResourceFlavor\nmetadata: {name: default}\n"
@@ -63,7 +63,7 @@ def configuration(text: str) -> str:
 
 def simulated(*manifests: str, until: int | None = None, seed: int = 0) -> Past:
     """What happens with these manifests; `until` is in seconds."""
-    trace = read([("test.yaml", (FLAVOR + "".join(manifests)).encode())], Setting(seed=seed))
+    trace = read_trace([("test.yaml", (FLAVOR + "".join(manifests)).encode())], Setting(seed=seed))
     return World(trace).run(None if until is None else type(trace.start)(trace.start + until * 1_000_000))
 
 

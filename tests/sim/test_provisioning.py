@@ -3,7 +3,7 @@
 import pytest
 
 from pykueue.sim.manifests import Mistake
-from pykueue.sim.trace import Invalid, Trace, read
+from pykueue.sim.trace import Invalid, Trace, read_trace
 from tests.sim.builders import FLAVOR, check, configuration, job, priority, queue, reported, simulated, story
 
 DEMANDS = "{admissionChecks: [{name: prov}]}"
@@ -28,7 +28,7 @@ def happens(*manifests: str) -> list[str]:
 
 
 def traced(*manifests: str) -> Trace:
-    return read([("test.yaml", (FLAVOR + "".join(manifests)).encode())])
+    return read_trace([("test.yaml", (FLAVOR + "".join(manifests)).encode())])
 
 
 def mistakes(*manifests: str) -> list[Mistake]:

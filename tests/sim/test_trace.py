@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 from pykueue.api.durations import Micros
 from pykueue.engine import model
-from pykueue.sim.plans import Plan
+from pykueue.sim.plans import RunPlan
 from pykueue.sim.report import report
-from pykueue.sim.trace import START, Arrival, Invalid, Setting, Trace, read
+from pykueue.sim.trace import START, Arrival, Invalid, Setting, Trace, read_trace
 from pykueue.sim.world import World
 from tests.sim.builders import FLAVOR, check, configuration, job, priority, queue, workload
 
 
 def traced(*manifests: str, **setting: object) -> Trace:
     given_setting = msgspec.structs.replace(Setting(), **setting)
-    return read([("f.yaml", (FLAVOR + "".join(manifests)).encode())], given_setting)
+    return read_trace([("f.yaml", (FLAVOR + "".join(manifests)).encode())], given_setting)
 
 
 def only_job(*manifests: str) -> Arrival:
@@ -37,14 +37,14 @@ def mistakes(*manifests: str, **setting: object) -> list[str]:
 
 def test_without_annotations_a_job_runs_a_minute_and_a_note_says_so() -> None:
     trace = traced(queue(), job("a"))
-    assert trace.arrivals[0].plan == Plan()
+    assert trace.arrivals[0].plan == RunPlan()
     assert (trace.arrivals[0].at, trace.arrivals[0].name) == (START, "default/a")
     assert trace.notes == ("no pykueue.io/run-seconds on default/a; taken to run for 60 s",)
 
 
 def test_annotations_are_the_plan() -> None:
     found = only_job(job("a", run_seconds="1.5", ready_seconds="2m", stop_seconds=3, checkpoint="true", arrival="1h"))
-    assert found.plan == Plan(Micros(1_500_000), Micros(120_000_000), Micros(3_000_000), True)
+    assert found.plan == RunPlan(Micros(1_500_000), Micros(120_000_000), Micros(3_000_000), True)
     assert found.at == START + 3_600_000_000
 
 
@@ -447,7 +447,7 @@ def test_whatever_is_wrong_is_told_or_simulated_but_never_a_crash(
         trees = edited(trees, path, value)
     raw = b"".join(b"\n---\n" + json.dumps(tree).encode() for tree in trees)
     try:
-        trace = read([("f.yaml", raw)])
+        trace = read_trace([("f.yaml", raw)])
     except Invalid as error:
         told = error.mistakes
     else:

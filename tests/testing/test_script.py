@@ -7,11 +7,11 @@ from pykueue.testing.script import (
     PREFIX,
     ConditionSeen,
     ContainerSeen,
+    NextState,
     PodSeen,
     PodSpecSeen,
     PodStatusSeen,
     State,
-    Step,
     mistake,
     next_step,
     state_of,
@@ -37,29 +37,35 @@ def pod(state: State = State.NEW, *, deleted: bool = False, **said: str) -> PodS
 @pytest.mark.parametrize(
     ("seen", "then"),
     [
-        pytest.param(pod(), Step(State.STARTED), id="it is ready at once"),
-        pytest.param(pod(ready_after="2s"), Step(State.STARTING), id="it starts unready"),
-        pytest.param(pod(State.STARTING, ready_after="2s"), Step(State.STARTED, 2 * SECOND), id="and becomes ready"),
+        pytest.param(pod(), NextState(State.STARTED), id="it is ready at once"),
+        pytest.param(pod(ready_after="2s"), NextState(State.STARTING), id="it starts unready"),
+        pytest.param(
+            pod(State.STARTING, ready_after="2s"), NextState(State.STARTED, 2 * SECOND), id="and becomes ready"
+        ),
         pytest.param(pod(State.STARTING, ready_after="never"), None, id="or never"),
         pytest.param(pod(State.STARTED), None, id="it runs until it is told otherwise"),
-        pytest.param(pod(State.STARTED, run_for="3s"), Step(State.SUCCEEDED, 3 * SECOND), id="it ends by itself"),
-        pytest.param(pod(State.STARTED, run_for="3s", fail="true"), Step(State.FAILED, 3 * SECOND), id="badly"),
-        pytest.param(pod(State.STARTED, unready_after="1s"), Step(State.LOST, SECOND), id="it stops being ready"),
+        pytest.param(pod(State.STARTED, run_for="3s"), NextState(State.SUCCEEDED, 3 * SECOND), id="it ends by itself"),
+        pytest.param(pod(State.STARTED, run_for="3s", fail="true"), NextState(State.FAILED, 3 * SECOND), id="badly"),
+        pytest.param(pod(State.STARTED, unready_after="1s"), NextState(State.LOST, SECOND), id="it stops being ready"),
         pytest.param(pod(State.LOST, unready_after="1s"), None, id="for good"),
-        pytest.param(pod(State.LOST, recover_after="4s"), Step(State.RECOVERED, 4 * SECOND), id="or for a while"),
+        pytest.param(pod(State.LOST, recover_after="4s"), NextState(State.RECOVERED, 4 * SECOND), id="or for a while"),
         pytest.param(pod(State.RECOVERED, unready_after="1s", run_for="9s"), None, id="and does not succeed then"),
-        pytest.param(pod(State.STARTED, now="succeeded"), Step(State.SUCCEEDED), id="told to succeed"),
-        pytest.param(pod(State.STARTING, ready_after="never", now="failed"), Step(State.FAILED), id="told to fail"),
-        pytest.param(pod(State.STARTED, now="unready"), Step(State.LOST), id="told not to be ready"),
+        pytest.param(pod(State.STARTED, now="succeeded"), NextState(State.SUCCEEDED), id="told to succeed"),
+        pytest.param(
+            pod(State.STARTING, ready_after="never", now="failed"), NextState(State.FAILED), id="told to fail"
+        ),
+        pytest.param(pod(State.STARTED, now="unready"), NextState(State.LOST), id="told not to be ready"),
         pytest.param(pod(State.LOST, now="unready"), None, id="told what it is already"),
-        pytest.param(pod(State.LOST, now="ready"), Step(State.RECOVERED), id="told to be ready"),
+        pytest.param(pod(State.LOST, now="ready"), NextState(State.RECOVERED), id="told to be ready"),
         pytest.param(pod(State.SUCCEEDED, now="failed"), None, id="what is over stays so"),
-        pytest.param(pod(State.STARTED, deleted=True), Step(State.GONE), id="deleted, it goes at once"),
-        pytest.param(pod(State.STARTED, deleted=True, stop_for="5s"), Step(State.GONE, 5 * SECOND), id="or slowly"),
+        pytest.param(pod(State.STARTED, deleted=True), NextState(State.GONE), id="deleted, it goes at once"),
+        pytest.param(
+            pod(State.STARTED, deleted=True, stop_for="5s"), NextState(State.GONE, 5 * SECOND), id="or slowly"
+        ),
         pytest.param(pod(State.STARTED, run_for="soon"), None, id="what cannot be read is not there"),
     ],
 )
-def test_the_next_step_is(seen: PodSeen, then: Step | None) -> None:
+def test_the_next_step_is(seen: PodSeen, then: NextState | None) -> None:
     assert next_step(seen) == then
 
 

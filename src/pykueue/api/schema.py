@@ -62,20 +62,20 @@ RFC3339: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-
 class Property(Frozen):
     """One field of an object."""
 
-    node: "Node"
+    node: "TypeNode"
     required: bool
     default: "Json | msgspec.UnsetType"
     unread: tuple[str, ...]
     """Fields within it that exist, and that we have no use for."""
 
 
-class Node(Frozen):
+class TypeNode(Frozen):
     """What a value must look like. `limits` holds the OpenAPI keywords, the description among them."""
 
     shape: Shape
     limits: Mapping[str, object]
     properties: Mapping[str, Property] = msgspec.field(default_factory=dict)
-    items: "Node | None" = None
+    items: "TypeNode | None" = None
     """Of a list the items, of a map the values."""
 
     def limit(self, keyword: str) -> int | None:
@@ -89,7 +89,7 @@ class Node(Frozen):
 
 
 @lru_cache(maxsize=512)
-def node_of(kind: type) -> Node:
+def node_of(kind: type) -> TypeNode:
     """The schema that a struct's annotations amount to."""
     properties = {}
     for field in msgspec.structs.fields(kind):
@@ -98,10 +98,10 @@ def node_of(kind: type) -> Node:
         unread = cast("tuple[str, ...]", described.get("unread", ()))
         must = field.required or bool(described.get("required"))
         properties[field.encode_name] = Property(node, must, msgspec.UNSET if must else default_of(field, node), unread)
-    return Node("object", {"description": (kind.__doc__ or "").strip()}, properties)
+    return TypeNode("object", {"description": (kind.__doc__ or "").strip()}, properties)
 
 
-def default_of(field: msgspec.structs.FieldInfo, node: Node) -> "Json | msgspec.UnsetType":
+def default_of(field: msgspec.structs.FieldInfo, node: TypeNode) -> "Json | msgspec.UnsetType":
     """What the server fills in where the field is absent: a plain value that the struct defaults to.
 
     Of an object it is declared, because views default what the server leaves absent, `spec` for one.
@@ -129,7 +129,7 @@ def metas(hint: object) -> tuple[msgspec.Meta, ...]:
     return (*metas(inner), *(note for note in notes if isinstance(note, msgspec.Meta)))
 
 
-def compiled(hint: object, outer: Mapping[str, object] | None = None) -> Node:
+def compiled(hint: object, outer: Mapping[str, object] | None = None) -> TypeNode:
     """The schema of a type, whose own limits give way to those of the annotations around it."""
     limits: dict[str, object] = {}
     for meta in metas(hint):
@@ -141,29 +141,29 @@ def compiled(hint: object, outer: Mapping[str, object] | None = None) -> Node:
         hint = get_args(hint)[0]
     if held is not None:
         inner = compiled(held, limits)
-        return Node("opaque", inner.limits, inner.properties) if hint is msgspec.Raw else inner
+        return TypeNode("opaque", inner.limits, inner.properties) if hint is msgspec.Raw else inner
     origin = get_origin(hint)
     if origin is Union or origin is types.UnionType:
         members = [one for one in get_args(hint) if one is not type(None)]
         if len(members) == 1:
             return compiled(members[0], limits)
-        return Node("integer,number,string" if float in members else "integer,string", limits)
+        return TypeNode("integer,number,string" if float in members else "integer,string", limits)
     if origin is Literal:
-        return Node("string", {"enum": list(get_args(hint)), **limits})
+        return TypeNode("string", {"enum": list(get_args(hint)), **limits})
     if origin is tuple:
-        return Node("array", limits, items=compiled(get_args(hint)[0]))
+        return TypeNode("array", limits, items=compiled(get_args(hint)[0]))
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        return Node("map", limits, items=compiled(get_args(hint)[1]))
+        return TypeNode("map", limits, items=compiled(get_args(hint)[1]))
     return plain(hint, limits)
 
 
-def plain(hint: object, limits: Mapping[str, object]) -> Node:
+def plain(hint: object, limits: Mapping[str, object]) -> TypeNode:
     """The schema of a type without parameters."""
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         known = node_of(hint)
-        return Node("object", {**known.limits, **limits}, known.properties)
+        return TypeNode("object", {**known.limits, **limits}, known.properties)
     shapes: dict[object, Shape] = {str: "string", int: "integer", bool: "boolean", object: "any"}
-    return Node(shapes[hint], limits)
+    return TypeNode(shapes[hint], limits)
 
 
 def problems(kind: type, tree: object, version: str = "v1beta2") -> tuple[FieldError, ...]:
@@ -190,7 +190,7 @@ def as_written(error: FieldError, kind: str, tree: Mapping[str, object]) -> Fiel
     return replace(error, path=path, detail=error.detail.replace(body(error.path), body(path)))
 
 
-def mistakes(node: Node, value: object, path: str) -> Iterator[FieldError]:
+def mistakes(node: TypeNode, value: object, path: str) -> Iterator[FieldError]:
     """What is wrong with the value at this path, and below it."""
     found = json_type(value)
     wanted = "object" if node.shape in ("map", "opaque") else node.shape
@@ -215,7 +215,7 @@ def json_type(value: object) -> str:
     return next((name for kind, name in JSON_TYPES.items() if isinstance(value, kind)), type(value).__name__)
 
 
-def object_mistakes(node: Node, value: Mapping[str, object], path: str) -> Iterator[FieldError]:
+def object_mistakes(node: TypeNode, value: Mapping[str, object], path: str) -> Iterator[FieldError]:
     """What is wrong with an object or a map. A null field counts as absent, since a server drops it."""
     for name, known in node.properties.items():
         inner = value.get(name)
@@ -240,7 +240,7 @@ def joined(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def list_mistakes(node: Node, value: list[object], path: str) -> Iterator[FieldError]:
+def list_mistakes(node: TypeNode, value: list[object], path: str) -> Iterator[FieldError]:
     """What is wrong with a list; items beyond its limit are not looked at."""
     least, most = node.limit("minItems"), node.limit("maxItems")
     if least is not None and len(value) < least:
@@ -261,7 +261,7 @@ def list_mistakes(node: Node, value: list[object], path: str) -> Iterator[FieldE
         seen.add(text)
 
 
-def identity_of(node: Node, item: object) -> object | None:
+def identity_of(node: TypeNode, item: object) -> object | None:
     """What no other item of the list may share: the keys of a list-map's item, a set's item itself."""
     if node.limits.get("x-kubernetes-list-type") == "set":
         return item if isinstance(item, str | int) else None
@@ -279,7 +279,7 @@ def identity_of(node: Node, item: object) -> object | None:
     return identity
 
 
-def text_mistakes(node: Node, value: str, path: str) -> Iterator[FieldError]:
+def text_mistakes(node: TypeNode, value: str, path: str) -> Iterator[FieldError]:
     """What is wrong with a text."""
     enum = cast("Sequence[str] | None", node.limits.get("enum"))
     if enum is not None:
@@ -299,7 +299,7 @@ def text_mistakes(node: Node, value: str, path: str) -> Iterator[FieldError]:
         yield invalid(path, value, f'{body(path)} must be of type date-time: "{value[:64]}"')
 
 
-def number_mistakes(node: Node, value: float, path: str) -> Iterator[FieldError]:
+def number_mistakes(node: TypeNode, value: float, path: str) -> Iterator[FieldError]:
     """What is wrong with a number."""
     if node.shape in QUANTITIES:
         yield from quantity_mistakes(value, path)
@@ -393,7 +393,7 @@ def older_stranger(one: Stranger, kind: str, tree: Mapping[str, object]) -> Stra
     return Stranger(older_path(kind, one.parent, tree) if one.parent else "", one.name, tuple(kept))
 
 
-def strangers(node: Node, value: object, path: str, unread: tuple[str, ...] = ()) -> Iterator[Stranger]:
+def strangers(node: TypeNode, value: object, path: str, unread: tuple[str, ...] = ()) -> Iterator[Stranger]:
     """Unknown fields at this path, and below it."""
     if node.shape in ("object", "opaque") and isinstance(value, Mapping):
         for name, inner in value.items():
@@ -412,7 +412,7 @@ def defaults(kind: type, tree: Mapping[str, Json]) -> dict[str, Json]:
     return cast("dict[str, Json]", filled(node_of(kind), cast("Json", tree)))
 
 
-def filled(node: Node, value: Json) -> Json:
+def filled(node: TypeNode, value: Json) -> Json:
     """The value with the defaults of its schema; what has another shape than it should stays as it is."""
     if isinstance(value, dict) and node.shape == "object":
         kept = {name: inner for name, inner in value.items() if inner is not None or name not in node.properties}

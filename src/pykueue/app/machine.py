@@ -30,7 +30,7 @@ from pykueue.base.datafolder import KUBECONFIG
 from pykueue.base.struct import Frozen
 from pykueue.controllers.metrics.exposition import CONTENT_TYPE
 from pykueue.kube.client.connection import DEFAULT_NAMESPACE
-from pykueue.kube.client.kubeconfig import KubeconfigError, read
+from pykueue.kube.client.kubeconfig import KubeconfigError, read_kubeconfig
 from pykueue.kube.port import LOCAL_QUEUES, ExistsError, KubeError, Patch, Resource
 from pykueue.kubecontrollers.finishedretention import JOBS_KEPT
 from pykueue.node.accounts import Account
@@ -240,7 +240,7 @@ def scratch_for(data: Path) -> Path | None:
 def token_in(path: Path) -> str:
     """The token of the first user in a kubeconfig; empty where there is none."""
     try:
-        users = read(path).users or ()
+        users = read_kubeconfig(path).users or ()
     except KubeconfigError:
         return ""
     return next((one.user.token for one in users if one.user is not None), "")

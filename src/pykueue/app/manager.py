@@ -32,7 +32,7 @@ LOOPBACK: Final = ("localhost", "127.0.0.1")
 """Where the webhooks are reached when the API server is on the same machine."""
 
 
-class Plan(Frozen):
+class ManagerPlan(Frozen):
     """How to run the manager."""
 
     loaded: Loaded
@@ -48,7 +48,7 @@ class Plan(Frozen):
 class Manager:
     """Everything that a cluster needs of us, in one process."""
 
-    def __init__(self, plan: Plan, clock: Clock) -> None:
+    def __init__(self, plan: ManagerPlan, clock: Clock) -> None:
         self.plan = plan
         configuration = plan.loaded.configuration
         self.configuration = configuration
@@ -142,7 +142,7 @@ class Manager:
             await self.reading.close()
 
 
-async def attend(plan: Plan) -> int:
+async def attend(plan: ManagerPlan) -> int:
     """Run the manager until a signal; the exit code."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -160,7 +160,7 @@ async def attend(plan: Plan) -> int:
     return 0
 
 
-def serve(plan: Plan) -> int:
+def serve(plan: ManagerPlan) -> int:
     """Run the manager of a cluster until a signal; the exit code."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(attend(plan))

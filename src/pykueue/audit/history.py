@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from pykueue.api.core import KubeObject
-from pykueue.audit.views import Event, EventType, UnreadableError, read
+from pykueue.audit.views import Event, EventType, UnreadableError, read_object
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant
 
@@ -35,7 +35,7 @@ def version_of(raw: bytes | msgspec.Raw) -> int:
 
 def event_of(line: Line) -> Event:
     """The event in a line; raises only `UnreadableError`."""
-    return Event(line.type, line.kind, version_of(line.object), line.at, read(line.kind, line.object))
+    return Event(line.type, line.kind, version_of(line.object), line.at, read_object(line.kind, line.object))
 
 
 def encode(line: Line) -> bytes:

@@ -12,7 +12,7 @@ from pykueue.base.units import MICROS, Instant, amount_text
 RULE = "overuse"
 
 
-class Held:
+class Reservations:
     """What each ClusterQueue holds: the reservations of active, unfinished workloads."""
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class Overuse:
 
     def __init__(self, settings: Settings) -> None:
         self.lag_micros = settings.lag_seconds * MICROS
-        self.held = Held()
+        self.held = Reservations()
         self.forest: Forest | None = None
         self.stranded: dict[tuple[NodeName, Slot], int] = {}
         """By how much each node may be over: it was so after the latest edit, and has only fallen since."""

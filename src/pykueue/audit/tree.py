@@ -32,7 +32,7 @@ class Quota(Frozen):
 NO_QUOTA: Final = Quota()
 
 
-class Node(Frozen):
+class TreeNode(Frozen):
     """A ClusterQueue or a cohort in its tree."""
 
     name: NodeName
@@ -78,7 +78,7 @@ class Forest:
     """All trees of cohorts as they stand. Nodes above or in a circle of cohorts belong to none."""
 
     def __init__(self, queues: Iterable[ClusterQueue], cohorts: Iterable[Cohort]) -> None:
-        self.nodes: dict[NodeName, Node] = {}
+        self.nodes: dict[NodeName, TreeNode] = {}
         for cohort in cohorts:
             self.add((COHORT, cohort.name), quotas_of(cohort.spec.resource_groups), cohort.spec.parent_name)
         for queue in queues:
@@ -95,7 +95,7 @@ class Forest:
 
     def add(self, name: NodeName, quotas: Mapping[Slot, Quota], parent: str | None) -> None:
         """Plant a node."""
-        self.nodes[name] = Node(name, quotas, (COHORT, parent) if parent else None)
+        self.nodes[name] = TreeNode(name, quotas, (COHORT, parent) if parent else None)
 
     def climb(self, name: NodeName) -> NodeName | None:
         """The root above a node, or None when the way up never ends."""

@@ -90,8 +90,8 @@ Thing: TypeAlias = (
     | Lease
     | LimitRange
 )
-Seen = TypeVar(
-    "Seen",
+View = TypeVar(
+    "View",
     Workload,
     ClusterQueue,
     Cohort,
@@ -160,7 +160,7 @@ class UnreadableError(ValueError):
     """An object that does not have the form of its kind."""
 
 
-def read(kind: str, raw: bytes | msgspec.Raw) -> Thing:
+def read_object(kind: str, raw: bytes | msgspec.Raw) -> Thing:
     """The object of this kind in a JSON text; raises only `UnreadableError`."""
     view = SOURCES[kind].view
     text = bytes(raw)

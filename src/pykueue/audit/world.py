@@ -8,7 +8,7 @@ from pykueue.api.config.types import Transformation
 from pykueue.api.core import Namespace
 from pykueue.api.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
 from pykueue.api.workload import Workload
-from pykueue.audit.views import SOURCES, Event, Job, Pod, PodTemplate, Seen, Thing, controller_uid, key_of
+from pykueue.audit.views import SOURCES, Event, Job, Pod, PodTemplate, Thing, View, controller_uid, key_of
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant
 
@@ -64,7 +64,7 @@ class Change(Frozen):
     at: Instant
     listed: bool = False
 
-    def of(self, view: type[Seen]) -> tuple[Seen | None, Seen | None] | None:
+    def of(self, view: type[View]) -> tuple[View | None, View | None] | None:
         """The object before and after, when it is of this kind."""
         if view.__name__ != self.kind:
             return None

@@ -212,7 +212,7 @@ def workload(
     around = around or Surroundings()
     spec, status = seen.spec, seen.status
     conditions = {condition.type: condition for condition in status.conditions}
-    found = known or read(seen, around)
+    found = known or read_workload(seen, around)
     unqueued = unqueued_owner(seen.metadata, around.unqueued)
     boost, bad_boost = priority_boost(seen.metadata.annotations) if around.boosts else (0, "")
     state = status.requeue_state
@@ -364,7 +364,7 @@ def priority_boost(annotations: Mapping[str, str]) -> tuple[int, str]:
     return -size if text.startswith("-") else size, ""
 
 
-def read(seen: api_workload.Workload, around: Surroundings) -> Reading:
+def read_workload(seen: api_workload.Workload, around: Surroundings) -> Reading:
     """What a Workload asks for."""
     pod_sets: list[model.PodSet] = []
     specs: list[PodSpec] = []

@@ -164,13 +164,13 @@ def finished(seen: Workload, reason: str, text: str, now: Instant) -> Tree:
     return status
 
 
-class Step(Frozen):
+class StatusWrite(Frozen):
     """One write: the status slice, or, when that is None, `spec.active: false`."""
 
     status: Tree | None
 
 
-class Scribe:
+class StatusBuilder:
     """Writes decisions on one Workload into its status, one after the other."""
 
     def __init__(self, seen: Workload, level: model.Workload, options: model.Options) -> None:
@@ -181,7 +181,7 @@ class Scribe:
         self.status = slice_of(seen)
         self.generation = seen.metadata.generation
         self.active = seen.spec.active
-        self.steps: list[Step] = []
+        self.steps: list[StatusWrite] = []
         self.open = False
         """Whether the status holds something that no step carries yet."""
 
@@ -212,16 +212,16 @@ class Scribe:
                 assert_never(decision)
         self.level = after(self.level, decision)
 
-    def finish(self) -> list[Step]:
+    def finish(self) -> list[StatusWrite]:
         """The writes that carry all of it out."""
         if self.open:
-            self.steps.append(Step(self.status))
+            self.steps.append(StatusWrite(self.status))
             self.open = False
         return self.steps
 
     def save(self) -> None:
         """End a step here; what follows changes a copy."""
-        self.steps.append(Step(self.status))
+        self.steps.append(StatusWrite(self.status))
         self.status = msgspec.json.decode(msgspec.json.encode(self.status))
         self.open = False
 
@@ -347,7 +347,7 @@ class Scribe:
             self.open = True
         if self.open:
             self.save()
-        self.steps.append(Step(None))
+        self.steps.append(StatusWrite(None))
         self.active = False
 
     def wait(self, decision: Wait) -> None:

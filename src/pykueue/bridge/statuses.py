@@ -24,9 +24,9 @@ from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant, amount_text, format_instant
 from pykueue.bridge.unbuilt import unbuilt
 from pykueue.engine.model import StopPolicy
-from pykueue.engine.quota import Node
+from pykueue.engine.quota import QuotaNode
 from pykueue.engine.record.tally import (
-    Held,
+    Holdings,
     Pair,
     Tally,
     inactive_because,
@@ -72,7 +72,7 @@ def cluster_queue(seen: ClusterQueue, world: World, now: Instant) -> Tree:
     return patch if conditions is None else {**patch, "conditions": conditions}
 
 
-def verdict(world: World, queue: Node) -> Verdict:
+def verdict(world: World, queue: QuotaNode) -> Verdict:
     """Whether a ClusterQueue can admit, and why not, in Kueue's words."""
     because = inactive_because(world, queue)
     if not because:
@@ -82,7 +82,7 @@ def verdict(world: World, queue: Node) -> Verdict:
     return Verdict(False, because[0][0], f"{REFUSES}: {', '.join(text for _, text in because)}.")
 
 
-def usages(queue: Node, held: Held) -> tuple[FlavorUsage, ...]:
+def usages(queue: QuotaNode, held: Holdings) -> tuple[FlavorUsage, ...]:
     """How much is taken of everything that a ClusterQueue covers, also where nothing is."""
     nominal = nominal_of(queue)
 
@@ -129,7 +129,7 @@ def local_queue_with(seen: LocalQueue, world: World, tally: Tally, now: Instant)
     return patch if conditions is None else {**patch, "conditions": conditions}
 
 
-def local_usages(queue: Node | None, held: Held) -> tuple[LocalFlavorUsage, ...]:
+def local_usages(queue: QuotaNode | None, held: Holdings) -> tuple[LocalFlavorUsage, ...]:
     """How much a LocalQueue's workloads take of everything that its ClusterQueue covers."""
     covered: Mapping[str, Sequence[str]] = {} if queue is None else pairs_of(queue)
     return tuple(

@@ -45,7 +45,7 @@ class Rules(Frozen):
     """KeepQuotaForProvReqRetry"""
 
 
-class Seen(Frozen):
+class CheckInput(Frozen):
     """A Workload and all that decides what becomes of its requests."""
 
     workload: Workload
@@ -76,7 +76,7 @@ class Hindered(Frozen):
     why: str
 
 
-class Plan(Frozen):
+class CheckPlan(Frozen):
     """What is to be done, in this order."""
 
     states: tuple[AdmissionCheckState, ...] = ()
@@ -90,24 +90,24 @@ class Plan(Frozen):
     """When to look again if nothing happens before."""
 
 
-def plan(seen: Seen, now: Instant) -> Plan:
+def plan(seen: CheckInput, now: Instant) -> CheckPlan:
     """What is to be done for a Workload."""
     workload = seen.workload
     going = tuple(one for one in seen.requests if one.metadata.deletion_timestamp is None)
     if held(workload, WorkloadCondition.FINISHED) is not None:
-        return Plan(deletes=going)
+        return CheckPlan(deletes=going)
     if held(workload, WorkloadCondition.EVICTED) is not None:
-        return Plan(deletes=going if seen.rules.cleans_up else ())
+        return CheckPlan(deletes=going if seen.rules.cleans_up else ())
     if held(workload, WorkloadCondition.QUOTA_RESERVED) is None or workload.status.admission is None:
         # What waits in line without quota, a held queue being the reason, finds its request again.
-        return Plan()
+        return CheckPlan()
     parts = [
         Turn(seen, state, seen.checks[state.name], now)
         for state in workload.status.admission_checks
         if state.name in seen.checks
     ]
     kept = {request.name for one in parts for request in one.kept()}
-    return Plan(
+    return CheckPlan(
         states=tuple(one.says for one in parts if one.says != one.said),
         deletes=tuple(one for one in going if one.name not in kept),
         asks=tuple(ask for one in parts if (ask := one.ask()) is not None),
@@ -122,7 +122,7 @@ def plan(seen: Seen, now: Instant) -> Plan:
 class Turn:
     """One check of one Workload at one moment."""
 
-    def __init__(self, seen: Seen, said: AdmissionCheckState, check: Check, now: Instant) -> None:
+    def __init__(self, seen: CheckInput, said: AdmissionCheckState, check: Check, now: Instant) -> None:
         self.seen = seen
         self.workload = seen.workload
         self.said = said

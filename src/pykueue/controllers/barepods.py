@@ -37,7 +37,7 @@ class Pod(Wire):
 POD: Final = msgspec.json.Decoder(Pod)
 
 
-def read(raw: bytes) -> Pod:
+def read_pod(raw: bytes) -> Pod:
     """The Pod, with no more of its metadata than is needed: there may be many."""
     pod = POD.decode(raw)
     metadata = pod.metadata
@@ -59,7 +59,7 @@ class BarePods:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self.pods: Informer[Pod] = Informer(cluster.reading, PODS, read, cluster.clock, labels=Label.QUEUE)
+        self.pods: Informer[Pod] = Informer(cluster.reading, PODS, read_pod, cluster.clock, labels=Label.QUEUE)
         self.pods.listen(self.hear)
 
     async def run(self) -> None:

@@ -15,7 +15,7 @@ from pykueue.base.clock import instant_of
 from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS, Instant, Moment
 from pykueue.bridge.decisionevents import PREEMPTED, REPORTER, notes, preemptor
-from pykueue.bridge.outbound import Scribe, Step, slice_of
+from pykueue.bridge.outbound import StatusBuilder, StatusWrite, slice_of
 from pykueue.controllers.cluster import Cluster
 from pykueue.controllers.events import owner, ref
 from pykueue.controllers.metrics.metrics import Metrics
@@ -75,7 +75,7 @@ class Ground(Protocol):
         """A Workload as the engine is to see it."""
 
 
-class Errand:
+class QueuedWrite:
     """A decision to be written, what must be stored before it, and who waits for it to be."""
 
     def __init__(self, decision: Decision) -> None:
@@ -84,7 +84,7 @@ class Errand:
         self.stored: asyncio.Future[bool] | None = None
 
 
-class Shunned(Frozen):
+class BackedOff(Frozen):
     """A Workload that is left alone for a while, and why; the reason is empty once the time is over."""
 
     why: str
@@ -97,20 +97,20 @@ class Flight:
 
     def __init__(self, base: model.Workload, version: int) -> None:
         self.base = base
-        """What is stored of it before the next of the errands, as far as we know."""
+        """What is stored of it before the next of the queued writes, as far as we know."""
         self.version = version
         """The version of the Workload that this is the level of."""
         self.stored = False
         """Whether the last write was stored, and the base is what came of it."""
-        self.errands: list[Errand] = []
-        self.under_way: list[Errand] = []
+        self.queued: list[QueuedWrite] = []
+        self.under_way: list[QueuedWrite] = []
         """Those that are being written."""
 
     def queue(self) -> str:
-        """The ClusterQueue whose quota the workload has once all the errands are done; empty for none."""
+        """The ClusterQueue whose quota the workload has once all queued writes are done; empty for none."""
         found = "" if self.base.admission is None else self.base.admission.queue
-        for errand in (*self.under_way, *self.errands):
-            match errand.decision:
+        for queued in (*self.under_way, *self.queued):
+            match queued.decision:
                 case Admit(admission=admission) | Reserve(admission=admission):
                     found = admission.queue
                 case Unreserve():
@@ -119,14 +119,14 @@ class Flight:
                     pass
         return found
 
-    def batch(self) -> list[Errand]:
-        """The errands of the next write: all in a row that need not wait for others once it has begun."""
-        taken: list[Errand] = []
-        while self.errands:
-            first = self.errands[0]
+    def batch(self) -> list[QueuedWrite]:
+        """The queued writes of the next request: all in a row that need not wait for others once it has begun."""
+        taken: list[QueuedWrite] = []
+        while self.queued:
+            first = self.queued[0]
             if taken and not all(future.done() for future in first.waits_for):
                 break
-            taken.append(self.errands.pop(0))
+            taken.append(self.queued.pop(0))
             # The reason of a deactivation is stored before the deactivation itself, and that before the eviction.
             if isinstance(first.decision, Deactivate):
                 break
@@ -147,7 +147,7 @@ class Flights:
         self.room.set()
         self.flights: dict[str, Flight] = {}
         self.tasks: dict[str, asyncio.Task[None]] = {}
-        self.shunned: dict[str, Shunned] = {}
+        self.backed_off: dict[str, BackedOff] = {}
         self.freeing: dict[str, dict[asyncio.Future[bool], None]] = {}
         """Per tree of queues, the writes that give quota back."""
 
@@ -162,18 +162,18 @@ class Flights:
     def add(self, decision: Decision) -> None:
         """Have a decision written."""
         flight = self.flights.get(decision.workload) or self.begin(decision.workload)
-        errand = Errand(decision)
+        queued = QueuedWrite(decision)
         match decision:
             case Admit(admission=admission, reserved_before=False) | Reserve(admission=admission):
-                errand.waits_for = tuple(self.freeing.get(self.tree(admission.queue), ()))
+                queued.waits_for = tuple(self.freeing.get(self.tree(admission.queue), ()))
             case Unreserve() | Deactivate() if queue := flight.queue():
                 tree = self.tree(queue)
-                errand.stored = asyncio.get_running_loop().create_future()
-                self.freeing.setdefault(tree, {})[errand.stored] = None
-                errand.stored.add_done_callback(lambda done: self.freed(tree, done))
+                queued.stored = asyncio.get_running_loop().create_future()
+                self.freeing.setdefault(tree, {})[queued.stored] = None
+                queued.stored.add_done_callback(lambda done: self.freed(tree, done))
             case _:
                 pass
-        flight.errands.append(errand)
+        flight.queued.append(queued)
 
     def freed(self, tree: str, done: asyncio.Future[bool]) -> None:
         """A write that gives quota back has ended."""
@@ -208,13 +208,13 @@ class Flights:
         ground = self.ground
         now = ground.cluster.clock.moment()
         soonest: Moment | None = None
-        for key, shunned in list(self.shunned.items()):
-            if not shunned.why:
+        for key, backed_off in list(self.backed_off.items()):
+            if not backed_off.why:
                 continue
-            if shunned.until > now:
-                soonest = shunned.until if soonest is None else min(soonest, shunned.until)
+            if backed_off.until > now:
+                soonest = backed_off.until if soonest is None else min(soonest, backed_off.until)
                 continue
-            self.shunned[key] = Shunned("", shunned.until, shunned.tries)
+            self.backed_off[key] = BackedOff("", backed_off.until, backed_off.tries)
             seen = ground.cluster.workloads.get(key)
             if seen is not None and key not in self.flights:
                 ground.see(key, seen)
@@ -230,8 +230,8 @@ class Flights:
                     break
                 self.answer(batch, stored=True)
                 batch = flight.batch()
-                waits = [errand.decision for errand in batch if can_be_kept_back(errand.decision)]
-                if len(waits) == len(batch) and not flight.errands:
+                waits = [queued.decision for queued in batch if can_be_kept_back(queued.decision)]
+                if len(waits) == len(batch) and not flight.queued:
                     # Why it waits can be told later, when more is known.
                     for wait in waits:
                         ground.keep_back(wait)
@@ -250,7 +250,7 @@ class Flights:
         del self.flights[key]
         del self.tasks[key]
         self.answer(flight.under_way, stored=False)
-        self.answer(flight.errands, stored=False)
+        self.answer(flight.queued, stored=False)
         item = ground.engine.world.items.get(key)
         if item is not None and item.flying:
             ground.observe(Refused(key))
@@ -264,21 +264,21 @@ class Flights:
         else:
             ground.see(key, seen)
 
-    def answer(self, errands: list[Errand], *, stored: bool) -> None:
+    def answer(self, writes: list[QueuedWrite], *, stored: bool) -> None:
         """Tell whoever waits whether decisions were stored."""
-        for errand in errands:
-            if errand.stored is not None and not errand.stored.done():
-                errand.stored.set_result(stored)
+        for queued in writes:
+            if queued.stored is not None and not queued.stored.done():
+                queued.stored.set_result(stored)
 
-    async def write(self, key: str, flight: Flight, batch: list[Errand]) -> bool:
+    async def write(self, key: str, flight: Flight, batch: list[QueuedWrite]) -> bool:
         """Write some decisions; whether they were stored."""
-        for future in [future for errand in batch for future in errand.waits_for]:
+        for future in [future for queued in batch for future in queued.waits_for]:
             if not await asyncio.shield(future):
                 # The room that was to be given back was not; whoever was to have it is considered anew.
                 return False
         ground = self.ground
         wait = ground.reasons.take(key)
-        decisions = [errand.decision for errand in batch]
+        decisions = [queued.decision for queued in batch]
         settles = any(isinstance(decision, Admit | Reserve | Unreserve) for decision in decisions)
         said = [wait] if wait is not None and not settles else []
         flight.stored = False
@@ -301,11 +301,11 @@ class Flights:
             if version_of(seen) != flight.version and standing(ground.level(key, seen)) != standing(flight.base):
                 # It has changed since this was decided.
                 return False
-            scribe = Scribe(seen, flight.base, ground.cluster.settings.options)
+            builder = StatusBuilder(seen, flight.base, ground.cluster.settings.options)
             for decision in (*said, *decisions):
-                scribe.write(decision)
+                builder.write(decision)
             try:
-                found = await self.send(key, seen, scribe.finish())
+                found = await self.send(key, seen, builder.finish())
             except ConflictError:
                 if not await self.read_anew(key):
                     return False
@@ -322,7 +322,7 @@ class Flights:
                 LOG.error("refused: %s", error, extra={"object": key})
                 self.shun(key, f"the API server refused our write: {error.message or error.reason}")
                 return False
-            self.shunned.pop(key, None)
+            self.backed_off.pop(key, None)
             self.tell(flight, [*said, *decisions], seen, version=version_of(found), mute=said)
             flight.base, flight.version = ground.level(key, found), version_of(found)
             return True
@@ -338,7 +338,7 @@ class Flights:
         clock = self.ground.cluster.clock
         await clock.sleep(PAUSE)
 
-    async def send(self, key: str, seen: Workload, steps: list[Step]) -> Workload:
+    async def send(self, key: str, seen: Workload, steps: list[StatusWrite]) -> Workload:
         """The Workload once these steps are stored; a step without an answer is read back."""
         for step in steps:
             try:
@@ -352,7 +352,7 @@ class Flights:
                 seen = fresh
         return seen
 
-    async def take_step(self, seen: Workload, step: Step) -> Workload:
+    async def take_step(self, seen: Workload, step: StatusWrite) -> Workload:
         """The Workload once a step is stored, for which it may have to wait for a slot."""
         writes = self.ground.cluster.writes
         self.sending += 1
@@ -389,9 +389,9 @@ class Flights:
 
     def shun(self, key: str, why: str) -> None:
         """Leave a Workload alone for a while whose writes fail for good; longer each time."""
-        tries = self.shunned[key].tries + 1 if key in self.shunned else 0
+        tries = self.backed_off[key].tries + 1 if key in self.backed_off else 0
         delay = min(SHUN_BASE << min(tries, DOUBLINGS_MAX), SHUN_MAX)
-        self.shunned[key] = Shunned(why, Moment(self.ground.cluster.clock.moment() + delay), tries)
+        self.backed_off[key] = BackedOff(why, Moment(self.ground.cluster.clock.moment() + delay), tries)
 
     def tell(
         self, flight: Flight, decisions: list[Decision], seen: Workload, *, version: int, mute: list[Wait]

@@ -38,7 +38,7 @@ from pykueue.jobs.batch import JobView
 from pykueue.jobs.kind import JobKind
 from pykueue.jobs.plan import plan
 from pykueue.jobs.podsets import Injection
-from pykueue.jobs.seen import Rules, Seen, admitted, finished, key_of
+from pykueue.jobs.seen import JobInput, Rules, admitted, finished, key_of
 from pykueue.jobs.workload import Classes, prebuilt_name
 from pykueue.jobs.workloadsync import new_name
 from pykueue.kube.controller import Controller
@@ -234,7 +234,7 @@ class Reconciler:
                         return REJECTED_SECONDS
         return min(again, default=None)
 
-    def remember(self, key: str, seen: Seen, action: Write) -> None:
+    def remember(self, key: str, seen: JobInput, action: Write) -> None:
         """Note what the API does not tell, and what may be forgotten."""
         now = self.cluster.clock.moment()
         if isinstance(action, CreateWorkload):
@@ -242,17 +242,17 @@ class Reconciler:
         elif isinstance(action, PatchJob) and action.stops and not self.kind.noticed(seen.job):
             self.unsure[key] = Moment(now + UNSURE)
 
-    async def read(self, key: str) -> Seen:
+    async def read(self, key: str) -> JobInput:
         """All that decides what becomes of a job."""
         namespace = key.partition("/")[0]
         cluster, job = self.cluster, self.jobs.get(key)
         workloads = tuple(self.owned.get(f"{self.kind.group}/{self.kind.kind}/{key}").values())
         if job is None:
             self.forget(key)
-            return Seen(self.kind, namespace, None, workloads, rules=self.rules)
+            return JobInput(self.kind, namespace, None, workloads, rules=self.rules)
         prebuilt = prebuilt_name(job.metadata, annotations=self.rules.prebuilt_annotations)
         owners = NO_OWNERS if controller_of(job.metadata) is None else await self.ancestors.of(job)
-        return Seen(
+        return JobInput(
             self.kind,
             namespace,
             job,
@@ -308,7 +308,7 @@ class Reconciler:
         elastic = {"metadata": {"annotations": {Annotation.ELASTIC_JOB.value: asked}}}
         return (*unbuilt(self.kind.kind, job), *unbuilt("Workload", elastic))
 
-    async def overlooked(self, key: str, seen: Seen, actions: Actions) -> bool:
+    async def overlooked(self, key: str, seen: JobInput, actions: Actions) -> bool:
         """Whether the informers were behind, before something is done that could not be made good again."""
         if seen.job is None:
             return await self.is_news(self.resource, self.jobs, key)
@@ -333,7 +333,7 @@ class Reconciler:
         found = informer.learn(raw)
         return known is None or known.metadata.resource_version != found.metadata.resource_version
 
-    def tell(self, key: str, seen: Seen, actions: Actions) -> None:
+    def tell(self, key: str, seen: JobInput, actions: Actions) -> None:
         """Tell people what no write goes with, unless they were told last time."""
         notices = tuple(one.notice for one in actions if isinstance(one, Tell))
         before = self.told.get(key, frozenset())
@@ -359,7 +359,7 @@ def owner_uids(job: JobView) -> Iterable[str]:
     return () if owner is None else (owner.uid,)
 
 
-async def planned(seen: Seen, now: Instant) -> Actions:
+async def planned(seen: JobInput, now: Instant) -> Actions:
     """What is to be done; pods with very much in them are looked at beside the event loop."""
     templates = [one.template for workload in seen.workloads for one in workload.spec.pod_sets]
     if isinstance(seen.job, JobView):

@@ -28,7 +28,7 @@ from pykueue.jobs.actions import (
     WritePodsReady,
     WriteReclaimable,
 )
-from pykueue.jobs.seen import Seen, holds_on
+from pykueue.jobs.seen import JobInput, holds_on
 from pykueue.jobs.workloadsync import new_name
 from pykueue.kube.informer import Informer
 from pykueue.kube.port import WORKLOADS, ExistsError, NotFoundError, Patch, RejectedError, Resource
@@ -46,7 +46,7 @@ class JobWrites:
         self.jobs = jobs
         self.reporter = f"{framework}-kueue-controller"
 
-    async def carry_out(self, seen: Seen, action: Write) -> None:
+    async def carry_out(self, seen: JobInput, action: Write) -> None:
         """Do one thing."""
         match action:
             case CreateWorkload():
@@ -78,7 +78,7 @@ class JobWrites:
 
     # The writes.
 
-    async def create(self, seen: Seen, action: CreateWorkload) -> None:
+    async def create(self, seen: JobInput, action: CreateWorkload) -> None:
         """Create a Workload; one of that name that we have not heard of is looked at."""
         body = msgspec.json.encode(action.tree)
         try:
@@ -121,7 +121,7 @@ class JobWrites:
         """The Workload as it is now."""
         return self.cluster.workloads.learn(await self.cluster.kube.get(WORKLOADS, workload.name, workload.namespace))
 
-    async def delete(self, seen: Seen, action: DeleteWorkload) -> None:
+    async def delete(self, seen: JobInput, action: DeleteWorkload) -> None:
         """Delete a Workload that is one too many; it is told when it was not being deleted already."""
         workload = action.workload
         try:
@@ -148,7 +148,7 @@ class JobWrites:
             condition["observedGeneration"] = action.workload.metadata.generation
         return {"conditions": [condition]}
 
-    async def patch_job(self, seen: Seen, action: PatchJob) -> None:
+    async def patch_job(self, seen: JobInput, action: PatchJob) -> None:
         """Patch the job as it was seen."""
         assert seen.job is not None, "there is a job to patch"
         metadata = seen.job.metadata
@@ -164,7 +164,7 @@ class JobWrites:
         self.jobs.learn(raw)
         self.say(seen, action.notice)
 
-    async def delete_job(self, seen: Seen) -> None:
+    async def delete_job(self, seen: JobInput) -> None:
         """Delete the job."""
         assert seen.job is not None, "there is a job to delete"
         metadata = seen.job.metadata
@@ -172,7 +172,7 @@ class JobWrites:
 
     # What people hear.
 
-    def say(self, seen: Seen, *notices: Notice | None) -> None:
+    def say(self, seen: JobInput, *notices: Notice | None) -> None:
         """Tell people about the job, if it is still there."""
         for one in notices:
             if one is not None and seen.job is not None:

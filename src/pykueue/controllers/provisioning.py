@@ -22,7 +22,7 @@ from pykueue.base.units import MICROS, format_instant
 from pykueue.bridge.outbound import check_tree, slice_of
 from pykueue.bridge.statuses import with_active
 from pykueue.checks.parameters import HOW, referenced, timeout, verdict
-from pykueue.checks.provisioning import Ask, Check, Plan, Rules, Seen, plan
+from pykueue.checks.provisioning import Ask, Check, CheckInput, CheckPlan, Rules, plan
 from pykueue.checks.requestspec import API_VERSION
 from pykueue.controllers.ancestors import group_kind
 from pykueue.controllers.cluster import Cluster
@@ -234,7 +234,7 @@ class Provisioning:
         waits = [] if found.again is None else [max(0, found.again - now) / MICROS]
         return min([*waits, *([HINDERED_SECONDS] if found.hindered else [])], default=None)
 
-    def read(self, workload: Workload) -> Seen:
+    def read(self, workload: Workload) -> CheckInput:
         """All that decides what becomes of a Workload's requests."""
         namespace = workload.namespace
         checks: dict[str, Check] = {}
@@ -249,7 +249,7 @@ class Provisioning:
         named = {one.pod_template_ref.name for request in requests for one in request.spec.pod_sets}
         known = {name: self.templates.get(f"{namespace}/{name}") for name in named}
         templates = {name: owner_uid(one) for name, one in known.items() if one is not None and not is_edited(one)}
-        return Seen(
+        return CheckInput(
             workload,
             checks,
             requests,
@@ -267,7 +267,7 @@ class Provisioning:
         job = self.cluster.jobs.get(f"{workload.namespace}/{owner.name}")
         return job is None or job.spec.backoff_limit != 0
 
-    async def say(self, workload: Workload, found: Plan) -> Workload:
+    async def say(self, workload: Workload, found: CheckPlan) -> Workload:
         """The Workload once its checks say what they should."""
         said = {one.name: one for one in workload.status.admission_checks}
         written = await self.write(workload, found.states)

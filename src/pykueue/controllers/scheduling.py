@@ -136,7 +136,7 @@ class Pump:
         if change.new is None or (change.old is not None and change.old.metadata.uid != change.new.metadata.uid):
             self.reasons.forget(change.key)
             self.read.pop(change.key, None)
-            self.flights.shunned.pop(change.key, None)
+            self.flights.backed_off.pop(change.key, None)
             self.observe(Gone("Workload", change.key))
         if change.new is not None and change.key not in self.flights:
             if change.old is not None and is_overtaken(change.old, change.new):
@@ -172,11 +172,11 @@ class Pump:
         around = self.surroundings(seen.namespace)
         known = self.read.get(key)
         if known is None or not known.holds_of(seen, around):
-            known = self.read[key] = inbound.read(seen, around)
+            known = self.read[key] = inbound.read_workload(seen, around)
         found = inbound.workload(seen, around, known)
-        shunned = self.flights.shunned.get(key)
-        if shunned is not None and shunned.why:
-            found = replace(found, held_off=True, problem=shunned.why)
+        backed_off = self.flights.backed_off.get(key)
+        if backed_off is not None and backed_off.why:
+            found = replace(found, held_off=True, problem=backed_off.why)
         return self.reasons.level(key, found)
 
     def surroundings(self, namespace: str) -> inbound.Surroundings:
@@ -331,8 +331,8 @@ class Pump:
         if key in self.flights:
             # A flight takes along what is to be said, unless it ends before.
             return Instant(clock.now() + SAY_AFTER)
-        shunned = self.flights.shunned.get(key)
-        return None if shunned is None or shunned.until <= clock.moment() else instant_of(clock, shunned.until)
+        backed_off = self.flights.backed_off.get(key)
+        return None if backed_off is None or backed_off.until <= clock.moment() else instant_of(clock, backed_off.until)
 
 
 def is_overtaken(old: Workload, new: Workload) -> bool:

@@ -21,13 +21,13 @@ from pykueue.engine.decisions import (
     WaitReason,
     Why,
 )
-from pykueue.engine.flavors import Plan, Planner, start_of
+from pykueue.engine.flavors import FlavorPlan, Planner, start_of
 from pykueue.engine.items import Bookmark, Claim, Item
 from pykueue.engine.model import Policy, Strategy
 from pykueue.engine.order import head_key
 from pykueue.engine.pending import Outcome
 from pykueue.engine.preempt import Search, Victim
-from pykueue.engine.quota import Forest, Node, Tree, book, path, usage_of
+from pykueue.engine.quota import Forest, QuotaNode, Tree, book, path, usage_of
 from pykueue.engine.snapshot import Snapshot, fits
 from pykueue.engine.wording import preempted
 from pykueue.engine.world import World, has_failed_check
@@ -43,12 +43,12 @@ class Scene:
         self.snapshot = Snapshot(forest)
         self.claimed: dict[str, Item] = {}
         """Victims that an earlier head of this cycle was promised."""
-        self.admitted: list[tuple[Node, tuple[tuple[int, int], ...]]] = []
+        self.admitted: list[tuple[QuotaNode, tuple[tuple[int, int], ...]]] = []
         self.pledged = False
         """Whether the snapshot shows room that is not free yet."""
-        self.real: dict[str, Node] | None = None
+        self.real: dict[str, QuotaNode] | None = None
         """The queues of the tree as they really are, with nobody gone and nothing promised; made when it matters."""
-        self.keepers: list[Node] = []
+        self.keepers: list[QuotaNode] = []
         """Queues for whose blocked heads room is kept in this cycle."""
         self.news = 0
         """How much had happened in the tree before this cycle."""
@@ -74,11 +74,11 @@ class Entry:
         "why",
     )
 
-    def __init__(self, item: Item, queue: Node, scene: Scene) -> None:
+    def __init__(self, item: Item, queue: QuotaNode, scene: Scene) -> None:
         self.item = item
         self.queue = queue
         self.scene = scene
-        self.plan = Plan()
+        self.plan = FlavorPlan()
         self.planner: Planner | None = None
         self.victims: tuple[Victim, ...] = ()
         self.deferred = False
@@ -110,7 +110,7 @@ class Cycle:
         self.entries: list[Entry] = []
         self.holds_admission = ""
         """Who was started in this cycle and has to be ready before anyone else is."""
-        self.freed: list[Node] = []
+        self.freed: list[QuotaNode] = []
         """Queues whose head no longer keeps the room of its victims from others."""
         self.kept: dict[Tree, None] = {}
         """Trees in which room is kept for a head that was not before."""
@@ -364,7 +364,7 @@ class Cycle:
                 book(scene.real[queue.name], usage)
         return fits(scene.real[entry.queue.name], entry.usage())
 
-    def may_not_borrow(self, entry: Entry, plan: Plan) -> bool:
+    def may_not_borrow(self, entry: Entry, plan: FlavorPlan) -> bool:
         """Whether an earlier head that borrows nothing keeps the rest of its tree from borrowing in this cycle."""
         if plan.borrowing == 0:
             entry.scene.lends = False

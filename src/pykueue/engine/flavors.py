@@ -27,7 +27,7 @@ from pykueue.engine.model import (
     resource_rank,
 )
 from pykueue.engine.preempt import Search, Victim
-from pykueue.engine.quota import CoveredGroup, Node, free, lowest_fit, potential
+from pykueue.engine.quota import CoveredGroup, QuotaNode, free, lowest_fit, potential
 
 PODS = "pods"
 
@@ -102,7 +102,7 @@ class PodSetPlan:
         self.obstacles: list[Obstacle] = []
 
 
-class Plan:
+class FlavorPlan:
     """What a workload would get, and what stands in its way."""
 
     __slots__ = ("borrowing", "failed", "pod_sets", "resumed", "severity", "usage")
@@ -185,7 +185,7 @@ class Planner:
     """Plans one head of one queue."""
 
     def __init__(
-        self, queue: Node, item: Item, flavors: Mapping[str, Flavor], epoch: int, search: Search, options: Options
+        self, queue: QuotaNode, item: Item, flavors: Mapping[str, Flavor], epoch: int, search: Search, options: Options
     ) -> None:
         self.queue = queue
         self.item = item
@@ -201,7 +201,7 @@ class Planner:
         )
         self.preempts_while_borrowing = policies.borrow_within_cohort is not Policy.NEVER
 
-    def best(self) -> tuple[Plan, tuple[Victim, ...]]:
+    def best(self) -> tuple[FlavorPlan, tuple[Victim, ...]]:
         """The plan for all pods if it fits or preemption makes it fit, else for as many pods as possible."""
         claim = self.item.claim
         full = self.plan(self.item.shape.counts if claim is None else claim.counts)
@@ -216,7 +216,7 @@ class Planner:
                 return smaller
         return full, ()
 
-    def victims(self, plan: Plan) -> tuple[Victim, ...]:
+    def victims(self, plan: FlavorPlan) -> tuple[Victim, ...]:
         """Whom to preempt for a plan; nobody when it fits or cannot."""
         if plan.failed:
             return ()
@@ -229,7 +229,7 @@ class Planner:
         contended = plan.contended()
         return self.search.victims(asked, contended) if contended else ()
 
-    def smaller(self) -> tuple[Plan, tuple[Victim, ...]] | None:
+    def smaller(self) -> tuple[FlavorPlan, tuple[Victim, ...]] | None:
         """The plan for the largest counts, not below the minimum, that fit or can be made to fit."""
         # spec: FLV-8
         shape = self.item.shape
@@ -242,7 +242,7 @@ class Planner:
         total = sum(spare)
         if total == 0:
             return None
-        found: dict[int, tuple[Plan, tuple[Victim, ...]]] = {}
+        found: dict[int, tuple[FlavorPlan, tuple[Victim, ...]]] = {}
 
         def possible(step: int) -> bool:
             counts = tuple(count - extra * step // total for count, extra in zip(start, spare, strict=True))
@@ -254,9 +254,9 @@ class Planner:
 
         return found.get(first_true(total + 1, possible))
 
-    def plan(self, counts: Sequence[int], pinned: Pinned | None = None) -> Plan:
+    def plan(self, counts: Sequence[int], pinned: Pinned | None = None) -> FlavorPlan:
         """Flavors for every pod set at these counts, as far as they can be found."""
-        plan = Plan()
+        plan = FlavorPlan()
         shape = self.item.shape
         for index, (pod_set, wanted) in enumerate(zip(shape.pod_sets, counts, strict=True)):
             count, totals = shape.counts[index], shape.totals[index]
@@ -277,7 +277,7 @@ class Planner:
                     plan.borrowing = max(plan.borrowing, choice.level)
         return plan
 
-    def fill(self, plan: Plan, part: PodSetPlan, index: int, pinned: Pinned | None) -> None:
+    def fill(self, plan: FlavorPlan, part: PodSetPlan, index: int, pinned: Pinned | None) -> None:
         """Find a flavor for every resource of a pod set; stop at the first that has none."""
         plan.severity = -1
         groups = self.queue.groups
@@ -304,7 +304,7 @@ class Planner:
             part.obstacles.extend(obstacles)
 
     def scan(
-        self, plan: Plan, index: int, group: CoveredGroup, requests: list[tuple[str, int]], pinned: Pinned | None
+        self, plan: FlavorPlan, index: int, group: CoveredGroup, requests: list[tuple[str, int]], pinned: Pinned | None
     ) -> tuple[dict[str, Choice] | None, list[Obstacle]]:
         """The best flavor of a resource group, or none, and what stood in the way."""
         resource, start = requests[0][0], 0
@@ -344,7 +344,7 @@ class Planner:
         found = {asked: Choice(best.flavor, fr, mode, level, tried) for asked, fr, mode, level in best.resources}
         return found, [] if self.serves(best) else obstacles
 
-    def judge(self, plan: Plan, group: CoveredGroup, position: int, requests: list[tuple[str, int]]) -> Judged:
+    def judge(self, plan: FlavorPlan, group: CoveredGroup, position: int, requests: list[tuple[str, int]]) -> Judged:
         """How well one flavor would serve everything that a pod set asks of a resource group."""
         flavor, frs = group.flavors[position], group.frs[position]
         grade = PLAIN
@@ -444,14 +444,14 @@ def first_true(size: int, test: Callable[[int], bool]) -> int:
     return low
 
 
-def start_of(item: Item, queue: Node, cycle: int, options: Options) -> Bookmark | None:
+def start_of(item: Item, queue: QuotaNode, cycle: int, options: Options) -> Bookmark | None:
     """Where a workload's next scan of flavors begins; None is at the first ones."""
     if item.claim is not None:
         return item.claim.start
     return None if outdated(item, queue, cycle, options) else item.bookmark
 
 
-def outdated(item: Item, queue: Node, cycle: int, options: Options) -> bool:
+def outdated(item: Item, queue: QuotaNode, cycle: int, options: Options) -> bool:
     """Whether a workload's scan has to start over."""
     bookmark: Bookmark | None = item.bookmark
     if bookmark is None:

@@ -33,7 +33,7 @@ from pykueue.engine.decisions import (
 )
 from pykueue.engine.items import Item, Place
 from pykueue.engine.model import CheckState, ClusterQueue, LocalQueue, PodsReadyOptions, StopPolicy, Workload
-from pykueue.engine.quota import Node
+from pykueue.engine.quota import QuotaNode
 from pykueue.engine.wording import message
 from pykueue.engine.world import World, assigned_flavors, has_failed_check, readiness
 
@@ -254,7 +254,7 @@ def by_queues(item: Item, world: World, now: Instant) -> Decision | None:
     workload = item.workload
     assert workload.admission is not None, "only a reservation can be lost"
     local = world.local_queues.get(workload.local_queue)
-    queue: Node | None = world.forest.queues.get(workload.admission.queue)
+    queue: QuotaNode | None = world.forest.queues.get(workload.admission.queue)
     if workload.admitted_at is not None:
         if local is not None and local.stop is StopPolicy.DRAIN:
             return Evict(item.key, EvictionReason.LOCAL_QUEUE_STOPPED, "The LocalQueue is stopped", now)

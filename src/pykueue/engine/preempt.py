@@ -8,7 +8,7 @@ from pykueue.engine.decisions import PreemptionReason
 from pykueue.engine.items import Item
 from pykueue.engine.model import Policy
 from pykueue.engine.order import victim_key
-from pykueue.engine.quota import Node, ancestors, borrows_with, free, local_free, lowest_fit, within_nominal
+from pykueue.engine.quota import QuotaNode, ancestors, borrows_with, free, local_free, lowest_fit, within_nominal
 from pykueue.engine.snapshot import Snapshot
 
 Requests = Mapping[int, int]
@@ -27,7 +27,7 @@ class Candidate:
     __slots__ = ("item", "lca", "may_borrow", "queue", "reason")
 
     def __init__(
-        self, item: Item, queue: Node, lca: Node | None, reason: PreemptionReason, *, may_borrow: bool
+        self, item: Item, queue: QuotaNode, lca: QuotaNode | None, reason: PreemptionReason, *, may_borrow: bool
     ) -> None:
         self.item = item
         self.queue = queue
@@ -53,7 +53,7 @@ def policy_allows(policy: Policy, preemptor: Item, candidate: Item) -> bool:
             return False
 
 
-def hopeless(policy: Policy, preemptor: Item, queue: Node) -> bool:
+def hopeless(policy: Policy, preemptor: Item, queue: QuotaNode) -> bool:
     """Whether no holder of a queue can satisfy a policy, told by the least important one alone."""
     # spec: PRE-6
     if policy is Policy.NEVER or not queue.holders:
@@ -68,7 +68,7 @@ def hopeless(policy: Policy, preemptor: Item, queue: Node) -> bool:
 class Search:
     """One question: whom would this workload have to preempt to use this much?"""
 
-    def __init__(self, snapshot: Snapshot, queue: Node, item: Item, now: Instant) -> None:
+    def __init__(self, snapshot: Snapshot, queue: QuotaNode, item: Item, now: Instant) -> None:
         self.snapshot = snapshot
         self.queue = queue
         self.item = item
@@ -83,7 +83,7 @@ class Search:
             answer = self.known[question] = self.search(requests, frs)
         return answer
 
-    def holders(self, queue: Node, policy: Policy, frs: frozenset[int]) -> Iterator[Item]:
+    def holders(self, queue: QuotaNode, policy: Policy, frs: frozenset[int]) -> Iterator[Item]:
         """The holders of a queue that use what is contended and that a policy allows to preempt."""
         if hopeless(policy, self.item, queue):
             return
@@ -103,7 +103,7 @@ class Search:
         if self.queue.parent is None or policies.reclaim is Policy.NEVER:
             return entitled, others
         advantage, rest = fits_own(self.queue, requests)
-        below: Node = self.queue
+        below: QuotaNode = self.queue
         for cohort in ancestors(self.queue):
             found = entitled if advantage else others
             for queue in over_users(cohort, below, frs):
@@ -194,7 +194,7 @@ class Search:
             return False
         if borrow and not candidate.may_borrow:
             return True
-        node: Node | None = candidate.queue
+        node: QuotaNode | None = candidate.queue
         while node is not None and node is not candidate.lca:
             if within_nominal(node, frs):
                 return True
@@ -220,18 +220,18 @@ class Search:
         return True, all(victim.item.queue != self.queue.name for victim in victims), level
 
 
-def fits_own(node: Node, requests: Requests) -> tuple[bool, dict[int, int]]:
+def fits_own(node: QuotaNode, requests: Requests) -> tuple[bool, dict[int, int]]:
     """Whether a node's own quota would cover the requests, and what they would need from above."""
     fit = not any(borrows_with(node, fr, amount) for fr, amount in requests.items())
     return fit, {fr: max(0, amount - local_free(node, fr)) for fr, amount in requests.items()}
 
 
-def below_nominal(queue: Node, frs: frozenset[int]) -> bool:
+def below_nominal(queue: QuotaNode, frs: frozenset[int]) -> bool:
     """Whether a queue uses less than its own of everything contended."""
     return all(queue.usage.get(fr, 0) < queue.nominal.get(fr, 0) for fr in frs)
 
 
-def over_users(cohort: Node, visited: Node, frs: frozenset[int]) -> Iterator[Node]:
+def over_users(cohort: QuotaNode, visited: QuotaNode, frs: frozenset[int]) -> Iterator[QuotaNode]:
     """The active queues below a cohort that use more than their own, but for the branch already visited."""
     for child in cohort.children:
         if child is visited or within_nominal(child, frs):

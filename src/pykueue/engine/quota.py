@@ -33,7 +33,7 @@ class Tree:
 
     __slots__ = ("cycle", "heads", "news", "queues", "restless", "root", "strict_heads", "version")
 
-    def __init__(self, root: "Node", restless: "dict[Tree, None]") -> None:
+    def __init__(self, root: "QuotaNode", restless: "dict[Tree, None]") -> None:
         self.root = root
         self.restless = restless
         """All trees that have to be looked at again."""
@@ -46,7 +46,7 @@ class Tree:
         self.cycle = 0
         self.heads: list[str] = []
         """Who was considered in the last cycle."""
-        self.queues: list[Node] = []
+        self.queues: list[QuotaNode] = []
 
     def touch(self) -> None:
         """Something changed that may let a head of this tree start."""
@@ -67,7 +67,7 @@ class Tree:
         return self.root.is_queue, self.root.name
 
 
-class Node:
+class QuotaNode:
     """A ClusterQueue or a cohort in the tree."""
 
     __slots__ = (
@@ -96,8 +96,8 @@ class Node:
     def __init__(self, name: str, *, is_queue: bool) -> None:
         self.name = name
         self.is_queue = is_queue
-        self.parent: Node | None = None
-        self.children: dict[Node, None] = {}
+        self.parent: QuotaNode | None = None
+        self.children: dict[QuotaNode, None] = {}
         self.nominal: dict[int, int] = {}
         self.borrow: dict[int, int] = {}
         self.lend: dict[int, int] = {}
@@ -138,7 +138,7 @@ class CoveredGroup:
         self.frs = frs
 
 
-def available(node: Node, fr: int) -> int:
+def available(node: QuotaNode, fr: int) -> int:
     """What a node could still take, borrowing included; negative when it, or who lends to it, is over its quota."""
     # spec: QUO-3
     usage = node.usage.get(fr, 0)
@@ -155,13 +155,13 @@ def available(node: Node, fr: int) -> int:
     return room + (local - usage if local > usage else 0)
 
 
-def free(queue: Node, fr: int) -> int:
+def free(queue: QuotaNode, fr: int) -> int:
     """What a ClusterQueue's next workload may take: never negative."""
     room = available(queue, fr)
     return room if room > 0 else 0
 
 
-def potential(node: Node, fr: int) -> int:
+def potential(node: QuotaNode, fr: int) -> int:
     """The most a node could ever reach with everything else idle."""
     # spec: QUO-4
     known = node.potentials.get(fr)
@@ -175,12 +175,12 @@ def potential(node: Node, fr: int) -> int:
     return known
 
 
-def local_free(node: Node, fr: int) -> int:
+def local_free(node: QuotaNode, fr: int) -> int:
     """The part of a node's guaranteed quota that is idle."""
     return max(0, node.local.get(fr, 0) - node.usage.get(fr, 0))
 
 
-def take(node: Node, fr: int, amount: int) -> None:
+def take(node: QuotaNode, fr: int, amount: int) -> None:
     """Book an amount; what exceeds the guaranteed part is booked at the parent too."""
     # spec: QUO-5
     while True:
@@ -197,7 +197,7 @@ def take(node: Node, fr: int, amount: int) -> None:
         node = parent
 
 
-def give(node: Node, fr: int, amount: int) -> None:
+def give(node: QuotaNode, fr: int, amount: int) -> None:
     """Take back what `take` booked."""
     while True:
         used = node.usage.get(fr, 0)
@@ -211,24 +211,24 @@ def give(node: Node, fr: int, amount: int) -> None:
         node = parent
 
 
-def book(node: Node, usage: Usage) -> None:
+def book(node: QuotaNode, usage: Usage) -> None:
     """Use so much more."""
     for fr, amount in usage:
         take(node, fr, amount)
 
 
-def unbook(node: Node, usage: Usage) -> None:
+def unbook(node: QuotaNode, usage: Usage) -> None:
     """Use so much less."""
     for fr, amount in usage:
         give(node, fr, amount)
 
 
-def borrows_with(node: Node, fr: int, amount: int) -> bool:
+def borrows_with(node: QuotaNode, fr: int, amount: int) -> bool:
     """Whether a node would use more than its own with so much more."""
     return node.subtree.get(fr, 0) < node.usage.get(fr, 0) + amount
 
 
-def within_nominal(node: Node, frs: Iterable[int]) -> bool:
+def within_nominal(node: QuotaNode, frs: Iterable[int]) -> bool:
     """Whether a node uses no more than its own of all of these."""
     usage, subtree = node.usage, node.subtree
     # A plain loop, here and in `fits`: these are asked a million times in a busy hour.
@@ -238,7 +238,7 @@ def within_nominal(node: Node, frs: Iterable[int]) -> bool:
     return True
 
 
-def lowest_fit(queue: Node, fr: int, amount: int) -> tuple[int, bool]:
+def lowest_fit(queue: QuotaNode, fr: int, amount: int) -> tuple[int, bool]:
     """How far up the tree this much has to borrow (0: not at all), and whether less than the whole tree suffices."""
     # spec: QUO-6
     if queue.parent is None or not borrows_with(queue, fr, amount):
@@ -254,13 +254,13 @@ def lowest_fit(queue: Node, fr: int, amount: int) -> tuple[int, bool]:
         node = node.parent
 
 
-def path(node: Node) -> str:
+def path(node: QuotaNode) -> str:
     """The names from the root to a node, as messages show them."""
     names = [node.name, *(cohort.name for cohort in ancestors(node))]
     return "/" + "/".join(reversed(names))
 
 
-def ancestors(node: Node) -> Iterator[Node]:
+def ancestors(node: QuotaNode) -> Iterator[QuotaNode]:
     """The cohorts above a node, nearest first."""
     above = node.parent
     while above is not None:
@@ -273,17 +273,17 @@ class Forest:
 
     def __init__(self) -> None:
         self.flavors = Flavors()
-        self.queues: dict[str, Node] = {}
-        self.cohorts: dict[str, Node] = {}
-        self.stale: dict[Node, None] = {}
+        self.queues: dict[str, QuotaNode] = {}
+        self.cohorts: dict[str, QuotaNode] = {}
+        self.stale: dict[QuotaNode, None] = {}
         self.trees: dict[Tree, None] = {}
         self.restless: dict[Tree, None] = {}
 
-    def put_queue(self, spec: ClusterQueue) -> Node:
+    def put_queue(self, spec: ClusterQueue) -> QuotaNode:
         """A ClusterQueue is like this."""
         node = self.queues.get(spec.name)
         if node is None:
-            node = self.queues[spec.name] = Node(spec.name, is_queue=True)
+            node = self.queues[spec.name] = QuotaNode(spec.name, is_queue=True)
         node.spec = spec
         node.set_quotas(spec.quotas, self.flavors)
         node.groups = {}
@@ -302,7 +302,7 @@ class Forest:
             self.unhang(node)
             self.forget(node)
 
-    def put_cohort(self, spec: Cohort) -> Node:
+    def put_cohort(self, spec: Cohort) -> QuotaNode:
         """A cohort is like this."""
         node = self.cohort(spec.name)
         node.object = spec
@@ -320,15 +320,15 @@ class Forest:
         node.object = None
         self.prune(node)
 
-    def cohort(self, name: str) -> Node:
+    def cohort(self, name: str) -> QuotaNode:
         """The cohort of this name, which need not have an object."""
         node = self.cohorts.get(name)
         if node is None:
-            node = self.cohorts[name] = Node(name, is_queue=False)
+            node = self.cohorts[name] = QuotaNode(name, is_queue=False)
             self.stale[node] = None
         return node
 
-    def hang(self, node: Node, parent: str) -> None:
+    def hang(self, node: QuotaNode, parent: str) -> None:
         """Put a node under a cohort, or under none; both trees are to be redone."""
         above = self.cohort(parent) if parent else None
         if node.parent is not above:
@@ -338,7 +338,7 @@ class Forest:
             above.children[node] = None
         self.stale[node] = None
 
-    def unhang(self, node: Node) -> None:
+    def unhang(self, node: QuotaNode) -> None:
         """Take a node off its cohort."""
         above = node.parent
         self.stale[node] = None
@@ -348,13 +348,13 @@ class Forest:
             self.stale[above] = None
             self.prune(above)
 
-    def prune(self, node: Node) -> None:
+    def prune(self, node: QuotaNode) -> None:
         """Forget a cohort that has neither object nor children."""
         if node.object is None and not node.children and self.cohorts.get(node.name) is node:
             del self.cohorts[node.name]
             self.forget(node)
 
-    def forget(self, node: Node) -> None:
+    def forget(self, node: QuotaNode) -> None:
         """A node is no longer part of the forest."""
         self.stale.pop(node, None)
         if node.tree is not None and node.tree.root is node:
@@ -394,7 +394,7 @@ class Forest:
         """Whether some tree has to be redone or looked at again."""
         return bool(self.stale or self.restless)
 
-    def hold(self, queue: Node, item: Item) -> None:
+    def hold(self, queue: QuotaNode, item: Item) -> None:
         """A workload's usage counts from now on."""
         queue.holders[item.key] = item
         queue.lowest = None
@@ -402,7 +402,7 @@ class Forest:
         if queue.tree is not None:
             queue.tree.touch()
 
-    def count(self, queue: Node, usage: Usage, sign: int) -> None:
+    def count(self, queue: QuotaNode, usage: Usage, sign: int) -> None:
         """Book usage, or take it back. While edits wait, or below a cycle, there is no tree to book it in yet."""
         if self.stale or queue.tree is None:
             for fr, amount in usage:
@@ -412,7 +412,7 @@ class Forest:
             return
         (book if sign > 0 else unbook)(queue, usage)
 
-    def release(self, queue: Node, item: Item) -> None:
+    def release(self, queue: QuotaNode, item: Item) -> None:
         """A workload's usage counts no more; scans of flavors start afresh in this queue."""
         if queue.holders.pop(item.key, None) is None:
             return
@@ -427,7 +427,7 @@ DEPTH_MAX = 200
 """Deeper than anyone means; what is nested deeper is treated like a cycle, which is the only other way to get there."""
 
 
-def root_of(node: Node) -> Node | None:
+def root_of(node: QuotaNode) -> QuotaNode | None:
     """The top of a node's tree; None below or inside a cycle of cohorts, or of a nesting without end."""
     # spec: QUO-7
     for _ in range(DEPTH_MAX):
@@ -437,7 +437,7 @@ def root_of(node: Node) -> Node | None:
     return None
 
 
-def cut_off(node: Node) -> None:
+def cut_off(node: QuotaNode) -> None:
     """Everything below a cycle belongs to no tree and cannot admit."""
     waiting, seen = [node], {node}
     while waiting:
@@ -449,7 +449,7 @@ def cut_off(node: Node) -> None:
                 waiting.append(child)
 
 
-def redo(node: Node, tree: Tree, depth: int = 1) -> None:
+def redo(node: QuotaNode, tree: Tree, depth: int = 1) -> None:
     """Recompute a node and everything below it, as deep as a tree may be."""
     node.tree = tree
     node.potentials = {}

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from pykueue.engine.items import Item
-from pykueue.engine.quota import Forest, Node, Tree, Usage, book, free, unbook
+from pykueue.engine.quota import Forest, QuotaNode, Tree, Usage, book, free, unbook
 
 
 class Snapshot:
@@ -12,16 +12,16 @@ class Snapshot:
 
     def __init__(self, forest: Forest) -> None:
         self.forest = forest
-        self.journal: list[tuple[Node, Usage, bool]] = []
+        self.journal: list[tuple[QuotaNode, Usage, bool]] = []
         self.gone: set[str] = set()
         """Holders that have left in this world."""
 
-    def book(self, queue: Node, usage: Usage) -> None:
+    def book(self, queue: QuotaNode, usage: Usage) -> None:
         """Use so much more."""
         book(queue, usage)
         self.journal.append((queue, usage, True))
 
-    def unbook(self, queue: Node, usage: Usage) -> None:
+    def unbook(self, queue: QuotaNode, usage: Usage) -> None:
         """Use so much less."""
         unbook(queue, usage)
         self.journal.append((queue, usage, False))
@@ -53,11 +53,11 @@ class Snapshot:
             self.rewind(mark)
             self.gone = before
 
-    def as_it_is(self, tree: Tree) -> dict[str, Node]:
+    def as_it_is(self, tree: Tree) -> dict[str, QuotaNode]:
         """Copies of a tree's queues, and of the cohorts above them, as they are without what this world has booked."""
         journal = list(self.journal)
         self.rewind()
-        copies: dict[Node, Node] = {}
+        copies: dict[QuotaNode, QuotaNode] = {}
         queues = {queue.name: copied(queue, copies) for queue in tree.queues}
         for queue, usage, booked in journal:
             (self.book if booked else self.unbook)(queue, usage)
@@ -73,17 +73,17 @@ class Snapshot:
             yield
 
 
-def copied(node: Node, copies: dict[Node, Node]) -> Node:
+def copied(node: QuotaNode, copies: dict[QuotaNode, QuotaNode]) -> QuotaNode:
     """A node whose usage can be changed without changing the original, below a copy of its parent."""
     copy = copies.get(node)
     if copy is None:
-        copy = copies[node] = Node(node.name, is_queue=node.is_queue)
+        copy = copies[node] = QuotaNode(node.name, is_queue=node.is_queue)
         copy.subtree, copy.local, copy.borrow, copy.usage = node.subtree, node.local, node.borrow, dict(node.usage)
         copy.parent = None if node.parent is None else copied(node.parent, copies)
     return copy
 
 
-def fits(queue: Node, usage: Usage) -> bool:
+def fits(queue: QuotaNode, usage: Usage) -> bool:
     """Whether a queue has room for all of this now."""
     for fr, amount in usage:  # noqa: SIM110
         if amount > free(queue, fr):

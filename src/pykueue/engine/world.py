@@ -22,7 +22,7 @@ from pykueue.engine.model import (
     effective_priority,
 )
 from pykueue.engine.pending import Numbers, PendingQueue
-from pykueue.engine.quota import Flavors, Forest, Node
+from pykueue.engine.quota import Flavors, Forest, QuotaNode
 
 
 class World:
@@ -83,13 +83,13 @@ class World:
         local = self.local_queues.get(workload.local_queue)
         return "" if local is None else local.queue
 
-    def serves(self, queue: Node, namespace: str) -> bool:
+    def serves(self, queue: QuotaNode, namespace: str) -> bool:
         """Whether a ClusterQueue takes workloads of a namespace."""
         found = self.namespaces.get(namespace)
         selector = queue.spec.namespaces
         return found is not None and selector is not None and selector.matches(found.labels)
 
-    def refusal(self, queue: Node, workload: Workload) -> NamespaceMissing | NamespaceMismatch | Invalid | None:
+    def refusal(self, queue: QuotaNode, workload: Workload) -> NamespaceMissing | NamespaceMismatch | Invalid | None:
         """Why a ClusterQueue would not even look at a workload's flavors; None when it would."""
         # spec: CYC-1
         if workload.namespace not in self.namespaces:
@@ -100,7 +100,7 @@ class World:
             return Invalid(workload.unbuilt or workload.problem)
         return None
 
-    def inactive_because(self, queue: Node) -> tuple[tuple[str, str], ...]:
+    def inactive_because(self, queue: QuotaNode) -> tuple[tuple[str, str], ...]:
         """Why a ClusterQueue cannot admit, as (reason, text) in Kueue's order; empty when it can."""
         # spec: QUO-8
         spec = queue.spec
@@ -125,18 +125,18 @@ class World:
         found.extend(("Unsupported", text) for text in unbuilt if text)
         return tuple(found)
 
-    def can_admit(self, queue: Node) -> bool:
+    def can_admit(self, queue: QuotaNode) -> bool:
         """Whether a ClusterQueue's workloads are considered at all."""
         return queue.active and queue.tree is not None
 
-    def required_checks(self, queue: Node, flavors: set[str]) -> tuple[str, ...]:
+    def required_checks(self, queue: QuotaNode, flavors: set[str]) -> tuple[str, ...]:
         """The AdmissionChecks that a workload on these flavors has to pass."""
         # spec: LIF-9
         if not flavors:
             return ()
         return tuple(r.check for r in queue.spec.checks if not r.flavors or not flavors.isdisjoint(r.flavors))
 
-    def has_passed(self, queue: Node, workload: Workload, flavors: set[str]) -> bool:
+    def has_passed(self, queue: QuotaNode, workload: Workload, flavors: set[str]) -> bool:
         """Whether every AdmissionCheck that a workload on these flavors has to pass is ready."""
         states = {check.name: check.state for check in workload.checks}
         return all(states.get(check) == "Ready" for check in self.required_checks(queue, flavors))

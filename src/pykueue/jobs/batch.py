@@ -14,7 +14,7 @@ from pykueue.api.workload import PodSet
 from pykueue.base.share import NAMES, Mappings, Pool
 from pykueue.base.struct import Wire
 from pykueue.base.units import UNLIMITED
-from pykueue.jobs.kind import Outcome, Pause, Step
+from pykueue.jobs.kind import JobPatch, Outcome, Pause
 from pykueue.jobs.podsets import (
     Info,
     InjectionError,
@@ -236,21 +236,21 @@ class BatchJob:
         least = least_pods(job.metadata.annotations) if partial else None
         return (Shape(self.count(job), least, *looks(bytes(job.spec.template))),)
 
-    def start(self, job: JobView, infos: Sequence[Info]) -> Step | Pause:
+    def start(self, job: JobView, infos: Sequence[Info]) -> JobPatch | Pause:
         """The next write on the way to its start; raises `InjectionError` when it can never start like that."""
         if len(infos) != 1:
             raise InjectionError(f"invalid podset infos: expecting 1 podset, got {len(infos)}")
         template = fill_in(template_tree(job.spec.template), infos[0])
         return self.made_mutable(job, template) or self.started(job, template, infos[0].count)
 
-    def started(self, job: JobView, template: Tree, count: int) -> Step:
+    def started(self, job: JobView, template: Tree, count: int) -> JobPatch:
         """The write that starts it, with this change of its template and so many pods."""
         spec: Tree = {"suspend": False, **self.counts(job, count)}
         if template:
             spec["template"] = template
-        return Step({"spec": spec}, tells=True, last=True)
+        return JobPatch({"spec": spec}, tells=True, last=True)
 
-    def made_mutable(self, job: JobView, template: Tree) -> Step | Pause | None:
+    def made_mutable(self, job: JobView, template: Tree) -> JobPatch | Pause | None:
         """What must come before a change of its template, if one is wanted; None when nothing must.
 
         The server lets the template of a suspended Job be changed only when no pod of it is active, and, before
@@ -260,7 +260,7 @@ class BatchJob:
             return None
         if self.active(job):
             return Pause()
-        return Step({"status": {"startTime": None}}, status=True) if job.status.start_time is not None else None
+        return JobPatch({"status": {"startTime": None}}, status=True) if job.status.start_time is not None else None
 
     def counts(self, job: JobView, count: int) -> Tree:
         """The merge patch that gives a Job which may start with fewer pods so many."""
@@ -271,7 +271,7 @@ class BatchJob:
             found["completions"] = count
         return found
 
-    def stop(self, job: JobView, pod_sets: Sequence[PodSet]) -> Step | Pause | None:
+    def stop(self, job: JobView, pod_sets: Sequence[PodSet]) -> JobPatch | Pause | None:
         """The next write on the way to its stop, with its pods as they were before; None when it is stopped.
 
         First it is held back, and when its pods are gone its template and counts are restored. An annotation lasts
@@ -280,7 +280,7 @@ class BatchJob:
         """
         if not job.spec.suspend:
             note: Tree = {"annotations": {Annotation.STOPPING.value: "true"}}
-            return Step({"metadata": note, "spec": {"suspend": True}}, tells=True)
+            return JobPatch({"metadata": note, "spec": {"suspend": True}}, tells=True)
         template: Tree = template_tree(job.spec.template)
         original = template_tree(pod_sets[0].template) if pod_sets else {}
         if not self.stopping(job) and not (pod_sets and filled_in(template, original)):
@@ -292,11 +292,11 @@ class BatchJob:
         body: Tree = {"spec": spec} if spec else {}
         if self.stopping(job):
             body["metadata"] = {"annotations": {Annotation.STOPPING.value: None}}
-        return self.made_mutable(job, restored) or Step(body, last=True)
+        return self.made_mutable(job, restored) or JobPatch(body, last=True)
 
-    def suspend(self, job: JobView) -> Step | None:
+    def suspend(self, job: JobView) -> JobPatch | None:
         """The write that holds it back, and no more; None when it is held back."""
-        return None if job.spec.suspend else Step({"spec": {"suspend": True}}, tells=True)
+        return None if job.spec.suspend else JobPatch({"spec": {"suspend": True}}, tells=True)
 
     def reclaimable(self, job: JobView) -> Mapping[str, int]:
         """The pods of the pod set that need no quota any more: no work is left for them."""

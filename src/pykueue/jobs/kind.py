@@ -30,7 +30,7 @@ class Outcome(Frozen):
     message: str
 
 
-class Step(Frozen):
+class JobPatch(Frozen):
     """One write on the way to a started or a stopped job: a merge patch."""
 
     body: Tree
@@ -86,13 +86,13 @@ class JobKind(Protocol[View]):
     def shapes(self, job: View, *, partial: bool) -> tuple[Shape, ...]:
         """What of its pods tells it from a job that needs another Workload."""
 
-    def start(self, job: View, infos: Sequence[Info]) -> Step | Pause:
+    def start(self, job: View, infos: Sequence[Info]) -> JobPatch | Pause:
         """The next write on the way to its start; raises `InjectionError` when it can never start like that."""
 
-    def stop(self, job: View, pod_sets: Sequence[PodSet]) -> Step | Pause | None:
+    def stop(self, job: View, pod_sets: Sequence[PodSet]) -> JobPatch | Pause | None:
         """The next write on the way to its stop, with its pods as they were before; None when it is stopped."""
 
-    def suspend(self, job: View) -> Step | None:
+    def suspend(self, job: View) -> JobPatch | None:
         """The write that holds it back, and no more; None when it is held back."""
 
     def reclaimable(self, job: View) -> Mapping[str, int] | None:

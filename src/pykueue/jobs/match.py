@@ -12,11 +12,11 @@ from pykueue.jobs.podsets import (
     same_shapes,
     shapes_of,
 )
-from pykueue.jobs.seen import Seen, admitted, finished, reserved
+from pykueue.jobs.seen import JobInput, admitted, finished, reserved
 from pykueue.jobs.workload import run_limit
 
 
-def equivalent(seen: Seen, job: Described, workload: Workload) -> bool:
+def equivalent(seen: JobInput, job: Described, workload: Workload) -> bool:
     """Whether a Workload is that of the job as the job is now."""
     owner = controller_of(workload.metadata)
     if owner is None or owner.name != job.metadata.name:
@@ -39,7 +39,7 @@ def equivalent(seen: Seen, job: Described, workload: Workload) -> bool:
     return same_shapes(ours, shapes_of(workload), tolerations=tolerations)
 
 
-def running_infos(seen: Seen, workload: Workload) -> tuple[Info, ...] | None:
+def running_infos(seen: JobInput, workload: Workload) -> tuple[Info, ...] | None:
     """What the pods of a Workload with quota are given; None where that cannot be said."""
     if not reserved(workload):
         return None

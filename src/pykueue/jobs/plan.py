@@ -27,12 +27,12 @@ from pykueue.jobs.actions import (
     Tell,
     UpdateWorkload,
 )
-from pykueue.jobs.kind import Described, Pause, Step
+from pykueue.jobs.kind import Described, JobPatch, Pause
 from pykueue.jobs.match import equivalent
 from pykueue.jobs.podsets import InjectionError, MissingFlavorError, injected
 from pykueue.jobs.seen import (
     Ancestor,
-    Seen,
+    JobInput,
     admitted,
     finished,
     holds_on,
@@ -78,7 +78,7 @@ OWNER_PAUSE: Final = 5.0
 """Seconds until a job is looked at again whose owner is not there; it will be deleted with it, as a rule."""
 
 
-def plan(seen: Seen, now: Instant) -> Actions:
+def plan(seen: JobInput, now: Instant) -> Actions:
     """What is to be done for a job now; nothing when all is as it should be."""
     job = seen.job
     if job is None or job.metadata.deletion_timestamp is not None:
@@ -99,7 +99,7 @@ def plan(seen: Seen, now: Instant) -> Actions:
     return with_own(seen, job, now)
 
 
-def orphaned(seen: Seen) -> Actions:
+def orphaned(seen: JobInput) -> Actions:
     """The job is gone or going: its Workloads are over, and may go too."""
     found: list[Action] = []
     for one in seen.workloads:
@@ -111,7 +111,7 @@ def orphaned(seen: Seen) -> Actions:
     return tuple(found)
 
 
-def child(seen: Seen, job: Described, top: Ancestor) -> Actions:
+def child(seen: JobInput, job: Described, top: Ancestor) -> Actions:
     """A job that belongs to one that is queued runs only while that one may."""
     if top.admitted or seen.kind.finished(job) is not None:
         return NOTHING
@@ -119,7 +119,7 @@ def child(seen: Seen, job: Described, top: Ancestor) -> Actions:
     return NOTHING if step is None else patched(step, SUSPENDED)
 
 
-def with_prebuilt(seen: Seen, job: Described, name: str, now: Instant) -> Actions:
+def with_prebuilt(seen: JobInput, job: Described, name: str, now: Instant) -> Actions:
     """The job names a Workload that was made before it; any other that it has is one too many."""
     workload = seen.prebuilt
     owner = None if workload is None else controller_of(workload.metadata)
@@ -138,7 +138,7 @@ def with_prebuilt(seen: Seen, job: Described, name: str, now: Instant) -> Action
     return stopped(seen, job, None, NO_PREBUILT, confirm=True) or NOTHING
 
 
-def with_own(seen: Seen, job: Described, now: Instant) -> Actions:
+def with_own(seen: JobInput, job: Described, now: Instant) -> Actions:
     """The job has one Workload, which we make: the one that equals it is kept, and no other."""
     found = sorted(seen.workloads, key=lambda one: (not reserved(one), one.metadata.creation_timestamp or "", one.name))
     over = seen.kind.finished(job) is not None
@@ -159,7 +159,7 @@ def with_own(seen: Seen, job: Described, now: Instant) -> Actions:
     return NOTHING if over else created(seen, job)
 
 
-def settled(seen: Seen, job: Described, workload: Workload, now: Instant) -> Actions:
+def settled(seen: JobInput, job: Described, workload: Workload, now: Instant) -> Actions:
     """The job and its one Workload agree on what is asked for: bring the one's state in line with the other's."""
     if finished(workload):
         return let_go(workload)
@@ -201,7 +201,7 @@ def finish_notice(workload: Workload) -> Notice:
     return Notice("FinishedWorkload", f"Workload '{key_of(workload)}' is declared finished")
 
 
-def stop_evicted(seen: Seen, job: Described, workload: Workload, evicted: Condition, now: Instant) -> Actions:
+def stop_evicted(seen: JobInput, job: Described, workload: Workload, evicted: Condition, now: Instant) -> Actions:
     """An evicted job stops, gives its quota back when its pods are gone, and may be deleted in the end."""
     actions = stopped(seen, job, workload, evicted.message)
     ended = actions is None or any(isinstance(one, PatchJob) and one.last for one in actions)
@@ -218,21 +218,21 @@ def stop_evicted(seen: Seen, job: Described, workload: Workload, evicted: Condit
 
 
 def stopped(
-    seen: Seen, job: Described, workload: Workload | None, text: str, *, confirm: bool = False
+    seen: JobInput, job: Described, workload: Workload | None, text: str, *, confirm: bool = False
 ) -> Actions | None:
     """The next write on the way to a stopped job; nothing while that waits for its pods, None when it is stopped."""
     step = seen.kind.stop(job, () if workload is None else workload.spec.pod_sets)
     return None if step is None else patched(step, Notice(STOPPED, text), confirm=confirm)
 
 
-def patched(step: Step | Pause, notice: Notice, *, confirm: bool = False) -> Actions:
+def patched(step: JobPatch | Pause, notice: Notice, *, confirm: bool = False) -> Actions:
     """A step, told if it is the one that counts."""
     if isinstance(step, Pause):
         return NOTHING
     return (PatchJob(step.body, step.status, notice if step.tells else None, confirm and step.tells, step.last),)
 
 
-def started(seen: Seen, job: Described, workload: Workload, written: Actions) -> Actions:
+def started(seen: JobInput, job: Described, workload: Workload, written: Actions) -> Actions:
     """The job may run: start it with what its pods were admitted to."""
     try:
         step = seen.kind.start(job, injected(workload, seen.flavors, seen.rules.injection))

@@ -57,7 +57,7 @@ class Rules(Frozen):
     injection: Injection = Injection()
 
 
-class Seen(Frozen):
+class JobInput(Frozen):
     """A job and all that decides what becomes of it."""
 
     kind: JobKind[Any]

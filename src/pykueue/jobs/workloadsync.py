@@ -21,7 +21,7 @@ from pykueue.jobs.actions import (
     WriteReclaimable,
 )
 from pykueue.jobs.kind import Described
-from pykueue.jobs.seen import Seen, admitted, finished, holds, key_of, owned, reserved
+from pykueue.jobs.seen import JobInput, admitted, finished, holds, key_of, owned, reserved
 from pykueue.jobs.workload import (
     WORKLOAD_CLASS,
     MissingClass,
@@ -50,7 +50,7 @@ RECOVERY_SAYS: Final = "At least one pod has failed, waiting for recovery"
 READY_SAYS: Final = "All pods reached readiness and the workload is running"
 
 
-def created(seen: Seen, job: Described) -> Actions:
+def created(seen: JobInput, job: Described) -> Actions:
     """A Workload for the job, as soon as no pod of it is left."""
     if seen.kind.active(job):
         return NOTHING
@@ -73,14 +73,14 @@ def created(seen: Seen, job: Described) -> Actions:
     return (CreateWorkload(tree, Notice("CreatedWorkload", f"Created Workload: {seen.namespace}/{name}")),)
 
 
-def new_name(seen: Seen, job: Described) -> str:
+def new_name(seen: JobInput, job: Described) -> str:
     """What the job's Workload is called."""
     name, uid = job.metadata.name or "", job.metadata.uid or ""
     kind = seen.kind
     return workload_name(kind=kind.kind, group=kind.group, name=name, uid=uid, short=seen.rules.short_names)
 
 
-def asked(seen: Seen, job: Described) -> tuple[tuple[Tree, ...], Priority | MissingClass]:
+def asked(seen: JobInput, job: Described) -> tuple[tuple[Tree, ...], Priority | MissingClass]:
     """The pods of the job, and its priority."""
     pod_sets = seen.kind.pod_sets(job, partial=seen.rules.partial)
     pod_class = seen.kind.priority_class(job) or pod_class_of(pod_sets)
@@ -102,7 +102,7 @@ def may_be_rewritten(job: Described, workload: Workload) -> bool:
     )
 
 
-def rewritten(seen: Seen, job: Described, workload: Workload, others: Sequence[Workload]) -> Actions:
+def rewritten(seen: JobInput, job: Described, workload: Workload, others: Sequence[Workload]) -> Actions:
     """A pending Workload is given what its job asks for now; the others go."""
     pod_sets, priority = asked(seen, job)
     told: Actions = NOTHING
@@ -125,7 +125,7 @@ def deleted(workload: Workload) -> DeleteWorkload:
     return DeleteWorkload(workload, Notice("DeletedWorkload", f"Deleted not matching Workload: {key_of(workload)}"))
 
 
-def adopted(seen: Seen, job: Described, workload: Workload) -> Tree:
+def adopted(seen: JobInput, job: Described, workload: Workload) -> Tree:
     """The merge patch by which a Workload becomes that of the job."""
     others: list[Json] = [
         {
@@ -144,13 +144,13 @@ def adopted(seen: Seen, job: Described, workload: Workload) -> Tree:
     return {"metadata": {**metadata, "labels": labels} if labels else metadata}
 
 
-def owner_of(seen: Seen, job: Described) -> Tree:
+def owner_of(seen: JobInput, job: Described) -> Tree:
     """The reference to the job."""
     version = f"{seen.kind.group}/{seen.kind.version}" if seen.kind.group else seen.kind.version
     return owner_reference(api_version=version, kind=seen.kind.kind, metadata=job.metadata)
 
 
-def reclaimed(seen: Seen, job: Described, workload: Workload) -> Actions:
+def reclaimed(seen: JobInput, job: Described, workload: Workload) -> Actions:
     """Pods that need their quota no more; while it is held, their number never falls."""
     found = seen.kind.reclaimable(job) if seen.rules.reclaimable else None
     if found is None:
@@ -165,7 +165,7 @@ def reclaimed(seen: Seen, job: Described, workload: Workload) -> Actions:
     return NOTHING if wanted == known else (WriteReclaimable(workload, tuple(sorted(wanted.items()))),)
 
 
-def readiness(seen: Seen, job: Described, workload: Workload, now: Instant) -> Actions:
+def readiness(seen: JobInput, job: Described, workload: Workload, now: Instant) -> Actions:
     """Whether the pods are ready, if anybody wants to know."""
     if not seen.rules.pods_ready:
         return NOTHING
@@ -190,7 +190,7 @@ def readiness(seen: Seen, job: Described, workload: Workload, now: Instant) -> A
     return NOTHING if same else (found,)
 
 
-def kept_up(seen: Seen, job: Described, workload: Workload) -> Actions:
+def kept_up(seen: JobInput, job: Described, workload: Workload) -> Actions:
     """Queue, priority class and gates of the Workload follow those of a job that waits or runs."""
     if prebuilt_name(job.metadata, annotations=seen.rules.prebuilt_annotations):
         return queue_followed(seen, job, workload, {}, (), checks_told(seen, job, workload))
@@ -211,7 +211,7 @@ def kept_up(seen: Seen, job: Described, workload: Workload) -> Actions:
 
 
 def queue_followed(
-    seen: Seen, job: Described, workload: Workload, body: Tree, notices: tuple[Notice, ...], told: Actions
+    seen: JobInput, job: Described, workload: Workload, body: Tree, notices: tuple[Notice, ...], told: Actions
 ) -> Actions:
     """The patch of a Workload with the job's queue in it, if that has changed and may."""
     queue = queue_label(job.metadata)
@@ -222,7 +222,7 @@ def queue_followed(
     return (*told, UpdateWorkload(workload, body, notices)) if body else told
 
 
-def class_changed(seen: Seen, job: Described, workload: Workload) -> Priority | MissingClass | None:
+def class_changed(seen: JobInput, job: Described, workload: Workload) -> Priority | MissingClass | None:
     """The priority that a change of the job's class comes to; None when nothing is to change."""
     was = workload.spec.priority_class_ref
     if was is not None and was.kind != WORKLOAD_CLASS:
@@ -248,7 +248,7 @@ def unsupported(text: str) -> Notice:
     return Notice("Unsupported", text, warning=True)
 
 
-def checks_told(seen: Seen, job: Described, workload: Workload) -> Actions:
+def checks_told(seen: JobInput, job: Described, workload: Workload) -> Actions:
     """What the checks say that a job with quota still waits for."""
     if not seen.kind.suspended(job) or not reserved(workload) or admitted(workload):
         return NOTHING

@@ -136,7 +136,7 @@ class Definition(Wire):
     spec: DefinitionSpec = DefinitionSpec()
 
 
-class Step(Frozen):
+class PatchOperation(Frozen):
     """One operation of a JSON patch."""
 
     op: Literal["test", "add"]
@@ -267,7 +267,7 @@ class OwnCertificates:
         self.told.pop(where, None)
         return True
 
-    async def change(self, resource: Resource, name: str, raw: bytes, steps: list[Step]) -> None:
+    async def change(self, resource: Resource, name: str, raw: bytes, steps: list[PatchOperation]) -> None:
         """Carry out the steps on an object as it was read. Where Kueue's roles are in force, we may only replace it."""
         try:
             await self.kube.patch(resource, name, msgspec.json.encode(steps), how=Patch.JSON)
@@ -281,7 +281,7 @@ class OwnCertificates:
         self.told[where] = what
 
 
-def stepped(tree: Tree, steps: list[Step]) -> Tree:
+def stepped(tree: Tree, steps: list[PatchOperation]) -> Tree:
     """The object after the steps of a patch; the version that it was read with guards what `test` would."""
     for step in steps:
         if step.op == "add":
@@ -293,19 +293,19 @@ def stepped(tree: Tree, steps: list[Step]) -> Tree:
     return tree
 
 
-def configuration_steps(raw: bytes, authority: str, ours: ServiceReference) -> list[Step]:
+def configuration_steps(raw: bytes, authority: str, ours: ServiceReference) -> list[PatchOperation]:
     """The patch by which a webhook configuration trusts the authority, wherever it does not lead to somebody else."""
-    steps: list[Step] = []
+    steps: list[PatchOperation] = []
     for index, webhook in enumerate(WEBHOOK_CONFIGURATION.decode(raw).webhooks or ()):
         if trusts(webhook.client_config, authority, ours):
             continue
         # The list may have changed since it was read.
-        steps.append(Step("test", f"/webhooks/{index}/name", webhook.name))
-        steps.append(Step("add", f"/webhooks/{index}/clientConfig/caBundle", authority))
+        steps.append(PatchOperation("test", f"/webhooks/{index}/name", webhook.name))
+        steps.append(PatchOperation("add", f"/webhooks/{index}/clientConfig/caBundle", authority))
     return steps
 
 
-def definition_steps(raw: bytes, authority: str, ours: ServiceReference) -> list[Step]:
+def definition_steps(raw: bytes, authority: str, ours: ServiceReference) -> list[PatchOperation]:
     """The patch by which a definition whose objects our webhook converts trusts the authority."""
     conversion = DEFINITION.decode(raw).spec.conversion
     if conversion is None or conversion.strategy != "Webhook" or conversion.webhook is None:
@@ -313,7 +313,7 @@ def definition_steps(raw: bytes, authority: str, ours: ServiceReference) -> list
     client = conversion.webhook.client_config
     if client is None or trusts(client, authority, ours):
         return []
-    return [Step("add", "/spec/conversion/webhook/clientConfig/caBundle", authority)]
+    return [PatchOperation("add", "/spec/conversion/webhook/clientConfig/caBundle", authority)]
 
 
 def trusts(client: ClientConfig, authority: str, ours: ServiceReference) -> bool:

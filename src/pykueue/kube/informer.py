@@ -100,31 +100,30 @@ def version_of(described: Described) -> int:
     return int(described.metadata.resource_version or 0)
 
 
-class Stillness:
-    """While anybody is inside, the garbage collector rests.
+class PausedCollector:
+    """Disables the garbage collector while any context is active.
 
-    A list makes many objects and no garbage; to look through them again and again as they grow in number takes as
-    long as decoding them does.
+    A list makes many objects and no garbage; scanning them again and again as they grow in number takes as long as
+    decoding them.
     """
 
     def __init__(self) -> None:
-        self.inside = 0
-        self.ended = False
-        """Whether it was us who stopped the collector."""
+        self.active = 0
+        self.was_enabled = False
 
     def __enter__(self) -> None:
-        if not self.inside:
-            self.ended = gc.isenabled()
+        if not self.active:
+            self.was_enabled = gc.isenabled()
             gc.disable()
-        self.inside += 1
+        self.active += 1
 
     def __exit__(self, *failure: object) -> None:
-        self.inside -= 1
-        if not self.inside and self.ended:
+        self.active -= 1
+        if not self.active and self.was_enabled:
             gc.enable()
 
 
-STILLNESS: Final = Stillness()
+gc_paused: Final = PausedCollector()
 
 
 class Index(Generic[T]):
@@ -320,7 +319,7 @@ class Informer(Generic[T]):
     async def list_stream(self, events: AsyncIterator[bytes]) -> bool:
         """Take in the list that a watch begins with; whether it came to its end."""
         seen: set[str] = set()
-        with STILLNESS:
+        with gc_paused:
             async with timeout(STREAM_SECONDS) as guard:
                 async for line in events:
                     guard.restart(STREAM_SECONDS)
@@ -372,7 +371,7 @@ class Informer(Generic[T]):
         """Take in a list page by page."""
         seen: set[str] = set()
         version = ""
-        with STILLNESS:
+        with gc_paused:
             async for raw in self.kube.pages(self.resource, self.namespace, labels=self.labels):
                 page = PAGE.decode(raw)
                 version = version or page.metadata.resource_version

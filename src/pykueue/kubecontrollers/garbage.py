@@ -17,7 +17,7 @@ from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS
 from pykueue.kube.controller import Controller
-from pykueue.kube.informer import EVENT, INITIAL_END, STILLNESS
+from pykueue.kube.informer import EVENT, INITIAL_END, gc_paused
 from pykueue.kube.port import CRDS, ConflictError, GoneError, Kube, KubeError, NotFoundError, Patch, Resource
 from pykueue.kubecontrollers.ownership import Metadata, Ownership, read_metadata, without
 
@@ -118,7 +118,7 @@ class Garbage:
         """Follow a kind from a version on until the watch ends; the version to go on from."""
         events = self.kube.watch(resource, version=version)
         if not version:
-            with STILLNESS:
+            with gc_paused:
                 count = 0
                 async for line in events:
                     version, listed = self.heard(resource, line, version)

@@ -18,7 +18,7 @@ from pykueue.kube.controller import Controller
 from pykueue.kube.informer import Change, Informer
 from pykueue.kube.notices import Notice, Tell
 from pykueue.kube.port import JOBS, PODS, ConflictError, Kube, KubeError, NotFoundError, Patch, Ref
-from pykueue.kubecontrollers.jobplan import CALM, Backoff, Plan, plan
+from pykueue.kubecontrollers.jobplan import CALM, Backoff, PodPlan, plan
 from pykueue.kubecontrollers.jobstatus import status_patch
 from pykueue.kubecontrollers.jobviews import TRACKING, Job, JobStatus, Pod, Work, read_job, read_pod
 from pykueue.kubecontrollers.newpods import new_pods
@@ -34,7 +34,7 @@ ATTEMPTS_MAX: Final = 5
 PAUSE_SECONDS: Final = 0.05
 BATCH_SECONDS: Final = 0.1
 NEW: Final = JobStatus()
-CALM_PLAN: Final = Plan()
+CALM_PLAN: Final = PodPlan()
 CLOSING: Final = "because it is being terminated"
 """What the server says of a namespace that takes nothing more."""
 
@@ -173,7 +173,7 @@ class JobController:
         """The pod, deleted if we have done that."""
         return msgspec.structs.replace(pod, deleting=True) if pod.uid in self.doomed else pod
 
-    async def carry_out(self, job: Job, work: Work, step: Plan) -> None:
+    async def carry_out(self, job: Job, work: Work, step: PodPlan) -> None:
         """Do what was planned, in its order; what fails is raised after everything else was done."""
         key = f"{job.namespace}/{job.name}"
         failure: Exception | None = None
@@ -199,7 +199,7 @@ class JobController:
         if failure is not None:
             raise failure
 
-    async def create(self, job: Job, work: Work, step: Plan) -> None:
+    async def create(self, job: Job, work: Work, step: PodPlan) -> None:
         """Create pods: one, then two, then four at a time, so that what fails for all is not tried for all."""
         bodies = new_pods(job, work, step.create)
         size = 1

@@ -81,7 +81,7 @@ class Remark(Frozen):
     warning: bool = False
 
 
-class Plan(Frozen):
+class PodPlan(Frozen):
     """What is to happen, in this order."""
 
     create: tuple[NewPod, ...] = ()
@@ -198,15 +198,15 @@ def remembered(backoff: Backoff, succeeded: Iterable[Pod], failed: Iterable[Pod]
     return Backoff(len(later), later[-1]) if later else CALM
 
 
-def plan(work: Work, pods: Sequence[Pod], now: Instant, backoff: Backoff = CALM, *, hands: bool = True) -> Plan:
+def plan(work: Work, pods: Sequence[Pod], now: Instant, backoff: Backoff = CALM, *, hands: bool = True) -> PodPlan:
     """What is to happen to a Job that is not finished; without `hands` nothing is created or deleted."""
     sums = tally(work, pods)
     start = work.status.start_time or (None if work.spec.suspend else format_instant(now))
     verdict, wake = judged(work, pods, sums, start, now)
     later = remembered(backoff, sums.new_succeeded, sums.new_failed)
-    step = Plan(wake=wake)
+    step = PodPlan(wake=wake)
     if verdict is not None:
-        step = Plan(delete=sums.active if hands else ())
+        step = PodPlan(delete=sums.active if hands else ())
         if len(step.delete) < len(sums.active):
             # It cannot be said while pods may go on and come to another end.
             verdict = None
@@ -224,7 +224,7 @@ def plan(work: Work, pods: Sequence[Pod], now: Instant, backoff: Backoff = CALM,
     return written(work, pods, sums, step, verdict, status, remarks, later, now)
 
 
-def sooner(step: Plan, wake: Instant | None) -> Plan:
+def sooner(step: PodPlan, wake: Instant | None) -> PodPlan:
     """The step with the earlier of its own time to ask again and another."""
     times = [time for time in (step.wake, wake) if time is not None]
     return msgspec.structs.replace(step, wake=min(times, default=None))
@@ -271,11 +271,11 @@ def restarted_too_often(spec: JobSpec, pods: Sequence[Pod]) -> bool:
     return restarts >= max(spec.retries, 1)
 
 
-def managed(spec: JobSpec, sums: Tally, now: Instant, backoff: Backoff) -> Plan:
+def managed(spec: JobSpec, sums: Tally, now: Instant, backoff: Backoff) -> PodPlan:
     """Which pods to create or to delete, so that as many run as should."""
     running = len(sums.active)
     if spec.suspend:
-        return Plan(delete=sums.active, lets_go=True) if sums.active else Plan()
+        return PodPlan(delete=sums.active, lets_go=True) if sums.active else PodPlan()
     if spec.completions is None:
         # Once one has succeeded, the others may end, and none is added.
         want = running if sums.succeeded else spec.parallelism
@@ -283,24 +283,24 @@ def managed(spec: JobSpec, sums: Tally, now: Instant, backoff: Backoff) -> Plan:
         want = max(0, min(spec.completions - sums.succeeded, spec.parallelism))
     surplus = to_remove(spec, sums.active, max(0, running - want))
     if surplus:
-        return Plan(delete=tuple(surplus[:MOST_AT_ONCE]), lets_go=True)
+        return PodPlan(delete=tuple(surplus[:MOST_AT_ONCE]), lets_go=True)
     missing = want - running - (len(sums.terminating) if spec.patient else 0)
     if missing <= 0:
-        return Plan()
+        return PodPlan()
     if spec.backoff_limit_per_index is None and backoff.due() > now:
-        return Plan(wake=backoff.due())
+        return PodPlan(wake=backoff.due())
     missing = min(missing, MOST_AT_ONCE)
-    return to_create(spec, sums, missing, now) if spec.indexed else Plan(create=(NewPod(),) * missing)
+    return to_create(spec, sums, missing, now) if spec.indexed else PodPlan(create=(NewPod(),) * missing)
 
 
-def to_create(spec: JobSpec, sums: Tally, missing: int, now: Instant) -> Plan:
+def to_create(spec: JobSpec, sums: Tally, missing: int, now: Instant) -> PodPlan:
     """Which indexes get a pod now."""
     taken = [(pod.index, pod.index) for pod in sums.active if pod.index is not None]
     if spec.patient:
         taken += [(pod.index, pod.index) for pod in sums.terminating if pod.index is not None]
     pending = gaps(merged((*sums.done, *(sums.lost or ()), *taken)), spec.completions or 0, missing)
     if spec.backoff_limit_per_index is None:
-        return Plan(create=tuple(NewPod(index) for index in pending))
+        return PodPlan(create=tuple(NewPod(index) for index in pending))
     create: list[NewPod] = []
     waits: list[Instant] = []
     for index in pending:
@@ -314,7 +314,7 @@ def to_create(spec: JobSpec, sums: Tally, missing: int, now: Instant) -> Plan:
             create.append(NewPod(index, before.failures + 1, before.ignored))
         else:
             create.append(NewPod(index, before.failures, before.ignored + 1))
-    return Plan(create=tuple(create), wake=min(waits, default=None))
+    return PodPlan(create=tuple(create), wake=min(waits, default=None))
 
 
 def to_remove(spec: JobSpec, active: Sequence[Pod], least: int) -> list[Pod]:
@@ -361,13 +361,13 @@ def written(
     work: Work,
     pods: Sequence[Pod],
     sums: Tally,
-    step: Plan,
+    step: PodPlan,
     verdict: Verdict | None,
     status: JobStatus,
     remarks: tuple[Remark, ...],
     backoff: Backoff,
     now: Instant,
-) -> Plan:
+) -> PodPlan:
     """The step with what to write, and whom to let go of then."""
     spec = work.spec
     release, uncounted, whole = released(work, pods, sums, verdict)

@@ -151,7 +151,7 @@ def parse(text: str, date: Dating = written) -> Attempt | None:
     return attempt
 
 
-def read(folder: Path, key: str, date: Dating = written) -> Attempt | None:
+def read_attempt(folder: Path, key: str, date: Dating = written) -> Attempt | None:
     """The record of an attempt; None if nobody has claimed it."""
     try:
         return parse((folder / key / RECORD).read_text(encoding="utf-8", errors="replace"), date)
@@ -212,7 +212,7 @@ def still_running(data: Path) -> list[StillRunning]:
     for uid in pods(folder):
         for container in containers(folder, uid):
             for number in numbers(folder, uid, container):
-                attempt = read(folder, key_of(uid, container, number))
+                attempt = read_attempt(folder, key_of(uid, container, number))
                 if attempt is not None and not attempt.over and attempt.supervisor.alive(boot):
                     command = attempt.command or attempt.supervisor
                     found.append(StillRunning(attempt.pod, uid, container, command.pid))

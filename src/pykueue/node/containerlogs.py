@@ -285,7 +285,7 @@ class ContainerLogs:
             for container in attempts.containers(self.folder, uid)
             for number in attempts.numbers(self.folder, uid, container)
         ]
-        known = [followers.read(self.folder / key) for key in keys]
+        known = [followers.read_follower(self.folder / key) for key in keys]
         return any(one is not None and one.digest == digest for one in known)
 
     def held(self, uid: str) -> bool:
@@ -294,7 +294,7 @@ class ContainerLogs:
 
     def over(self, key: str) -> bool:
         """Whether nothing more will come of an attempt."""
-        attempt = attempts.read(self.folder, key)
+        attempt = attempts.read_attempt(self.folder, key)
         return attempt is None or attempt.over or attempts.abandoned(attempt)
 
 

@@ -157,10 +157,10 @@ class Life:
         self.number = claimed[-1]
         self.falls = self.number
         if len(claimed) > 1:
-            before = attempts.read(folder, attempts.key_of(self.uid, self.name, claimed[-2]), date)
+            before = attempts.read_attempt(folder, attempts.key_of(self.uid, self.name, claimed[-2]), date)
             state = None if before is None else before.state()
             self.last = state if isinstance(state, Ended) else lost(before, now)
-        self.attempt = attempts.read(folder, self.key, date)
+        self.attempt = attempts.read_attempt(folder, self.key, date)
         self.adopted = True
         state = None if self.attempt is None else self.attempt.state()
         if isinstance(state, Ended):

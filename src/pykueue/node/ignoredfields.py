@@ -121,19 +121,19 @@ ROWS: Final = (
 )
 
 
-class Node:
+class RowTree:
     """The rows below a field."""
 
     __slots__ = ("below", "row")
 
     def __init__(self) -> None:
-        self.below: dict[str, Node] = {}
+        self.below: dict[str, RowTree] = {}
         self.row: Row | None = None
 
 
-def grown() -> Node:
+def grown() -> RowTree:
     """All rows as a tree: a spec is then read once, whatever the number of rows."""
-    root = Node()
+    root = RowTree()
     for row in ROWS:
         paths = [row.field]
         if row.field.startswith("containers[]"):
@@ -141,7 +141,7 @@ def grown() -> Node:
         for path in paths:
             node = root
             for name in path.replace(EACH, f".{EACH}").split("."):
-                node = node.below.setdefault(name, Node())
+                node = node.below.setdefault(name, RowTree())
             node.row = row
     return root
 
@@ -157,7 +157,7 @@ def ignored(spec: Mapping[str, object], path: str, *, enforced: frozenset[str], 
     return tuple(told[row.field] for row in ROWS if told.get(row.field))
 
 
-def look(node: Node, value: object, path: str, told: dict[str, str]) -> None:
+def look(node: RowTree, value: object, path: str, told: dict[str, str]) -> None:
     """Find what a field and the fields below it ask for; there may be very many containers."""
     if isinstance(value, dict):
         for name, inner in value.items():

@@ -293,7 +293,7 @@ class Runner:
 
     def reread(self, box: Box, life: Life) -> None:
         """Take in what the record says: a server that is too busy to listen misses what it is told."""
-        attempt = attempts.read(self.folder, life.key, self.date)
+        attempt = attempts.read_attempt(self.folder, life.key, self.date)
         if attempt is not None and attempt != life.attempt:
             self.take_in(box, life, attempt)
 
@@ -328,7 +328,7 @@ class Runner:
             return
         box, life = found
         if life.alive:
-            attempt = attempts.read(self.folder, key, self.date)
+            attempt = attempts.read_attempt(self.folder, key, self.date)
             if attempt is not None and (attempt.over or attempt.supervisor.alive(self.spawner.boot)):
                 self.take_in(box, life, attempt)
             elif attempts.claimed(self.folder, key):

@@ -29,7 +29,7 @@ NEVER: Final = "never"
 RUN_DEFAULT: Final = Micros(60_000_000)
 
 
-class Plan(Frozen):
+class RunPlan(Frozen):
     """How a job behaves: when its pods are ready once it may start, how long it runs, how long it takes to stop."""
 
     run: Micros = RUN_DEFAULT
@@ -40,7 +40,7 @@ class Plan(Frozen):
     """Whether an evicted job goes on where it was; otherwise it starts over."""
 
 
-def plan_of(annotations: Mapping[str, str]) -> tuple[Plan, tuple[FieldError, ...]]:
+def plan_of(annotations: Mapping[str, str]) -> tuple[RunPlan, tuple[FieldError, ...]]:
     """How a job with these annotations behaves, and what is wrong with them."""
     errors: list[FieldError] = []
     ready: Micros | None = None
@@ -50,7 +50,7 @@ def plan_of(annotations: Mapping[str, str]) -> tuple[Plan, tuple[FieldError, ...
     if checkpoint not in ("true", "false"):
         errors.append(invalid(f"metadata.annotations[{CHECKPOINT}]", checkpoint, 'write "true" or "false"'))
     run = length(annotations, RUN, RUN_DEFAULT, errors)
-    return Plan(run, ready, length(annotations, STOP, Micros(0), errors), checkpoint == "true"), tuple(errors)
+    return RunPlan(run, ready, length(annotations, STOP, Micros(0), errors), checkpoint == "true"), tuple(errors)
 
 
 def length(

@@ -20,7 +20,7 @@ from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant, format_instant
 from pykueue.bridge import inbound
 from pykueue.checks.autoscaler import by_room
-from pykueue.checks.provisioning import Ask, Check, Rules, Seen, plan
+from pykueue.checks.provisioning import Ask, Check, CheckInput, Rules, plan
 from pykueue.checks.requeststatus import Answer
 from pykueue.checks.scripted import SCRIPTED, as_scripted
 from pykueue.engine import model
@@ -62,7 +62,7 @@ class Provisioner:
                 for one in requests.values()
                 for pods in one.spec.pod_sets
             }
-            seen = Seen(
+            seen = CheckInput(
                 as_stored(view, replace(level, checks=states)),
                 self.known.checks,
                 tuple(requests.values()),

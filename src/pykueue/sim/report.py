@@ -293,7 +293,7 @@ def spread(values: Sequence[int]) -> Spread | None:
     return Spread(len(ordered), sum(ordered) // len(ordered), ordered[rank - 1], ordered[-1])
 
 
-class Held:
+class QuotaUse:
     """How much of one quota is used, and was."""
 
     def __init__(self) -> None:
@@ -315,7 +315,7 @@ Slot: TypeAlias = tuple[str, str, str]
 
 def use_rows(past: Past) -> tuple[UseRow, ...]:
     """Each quota of each ClusterQueue, and how much of it was used from the start to the end."""
-    held: dict[Slot, Held] = {}
+    held: dict[Slot, QuotaUse] = {}
     holding: dict[str, Mapping[Slot, int]] = {}
     for moment in past.moments:
         usage = usage_after(moment)
@@ -323,13 +323,13 @@ def use_rows(past: Past) -> tuple[UseRow, ...]:
             continue
         before = holding.get(moment.workload, {})
         for slot in dict.fromkeys((*before, *usage)):
-            held.setdefault(slot, Held()).change(usage.get(slot, 0) - before.get(slot, 0), moment.at)
+            held.setdefault(slot, QuotaUse()).change(usage.get(slot, 0) - before.get(slot, 0), moment.at)
         holding[moment.workload] = usage
     span = past.end - past.trace.start
     rows = []
     for queue in sorted((one for one in past.trace.things if isinstance(one, ClusterQueue)), key=lambda one: one.name):
         for quota in queue.quotas:
-            used = held.get((queue.name, quota.flavor, quota.resource), Held())
+            used = held.get((queue.name, quota.flavor, quota.resource), QuotaUse())
             used.change(0, past.end)
             capacity = quota.nominal * span
             share = None if capacity <= 0 else used.total * 1000 // capacity

@@ -41,7 +41,7 @@ from pykueue.sim.plans import (
     PREFIX,
     RUN,
     RUN_DEFAULT,
-    Plan,
+    RunPlan,
     arrival_of,
     plan_of,
 )
@@ -57,7 +57,7 @@ class Arrival(Frozen):
 
     at: Instant
     workload: model.Workload
-    plan: Plan
+    plan: RunPlan
     name: str
     """What the user calls it: the job's name, or that of a Workload of its own."""
     of_job: bool = False
@@ -101,7 +101,7 @@ class Invalid(ValueError):
         self.mistakes = tuple(mistakes)
 
 
-def read(files: Iterable[tuple[str, bytes]], setting: Setting | None = None) -> Trace:
+def read_trace(files: Iterable[tuple[str, bytes]], setting: Setting | None = None) -> Trace:
     """The simulation that these files describe, or `Invalid` with everything that is wrong with them."""
     setting = setting or Setting()
     found: list[Document] = []

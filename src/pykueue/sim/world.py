@@ -14,7 +14,7 @@ from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Seen, Stopped, Synced, Written
 from pykueue.engine.model import Check, CheckState, PodsReady, Workload
 from pykueue.engine.world import assigned_flavors
-from pykueue.sim.plans import Plan
+from pykueue.sim.plans import RunPlan
 from pykueue.sim.provisioning import Provisioner
 from pykueue.sim.trace import Arrival, Trace
 
@@ -108,7 +108,7 @@ class Run:
         """When its requests for capacity are looked at again."""
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> RunPlan:
         """How the job behaves."""
         return self.arrival.plan
 

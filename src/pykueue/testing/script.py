@@ -88,7 +88,7 @@ class PodSeen(KubeObject):
     status: PodStatusSeen = PodStatusSeen()
 
 
-class Step(Frozen):
+class NextState(Frozen):
     """What is to become of a pod next, and how many microseconds after it came to where it stands."""
 
     state: State
@@ -105,18 +105,18 @@ def state_of(pod: PodSeen) -> State:
     return STATES.get(ready, State.STARTED)
 
 
-def next_step(pod: PodSeen, prefix: str = PREFIX) -> Step | None:
+def next_step(pod: PodSeen, prefix: str = PREFIX) -> NextState | None:
     """What is to become of a pod; None where it stays as it is until somebody changes it."""
     said = {key.removeprefix(prefix): text for key, text in pod.metadata.annotations.items() if key.startswith(prefix)}
     state = state_of(pod)
     if pod.metadata.deletion_timestamp is not None:
-        return Step(State.GONE, micros(said, "stop-for") or 0)
+        return NextState(State.GONE, micros(said, "stop-for") or 0)
     if state in OVER:
         return None
     if state is State.NEW:
-        return Step(State.STARTING if "ready-after" in said else State.STARTED)
+        return NextState(State.STARTING if "ready-after" in said else State.STARTED)
     at_once = commanded(state, said.get("now", ""))
-    return Step(at_once) if at_once is not None else by_itself(state, said)
+    return NextState(at_once) if at_once is not None else by_itself(state, said)
 
 
 def commanded(state: State, now: str) -> State | None:
@@ -134,7 +134,7 @@ def commanded(state: State, now: str) -> State | None:
             return None
 
 
-def by_itself(state: State, said: Mapping[str, str]) -> Step | None:
+def by_itself(state: State, said: Mapping[str, str]) -> NextState | None:
     """What becomes of a running pod with time."""
     if state is State.STARTING:
         after, then = micros(said, "ready-after"), State.STARTED
@@ -148,7 +148,7 @@ def by_itself(state: State, said: Mapping[str, str]) -> Step | None:
         after, then = micros(said, "run-for"), State.SUCCEEDED
     else:
         return None
-    return None if after is None else Step(then, after)
+    return None if after is None else NextState(then, after)
 
 
 def micros(said: Mapping[str, str], name: str) -> int | None:

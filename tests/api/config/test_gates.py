@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykueue.api.config.gates import GATES, Resolved, defaults, parse_gates, resolve
-from pykueue.api.config.gatetable import OURS, TABLE, Step
+from pykueue.api.config.gatetable import OURS, TABLE, StageChange
 from pykueue.bridge.options import SWITCHES
 
 SOURCE = Path(__file__).resolve().parent.parent.parent / "src" / "pykueue"
@@ -222,7 +222,7 @@ def test_the_built_gates_are_these() -> None:
 
 def test_a_gate_tells_its_story() -> None:
     gate = GATES["SchedulingEquivalenceHashing"]
-    assert gate.history == (Step("0.17", "Beta", False), Step("0.18", "Beta", True))
+    assert gate.history == (StageChange("0.17", "Beta", False), StageChange("0.18", "Beta", True))
     assert (gate.stage, gate.default) == ("Beta", True)
 
 

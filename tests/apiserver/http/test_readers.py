@@ -14,7 +14,7 @@ import uvloop
 from pykueue.apiserver.http import readers
 from pykueue.apiserver.http.watchlines import SMALL_BYTES, Lines, View
 from pykueue.apiserver.storage.feed import AT_ONCE_BYTES
-from pykueue.apiserver.verbs.reading import Seen
+from pykueue.apiserver.verbs.reading import WatchEvent
 from pykueue.apiserver.wire.negotiation import wanted
 from pykueue.apiserver.wire.writeterms import Terms
 from pykueue.base.turns import Turns
@@ -141,16 +141,18 @@ def test_watches_of_one_form_share_what_is_encoded() -> None:
             view = View("v1", wanted(accept))
             # A Table tells ages by the second, and a second may end in between.
             for _ in range(3):
-                seen = Seen("ADDED", body.encode(), 7)
+                seen = WatchEvent("ADDED", body.encode(), 7)
                 first = await lines.line(served, seen, view, heads=False)
-                again = await lines.line(served, Seen("ADDED", body.encode(), 7), view, heads=False)
+                again = await lines.line(served, WatchEvent("ADDED", body.encode(), 7), view, heads=False)
                 if again is first:
                     break
             assert again is first, accept
             assert json.loads(first)["type"] == "ADDED"
-            assert await lines.line(served, Seen("MODIFIED", body.encode(), 7), view, heads=False) != first
+            assert await lines.line(served, WatchEvent("MODIFIED", body.encode(), 7), view, heads=False) != first
         for version in range(100):
-            await lines.line(served, Seen("ADDED", body.encode(), 8 + version), View("v1", wanted("")), heads=False)
+            await lines.line(
+                served, WatchEvent("ADDED", body.encode(), 8 + version), View("v1", wanted("")), heads=False
+            )
         assert len(body) > SMALL_BYTES
         assert sum(map(len, lines.kept.values())) == lines.bytes <= lines.limit, "and no more is kept than may be"
         await stand.store.close()

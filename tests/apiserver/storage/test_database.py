@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from pykueue.apiserver.storage import datafile, migrations
-from pykueue.apiserver.storage.store import CompactedError, Held, Key, Store, StoreError
+from pykueue.apiserver.storage.store import CompactedError, Key, Store, StoredObject, StoreError
 from pykueue.base.clock import ManualClock
 
 JOBS = "jobs.batch"
@@ -31,7 +31,7 @@ sys.stdin.read()
 """
 
 
-async def filled(path: Path, names: int = 3) -> list[Held]:
+async def filled(path: Path, names: int = 3) -> list[StoredObject]:
     """Make a store with some objects in it; those objects."""
     store = Store.open(path, ManualClock())
     keys = [Key(JOBS, "red", f"job-{number:05}") for number in range(names)]
@@ -43,7 +43,7 @@ async def filled(path: Path, names: int = 3) -> list[Held]:
     return found
 
 
-async def listed(path: Path) -> list[Held]:
+async def listed(path: Path) -> list[StoredObject]:
     """What a store holds."""
     store = Store.open(path, ManualClock())
     try:
@@ -69,7 +69,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def held(path: Path) -> list[Held]:
+def held(path: Path) -> list[StoredObject]:
     return asyncio.run(filled(path))
 
 
@@ -160,7 +160,9 @@ def overwritten(path: Path, start: int, end: int | None = None) -> None:
         ),
     ],
 )
-def test_a_damaged_file_is_refused_with_the_way_out(path: Path, held: list[Held], damage: object, why: str) -> None:
+def test_a_damaged_file_is_refused_with_the_way_out(
+    path: Path, held: list[StoredObject], damage: object, why: str
+) -> None:
     assert callable(damage)
     copy = path.with_name("backup.db")
     datafile.backup(path, copy)
@@ -201,7 +203,7 @@ def test_another_programs_database_is_not_touched(tmp_path: Path) -> None:
     assert path.read_bytes() == content
 
 
-def test_a_file_of_a_newer_pykueue_is_refused(path: Path, held: list[Held]) -> None:
+def test_a_file_of_a_newer_pykueue_is_refused(path: Path, held: list[StoredObject]) -> None:
     newer = len(migrations.STEPS) + 6
     connection = sqlite3.connect(path)
     connection.execute(f"PRAGMA user_version = {newer}")
@@ -211,7 +213,7 @@ def test_a_file_of_a_newer_pykueue_is_refused(path: Path, held: list[Held]) -> N
 
 
 def test_a_file_of_an_older_pykueue_is_upgraded_in_steps(
-    path: Path, held: list[Held], monkeypatch: pytest.MonkeyPatch
+    path: Path, held: list[StoredObject], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     later = (
         *migrations.STEPS,
@@ -227,7 +229,9 @@ def test_a_file_of_an_older_pykueue_is_upgraded_in_steps(
         connection.close()
 
 
-def test_an_upgrade_that_fails_changes_nothing(path: Path, held: list[Held], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_upgrade_that_fails_changes_nothing(
+    path: Path, held: list[StoredObject], monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(datafile, "STEPS", (*migrations.STEPS, ("CREATE TABLE second (a)",), ("NONSENSE",)))
         assert "cannot be opened" in refusal(path)
@@ -237,7 +241,7 @@ def test_an_upgrade_that_fails_changes_nothing(path: Path, held: list[Held], mon
     assert asyncio.run(listed(path)) == held
 
 
-def test_a_missing_file_whose_log_is_there_is_not_made_anew(path: Path, held: list[Held]) -> None:
+def test_a_missing_file_whose_log_is_there_is_not_made_anew(path: Path, held: list[StoredObject]) -> None:
     path.with_name("store.db-wal").write_bytes(b"what was written last")
     path.unlink()
     said = refusal(path)
@@ -287,7 +291,7 @@ def test_a_folder_that_cannot_be_made_is_refused(path: Path) -> None:
 
 
 def test_a_backup_of_a_store_in_use_is_a_store_of_that_moment(path: Path, tmp_path: Path) -> None:
-    async def story() -> list[Held]:
+    async def story() -> list[StoredObject]:
         store = Store.open(path, ManualClock())
         for number in range(20):
             await store.put(Key(JOBS, "red", f"job-{number:02}"), {"metadata": {}}, uid="u")
@@ -308,7 +312,7 @@ def test_a_backup_of_a_store_in_use_is_a_store_of_that_moment(path: Path, tmp_pa
 
 
 def test_a_backup_can_be_made_beside_the_process_that_uses_the_store(
-    path: Path, held: list[Held], holder: "subprocess.Popen[str]", tmp_path: Path
+    path: Path, held: list[StoredObject], holder: "subprocess.Popen[str]", tmp_path: Path
 ) -> None:
     assert holder.poll() is None
     datafile.backup(path, tmp_path / "copy.db")
@@ -316,7 +320,7 @@ def test_a_backup_can_be_made_beside_the_process_that_uses_the_store(
 
 
 def test_a_store_in_memory_can_be_backed_up_too(tmp_path: Path) -> None:
-    async def story() -> list[Held]:
+    async def story() -> list[StoredObject]:
         store = Store.open(None, ManualClock())
         await store.put(Key(JOBS, "red", "a"), {"metadata": {}}, uid="u")
         store.backup(tmp_path / "copy.db")
@@ -327,7 +331,7 @@ def test_a_store_in_memory_can_be_backed_up_too(tmp_path: Path) -> None:
     assert asyncio.run(story()) == asyncio.run(listed(tmp_path / "copy.db"))
 
 
-def test_a_backup_replaces_no_file(path: Path, held: list[Held], tmp_path: Path) -> None:
+def test_a_backup_replaces_no_file(path: Path, held: list[StoredObject], tmp_path: Path) -> None:
     target = tmp_path / "copy.db"
     target.write_text("precious")
     with pytest.raises(StoreError, match=r"copy\.db: exists already"):
@@ -364,7 +368,7 @@ def test_a_restore_brings_back_the_objects_and_gives_no_version_twice(path: Path
 
 
 def test_a_restore_moves_nothing_before_the_new_file_is_on_the_disk(
-    path: Path, held: list[Held], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, held: list[StoredObject], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     datafile.backup(path, tmp_path / "copy.db")
 
@@ -379,7 +383,7 @@ def test_a_restore_moves_nothing_before_the_new_file_is_on_the_disk(
 
 
 def test_a_restore_keeps_away_from_a_store_in_use(
-    path: Path, held: list[Held], tmp_path: Path, holder: "subprocess.Popen[str]"
+    path: Path, held: list[StoredObject], tmp_path: Path, holder: "subprocess.Popen[str]"
 ) -> None:
     datafile.backup(path, tmp_path / "copy.db")
     with pytest.raises(StoreError, match=f"in use by process {holder.pid}"):
@@ -395,7 +399,7 @@ def test_a_restore_keeps_away_from_a_store_in_use(
     ],
 )
 def test_a_restore_from_no_backup_changes_nothing(
-    path: Path, held: list[Held], tmp_path: Path, content: bytes | None
+    path: Path, held: list[StoredObject], tmp_path: Path, content: bytes | None
 ) -> None:
     source = tmp_path / "copy.db"
     if content is not None:

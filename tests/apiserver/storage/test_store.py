@@ -17,7 +17,7 @@ from pykueue.api.core import Tree
 from pykueue.apiserver.storage import feed
 from pykueue.apiserver.storage import store as store_module
 from pykueue.apiserver.storage.cache import Cache
-from pykueue.apiserver.storage.store import Change, CompactedError, FullError, Held, Key, Store, StoreError
+from pykueue.apiserver.storage.store import Change, CompactedError, FullError, Key, Store, StoredObject, StoreError
 from pykueue.base.clock import ManualClock
 from pykueue.base.units import MICROS
 
@@ -45,11 +45,11 @@ def tree(key: Key, value: object = 0) -> Tree:
     return msgspec.convert({"metadata": {"name": key.name}, "value": value}, dict)
 
 
-def write(store: Store, key: Key, value: object = 0) -> Awaitable[Held]:
+def write(store: Store, key: Key, value: object = 0) -> Awaitable[StoredObject]:
     return store.put(key, tree(key, value), uid=f"uid of {key.name}")
 
 
-def value(held: Held | None) -> object:
+def value(held: StoredObject | None) -> object:
     return None if held is None else msgspec.json.decode(held.body)["value"]
 
 
@@ -345,7 +345,7 @@ def test_closing_commits_what_is_on_its_way_and_ends_the_watches(place: Path | N
 def test_everything_is_there_after_reopening(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
 
-    async def before() -> tuple[list[Held], list[Change]]:
+    async def before() -> tuple[list[StoredObject], list[Change]]:
         async with opened(path) as store:
             await asyncio.gather(*(write(store, key, 1) for key in (A, B, C)))
             await asyncio.gather(write(store, A, 2), store.drop(B, tree(B)))
@@ -613,7 +613,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_full_disk_fails_writes_until_there_is_room_again(small_disk: Path) -> None:
     path = small_disk / "store.db"
-    stored: dict[Key, Held] = {}
+    stored: dict[Key, StoredObject] = {}
 
     async def story() -> None:
         async with opened(path) as store:
@@ -688,7 +688,7 @@ def test_objects_in_memory_are_bounded_and_those_used_last_stay() -> None:
     cache = Cache(limit=20_000)
     keys = [Key(JOBS, "red", str(number)) for number in range(100)]
     for key in keys:
-        cache.keep(key, Held(key, 1, "u", b"x" * 1_000))
+        cache.keep(key, StoredObject(key, 1, "u", b"x" * 1_000))
         cache.keep(Key(PODS, "red", key.name), None)
         assert keys[0] in cache, "it is used again and again"
         cache.use(keys[0])

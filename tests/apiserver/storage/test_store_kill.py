@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 
 from pykueue.api.core import Tree
-from pykueue.apiserver.storage.store import Change, Held, Key, Store
+from pykueue.apiserver.storage.store import Change, Key, Store, StoredObject
 from pykueue.base.clock import SystemClock
 
 JOBS = "jobs.batch"
@@ -39,7 +39,7 @@ async def scribble(path: Path, first: int) -> None:
     await asyncio.gather(*(write(writer) for writer in range(WRITERS)))
 
 
-async def found(path: Path) -> tuple[dict[str, Held], int, int, list[Change]]:
+async def found(path: Path) -> tuple[dict[str, StoredObject], int, int, list[Change]]:
     """What a store holds, its version, where its log begins, and what is in the log."""
     store = Store.open(path, SystemClock())
     held = {one.key.name: one for one in store.page(JOBS)}

@@ -82,7 +82,7 @@ def test_a_reservation_that_waits_for_checks_is_reserved_and_not_admitted() -> N
     decide(engine)
     found = tally.of_queue(engine.world, "main")
     assert found is not None
-    assert (found.reserved.workloads, found.admitted) == (1, tally.Held())
+    assert (found.reserved.workloads, found.admitted) == (1, tally.Holdings())
     assert tally.uses_check(engine.world, "budget")
     assert not tally.uses_check(engine.world, "other")
 

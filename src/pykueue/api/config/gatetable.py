@@ -10,7 +10,7 @@ Status = Literal["built", "always", "validation", "inert", "performance"]
 while the feature itself is not built. inert: Kueue has it, we do not. performance: changes no behaviour anywhere."""
 
 
-class Step(Frozen):
+class StageChange(Frozen):
     """What a gate was from one release of Kueue on."""
 
     since: str
@@ -23,7 +23,7 @@ class Gate(Frozen):
 
     name: str
     effect: str
-    history: tuple[Step, ...]
+    history: tuple[StageChange, ...]
     requires: tuple[str, ...] = ()
     locked: bool = False
     status: Status = "inert"
@@ -39,14 +39,14 @@ class Gate(Frozen):
         return self.history[-1].default
 
 
-def alpha(since: str) -> tuple[Step, ...]:
+def alpha(since: str) -> tuple[StageChange, ...]:
     """A gate that came as Alpha and is off still."""
-    return (Step(since, "Alpha", False),)
+    return (StageChange(since, "Alpha", False),)
 
 
-def beta(since: str, *, alpha_since: str | None = None) -> tuple[Step, ...]:
+def beta(since: str, *, alpha_since: str | None = None) -> tuple[StageChange, ...]:
     """A gate that is Beta and on, perhaps after a time as Alpha."""
-    return (*(alpha(alpha_since) if alpha_since else ()), Step(since, "Beta", True))
+    return (*(alpha(alpha_since) if alpha_since else ()), StageChange(since, "Beta", True))
 
 
 TAS: Final = ("TopologyAwareScheduling",)
@@ -86,7 +86,7 @@ TABLE: Final = (
     Gate(
         "DeferRayServiceFinalizationForRedisCleanup",
         "keep a RayService's workload until its Redis data is cleaned up",
-        (*beta("0.19"), Step("0.20", "Deprecated", False)),
+        (*beta("0.19"), StageChange("0.20", "Deprecated", False)),
     ),
     Gate(
         "DeploymentJobUIDLabel", "label the workload of a Deployment's pod with the UID of the Deployment", beta("0.20")
@@ -204,7 +204,7 @@ TABLE: Final = (
     Gate(
         "ManagedJobsNamespaceSelectorAlwaysRespected",
         "leave jobs outside the selected namespaces alone even when they name a queue",
-        (*beta("0.15", alpha_since="0.13"), Step("0.19", "GA", True)),
+        (*beta("0.15", alpha_since="0.13"), StageChange("0.19", "GA", True)),
         locked=True,
     ),
     Gate(
@@ -305,7 +305,7 @@ TABLE: Final = (
     Gate(
         "SchedulingEquivalenceHashing",
         "set workloads aside that equal one that did not fit",
-        (Step("0.17", "Beta", False), Step("0.18", "Beta", True)),
+        (StageChange("0.17", "Beta", False), StageChange("0.18", "Beta", True)),
         status="built",
     ),
     Gate(
@@ -373,7 +373,7 @@ TABLE: Final = (
     Gate(
         "TASReplaceNodeDueToNotReadyOverFixedTime",
         "take a node for failed after half a minute without readiness",
-        (Step("0.17", "Beta", True), Step("0.19", "Deprecated", False)),
+        (StageChange("0.17", "Beta", True), StageChange("0.19", "Deprecated", False)),
         requires=REPLACEMENT,
     ),
     Gate("TASReplaceNodeOnNodeTaints", "take a node with a new taint for failed", beta("0.17"), requires=TAS),
@@ -386,7 +386,12 @@ TABLE: Final = (
     Gate("TASRespectNodeAffinityPreferred", "weigh preferred node affinity", alpha("0.18"), requires=TAS),
     Gate("TASTopologySpreading", "spread workloads over domains", alpha("0.20"), requires=TAS),
     Gate("TASValidateWorkloadSliceSize", "check the slice size of a workload", beta("0.20"), status="built"),
-    Gate("TLSOptions", "obey the tls section", (Step("0.16", "Beta", True), Step("0.20", "GA", True)), locked=True),
+    Gate(
+        "TLSOptions",
+        "obey the tls section",
+        (StageChange("0.16", "Beta", True), StageChange("0.20", "GA", True)),
+        locked=True,
+    ),
     Gate("TopologyAwareScheduling", "place pods by topology", beta("0.14", alpha_since="0.9"), status="validation"),
     Gate(
         "UnadmittedWorkloadsExplicitStatus",
@@ -440,7 +445,7 @@ GONE_ON: Final = (
     ("SkipFinalizersForPodsSuspendedByParent", "put no finalizer on pods of a suspended parent", "0.18"),
 )
 REMOVED: Final = (
-    *(Gate(name, effect, (Step(since, "GA", True),), locked=True) for name, effect, since in GONE_ON),
+    *(Gate(name, effect, (StageChange(since, "GA", True),), locked=True) for name, effect, since in GONE_ON),
     Gate("SchedulerLongRequeueInterval", "wait longer before a workload is tried again", alpha("0.17")),
     Gate("SchedulerTimestampPreemptionBuffer", "spare equal workloads that came shortly after", alpha("0.17")),
 )
@@ -450,19 +455,19 @@ OURS: Final = (
     Gate(
         "KeepQuotaForProvReqRetry",
         "keep the quota of a workload whose ProvisioningRequest is tried again",
-        (Step("0.9", "Deprecated", False),),
+        (StageChange("0.9", "Deprecated", False),),
         status="built",
     ),
     Gate(
         "ReserveForPreemptor",
         "keep the room that preempted workloads give for the workload they were preempted for",
-        (Step("pykueue 0.1", "Beta", True),),
+        (StageChange("pykueue 0.1", "Beta", True),),
         status="built",
     ),
     Gate(
         "BlockBorrowingWithinCycle",
         "let nobody in a cohort borrow in a cycle once a workload within its own quota was considered (KEP-83)",
-        (Step("pykueue 0.1", "Alpha", False),),
+        (StageChange("pykueue 0.1", "Alpha", False),),
         status="built",
     ),
 )

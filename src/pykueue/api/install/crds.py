@@ -17,7 +17,7 @@ from pykueue.api.install.crds_older import as_v1beta1
 from pykueue.api.kinds import DEPRECATED, KINDS, Column, Kind
 from pykueue.api.names import GROUP
 from pykueue.api.rules.table import schema_rules
-from pykueue.api.schema import Node, Property, node_of
+from pykueue.api.schema import Property, TypeNode, node_of
 
 CONVERTED: Final = ("LocalQueue", "ClusterQueue", "Cohort", "Workload", "MultiKueueCluster")
 """Kinds whose versions differ in more than their names, so that a webhook has to convert them."""
@@ -123,7 +123,7 @@ def openapi(kind: Kind, name: str) -> Tree:
     return schema
 
 
-def rendered(node: Node) -> Tree:
+def rendered(node: TypeNode) -> Tree:
     """A schema in OpenAPI's words, as a structural schema has them."""
     limits = cast("Tree", {name: limit for name, limit in node.limits.items() if name not in ("default", "type")})
     made: Tree = {"description": " ".join(str(limits.pop("description", "")).split())}
@@ -152,7 +152,7 @@ def property_of(known: Property) -> Tree:
     return made if isinstance(known.default, msgspec.UnsetType) else made | {"default": known.default}
 
 
-def items_of(node: Node) -> Node:
+def items_of(node: TypeNode) -> TypeNode:
     """The schema of what a list or a map holds."""
     assert node.items is not None, f"a schema of shape {node.shape} says nothing of what it holds; give it items"
     return node.items

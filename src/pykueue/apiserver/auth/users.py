@@ -112,7 +112,7 @@ class Users:
     def reread(self) -> None:
         """Take over what the file says."""
         seen = fingerprint_of(self.path)
-        self.forget({user.name: user for user in read(self.path)} if seen else {})
+        self.forget({user.name: user for user in read_users(self.path)} if seen else {})
         self.seen = seen
 
     def forget(self, users: Mapping[str, User]) -> None:
@@ -239,7 +239,7 @@ def fingerprint_of(path: Path) -> tuple[int, int, int] | None:
     return found.st_ctime_ns, found.st_ino, found.st_size
 
 
-def read(path: Path) -> tuple[User, ...]:
+def read_users(path: Path) -> tuple[User, ...]:
     """The users in a file that nobody else may write."""
     try:
         with path.open("rb") as file:

@@ -43,7 +43,7 @@ class Where(Frozen):
     equal: bool
 
 
-Step: TypeAlias = Field | Index | Every | Where
+PathStep: TypeAlias = Field | Index | Every | Where
 
 
 class PathError(ValueError):
@@ -51,7 +51,7 @@ class PathError(ValueError):
 
 
 @lru_cache(maxsize=1024)
-def steps(path: str) -> tuple[Step, ...]:
+def steps(path: str) -> tuple[PathStep, ...]:
     """The steps of a path such as `.status.conditions[?(@.type=="Ready")].status`."""
     text = path.strip()
     text = text.removeprefix("{").removesuffix("}").removeprefix("$") if len(text) <= PATH_MAX else ""
@@ -59,7 +59,7 @@ def steps(path: str) -> tuple[Step, ...]:
         if text == ".":
             return ()
         raise PathError(f"{path[:80]!r} is no path; write one as in .status.phase")
-    found: list[Step] = []
+    found: list[PathStep] = []
     place = 0
     while place < len(text):
         match = STEP.match(text, place)
@@ -70,7 +70,7 @@ def steps(path: str) -> tuple[Step, ...]:
     return tuple(found)
 
 
-def step_of(match: re.Match[str]) -> Step:
+def step_of(match: re.Match[str]) -> PathStep:
     """The step that a part of a path is."""
     if match["name"] is not None:
         return Every() if match["name"] == "*" else Field(plain(match["name"]))
@@ -108,7 +108,7 @@ def found(tree: Json, path: str) -> list[Json]:
     return values
 
 
-def taken(value: Json, step: Step) -> Iterator[Json]:
+def taken(value: Json, step: PathStep) -> Iterator[Json]:
     """What one step finds."""
     match step:
         case Field(name):

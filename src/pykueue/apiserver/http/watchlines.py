@@ -9,7 +9,7 @@ from pykueue.api.core import Tree
 from pykueue.apiserver.http.lists import PIECE_BYTES, ROW_MICROS
 from pykueue.apiserver.http.tables import partial, table_of
 from pykueue.apiserver.kinds.served import Served
-from pykueue.apiserver.verbs.reading import Seen
+from pykueue.apiserver.verbs.reading import WatchEvent
 from pykueue.apiserver.wire.negotiation import Wanted
 from pykueue.apiserver.wire.statuserrors import StatusError, gone
 from pykueue.base.clock import Clock
@@ -45,7 +45,7 @@ class Lines:
         self.bytes = 0
 
     async def pieces(
-        self, served: Served, batches: AsyncGenerator[Sequence[Seen], None], choice: Wanted, include: str
+        self, served: Served, batches: AsyncGenerator[Sequence[WatchEvent], None], choice: Wanted, include: str
     ) -> AsyncIterator[bytes]:
         """Whole lines, as many together as are worth sending; what ends a stream of events early is its last line."""
         view = View(served.api_version, choice, include)
@@ -68,7 +68,7 @@ class Lines:
         finally:
             await batches.aclose()
 
-    async def line(self, served: Served, seen: Seen, view: View, *, heads: bool) -> bytes:
+    async def line(self, served: Served, seen: WatchEvent, view: View, *, heads: bool) -> bytes:
         """The line of an event, with its end."""
         plain = view.choice.form == "object"
         if not seen.version or (plain and len(seen.body) <= SMALL_BYTES):
@@ -89,7 +89,7 @@ class Lines:
         while self.bytes > self.limit:
             self.bytes -= len(self.kept.pop(next(iter(self.kept))))
 
-    async def made(self, served: Served, seen: Seen, view: View, *, heads: bool) -> bytes:
+    async def made(self, served: Served, seen: WatchEvent, view: View, *, heads: bool) -> bytes:
         """The line of an event in a form, when there is room for the work."""
         if view.choice.form == "object":
             return seen.line() + b"\n"
@@ -100,7 +100,7 @@ class Lines:
         else:
             now, version = self.clock.now(), view.choice.version
             shown = table_of(served, tree, now, include=view.include, version=version, heads=heads)
-        return Seen(seen.how, msgspec.json.encode(shown)).line() + b"\n"
+        return WatchEvent(seen.how, msgspec.json.encode(shown)).line() + b"\n"
 
 
 def error_line(error: StatusError) -> bytes:

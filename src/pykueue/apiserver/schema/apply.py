@@ -35,7 +35,7 @@ from pykueue.apiserver.schema.managedfields import (
     Owners,
     capped,
     entries_of,
-    read,
+    read_owners,
     resets,
     stripped,
     written,
@@ -186,7 +186,7 @@ def applied(
 
 def starting(request: Request, live: Tree | None, base: Tree) -> Owners:
     """The managers before an apply; what nobody is known to manage belongs to those who came before it."""
-    owners = read(entries_of(live), ours=True)
+    owners = read_owners(entries_of(live), ours=True)
     if not owners and live is not None:
         track(request, owners, request.schema.zero, base, BEFORE)
     return owners
@@ -445,10 +445,10 @@ def owners_after(before: Tree | None, after: Tree, subresource: str) -> Owners:
         if brought in ([], [{}]):
             return {}
         with suppress(ManagersError):
-            if owners := read(brought, ours=False):
+            if owners := read_owners(brought, ours=False):
                 return owners
     with suppress(ManagersError):
-        return read(known, ours=True)
+        return read_owners(known, ours=True)
     return {}
 
 

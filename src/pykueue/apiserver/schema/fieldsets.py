@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from pykueue.api.core import Json, Tree
-from pykueue.apiserver.schema.nodes import DEDUCED, Node
+from pykueue.apiserver.schema.nodes import DEDUCED, SchemaNode
 
 FieldSet: TypeAlias = dict[str, "FieldSet"]
 
@@ -125,7 +125,7 @@ def within(one: FieldSet, other: FieldSet) -> bool:
     return True
 
 
-def named(fields: FieldSet, node: Node) -> FieldSet:
+def named(fields: FieldSet, node: SchemaNode) -> FieldSet:
     """The set with those fields added that hold others of it and are named by the schema."""
     made: FieldSet = {}
     for step, below in fields.items():
@@ -140,7 +140,7 @@ def named(fields: FieldSet, node: Node) -> FieldSet:
     return made
 
 
-def fitted(fields: FieldSet, node: Node) -> FieldSet:
+def fitted(fields: FieldSet, node: SchemaNode) -> FieldSet:
     """The set as the schema has it now: what it holds below a place that has become one value is that place."""
     made = fields
     for step, below in fields.items():
@@ -157,7 +157,7 @@ def fitted(fields: FieldSet, node: Node) -> FieldSet:
     return made
 
 
-def is_one_value(node: Node) -> bool:
+def is_one_value(node: SchemaNode) -> bool:
     """Whether a list or an object here is owned as a whole."""
     return node.map_atomic if node.is_map else node.is_list and not node.associative
 

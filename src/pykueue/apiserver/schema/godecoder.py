@@ -8,7 +8,7 @@ from typing import Final
 
 from pykueue.api.core import Json, Tree
 from pykueue.api.schema import is_moment
-from pykueue.apiserver.schema.nodes import INT_OR_STRING, MICRO_TIME, QUANTITY, TIME, Node
+from pykueue.apiserver.schema.nodes import INT_OR_STRING, MICRO_TIME, QUANTITY, TIME, SchemaNode
 from pykueue.apiserver.schema.schemas import Schema
 from pykueue.apiserver.schema.typefaults import go_type
 from pykueue.base.units import QuantityError, parse_quantity
@@ -45,7 +45,7 @@ def unreadable(schema: Schema, tree: Tree) -> str:
     return wrong(schema.node, tree, "", "")
 
 
-def wrong(node: Node, value: Json, owner: str, path: str) -> str:
+def wrong(node: SchemaNode, value: Json, owner: str, path: str) -> str:
     """The first thing that is wrong with a value, and below it; `owner` is the type whose field it is."""
     if value is None:
         return ""
@@ -70,7 +70,7 @@ def wrong(node: Node, value: Json, owner: str, path: str) -> str:
     return wrong_scalar(node, value, owner, path)
 
 
-def wrong_object(node: Node, value: Tree, owner: str, path: str) -> str:
+def wrong_object(node: SchemaNode, value: Tree, owner: str, path: str) -> str:
     """The first field of an object that is wrong; unknown ones are no matter here."""
     if not node.is_map:
         return mismatch(value, owner, path, go_name(node))
@@ -88,7 +88,7 @@ def wrong_object(node: Node, value: Tree, owner: str, path: str) -> str:
     return ""
 
 
-def wrong_scalar(node: Node, value: str | float | bool, owner: str, path: str) -> str:
+def wrong_scalar(node: SchemaNode, value: str | float | bool, owner: str, path: str) -> str:
     """Whether a scalar is of another type than its field, or too large for it."""
     match node.type:
         case "integer":
@@ -111,7 +111,7 @@ def wrong_scalar(node: Node, value: str | float | bool, owner: str, path: str) -
     return "" if fits else mismatch(value, owner, path, go_name(node))
 
 
-def wrong_moment(node: Node, value: Json, owner: str, path: str) -> str:
+def wrong_moment(node: SchemaNode, value: Json, owner: str, path: str) -> str:
     """Whether a value is no time."""
     if not isinstance(value, str):
         return mismatch(value, owner, path, "string")
@@ -144,7 +144,7 @@ def json_name(value: Json) -> str:
     return names.get(type(value), "number")
 
 
-def go_name(node: Node) -> str:
+def go_name(node: SchemaNode) -> str:
     """The decoder's name for the type of a field."""
     if node.definition:
         package, _, name = node.definition.rpartition(".")
@@ -165,7 +165,7 @@ def unconvertible(schema: Schema, tree: Tree) -> str:
     return unfit(schema.node, tree)
 
 
-def unfit(node: Node, value: Json) -> str:
+def unfit(node: SchemaNode, value: Json) -> str:
     """The first thing below a value that cannot be turned into its field."""
     if value is None or node.definition in CONVERTED:
         return wrong(node, value, "", "")

@@ -97,7 +97,7 @@ def entries_of(tree: Tree | None) -> Json:
     return metadata.get("managedFields") if isinstance(metadata, dict) else None
 
 
-def read(entries: Json, *, ours: bool) -> Owners:
+def read_owners(entries: Json, *, ours: bool) -> Owners:
     """The managers that these entries name; `ours` are known to be well formed, as what we stored is."""
     owners: Owners = {}
     for number, entry in enumerate(entries if isinstance(entries, list) else ()):

@@ -14,7 +14,7 @@ from msgspec.json import encode
 
 from pykueue.api.core import Json, Tree
 from pykueue.apiserver.schema.fieldsets import LEAF, SELF, FieldSet, key_step, union, value_step
-from pykueue.apiserver.schema.nodes import Node
+from pykueue.apiserver.schema.nodes import SchemaNode
 from pykueue.base.struct import Frozen
 
 MAP: Final = 0
@@ -37,7 +37,7 @@ class Differences(Frozen):
     added: FieldSet
 
 
-def shape_of(node: Node, value: Json) -> int:
+def shape_of(node: SchemaNode, value: Json) -> int:
     """As what a value is looked at: as the map, the scalar or the list that the schema allows here.
 
     One that has none of these shapes, or is null, is looked at as the first that is allowed.
@@ -53,7 +53,7 @@ def shape_of(node: Node, value: Json) -> int:
     return MAP if node.is_map else SCALAR if node.is_scalar else LIST
 
 
-def step_to(node: Node, item: Json) -> str:
+def step_to(node: SchemaNode, item: Json) -> str:
     """The step to an item of a list whose items are told apart."""
     keys = node.keys
     if not keys:
@@ -90,7 +90,7 @@ def keyed(key: str, value: str) -> str:
     return key_step({key: value})
 
 
-def by_step(node: Node, items: list[Json]) -> Items:
+def by_step(node: SchemaNode, items: list[Json]) -> Items:
     """The items of a list by their step, in order."""
     found: Items = {}
     for number, item in enumerate(items):
@@ -105,7 +105,7 @@ def by_step(node: Node, items: list[Json]) -> Items:
     return found
 
 
-def fields_of(node: Node, value: Json) -> FieldSet | None:
+def fields_of(node: SchemaNode, value: Json) -> FieldSet | None:
     """The fields that a value sets, as whoever applies it owns them; `None` where it sets none."""
     shape = shape_of(node, value)
     if shape == SCALAR:
@@ -135,7 +135,7 @@ def with_self(below: FieldSet) -> FieldSet:
     return below if not below or SELF in below else {SELF: LEAF, **below}
 
 
-def whole(node: Node, value: Json) -> FieldSet:
+def whole(node: SchemaNode, value: Json) -> FieldSet:
     """Every place in a value, containers included: what changes when it appears or goes as a whole."""
     shape = shape_of(node, value)
     made: FieldSet = {}
@@ -161,7 +161,7 @@ def differ(one: Json, other: Json) -> bool:
     return isinstance(one, bool) is not isinstance(other, bool)
 
 
-def compared(node: Node, old: Tree, new: Tree, *, loose: bool) -> Differences:
+def compared(node: SchemaNode, old: Tree, new: Tree, *, loose: bool) -> Differences:
     """How one tree differs from another; in a `loose` one a value may have any type."""
     walk = Comparing(differ if loose else ne)
     if old is not new:
@@ -180,7 +180,7 @@ class Comparing:
         self.modified: FieldSet = {}
         self.added: FieldSet = {}
 
-    def maps(self, node: Node, old: Tree, new: Tree, *sets: FieldSet) -> None:
+    def maps(self, node: SchemaNode, old: Tree, new: Tree, *sets: FieldSet) -> None:
         """Compare two objects field by field."""
         removed, _, added = sets
         for name, before in old.items():
@@ -192,7 +192,7 @@ class Comparing:
             if name not in old:
                 added[f"f:{name}"] = whole(node.below(name), after)
 
-    def lists(self, node: Node, old: list[Json], new: list[Json], *sets: FieldSet) -> None:
+    def lists(self, node: SchemaNode, old: list[Json], new: list[Json], *sets: FieldSet) -> None:
         """Compare two lists item by item; items that cannot be told apart are compared together."""
         removed, modified, added = sets
         olds, news = by_step(node, old), by_step(node, new)
@@ -216,14 +216,14 @@ class Comparing:
             if step not in olds:
                 added[step] = whole(node.items, after[0]) if len(after) == 1 else LEAF
 
-    def values(self, node: Node, step: str, old: Json, new: Json, *sets: FieldSet) -> None:
+    def values(self, node: SchemaNode, step: str, old: Json, new: Json, *sets: FieldSet) -> None:
         """Compare two values that are not equal; if their shapes differ, each shape has its say."""
         first, second = shape_of(node, old), shape_of(node, new)
         self.shaped(first, node, step, old, new, *sets)
         if second != first:
             self.shaped(second, node, step, old, new, *sets)
 
-    def shaped(self, shape: int, node: Node, step: str, old: Json, new: Json, *sets: FieldSet) -> None:
+    def shaped(self, shape: int, node: SchemaNode, step: str, old: Json, new: Json, *sets: FieldSet) -> None:
         """Compare two values as maps, as scalars or as lists."""
         below: tuple[FieldSet, FieldSet, FieldSet] = {}, {}, {}
         if shape == MAP and not node.map_atomic and (is_full(old, dict) or is_full(new, dict)):
@@ -246,7 +246,7 @@ def is_full(value: Json, of: type) -> bool:
     return isinstance(value, of) and bool(value)
 
 
-def merged(node: Node, live: Json, wanted: Json) -> Json:
+def merged(node: SchemaNode, live: Json, wanted: Json) -> Json:
     """The live value with what is wanted put in; fields and items that are not mentioned stay."""
     shape = shape_of(node, wanted)
     if shape == MAP and not node.map_atomic:
@@ -265,7 +265,7 @@ def merged(node: Node, live: Json, wanted: Json) -> Json:
     return live if type(live) is type(wanted) and live == wanted and not isinstance(live, dict | list) else wanted
 
 
-def merged_maps(node: Node, live: Tree, wanted: Tree) -> Tree:
+def merged_maps(node: SchemaNode, live: Tree, wanted: Tree) -> Tree:
     """Two objects field by field."""
     made = live
     for name, new in wanted.items():
@@ -282,7 +282,7 @@ def merged_maps(node: Node, live: Tree, wanted: Tree) -> Tree:
     return made
 
 
-def merged_lists(node: Node, live: list[Json], wanted: list[Json]) -> list[Json]:
+def merged_lists(node: SchemaNode, live: list[Json], wanted: list[Json]) -> list[Json]:
     """Two lists item by item: items of both stand in the wanted order, others where they stood among them."""
     olds, news = by_step(node, live), by_step(node, wanted)
     steps = list(olds) if len(olds) == len(live) else [step_to(node, item) for item in live]
@@ -337,7 +337,7 @@ def interleaved(steps: list[str], live: list[Json], wanted: list[str], both: dic
     return made
 
 
-def removed(node: Node, value: Json, gone: FieldSet) -> Json:
+def removed(node: SchemaNode, value: Json, gone: FieldSet) -> Json:
     """The value without these fields; null where nothing is left of it."""
     shape = shape_of(node, value)
     if shape == SCALAR:

@@ -28,7 +28,7 @@ Definitions = Callable[[str], Tree]
 """The definition of a name."""
 
 
-class Node:
+class SchemaNode:
     """What the schema says of one place. All but the first four are worked out when one of them is first read."""
 
     __slots__ = (
@@ -66,13 +66,13 @@ class Node:
     is_map: bool
     is_list: bool
     is_scalar: bool
-    fields: dict[str, "Node"]
+    fields: dict[str, "SchemaNode"]
     """The named fields of an object."""
-    element: "Node | None"
+    element: "SchemaNode | None"
     """What all other fields of an object are; `None` where there may be none."""
     map_atomic: bool
     """Whether an object is owned and replaced as a whole."""
-    items: "Node"
+    items: "SchemaNode"
     """What the items of a list are."""
     associative: bool
     """Whether the items of a list are owned one by one: a set, or a list with keys."""
@@ -98,7 +98,7 @@ class Node:
         self.preserving = preserving
 
     def __getattr__(self, name: str) -> object:
-        if name not in Node.__slots__:
+        if name not in SchemaNode.__slots__:
             raise AttributeError(name)
         self.settle()
         return object.__getattribute__(self, name)
@@ -129,7 +129,7 @@ class Node:
         self.merge_key = str(raw.get("x-kubernetes-patch-merge-key", ""))
         self.rules = not RULES.isdisjoint(raw)
 
-    def others(self, has_fields: bool, preserving: bool) -> "Node | None":
+    def others(self, has_fields: bool, preserving: bool) -> "SchemaNode | None":
         """What the fields are that have no schema of their own."""
         if self.definition == RAW_EXTENSION:
             return UNTYPED
@@ -155,15 +155,15 @@ class Node:
             key = raw.get("x-kubernetes-patch-merge-key")
             self.associative, self.keys = True, (key,) if isinstance(key, str) else ()
 
-    def child(self, raw: Tree, preserving: bool) -> "Node":
+    def child(self, raw: Tree, preserving: bool) -> "SchemaNode":
         """The node of a place below this one."""
         name = reference(raw)
         if not name:
-            return Node(raw, self.definitions, "", preserving)
+            return SchemaNode(raw, self.definitions, "", preserving)
         beside = {key: value for key, value in raw.items() if key not in ("$ref", "allOf", "default")}
         return referred(name, self.definitions, beside)
 
-    def below(self, name: str) -> "Node":
+    def below(self, name: str) -> "SchemaNode":
         """What the field of this name is; anything at all where the schema does not know it."""
         return self.fields.get(name) or self.element or DEDUCED
 
@@ -206,19 +206,19 @@ def reference(raw: Tree) -> str:
     return ref.removeprefix(REF) if isinstance(ref, str) else ""
 
 
-def referred(name: str, definitions: Definitions, beside: Tree) -> Node:
+def referred(name: str, definitions: Definitions, beside: Tree) -> SchemaNode:
     """The node of a definition, shared by all who refer to it and say nothing more."""
     known = SHARED.setdefault(definitions, {})
     if not beside:
         if name not in known:
-            known[name] = Node(definitions(name), definitions, name)
+            known[name] = SchemaNode(definitions(name), definitions, name)
         return known[name]
-    return Node({**definitions(name), **beside}, definitions, name)
+    return SchemaNode({**definitions(name), **beside}, definitions, name)
 
 
-def embedded(node: Node) -> dict[str, Node]:
+def embedded(node: SchemaNode) -> dict[str, SchemaNode]:
     """The fields that every object has, for a place that holds one."""
-    text = Node({"type": "string"}, node.definitions)
+    text = SchemaNode({"type": "string"}, node.definitions)
     return {"apiVersion": text, "kind": text, "metadata": referred(OBJECT_META, node.definitions, {})}
 
 
@@ -227,9 +227,9 @@ def nothing(name: str) -> Tree:
     raise KeyError(name)
 
 
-def loose(atomic: bool) -> Node:
+def loose(atomic: bool) -> SchemaNode:
     """A node that takes any value: as one whole, or object by object down to what is no object."""
-    node = Node({}, nothing)
+    node = SchemaNode({}, nothing)
     node.type = ""
     node.is_map = node.is_list = node.is_scalar = True
     node.fields, node.defaults, node.required = {}, {}, ()
@@ -240,7 +240,7 @@ def loose(atomic: bool) -> Node:
     return node
 
 
-SHARED: Final[dict[Definitions, dict[str, Node]]] = {}
+SHARED: Final[dict[Definitions, dict[str, SchemaNode]]] = {}
 UNTYPED: Final = loose(atomic=True)
 UNTYPED.element = UNTYPED.items = UNTYPED
 DEDUCED: Final = loose(atomic=False)

@@ -26,7 +26,7 @@ from pykueue.apiserver.schema.nodes import (
     REF,
     TIME,
     UNTYPED,
-    Node,
+    SchemaNode,
     reference,
     referred,
 )
@@ -43,7 +43,7 @@ class Schema:
 
     __slots__ = ("loose", "native", "node", "raw", "zero")
 
-    def __init__(self, raw: Tree, node: Node, *, native: bool) -> None:
+    def __init__(self, raw: Tree, node: SchemaNode, *, native: bool) -> None:
         self.raw = raw
         """The OpenAPI tree."""
         self.node = node
@@ -81,13 +81,15 @@ def of_definition(name: str) -> Schema:
 def of_crd(openapi_v3: Tree | None) -> Schema:
     """The schema of a version of a CustomResourceDefinition; without one, anything goes."""
     if not openapi_v3:
-        return Schema({}, Node({"type": "object", PRESERVE: True}, definition), native=False)
+        return Schema({}, SchemaNode({"type": "object", PRESERVE: True}, definition), native=False)
     text: Tree = {"type": "string"}
     properties = openapi_v3.get("properties")
     # The server's own idea of metadata counts, whatever the definition says of it.
     known: Tree = {**(properties if isinstance(properties, dict) else {}), "apiVersion": text, "kind": text}
     known["metadata"] = {"$ref": f"{REF}{OBJECT_META}"}
-    return Schema(openapi_v3, Node({**openapi_v3, "type": "object", "properties": known}, definition), native=False)
+    return Schema(
+        openapi_v3, SchemaNode({**openapi_v3, "type": "object", "properties": known}, definition), native=False
+    )
 
 
 @cache
@@ -132,7 +134,7 @@ def references(node: Json) -> Iterator[str]:
             yield from references(inner)
 
 
-def zero(node: Node) -> Tree:
+def zero(node: SchemaNode) -> Tree:
     """An object of a built-in kind with nothing set: the parts that it always has."""
     tree: Tree = {}
     for name, inner in node.fields.items():
@@ -146,7 +148,7 @@ def zero(node: Node) -> Tree:
     return tree
 
 
-def always(node: Node, name: str) -> bool:
+def always(node: SchemaNode, name: str) -> bool:
     """Whether a field of a built-in kind is written with its zero value, too; optional empty texts are not."""
     return name in node.required or node.defaults.get(name, "") != ""
 
@@ -157,7 +159,7 @@ def unknown_fields(schema: Schema, tree: Tree) -> list[str]:
     return found if schema.native else sorted(found)
 
 
-def strangers(node: Node, value: Json, path: str) -> Iterator[str]:
+def strangers(node: SchemaNode, value: Json, path: str) -> Iterator[str]:
     """The unknown fields of a value, and below it."""
     if isinstance(value, dict) and node.is_map:
         for name, inner in value.items():
@@ -182,7 +184,7 @@ def pruned(schema: Schema, tree: Tree) -> Tree:
     return kept if isinstance(kept, dict) else {}
 
 
-def decoded(node: Node, value: Json) -> Json:
+def decoded(node: SchemaNode, value: Json) -> Json:
     """A value of a built-in kind after it was read into its fields and written again."""
     if isinstance(value, list):
         if not node.is_list:
@@ -209,12 +211,12 @@ def decoded(node: Node, value: Json) -> Json:
     return made
 
 
-def is_collection(node: Node, value: Json) -> bool:
+def is_collection(node: SchemaNode, value: Json) -> bool:
     """Whether the value is a list or a map, rather than an object with fields or a scalar."""
     return isinstance(value, list) or (isinstance(value, dict) and not node.fields and node.element is not None)
 
 
-def decoded_map(node: Node, value: Tree) -> Tree:
+def decoded_map(node: SchemaNode, value: Tree) -> Tree:
     """A map of a built-in kind; a null in it is an empty value."""
     element = node.element
     if element is None or (element.is_scalar and not element.definition and None not in value.values()):
@@ -239,13 +241,13 @@ def respelled(name: str, value: Json) -> Json:
     return value
 
 
-def blank(node: Node) -> Json:
+def blank(node: SchemaNode) -> Json:
     """What a null becomes where there must be a value."""
     empty: dict[str, Json] = {"string": "", "integer": 0, "number": 0, "boolean": False, "object": zero(node)}
     return empty.get(node.type)
 
 
-def structural(node: Node, value: Json) -> Json:
+def structural(node: SchemaNode, value: Json) -> Json:
     """A value of a custom kind without unknown fields, and without nulls where no null may be."""
     if node is DEDUCED or node is UNTYPED:
         return value
@@ -270,7 +272,7 @@ def structural(node: Node, value: Json) -> Json:
     return made
 
 
-def each(node: Node, value: list[Json], change: Callable[[Node, Json], Json]) -> list[Json]:
+def each(node: SchemaNode, value: list[Json], change: Callable[[SchemaNode, Json], Json]) -> list[Json]:
     """The items of a list, each changed; the list itself where none was."""
     items = node.items
     made = [change(items, inner) for inner in value]
@@ -283,7 +285,7 @@ def defaulted(schema: Schema, tree: Tree) -> Tree:
     return kept if isinstance(kept, dict) else tree
 
 
-def filled(node: Node, value: Json) -> Json:
+def filled(node: SchemaNode, value: Json) -> Json:
     """A value of a custom kind with the defaults of its schema."""
     if node is DEDUCED or node is UNTYPED:
         return value
@@ -298,7 +300,7 @@ def filled(node: Node, value: Json) -> Json:
     return filled_fields(node, value, missing, filled)
 
 
-def filled_native(node: Node, value: Json) -> Json:
+def filled_native(node: SchemaNode, value: Json) -> Json:
     """A value of a built-in kind with those parts that it always has, and the defaults that its schema names."""
     if isinstance(value, list):
         return each(node, value, filled_native) if node.is_list else value
@@ -311,7 +313,7 @@ def filled_native(node: Node, value: Json) -> Json:
     return filled_fields(node, value, missing, filled_native)
 
 
-def filled_fields(node: Node, value: Tree, missing: Tree, fill: Callable[[Node, Json], Json]) -> Tree:
+def filled_fields(node: SchemaNode, value: Tree, missing: Tree, fill: Callable[[SchemaNode, Json], Json]) -> Tree:
     """An object with the fields it misses, and what each field misses."""
     known, element = node.fields, node.element
     made = value

@@ -13,7 +13,7 @@ import msgspec
 
 from pykueue.api.core import Json, Tree
 from pykueue.api.pods import without_nulls
-from pykueue.apiserver.schema.nodes import Node
+from pykueue.apiserver.schema.nodes import SchemaNode
 from pykueue.apiserver.schema.typefaults import go_text, go_type
 
 DIRECTIVE: Final = "$patch"
@@ -41,7 +41,7 @@ def broken(message: str) -> PatchError:
     return PatchError(message, 500)
 
 
-def merged_map(old: Tree, patch: Tree, node: Node) -> Tree:
+def merged_map(old: Tree, patch: Tree, node: SchemaNode) -> Tree:
     """An object with a patch of it merged in."""
     if DIRECTIVE in patch:
         return directed(patch)
@@ -123,7 +123,7 @@ def list_named(name: str, prefix: str, message: str) -> str:
     return field
 
 
-def order(made: Tree, left: Tree, name: str, node: Node) -> None:
+def order(made: Tree, left: Tree, name: str, node: SchemaNode) -> None:
     """Merge the list that a directive gives the order of, and put it in that order; both are then done with."""
     wanted = left.pop(name)
     field = list_named(name, ORDER, BAD_ORDER)
@@ -178,7 +178,7 @@ def identity(item: Json, key: str) -> Json:
     return item[key]
 
 
-def merged_list(old: list[Json], new: list[Json], node: Node, delete: bool) -> list[Json]:
+def merged_list(old: list[Json], new: list[Json], node: SchemaNode, delete: bool) -> list[Json]:
     """A list with a patch of it merged in, or replaced by it, as the schema says."""
     if delete:
         gone = set(map(mark, new))

@@ -6,10 +6,10 @@ from typing import Final
 from pykueue.api.core import Json
 from pykueue.apiserver.schema.fieldsets import step_text
 from pykueue.apiserver.schema.merge import MAP, SCALAR, MergeError, by_step, shape_of, step_to
-from pykueue.apiserver.schema.nodes import Node
+from pykueue.apiserver.schema.nodes import SchemaNode
 
 
-def is_sound(node: Node, value: Json) -> bool:
+def is_sound(node: SchemaNode, value: Json) -> bool:
     """Whether a value has no `faults`, found out quickly."""
     if isinstance(value, dict):
         if not node.is_map:
@@ -44,7 +44,7 @@ SUITABLE: Final[dict[str, tuple[type, ...]]] = {
 """The types that a scalar may have."""
 
 
-def faults(node: Node, value: Json, path: str = "") -> Iterator[str]:
+def faults(node: SchemaNode, value: Json, path: str = "") -> Iterator[str]:
     """Why a value cannot be applied: fields that the schema does not know, other types, items that are there twice."""
     shape = shape_of(node, value)
     at = f"{path}: " if path else ""
@@ -69,7 +69,7 @@ def faults(node: Node, value: Json, path: str = "") -> Iterator[str]:
         yield f"{at}expected list, got &{{{go_text(value)}}}"
 
 
-def list_faults(node: Node, value: list[Json], path: str) -> Iterator[str]:
+def list_faults(node: SchemaNode, value: list[Json], path: str) -> Iterator[str]:
     """Why the items of a list cannot be applied."""
     seen: set[str] = set()
     for number, item in enumerate(value):

@@ -23,7 +23,7 @@ from pykueue.api.fields import (
     wrong_type,
 )
 from pykueue.api.schema import is_moment
-from pykueue.apiserver.schema.nodes import DEDUCED, EITHER, OBJECT_META, UNTYPED, Node
+from pykueue.apiserver.schema.nodes import DEDUCED, EITHER, OBJECT_META, UNTYPED, SchemaNode
 
 RANGES: Final[dict[str, int]] = {"int32": 2**31, "int64": 2**63}
 
@@ -75,7 +75,7 @@ FORMATS: Final[dict[str, Callable[[str], bool]]] = {
 """Texts that mean something; other formats are for people."""
 
 
-def is_fine(node: Node, value: Json) -> bool:
+def is_fine(node: SchemaNode, value: Json) -> bool:
     """Whether a value has no `mistakes` and no `doubles`, found out quickly: nearly all have none."""
     if node is DEDUCED or node is UNTYPED:
         return True
@@ -95,7 +95,7 @@ def is_fine(node: Node, value: Json) -> bool:
 
 
 @lru_cache(maxsize=16384, typed=True)
-def is_fine_scalar(node: Node, value: str | float | bool) -> bool:
+def is_fine_scalar(node: SchemaNode, value: str | float | bool) -> bool:
     """The same of a scalar that has to meet more than its type. Objects say the same things again and again."""
     return fits_type(node, type_of(value)) and keeps_rules(node, value)
 
@@ -104,7 +104,7 @@ REMEMBERED: Final = 100
 """Characters up to which a text is worth remembering."""
 
 
-def is_fine_object(node: Node, value: Tree) -> bool:
+def is_fine_object(node: SchemaNode, value: Tree) -> bool:
     """The same of an object."""
     if not fits_type(node, "object"):
         return False
@@ -121,12 +121,12 @@ def is_fine_object(node: Node, value: Tree) -> bool:
     return not node.rules or keeps_rules(node, value)
 
 
-def keeps_rules(node: Node, value: Json) -> bool:
+def keeps_rules(node: SchemaNode, value: Json) -> bool:
     """Whether a value keeps all limits that are not its type's nor its parts'."""
     return not any(own_rules(node, value, ""))
 
 
-def mistakes(node: Node, value: Json, path: str) -> Iterator[FieldError]:
+def mistakes(node: SchemaNode, value: Json, path: str) -> Iterator[FieldError]:
     """What is wrong with a value, and below it, in the order in which the server finds it."""
     if value is None:
         if node.type and not node.nullable:
@@ -147,7 +147,7 @@ def mistakes(node: Node, value: Json, path: str) -> Iterator[FieldError]:
         yield from parts_mistakes(node, value, path)
 
 
-def own_rules(node: Node, value: Json, path: str) -> Iterator[FieldError]:
+def own_rules(node: SchemaNode, value: Json, path: str) -> Iterator[FieldError]:
     """Which of the limits on the value itself are not kept."""
     if not node.rules:
         return
@@ -170,7 +170,7 @@ def enum_rules(raw: Tree, value: Json, path: str) -> Iterator[FieldError]:
         yield not_supported(path, value, (one if isinstance(one, str) else shown(one) for one in enum))
 
 
-def parts_mistakes(node: Node, value: Json, path: str) -> Iterator[FieldError]:
+def parts_mistakes(node: SchemaNode, value: Json, path: str) -> Iterator[FieldError]:
     """What is wrong with the fields of an object or the items of a list."""
     if isinstance(value, dict):
         yield from object_mistakes(node, value, path)
@@ -197,19 +197,19 @@ def type_of(value: Json) -> str:
     return "null"
 
 
-def fits_type(node: Node, found: str) -> bool:
+def fits_type(node: SchemaNode, found: str) -> bool:
     """Whether a value of this type may stand here."""
     if node.raw.get(EITHER) is True:
         return found in ("integer", "string")
     return not node.type or found == node.type or (node.type == "number" and found == "integer")
 
 
-def wanted_type(node: Node) -> str:
+def wanted_type(node: SchemaNode) -> str:
     """The type that should stand here, as a message names it."""
     return "integer,string" if node.raw.get(EITHER) is True else node.type
 
 
-def object_mistakes(node: Node, value: Tree, path: str) -> Iterator[FieldError]:
+def object_mistakes(node: SchemaNode, value: Tree, path: str) -> Iterator[FieldError]:
     """What is wrong with the fields of an object; metadata is judged elsewhere."""
     if node.definition == OBJECT_META:
         return
@@ -227,7 +227,7 @@ def joined(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def doubles(node: Node, value: Json, path: str) -> Iterator[FieldError]:
+def doubles(node: SchemaNode, value: Json, path: str) -> Iterator[FieldError]:
     """Items that are there twice in a set or a list with keys; the server looks for them when all else is judged."""
     if isinstance(value, dict):
         if node.definition == OBJECT_META:
@@ -244,7 +244,7 @@ def doubles(node: Node, value: Json, path: str) -> Iterator[FieldError]:
                 yield from doubles(node.items, item, f"{path}[{number}]")
 
 
-def list_doubles(node: Node, value: list[Json], path: str) -> Iterator[FieldError]:
+def list_doubles(node: SchemaNode, value: list[Json], path: str) -> Iterator[FieldError]:
     """Items that are there twice in this very list, each told once."""
     seen: dict[bytes, int] = {}
     for number, item in enumerate(value):
@@ -255,7 +255,7 @@ def list_doubles(node: Node, value: list[Json], path: str) -> Iterator[FieldErro
             yield duplicate(f"{path}[{number}]", identity)
 
 
-def identity_of(node: Node, item: Json) -> Json:
+def identity_of(node: SchemaNode, item: Json) -> Json:
     """What no other item of the list may share."""
     if not node.keys or not isinstance(item, dict):
         return item
@@ -350,7 +350,7 @@ def plain(number: float) -> str:
     return str(int(number)) if float(number).is_integer() else str(number)
 
 
-def combined_rules(node: Node, value: Json, path: str) -> Iterator[FieldError]:
+def combined_rules(node: SchemaNode, value: Json, path: str) -> Iterator[FieldError]:
     """The limits that are made of other schemas. Those that only say `int or string` are the type's."""
     raw = node.raw
     if raw.get(EITHER) is True or node.definition:
@@ -383,7 +383,7 @@ def nowhere(message: str) -> FieldError:
     return invalid("<nil>", "", message)
 
 
-def judged(node: Node, raw: Json, value: Json, path: str) -> Iterator[FieldError]:
+def judged(node: SchemaNode, raw: Json, value: Json, path: str) -> Iterator[FieldError]:
     """What is wrong with a value by a schema that stands inside another."""
     if isinstance(raw, dict):
-        yield from mistakes(Node(raw, node.definitions), value, path)
+        yield from mistakes(SchemaNode(raw, node.definitions), value, path)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from pykueue.apiserver.storage.records import Held, Key
+from pykueue.apiserver.storage.records import Key, StoredObject
 
 BYTES: Final = 32 * 1024 * 1024
 OVERHEAD: Final = 500
@@ -15,18 +15,18 @@ class Cache:
     def __init__(self, limit: int = BYTES) -> None:
         self.limit = limit
         self.bytes = 0
-        self.held: dict[Key, Held | None] = {}
+        self.held: dict[Key, StoredObject | None] = {}
         """In the order of their use."""
 
     def __contains__(self, key: Key) -> bool:
         return key in self.held
 
-    def use(self, key: Key) -> Held | None:
+    def use(self, key: Key) -> StoredObject | None:
         """What is known of an object that is in here."""
         found = self.held[key] = self.held.pop(key)
         return found
 
-    def keep(self, key: Key, held: Held | None) -> None:
+    def keep(self, key: Key, held: StoredObject | None) -> None:
         """Remember an object, or that it does not exist."""
         self.drop(key)
         self.held[key] = held
@@ -40,6 +40,6 @@ class Cache:
             self.bytes -= size(self.held.pop(key))
 
 
-def size(held: Held | None) -> int:
+def size(held: StoredObject | None) -> int:
     """About what an entry takes in memory."""
     return OVERHEAD + (len(held.body) if held is not None else 0)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Final, TypeAlias
 
-from pykueue.apiserver.storage.records import Change, Held, Key, StoreError
+from pykueue.apiserver.storage.records import Change, Key, StoredObject, StoreError
 
 Row: TypeAlias = tuple[int, int | None, str, str, str, str, str, bytes]
 """A revision: version, version before it, how, resource, namespace, name, uid, body."""
@@ -118,13 +118,15 @@ class Database:
         """The last version that was given to anything stored; never 0, which Kubernetes takes for no version."""
         return max(self.number("SELECT max(version) FROM revisions"), self.compacted(), 1)
 
-    def get(self, key: Key) -> Held | None:
+    def get(self, key: Key) -> StoredObject | None:
         """An object; None where it does not exist."""
         for version, uid, body in self.rows(GET, key.resource, key.namespace, key.name):
-            return Held(key, version, uid, body)  # type: ignore[arg-type]  # the schema says which column holds what
+            return StoredObject(key, version, uid, body)  # type: ignore[arg-type]  # the schema says which column holds what
         return None
 
-    def page(self, resource: str, namespace: str, after: tuple[str, str], limit: int, *, most: int = 0) -> list[Held]:
+    def page(
+        self, resource: str, namespace: str, after: tuple[str, str], limit: int, *, most: int = 0
+    ) -> list[StoredObject]:
         """Objects in the order of namespace and name, from the first one after this; -1 is no limit.
 
         With `most`, the page ends with the object that brings its bytes to so many.
@@ -135,7 +137,7 @@ class Database:
             else self.rows(PAGE, resource, *after, limit, most=most)
         )
         return [
-            Held(Key(resource, inside, name), version, uid, body)  # type: ignore[arg-type]  # as above
+            StoredObject(Key(resource, inside, name), version, uid, body)  # type: ignore[arg-type]  # as above
             for inside, name, version, uid, body in found
         ]
 

@@ -5,7 +5,7 @@ from heapq import heappop, heappush
 from typing import Final, TypeAlias
 
 from pykueue.apiserver.storage.feed import Feed
-from pykueue.apiserver.storage.records import Change, CompactedError, Held, Key
+from pykueue.apiserver.storage.records import Change, CompactedError, Key, StoredObject
 from pykueue.base.turns import COPIED
 
 PAST_BYTES: Final = 64 * 1024 * 1024
@@ -62,7 +62,7 @@ class Past:
             if self.bytes > PAST_BYTES:
                 raise CompactedError(f"too much has changed since version {self.position}")
 
-    def merged(self, page: Sequence[Held], end: Place | None) -> Iterator[Held]:
+    def merged(self, page: Sequence[StoredObject], end: Place | None) -> Iterator[StoredObject]:
         """The objects of a page as they were; the page goes up to this place, or to the end of the list."""
         for held in page:
             yield from self.up_to(place(held.key))
@@ -71,11 +71,11 @@ class Past:
         yield from self.up_to(end)
         self.after = end
 
-    def up_to(self, end: Place | None) -> Iterator[Held]:
+    def up_to(self, end: Place | None) -> Iterator[StoredObject]:
         """What has changed up to a place, as it was."""
         while self.ahead and (end is None or self.ahead[0][0] <= end):
             _, key = heappop(self.ahead)
-            yield Held(key, 0, "", self.bodies[key] or b"{}")
+            yield StoredObject(key, 0, "", self.bodies[key] or b"{}")
 
 
 def place(key: Key) -> Place:

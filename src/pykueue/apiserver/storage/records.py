@@ -19,7 +19,7 @@ class Key(Frozen):
         return f"{self.resource} {self.namespace}/{self.name}" if self.namespace else f"{self.resource} {self.name}"
 
 
-class Held(Frozen):
+class StoredObject(Frozen):
     """An object as it is stored: its body is JSON, with this version as its `metadata.resourceVersion`."""
 
     key: Key

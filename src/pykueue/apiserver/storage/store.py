@@ -21,12 +21,12 @@ from pykueue.apiserver.storage.cache import Cache
 from pykueue.apiserver.storage.database import Database, Row
 from pykueue.apiserver.storage.datafile import Lock
 from pykueue.apiserver.storage.feed import Feed, Watch
-from pykueue.apiserver.storage.records import Change, CompactedError, FullError, Held, How, Key, StoreError
+from pykueue.apiserver.storage.records import Change, CompactedError, FullError, How, Key, StoredObject, StoreError
 from pykueue.apiserver.storage.writer import InLoop, InThread, Writer
 from pykueue.base.clock import Clock
 from pykueue.base.units import MICROS, Moment
 
-__all__ = ["Change", "CompactedError", "FullError", "Held", "How", "Key", "Store", "StoreError", "Watch"]
+__all__ = ["Change", "CompactedError", "FullError", "How", "Key", "Store", "StoreError", "StoredObject", "Watch"]
 
 BATCH: Final = 256
 """Most writes that are committed together."""
@@ -47,7 +47,9 @@ class Write:
 
     __slots__ = ("before", "future", "held", "how", "lost")
 
-    def __init__(self, held: Held, how: How, before: Held | None, future: asyncio.Future[Held]) -> None:
+    def __init__(
+        self, held: StoredObject, how: How, before: StoredObject | None, future: asyncio.Future[StoredObject]
+    ) -> None:
         self.held = held
         self.how = how
         self.before = before
@@ -56,7 +58,7 @@ class Write:
         self.lost = False
 
     @property
-    def after(self) -> Held | None:
+    def after(self) -> StoredObject | None:
         """The object when it is done."""
         return None if self.how == "DELETED" else self.held
 
@@ -142,24 +144,24 @@ class Store:
         """The oldest version from which a watch can go on."""
         return self.feed.compacted
 
-    def get(self, key: Key) -> Held | None:
+    def get(self, key: Key) -> StoredObject | None:
         """An object as it is committed."""
         if writes := self.pending.get(key):
             return writes[0].before
         return self.read(key)
 
-    def latest(self, key: Key) -> Held | None:
+    def latest(self, key: Key) -> StoredObject | None:
         """An object as it will be when the writes on their way are committed; what a write is built upon."""
         if writes := self.pending.get(key):
             return writes[-1].after
         return self.read(key)
 
-    def under_way_to(self, key: Key) -> asyncio.Future[Held] | None:
+    def under_way_to(self, key: Key) -> asyncio.Future[StoredObject] | None:
         """The last write on its way to an object, to be waited for and not cancelled; None where there is none."""
         writes = self.pending.get(key)
         return writes[-1].future if writes else None
 
-    def read(self, key: Key) -> Held | None:
+    def read(self, key: Key) -> StoredObject | None:
         """An object that no write is on its way to."""
         if key in self.cache:
             return self.cache.use(key)
@@ -169,13 +171,13 @@ class Store:
 
     def page(
         self, resource: str, namespace: str = "", *, after: tuple[str, str] | None = None, limit: int = 0
-    ) -> list[Held]:
+    ) -> list[StoredObject]:
         """Committed objects by namespace and name, from the first one after this on; a limit of 0 is none."""
         return self.piece(resource, namespace, after=after, limit=limit)[0]
 
     def piece(
         self, resource: str, namespace: str = "", *, after: tuple[str, str] | None = None, limit: int = 0, most: int = 0
-    ) -> tuple[list[Held], tuple[str, str] | None]:
+    ) -> tuple[list[StoredObject], tuple[str, str] | None]:
         """Committed objects as in a page, at most about so many bytes, and the place up to which they are all there.
 
         The place is None at the end of the list. A piece may be empty before that.
@@ -217,7 +219,7 @@ class Store:
             key for key in self.pending if key.resource == resource and (not namespace or key.namespace == namespace)
         ]
 
-    def put(self, key: Key, tree: Tree, *, uid: str) -> Awaitable[Held]:
+    def put(self, key: Key, tree: Tree, *, uid: str) -> Awaitable[StoredObject]:
         """Create or replace an object; what is awaited is the object as it was committed, or `FullError`.
 
         The tree stays as it is; what is stored is a copy that carries the new version.
@@ -225,19 +227,19 @@ class Store:
         before = self.latest(key)
         return self.enqueue(key, tree, uid, "ADDED" if before is None else "MODIFIED", before)
 
-    def drop(self, key: Key, tree: Tree) -> Awaitable[Held]:
+    def drop(self, key: Key, tree: Tree) -> Awaitable[StoredObject]:
         """Delete an object; watchers are told with this tree, which carries the new version then."""
         before = self.latest(key)
         assert before is not None, f"{key} does not exist; ask latest() before drop()"
         return self.enqueue(key, tree, before.uid, "DELETED", before)
 
-    def enqueue(self, key: Key, tree: Tree, uid: str, how: How, before: Held | None) -> Awaitable[Held]:
+    def enqueue(self, key: Key, tree: Tree, uid: str, how: How, before: StoredObject | None) -> Awaitable[StoredObject]:
         """Send a write on its way."""
         if self.closing:
             raise StoreError(f"{self.database.place}: is being closed; nothing more is written")
         loop = asyncio.get_running_loop()
         version = self.issued + 1
-        held = Held(key, version, uid, encoded(tree, version))
+        held = StoredObject(key, version, uid, encoded(tree, version))
         self.issued = version
         write = Write(held, how, before, loop.create_future())
         self.pending.setdefault(key, []).append(write)
@@ -429,12 +431,12 @@ class Store:
             self.lock.close()
 
 
-def place(held: Held) -> tuple[str, str]:
+def place(held: StoredObject) -> tuple[str, str]:
     """Where an object stands in a list."""
     return held.key.namespace, held.key.name
 
 
-def cut(found: Sequence[Held], most: int) -> bool:
+def cut(found: Sequence[StoredObject], most: int) -> bool:
     """Whether a page ended because of its bytes."""
     return bool(most) and sum(len(one.body) for one in found) >= most
 

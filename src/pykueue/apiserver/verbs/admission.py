@@ -26,7 +26,7 @@ class AdmissionCall(Frozen):
     who: Identity
 
 
-class Admit(Protocol):
+class Admitter(Protocol):
     """Completes (stage `mutate`) and judges (stage `validate`) what is written.
 
     At `mutate` it returns the object as it is to be stored, at `validate` what it returns is ignored; either may add

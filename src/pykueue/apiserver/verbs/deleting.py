@@ -18,7 +18,7 @@ from pykueue.apiserver.kinds.metadata import (
 )
 from pykueue.apiserver.kinds.poddefaults import as_tree
 from pykueue.apiserver.kinds.served import Served
-from pykueue.apiserver.storage.store import Held, Key
+from pykueue.apiserver.storage.store import Key, StoredObject
 from pykueue.apiserver.verbs.admissionplugins import undeletable
 from pykueue.apiserver.verbs.reading import Listed, Reading, key_of
 from pykueue.apiserver.verbs.writing import REPEATS_MAX, Writing
@@ -74,8 +74,8 @@ class Deleting:
         raise conflict(served.resource, name)
 
     async def end(
-        self, served: Served, key: Key, there: Held, old: Tree, options: DeleteOptions, terms: Terms
-    ) -> tuple[Held, bool]:
+        self, served: Served, key: Key, there: StoredObject, old: Tree, options: DeleteOptions, terms: Terms
+    ) -> tuple[StoredObject, bool]:
         """Let an object go, or mark it as going; the object, and whether it is gone."""
         if served.storage == "namespaces":
             return await self.end_namespace(served, key, there, old, options, terms)
@@ -108,8 +108,8 @@ class Deleting:
         return await self.writing.drop(served, key, old if served.storage != "pods" else new, terms), True
 
     async def end_namespace(
-        self, served: Served, key: Key, there: Held, old: Tree, options: DeleteOptions, terms: Terms
-    ) -> tuple[Held, bool]:
+        self, served: Served, key: Key, there: StoredObject, old: Tree, options: DeleteOptions, terms: Terms
+    ) -> tuple[StoredObject, bool]:
         """Begin to end a namespace, or remove one that is empty."""
         if meta(old).get("deletionTimestamp"):
             if as_tree(old.get("spec")).get("finalizers") or finalizers(old):

@@ -5,14 +5,14 @@ from pykueue.api.fields import invalid
 from pykueue.apiserver.kinds.metadata import meta
 from pykueue.apiserver.kinds.served import Served
 from pykueue.apiserver.kinds.strategies import unconditional
-from pykueue.apiserver.storage.store import Held
+from pykueue.apiserver.storage.store import StoredObject
 from pykueue.apiserver.verbs.reading import version_trouble
 from pykueue.apiserver.wire.statuserrors import StatusError, conflict
 from pykueue.apiserver.wire.statuserrors import invalid as refused
 from pykueue.kube.port import Resource
 
 
-def check_version(served: Served, new: Tree, there: Held, name: str) -> None:
+def check_version(served: Served, new: Tree, there: StoredObject, name: str) -> None:
     """Refuse a write that means another version than the one that is there."""
     given = str(meta(new).get("resourceVersion") or "")
     trouble = version_trouble(given)
@@ -29,7 +29,7 @@ def check_version(served: Served, new: Tree, there: Held, name: str) -> None:
         raise conflict(served.resource, name)
 
 
-def check_identity(served: Served, new: Tree, there: Held, name: str) -> None:
+def check_identity(served: Served, new: Tree, there: StoredObject, name: str) -> None:
     """Refuse a write that means another object than the one that has its name now.
 
     It is for our own controllers, whose writes are not judged: to anybody else it is a field that may not change.

@@ -14,7 +14,7 @@ from pykueue.apiserver.kinds.selectors import Selection, selection
 from pykueue.apiserver.kinds.served import Served
 from pykueue.apiserver.storage.feed import body_size
 from pykueue.apiserver.storage.past import Past, place
-from pykueue.apiserver.storage.store import Change, CompactedError, Held, Key, Store
+from pykueue.apiserver.storage.store import Change, CompactedError, Key, Store, StoredObject
 from pykueue.apiserver.verbs.bodies import json_trouble
 from pykueue.apiserver.wire.statuserrors import StatusError, bad_request, gone, not_found, quoted, too_new
 from pykueue.base.clock import Clock
@@ -43,7 +43,7 @@ CONTINUE_EXPIRED: Final = (
 How: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
 
 
-class Seen(Frozen):
+class WatchEvent(Frozen):
     """One event of a watch."""
 
     how: How
@@ -215,7 +215,7 @@ class Reading:
         *,
         limit: int = 0,
         turns: Turns,
-    ) -> AsyncIterator[Sequence[Held]]:
+    ) -> AsyncIterator[Sequence[StoredObject]]:
         """The selected objects in order, as they were in the past or as they are; others have their turn in between."""
         after = None if past is None else past.after
         count = min(limit + 1, PIECE_ITEMS) if limit and not wanted else PIECE_ITEMS
@@ -233,7 +233,7 @@ class Reading:
                 return
             after = end
 
-    def one(self, key: Key, after: tuple[str, str] | None) -> Sequence[Held]:
+    def one(self, key: Key, after: tuple[str, str] | None) -> Sequence[StoredObject]:
         """The object at a key, if there is one and it stands after a place."""
         held = self.store.get(key)
         return [held] if held is not None and (after is None or place(key) > after) else []
@@ -250,7 +250,7 @@ class Reading:
         initial: bool | None = None,
         timeout: float | None = None,
         turns: Turns | None = None,
-    ) -> AsyncGenerator[Sequence[Seen], None]:
+    ) -> AsyncGenerator[Sequence[WatchEvent], None]:
         """Events after a version, in batches; without one, or with `initial`, the objects there are come first."""
         turns = turns or self.turns
         wanted = selection(served, labels, fields)
@@ -264,7 +264,7 @@ class Reading:
                 # What is newer than the start is remembered, for its change comes too.
                 known.update((held.key, held.version) for held in some if held.version > start)
                 if some:
-                    yield [Seen("ADDED", body_served(served, held.body)) for held in some]
+                    yield [WatchEvent("ADDED", body_served(served, held.body)) for held in some]
             if initial:
                 yield [bookmark(served, start, ended=True)]
         elif not start:
@@ -311,31 +311,31 @@ def key_of(served: Served, namespace: str, name: str) -> Key:
     return Key(served.storage, namespace if served.resource.namespaced else "", name)
 
 
-def told_of(served: Served, change: Change, wanted: Selection) -> Seen | None:
+def told_of(served: Served, change: Change, wanted: Selection) -> WatchEvent | None:
     """The event that a change is for somebody who sees only a selection."""
     if not wanted:
-        return Seen(change.how, body_served(served, change.body), change.version)
+        return WatchEvent(change.how, body_served(served, change.body), change.version)
     was = change.before is not None and wanted.meets(change.before)
     now = change.how != "DELETED" and wanted.meets(change.body)
     if now:
-        return Seen("MODIFIED" if was else "ADDED", body_served(served, change.body), change.version)
+        return WatchEvent("MODIFIED" if was else "ADDED", body_served(served, change.body), change.version)
     if not was:
         return None
     if change.how == "DELETED":
-        return Seen("DELETED", body_served(served, change.body), change.version)
+        return WatchEvent("DELETED", body_served(served, change.body), change.version)
     # It left the selection: it is shown as it was when it was still in it, at the version at which it left.
     tree: Tree = msgspec.json.decode(cast("bytes", change.before))
     cast("Tree", tree["metadata"])["resourceVersion"] = str(change.version)
-    return Seen("DELETED", body_served(served, msgspec.json.encode(tree)))
+    return WatchEvent("DELETED", body_served(served, msgspec.json.encode(tree)))
 
 
-def bookmark(served: Served, version: int, *, ended: bool = False) -> Seen:
+def bookmark(served: Served, version: int, *, ended: bool = False) -> WatchEvent:
     """How far a watcher is."""
     metadata: Tree = {"resourceVersion": str(version)}
     if ended:
         metadata["annotations"] = {END_OF_LIST: "true"}
     told: Tree = {"kind": served.resource.kind, "apiVersion": served.api_version, "metadata": metadata}
-    return Seen("BOOKMARK", msgspec.json.encode(told))
+    return WatchEvent("BOOKMARK", msgspec.json.encode(told))
 
 
 async def timed(

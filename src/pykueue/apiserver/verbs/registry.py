@@ -14,10 +14,10 @@ from pykueue.apiserver.kinds.metadata import finalizers, meta, with_meta
 from pykueue.apiserver.kinds.served import Served
 from pykueue.apiserver.kinds.strategies import MADE_BY_UPDATE
 from pykueue.apiserver.storage.store import FullError, Key, Store, StoreError
-from pykueue.apiserver.verbs.admission import Admit, admit_all
+from pykueue.apiserver.verbs.admission import Admitter, admit_all
 from pykueue.apiserver.verbs.deleting import Deleting
 from pykueue.apiserver.verbs.offload import Offload
-from pykueue.apiserver.verbs.reading import Listed, Reading, Seen, key_of
+from pykueue.apiserver.verbs.reading import Listed, Reading, WatchEvent, key_of
 from pykueue.apiserver.verbs.subresources import Parts
 from pykueue.apiserver.verbs.writing import Writing
 from pykueue.apiserver.wire.statuserrors import bad_request, unavailable
@@ -38,7 +38,7 @@ class Registry:
         store: Store,
         catalog: Catalog,
         clock: Clock,
-        admit: Admit = admit_all,
+        admit: Admitter = admit_all,
         *,
         rng: random.Random | None = None,
     ) -> None:
@@ -107,7 +107,7 @@ class Registry:
         initial: bool | None = None,
         timeout: float | None = None,
         turns: Turns | None = None,
-    ) -> AsyncGenerator[Sequence[Seen], None]:
+    ) -> AsyncGenerator[Sequence[WatchEvent], None]:
         """Events after a version; see `reading.Reading.watch`. A version that is gone is a 410 `StatusError`."""
         return self.reading.watch(
             served,

@@ -10,7 +10,7 @@ from pykueue.apiserver.kinds import strategies
 from pykueue.apiserver.kinds.conversion import to_served, to_stored
 from pykueue.apiserver.kinds.metadata import deduplicated, with_meta
 from pykueue.apiserver.kinds.served import Served
-from pykueue.apiserver.storage.store import Held, Key
+from pykueue.apiserver.storage.store import Key, StoredObject
 from pykueue.apiserver.verbs.bodies import check_fields, check_kind, check_name, check_namespace, check_types
 from pykueue.apiserver.verbs.preconditions import check_identity, check_version
 from pykueue.apiserver.wire.identity import SYSTEM
@@ -38,7 +38,7 @@ def replacing(served: Served, name: str, tree: Tree, namespace: str, terms: Term
     return tree
 
 
-def changed(served: Served, there: Held, make: Make, terms: Terms) -> tuple[Tree, Tree, Tree, Tree]:
+def changed(served: Served, there: StoredObject, make: Make, terms: Terms) -> tuple[Tree, Tree, Tree, Tree]:
     """What a change makes of an object: as it was, stored and in the version of the request, then as it becomes."""
     old: Tree = msgspec.json.decode(there.body)
     live = to_served(served, old)

@@ -26,8 +26,8 @@ from pykueue.apiserver.kinds.poddefaults import default_pod
 from pykueue.apiserver.kinds.served import Served
 from pykueue.apiserver.schema.apply import applied, kept_times, tracked
 from pykueue.apiserver.schema.schemas import Schema
-from pykueue.apiserver.storage.store import Held, Key, Store
-from pykueue.apiserver.verbs.admission import AdmissionCall, Admit
+from pykueue.apiserver.storage.store import Key, Store, StoredObject
+from pykueue.apiserver.verbs.admission import AdmissionCall, Admitter
 from pykueue.apiserver.verbs.admissionplugins import Plugins
 from pykueue.apiserver.verbs.bodies import check_fields, check_kind, check_name, check_namespace, check_types
 from pykueue.apiserver.verbs.offload import Offload, is_large, is_large_body
@@ -60,7 +60,7 @@ class Writing:
     """Writes what may be written."""
 
     def __init__(
-        self, store: Store, catalog: Catalog, clock: Clock, admit: Admit, rng: random.Random, offload: Offload
+        self, store: Store, catalog: Catalog, clock: Clock, admit: Admitter, rng: random.Random, offload: Offload
     ) -> None:
         self.store = store
         self.catalog = catalog
@@ -105,14 +105,14 @@ class Writing:
             tree = self.noted(served, schema, None, tree, terms, "")
         return tree
 
-    async def shown_to(self, served: Served, held: Held, terms: Terms) -> bytes:
+    async def shown_to(self, served: Served, held: StoredObject, terms: Terms) -> bytes:
         """A stored object in the version of the request."""
         if served.is_stored:
             return held.body
         work = partial(body_served, served, held.body)
         return await self.offload.run(work, large=is_large_body(held.body), who=terms.who)
 
-    async def tell(self, served: Served, tree: Tree, namespace: str, terms: Terms) -> Held:
+    async def tell(self, served: Served, tree: Tree, namespace: str, terms: Terms) -> StoredObject:
         """An event of our controllers, as it was stored: there are many, they are complete, and nobody manages them."""
         about = meta(tree)
         name = str(about.get("name") or generated(str(about.get("generateName") or ""), self.rng.choice))
@@ -126,7 +126,7 @@ class Writing:
         said["creationTimestamp"] = self.now()
         return await self.put(served, key, event_times(to_stored(served, {**tree, "metadata": said})), terms)
 
-    async def make(self, served: Served, tree: Tree, namespace: str, terms: Terms, *, large: bool) -> Held:
+    async def make(self, served: Served, tree: Tree, namespace: str, terms: Terms, *, large: bool) -> StoredObject:
         """The new object as it was stored, from what its creator wants, in the version of the request."""
         prefix, name = str(meta(tree).get("generateName") or ""), str(meta(tree).get("name") or "")
         if served.storage == "limitranges" and not prefix:
@@ -169,7 +169,7 @@ class Writing:
         """An identity that nothing else has."""
         return uuid.UUID(int=self.rng.getrandbits(128), version=4)
 
-    def taken(self, served: Served, there: Held, *, generated_name: bool) -> Exception:
+    def taken(self, served: Served, there: StoredObject, *, generated_name: bool) -> Exception:
         """The refusal of a name that is taken."""
         name = there.key.name
         refused = no_name_left(served.resource, name) if generated_name else exists(served.resource, name)
@@ -244,7 +244,7 @@ class Writing:
         untouched = all(new.get(name) is value for name, value in live.items() if name != "metadata")
         return new if untouched and len(new) == len(live) else strategies.complete(served, new)
 
-    async def apply_new(self, served: Served, change: Patching, key: Key, terms: Terms, large: bool) -> Held:
+    async def apply_new(self, served: Served, change: Patching, key: Key, terms: Terms, large: bool) -> StoredObject:
         """An object that was applied where there was none."""
         work = partial(self.new_applied, served, change, key, terms)
         made = await self.offload.run(work, large=large, who=terms.who)
@@ -322,7 +322,7 @@ class Writing:
 
     async def change(
         self, served: Served, key: Key, terms: Terms, subresource: str, make: Make, *, large: bool = False
-    ) -> Held:
+    ) -> StoredObject:
         """The object as it was stored after a change; `large` says whether what changes it is."""
         for _ in range(REPEATS_MAX):
             there = self.store.latest(key)
@@ -352,7 +352,7 @@ class Writing:
             if self.ends(served, new, old):
                 await self.drop(served, key, old, terms)
                 # Whoever let go is shown the object that was let go of, not how it went.
-                return Held(key, there.version, there.uid, msgspec.json.encode(new))
+                return StoredObject(key, there.version, there.uid, msgspec.json.encode(new))
             return await self.put(served, key, new, terms, there)
         raise conflict(served.resource, key.name)
 
@@ -362,7 +362,7 @@ class Writing:
         if write is not None:
             await asyncio.wait((write,))
 
-    async def settled(self, key: Key, there: Held) -> Held:
+    async def settled(self, key: Key, there: StoredObject) -> StoredObject:
         """An object that a change did not change, when what it saw is stored."""
         write = self.store.under_way_to(key)
         return await asyncio.shield(write) if write is not None else there
@@ -375,13 +375,15 @@ class Writing:
         spec = new.get("spec")
         return not (served.storage == "namespaces" and isinstance(spec, dict) and spec.get("finalizers"))
 
-    async def put(self, served: Served, key: Key, tree: Tree, terms: Terms, there: Held | None = None) -> Held:
+    async def put(
+        self, served: Served, key: Key, tree: Tree, terms: Terms, there: StoredObject | None = None
+    ) -> StoredObject:
         """The object as it was stored, or as it would be."""
         tree = ordered(tree, served.resource.kind, served.stored_version)
         uid = str(meta(tree)["uid"])
         if terms.dry_run:
             shown = with_meta(tree, resourceVersion=str(there.version) if there else None)
-            return Held(key, there.version if there else 0, uid, msgspec.json.encode(shown))
+            return StoredObject(key, there.version if there else 0, uid, msgspec.json.encode(shown))
         held = await self.store.put(key, tree, uid=uid)
         self.plugins.forget(key)
         follow = self.after.get(served.storage)
@@ -389,11 +391,13 @@ class Writing:
             await follow(served, msgspec.json.decode(held.body))
         return held
 
-    async def drop(self, served: Served, key: Key, tree: Tree, terms: Terms) -> Held:
+    async def drop(self, served: Served, key: Key, tree: Tree, terms: Terms) -> StoredObject:
         """The object as it was when it was removed."""
         tree = ordered(tree, served.resource.kind, served.stored_version)
         if terms.dry_run:
-            return Held(key, version_in(str(meta(tree).get("resourceVersion") or "")), "", msgspec.json.encode(tree))
+            return StoredObject(
+                key, version_in(str(meta(tree).get("resourceVersion") or "")), "", msgspec.json.encode(tree)
+            )
         held = await self.store.drop(key, tree)
         self.plugins.forget(key)
         follow = self.after.get(served.storage)

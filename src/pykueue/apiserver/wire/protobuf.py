@@ -84,7 +84,7 @@ def object_of(body: bytes) -> Tree:
         if message is None:
             raise unreadable(f'no kind "{kind}" is registered for version "{api_version}"')
         made: Tree = {"apiVersion": api_version, "kind": kind}
-        return made | read(as_bytes(envelope.get(2, b"")), message, 0)
+        return made | read_message(as_bytes(envelope.get(2, b"")), message, 0)
     except MalformedError as error:
         raise unreadable(str(error)) from None
 
@@ -139,7 +139,7 @@ def varint(data: bytes, place: int) -> tuple[int, int]:
     raise MalformedError("a number has no end")
 
 
-def read(data: bytes, message: Mapping[int, Field], depth: int) -> Tree:
+def read_message(data: bytes, message: Mapping[int, Field], depth: int) -> Tree:
     """A message as a tree."""
     if depth > DEPTH_MAX:
         raise MalformedError("it is too deep")
@@ -158,7 +158,7 @@ def read(data: bytes, message: Mapping[int, Field], depth: int) -> Tree:
             assert isinstance(items, list), f"{field.name} is a list"
             items.append(single(value, field.kind, depth))
         elif not field.name:
-            made |= read(as_bytes(value), messages()[field.kind], depth + 1)
+            made |= read_message(as_bytes(value), messages()[field.kind], depth + 1)
         else:
             found = single(value, field.kind, depth)
             # What nobody has set is sent all the same, as zero, and is no wish.
@@ -201,7 +201,7 @@ def special(data: bytes, kind: str, depth: int) -> Json:
         case "List:s":
             return [textual(value) for _, value in fields(data)]
         case _:
-            return read(data, messages()[kind], depth + 1)
+            return read_message(data, messages()[kind], depth + 1)
 
 
 def signed(number: int) -> int:

@@ -74,7 +74,7 @@ def manager(
     wrong with the flags or the Configuration.
     """
     # What a server needs is read only when one is started.
-    from pykueue.app.manager import Plan, serve
+    from pykueue.app.manager import ManagerPlan, serve
     from pykueue.cli import logsetup
     from pykueue.kube.client.kubeconfig import KubeconfigError, connection
 
@@ -82,7 +82,7 @@ def manager(
     if unknown:
         fail(f"--controllers: {unknown}")
     loaded, mistakes = read_built(
-        read(file),
+        read_file(file),
         feature_gates=feature_gates,
         namespace=own_namespace(),
         tolerate_unknown_gates=tolerate_unknown_gates,
@@ -99,7 +99,7 @@ def manager(
     logsetup.begin(log_format, log_level)
     for warning in loaded.warnings:
         click.echo(printable(f"{source}: warning: {warning}"), err=True)
-    plan = Plan(
+    plan = ManagerPlan(
         loaded,
         reached,
         chosen,
@@ -128,7 +128,7 @@ def choose(text: str) -> tuple[frozenset[str], str]:
     return frozenset(chosen), ""
 
 
-def read(file: str | None) -> bytes:
+def read_file(file: str | None) -> bytes:
     """The text of the Configuration."""
     if file is None:
         return MINIMAL.encode()

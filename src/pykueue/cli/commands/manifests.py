@@ -59,7 +59,7 @@ def manifests(
 
     Exit codes: 0, done; 2, something is wrong with the input.
     """
-    text, where = (read(config), config) if config else (shipped(namespace), "")
+    text, where = (read_text(config), config) if config else (shipped(namespace), "")
     loaded, mistakes = read_built(text, tolerate_unknown_gates=tolerate_unknown_gates)
     for mistake in mistakes:
         click.echo(printable(f"{where}: {mistake}"), err=True)
@@ -83,7 +83,7 @@ def manifests(
     click.echo(rendered(made(install, only or PARTS)), nl=False)
 
 
-def read(file: str) -> str:
+def read_text(file: str) -> str:
     """The text of a file, or the end of the command."""
     try:
         return content(file).decode()

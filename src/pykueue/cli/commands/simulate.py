@@ -18,7 +18,7 @@ from pykueue.engine.record.explain import either
 from pykueue.sim.document import as_json
 from pykueue.sim.manifests import Mistake
 from pykueue.sim.report import ENDINGS, Report, report
-from pykueue.sim.trace import START, Invalid, Setting, read
+from pykueue.sim.trace import START, Invalid, Setting, read_trace
 from pykueue.sim.world import END_OF_TIME, End, What, World
 
 NAME_WIDTH: Final = 26
@@ -109,7 +109,7 @@ def simulate(
     texts = [text for file in files for text in contents(file, mistakes)]
     configuration = None if config is None else next(contents(config, mistakes), None)
     try:
-        trace = read(texts, Setting(configuration, feature_gates, seed, start, tolerate_unknown_gates))
+        trace = read_trace(texts, Setting(configuration, feature_gates, seed, start, tolerate_unknown_gates))
     except Invalid as error:
         mistakes += error.mistakes
     if mistakes:

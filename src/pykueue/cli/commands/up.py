@@ -140,7 +140,7 @@ def up(
     if detach:
         sys.exit(detached(ctx, folder))
     loaded, mistakes = read_built(
-        read(file, report), feature_gates=feature_gates, tolerate_unknown_gates=tolerate_unknown_gates
+        read_file(file, report), feature_gates=feature_gates, tolerate_unknown_gates=tolerate_unknown_gates
     )
     source = file or "the defaults"
     if loaded is None or mistakes:
@@ -173,7 +173,7 @@ def up(
     sys.exit(serve(wanted, report))
 
 
-def read(file: str | None, report: Report) -> bytes:
+def read_file(file: str | None, report: Report) -> bytes:
     """The text of the Configuration."""
     if file is None:
         return MINIMAL.encode()

@@ -13,7 +13,7 @@ from pykueue.controllers.metrics import families
 from pykueue.controllers.metrics.families import Family
 from pykueue.controllers.metrics.series import Gauges, Sample
 from pykueue.engine.model import StopPolicy
-from pykueue.engine.quota import Node, ancestors, root_of
+from pykueue.engine.quota import QuotaNode, ancestors, root_of
 from pykueue.engine.record import tally
 from pykueue.engine.world import World
 
@@ -72,7 +72,7 @@ class Reading:
                 self.doors(name)
         return self.found
 
-    def queue(self, name: str, queue: Node, counted: tally.Tally) -> None:
+    def queue(self, name: str, queue: QuotaNode, counted: tally.Tally) -> None:
         """The gauges of a ClusterQueue."""
         world = self.world
         line = tally.line(world, queue)
@@ -95,7 +95,7 @@ class Reading:
         if self.shown.resources:
             self.resources(name, queue, counted)
 
-    def resources(self, name: str, queue: Node, counted: tally.Tally) -> None:
+    def resources(self, name: str, queue: QuotaNode, counted: tally.Tally) -> None:
         """What a ClusterQueue owns and uses."""
         spec = queue.spec
         for quota in spec.quotas:
@@ -115,7 +115,7 @@ class Reading:
         for resource, amount in asked.items():
             self.add(families.RESOURCE_PENDING, in_base_units(resource, amount), name, resource)
 
-    def cohort(self, name: str, cohort: Node) -> None:
+    def cohort(self, name: str, cohort: QuotaNode) -> None:
         """The gauges of a cohort."""
         pairs = self.world.forest.flavors.pairs
         for fr, owned in cohort.subtree.items():
@@ -178,7 +178,7 @@ class Reading:
             self.add(families.UNADMITTED, number, *labels)
 
 
-def place(node: Node) -> tuple[str, str]:
+def place(node: QuotaNode) -> tuple[str, str]:
     """The cohort that a node belongs to, and the one at the top; a cohort without parent is its own top."""
     parent = "" if node.parent is None else node.parent.name
     root = root_of(node)
@@ -192,6 +192,6 @@ def in_base_units(resource: str, amount: int) -> float:
     return amount / 1000 if counts_in_milli(resource) else float(amount)
 
 
-def cohorts_above(queue: Node) -> list[str]:
+def cohorts_above(queue: QuotaNode) -> list[str]:
     """The names of the cohorts above a ClusterQueue; none where they form a cycle."""
     return [] if root_of(queue) is None else [cohort.name for cohort in ancestors(queue)]

@@ -46,7 +46,7 @@ NAME_MAX: Final = 200
 
 Stack: TypeAlias = tuple[str, ...]
 """Where the loop's thread was, innermost first."""
-Seen: TypeAlias = tuple[str, Stack]
+Sample: TypeAlias = tuple[str, Stack]
 """A task's name, and where it was."""
 
 DELAY: Final = Family(
@@ -86,7 +86,7 @@ class Watchdog:
         """The file in which the system counts for how long that thread waited for a CPU, where it does."""
         self.spent = (0.0, 0.0)
         """Seconds for which the thread has computed, and for which it has waited for a CPU."""
-        self.seen: list[Seen] = []
+        self.seen: list[Sample] = []
         """What ran while the present tick was late, each time that the thread looked."""
         self.silent_until = 0.0
         self.passed_over = 0
@@ -198,7 +198,7 @@ def stack_of(frame: FrameType | None) -> Stack:
     return tuple(places)
 
 
-def told(delay: float, computed: float, starved: float, seen: Sequence[Seen], passed_over: int) -> str:
+def told(delay: float, computed: float, starved: float, seen: Sequence[Sample], passed_over: int) -> str:
     """What is said of a long delay."""
     said = (
         f"the event loop was held for {delay:.3f} s, in which its thread computed for {min(computed, delay):.3f} s and "

@@ -14,7 +14,7 @@ from pykueue.engine.learn import see, slot_of
 from pykueue.engine.model import Options, PodSet, Thing, Workload
 from pykueue.engine.order import queue_stamp
 from pykueue.engine.pending import ShapeClass
-from pykueue.engine.quota import Node, Tree
+from pykueue.engine.quota import QuotaNode, Tree
 from pykueue.engine.world import held
 
 
@@ -177,7 +177,7 @@ def remembered(item: Item, engine: Engine) -> RememberedItem:
     )
 
 
-def remembered_queue(node: Node, engine: Engine) -> RememberedQueue:
+def remembered_queue(node: QuotaNode, engine: Engine) -> RememberedQueue:
     """A queue's order as data."""
     pending = engine.world.pending[node.name]
     shapes = [shape for shape in pending.classes if isinstance(shape, Shape)]

@@ -17,7 +17,7 @@ from pykueue.engine.order import pending_key
 from pykueue.engine.pending import PendingQueue, ShapeClass, backoff_over
 from pykueue.engine.placement import is_admissible
 from pykueue.engine.preempt import Search
-from pykueue.engine.quota import Forest, Node, root_of
+from pykueue.engine.quota import Forest, QuotaNode, root_of
 from pykueue.engine.snapshot import Snapshot
 from pykueue.engine.world import World, has_failed_check, held
 
@@ -77,25 +77,25 @@ def edges(engine: Engine) -> Iterator[str]:
             yield f"cohort {name} has neither object nor children, and is still remembered"
 
 
-def all_nodes(forest: Forest) -> Iterator[Node]:
+def all_nodes(forest: Forest) -> Iterator[QuotaNode]:
     """Every queue and every cohort."""
     yield from forest.queues.values()
     yield from forest.cohorts.values()
 
 
-def title(node: Node) -> str:
+def title(node: QuotaNode) -> str:
     """A node, as sentences name it."""
     return f"{'queue' if node.is_queue else 'cohort'} {node.name}"
 
 
-def parent_by_spec(node: Node) -> str:
+def parent_by_spec(node: QuotaNode) -> str:
     """The cohort that a node's own spec names."""
     if node.is_queue:
         return node.spec.cohort
     return "" if node.object is None else node.object.parent
 
 
-def quotas_by_spec(node: Node) -> tuple[Quota, ...]:
+def quotas_by_spec(node: QuotaNode) -> tuple[Quota, ...]:
     """The quotas that a node's own spec lists."""
     if node.is_queue:
         return node.spec.quotas
@@ -113,7 +113,7 @@ class Count:
         self.usage: Amounts = {}
 
 
-def counted(node: Node, world: World, into: dict[Node, Count]) -> Count:
+def counted(node: QuotaNode, world: World, into: dict[QuotaNode, Count]) -> Count:
     """The numbers of a node and, in `into`, of everything below it."""
     flavors = world.forest.flavors
     count = into[node] = Count()
@@ -147,7 +147,7 @@ def tree_numbers(engine: Engine) -> Iterator[str]:
     """Usage, subtree and guaranteed quota are what specs and holders add up to."""
     world = engine.world
     for tree in world.forest.trees:
-        counts: dict[Node, Count] = {}
+        counts: dict[QuotaNode, Count] = {}
         counted(tree.root, world, counts)
         for node, count in counts.items():
             for what, kept, wanted in (
@@ -380,7 +380,7 @@ def overlooked(engine: Engine) -> Iterator[str]:
                 yield f"{item.key} is parked in queue {name}, and would fit now"
 
 
-def may_be_tried(item: Item, queue: Node, engine: Engine) -> bool:
+def may_be_tried(item: Item, queue: QuotaNode, engine: Engine) -> bool:
     """Whether nothing but room keeps a pending workload out."""
     workload, world = item.workload, engine.world
     return (
@@ -392,7 +392,7 @@ def may_be_tried(item: Item, queue: Node, engine: Engine) -> bool:
     )
 
 
-def fits_from_the_start(item: Item, queue: Node, engine: Engine) -> bool:
+def fits_from_the_start(item: Item, queue: QuotaNode, engine: Engine) -> bool:
     """Whether all of a workload's pods fit as things are, with the scan of flavors begun at the first."""
     world = engine.world
     bookmark, item.bookmark = item.bookmark, None

@@ -13,7 +13,7 @@ from pykueue.engine.items import Item, Shape
 from pykueue.engine.model import StopPolicy
 from pykueue.engine.pending import PendingQueue
 from pykueue.engine.placement import is_admissible
-from pykueue.engine.quota import Node, root_of
+from pykueue.engine.quota import QuotaNode, root_of
 from pykueue.engine.world import World
 
 Pair: TypeAlias = tuple[str, str]
@@ -22,7 +22,7 @@ Pair: TypeAlias = tuple[str, str]
 CYCLE = ("CohortCycle", "its cohorts form a cycle, or go too deep")
 
 
-class Held(Frozen):
+class Holdings(Frozen):
     """How many workloads hold quota, and how much of what."""
 
     workloads: int = 0
@@ -33,8 +33,8 @@ class Tally(Frozen):
     """How a ClusterQueue stands, or the part of a LocalQueue in it."""
 
     pending: int = 0
-    reserved: Held = Held()
-    admitted: Held = Held()
+    reserved: Holdings = Holdings()
+    admitted: Holdings = Holdings()
     """The part of what is reserved whose jobs may run."""
 
 
@@ -54,10 +54,10 @@ class Count:
         for fr, amount in item.usage:
             amounts[fr] = amounts.get(fr, 0) + amount
 
-    def held(self, world: World) -> Held:
+    def held(self, world: World) -> Holdings:
         """The sum, by the names of flavors and resources."""
         pairs = world.forest.flavors.pairs
-        return Held(self.workloads, {pairs[fr]: amount for fr, amount in self.amounts.items()})
+        return Holdings(self.workloads, {pairs[fr]: amount for fr, amount in self.amounts.items()})
 
 
 def is_settled(world: World) -> bool:
@@ -141,7 +141,7 @@ def waiters(world: World, name: str) -> dict[str, int]:
     return found
 
 
-def pairs_of(queue: Node) -> dict[str, tuple[str, ...]]:
+def pairs_of(queue: QuotaNode) -> dict[str, tuple[str, ...]]:
     """The flavors of a ClusterQueue in its own order, and the resources of each by name."""
     found: dict[str, set[str]] = {}
     for group in queue.spec.groups:
@@ -150,12 +150,12 @@ def pairs_of(queue: Node) -> dict[str, tuple[str, ...]]:
     return {flavor: tuple(sorted(resources)) for flavor, resources in found.items()}
 
 
-def nominal_of(queue: Node) -> dict[Pair, int]:
+def nominal_of(queue: QuotaNode) -> dict[Pair, int]:
     """What a ClusterQueue owns, by flavor and resource."""
     return {(quota.flavor, quota.resource): quota.nominal for quota in queue.spec.quotas}
 
 
-def inactive_because(world: World, queue: Node) -> tuple[tuple[str, str], ...]:
+def inactive_because(world: World, queue: QuotaNode) -> tuple[tuple[str, str], ...]:
     """Why a ClusterQueue cannot admit, as (reason, text) in Kueue's order; empty when it can."""
     found = world.inactive_because(queue)
     return found if found or root_of(queue) is not None else (CYCLE,)
@@ -183,7 +183,7 @@ class Line(Frozen):
     parked_shapes: int = 0
 
 
-def line(world: World, queue: Node) -> Line:
+def line(world: World, queue: QuotaNode) -> Line:
     """Who of a ClusterQueue's workloads is in line; it costs as much as it has classes, and workloads parked alone."""
     pending = world.pending[queue.name]
     active = sum(group.size for group in pending.classes.values() if group.parked is None)
@@ -196,7 +196,7 @@ def line(world: World, queue: Node) -> Line:
     return Line(active, whole - active, len(in_line), len(aside))
 
 
-def lines_of_doors(world: World, queue: Node) -> dict[str, Line]:
+def lines_of_doors(world: World, queue: QuotaNode) -> dict[str, Line]:
     """The same for each LocalQueue that leads to a ClusterQueue, without the shapes."""
     doors = sorted(world.doors.get(queue.name, ()))
     if len(doors) == 1:
@@ -222,7 +222,7 @@ def requested(pending: PendingQueue) -> dict[str, int]:
     return found
 
 
-def queues_below(cohort: Node) -> Iterator[Node]:
+def queues_below(cohort: QuotaNode) -> Iterator[QuotaNode]:
     """The ClusterQueues of a cohort and of the cohorts within it; each once, also where cohorts form a cycle."""
     waiting, seen = [cohort], {cohort}
     while waiting:

@@ -229,7 +229,7 @@ def merge(files: tuple[Path, ...]) -> Merged:
     contexts: dict[str, Found] = {}
     current = ""
     for file in files:
-        said = read(file)
+        said = read_kubeconfig(file)
         for one in said.clusters or ():
             entry = one.cluster or ClusterEntry()
             clusters.setdefault(one.name, Found(entry, file, f"clusters[{one.name}].cluster"))
@@ -242,16 +242,16 @@ def merge(files: tuple[Path, ...]) -> Merged:
     return Merged(clusters, users, contexts, current, files)
 
 
-def read(file: Path) -> Kubeconfig:
+def read_kubeconfig(file: Path) -> Kubeconfig:
     """What one file says."""
     try:
-        read = yaml_tree(file.read_text(encoding="utf-8"), FILE)
+        parsed = yaml_tree(file.read_text(encoding="utf-8"), FILE)
     except (OSError, UnicodeDecodeError) as error:
         raise KubeconfigError(f"{file}: cannot be read: {error}; check that it exists and may be read") from error
-    if read.mistakes:
-        raise KubeconfigError(f"{file}: {read.mistakes[0]}")
+    if parsed.mistakes:
+        raise KubeconfigError(f"{file}: {parsed.mistakes[0]}")
     try:
-        return msgspec.convert({} if read.value is None else read.value, Kubeconfig)
+        return msgspec.convert({} if parsed.value is None else parsed.value, Kubeconfig)
     except msgspec.ValidationError as error:
         path, problem = located(error)
         raise KubeconfigError(f"{file}: {path or 'the file'}: {problem[:1].lower()}{problem[1:]}") from error

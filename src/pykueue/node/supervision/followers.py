@@ -45,7 +45,7 @@ def boot_seconds() -> float:
     return boot_nanos() / 1e9
 
 
-def read(folder: str | os.PathLike[str]) -> Follower | None:
+def read_follower(folder: str | os.PathLike[str]) -> Follower | None:
     """What is known of the follower of an attempt; None if it has none."""
     try:
         with open(os.path.join(folder, FILE), encoding="ascii") as file:
@@ -65,7 +65,7 @@ def write(folder: str | os.PathLike[str], known: Follower) -> None:
 
 def connected(folder: str | os.PathLike[str], secret: str, position: int = 0) -> bool:
     """Note that the follower of an attempt is connected and has read so far; False if this is not its secret."""
-    known = read(folder)
+    known = read_follower(folder)
     if known is None or known.digest != digest_of(secret):
         return False
     write(folder, Follower(known.digest, max(known.position, position), boot_seconds()))
@@ -90,7 +90,7 @@ class Gate:
         """Whether the follower is there and has not read up to this position yet."""
         if not self.follows or position <= self.position:
             return False
-        known = read(self.folder)
+        known = read_follower(self.folder)
         if known is None:
             return False
         self.position = known.position
