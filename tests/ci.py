@@ -115,13 +115,17 @@ def run(steps: list[str], root: Path) -> int:
     start = time.monotonic()
     repeats: list[Repeat] = []
     passed = True
+    took: dict[str, float] = {}
     for step in steps:
-        print(f"\n=== make {step} ({time.monotonic() - start:.0f} s so far)", flush=True)
+        began = time.monotonic()
+        print(f"\n=== make {step} ({began - start:.0f} s so far)", flush=True)
         passed, found = run_step(step, root)
+        took[step] = time.monotonic() - began
         repeats += found
         if not passed:
             print(f"\n=== make {step} failed", flush=True)
             break
+    print("\n=== " + ", ".join(f"{step} {seconds:.0f} s" for step, seconds in took.items()), flush=True)
     for repeat in repeats:
         print(f"repeated: {repeat}")
     if passed:

@@ -1,5 +1,6 @@
 """Does CI repeat what failed by chance, once, and nothing else? Real make and pytest on a small project."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -64,7 +65,9 @@ def fail(project: Path, *names: str, times: int = 1) -> None:
 
 def test_a_step_that_passes_is_run_once(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert ci.run(["check", "bench"], project) == 0
-    assert "once more" not in capfd.readouterr().out
+    told = capfd.readouterr().out
+    assert "once more" not in told
+    assert re.search(r"^=== check \d+ s, bench \d+ s$", told, re.MULTILINE), "what each step took"
 
 
 def test_a_test_that_fails_once_is_repeated_alone_and_listed(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
