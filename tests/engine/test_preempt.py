@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from pykueue.base.units import Instant
 from pykueue.engine.decisions import PreemptionReason
+from pykueue.engine.forest import Forest
 from pykueue.engine.items import Item, Place
 from pykueue.engine.model import ClusterQueue, Cohort, Evicted, Options, Policy, Preemption, Quota, Workload
 from pykueue.engine.preempt import Search, policy_allows
-from pykueue.engine.quota import Forest
 from pykueue.engine.snapshot import Snapshot, fits
 from pykueue.engine.world import World
 from tests.engine.reference import Holder, Numbers, Pair, allowed, redundant, sufficient

@@ -5,19 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykueue.base.units import UNLIMITED, Instant
+from pykueue.engine.forest import Forest, root_of
 from pykueue.engine.items import Item
 from pykueue.engine.model import ClusterQueue, Cohort, Options, Quota, Workload
-from pykueue.engine.quota import (
-    Forest,
-    available,
-    borrows_with,
-    free,
-    lowest_fit,
-    path,
-    potential,
-    root_of,
-    within_nominal,
-)
+from pykueue.engine.quota import available, borrows_with, free, lowest_fit, path, potential, within_nominal
 from pykueue.engine.world import World
 
 PAIR = ("spot", "cpu")

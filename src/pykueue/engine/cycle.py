@@ -22,12 +22,13 @@ from pykueue.engine.decisions import (
     Why,
 )
 from pykueue.engine.flavors import FlavorPlan, Planner, start_of
+from pykueue.engine.forest import Forest, Tree
 from pykueue.engine.items import Bookmark, Claim, Item
 from pykueue.engine.model import Policy, Strategy
 from pykueue.engine.order import head_key
 from pykueue.engine.pending import Outcome
 from pykueue.engine.preempt import Search, Victim
-from pykueue.engine.quota import Forest, QuotaNode, Tree, book, path, usage_of
+from pykueue.engine.quota import QuotaNode, book, path, usage_of
 from pykueue.engine.snapshot import Snapshot, fits
 from pykueue.engine.wording import preempted
 from pykueue.engine.world import World, has_failed_check

@@ -10,13 +10,13 @@ from pykueue.engine.cycle import Cycle, Entry
 from pykueue.engine.decisions import Decision, NoLongerFits, WaitReason
 from pykueue.engine.facts import Fact, Gone, Leading, Refused, Seen, Stopped, Synced, Written
 from pykueue.engine.flavors import start_of
+from pykueue.engine.forest import Tree
 from pykueue.engine.items import Item
 from pykueue.engine.learn import confirm, lose, see, take_back, touch_members_of_queue
 from pykueue.engine.lifecycle import review, tell
 from pykueue.engine.model import Options, Policy, Strategy
 from pykueue.engine.pending import SHARED, Outcome
 from pykueue.engine.placement import settle
-from pykueue.engine.quota import Tree
 from pykueue.engine.world import World
 
 REVIEWS_MAX = 16

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from pykueue.engine.forest import Forest, Tree
 from pykueue.engine.items import Item
-from pykueue.engine.quota import Forest, QuotaNode, Tree, Usage, book, free, unbook
+from pykueue.engine.quota import QuotaNode, Usage, book, free, unbook
 
 
 class Snapshot:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from pykueue.base.units import MICROS, Instant
 from pykueue.engine.decisions import Invalid, NamespaceMismatch, NamespaceMissing
+from pykueue.engine.forest import Forest
 from pykueue.engine.items import Item, Shape, effective_counts
 from pykueue.engine.model import (
     Check,
@@ -22,7 +23,7 @@ from pykueue.engine.model import (
     effective_priority,
 )
 from pykueue.engine.pending import Numbers, PendingQueue
-from pykueue.engine.quota import Flavors, Forest, QuotaNode
+from pykueue.engine.quota import Flavors, QuotaNode
 
 
 class World:

@@ -12,8 +12,9 @@ from pykueue.base.units import counts_in_milli
 from pykueue.controllers.metrics import families
 from pykueue.controllers.metrics.families import Family
 from pykueue.controllers.metrics.series import Gauges, Sample
+from pykueue.engine.forest import root_of
 from pykueue.engine.model import StopPolicy
-from pykueue.engine.quota import QuotaNode, ancestors, root_of
+from pykueue.engine.quota import QuotaNode, ancestors
 from pykueue.engine.record import tally
 from pykueue.engine.world import World
 

@@ -9,12 +9,13 @@ from pykueue.base.units import Instant
 from pykueue.engine.decisions import WaitReason, Why
 from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Seen
+from pykueue.engine.forest import Tree
 from pykueue.engine.items import Bookmark, Claim, Item, Place, Shape, Tried
 from pykueue.engine.learn import see, slot_of
 from pykueue.engine.model import Options, PodSet, Thing, Workload
 from pykueue.engine.order import queue_stamp
 from pykueue.engine.pending import ShapeClass
-from pykueue.engine.quota import QuotaNode, Tree
+from pykueue.engine.quota import QuotaNode
 from pykueue.engine.world import held
 
 

@@ -10,6 +10,7 @@ from pykueue.base.units import Instant
 from pykueue.engine.decisions import Bypassed, Decision, Wait
 from pykueue.engine.engine import Engine
 from pykueue.engine.flavors import Planner
+from pykueue.engine.forest import Forest, root_of
 from pykueue.engine.items import Item, Place
 from pykueue.engine.lifecycle import review
 from pykueue.engine.model import Quota, Strategy, Workload
@@ -17,7 +18,7 @@ from pykueue.engine.order import pending_key
 from pykueue.engine.pending import PendingQueue, ShapeClass, backoff_over
 from pykueue.engine.placement import is_admissible
 from pykueue.engine.preempt import Search
-from pykueue.engine.quota import Forest, QuotaNode, root_of
+from pykueue.engine.quota import QuotaNode
 from pykueue.engine.snapshot import Snapshot
 from pykueue.engine.world import World, has_failed_check, held
 

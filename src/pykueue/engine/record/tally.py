@@ -9,11 +9,12 @@ from typing import TypeAlias
 from pykueue.base.struct import Frozen
 from pykueue.engine.cycle import Entry
 from pykueue.engine.decisions import Overlap
+from pykueue.engine.forest import root_of
 from pykueue.engine.items import Item, Shape
 from pykueue.engine.model import StopPolicy
 from pykueue.engine.pending import PendingQueue
 from pykueue.engine.placement import is_admissible
-from pykueue.engine.quota import QuotaNode, root_of
+from pykueue.engine.quota import QuotaNode
 from pykueue.engine.world import World
 
 Pair: TypeAlias = tuple[str, str]
