@@ -1,4 +1,4 @@
-"""What is true once a decision is carried out? The level of a workload after each decision. Next: `engine`."""
+"""What is true once a decision is carried out? The level of a workload after each decision. Next: `lifecycle`."""
 
 from typing import assert_never
 
@@ -27,11 +27,22 @@ from pykueue.engine.model import (
     Waiting,
     Workload,
 )
+from pykueue.engine.placement import settle
 from pykueue.engine.wording import check_reset, message
+from pykueue.engine.world import World
+
+
+def assume(world: World, item: Item, decision: Decision) -> None:
+    """Treat a decision as carried out until a fact says otherwise."""
+    if item.confirmed is None:
+        item.confirmed, item.was_stopped = item.workload, item.stopped
+    assumed(item, decision)
+    item.flying.append(item.workload)
+    settle(world, item)
 
 
 def assumed(item: Item, decision: Decision) -> None:
-    """Bring an item to the level that a decision makes true."""
+    """Update an item to the level that a decision makes true."""
     item.workload = after(item.workload, decision)
     if isinstance(decision, Wait | Unreserve):
         item.told = decision.why

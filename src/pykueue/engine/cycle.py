@@ -1,10 +1,17 @@
-"""One scheduling pass: heads, nominated one by one, ordered, then considered in turn. Next: `engine`.
+"""Which heads start? One scheduling cycle, in six steps. Next: `engine`.
 
-A cycle takes one head of each ClusterQueue. Each is planned against the world as it was at the start; then, in order,
-each is carried out if its plan still holds beside those before it.
+1. Heads: take the next workload of each ClusterQueue.
+2. Claims: book the room that earlier cycles promised to waiting preemptors.
+3. Nominate: check each head and plan it against the tree as it is at the start of the cycle.
+4. Order: sort the nominated heads.
+5. Consider: carry out each plan that is still valid beside the heads before it.
+6. Requeue: assume the decisions, and put the heads that stay pending back into their queues.
+
+Planning books usage on the live tree and undoes it before step 6. What a cycle changes for good are the queues, and
+the claims and bookmarks of the heads.
 """
 
-from pykueue.base.units import Instant
+from pykueue.engine.assume import assume
 from pykueue.engine.decisions import (
     Admit,
     Decision,
@@ -19,123 +26,96 @@ from pykueue.engine.decisions import (
     Reserve,
     Unassigned,
     WaitReason,
-    Why,
 )
-from pykueue.engine.flavors import FlavorPlan, Planner, start_of
-from pykueue.engine.forest import Forest, Tree
+from pykueue.engine.entries import Entry, Postponed, Replanned, Result, Scene, Started
+from pykueue.engine.flavors import Planner, start_of
+from pykueue.engine.forest import Tree
 from pykueue.engine.items import Bookmark, Claim, Item
+from pykueue.engine.lifecycle import attend, tell
 from pykueue.engine.model import Policy, Strategy
-from pykueue.engine.order import head_key
-from pykueue.engine.pending import Outcome
+from pykueue.engine.order import HeadKey, head_key
+from pykueue.engine.pending import SHARED, Outcome
 from pykueue.engine.preempt import Search, Victim
-from pykueue.engine.quota import QuotaNode, book, path, usage_of
-from pykueue.engine.snapshot import Snapshot, fits
+from pykueue.engine.quota import QuotaNode, path, usage_of
+from pykueue.engine.snapshot import fits
 from pykueue.engine.wording import preempted
 from pykueue.engine.world import World, has_failed_check
 
 
-class Scene:
-    """What one tree looks like in the course of a cycle."""
-
-    __slots__ = ("admitted", "claimed", "keepers", "lends", "news", "pledged", "real", "snapshot", "tree")
-
-    def __init__(self, tree: Tree, forest: Forest) -> None:
-        self.tree = tree
-        self.snapshot = Snapshot(forest)
-        self.claimed: dict[str, Item] = {}
-        """Victims that an earlier head of this cycle was promised."""
-        self.admitted: list[tuple[QuotaNode, tuple[tuple[int, int], ...]]] = []
-        self.pledged = False
-        """Whether the snapshot shows room that is not free yet."""
-        self.real: dict[str, QuotaNode] | None = None
-        """The queues of the tree as they really are, with nobody gone and nothing promised; made when it matters."""
-        self.keepers: list[QuotaNode] = []
-        """Queues for whose blocked heads room is kept in this cycle."""
-        self.news = 0
-        """How much had happened in the tree before this cycle."""
-        self.lends = True
-        """Whether every head so far has borrowed."""
-
-
-class Entry:
-    """A head on its way through a cycle."""
-
-    __slots__ = (
-        "deferred",
-        "item",
-        "outcome",
-        "plan",
-        "planner",
-        "queue",
-        "reason",
-        "replanned",
-        "scene",
-        "start",
-        "victims",
-        "why",
-    )
-
-    def __init__(self, item: Item, queue: QuotaNode, scene: Scene) -> None:
-        self.item = item
-        self.queue = queue
-        self.scene = scene
-        self.plan = FlavorPlan()
-        self.planner: Planner | None = None
-        self.victims: tuple[Victim, ...] = ()
-        self.deferred = False
-        self.replanned = False
-        self.start: Bookmark | None = None
-        """Where its scan of flavors began."""
-        self.outcome: Outcome | None = None
-        """How it ended, for a head that stays pending."""
-        self.reason = WaitReason.PENDING_EVALUATION
-        self.why: Why | None = None
-
-    def ends(self, outcome: Outcome, reason: WaitReason, why: Why) -> None:
-        """The head stays pending for this reason."""
-        self.outcome, self.reason, self.why = outcome, reason, why
-
-    def usage(self) -> tuple[tuple[int, int], ...]:
-        """What its plan would use."""
-        return usage_of(self.plan.usage)
-
-
 class Cycle:
-    """One pass over the trees in which something changed. It decides; the engine then makes it so."""
+    """One pass over the trees in which something changed."""
 
-    def __init__(self, world: World, now: Instant) -> None:
+    def __init__(self, world: World) -> None:
         self.world = world
         self.options = world.options
-        self.now = now
+        self.now = world.now
         self.decisions: list[Decision] = []
+        """What was decided, in order."""
         self.entries: list[Entry] = []
-        self.holds_admission = ""
-        """Who was started in this cycle and has to be ready before anyone else is."""
+        self.started_unready = ""
+        """The workload that this cycle started, if its pods must be ready before another one starts."""
         self.freed: list[QuotaNode] = []
-        """Queues whose head no longer keeps the room of its victims from others."""
-        self.kept: dict[Tree, None] = {}
-        """Trees in which room is kept for a head that was not before."""
+        """Queues whose head gave up a claim, so that others may use the room."""
+        self.claiming: dict[Tree, None] = {}
+        """Trees in which a head has a claim that it did not have before."""
         self.lent: dict[Tree, None] = {}
         """Trees in which a head was started on borrowed quota."""
 
     def run(self, trees: list[Tree]) -> None:
-        """Decide on the heads of these trees, and leave the live tree as it was."""
+        """Decide which heads of these trees start, and requeue the others."""
         scenes = [Scene(tree, self.world.forest) for tree in trees]
+        # 1. Heads.
         for scene in scenes:
-            scene.tree.cycle += 1
-            self.entries.extend(self.heads(scene))
+            self.entries += self.heads(scene)
+        # 2. Claims.
         for entry in self.entries:
             self.apply_claim(entry)
+        # 3. Nominate.
         for entry in self.entries:
             self.nominate(entry)
-        nominated = [entry for entry in self.entries if entry.outcome is None]
-        for entry in sorted(nominated, key=self.order):
+        # 4. Order.
+        nominated = sorted((entry for entry in self.entries if entry.result is None), key=self.order)
+        # 5. Consider.
+        for entry in nominated:
             self.consider(entry)
         for scene in scenes:
             scene.snapshot.rewind()
+        # 6. Requeue.
+        self.assume_decisions()
+        for entry in self.entries:
+            self.requeue(entry)
+        self.wake_rivals()
 
-    def step_back(self, tree: Tree) -> None:
-        """Heads that stepped aside for a StrictFIFO head come back when that, or anything else, has changed."""
+    # 1. Heads.
+
+    def heads(self, scene: Scene) -> list[Entry]:
+        """Return the next workload of each ClusterQueue of a tree."""
+        tree = scene.tree
+        tree.cycle += 1
+        self.return_to_queues(tree)
+        scene.news = tree.news
+        found = []
+        for queue in tree.queues:
+            pending = self.world.pending.get(queue.name)
+            item = pending.head() if pending is not None and self.world.can_admit(queue) else None
+            if item is not None:
+                found.append(Entry(item, queue, scene))
+            preemptor = None if pending is None else pending.preemptor
+            if preemptor is not None and preemptor is not item and preemptor.claim is not None:
+                # Only a head may have a claim. This one has another workload before it now, and must not block others.
+                preemptor.claim = None
+                self.freed.append(queue)
+                if self.options.forget_hopeless_preemptor:
+                    self.world.pending[queue.name].forget_preemptor()
+        keys = [entry.item.key for entry in found]
+        if keys != tree.heads:
+            # Other heads keep other room, so a plan that failed beside the last heads may succeed now.
+            tree.heads = keys
+            tree.version += 1
+        return found
+
+    def return_to_queues(self, tree: Tree) -> None:
+        """Requeue the heads that stepped aside for a StrictFIFO head, if that head or anything else has changed."""
         pendings = [self.world.pending[queue.name] for queue in tree.queues if self.world.can_admit(queue)]
         heads = [pending.head() for pending in pendings if pending.strategy is Strategy.STRICT]
         keys = [head.key for head in heads if head is not None]
@@ -146,47 +126,10 @@ class Cycle:
             if pending.aside:
                 pending.step_back(tree.news, self.now)
 
-    def heads(self, scene: Scene) -> list[Entry]:
-        """The next workload of each ClusterQueue of a tree."""
-        found = []
-        tree = scene.tree
-        self.step_back(tree)
-        scene.news = tree.news
-        for queue in tree.queues:
-            pending = self.world.pending.get(queue.name)
-            item = pending.head() if pending is not None and self.world.can_admit(queue) else None
-            if item is not None:
-                found.append(Entry(item, queue, scene))
-            preemptor = None if pending is None else pending.preemptor
-            if preemptor is not None and preemptor is not item and preemptor.claim is not None:
-                # A claim belongs to a head: one that another workload was put before must not block the rest.
-                preemptor.claim = None
-                self.freed.append(queue)
-                if self.options.forget_hopeless_preemptor:
-                    self.world.pending[queue.name].forget_preemptor()
-        keys = [entry.item.key for entry in found]
-        if keys != tree.heads:
-            # Other heads keep other room, so what was tried beside the last ones may come out otherwise.
-            tree.heads = keys
-            tree.version += 1
-        return found
-
-    def order(self, entry: Entry) -> tuple[bool, int, int, Instant, str]:
-        """The place of a nominated head among the others."""
-        return head_key(
-            entry.item, borrowing=entry.plan.borrowing, promised=self.is_promised(entry), options=self.options
-        )
-
-    def is_promised(self, entry: Entry) -> bool:
-        """Whether a head was promised room by an earlier cycle, and so is considered before all others."""
-        pending = self.world.pending[entry.queue.name]
-        if pending.preemptor is not entry.item:
-            return False
-        same = pending.preemptor_generation == entry.item.workload.generation
-        return self.options.reserve_for_preemptor or (self.options.prioritize_preemptors and same)
+    # 2. Claims.
 
     def apply_claim(self, entry: Entry) -> None:
-        """Show everyone else the world in which a waiting preemptor has its room and its victims are gone."""
+        """Book a waiting preemptor's room in the snapshot, with its victims gone, so that others leave it free."""
         # spec: PRE-8
         claim = entry.item.claim
         if claim is None:
@@ -199,7 +142,7 @@ class Cycle:
         snapshot.book(entry.queue, claim.usage)
 
     def lift_claim(self, entry: Entry) -> None:
-        """Show a waiting preemptor the world without its own claim, in which it looks again for itself."""
+        """Undo `apply_claim`, so that a waiting preemptor can be planned without its own claim."""
         claim = entry.item.claim
         if claim is None:
             return
@@ -210,21 +153,24 @@ class Cycle:
                 snapshot.come_back(victim)
 
     def holds(self, victim: Item) -> bool:
-        """Whether a victim still has its room."""
+        """Return whether a victim still holds its quota."""
         queue = self.world.forest.queues.get(victim.queue)
         return queue is not None and victim.key in queue.holders
 
+    # 3. Nominate.
+
     def nominate(self, entry: Entry) -> None:
-        """Check a head, and plan it against the world as it is at the start of the cycle."""
+        """Check a head, and plan it against the tree as it is at the start of the cycle."""
         item, tree = entry.item, entry.scene.tree
         if item.seen_at != tree.version:
             item.seen_at, item.starts = tree.version, []
         entry.start = item.bookmark = start_of(item, entry.queue, tree.cycle, self.options)
         item.starts.append(None if entry.start is None else entry.start.tried)
         self.lift_claim(entry)
-        if not self.passes(entry):
+        entry.result = self.refusal(entry)
+        if entry.result is not None:
             claim, item.claim = item.claim, None
-            self.lapse(entry, claim)
+            self.note_claim(entry, claim)
             return
         search = Search(entry.scene.snapshot, entry.queue, item, self.now)
         entry.planner = Planner(entry.queue, item, self.world.flavors, self.world.epoch, search, self.options)
@@ -232,121 +178,140 @@ class Cycle:
         self.apply_claim(entry)
         item.bookmark = self.bookmark(entry)
 
+    def refusal(self, entry: Entry) -> Postponed | None:
+        """Return why a head is not even planned; None if it passes the checks that come before planning."""
+        workload = entry.item.workload
+        if has_failed_check(workload):
+            return Postponed(Outcome.INVALID, WaitReason.PENDING_EVALUATION, FailedChecks())
+        why = self.world.refusal(entry.queue, workload)
+        if why is None:
+            return None
+        outcome = Outcome.INVALID
+        if isinstance(why, NamespaceMismatch):
+            outcome = Outcome.NAMESPACE_MISMATCH
+        elif workload.unbuilt:
+            outcome = Outcome.UNSUPPORTED
+        return Postponed(outcome, WaitReason.MISCONFIGURED, why)
+
     def bookmark(self, entry: Entry) -> Bookmark | None:
-        """Where the next scan of flavors is to go on; None when it is to begin at the first ones."""
+        """Return where the next scan of flavors continues; None if it starts at the first flavors."""
         if not self.options.flavor_fungibility or not entry.plan.left_flavors():
             return None
         rounds = entry.start.round + 1 if entry.start is not None and entry.plan.resumed else 0
         tree, queue, shape = entry.scene.tree, entry.queue, entry.item.shape
         return Bookmark(entry.plan.tried(), queue.generation, tree.cycle, shape.digest, rounds)
 
-    def passes(self, entry: Entry) -> bool:
-        """Whether a head passes the checks that come before any flavor is looked at."""
-        workload = entry.item.workload
-        if has_failed_check(workload):
-            entry.ends(Outcome.INVALID, WaitReason.PENDING_EVALUATION, FailedChecks())
+    # 4. Order.
+
+    def order(self, entry: Entry) -> HeadKey:
+        """Return the key by which nominated heads are sorted."""
+        return head_key(
+            entry.item, borrowing=entry.plan.borrowing, promised=self.is_promised(entry), options=self.options
+        )
+
+    def is_promised(self, entry: Entry) -> bool:
+        """Return whether an earlier cycle promised room to a head, so that it is considered before all others."""
+        pending = self.world.pending[entry.queue.name]
+        if pending.preemptor is not entry.item:
             return False
-        why = self.world.refusal(entry.queue, workload)
-        if why is None:
-            return True
-        outcome = Outcome.INVALID
-        if isinstance(why, NamespaceMismatch):
-            outcome = Outcome.NAMESPACE_MISMATCH
-        elif workload.unbuilt:
-            outcome = Outcome.UNSUPPORTED
-        entry.ends(outcome, WaitReason.MISCONFIGURED, why)
-        return False
+        same = pending.preemptor_generation == entry.item.workload.generation
+        return self.options.reserve_for_preemptor or (self.options.prioritize_preemptors and same)
+
+    # 5. Consider.
 
     def consider(self, entry: Entry) -> None:
-        """Carry a plan out if it still holds; else say why not."""
+        """Carry out a plan if it is still valid; otherwise record why not."""
         self.lift_claim(entry)
         claim, entry.item.claim = entry.item.claim, None
-        if claim is None or not self.keeps_waiting(entry, claim):
-            self.carry_out(entry)
-        self.lapse(entry, claim)
+        left = [] if claim is None else [victim for victim in claim.victims if self.holds(victim)]
+        if claim is not None and self.keeps_waiting(entry, claim, left):
+            entry.result = self.keep_waiting(entry, claim, left)
+        else:
+            entry.result = self.carry_out(entry)
+        self.note_claim(entry, claim)
 
-    def keeps_waiting(self, entry: Entry, claim: Claim) -> bool:
-        """Whether a preemptor goes on waiting for the victims it has, and does so."""
-        left = [victim for victim in claim.victims if self.holds(victim)]
-        plan, scene = entry.plan, entry.scene
+    def keeps_waiting(self, entry: Entry, claim: Claim, left: list[Item]) -> bool:
+        """Return whether a preemptor still waits for the victims of its claim, of which these are left."""
         if not left or any(victim.workload.evicted is None for victim in left):
             return False
-        if plan.fits and self.still_fits(entry) and self.fits_now(entry):
+        if entry.plan.fits and self.still_fits(entry) and self.fits_now(entry):
             return False
+        scene = entry.scene
         with scene.snapshot.without([*scene.claimed.values(), *left]):
-            if not fits(entry.queue, claim.usage):
-                return False
-        # New plans would only shuffle victims between preemptors that wait for each other.
+            return fits(entry.queue, claim.usage)
+
+    def keep_waiting(self, entry: Entry, claim: Claim, left: list[Item]) -> Postponed:
+        """Renew a claim: a new plan would only exchange victims between preemptors that wait for each other."""
         entry.item.claim = claim
         self.apply_claim(entry)
         told = entry.item.told
-        obstacles = plan.obstacles() or (told.pod_sets if isinstance(told, Unassigned) else ())
+        obstacles = entry.plan.obstacles() or (told.pod_sets if isinstance(told, Unassigned) else ())
         why = Unassigned(obstacles, victims=len(left))
-        entry.ends(Outcome.PENDING_PREEMPTION, WaitReason.WAITING_FOR_PREEMPTED, why)
-        return True
+        return Postponed(Outcome.PENDING_PREEMPTION, WaitReason.WAITING_FOR_PREEMPTED, why)
 
-    def lapse(self, entry: Entry, before: Claim | None) -> None:
-        """Note whether room is no longer kept for a head, so that others may try for it, or is kept from now on."""
+    def note_claim(self, entry: Entry, before: Claim | None) -> None:
+        """Record that a head gave up the claim it had, so that others may use the room, or has a new one."""
         now = entry.item.claim
         if before is not None and (now is None or now.usage != before.usage):
             self.freed.append(entry.queue)
         elif now is not None and before is None:
-            self.kept[entry.scene.tree] = None
+            self.claiming[entry.scene.tree] = None
 
-    def carry_out(self, entry: Entry) -> None:
-        """Start a head, or make room for it, or say why it waits."""
+    def carry_out(self, entry: Entry) -> Result:
+        """Start a head, or preempt for it, or return why it waits."""
         self.replan(entry)
-        plan = entry.plan
+        plan, scene = entry.plan, entry.scene
         if plan.failure is not None:
-            why = Unassigned(plan.obstacles())
-            entry.ends(Outcome.NO_FIT, plan.failure, why)
-        elif entry.deferred:
-            self.wait_for_others(entry)
-        elif not entry.victims and not plan.fits:
-            why = Unassigned(plan.obstacles(), inadequate=True)
-            entry.ends(Outcome.NO_VICTIMS, WaitReason.WAITING_FOR_QUOTA, why)
+            return Postponed(Outcome.NO_FIT, plan.failure, Unassigned(plan.obstacles()))
+        if entry.replanned is Replanned.DEFERRED_FIT:
+            return self.wait_for_others(entry)
+        if not entry.victims and not plan.fits:
             self.reserve_for_blocked(entry)
-        elif any(victim.item.key in entry.scene.claimed for victim in entry.victims):
-            entry.ends(Outcome.CONTENDED, WaitReason.WAITING_FOR_QUOTA, Overlap())
-            self.skipped(entry)
-        elif self.may_not_borrow(entry, plan) or not self.still_fits(entry):
-            entry.ends(Outcome.CONTENDED, WaitReason.WAITING_FOR_QUOTA, NoLongerFits())
-            self.skipped(entry)
-        elif entry.victims:
-            self.preempt(entry)
-        elif not self.fits_now(entry):
-            self.wait_for_others(entry)
-        else:
-            self.start(entry)
-
-    def skipped(self, entry: Entry) -> None:
-        """A head that only another head stood in the way of."""
-        if not self.options.preserve_scan:
-            entry.item.bookmark = None
+            why = Unassigned(plan.obstacles(), inadequate=True)
+            return Postponed(Outcome.NO_VICTIMS, WaitReason.WAITING_FOR_QUOTA, why)
+        if self.overlaps(entry):
+            self.reset_scan(entry)
+            return Postponed(Outcome.CONTENDED, WaitReason.WAITING_FOR_QUOTA, Overlap())
+        scene.nonborrowing_head |= plan.borrowing == 0
+        if self.may_not_borrow(entry) or not self.still_fits(entry):
+            self.reset_scan(entry)
+            return Postponed(Outcome.CONTENDED, WaitReason.WAITING_FOR_QUOTA, NoLongerFits())
+        if entry.victims:
+            return self.preempt(entry)
+        if not self.fits_now(entry):
+            return self.wait_for_others(entry)
+        return self.start(entry)
 
     def replan(self, entry: Entry) -> None:
-        """Plan again, on the same flavors, when victims are already promised to a head before this one."""
+        """Plan again on the same flavors if an earlier head has claimed some of the victims."""
         # spec: CYC-2
-        scene = entry.scene
-        overlap = any(victim.item.key in scene.claimed for victim in entry.victims)
-        if not overlap or not self.options.recompute_overlap:
+        if not self.options.recompute_overlap or not self.overlaps(entry):
             return
         assert entry.planner is not None, "a planned head has a planner"
+        scene = entry.scene
         pinned = {
             (index, resource): choice.flavor
             for index, part in enumerate(entry.plan.pod_sets)
             for resource, choice in part.choices.items()
         }
         counts = [part.count for part in entry.plan.pod_sets]
-        entry.item.bookmark, entry.replanned = None, True
+        entry.item.bookmark = None
         with scene.snapshot.without(scene.claimed.values()):
             entry.planner.search = Search(scene.snapshot, entry.queue, entry.item, self.now)
             entry.plan = entry.planner.plan(counts, pinned)
             entry.victims = entry.planner.victims(entry.plan)
-        entry.deferred = entry.plan.fits
+        if entry.plan.fits:
+            entry.replanned = Replanned.DEFERRED_FIT
+        else:
+            entry.replanned = Replanned.NEW_TARGETS if entry.victims else Replanned.SKIPPED
+
+    def overlaps(self, entry: Entry) -> bool:
+        """Return whether an earlier head of this cycle has claimed a victim of this one."""
+        claimed = entry.scene.claimed
+        return any(victim.item.key in claimed for victim in entry.victims)
 
     def still_fits(self, entry: Entry) -> bool:
-        """Whether there is room beside the heads before this one, once everyone who was told to leave has left."""
+        """Return whether there is room beside the heads before this one, once all victims have left."""
         # spec: CYC-4
         scene, usage = entry.scene, entry.usage()
         if not scene.claimed and not entry.victims:
@@ -355,24 +320,22 @@ class Cycle:
             return fits(entry.queue, usage)
 
     def fits_now(self, entry: Entry) -> bool:
-        """Whether there is room this moment, with every victim still there."""
-        scene = entry.scene
-        if not scene.pledged or not self.options.admit_into_free_room_only:
+        """Return whether there is room at once, with every victim still there."""
+        if not entry.scene.pledged or not self.options.admit_into_free_room_only:
             return True
-        if scene.real is None:
-            scene.real = scene.snapshot.as_it_is(scene.tree)
-            for queue, usage in scene.admitted:
-                book(scene.real[queue.name], usage)
-        return fits(scene.real[entry.queue.name], entry.usage())
+        return fits(entry.scene.real_queue(entry.queue), entry.usage())
 
-    def may_not_borrow(self, entry: Entry, plan: FlavorPlan) -> bool:
-        """Whether an earlier head that borrows nothing keeps the rest of its tree from borrowing in this cycle."""
-        if plan.borrowing == 0:
-            entry.scene.lends = False
-        return self.options.block_borrowing and plan.borrowing > 0 and not entry.scene.lends
+    def may_not_borrow(self, entry: Entry) -> bool:
+        """Return whether a head that borrows nothing keeps this one from borrowing in this cycle."""
+        return self.options.block_borrowing and entry.plan.borrowing > 0 and entry.scene.nonborrowing_head
+
+    def reset_scan(self, entry: Entry) -> None:
+        """Restart the scan of flavors of a head that only another head kept from starting."""
+        if not self.options.preserve_scan:
+            entry.item.bookmark = None
 
     def reserve_for_blocked(self, entry: Entry) -> None:
-        """Keep a blocked head's quota from being lent in this cycle, unless it can always be taken back."""
+        """Keep a blocked head's quota from being lent in this cycle, unless it can always be reclaimed."""
         # spec: CYC-3
         queue, plan = entry.queue, entry.plan
         pending = self.world.pending[queue.name]
@@ -393,26 +356,25 @@ class Cycle:
         entry.scene.snapshot.book(queue, usage_of(kept))
         entry.scene.keepers.append(queue)
 
-    def wait_for_others(self, entry: Entry) -> None:
-        """It will fit when victims of other heads have left: keep its place."""
-        entry.ends(Outcome.PENDING_PREEMPTION, WaitReason.WAITING_FOR_PREEMPTED, DeferredFit())
+    def wait_for_others(self, entry: Entry) -> Postponed:
+        """Reserve room for a head that will fit when the victims of other heads have left."""
         entry.item.bookmark = None
-        self.keep_room(entry)
+        self.reserve(entry)
+        return Postponed(Outcome.PENDING_PREEMPTION, WaitReason.WAITING_FOR_PREEMPTED, DeferredFit())
 
-    def preempt(self, entry: Entry) -> None:
-        """Tell the victims to leave, and keep their room for this head. It starts in a later cycle."""
-        plan, item = entry.plan, entry.item
+    def preempt(self, entry: Entry) -> Postponed:
+        """Evict the victims and reserve their room for this head, which starts in a later cycle."""
         for victim in entry.victims:
             entry.scene.claimed[victim.item.key] = victim.item
             if victim.item.workload.evicted is None:
                 self.decisions.append(self.eviction(entry, victim))
-        item.bookmark = None
-        self.keep_room(entry)
-        why = Unassigned(plan.obstacles(), victims=len(entry.victims))
-        entry.ends(Outcome.PENDING_PREEMPTION, WaitReason.WAITING_FOR_PREEMPTED, why)
+        entry.item.bookmark = None
+        self.reserve(entry)
+        why = Unassigned(entry.plan.obstacles(), victims=len(entry.victims))
+        return Postponed(Outcome.PENDING_PREEMPTION, WaitReason.WAITING_FOR_PREEMPTED, why)
 
-    def keep_room(self, entry: Entry) -> None:
-        """Book what a head will use, in this cycle and, if so set, until it is admitted or can no longer use it."""
+    def reserve(self, entry: Entry) -> None:
+        """Book what a head will use for this cycle and, with `reserve_for_preemptor`, as a claim for later ones."""
         if self.options.reserve_for_preemptor:
             victims = tuple(victim.item for victim in entry.victims)
             counts = tuple(part.count for part in entry.plan.pod_sets)
@@ -421,7 +383,7 @@ class Cycle:
         entry.scene.snapshot.book(entry.queue, entry.usage())
 
     def eviction(self, entry: Entry, victim: Victim) -> Evict:
-        """The decision that makes a victim leave."""
+        """Return the decision that evicts a victim."""
         queue = self.world.forest.queues[victim.item.queue]
         return Evict(
             victim.item.key,
@@ -433,24 +395,19 @@ class Cycle:
             preemption=victim.reason,
         )
 
-    def start(self, entry: Entry) -> None:
-        """Reserve quota, and admit at once when no AdmissionCheck has to speak first."""
+    def start(self, entry: Entry) -> Result:
+        """Reserve quota, and admit at once if no AdmissionCheck is pending."""
         item, plan = entry.item, entry.plan
-        blocker = self.holds_admission or self.world.blocked_by(item)
+        blocker = self.started_unready or self.world.blocked_by(item)
         if blocker:
-            entry.ends(Outcome.CONTENDED, WaitReason.WAITING_FOR_PODS_READY, PodsNotReady(blocker))
-            # Its flavors are good; the next ones, on which it might have to preempt, are not to be tried instead.
+            # Its flavors fit, so the next scan must not go on to flavors on which it might have to preempt.
             item.bookmark = None
-            return
-        usage = entry.usage()
-        entry.scene.snapshot.book(entry.queue, usage)
-        entry.scene.admitted.append((entry.queue, usage))
-        if entry.scene.real is not None:
-            book(entry.scene.real[entry.queue.name], usage)
+            return Postponed(Outcome.CONTENDED, WaitReason.WAITING_FOR_PODS_READY, PodsNotReady(blocker))
+        entry.scene.start(entry.queue, entry.usage())
         if plan.borrowing:
             self.lent[entry.scene.tree] = None
         options = self.options.pods_ready
-        self.holds_admission = item.key if options is not None and options.block_admission else ""
+        self.started_unready = item.key if options is not None and options.block_admission else ""
         admission = plan.admission(entry.queue.name)
         flavors = {choice.flavor for part in plan.pod_sets for choice in part.choices.values()}
         said = plan.considered()
@@ -459,3 +416,68 @@ class Cycle:
         else:
             checks = tuple(sorted(set(self.world.required_checks(entry.queue, flavors))))
             self.decisions.append(Reserve(item.key, admission, plan.borrowing, self.now, said, checks))
+        return Started()
+
+    # 6. Requeue.
+
+    def assume_decisions(self) -> None:
+        """Assume what was decided, decide what follows from it, and mark the trees in which claims changed."""
+        world, decided = self.world, list(self.decisions)
+        for decision in decided:
+            assume(world, world.items[decision.workload], decision)
+        for decision in decided:
+            attend(world, world.items[decision.workload], self.decisions)
+        world.to_flush.update(dict.fromkeys(queue.name for queue in self.freed))
+        for tree in self.claiming:
+            tree.touch()
+
+    def requeue(self, entry: Entry) -> None:
+        """Put a head that stays pending back into its queue, and decide what its condition says."""
+        if not isinstance(entry.result, Postponed):
+            return
+        item, world = entry.item, self.world
+        outcome, reason, why = entry.result.outcome, entry.result.reason, entry.result.why
+        wait = tell(item, world, reason, why, self.now)
+        if outcome in SHARED and self.options.wrap_scan:
+            if entry.start is not None and entry.replanned is None:
+                # A scan of some of the flavors is no verdict; the reason from the last full scan stands.
+                wait = None
+                stands = None if item.workload.waiting is None else item.workload.waiting.reason
+                reason = next((known for known in WaitReason if known == stands), reason)
+                why = item.told or why
+            if self.came_round(entry):
+                item.bookmark = None
+                outcome = outcome if None in item.starts and entry.replanned is None else Outcome.CONTENDED
+        pending = world.pending[entry.queue.name]
+        pending.requeue(item, outcome, reason, why, self.now)
+        if self.is_kept_out(entry) and pending.strategy is Strategy.BEST_EFFORT:
+            pending.step_aside(item, entry.scene.news)
+        if wait is not None:
+            self.decisions.append(wait)
+            assume(world, item, wait)
+
+    def came_round(self, entry: Entry) -> bool:
+        """Return whether a head's scans have started in every possible place, or often enough, and must start over."""
+        bookmark = entry.item.bookmark
+        if bookmark is None or bookmark.tried in entry.item.starts:
+            return True
+        flavors = {flavor for group in entry.queue.groups.values() for flavor in group.flavors}
+        return bookmark.round > len(flavors) * len(entry.plan.pod_sets)
+
+    def is_kept_out(self, entry: Entry) -> bool:
+        """Return whether a head fits except for room kept for heads of StrictFIFO queues, which will keep it again."""
+        scene, result = entry.scene, entry.result
+        no_longer_fits = isinstance(result, Postponed) and isinstance(result.why, NoLongerFits)
+        if not self.options.step_aside or not no_longer_fits or not scene.keepers:
+            return False
+        lasting = all(queue.spec.strategy is Strategy.STRICT for queue in scene.keepers)
+        return lasting and scene.tree.news == scene.news and entry.item.claim is None
+
+    def wake_rivals(self) -> None:
+        """Retry the workloads that found no victims, where a head has borrowed and they may preempt borrowers."""
+        if not self.options.retry_beside_borrowers:
+            return
+        for tree in self.lent:
+            for queue in tree.queues:
+                if queue.spec.preemption.borrow_within_cohort is not Policy.NEVER:
+                    self.world.pending[queue.name].unpark_classes()

@@ -1,26 +1,20 @@
 """The engine: `observe(fact)`, `decide(now)`, `next_wake()`. Facts in, decisions out; no clock, I/O or randomness."""
 
 from functools import partial
-from heapq import heappop, heappush
+from heapq import heappop
 from typing import assert_never
 
 from pykueue.base.units import Instant
-from pykueue.engine.assume import assumed
-from pykueue.engine.cycle import Cycle, Entry
-from pykueue.engine.decisions import Decision, NoLongerFits, WaitReason
+from pykueue.engine.cycle import Cycle
+from pykueue.engine.decisions import Decision
+from pykueue.engine.entries import Entry
 from pykueue.engine.facts import Fact, Gone, Leading, Refused, Seen, Stopped, Synced, Written
 from pykueue.engine.flavors import start_of
 from pykueue.engine.forest import Tree
-from pykueue.engine.items import Item
 from pykueue.engine.learn import confirm, lose, see, take_back, touch_members_of_queue
-from pykueue.engine.lifecycle import review, tell
-from pykueue.engine.model import Options, Policy, Strategy
-from pykueue.engine.pending import SHARED, Outcome
-from pykueue.engine.placement import settle
+from pykueue.engine.lifecycle import attend
+from pykueue.engine.model import Options
 from pykueue.engine.world import World
-
-REVIEWS_MAX = 16
-"""More decisions on one workload at one instant than this would be a rule that never comes to rest."""
 
 
 class Engine:
@@ -30,7 +24,6 @@ class Engine:
         self.world = World(options or Options())
         self.synced = False
         self.leading = True
-        self.timers: list[tuple[Instant, str]] = []
         self.evaluations = 0
         """How many heads were planned so far; the benchmarks count by it."""
         self.entries: list[Entry] = []
@@ -71,8 +64,8 @@ class Engine:
         self.entries = []
         decisions: list[Decision] = []
         self.refresh()
-        while self.timers and self.timers[0][0] <= now:
-            due, key = heappop(self.timers)
+        while world.timers and world.timers[0][0] <= now:
+            due, key = heappop(world.timers)
             item = world.items.get(key)
             if item is not None and item.timer == due:
                 item.timer = None
@@ -80,12 +73,16 @@ class Engine:
         while world.touched:
             touched, world.touched = world.touched, {}
             for item in touched.values():
-                self.attend(item, decisions)
+                attend(world, item, decisions)
         self.redo_trees()
         self.flush()
         trees = sorted(world.forest.restless, key=Tree.place)
         if trees and world.options.scheduling:
-            self.run_cycle(trees, decisions)
+            cycle = Cycle(world)
+            cycle.run(trees)
+            decisions += cycle.decisions
+            self.entries = cycle.entries
+            self.evaluations += sum(entry.planner is not None for entry in cycle.entries)
             for tree in trees:
                 if not self.is_restless(tree):
                     tree.rest()
@@ -99,12 +96,12 @@ class Engine:
         stale = world.forest.is_restless() if world.options.scheduling else bool(world.forest.stale)
         if world.touched or world.to_flush or world.to_recheck or stale:
             return world.now
-        while self.timers:
-            due, key = self.timers[0]
+        while world.timers:
+            due, key = world.timers[0]
             item = world.items.get(key)
             if item is not None and item.timer == due:
                 return due
-            heappop(self.timers)
+            heappop(world.timers)
         return None
 
     def refresh(self) -> None:
@@ -138,29 +135,6 @@ class Engine:
                     # What an edit may have made impossible is planned anew.
                     preemptor.claim = None
 
-    def attend(self, item: Item, decisions: list[Decision]) -> None:
-        """Put a workload in its place, then follow its life as far as it goes at this instant."""
-        settle(self.world, item)
-        for _ in range(REVIEWS_MAX):
-            found = review(item, self.world, self.world.now)
-            if found.look_again != item.timer:
-                item.timer = found.look_again
-                if found.look_again is not None:
-                    heappush(self.timers, (found.look_again, item.key))
-            if found.decision is None:
-                return
-            decisions.append(found.decision)
-            self.assume(item, found.decision)
-        raise AssertionError(f"{item.key} does not come to rest: {decisions[-REVIEWS_MAX:]}")
-
-    def assume(self, item: Item, decision: Decision) -> None:
-        """Believe that a decision is carried out, until a fact says otherwise."""
-        if item.confirmed is None:
-            item.confirmed, item.was_stopped = item.workload, item.stopped
-        assumed(item, decision)
-        item.flying.append(item.workload)
-        settle(self.world, item)
-
     def flush(self) -> None:
         """Wake the parked workloads of every tree in which something happened; once, however much did."""
         # spec: QUE-5
@@ -175,73 +149,6 @@ class Engine:
             tree.touch()
             for queue in tree.queues:
                 world.pending[queue.name].flush(world.now, partial(world.serves, queue))
-
-    def run_cycle(self, trees: list[Tree], decisions: list[Decision]) -> None:
-        """One cycle over the trees in which something changed, and what follows from it."""
-        world = self.world
-        cycle = Cycle(world, world.now)
-        cycle.run(trees)
-        self.entries = cycle.entries
-        for decision in cycle.decisions:
-            decisions.append(decision)
-            self.assume(world.items[decision.workload], decision)
-        for decision in cycle.decisions:
-            self.attend(world.items[decision.workload], decisions)
-        world.to_flush.update(dict.fromkeys(queue.name for queue in cycle.freed))
-        for tree in cycle.kept:
-            tree.touch()
-        for entry in cycle.entries:
-            self.evaluations += entry.planner is not None
-            if entry.outcome is not None and entry.why is not None:
-                self.put_back(entry, entry.outcome, decisions)
-        if world.options.retry_beside_borrowers:
-            for tree in cycle.lent:
-                self.wake_rivals(tree)
-
-    def put_back(self, entry: Entry, outcome: Outcome, decisions: list[Decision]) -> None:
-        """A head stays pending: say why, and put it where it is tried again when that can help."""
-        item, world, reason, why = entry.item, self.world, entry.reason, entry.why
-        assert why is not None, "a head that stays pending has a reason"
-        wait = tell(item, world, reason, why, world.now)
-        if outcome in SHARED and world.options.wrap_scan:
-            if entry.start is not None and not entry.replanned:
-                # What only some of the flavors said is no verdict; the last full one stands.
-                wait = None
-                stands = None if item.workload.waiting is None else item.workload.waiting.reason
-                reason = next((known for known in WaitReason if known == stands), reason)
-                why = item.told or why
-            if self.came_round(entry):
-                item.bookmark = None
-                outcome = outcome if None in item.starts and not entry.replanned else Outcome.CONTENDED
-        pending = world.pending[entry.queue.name]
-        pending.requeue(item, outcome, reason, why, world.now)
-        if self.is_kept_out(entry) and pending.strategy is Strategy.BEST_EFFORT:
-            pending.step_aside(item, entry.scene.news)
-        if wait is not None:
-            decisions.append(wait)
-            self.assume(item, wait)
-
-    def is_kept_out(self, entry: Entry) -> bool:
-        """Whether a head fits but for room that is kept for heads of strict queues, which will keep it again."""
-        scene = entry.scene
-        if not self.world.options.step_aside or not isinstance(entry.why, NoLongerFits) or not scene.keepers:
-            return False
-        lasting = all(queue.spec.strategy is Strategy.STRICT for queue in scene.keepers)
-        return lasting and scene.tree.news == scene.news and entry.item.claim is None
-
-    def wake_rivals(self, tree: Tree) -> None:
-        """Someone has borrowed: whoever found nobody to preempt, and may preempt borrowers, looks again."""
-        for queue in tree.queues:
-            if queue.spec.preemption.borrow_within_cohort is not Policy.NEVER:
-                self.world.pending[queue.name].unpark_classes()
-
-    def came_round(self, entry: Entry) -> bool:
-        """Whether a head's scans have tried every way to begin, or long enough, and are to start over."""
-        bookmark = entry.item.bookmark
-        if bookmark is None or bookmark.tried in entry.item.starts:
-            return True
-        flavors = {flavor for group in entry.queue.groups.values() for flavor in group.flavors}
-        return bookmark.round > len(flavors) * len(entry.plan.pod_sets)
 
     def is_restless(self, tree: Tree) -> bool:
         """Whether another cycle over a tree could decide anything that the last one did not."""

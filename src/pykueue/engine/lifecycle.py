@@ -1,13 +1,15 @@
-"""What do time, checks and stopped queues do to a workload? One rule after the other; the first that speaks wins.
+"""What do time, checks and stopped queues do to a workload? `review` applies the rules in order; the first match wins.
 
-Next: `engine`, which asks again after each decision until nothing more is to be said.
+`attend` repeats the review after each decision until nothing is left to decide. Next: `cycle`, `engine`.
 """
 
 from collections.abc import Callable
 from hashlib import sha256
+from heapq import heappush
 
 from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS, Instant, Seconds, after, doubled
+from pykueue.engine.assume import assume
 from pykueue.engine.decisions import (
     Admit,
     AfterEviction,
@@ -33,6 +35,7 @@ from pykueue.engine.decisions import (
 )
 from pykueue.engine.items import Item, Place
 from pykueue.engine.model import CheckState, ClusterQueue, LocalQueue, PodsReadyOptions, StopPolicy, Workload
+from pykueue.engine.placement import settle
 from pykueue.engine.quota import QuotaNode
 from pykueue.engine.wording import message
 from pykueue.engine.world import World, assigned_flavors, has_failed_check, readiness
@@ -54,6 +57,27 @@ SCHEDULER_REASONS = frozenset(
 BYPASSABLE = frozenset(
     {WaitReason.PENDING_EVALUATION, WaitReason.PENDING, WaitReason.SUSPENDED, WaitReason.DEACTIVATED}
 )
+REVIEWS_MAX = 16
+"""More decisions about one workload at one instant mean that two rules contradict each other."""
+
+
+def attend(world: World, item: Item, decisions: list[Decision]) -> None:
+    """Put a workload in its place, then review it until nothing is left to decide at this instant.
+
+    What is decided is assumed, and appended to `decisions`.
+    """
+    settle(world, item)
+    for _ in range(REVIEWS_MAX):
+        found = review(item, world, world.now)
+        if found.look_again != item.timer:
+            item.timer = found.look_again
+            if found.look_again is not None:
+                heappush(world.timers, (found.look_again, item.key))
+        if found.decision is None:
+            return
+        decisions.append(found.decision)
+        assume(world, item, found.decision)
+    raise AssertionError(f"{item.key} does not come to rest: {decisions[-REVIEWS_MAX:]}")
 
 
 class Review(Frozen):

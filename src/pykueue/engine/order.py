@@ -6,6 +6,7 @@ from pykueue.engine.items import Item
 from pykueue.engine.model import Options, Timestamp, Workload
 
 PendingKey = tuple[int, Instant, str]
+HeadKey = tuple[bool, int, int, Instant, str]
 MILLISECOND = 1_000
 
 
@@ -35,7 +36,7 @@ def pending_key(item: Item) -> PendingKey:
     return (-item.priority, item.stamp, item.uid)
 
 
-def head_key(item: Item, *, borrowing: int, promised: bool, options: Options) -> tuple[bool, int, int, Instant, str]:
+def head_key(item: Item, *, borrowing: int, promised: bool, options: Options) -> HeadKey:
     """Between the heads of queues: who was promised room, who borrows less, the most important, then the oldest."""
     # spec: ORD-3
     return (

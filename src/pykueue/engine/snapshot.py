@@ -1,4 +1,4 @@
-"""What if? A scratch world over the live tree: everything done in it can be undone. Next: `preempt`, `cycle`."""
+"""What if a workload left, or started? Trial bookings on the live tree that can be undone. Next: `preempt`, `cycle`."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -9,36 +9,40 @@ from pykueue.engine.quota import QuotaNode, Usage, book, free, unbook
 
 
 class Snapshot:
-    """The world of one cycle. It books on the live tree and keeps a journal, so that no copy is ever made."""
+    """The trial bookings of one cycle in one tree.
+
+    They change the usage of the live tree and are recorded in a journal, so that no tree has to be copied to try
+    something; `rewind` undoes them. Only `as_it_is` makes copies.
+    """
 
     def __init__(self, forest: Forest) -> None:
         self.forest = forest
         self.journal: list[tuple[QuotaNode, Usage, bool]] = []
         self.gone: set[str] = set()
-        """Holders that have left in this world."""
+        """The holders whose usage is removed."""
 
     def book(self, queue: QuotaNode, usage: Usage) -> None:
-        """Use so much more."""
+        """Add usage to a queue."""
         book(queue, usage)
         self.journal.append((queue, usage, True))
 
     def unbook(self, queue: QuotaNode, usage: Usage) -> None:
-        """Use so much less."""
+        """Remove usage from a queue."""
         unbook(queue, usage)
         self.journal.append((queue, usage, False))
 
     def leave(self, item: Item) -> None:
-        """A holder leaves."""
+        """Remove the usage of a holder."""
         self.gone.add(item.key)
         self.unbook(self.forest.queues[item.queue], item.usage)
 
     def come_back(self, item: Item) -> None:
-        """A holder that left is back."""
+        """Undo `leave`."""
         self.gone.discard(item.key)
         self.book(self.forest.queues[item.queue], item.usage)
 
     def rewind(self, mark: int = 0) -> None:
-        """Undo what was booked since the journal had this length."""
+        """Undo everything that was booked since the journal had this length."""
         journal = self.journal
         while len(journal) > mark:
             queue, usage, booked = journal.pop()
@@ -46,7 +50,7 @@ class Snapshot:
 
     @contextmanager
     def scratch(self) -> Iterator[None]:
-        """Whatever is done in this block is undone at its end."""
+        """Undo, at the end of the block, everything that the block booked."""
         before, mark = set(self.gone), len(self.journal)
         try:
             yield
@@ -55,7 +59,7 @@ class Snapshot:
             self.gone = before
 
     def as_it_is(self, tree: Tree) -> dict[str, QuotaNode]:
-        """Copies of a tree's queues, and of the cohorts above them, as they are without what this world has booked."""
+        """Return copies of a tree's queues and of the cohorts above them, without the trial bookings."""
         journal = list(self.journal)
         self.rewind()
         copies: dict[QuotaNode, QuotaNode] = {}
@@ -66,7 +70,7 @@ class Snapshot:
 
     @contextmanager
     def without(self, leaving: Iterable[Item]) -> Iterator[None]:
-        """The world in which these holders have left, for the length of a block."""
+        """Remove the usage of these holders for the duration of the block."""
         with self.scratch():
             for item in leaving:
                 if item.key not in self.gone:
@@ -75,7 +79,7 @@ class Snapshot:
 
 
 def copied(node: QuotaNode, copies: dict[QuotaNode, QuotaNode]) -> QuotaNode:
-    """A node whose usage can be changed without changing the original, below a copy of its parent."""
+    """Return a copy of a node and of the nodes above it, whose usage can change without changing the originals."""
     copy = copies.get(node)
     if copy is None:
         copy = copies[node] = QuotaNode(node.name, is_queue=node.is_queue)
@@ -85,7 +89,7 @@ def copied(node: QuotaNode, copies: dict[QuotaNode, QuotaNode]) -> QuotaNode:
 
 
 def fits(queue: QuotaNode, usage: Usage) -> bool:
-    """Whether a queue has room for all of this now."""
+    """Return whether a queue has room for all of this usage."""
     for fr, amount in usage:  # noqa: SIM110
         if amount > free(queue, fr):
             return False

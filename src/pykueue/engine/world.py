@@ -1,4 +1,4 @@
-"""What do we know? Everything the engine was told, and what it assumes. Next: `cycle` and `lifecycle`."""
+"""What does the engine know? Everything it was told, and what it assumes. Next: `preempt`, `placement`."""
 
 from hashlib import sha256
 from weakref import WeakValueDictionary
@@ -27,7 +27,10 @@ from pykueue.engine.quota import Flavors, QuotaNode
 
 
 class World:
-    """The engine's memory. It is changed by facts, and by decisions that are assumed until a fact confirms them."""
+    """The engine's memory. Facts change it, and so do decisions, which are assumed until a fact confirms them.
+
+    Only the engine's own modules read it; everything else uses the methods of `Engine` and `record.tally`.
+    """
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -58,6 +61,8 @@ class World:
         self.to_recheck: dict[str, None] = {}
         """ClusterQueues that may have become active, or ceased to be."""
         self.versions: dict[tuple[str, str], int] = {}
+        self.timers: list[tuple[Instant, str]] = []
+        """When to look at which workload again, as a heap; `Item.timer` tells which entries are valid."""
 
     def shape(self, workload: Workload, known: Shape | None = None) -> Shape:
         """The one shape of all workloads like this; `known` is the one it had, in case it is the same."""

@@ -9,8 +9,9 @@ from pykueue.api.config.file import default_configuration, read_configuration
 from pykueue.controllers.metrics import families
 from pykueue.controllers.metrics.families import Kind
 from pykueue.controllers.metrics.metrics import Metrics
-from pykueue.engine.cycle import Entry, Scene
-from pykueue.engine.decisions import Overlap
+from pykueue.engine.decisions import Overlap, WaitReason
+from pykueue.engine.entries import Entry, Postponed, Replanned, Scene, Started
+from pykueue.engine.pending import Outcome
 from pykueue.kube.port import ADMISSION_CHECKS, CLUSTER_QUEUES, COHORTS, JOBS, LOCAL_QUEUES, WORKLOADS
 from tests.controllers.running import TEAM, Running, running
 
@@ -405,13 +406,18 @@ def test_a_cycle_without_heads_is_none_and_one_with_rivals_is_counted() -> None:
         async with running(manager):
             world = manager.pump.engine.world
             entries = []
-            for name, why, replanned in (("main", Overlap(), False), ("main", Overlap(), True), ("other", None, False)):
+            overlap = Postponed(Outcome.CONTENDED, WaitReason.WAITING_FOR_QUOTA, Overlap())
+            for name, result, replanned in (
+                ("main", overlap, None),
+                ("main", overlap, Replanned.SKIPPED),
+                ("other", Started(), None),
+            ):
                 manager.workload(name, name)
                 await manager.clock.advance(0.1)
                 queue = world.forest.queues[name]
                 assert queue.tree is not None
                 entry = Entry(world.items[f"{TEAM}/{name}"], queue, Scene(queue.tree, world.forest))
-                entry.why, entry.replanned = why, replanned
+                entry.result, entry.replanned = result, replanned
                 entries.append(entry)
             attempts = 'kueue_admission_attempts_total{result="inadmissible",replica_role="leader"}'
             before = page(manager).get(in_order(attempts), 0)
@@ -424,7 +430,7 @@ def test_a_cycle_without_heads_is_none_and_one_with_rivals_is_counted() -> None:
             again = 'kueue_preemption_target_recomputations_total{cluster_queue="main",result="skipped"'
             assert found[f'{again},replica_role="leader"}}'] == 1
             assert found[attempts] == before + 1
-            entries[0].why = entries[1].why = None
+            entries[0].result = entries[1].result = Started()
             manager.metrics.cycle(False, 1.0, entries)
             assert page(manager)[f"kueue_admission_cycle_preemption_skips{{{MAIN}}}"] == 0
 

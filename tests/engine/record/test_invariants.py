@@ -162,7 +162,7 @@ def forget_the_unready(engine: Engine) -> None:
 
 
 def stop_the_clock(engine: Engine) -> None:
-    engine.timers.clear()
+    engine.world.timers.clear()
 
 
 def sleep_through(engine: Engine) -> None:

@@ -26,8 +26,8 @@ from pykueue.controllers.metrics.gauges import Kept, Reading, Shown, cohorts_abo
 from pykueue.controllers.metrics.selfmetrics import Workings
 from pykueue.controllers.metrics.series import Gauges, Labels, Owner, Owners, Starts
 from pykueue.controllers.metrics.watchdog import Watchdog
-from pykueue.engine.cycle import Entry
 from pykueue.engine.engine import Engine
+from pykueue.engine.entries import Entry
 from pykueue.engine.record.tally import of_cycle
 from pykueue.jobs.batch import JobView
 from pykueue.kube.informer import Change, Informer

@@ -139,7 +139,7 @@ def checkpoint(engine: Engine) -> Checkpoint:
             )
             for t in forest.trees
         ),
-        tuple(engine.timers),
+        tuple(world.timers),
         tuple(world.touched),
         tuple(world.to_flush),
         tuple(world.to_recheck),
@@ -220,7 +220,7 @@ def restore(saved: Checkpoint) -> Engine:
         restore_queue(engine, queue)
     restore_trees(engine, saved)
     world.epoch, world.numbers.last = saved.epoch, saved.entries
-    engine.timers = list(saved.timers)
+    world.timers = list(saved.timers)
     world.touched = {key: world.items[key] for key in saved.touched}
     world.to_flush = dict.fromkeys(saved.to_flush)
     world.to_recheck = dict.fromkeys(saved.to_recheck)

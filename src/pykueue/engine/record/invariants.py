@@ -340,7 +340,7 @@ def timers(engine: Engine) -> Iterator[str]:
     """Nothing is due that was not done, and whatever comes due has a timer."""
     if not (engine.synced and engine.leading):
         return
-    running = set(engine.timers)
+    running = set(engine.world.timers)
     for key, item in engine.world.items.items():
         if key in engine.world.touched:
             continue

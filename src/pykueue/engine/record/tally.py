@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 from pykueue.base.struct import Frozen
-from pykueue.engine.cycle import Entry
 from pykueue.engine.decisions import Overlap
+from pykueue.engine.entries import Entry, Postponed
 from pykueue.engine.forest import root_of
 from pykueue.engine.items import Item, Shape
 from pykueue.engine.model import StopPolicy
@@ -251,8 +251,9 @@ def of_cycle(entries: Iterable[Entry]) -> CycleTally:
     replanned: dict[tuple[str, str], int] = {}
     for entry in entries:
         name = entry.queue.name
-        skipped[name] = skipped.get(name, 0) + isinstance(entry.why, Overlap)
-        if entry.replanned:
-            result = "deferred_fit" if entry.deferred else "new_targets" if entry.victims else "skipped"
+        overlap = isinstance(entry.result, Postponed) and isinstance(entry.result.why, Overlap)
+        skipped[name] = skipped.get(name, 0) + overlap
+        if entry.replanned is not None:
+            result = entry.replanned.value
             replanned[name, result] = replanned.get((name, result), 0) + 1
     return CycleTally(skipped, replanned)
