@@ -46,7 +46,9 @@ class Steady:
         """One workload ends; how many start."""
         self.now = Instant(self.now + TICK)
         ended = self.running.pop(0)
-        self.engine.observe(Seen(replace(self.engine.world.items[ended].workload, finished=True)))
+        level = self.engine.workload(ended)
+        assert level is not None, f"{ended} is running"
+        self.engine.observe(Seen(replace(level, finished=True)))
         self.engine.observe(Seen(self.another()))
         started = settle(self.engine, self.now)
         self.running.extend(started)

@@ -42,7 +42,9 @@ class Driver:
             self.engine.observe(Seen(self.arrivals[key].workload))
         elif attempt == self.attempts[key]:
             self.finished += 1
-            self.engine.observe(Seen(replace(self.engine.world.items[key].workload, finished=True)))
+            level = self.engine.workload(key)
+            assert level is not None, f"{key} is running"
+            self.engine.observe(Seen(replace(level, finished=True)))
 
     def settle(self) -> None:
         """Decide, and carry it out, until there is nothing more to decide at this instant."""

@@ -7,7 +7,7 @@ The words are taught in docs/stories.md. Story files are read by `storyfile`; a 
     assert story.decide() == ["admit a", "wait b (WaitingForQuota)"]
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 
 from msgspec.structs import replace
@@ -17,11 +17,9 @@ from pykueue.engine.assume import after
 from pykueue.engine.decisions import Decision
 from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Gone, Kind, Leading, Refused, Seen, Stopped, Synced, Written
-from pykueue.engine.items import Place
-from pykueue.engine.lifecycle import verdict
+from pykueue.engine.items import Item, Place
 from pykueue.engine.model import ClusterQueue, LocalQueue, Namespace, Options, Thing, Workload
 from pykueue.engine.order import pending_key
-from pykueue.engine.pending import PendingQueue
 from pykueue.engine.quota import QuotaNode, available, potential
 from pykueue.engine.record.invariants import broken
 from pykueue.engine.wording import message
@@ -368,19 +366,19 @@ class Story:
         """The workloads that a queue has set aside, by name."""
         return sorted(name_of(item.key) for item, parked in self.waiting(name) if parked)
 
-    def waiting(self, name: str) -> PendingQueue:
-        """The pending workloads of a queue."""
+    def waiting(self, name: str) -> Iterator[tuple[Item, bool]]:
+        """The pending workloads of a queue, each with whether it is parked."""
         self.node(name)
-        return self.engine.world.pending[name]
+        return self.engine.pending(name)
 
     def holding(self, name: str) -> list[str]:
         """The workloads that hold quota of a queue, by name."""
-        items = self.engine.world.items.values()
-        return sorted(name_of(i.key) for i in items if i.place is Place.HOLDING and i.queue == name)
+        return sorted(name_of(i.key) for i in self.engine.items() if i.place is Place.HOLDING and i.queue == name)
 
     def shared_verdict(self, name: str) -> list[str]:
         """Why a workload waits about which nothing was decided."""
-        found = verdict(self.engine.world.items[key_of(name)], self.engine.world)
+        item = self.engine.item(key_of(name))
+        found = None if item is None else self.engine.pending_reason(item)
         return [] if found is None else [f"verdict={found[0]}", f"verdict={found[0]}:{message(found[1])}"]
 
     def shown(self, line: str) -> str:

@@ -48,6 +48,8 @@ TIMERS = "src/pykueue/base/timers.py"
 MEASURES = "src/pykueue/controllers/metrics/watchdog.py"
 """Measures how late a timer of the loop is; a suspend holds nobody up."""
 
+ENGINE = "src/pykueue/engine"
+
 
 def python_files(root: Path, *folders: str) -> list[Path]:
     """The Python files in these folders, in order."""
@@ -230,6 +232,28 @@ def timers_that_stand_still(root: Path) -> list[str]:
     ]
 
 
+def reads_of_engine_memory(root: Path) -> list[str]:
+    """Attribute reads such as `engine.world` outside the engine, whose layout is its own business."""
+    return [
+        f"{path.relative_to(root)}:{node.lineno}: reads the engine's memory; use the methods of `Engine`, or `tally`"
+        for path in python_files(root, "src")
+        if not path.is_relative_to(root / ENGINE)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr == "world" and last_name(node.value).endswith("engine")
+    ]
+
+
+def last_name(node: ast.expr) -> str:
+    """The name of a variable, attribute or function that an expression ends with; empty for any other expression."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case ast.Call(func=function):
+            return last_name(function)
+        case _:
+            return ""
+
+
 Check = Callable[[Path], list[str]]
 CHECKS: tuple[Check, ...] = (
     modules_without_docstring,
@@ -241,6 +265,7 @@ CHECKS: tuple[Check, ...] = (
     rules_without_story,
     foreign_places,
     timers_that_stand_still,
+    reads_of_engine_memory,
 )
 
 
@@ -296,6 +321,13 @@ def test_a_tidy_tree_passes(check: Check, tmp_path: Path) -> None:
             "asyncio.timeout(1)\n",
             "a.py:1",
             id="a timer that stands still",
+        ),
+        pytest.param(
+            reads_of_engine_memory,
+            "src/pykueue/sim/a.py",
+            "ITEMS = pump.engine.world.items\n",
+            "a.py:1: reads the engine's memory",
+            id="a read of the engine's memory",
         ),
         pytest.param(foreign_places, "a.txt", "--index-url https:" + "//example.org", "index", id="a package index"),
     ],

@@ -108,7 +108,7 @@ def test_a_queue_in_a_cohort_says_what_it_borrows() -> None:
         workload("large", 3500, 512 * 1024**2),
         workload("waits", 99_000, 1),
     )
-    patch = statuses.cluster_queue(seen, engine.world, NOW)
+    patch = statuses.cluster_queue(seen, engine, NOW)
     spot = {
         "name": "spot",
         "resources": [
@@ -140,9 +140,9 @@ def test_a_queue_in_a_cohort_says_what_it_borrows() -> None:
         "conditions": [ready],
     }
     again = cluster_queue(patch, cohortName="all")
-    assert statuses.cluster_queue(again, engine.world, Instant(NOW + 10**9)) == {}
+    assert statuses.cluster_queue(again, engine, Instant(NOW + 10**9)) == {}
     share = cluster_queue({**patch, "fairSharing": {"weightedShare": 1}, "pendingWorkloads": 2}, cohortName="all")
-    assert statuses.cluster_queue(share, engine.world, NOW) == {"pendingWorkloads": 1, "fairSharing": None}
+    assert statuses.cluster_queue(share, engine, NOW) == {"pendingWorkloads": 1, "fairSharing": None}
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_whether_a_queue_is_active(
 ) -> None:
     seen = cluster_queue(**spec)
     engine = engine_with(inbound.cluster_queue(seen), Check("idle", False), flavors=flavors)
-    assert active(statuses.cluster_queue(seen, engine.world, NOW)) == expected
+    assert active(statuses.cluster_queue(seen, engine, NOW)) == expected
 
 
 @pytest.mark.parametrize(
@@ -218,24 +218,24 @@ def test_whether_a_local_queue_is_active(
 ) -> None:
     seen = local_queue(**spec)
     engine = engine_with(inbound.local_queue(seen), *(() if queue is None else (inbound.cluster_queue(queue),)))
-    patch = statuses.local_queue(seen, engine.world, NOW)
+    patch = statuses.local_queue(seen, engine, NOW)
     assert active(patch) == expected
     assert ("flavorsUsage" in patch) is (queue is not None)
-    assert statuses.local_queue(local_queue(patch, **spec), engine.world, NOW) == {}
+    assert statuses.local_queue(local_queue(patch, **spec), engine, NOW) == {}
 
 
 def test_a_local_queue_that_lost_its_queue_lists_no_flavors() -> None:
     usage = [{"name": "spot", "resources": [{"name": "cpu", "total": "1"}]}]
     seen = local_queue({"flavorsUsage": usage, "flavorsReservation": usage, "admittedWorkloads": 1})
     engine = engine_with(inbound.local_queue(seen))
-    patch = statuses.local_queue(seen, engine.world, NOW)
+    patch = statuses.local_queue(seen, engine, NOW)
     assert (patch["flavorsUsage"], patch["flavorsReservation"], patch["admittedWorkloads"]) == (None, None, 0)
 
 
 def test_of_what_the_engine_has_not_heard_nothing_is_said() -> None:
     engine = engine_with()
-    assert statuses.cluster_queue(cluster_queue(), engine.world, NOW) == {}
-    assert statuses.local_queue(local_queue(), engine.world, NOW) == {}
+    assert statuses.cluster_queue(cluster_queue(), engine, NOW) == {}
+    assert statuses.local_queue(local_queue(), engine, NOW) == {}
 
 
 def test_a_status_has_room_for_so_many_flavors() -> None:
@@ -249,7 +249,7 @@ def test_a_status_has_room_for_so_many_flavors() -> None:
     ]
     seen = cluster_queue(resourceGroups=groups)
     engine = engine_with(inbound.cluster_queue(seen), flavors=tuple(names))
-    found = statuses.cluster_queue(seen, engine.world, NOW)["flavorsUsage"]
+    found = statuses.cluster_queue(seen, engine, NOW)["flavorsUsage"]
     assert isinstance(found, list)
     assert len(found) == 64
 

@@ -271,7 +271,9 @@ def test_a_replica_that_leads_no_more_writes_nothing_and_believes_what_is_stored
         manager.pump.lead(False)
         await manager.clock.advance(5)
         assert status_writes(manager) == []
-        assert manager.pump.engine.world.items[f"{TEAM}/w"].workload.admission is None
+        level = manager.pump.engine.workload(f"{TEAM}/w")
+        assert level is not None
+        assert level.admission is None
         manager.lead()
         await manager.clock.advance(1)
         assert reason(manager, "w", "Admitted") == ("True", "Admitted")
@@ -303,7 +305,7 @@ def test_a_workload_deleted_in_flight_is_forgotten() -> None:
         await settle()
         manager.store.remove(WORKLOADS, "w", TEAM)
         await manager.clock.advance(2)
-        assert f"{TEAM}/w" not in manager.pump.engine.world.items
+        assert manager.pump.engine.item(f"{TEAM}/w") is None
         manager.workload("x", "a")
         await manager.clock.advance(2)
         assert reason(manager, "x", "Admitted") == ("True", "Admitted")
@@ -320,12 +322,12 @@ def test_a_workload_that_is_over_is_forgotten_and_its_room_is_free() -> None:
         await manager.clock.advance(2)
         manager.change_condition("w", "Finished", "True", "Succeeded")
         await manager.clock.advance(2)
-        assert list(manager.pump.engine.world.items) == list(manager.pump.read) == [f"{TEAM}/x"]
+        assert [item.key for item in manager.pump.engine.items()] == list(manager.pump.read) == [f"{TEAM}/x"]
         assert reason(manager, "x", "Admitted") == ("True", "Admitted")
         manager.store.put(LIMIT_RANGES, "small", TEAM, spec={"limits": []})
         manager.store.put(WORKLOADS, "w", TEAM, metadata={"finalizers": []})
         await manager.clock.advance(2)
-        assert list(manager.pump.engine.world.items) == [f"{TEAM}/x"]
+        assert [item.key for item in manager.pump.engine.items()] == [f"{TEAM}/x"]
 
     told(story)
 
@@ -349,7 +351,7 @@ def test_an_object_that_cannot_be_understood_counts_as_absent_until_it_can() -> 
         manager.queues("a")
         manager.workload("w", "a", metadata={"creationTimestamp": "yesterday"})
         await manager.clock.advance(2)
-        assert f"{TEAM}/w" not in manager.pump.engine.world.items
+        assert manager.pump.engine.item(f"{TEAM}/w") is None
         manager.workload("v", "a")
         await manager.clock.advance(2)
         assert reason(manager, "v", "Admitted") == ("True", "Admitted")

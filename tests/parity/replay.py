@@ -52,9 +52,9 @@ class Replay:
 
     def update(self, name: str, **changes: Any) -> None:
         """Tell the engine that a workload changed."""
-        item = self.engine.world.items.get(f"default/{name}")
-        if item is not None:
-            self.engine.observe(Seen(replace(item.workload, **changes)))
+        workload = self.engine.workload(f"default/{name}")
+        if workload is not None:
+            self.engine.observe(Seen(replace(workload, **changes)))
 
     def step(self, step: Record) -> Record | None:
         """Carry out a step; what was decided, if it has a cycle."""
@@ -63,7 +63,7 @@ class Replay:
         for tree in step.get("create") or ():
             engine.observe(Seen(thing(tree)))
         stopped = step.get("stopped") or ()
-        for item in list(engine.world.items.values()):
+        for item in list(engine.items()):
             if "*" in stopped or item.key.removeprefix("default/") in stopped:
                 engine.observe(Stopped(item.key))
         for name in step.get("finish") or ():
@@ -76,7 +76,8 @@ class Replay:
             # A replaced spec is a new generation, even where the recording put the same spec in its place.
             edited = thing(step["clusterQueue"])
             assert isinstance(edited, model.ClusterQueue), "a step's clusterQueue is a ClusterQueue"
-            before = engine.world.forest.queues[edited.name].spec
+            before = engine.queue(edited.name)
+            assert before is not None, "a step edits a ClusterQueue that exists"
             engine.observe(Seen(replace(edited, generation=before.generation + 1)))
         return self.cycle() if step.get("cycle") else None
 
@@ -97,8 +98,8 @@ class Replay:
                 case Wait(reason=reason, why=why) if not isinstance(why, Bypassed):
                     found["waits"][name] = {"reason": str(reason), "message": message(why)}
             engine.observe(Written(decision.workload))
-        for queue, pending in sorted(engine.world.pending.items()):
-            for item, parked in pending:
+        for queue in sorted(spec.name for spec in engine.queues()):
+            for item, parked in engine.pending(queue):
                 place = found["parked" if parked else "queued"]
                 place.setdefault(queue, []).append(item.key.removeprefix("default/"))
         for place in (found["queued"], found["parked"]):

@@ -23,8 +23,8 @@ from pykueue.api.kueue import (
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant, amount_text, format_instant
 from pykueue.bridge.unbuilt import unbuilt
-from pykueue.engine.model import StopPolicy
-from pykueue.engine.quota import QuotaNode
+from pykueue.engine import model
+from pykueue.engine.engine import Engine
 from pykueue.engine.record.tally import (
     Holdings,
     Pair,
@@ -36,7 +36,6 @@ from pykueue.engine.record.tally import (
     pairs_of,
 )
 from pykueue.engine.wording import shortened
-from pykueue.engine.world import World
 
 ACTIVE: Final = "Active"
 FLAVORS_MAX: Final = 64
@@ -55,9 +54,9 @@ class Verdict(Frozen):
     message: str
 
 
-def cluster_queue(seen: ClusterQueue, world: World, now: Instant) -> Tree:
+def cluster_queue(seen: ClusterQueue, engine: Engine, now: Instant) -> Tree:
     """What differs in the status of a ClusterQueue; nothing for one that the engine has not heard of."""
-    queue, tally = world.forest.queues.get(seen.name), of_queue(world, seen.name)
+    queue, tally = engine.queue(seen.name), of_queue(engine, seen.name)
     if queue is None or tally is None:
         return {}
     wanted = ClusterQueueStatus(
@@ -68,27 +67,27 @@ def cluster_queue(seen: ClusterQueue, world: World, now: Instant) -> Tree:
         admitted_workloads=tally.admitted.workloads,
     )
     patch = difference(seen.status, wanted)
-    conditions = with_active(seen.status.conditions, verdict(world, queue), seen.metadata.generation, now)
+    conditions = with_active(seen.status.conditions, verdict(engine, queue), seen.metadata.generation, now)
     return patch if conditions is None else {**patch, "conditions": conditions}
 
 
-def verdict(world: World, queue: QuotaNode) -> Verdict:
+def verdict(engine: Engine, queue: model.ClusterQueue) -> Verdict:
     """Whether a ClusterQueue can admit, and why not, in Kueue's words."""
-    because = inactive_because(world, queue)
+    because = inactive_because(engine, queue.name)
     if not because:
         return Verdict(True, "Ready", "Can admit new workloads")
-    if queue.spec.terminating:
+    if queue.terminating:
         return Verdict(False, "Terminating", f"{REFUSES}; clusterQueue is terminating")
     return Verdict(False, because[0][0], f"{REFUSES}: {', '.join(text for _, text in because)}.")
 
 
-def usages(queue: QuotaNode, held: Holdings) -> tuple[FlavorUsage, ...]:
+def usages(queue: model.ClusterQueue, held: Holdings) -> tuple[FlavorUsage, ...]:
     """How much is taken of everything that a ClusterQueue covers, also where nothing is."""
     nominal = nominal_of(queue)
 
     def usage(pair: Pair) -> ResourceUsage:
         total = held.amounts.get(pair, 0)
-        borrowed = max(0, total - nominal.get(pair, 0)) if queue.spec.cohort else 0
+        borrowed = max(0, total - nominal.get(pair, 0)) if queue.cohort else 0
         resource = pair[1]
         return ResourceUsage(resource, amount_text(resource, total), amount_text(resource, borrowed))
 
@@ -98,22 +97,24 @@ def usages(queue: QuotaNode, held: Holdings) -> tuple[FlavorUsage, ...]:
     )
 
 
-def local_queue(seen: LocalQueue, world: World, now: Instant) -> Tree:
+def local_queue(seen: LocalQueue, engine: Engine, now: Instant) -> Tree:
     """What differs in the status of a LocalQueue; nothing for one that the engine has not heard of."""
     key = f"{seen.namespace}/{seen.name}"
-    tally = of_local_queue(world, key)
-    return {} if tally is None else local_queue_with(seen, world, tally, now)
+    tally = of_local_queue(engine, key)
+    return {} if tally is None else local_queue_with(seen, engine, tally, now)
 
 
-def local_queue_with(seen: LocalQueue, world: World, tally: Tally, now: Instant) -> Tree:
+def local_queue_with(seen: LocalQueue, engine: Engine, tally: Tally, now: Instant) -> Tree:
     """The same for a LocalQueue that stands like this."""
-    local = world.local_queues[f"{seen.namespace}/{seen.name}"]
-    queue = world.forest.queues.get(local.queue)
-    if local.stop is not StopPolicy.NONE:
+    key = f"{seen.namespace}/{seen.name}"
+    local = engine.local_queue(key)
+    assert local is not None, f"LocalQueue {key} was counted, so the engine knows it"
+    queue = engine.queue(local.queue)
+    if local.stop is not model.StopPolicy.NONE:
         found = Verdict(False, "Stopped", "LocalQueue is stopped")
     elif queue is None:
         found = Verdict(False, "ClusterQueueDoesNotExist", CLOSED)
-    elif inactive_because(world, queue):
+    elif inactive_because(engine, queue.name):
         found = Verdict(False, "ClusterQueueIsInactive", CLOSED)
     else:
         found = Verdict(True, "Ready", "Can submit new workloads to localQueue")
@@ -129,7 +130,7 @@ def local_queue_with(seen: LocalQueue, world: World, tally: Tally, now: Instant)
     return patch if conditions is None else {**patch, "conditions": conditions}
 
 
-def local_usages(queue: QuotaNode | None, held: Holdings) -> tuple[LocalFlavorUsage, ...]:
+def local_usages(queue: model.ClusterQueue | None, held: Holdings) -> tuple[LocalFlavorUsage, ...]:
     """How much a LocalQueue's workloads take of everything that its ClusterQueue covers."""
     covered: Mapping[str, Sequence[str]] = {} if queue is None else pairs_of(queue)
     return tuple(

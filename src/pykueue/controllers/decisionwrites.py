@@ -184,14 +184,12 @@ class Flights:
 
     def tree(self, queue: str) -> str:
         """A name for all the queues among which quota moves."""
-        node = self.ground.engine.world.forest.queues.get(queue)
-        if node is None or node.tree is None:
-            return f"queue {queue}"
-        return f"{'queue' if node.tree.root.is_queue else 'cohort'} {node.tree.root.name}"
+        return self.ground.engine.tree(queue)
 
     def begin(self, key: str) -> Flight:
         """Begin to write what is to be said of a Workload."""
-        item = self.ground.engine.world.items[key]
+        item = self.ground.engine.item(key)
+        assert item is not None, f"{key}: a decision is about a workload that the engine knows"
         flight = self.flights[key] = Flight(item.confirmed or item.workload, item.version)
         task = self.tasks[key] = asyncio.get_running_loop().create_task(self.fly(key, flight), name=f"write {key}")
         # One that is cancelled before its first step has no end of its own.
@@ -251,7 +249,7 @@ class Flights:
         del self.tasks[key]
         self.answer(flight.under_way, stored=False)
         self.answer(flight.queued, stored=False)
-        item = ground.engine.world.items.get(key)
+        item = ground.engine.item(key)
         if item is not None and item.flying:
             ground.observe(Refused(key))
         seen = ground.cluster.workloads.get(key)
@@ -404,9 +402,8 @@ class Flights:
                 ground.observe(Written(decision.workload, version))
             by = None
             if isinstance(decision, Evict) and decision.preemption is not None:
-                item = ground.engine.world.items.get(decision.by)
-                by = None if item is None else item.workload
-                preempting = "" if item is None else ground.engine.world.queue_of(item.workload)
+                by = ground.engine.workload(decision.by)
+                preempting = "" if by is None else ground.engine.queue_of(by)
                 ground.metrics.preempted(preempting, decision.preemption)
                 self.tell_job(decision, seen, preempting)
             for note in notes(decision, seen, level, by, options):

@@ -17,10 +17,9 @@ from pykueue.api.workload import Workload, held
 from pykueue.base.units import MICROS, Instant, format_instant
 from pykueue.engine import model
 from pykueue.engine.decisions import Bypassed, Queued, Wait
+from pykueue.engine.engine import Engine
 from pykueue.engine.items import Item
-from pykueue.engine.lifecycle import verdict
 from pykueue.engine.wording import message
-from pykueue.engine.world import World
 
 SAY_AFTER: Final = MICROS
 """How long a reason is held back; by then the workload may have started, or wait for another reason."""
@@ -43,8 +42,8 @@ Later: TypeAlias = Callable[[str], Instant | None]
 class PendingReasons:
     """What is to be said of whom, when."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
         self.waiting: set[str] = set()
         """Every workload without quota that may still get some."""
         self.decided: dict[str, tuple[Wait, Instant]] = {}
@@ -105,11 +104,10 @@ class PendingReasons:
 
     def correct_equals(self, wait: Wait) -> None:
         """Write the reason again for workloads equal to this one whose condition states another."""
-        item = self.world.items.get(wait.workload)
-        pending = None if item is None else self.world.pending.get(item.queue)
-        if item is None or pending is None or pending.verdict(item) is None:
+        item = self.engine.item(wait.workload)
+        if item is None:
             return
-        for equal in pending.equals(item):
+        for equal in self.engine.equal_workloads(item):
             known = equal.workload.waiting
             if equal is not item and known is not None and known.reason != wait.reason:
                 self.stand_in_line(equal.key, format_instant(equal.workload.created), wait.at)
@@ -120,10 +118,10 @@ class PendingReasons:
         Kueue writes that a workload was passed over if its condition stated something before, or with the gate for
         explicit status. We write the same then.
         """
-        item = self.world.items.get(wait.workload)
-        if not isinstance(wait.why, Bypassed) or item is None or self.world.options.explicit_status:
+        item = self.engine.item(wait.workload)
+        if not isinstance(wait.why, Bypassed) or item is None or self.engine.options.explicit_status:
             return wait
-        found = verdict(item, self.world)
+        found = self.engine.pending_reason(item)
         if found is None or (told is not None and told.message != message(Queued())):
             return wait
         return replace(wait, reason=found[0], why=found[1])
@@ -155,17 +153,17 @@ class PendingReasons:
 
     def of(self, key: str) -> Wait | None:
         """Why a workload waits, as far as its condition does not say so yet, or no longer rightly."""
-        item = self.world.items.get(key)
+        item = self.engine.item(key)
         if item is None or item.workload.admission is not None:
             return None
         known = self.decided.get(key)
         if known is not None and not isinstance(known[0].why, Bypassed):
             return known[0]
-        return self.shared(item, self.world.now) or (None if known is None else known[0])
+        return self.shared(item, self.engine.now) or (None if known is None else known[0])
 
     def shared(self, item: Item, now: Instant) -> Wait | None:
         """Why a workload waits about which nothing was decided."""
-        found = verdict(item, self.world)
+        found = self.engine.pending_reason(item)
         return None if found is None else Wait(item.key, found[0], found[1], now)
 
     def level(self, key: str, found: model.Workload) -> model.Workload:
@@ -192,7 +190,7 @@ class PendingReasons:
         patience = PATIENCE if busy and len(self.waiting) > FEW else 0
         soonest: Instant | None = None
         for key, (wait, due) in list(self.decided.items()):
-            if key not in self.world.items:
+            if self.engine.item(key) is None:
                 del self.decided[key]
                 continue
             at = max(Instant(due + patience), later(key) or now)
@@ -214,10 +212,10 @@ class PendingReasons:
             if due is not None and (due > now or not (few or self.tokens >= 1)):
                 break
             entry = heappop(self.line)
-            item = self.world.items.get(key)
+            item = self.engine.item(key)
             if due is None or item is None:
                 continue
-            if key in self.world.touched:
+            if self.engine.awaits_review(key):
                 # The engine has not put it in its place yet.
                 unsettled.append(entry)
                 continue

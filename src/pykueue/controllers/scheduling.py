@@ -51,7 +51,7 @@ class Pump:
         self.flights = Flights(self)
         self.alarm: asyncio.Task[None] | None = None
         self.alarm_at = Instant(0)
-        self.reasons = PendingReasons(self.engine.world)
+        self.reasons = PendingReasons(self.engine)
         self.read: dict[str, inbound.Reading] = {}
         """What was read of each Workload."""
         self.around: dict[str, inbound.Surroundings] = {}
@@ -148,7 +148,7 @@ class Pump:
         self.reasons.see(key, seen, self.cluster.clock.now())
         if held(seen, WorkloadCondition.FINISHED) is not None:
             self.read.pop(key, None)
-            if key in self.engine.world.items:
+            if self.engine.item(key) is not None:
                 self.observe(Gone("Workload", key))
             return
         try:
@@ -162,8 +162,8 @@ class Pump:
 
     def share(self, key: str) -> None:
         """Keep the pod sets that the engine keeps, which all workloads like this one share."""
-        item, known = self.engine.world.items.get(key), self.read[key]
-        shared = known.pod_sets if item is None else item.workload.pod_sets
+        level, known = self.engine.workload(key), self.read[key]
+        shared = known.pod_sets if level is None else level.pod_sets
         if shared is not known.pod_sets and shared == known.pod_sets:
             self.read[key] = replace(known, pod_sets=shared)
 
@@ -203,7 +203,7 @@ class Pump:
 
     def stopped(self, key: str) -> None:
         """No pod of this evicted workload runs any more."""
-        item = self.engine.world.items.get(key)
+        item = self.engine.item(key)
         if item is not None and not item.stopped:
             self.observe(Stopped(key))
 
@@ -350,5 +350,4 @@ class Explained:
         self.engine = engine
 
     def __str__(self) -> str:
-        item = self.engine.world.items.get(self.decision.workload)
-        return explain(self.decision, None if item is None else item.workload)
+        return explain(self.decision, self.engine.workload(self.decision.workload))

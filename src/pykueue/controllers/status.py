@@ -134,7 +134,7 @@ class Statuses:
             local = f"{seen.metadata.namespace}/{seen.spec.queue_name}"
             self.later.add(LOCAL_QUEUES, local)
             admission = seen.status.admission
-            known = self.pump.engine.world.local_queues.get(local)
+            known = self.pump.engine.local_queue(local)
             if known is not None:
                 self.later.add(CLUSTER_QUEUES, known.queue)
             if admission is not None and admission.cluster_queue:
@@ -167,7 +167,7 @@ class Statuses:
                 affected = [queue for queue, seen in queues.items() if seen.spec.cohort_name]
         for queue in affected:
             self.later.add(CLUSTER_QUEUES, queue)
-            for door in self.pump.engine.world.doors.get(queue, ()):
+            for door in self.pump.engine.local_queues_of(queue):
                 self.later.add(LOCAL_QUEUES, door)
                 if resource is CLUSTER_QUEUES:
                     self.soon.add(LOCAL_QUEUES, door)
@@ -228,24 +228,24 @@ class Statuses:
     def may_write(self) -> bool:
         """Whether we lead, and the engine has put everyone in their place at least once."""
         engine = self.pump.engine
-        return engine.synced and engine.leading and (engine.world.now > 0 or tally.is_settled(engine.world))
+        return engine.synced and engine.leading and (engine.now > 0 or engine.is_settled)
 
     def tasks(self, keys: Iterable[Key]) -> Iterator[Task]:
         """What is to be written about these objects, worked out when it is asked for.
 
         All LocalQueues of one ClusterQueue are counted together, so that many of them cost no more than one.
         """
-        world = self.pump.engine.world
+        engine = self.pump.engine
         behind: dict[str, list[str]] = {}
         for resource, key in keys:
             if resource is LOCAL_QUEUES:
-                local = world.local_queues.get(key)
+                local = engine.local_queue(key)
                 if local is not None:
                     behind.setdefault(local.queue, []).append(key)
             else:
                 yield from self.carefully(resource, key, None)
         for queue, doors in behind.items():
-            counted = tally.of_doors(world, queue) if len(doors) > 1 else {}
+            counted = tally.of_doors(engine, queue) if len(doors) > 1 else {}
             for key in doors:
                 yield from self.carefully(LOCAL_QUEUES, key, counted.get(key))
 
@@ -264,23 +264,22 @@ class Statuses:
 
     def task(self, key: Key, seen: KubeObject, counted: tally.Tally | None) -> Task:
         """What is to be written about an object; a LocalQueue may have been counted already."""
-        world, now = self.pump.engine.world, self.cluster.clock.now()
+        engine, now = self.pump.engine, self.cluster.clock.now()
         match seen:
             case ClusterQueue():
-                queue = world.forest.queues.get(seen.name)
-                in_use = queue is not None and bool(queue.holders)
-                return Task(key, seen, statuses.cluster_queue(seen, world, now), self.finalizers(key, seen, in_use))
+                in_use = tally.has_holders(engine, seen.name)
+                return Task(key, seen, statuses.cluster_queue(seen, engine, now), self.finalizers(key, seen, in_use))
             case LocalQueue():
                 if counted is None:
-                    return Task(key, seen, statuses.local_queue(seen, world, now))
-                return Task(key, seen, statuses.local_queue_with(seen, world, counted, now))
+                    return Task(key, seen, statuses.local_queue(seen, engine, now))
+                return Task(key, seen, statuses.local_queue_with(seen, engine, counted, now))
             case Cohort():
                 return Task(key, seen, statuses.cohort(seen))
             case AdmissionCheck():
-                in_use = tally.uses_check(world, seen.name)
+                in_use = tally.uses_check(engine, seen.name)
                 return Task(key, seen, statuses.admission_check(seen, now), self.finalizers(key, seen, in_use))
             case _:
-                return Task(key, seen, {}, self.finalizers(key, seen, tally.uses_flavor(world, seen.name)))
+                return Task(key, seen, {}, self.finalizers(key, seen, tally.uses_flavor(engine, seen.name)))
 
     def finalizers(self, key: Key, seen: KubeObject, in_use: bool) -> tuple[str, ...] | None:
         """An object that may be in use has our finalizer; one that is to go, and is not in use, has it no more.
@@ -293,7 +292,7 @@ class Statuses:
             return None if ours in known else (*known, ours)
         if ours not in known or in_use:
             return None
-        if not tally.is_settled(self.pump.engine.world):
+        if not self.pump.engine.is_settled:
             # Someone who uses it may not have been counted yet.
             self.later.add(*key)
             return None

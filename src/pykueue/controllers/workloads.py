@@ -79,7 +79,7 @@ class Workloads:
         old, new = change.old, change.new
         if new is None or (old is not None and old.metadata.generation == new.metadata.generation):
             return
-        for door in self.pump.engine.world.doors.get(change.key, ()):
+        for door in self.pump.engine.local_queues_of(change.key):
             self.consider_behind(door)
 
     def local_queue_changed(self, change: Change[LocalQueue]) -> None:
@@ -91,7 +91,7 @@ class Workloads:
         """Look at all Workloads of a LocalQueue."""
         if not self.acts:
             return
-        for key in self.pump.engine.world.members.get(door, {}):
+        for key in self.pump.engine.workloads_of(door):
             seen = self.cluster.workloads.get(key)
             if seen is not None:
                 self.consider(key, seen)

@@ -1,36 +1,42 @@
-"""The engine: `observe(fact)`, `decide(now)`, `next_wake()`. Facts in, decisions out; no clock, I/O or randomness."""
+"""Facts in, decisions out: `observe(fact)`, `decide(now)`, `next_wake()`. No clock, no I/O, no randomness.
 
+Everything outside the engine reads its state through the methods of `Engine` and `record.tally`, never through `world`.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from functools import partial
 from heapq import heappop
 from typing import assert_never
 
 from pykueue.base.units import Instant
 from pykueue.engine.cycle import Cycle
-from pykueue.engine.decisions import Decision
+from pykueue.engine.decisions import Decision, WaitReason, Why
 from pykueue.engine.entries import Entry
 from pykueue.engine.facts import Fact, Gone, Leading, Refused, Seen, Stopped, Synced, Written
 from pykueue.engine.flavors import start_of
 from pykueue.engine.forest import Tree
+from pykueue.engine.items import Item
 from pykueue.engine.learn import confirm, lose, see, take_back, touch_members_of_queue
-from pykueue.engine.lifecycle import attend
-from pykueue.engine.model import Options
-from pykueue.engine.world import World
+from pykueue.engine.lifecycle import attend, verdict
+from pykueue.engine.model import ClusterQueue, LocalQueue, Options, Workload
+from pykueue.engine.world import World, assigned_flavors
 
 
 class Engine:
-    """Which job may start, when, and on which quota. The only holder of state that matters."""
+    """Decides which workload may start, when, and on which quota. It holds all the state that decisions depend on."""
 
     def __init__(self, options: Options | None = None) -> None:
         self.world = World(options or Options())
         self.synced = False
         self.leading = True
         self.evaluations = 0
-        """How many heads were planned so far; the benchmarks count by it."""
+        """How many heads were planned so far; the benchmarks read it."""
         self.entries: list[Entry] = []
-        """The heads of the last call's cycle, and what became of them."""
+        """The heads of the cycle that the last `decide` ran, with their results."""
 
     def observe(self, fact: Fact) -> None:
-        """Take note of a fact. Nothing is decided here, and hearing it twice changes nothing."""
+        """Record a fact. Nothing is decided here, and observing a fact twice changes nothing."""
         match fact:
             case Seen(thing, version):
                 see(self.world, thing, version)
@@ -53,9 +59,9 @@ class Engine:
                 assert_never(fact)
 
     def decide(self, now: Instant) -> list[Decision]:
-        """What is to be done at this instant: whatever time and facts demand, then one scheduling cycle.
+        """Return what to do at this instant: what time and facts require, then the result of one scheduling cycle.
 
-        With `Options.scheduling` off there is no cycle.
+        Without `Options.scheduling` there is no cycle.
         """
         if not (self.synced and self.leading):
             return []
@@ -89,7 +95,7 @@ class Engine:
         return decisions
 
     def next_wake(self) -> Instant | None:
-        """When to call `decide` again if nothing is observed before: now, later, or never."""
+        """Return when to call `decide` again if nothing is observed before: now, later, or never (None)."""
         if not (self.synced and self.leading):
             return None
         world = self.world
@@ -105,7 +111,7 @@ class Engine:
         return None
 
     def refresh(self) -> None:
-        """Bring the trees up to date with the edits of queues, cohorts, flavors and checks."""
+        """Update the trees after edits of queues, cohorts, flavors and checks."""
         world = self.world
         recheck, world.to_recheck = world.to_recheck, {}
         for name in recheck:
@@ -125,18 +131,18 @@ class Engine:
                     touch_members_of_queue(world, name)
 
     def redo_trees(self) -> None:
-        """Redo the trees that edits touched, and try everyone in them again."""
+        """Recompute the trees that edits affected, and retry all workloads in them."""
         world = self.world
         for tree in world.forest.refresh():
             for queue in tree.queues:
                 world.to_flush[queue.name] = None
                 preemptor = world.pending[queue.name].preemptor
                 if preemptor is not None:
-                    # What an edit may have made impossible is planned anew.
+                    # The edit may have made its plan impossible.
                     preemptor.claim = None
 
     def flush(self) -> None:
-        """Wake the parked workloads of every tree in which something happened; once, however much did."""
+        """Retry the parked workloads of every tree in which something happened."""
         # spec: QUE-5
         world = self.world
         requests, world.to_flush = world.to_flush, {}
@@ -151,7 +157,7 @@ class Engine:
                 world.pending[queue.name].flush(world.now, partial(world.serves, queue))
 
     def is_restless(self, tree: Tree) -> bool:
-        """Whether another cycle over a tree could decide anything that the last one did not."""
+        """Return whether another cycle over a tree could decide anything that the last one did not."""
         world = self.world
         heads = [(queue, world.pending[queue.name].head()) for queue in tree.queues if world.can_admit(queue)]
         # A head that was parked no longer keeps its quota from the others.
@@ -164,7 +170,100 @@ class Engine:
                 return True
             begin = start_of(head, queue, tree.cycle + 1, world.options)
             start = None if begin is None else begin.tried
-            # Kueue's own scan goes round and round; ours ends once every way to start was tried on this version.
+            # Kueue's scan repeats forever; ours ends once every start was tried on this version of the tree.
             if start not in (head.starts if world.options.wrap_scan else head.starts[-1:]):
                 return True
         return False
+
+    # Reads.
+
+    @property
+    def options(self) -> Options:
+        """The options that the engine was created with."""
+        return self.world.options
+
+    @property
+    def now(self) -> Instant:
+        """The instant of the last `decide`; 0 before the first."""
+        return self.world.now
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every observed workload is in its place, so that no count misses one."""
+        return not self.world.touched
+
+    def awaits_review(self, key: str) -> bool:
+        """Return whether a workload has changed and is not yet in its place."""
+        return key in self.world.touched
+
+    def item(self, key: str) -> Item | None:
+        """Return what the engine knows about a workload; None if it knows none of this key."""
+        return self.world.items.get(key)
+
+    def items(self) -> Collection[Item]:
+        """Return what the engine knows about each workload."""
+        return self.world.items.values()
+
+    def workload(self, key: str) -> Workload | None:
+        """Return a workload with all decisions about it carried out; None if there is none of this key."""
+        item = self.world.items.get(key)
+        return None if item is None else item.workload
+
+    def queue(self, name: str) -> ClusterQueue | None:
+        """Return a ClusterQueue; None if there is none of this name."""
+        node = self.world.forest.queues.get(name)
+        return None if node is None else node.spec
+
+    def queues(self) -> Iterator[ClusterQueue]:
+        """Yield all ClusterQueues."""
+        return (node.spec for node in self.world.forest.queues.values())
+
+    def cohorts(self) -> Collection[str]:
+        """Return the names of all cohorts, including those that exist only as a parent."""
+        return self.world.forest.cohorts.keys()
+
+    def tree(self, queue: str) -> str:
+        """Return a name for the tree of a ClusterQueue. Quota moves only between queues with the same name."""
+        node = self.world.forest.queues.get(queue)
+        if node is None or node.tree is None:
+            return f"queue {queue}"
+        return f"{'queue' if node.tree.root.is_queue else 'cohort'} {node.tree.root.name}"
+
+    def local_queue(self, key: str) -> LocalQueue | None:
+        """Return a LocalQueue by namespace/name; None if there is none."""
+        return self.world.local_queues.get(key)
+
+    def local_queues_by_queue(self) -> Mapping[str, AbstractSet[str]]:
+        """Return the keys of the LocalQueues of each ClusterQueue, which need not exist."""
+        return self.world.doors
+
+    def local_queues_of(self, queue: str) -> Collection[str]:
+        """Return the keys of the LocalQueues of a ClusterQueue, which need not exist."""
+        return self.world.doors.get(queue, ())
+
+    def workloads_of(self, local_queue: str) -> Collection[str]:
+        """Return the keys of the workloads of a LocalQueue, which need not exist."""
+        return self.world.members.get(local_queue, {}).keys()
+
+    def queue_of(self, workload: Workload) -> str:
+        """Return the ClusterQueue of a workload's LocalQueue; empty if the LocalQueue does not exist."""
+        return self.world.queue_of(workload)
+
+    def pending(self, queue: str) -> Iterator[tuple[Item, bool]]:
+        """Yield every pending workload of a ClusterQueue, in no particular order, and whether it is parked."""
+        return iter(self.world.pending.get(queue, ()))
+
+    def equal_workloads(self, item: Item) -> Iterator[Item]:
+        """Yield the workloads, this one included, that share its verdict; none if it has a verdict of its own."""
+        pending = self.world.pending.get(item.queue)
+        if pending is not None and pending.verdict(item) is not None:
+            yield from pending.equals(item)
+
+    def pending_reason(self, item: Item) -> tuple[WaitReason, Why] | None:
+        """Return why a workload is pending about which nothing was decided, possibly the verdict on an equal one."""
+        return verdict(item, self.world)
+
+    def required_checks(self, workload: Workload) -> tuple[str, ...]:
+        """Return the AdmissionChecks that a workload must pass with the flavors that it has reserved."""
+        node = None if workload.admission is None else self.world.forest.queues.get(workload.admission.queue)
+        return () if node is None else self.world.required_checks(node, assigned_flavors(workload))

@@ -13,7 +13,6 @@ from pykueue.engine.decisions import Admit, Deactivate, Decision, Evict, Requeue
 from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Seen, Stopped, Synced, Written
 from pykueue.engine.model import Check, CheckState, PodsReady, Workload
-from pykueue.engine.world import assigned_flavors
 from pykueue.sim.plans import RunPlan
 from pykueue.sim.provisioning import Provisioner
 from pykueue.sim.trace import Arrival, Trace
@@ -202,8 +201,8 @@ class World:
 
     def level(self, key: str) -> Workload:
         """A workload as it is now; as it will come if it is still on its way."""
-        item = self.engine.world.items.get(key)
-        return self.runs[key].arrival.workload if item is None else item.workload
+        level = self.engine.workload(key)
+        return self.runs[key].arrival.workload if level is None else level
 
     def plan(self, at: Instant, event: Event, key: str) -> None:
         """Have an event happen; those of one instant happen in the order in which they were planned."""
@@ -320,10 +319,9 @@ class World:
     def answer(self, run: Run, key: str) -> None:
         """Every AdmissionCheck of the workload's queue answers as the manifests say."""
         level = self.level(key)
-        queue = None if level.admission is None else self.engine.world.forest.queues.get(level.admission.queue)
-        if queue is None:
+        if level.admission is None or self.engine.queue(level.admission.queue) is None:
             return
-        required = self.engine.world.required_checks(queue, assigned_flavors(level))
+        required = self.engine.required_checks(level)
         states = tuple(self.say(run, level, check) for check in required if check in self.checks)
         self.engine.observe(Seen(replace(level, checks=states)))
         self.provision(run, key)

@@ -66,12 +66,12 @@ def decide(engine: Engine) -> list[Decision]:
 
 def test_what_is_decided_counts_before_it_is_written() -> None:
     engine = engine_with(*(workload(f"w{n}") for n in range(5)))
-    found = tally.of_queue(engine.world, "main")
+    found = tally.of_queue(engine, "main")
     assert found is not None
     assert (found.pending, found.reserved.workloads, found.admitted.workloads) == (2, 3, 3)
     assert found.reserved.amounts == {("spot", "cpu"): 3000, ("spot", "memory"): 3}
     engine.observe(Written("team/w0"))
-    assert tally.of_queue(engine.world, "main") == found
+    assert tally.of_queue(engine, "main") == found
 
 
 def test_a_reservation_that_waits_for_checks_is_reserved_and_not_admitted() -> None:
@@ -80,34 +80,34 @@ def test_a_reservation_that_waits_for_checks_is_reserved_and_not_admitted() -> N
     engine.observe(Seen(Check("budget", True)))
     engine.observe(Seen(workload("w")))
     decide(engine)
-    found = tally.of_queue(engine.world, "main")
+    found = tally.of_queue(engine, "main")
     assert found is not None
     assert (found.reserved.workloads, found.admitted) == (1, tally.Holdings())
-    assert tally.uses_check(engine.world, "budget")
-    assert not tally.uses_check(engine.world, "other")
+    assert tally.uses_check(engine, "budget")
+    assert not tally.uses_check(engine, "other")
 
 
 @pytest.mark.parametrize("doors", [1, 2], ids=["one door", "two doors"])
 def test_the_doors_of_a_queue_are_counted_apart_and_add_up(doors: int) -> None:
     more = (LocalQueue("team/other", "main"),) if doors == 2 else ()
     engine = engine_with(*more, *(workload(f"w{n}", "other" if n % doors else "door") for n in range(7)))
-    whole = tally.of_queue(engine.world, "main")
-    parts = tally.of_doors(engine.world, "main")
+    whole = tally.of_queue(engine, "main")
+    parts = tally.of_doors(engine, "main")
     assert whole is not None
     assert len(parts) == doors
     assert sum(part.pending for part in parts.values()) == whole.pending == 4
     assert sum(part.admitted.workloads for part in parts.values()) == whole.admitted.workloads
-    assert {key: tally.of_local_queue(engine.world, key) for key in parts} == parts
+    assert {key: tally.of_local_queue(engine, key) for key in parts} == parts
 
 
 def test_a_door_that_is_stopped_has_nobody_waiting() -> None:
     engine = engine_with(*(workload(f"w{n}") for n in range(5)))
     engine.observe(Seen(LocalQueue("team/door", "main", StopPolicy.HOLD)))
-    before = tally.of_local_queue(engine.world, "team/door")
+    before = tally.of_local_queue(engine, "team/door")
     assert before is not None
     assert (before.pending, before.admitted.workloads) == (0, 3)
     decide(engine)
-    whole = tally.of_queue(engine.world, "main")
+    whole = tally.of_queue(engine, "main")
     assert whole is not None
     assert whole.pending == 0
 
@@ -116,11 +116,11 @@ def test_behind_a_door_that_leads_nowhere_workloads_wait_and_hold_nothing() -> N
     engine = engine_with(*(workload(f"w{n}") for n in range(5)))
     engine.observe(Gone("ClusterQueue", "main"))
     decide(engine)
-    found = tally.of_local_queue(engine.world, "team/door")
+    found = tally.of_local_queue(engine, "team/door")
     assert found is not None
     assert (found.pending, found.reserved.workloads) == (2, 0)
-    assert tally.of_queue(engine.world, "main") is None
-    assert tally.of_local_queue(engine.world, "team/none") is None
+    assert tally.of_queue(engine, "main") is None
+    assert tally.of_local_queue(engine, "team/none") is None
 
 
 def test_who_is_in_line_and_who_is_set_aside() -> None:
@@ -129,14 +129,13 @@ def test_who_is_in_line_and_who_is_set_aside() -> None:
         *(workload(f"same{n}", cpu=2000) for n in range(4)),
         workload("single", cpu=2500),
     )
-    main = engine.world.forest.queues["main"]
-    assert tally.line(engine.world, main) == tally.Line(0, 5, 0, 2)
-    assert tally.requested(engine.world.pending["main"]) == {"cpu": 10500, "memory": 5}
-    assert tally.lines_of_doors(engine.world, main)["team/door"].parked == 5
+    assert tally.line(engine, "main") == tally.Line(0, 5, 0, 2)
+    assert tally.requested(engine, "main") == {"cpu": 10500, "memory": 5}
+    assert tally.lines_of_doors(engine, "main")["team/door"].parked == 5
     engine.observe(Seen(LocalQueue("team/other", "main")))
     engine.observe(Seen(workload("late", "other", cpu=2000)))
     decide(engine)
-    lines = tally.lines_of_doors(engine.world, main)
+    lines = tally.lines_of_doors(engine, "main")
     assert {key: (line.active, line.parked) for key, line in lines.items()} == {
         "team/door": (0, 5),
         "team/other": (0, 1),
@@ -145,31 +144,44 @@ def test_who_is_in_line_and_who_is_set_aside() -> None:
 
 def test_in_a_queue_that_cannot_admit_all_are_set_aside() -> None:
     engine = engine_with(queue("main", stop=StopPolicy.HOLD), workload("w"), workload("v"))
-    main = engine.world.forest.queues["main"]
-    assert tally.line(engine.world, main) == tally.Line(0, 2, 0, 1)
-    assert tally.inactive_because(engine.world, main) == (("Stopped", "is stopped"),)
+    assert tally.line(engine, "main") == tally.Line(0, 2, 0, 1)
+    assert tally.inactive_because(engine, "main") == (("Stopped", "is stopped"),)
 
 
 def test_flavors_stand_in_the_order_of_the_queue_and_resources_by_name() -> None:
     engine = engine_with()
-    main = engine.world.forest.queues["main"]
+    main = engine.queue("main")
+    assert main is not None
     assert list(tally.pairs_of(main).items()) == [("spot", ("cpu", "memory")), ("dear", ("cpu", "memory"))]
     assert tally.nominal_of(main)["spot", "cpu"] == 3000
-    assert tally.uses_flavor(engine.world, "dear")
-    assert not tally.uses_flavor(engine.world, "other")
+    assert tally.uses_flavor(engine, "dear")
+    assert not tally.uses_flavor(engine, "other")
 
 
 def test_cohorts_in_a_cycle_are_a_reason_and_are_walked_once() -> None:
     engine = engine_with(Cohort("a", "b"), Cohort("b", "a"), queue("main", cohort="a"))
-    main = engine.world.forest.queues["main"]
-    assert tally.inactive_because(engine.world, main) == (tally.CYCLE,)
-    assert [node.name for node in tally.queues_below(engine.world.forest.cohorts["b"])] == ["main"]
+    assert tally.inactive_because(engine, "main") == (tally.CYCLE,)
+    assert tally.of_cohort(engine, "b").queues == ("main",)
+    assert tally.position(engine, "main") == tally.Position("a", "")
+    assert tally.cohorts_above(engine, "main") == ()
+
+
+def test_quota_and_reservations_of_a_cohort_include_the_cohorts_below_it() -> None:
+    engine = engine_with(Cohort("all"), Cohort("some", "all"), queue("main", cohort="some"), workload("w"))
+    found = tally.of_cohort(engine, "all")
+    assert found.position == tally.Position("", "all")
+    assert found.quota["spot", "cpu"] == 3000
+    assert found.reserved["spot", "cpu"] == 1000
+    assert tally.position(engine, "main") == tally.Position("some", "all")
+    assert tally.cohorts_above(engine, "main") == ("some", "all")
+    assert tally.has_holders(engine, "main")
+    assert not tally.has_holders(engine, "none")
 
 
 def test_until_the_engine_has_decided_nobody_is_in_their_place() -> None:
     engine = engine_with()
-    assert tally.is_settled(engine.world)
+    assert engine.is_settled
     engine.observe(Seen(workload("w")))
-    assert not tally.is_settled(engine.world)
+    assert not engine.is_settled
     decide(engine)
-    assert tally.is_settled(engine.world)
+    assert engine.is_settled

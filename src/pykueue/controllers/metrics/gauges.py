@@ -12,11 +12,9 @@ from pykueue.base.units import counts_in_milli
 from pykueue.controllers.metrics import families
 from pykueue.controllers.metrics.families import Family
 from pykueue.controllers.metrics.series import Gauges, Sample
-from pykueue.engine.forest import root_of
-from pykueue.engine.model import StopPolicy
-from pykueue.engine.quota import QuotaNode, ancestors
+from pykueue.engine.engine import Engine
+from pykueue.engine.model import ClusterQueue, StopPolicy
 from pykueue.engine.record import tally
-from pykueue.engine.world import World
 
 
 class Shown(Frozen):
@@ -45,8 +43,8 @@ class Kept:
 class Reading:
     """One reading of all gauges."""
 
-    def __init__(self, world: World, kept: Kept, shown: Shown, has_metrics: Callable[[str], bool] | None) -> None:
-        self.world = world
+    def __init__(self, engine: Engine, kept: Kept, shown: Shown, has_metrics: Callable[[str], bool] | None) -> None:
+        self.engine = engine
         self.kept = kept
         self.shown = shown
         self.has_metrics = has_metrics
@@ -60,48 +58,49 @@ class Reading:
 
     def all(self) -> Gauges:
         """The values of all gauges."""
-        for name, queue in self.world.forest.queues.items():
-            counted = tally.of_queue(self.world, name)
+        for queue in self.engine.queues():
+            counted = tally.of_queue(self.engine, queue.name)
             if counted is not None:
-                self.queue(name, queue, counted)
-        for name, cohort in self.world.forest.cohorts.items():
-            self.cohort(name, cohort)
+                self.queue(queue, counted)
+        for name in self.engine.cohorts():
+            self.cohort(name)
         if self.shown.unadmitted:
             self.unadmitted()
         if self.has_metrics is not None:
-            for name in self.world.doors:
+            for name in self.engine.local_queues_by_queue():
                 self.doors(name)
         return self.found
 
-    def queue(self, name: str, queue: QuotaNode, counted: tally.Tally) -> None:
-        """The gauges of a ClusterQueue."""
-        world = self.world
-        line = tally.line(world, queue)
+    def queue(self, queue: ClusterQueue, counted: tally.Tally) -> None:
+        """Read the gauges of a ClusterQueue."""
+        engine, name = self.engine, queue.name
+        line = tally.line(engine, name)
         self.add(families.PENDING, line.active, name, "active")
         self.add(families.PENDING, line.parked, name, "inadmissible")
         if self.shown.shapes:
             self.add(families.PENDING_SHAPES, line.active_shapes, name, "active")
             self.add(families.PENDING_SHAPES, line.parked_shapes, name, "inadmissible")
-        finished = sum(self.kept.finished.get(door, 0) for door in world.doors.get(name, ()))
+        finished = sum(self.kept.finished.get(door, 0) for door in engine.local_queues_of(name))
         self.add(families.FINISHED_NOW, finished, name)
         self.add(families.RESERVING_NOW, counted.reserved.workloads, name)
         self.add(families.ADMITTED_NOW, counted.admitted.workloads, name)
         self.admitted[name] = counted.admitted.workloads
-        state = "terminating" if queue.spec.terminating else "pending"
-        state = state if tally.inactive_because(world, queue) else "active"
+        state = "terminating" if queue.terminating else "pending"
+        state = state if tally.inactive_because(engine, name) else "active"
         for one in ("pending", "active", "terminating"):
             self.add(families.QUEUE_STATUS, one == state, name, one)
         if self.shown.tree:
-            self.add(families.QUEUE_INFO, 1, name, *place(queue))
+            place = tally.position(engine, name)
+            self.add(families.QUEUE_INFO, 1, name, place.parent, place.root)
         if self.shown.resources:
-            self.resources(name, queue, counted)
+            self.resources(queue, counted)
 
-    def resources(self, name: str, queue: QuotaNode, counted: tally.Tally) -> None:
-        """What a ClusterQueue owns and uses."""
-        spec = queue.spec
-        for quota in spec.quotas:
+    def resources(self, queue: ClusterQueue, counted: tally.Tally) -> None:
+        """Read the quota and the usage of a ClusterQueue."""
+        name = queue.name
+        for quota in queue.quotas:
             pair = (quota.flavor, quota.resource)
-            labels = (spec.cohort, name, *pair)
+            labels = (queue.cohort, name, *pair)
 
             def base(amount: int | None, resource: str = quota.resource) -> float:
                 return inf if amount is None else in_base_units(resource, amount)
@@ -111,37 +110,32 @@ class Reading:
             self.add(families.NOMINAL_QUOTA, base(quota.nominal), *labels)
             self.add(families.BORROWING_LIMIT, base(quota.borrowing_limit), *labels)
             self.add(families.LENDING_LIMIT, base(quota.lending_limit), *labels)
-        asked = dict.fromkeys(sorted({quota.resource for quota in spec.quotas}), 0)
-        asked.update(tally.requested(self.world.pending[name]))
+        asked = dict.fromkeys(sorted({quota.resource for quota in queue.quotas}), 0)
+        asked.update(tally.requested(self.engine, name))
         for resource, amount in asked.items():
             self.add(families.RESOURCE_PENDING, in_base_units(resource, amount), name, resource)
 
-    def cohort(self, name: str, cohort: QuotaNode) -> None:
-        """The gauges of a cohort."""
-        pairs = self.world.forest.flavors.pairs
-        for fr, owned in cohort.subtree.items():
+    def cohort(self, name: str) -> None:
+        """Read the gauges of a cohort."""
+        counted = tally.of_cohort(self.engine, name)
+        for pair, owned in counted.quota.items():
             if owned > 0:
-                self.add(families.SUBTREE_QUOTA, in_base_units(pairs[fr][1], owned), name, *pairs[fr])
-        reserved: dict[int, int] = {}
-        admitted = 0
-        for queue in tally.queues_below(cohort):
-            admitted += self.admitted.get(queue.name, 0)
-            for fr, used in queue.usage.items():
-                reserved[fr] = reserved.get(fr, 0) + used
-        for fr, used in reserved.items():
-            self.add(families.SUBTREE_RESERVATIONS, in_base_units(pairs[fr][1], used), name, *pairs[fr])
+                self.add(families.SUBTREE_QUOTA, in_base_units(pair[1], owned), name, *pair)
+        for pair, used in counted.reserved.items():
+            self.add(families.SUBTREE_RESERVATIONS, in_base_units(pair[1], used), name, *pair)
+        admitted = sum(self.admitted.get(queue, 0) for queue in counted.queues)
         self.add(families.SUBTREE_ADMITTED_NOW, admitted, name)
         if self.shown.tree:
-            self.add(families.COHORT_INFO, 1, name, *place(cohort))
+            self.add(families.COHORT_INFO, 1, name, counted.position.parent, counted.position.root)
 
     def doors(self, name: str) -> None:
-        """The gauges of all LocalQueues that lead to a ClusterQueue, which need not exist."""
-        world, wanted = self.world, self.has_metrics
-        queue = world.forest.queues.get(name)
-        lines = {} if queue is None else tally.lines_of_doors(world, queue)
-        active = queue is not None and not tally.inactive_because(world, queue)
+        """Read the gauges of all LocalQueues of a ClusterQueue, which need not exist."""
+        engine, wanted = self.engine, self.has_metrics
+        queue = engine.queue(name)
+        lines = {} if queue is None else tally.lines_of_doors(engine, name)
+        active = queue is not None and not tally.inactive_because(engine, name)
         covered: Mapping[str, Collection[str]] = {} if queue is None else tally.pairs_of(queue)
-        for key, counted in tally.of_doors(world, name).items():
+        for key, counted in tally.of_doors(engine, name).items():
             if wanted is None or not wanted(key):
                 continue
             namespace, _, local = key.partition("/")
@@ -152,7 +146,8 @@ class Reading:
             self.add(families.LOCAL_FINISHED_NOW, self.kept.finished.get(key, 0), *owner)
             self.add(families.LOCAL_RESERVING_NOW, counted.reserved.workloads, *owner)
             self.add(families.LOCAL_ADMITTED_NOW, counted.admitted.workloads, *owner)
-            open_now = str(active and world.local_queues[key].stop is StopPolicy.NONE)
+            found = engine.local_queue(key)
+            open_now = str(active and found is not None and found.stop is StopPolicy.NONE)
             for one in ("True", "False", "Unknown"):
                 self.add(families.LOCAL_STATUS, one == open_now, *owner, one)
             for flavor, resources in covered.items():
@@ -167,8 +162,8 @@ class Reading:
         """What keeps the workloads that are not admitted, for each queue that has such."""
         by_queue: dict[tuple[str, str, str], int] = {}
         for (key, reason, cause), number in self.kept.unadmitted.items():
-            local = self.world.local_queues.get(key)
-            if local is None or local.queue not in self.world.forest.queues:
+            local = self.engine.local_queue(key)
+            if local is None or self.engine.queue(local.queue) is None:
                 continue
             labels = (local.queue, reason, cause)
             by_queue[labels] = by_queue.get(labels, 0) + number
@@ -179,20 +174,6 @@ class Reading:
             self.add(families.UNADMITTED, number, *labels)
 
 
-def place(node: QuotaNode) -> tuple[str, str]:
-    """The cohort that a node belongs to, and the one at the top; a cohort without parent is its own top."""
-    parent = "" if node.parent is None else node.parent.name
-    root = root_of(node)
-    if root is None:
-        return parent, ""
-    return parent, "" if root.is_queue else root.name
-
-
 def in_base_units(resource: str, amount: int) -> float:
     """An amount of the engine in cores, bytes, or pieces."""
     return amount / 1000 if counts_in_milli(resource) else float(amount)
-
-
-def cohorts_above(queue: QuotaNode) -> list[str]:
-    """The names of the cohorts above a ClusterQueue; none where they form a cycle."""
-    return [] if root_of(queue) is None else [cohort.name for cohort in ancestors(queue)]

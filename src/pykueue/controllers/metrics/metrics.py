@@ -22,13 +22,13 @@ from pykueue.bridge.outbound import queued_since
 from pykueue.controllers.metrics import families, process
 from pykueue.controllers.metrics.exposition import head, pairs, start, text_of
 from pykueue.controllers.metrics.families import Family
-from pykueue.controllers.metrics.gauges import Kept, Reading, Shown, cohorts_above
+from pykueue.controllers.metrics.gauges import Kept, Reading, Shown
 from pykueue.controllers.metrics.selfmetrics import Workings
 from pykueue.controllers.metrics.series import Gauges, Labels, Owner, Owners, Starts
 from pykueue.controllers.metrics.watchdog import Watchdog
 from pykueue.engine.engine import Engine
 from pykueue.engine.entries import Entry
-from pykueue.engine.record.tally import of_cycle
+from pykueue.engine.record.tally import cohorts_above, of_cycle
 from pykueue.jobs.batch import JobView
 from pykueue.kube.informer import Change, Informer
 
@@ -236,13 +236,13 @@ class Metrics:
 
     def gauges(self) -> Gauges:
         """What is true of queues and cohorts at the moment, as far as this replica knows."""
-        if self.engine is None or not self.counts_now() or self.engine.world.now <= 0:
+        if self.engine is None or not self.counts_now() or self.engine.now <= 0:
             return {}
-        world = self.engine.world
-        for owner in [owner for owner in self.cohorts.known if owner[0] not in world.forest.cohorts]:
+        known = self.engine.cohorts()
+        for owner in [owner for owner in self.cohorts.known if owner[0] not in known]:
             # Cohorts without an object go with their last member.
             self.cohorts.forget(owner)
-        return Reading(world, self.kept, self.shown, self.has_metrics if self.local else None).all()
+        return Reading(self.engine, self.kept, self.shown, self.has_metrics if self.local else None).all()
 
     def is_served(self, family: Family) -> bool:
         """Whether a family is there at all under this Configuration."""
@@ -284,7 +284,7 @@ class Transition:
             if seen.status.admission is not None and seen.status.admission.cluster_queue:
                 return seen.status.admission.cluster_queue
         engine = self.metrics.engine
-        local = None if engine is None else engine.world.local_queues.get(key)
+        local = None if engine is None else engine.local_queue(key)
         return "" if local is None else local.queue
 
     def count(self, turned: Set[str]) -> None:
@@ -326,8 +326,7 @@ class Transition:
         elif self.new.status.admission_checks:
             self.took(families.CHECKS_WAIT, 0)
         engine = self.metrics.engine
-        node = None if engine is None else engine.world.forest.queues.get(self.queue)
-        for cohort in [] if node is None else cohorts_above(node):
+        for cohort in () if engine is None else cohorts_above(engine, self.queue):
             self.metrics.cohorts.of((cohort,)).count(families.SUBTREE_ADMITTED, (self.priority,))
 
     def evicted(self) -> None:

@@ -1,6 +1,7 @@
-"""How do the queues stand? What each holds and how many wait, counted from what the engine believes; nothing changes.
+"""How many workloads hold quota or are pending, and how much is used? Counts for status, metrics and dashboards.
 
-What was decided and is still being written counts as done, as it does for the next decision.
+Everything is computed from the engine's state when it is asked for, and nothing is changed. A decision that is still
+being written counts as carried out, as it does for the next decision.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -8,13 +9,13 @@ from typing import TypeAlias
 
 from pykueue.base.struct import Frozen
 from pykueue.engine.decisions import Overlap
+from pykueue.engine.engine import Engine
 from pykueue.engine.entries import Entry, Postponed
 from pykueue.engine.forest import root_of
 from pykueue.engine.items import Item, Shape
-from pykueue.engine.model import StopPolicy
-from pykueue.engine.pending import PendingQueue
+from pykueue.engine.model import ClusterQueue, StopPolicy
 from pykueue.engine.placement import is_admissible
-from pykueue.engine.quota import QuotaNode
+from pykueue.engine.quota import QuotaNode, ancestors
 from pykueue.engine.world import World
 
 Pair: TypeAlias = tuple[str, str]
@@ -24,23 +25,23 @@ CYCLE = ("CohortCycle", "its cohorts form a cycle, or go too deep")
 
 
 class Holdings(Frozen):
-    """How many workloads hold quota, and how much of what."""
+    """How many workloads hold quota, and how much of each flavor and resource."""
 
     workloads: int = 0
     amounts: Mapping[Pair, int] = {}
 
 
 class Tally(Frozen):
-    """How a ClusterQueue stands, or the part of a LocalQueue in it."""
+    """The counts of a ClusterQueue, or of a LocalQueue in its ClusterQueue."""
 
     pending: int = 0
     reserved: Holdings = Holdings()
     admitted: Holdings = Holdings()
-    """The part of what is reserved whose jobs may run."""
+    """The part of `reserved` whose workloads are admitted."""
 
 
 class Count:
-    """A sum that is being made."""
+    """A sum of holders under construction."""
 
     __slots__ = ("amounts", "workloads")
 
@@ -49,25 +50,21 @@ class Count:
         self.amounts: dict[int, int] = {}
 
     def add(self, item: Item) -> None:
-        """Count one more holder."""
+        """Add one holder."""
         self.workloads += 1
         amounts = self.amounts
         for fr, amount in item.usage:
             amounts[fr] = amounts.get(fr, 0) + amount
 
     def held(self, world: World) -> Holdings:
-        """The sum, by the names of flavors and resources."""
+        """Return the sum by the names of flavors and resources."""
         pairs = world.forest.flavors.pairs
         return Holdings(self.workloads, {pairs[fr]: amount for fr, amount in self.amounts.items()})
 
 
-def is_settled(world: World) -> bool:
-    """Whether every workload that we heard of stands where it belongs, so that nobody is missing from a count."""
-    return not world.touched
-
-
-def of_queue(world: World, name: str) -> Tally | None:
-    """How a ClusterQueue stands; None when there is no such queue. It costs as much as it has holders."""
+def of_queue(engine: Engine, name: str) -> Tally | None:
+    """Return the counts of a ClusterQueue; None if there is none. The cost is linear in its holders."""
+    world = engine.world
     queue = world.forest.queues.get(name)
     if queue is None:
         return None
@@ -79,11 +76,12 @@ def of_queue(world: World, name: str) -> Tally | None:
     return Tally(len(world.pending[name]), reserved.held(world), admitted.held(world))
 
 
-def of_local_queue(world: World, key: str) -> Tally | None:
-    """How a LocalQueue stands; None when there is no such queue.
+def of_local_queue(engine: Engine, key: str) -> Tally | None:
+    """Return the counts of a LocalQueue; None if there is none.
 
-    What its workloads hold in a ClusterQueue that it no longer leads to is not counted.
+    What its workloads hold in a ClusterQueue that it no longer names is not counted.
     """
+    world = engine.world
     local = world.local_queues.get(key)
     if local is None:
         return None
@@ -99,21 +97,22 @@ def of_local_queue(world: World, key: str) -> Tally | None:
 
 
 def waiting_behind(world: World, key: str) -> int:
-    """How many workloads of a LocalQueue wait; none do in one that is stopped."""
+    """Return how many workloads of a LocalQueue are pending; 0 if it is stopped."""
     local = world.local_queues.get(key)
     if local is None or local.stop is not StopPolicy.NONE or local.terminating:
         return 0
     pending = world.pending.get(local.queue)
     if pending is None:
-        # They wait for the ClusterQueue itself.
+        # They are pending until the ClusterQueue is created.
         return sum(is_admissible(world, item.workload) for item in world.members.get(key, {}).values())
     if len(world.doors.get(local.queue, ())) == 1:
         return len(pending)
     return sum(item.workload.local_queue == key for item, _ in pending)
 
 
-def of_doors(world: World, name: str) -> dict[str, Tally]:
-    """How each LocalQueue that leads to a ClusterQueue stands, in one pass over its holders and waiters."""
+def of_doors(engine: Engine, name: str) -> dict[str, Tally]:
+    """Return the counts of each LocalQueue of a ClusterQueue, from one pass over its holders and pending workloads."""
+    world = engine.world
     reserved: dict[str, Count] = {}
     admitted: dict[str, Count] = {}
     queue = world.forest.queues.get(name)
@@ -131,7 +130,7 @@ def of_doors(world: World, name: str) -> dict[str, Tally]:
 
 
 def waiters(world: World, name: str) -> dict[str, int]:
-    """How many workloads wait behind each LocalQueue that leads to a ClusterQueue."""
+    """Return how many workloads of each LocalQueue of a ClusterQueue are pending."""
     doors = world.doors.get(name, ())
     pending = world.pending.get(name)
     if pending is None or len(doors) <= 1:
@@ -142,40 +141,47 @@ def waiters(world: World, name: str) -> dict[str, int]:
     return found
 
 
-def pairs_of(queue: QuotaNode) -> dict[str, tuple[str, ...]]:
-    """The flavors of a ClusterQueue in its own order, and the resources of each by name."""
+def pairs_of(queue: ClusterQueue) -> dict[str, tuple[str, ...]]:
+    """Return the flavors of a ClusterQueue in its own order, and the resources of each, sorted by name."""
     found: dict[str, set[str]] = {}
-    for group in queue.spec.groups:
+    for group in queue.groups:
         for flavor in group.flavors:
             found.setdefault(flavor, set()).update(group.resources)
     return {flavor: tuple(sorted(resources)) for flavor, resources in found.items()}
 
 
-def nominal_of(queue: QuotaNode) -> dict[Pair, int]:
-    """What a ClusterQueue owns, by flavor and resource."""
-    return {(quota.flavor, quota.resource): quota.nominal for quota in queue.spec.quotas}
+def nominal_of(queue: ClusterQueue) -> dict[Pair, int]:
+    """Return the nominal quota of a ClusterQueue by flavor and resource."""
+    return {(quota.flavor, quota.resource): quota.nominal for quota in queue.quotas}
 
 
-def inactive_because(world: World, queue: QuotaNode) -> tuple[tuple[str, str], ...]:
-    """Why a ClusterQueue cannot admit, as (reason, text) in Kueue's order; empty when it can."""
-    found = world.inactive_because(queue)
+def inactive_because(engine: Engine, name: str) -> tuple[tuple[str, str], ...]:
+    """Return why a ClusterQueue cannot admit, as (reason, text) in Kueue's order; empty if it can."""
+    queue = engine.world.forest.queues[name]
+    found = engine.world.inactive_because(queue)
     return found if found or root_of(queue) is not None else (CYCLE,)
 
 
-def uses_flavor(world: World, name: str) -> bool:
-    """Whether some ClusterQueue has quota in a flavor."""
-    return any(name in group.flavors for queue in world.forest.queues.values() for group in queue.spec.groups)
+def has_holders(engine: Engine, name: str) -> bool:
+    """Return whether some workload holds quota of a ClusterQueue."""
+    queue = engine.world.forest.queues.get(name)
+    return queue is not None and bool(queue.holders)
 
 
-def uses_check(world: World, name: str) -> bool:
-    """Whether some ClusterQueue demands an AdmissionCheck."""
-    return any(rule.check == name for queue in world.forest.queues.values() for rule in queue.spec.checks)
+def uses_flavor(engine: Engine, name: str) -> bool:
+    """Return whether some ClusterQueue has quota in a flavor."""
+    return any(name in group.flavors for queue in engine.queues() for group in queue.groups)
+
+
+def uses_check(engine: Engine, name: str) -> bool:
+    """Return whether some ClusterQueue requires an AdmissionCheck."""
+    return any(rule.check == name for queue in engine.queues() for rule in queue.checks)
 
 
 class Line(Frozen):
-    """How many workloads of a queue are in line, and how many are set aside until something happens; and their shapes.
+    """How many pending workloads and shapes of a queue are active, and how many are parked until something changes.
 
-    In a queue that cannot admit, all are set aside.
+    In a queue that cannot admit, all are parked.
     """
 
     active: int = 0
@@ -184,36 +190,42 @@ class Line(Frozen):
     parked_shapes: int = 0
 
 
-def line(world: World, queue: QuotaNode) -> Line:
-    """Who of a ClusterQueue's workloads is in line; it costs as much as it has classes, and workloads parked alone."""
-    pending = world.pending[queue.name]
+def line(engine: Engine, name: str) -> Line:
+    """Return the pending counts of a ClusterQueue. The cost is linear in its classes and in workloads parked alone."""
+    pending = engine.world.pending[name]
     active = sum(group.size for group in pending.classes.values() if group.parked is None)
     whole = len(pending)
     in_line: set[object] = {key for key, group in pending.classes.items() if group.parked is None and group.size}
     aside: set[object] = {key for key, group in pending.classes.items() if group.parked is not None and group.size}
     aside.update(item.shape for item in pending.parked.values())
-    if not world.can_admit(queue):
+    if not can_admit(engine, name):
         return Line(0, whole, 0, len(in_line | aside))
     return Line(active, whole - active, len(in_line), len(aside))
 
 
-def lines_of_doors(world: World, queue: QuotaNode) -> dict[str, Line]:
-    """The same for each LocalQueue that leads to a ClusterQueue, without the shapes."""
-    doors = sorted(world.doors.get(queue.name, ()))
+def can_admit(engine: Engine, name: str) -> bool:
+    """Return whether the workloads of a ClusterQueue are considered in cycles."""
+    return engine.world.can_admit(engine.world.forest.queues[name])
+
+
+def lines_of_doors(engine: Engine, name: str) -> dict[str, Line]:
+    """Return the pending counts of each LocalQueue of a ClusterQueue, without the shapes."""
+    doors = sorted(engine.local_queues_of(name))
     if len(doors) == 1:
-        return {doors[0]: line(world, queue)}
+        return {doors[0]: line(engine, name)}
     found = dict.fromkeys(doors, Line())
-    for item, parked in world.pending[queue.name]:
+    active = can_admit(engine, name)
+    for item, parked in engine.pending(name):
         known = found.get(item.workload.local_queue, Line())
-        aside = parked or not world.can_admit(queue)
+        aside = parked or not active
         found[item.workload.local_queue] = Line(known.active + (not aside), known.parked + aside)
     return found
 
 
-def requested(pending: PendingQueue) -> dict[str, int]:
-    """What all pending workloads of a queue ask for together, by resource; each shape is counted once."""
+def requested(engine: Engine, name: str) -> dict[str, int]:
+    """Return the sum of what all pending workloads of a ClusterQueue request, by resource."""
     shapes: dict[Shape, int] = {}
-    for item, _ in pending:
+    for item, _ in engine.pending(name):
         shapes[item.shape] = shapes.get(item.shape, 0) + 1
     found: dict[str, int] = {}
     for shape, times in shapes.items():
@@ -223,8 +235,61 @@ def requested(pending: PendingQueue) -> dict[str, int]:
     return found
 
 
+class Position(Frozen):
+    """Where a ClusterQueue or a cohort is among the cohorts."""
+
+    parent: str
+    root: str
+    """The cohort at the top; empty inside or below a cycle, and for a ClusterQueue without a cohort."""
+
+
+class CohortTally(Frozen):
+    """The quota and the reservations of a cohort and of everything below it."""
+
+    position: Position
+    quota: Mapping[Pair, int]
+    reserved: Mapping[Pair, int]
+    queues: tuple[str, ...]
+    """The ClusterQueues of the cohort and of the cohorts below it."""
+
+
+def of_cohort(engine: Engine, name: str) -> CohortTally:
+    """Return the quota and the reservations of a cohort."""
+    forest = engine.world.forest
+    cohort, pairs = forest.cohorts[name], forest.flavors.pairs
+    queues = list(queues_below(cohort))
+    reserved: dict[Pair, int] = {}
+    for queue in queues:
+        for fr, used in queue.usage.items():
+            reserved[pairs[fr]] = reserved.get(pairs[fr], 0) + used
+    return CohortTally(
+        position_of(cohort),
+        {pairs[fr]: owned for fr, owned in cohort.subtree.items()},
+        reserved,
+        tuple(queue.name for queue in queues),
+    )
+
+
+def position(engine: Engine, queue: str) -> Position:
+    """Return where a ClusterQueue is among the cohorts."""
+    return position_of(engine.world.forest.queues[queue])
+
+
+def position_of(node: QuotaNode) -> Position:
+    """Return where a node is among the cohorts; a cohort without a parent is its own root."""
+    parent = "" if node.parent is None else node.parent.name
+    root = root_of(node)
+    return Position(parent, "" if root is None or root.is_queue else root.name)
+
+
+def cohorts_above(engine: Engine, queue: str) -> tuple[str, ...]:
+    """Return the cohorts above a ClusterQueue, nearest first; none for an unknown queue and below a cycle."""
+    node = engine.world.forest.queues.get(queue)
+    return () if node is None or root_of(node) is None else tuple(cohort.name for cohort in ancestors(node))
+
+
 def queues_below(cohort: QuotaNode) -> Iterator[QuotaNode]:
-    """The ClusterQueues of a cohort and of the cohorts within it; each once, also where cohorts form a cycle."""
+    """Yield the ClusterQueues of a cohort and of the cohorts below it, each once, even if the cohorts form a cycle."""
     waiting, seen = [cohort], {cohort}
     while waiting:
         here = waiting.pop()
@@ -237,16 +302,16 @@ def queues_below(cohort: QuotaNode) -> Iterator[QuotaNode]:
 
 
 class CycleTally(Frozen):
-    """What happened to the preemptions of one cycle's heads, by ClusterQueue."""
+    """What happened to the preemptions of the heads of one cycle, by ClusterQueue."""
 
     skipped: Mapping[str, int] = {}
-    """How many were put off, because another head had claimed the same victims; 0 where none was."""
+    """How many were postponed because another head had claimed the same victims; 0 if none was."""
     replanned: Mapping[tuple[str, str], int] = {}
-    """How many were planned anew for that reason, by what came of it."""
+    """How many were planned again for that reason, by result."""
 
 
 def of_cycle(entries: Iterable[Entry]) -> CycleTally:
-    """What happened to the preemptions of these heads."""
+    """Return what happened to the preemptions of these heads."""
     skipped: dict[str, int] = {}
     replanned: dict[tuple[str, str], int] = {}
     for entry in entries:
