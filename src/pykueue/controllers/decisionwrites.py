@@ -7,6 +7,7 @@ before the first is stored; and a write without an answer is read back before an
 
 import asyncio
 import logging
+from collections.abc import Iterator
 from typing import Final, Protocol, TypeGuard
 
 from pykueue.api.names import WorkloadCondition
@@ -106,18 +107,11 @@ class Flight:
         self.under_way: list[QueuedWrite] = []
         """Those that are being written."""
 
-    def queue(self) -> str:
-        """The ClusterQueue whose quota the workload has once all queued writes are done; empty for none."""
-        found = "" if self.base.admission is None else self.base.admission.queue
+    def releases(self) -> Iterator[asyncio.Future[bool]]:
+        """One future for each write that is not stored yet and gives quota back."""
         for queued in (*self.under_way, *self.queued):
-            match queued.decision:
-                case Admit(admission=admission) | Reserve(admission=admission):
-                    found = admission.queue
-                case Unreserve():
-                    found = ""
-                case _:
-                    pass
-        return found
+            if queued.stored is not None and not queued.stored.done():
+                yield queued.stored
 
     def batch(self) -> list[QueuedWrite]:
         """The queued writes of the next request: all in a row that need not wait for others once it has begun."""
@@ -148,8 +142,6 @@ class Flights:
         self.flights: dict[str, Flight] = {}
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self.backed_off: dict[str, BackedOff] = {}
-        self.freeing: dict[str, dict[asyncio.Future[bool], None]] = {}
-        """Per tree of queues, the writes that give quota back."""
 
     def __contains__(self, key: object) -> bool:
         return key in self.flights
@@ -164,27 +156,14 @@ class Flights:
         flight = self.flights.get(decision.workload) or self.begin(decision.workload)
         queued = QueuedWrite(decision)
         match decision:
-            case Admit(admission=admission, reserved_before=False) | Reserve(admission=admission):
-                queued.waits_for = tuple(self.freeing.get(self.tree(admission.queue), ()))
-            case Unreserve() | Deactivate() if queue := flight.queue():
-                tree = self.tree(queue)
+            case Admit(after=names) | Reserve(after=names):
+                flights = [self.flights[name] for name in names if name in self.flights]
+                queued.waits_for = tuple(future for found in flights for future in found.releases())
+            case Unreserve() | Deactivate():
                 queued.stored = asyncio.get_running_loop().create_future()
-                self.freeing.setdefault(tree, {})[queued.stored] = None
-                queued.stored.add_done_callback(lambda done: self.freed(tree, done))
             case _:
                 pass
         flight.queued.append(queued)
-
-    def freed(self, tree: str, done: asyncio.Future[bool]) -> None:
-        """A write that gives quota back has ended."""
-        waiting = self.freeing[tree]
-        del waiting[done]
-        if not waiting:
-            del self.freeing[tree]
-
-    def tree(self, queue: str) -> str:
-        """A name for all the queues among which quota moves."""
-        return self.ground.engine.tree(queue)
 
     def begin(self, key: str) -> Flight:
         """Begin to write what is to be said of a Workload."""

@@ -28,6 +28,7 @@ from pykueue.engine.model import (
     Workload,
 )
 from pykueue.engine.placement import settle
+from pykueue.engine.releases import note_releases
 from pykueue.engine.wording import check_reset, message
 from pykueue.engine.world import World
 
@@ -38,6 +39,7 @@ def assume(world: World, item: Item, decision: Decision) -> None:
         item.confirmed, item.was_stopped = item.workload, item.stopped
     assumed(item, decision)
     item.flying.append(item.workload)
+    note_releases(world, item)
     settle(world, item)
 
 

@@ -37,6 +37,7 @@ from pykueue.engine.order import HeadKey, head_key
 from pykueue.engine.pending import SHARED, Outcome
 from pykueue.engine.preempt import Search, Victim
 from pykueue.engine.quota import QuotaNode, path, usage_of
+from pykueue.engine.releases import in_order
 from pykueue.engine.snapshot import fits
 from pykueue.engine.wording import preempted
 from pykueue.engine.world import World, has_failed_check
@@ -422,7 +423,9 @@ class Cycle:
 
     def assume_decisions(self) -> None:
         """Assume what was decided, decide what follows from it, and mark the trees in which claims changed."""
-        world, decided = self.world, list(self.decisions)
+        world = self.world
+        self.decisions = in_order(world, self.decisions)
+        decided = list(self.decisions)
         for decision in decided:
             assume(world, world.items[decision.workload], decision)
         for decision in decided:

@@ -262,6 +262,8 @@ class Reserve(Frozen, tag=True):
     considered: tuple[Considered, ...] = ()
     checks: tuple[str, ...] = ()
     """Those that must be ready, by name."""
+    after: tuple[str, ...] = ()
+    """The workloads whose releases of quota must be stored before this is; if one is refused, so is this."""
 
 
 class Admit(Frozen, tag=True):
@@ -273,6 +275,8 @@ class Admit(Frozen, tag=True):
     at: Instant
     reserved_before: bool = False
     considered: tuple[Considered, ...] = ()
+    after: tuple[str, ...] = ()
+    """As for `Reserve`; empty if quota was reserved before."""
 
 
 class Evict(Frozen, tag=True):

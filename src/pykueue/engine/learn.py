@@ -9,6 +9,7 @@ from pykueue.engine.model import Check, ClusterQueue, Cohort, Flavor, LocalQueue
 from pykueue.engine.order import queue_stamp
 from pykueue.engine.pending import PendingQueue
 from pykueue.engine.placement import drop_claim, leave_place
+from pykueue.engine.releases import forget_releases, note_releases
 from pykueue.engine.world import World
 
 
@@ -233,6 +234,7 @@ def lose_workload(world: World, key: str) -> None:
     if item is None:
         return
     leave_place(world, item)
+    forget_releases(world, item)
     world.touched.pop(key, None)
     world.homeless.pop(key, None)
     members = world.members.get(item.workload.local_queue, {})
@@ -249,7 +251,9 @@ def confirm(world: World, key: str, version: int) -> None:
         return
     item.version = max(item.version, version)
     if item.flying:
+        forget_releases(world, item)
         item.confirmed = item.flying.pop(0)
+        note_releases(world, item)
     if not item.flying:
         item.confirmed = None
         unbuffer(world, item)
@@ -260,6 +264,7 @@ def take_back(world: World, key: str) -> None:
     item = world.items.get(key)
     if item is None or item.confirmed is None:
         return
+    forget_releases(world, item)
     before, item.confirmed, item.flying, item.told = item.confirmed, None, [], None
     stopped = item.stopped
     adopt(world, item, before)

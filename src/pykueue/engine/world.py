@@ -53,6 +53,8 @@ class World:
         """Holders of quota whose pods are not all ready."""
         self.homeless: dict[str, Item] = {}
         """Workloads with quota in a ClusterQueue that does not exist."""
+        self.releasing: dict[str, set[str]] = {}
+        """Workloads that give quota of a ClusterQueue back by decisions that are not confirmed yet, by queue."""
         self.now = Instant(0)
         self.touched: dict[str, Item] = {}
         """Workloads to look at again."""

@@ -16,6 +16,7 @@ from pykueue.engine.model import Options, PodSet, Thing, Workload
 from pykueue.engine.order import queue_stamp
 from pykueue.engine.pending import ShapeClass
 from pykueue.engine.quota import QuotaNode
+from pykueue.engine.releases import note_releases
 from pykueue.engine.world import held
 
 
@@ -246,6 +247,7 @@ def restore_item(engine: Engine, kept: RememberedItem) -> None:
         item.priority = item.shape.priority
         item.stamp = queue_stamp(kept.settled, world.options)
     world.items[item.key] = item
+    note_releases(world, item)
     world.members.setdefault(workload.local_queue, {})[item.key] = item
 
 

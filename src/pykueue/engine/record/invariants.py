@@ -19,6 +19,7 @@ from pykueue.engine.pending import PendingQueue, ShapeClass, backoff_over
 from pykueue.engine.placement import is_admissible
 from pykueue.engine.preempt import Search
 from pykueue.engine.quota import QuotaNode
+from pykueue.engine.releases import released_in
 from pykueue.engine.snapshot import Snapshot
 from pykueue.engine.world import World, has_failed_check, held
 
@@ -36,6 +37,7 @@ def broken(engine: Engine) -> Iterator[str]:
         preemptors,
         memberships,
         readiness,
+        releases,
         timers,
     )
     for rule in rules:
@@ -334,6 +336,15 @@ def readiness(engine: Engine) -> Iterator[str]:
         }
     for key in sorted(wanted ^ set(world.not_ready)):
         yield f"{key} is {'not ' if key in wanted else ''}listed as one whose pods are not ready"
+
+
+def releases(engine: Engine) -> Iterator[str]:
+    """The record of unconfirmed releases lists what the unconfirmed decisions give back, and nothing else."""
+    world = engine.world
+    listed = {(queue, key) for queue, keys in world.releasing.items() for key in keys}
+    wanted = {(queue, key) for key, item in world.items.items() for queue in released_in(item)}
+    for queue, key in sorted(listed ^ wanted):
+        yield f"{key} is {'not ' if (queue, key) in wanted else ''}listed as one that gives quota of queue {queue} back"
 
 
 def timers(engine: Engine) -> Iterator[str]:

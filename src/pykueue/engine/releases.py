@@ -1,0 +1,62 @@
+"""Which quota is free only once a write is stored? The unconfirmed decisions that give quota back. Next: `learn`."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from msgspec.structs import replace
+
+from pykueue.engine.decisions import Admit, Decision, Reserve
+from pykueue.engine.forest import Tree
+from pykueue.engine.items import Item
+from pykueue.engine.world import World
+
+
+def released_in(item: Item) -> Iterator[str]:
+    """The ClusterQueues in which unconfirmed decisions on a workload give quota back."""
+    if item.confirmed is None:
+        return
+    for before, now in pairwise((item.confirmed, *item.flying)):
+        held = before.admission
+        if held is not None and (now.admission is None or (before.active and not now.active)):
+            yield held.queue
+
+
+def note_releases(world: World, item: Item) -> None:
+    """Record the unconfirmed releases of a workload."""
+    for queue in released_in(item):
+        world.releasing.setdefault(queue, set()).add(item.key)
+
+
+def forget_releases(world: World, item: Item) -> None:
+    """Remove the unconfirmed releases of a workload from the record; call it before any of them is confirmed."""
+    for queue in released_in(item):
+        keys = world.releasing.get(queue, set())
+        keys.discard(item.key)
+        if not keys:
+            world.releasing.pop(queue, None)
+
+
+def releasing_by_tree(world: World) -> dict[Tree, tuple[str, ...]]:
+    """The workloads with unconfirmed releases in each tree, in an order that does not depend on how they came."""
+    found: dict[Tree, set[str]] = {}
+    for name, keys in world.releasing.items():
+        queue = world.forest.queues.get(name)
+        if queue is not None and queue.tree is not None:
+            found.setdefault(queue.tree, set()).update(keys)
+    return {tree: tuple(sorted(keys)) for tree, keys in found.items()}
+
+
+def in_order(world: World, decisions: list[Decision]) -> list[Decision]:
+    """The decisions of a cycle; each that takes quota names the releases that must be stored before it."""
+    releasing = releasing_by_tree(world)
+    if not releasing:
+        return decisions
+    found: list[Decision] = []
+    for decision in decisions:
+        if isinstance(decision, Reserve | Admit):
+            tree = world.forest.queues[decision.admission.queue].tree
+            keys = () if tree is None else releasing.get(tree, ())
+            found.append(replace(decision, after=keys))
+        else:
+            found.append(decision)
+    return found
