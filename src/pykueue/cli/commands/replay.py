@@ -21,12 +21,13 @@ def replay(files: tuple[str, ...]) -> None:
 
     Each of FILES is run once more, and the first places are shown at which another decision comes out. A journal is
     what `pykueue manager --journal FILE` writes; each file, those set aside included, stands for itself.
+    The first line of a journal is the version of its format; a journal of another version is refused.
 
     \b
     Example:
       pykueue replay journal.jsonl journal.jsonl.1
 
-    Exit codes: 0, the same decisions; 1, others; 2, a file is no journal.
+    Exit codes: 0, the same decisions; 1, others; 2, a file is no journal, or has another format version.
     """
     differs = False
     for file in files:

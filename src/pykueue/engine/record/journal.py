@@ -1,9 +1,10 @@
 """What happened, line by line? Facts and `decide` calls as JSON lines, which replay to the same decisions to the byte.
 
-A journal opens with a checkpoint, so that it can be cut anywhere and begun anew.
+A journal begins with the version of its format and a checkpoint, so each file replays by itself.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 import msgspec
 
@@ -13,6 +14,16 @@ from pykueue.engine.decisions import Decision
 from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Fact
 from pykueue.engine.record.checkpoint import Checkpoint, checkpoint, restore
+
+VERSION: Final = 1
+"""The version of the format. Raise it with every change of what a line holds: facts, decisions, checkpoint."""
+REMEDY: Final = "replay it with the pykueue that wrote it, or record a new one with --journal"
+
+
+class Header(Frozen, tag="Journal"):
+    """The first line of a journal; it is the same in every version of the format."""
+
+    version: int
 
 
 class Observed(Frozen, tag=True):
@@ -28,8 +39,9 @@ class Decided(Frozen, tag=True):
     decisions: tuple[Decision, ...]
 
 
-Line = Checkpoint | Observed | Decided
+Line = Header | Checkpoint | Observed | Decided
 LINES = msgspec.json.Decoder(Line)
+HEADER = msgspec.json.Decoder(Header)
 
 
 class JournalError(ValueError):
@@ -42,6 +54,7 @@ class Recorder:
     def __init__(self, engine: Engine, write: Callable[[bytes], object]) -> None:
         self.engine = engine
         self.write = write
+        self.put(Header(VERSION))
         self.put(checkpoint(engine))
 
     def put(self, line: Line) -> None:
@@ -73,16 +86,31 @@ class Divergence(Frozen):
 
 
 def replay(lines: Iterable[bytes]) -> Iterator[Divergence]:
-    """Run a journal again; yields each call of `decide` that came out differently, and none when all are the same."""
+    """Run a journal again; yields each call of `decide` that came out differently, and none when all are the same.
+
+    Raises JournalError for a journal of another version of the format, and for what is no journal.
+    """
     engine: Engine | None = None
+    versioned = False
     for number, raw in enumerate(lines, 1):
         if not raw.strip():
             continue
         try:
-            line = LINES.decode(raw)
+            line = LINES.decode(raw) if versioned else HEADER.decode(raw)
         except msgspec.DecodeError as error:
+            if isinstance(error, msgspec.ValidationError) and not versioned:
+                raise JournalError(
+                    f"line {number}: no format version; an older pykueue wrote this journal, or its beginning is "
+                    f"missing; {REMEDY}"
+                ) from error
             raise JournalError(f"line {number}: {error}; this is no line of a journal, or it was cut short") from error
-        if isinstance(line, Checkpoint):
+        if isinstance(line, Header):
+            if line.version != VERSION:
+                raise JournalError(
+                    f"line {number}: format version {line.version}, and this pykueue reads version {VERSION}; {REMEDY}"
+                )
+            versioned = True
+        elif isinstance(line, Checkpoint):
             engine = restore(line)
         elif engine is None:
             raise JournalError(f"line {number}: a journal begins with a checkpoint; this one begins in the middle")
