@@ -9,7 +9,7 @@ import pytest
 
 from pykueue.api.codec import decode_as
 from pykueue.api.workload import Workload
-from pykueue.controllers.decisionwrites import Flight
+from pykueue.controllers.decisionwrites import WriteQueue
 from pykueue.controllers.journalfile import JournalFile
 from pykueue.controllers.workloadwrites import merged
 from pykueue.engine.facts import Leading
@@ -207,7 +207,7 @@ def test_a_reservation_that_is_taken_back_in_flight_is_stored_as_free_before_its
     told(story)
 
 
-def test_the_kept_back_reason_is_not_written_on_what_is_finished() -> None:
+def test_the_postponed_reason_is_not_written_on_what_is_finished() -> None:
     async def story(manager: Running) -> None:
         manager.queues("a", cpu="1")
         manager.workload("first", "a")
@@ -282,11 +282,11 @@ def test_writes_that_were_not_begun_when_the_lease_was_lost_are_forgotten() -> N
         manager.workload("w", "a")
         for _ in range(60):
             await asyncio.sleep(0)
-            if manager.pump.flights.flights:
+            if manager.pump.writes.queues:
                 break
         manager.pump.lead(False)
         await settle()
-        assert manager.pump.flights.flights == {}
+        assert manager.pump.writes.queues == {}
 
     told(story)
 
@@ -355,8 +355,8 @@ def test_nothing_is_written_on_what_is_over_even_if_it_was_decided_on_this_very_
         await manager.clock.advance(1)
         status_writes(manager)
         seen = manager.cluster.workloads.objects[f"{TEAM}/w"]
-        flight = Flight(manager.pump.level(f"{TEAM}/w", seen), version_of(seen))
-        assert not await manager.pump.flights.try_to_write(f"{TEAM}/w", flight, [], [])
+        queue = WriteQueue(manager.pump.facts.level(f"{TEAM}/w", seen), version_of(seen))
+        assert not await manager.pump.writes.try_to_write(f"{TEAM}/w", queue, [], [])
         assert status_writes(manager) == []
 
     told(story)

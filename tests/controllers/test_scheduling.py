@@ -149,10 +149,10 @@ def test_a_refused_admission_leaves_the_workload_alone_for_a_while_and_says_why(
         manager.queues("a")
         manager.workload("w", "a")
         await manager.clock.advance(0.6)
-        assert manager.pump.flights.backed_off[f"{TEAM}/w"].why == "the API server refused our write: Invalid!"
+        assert manager.pump.backoff.workloads[f"{TEAM}/w"].why == "the API server refused our write: Invalid!"
         await manager.clock.advance(60)
         assert reason(manager, "w", "Admitted") == ("True", "Admitted")
-        assert manager.pump.flights.backed_off == {}
+        assert manager.pump.backoff.workloads == {}
 
     told(story)
 
@@ -322,7 +322,7 @@ def test_a_workload_that_is_over_is_forgotten_and_its_room_is_free() -> None:
         await manager.clock.advance(2)
         manager.change_condition("w", "Finished", "True", "Succeeded")
         await manager.clock.advance(2)
-        assert [item.key for item in manager.pump.engine.items()] == list(manager.pump.read) == [f"{TEAM}/x"]
+        assert [item.key for item in manager.pump.engine.items()] == list(manager.pump.facts.read) == [f"{TEAM}/x"]
         assert reason(manager, "x", "Admitted") == ("True", "Admitted")
         manager.store.put(LIMIT_RANGES, "small", TEAM, spec={"limits": []})
         manager.store.put(WORKLOADS, "w", TEAM, metadata={"finalizers": []})

@@ -156,7 +156,7 @@ class Controlling:
         controllers = self.system.local.controllers
         controllers.stopping = True
         self.system.call(controllers.end(*controllers.tasks))
-        controllers.pump.flights.abandon()
+        controllers.pump.writes.abandon()
 
 
 class InProcess:

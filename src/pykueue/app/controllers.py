@@ -157,12 +157,12 @@ class Controllers:
         """Stop deciding, let the writes on their way arrive, let go of the lease, end everything."""
         self.stopping = True
         await self.end("decide", TAKE_OVER, *self.duties)
-        flights = tuple(self.pump.flights.tasks.values())
-        if flights:
-            await waited(flights, LANDING_SECONDS)
+        writes = tuple(self.pump.writes.tasks.values())
+        if writes:
+            await waited(writes, LANDING_SECONDS)
         await self.end("events")
         # Whoever leads next must not meet a write of ours.
-        self.pump.flights.abandon()
+        self.pump.writes.abandon()
         await self.writing.close()
         await self.leadership.release()
         await self.end(*self.tasks)

@@ -1,31 +1,32 @@
-"""How is a decision carried out? As writes on one Workload, each answered to the engine as stored or refused.
+"""How is a decision carried out? By writes on its Workload; the engine is told whether each was stored or refused.
 
-The engine decides on assumed state while writes are on their way. Three rules keep what is stored right all the same:
-decisions on one Workload are written in their order; quota that a write gives back is handed out by no other write
-before the first is stored; and a write without an answer is read back before anything more is said of its Workload.
+The engine decides on assumed state while writes are in flight. Three rules keep what is stored correct: the decisions
+on one Workload are written in order; a decision that takes quota is written after the releases that it names; and a
+write without an answer is read back before anything else is written to its Workload.
 """
 
 import asyncio
 import logging
 from collections.abc import Iterator
-from typing import Final, Protocol, TypeGuard
+from typing import Final, TypeGuard
 
 from pykueue.api.names import WorkloadCondition
 from pykueue.api.workload import Workload, held
-from pykueue.base.clock import instant_of
-from pykueue.base.struct import Frozen
-from pykueue.base.units import MICROS, Instant, Moment
+from pykueue.base.units import MICROS, Instant
+from pykueue.bridge import inbound
 from pykueue.bridge.decisionevents import PREEMPTED, REPORTER, notes, preemptor
 from pykueue.bridge.outbound import StatusBuilder, StatusWrite, slice_of
 from pykueue.controllers.cluster import Cluster
 from pykueue.controllers.events import owner, ref
 from pykueue.controllers.metrics.metrics import Metrics
-from pykueue.controllers.pendingreasons import PendingReasons
+from pykueue.controllers.pendingreasons import SAY_AFTER, PendingReasons
+from pykueue.controllers.workloadfacts import WorkloadFacts
+from pykueue.controllers.writebackoff import WriteBackoff
 from pykueue.engine import model
 from pykueue.engine.assume import after
 from pykueue.engine.decisions import Admit, Deactivate, Decision, Evict, GatedBy, GatesCleared, Reserve, Unreserve, Wait
 from pykueue.engine.engine import Engine
-from pykueue.engine.facts import Fact, Refused, Seen, Written
+from pykueue.engine.facts import Refused, Seen, Written
 from pykueue.engine.record.explain import preempted_for
 from pykueue.kube.informer import version_of
 from pykueue.kube.port import (
@@ -42,79 +43,46 @@ LOG: Final = logging.getLogger(__name__)
 AT_ONCE: Final = 16
 """Writes at a time; more would only wait in the server."""
 ENOUGH: Final = 4
-"""While more writes than this are on their way, nothing is decided: quota would be promised to workloads whose turn to
-be written is far off, and whoever matters more and comes meanwhile would have to preempt them. It also means that a
-busy cluster decides on much at a time.
+"""While more writes than this are in flight, nothing is decided: quota would be promised to workloads that are written
+much later, and a more important workload that is created meanwhile would have to preempt them. A busy cluster thereby
+decides on more workloads at a time.
 """
 REBASES: Final = 5
-"""How often a write is tried anew when others keep changing its Workload."""
+"""How often a write is repeated when others keep changing its Workload."""
 PAUSE: Final = MICROS // 5
-SHUN_BASE: Final = MICROS
-SHUN_MAX: Final = 300 * MICROS
-DOUBLINGS_MAX: Final = 20
-"""How long a Workload whose writes the server refuses is left alone: twice as long each time, within these bounds."""
-
-
-class Ground(Protocol):
-    """What the writes stand on: the pump."""
-
-    cluster: Cluster
-    engine: Engine
-    metrics: Metrics
-    reasons: PendingReasons
-
-    def observe(self, fact: Fact) -> None:
-        """Tell the engine a fact."""
-
-    def see(self, key: str, seen: Workload) -> None:
-        """Tell the engine what a Workload is like."""
-
-    def keep_back(self, wait: Wait) -> None:
-        """Say later why a workload waits, as the engine has just decided."""
-
-    def level(self, key: str, seen: Workload) -> model.Workload:
-        """A Workload as the engine is to see it."""
 
 
 class QueuedWrite:
-    """A decision to be written, what must be stored before it, and who waits for it to be."""
+    """A decision to be written, and the writes that it waits for."""
 
     def __init__(self, decision: Decision) -> None:
         self.decision = decision
         self.waits_for: tuple[asyncio.Future[bool], ...] = ()
         self.stored: asyncio.Future[bool] | None = None
+        """Whether it was stored, for the writes that wait for it; None if it gives no quota back."""
 
 
-class BackedOff(Frozen):
-    """A Workload that is left alone for a while, and why; the reason is empty once the time is over."""
-
-    why: str
-    until: Moment
-    tries: int
-
-
-class Flight:
-    """What is on its way for one Workload, and what is to follow."""
+class WriteQueue:
+    """The writes on one Workload: those in flight, and those that follow."""
 
     def __init__(self, base: model.Workload, version: int) -> None:
         self.base = base
-        """What is stored of it before the next of the queued writes, as far as we know."""
+        """The level of the stored Workload, before the next write."""
         self.version = version
-        """The version of the Workload that this is the level of."""
+        """The version of the Workload that the base is the level of."""
         self.stored = False
-        """Whether the last write was stored, and the base is what came of it."""
+        """Whether the last write was stored, and the base is its result."""
         self.queued: list[QueuedWrite] = []
-        self.under_way: list[QueuedWrite] = []
-        """Those that are being written."""
+        self.in_flight: list[QueuedWrite] = []
 
     def releases(self) -> Iterator[asyncio.Future[bool]]:
         """One future for each write that is not stored yet and gives quota back."""
-        for queued in (*self.under_way, *self.queued):
+        for queued in (*self.in_flight, *self.queued):
             if queued.stored is not None and not queued.stored.done():
                 yield queued.stored
 
     def batch(self) -> list[QueuedWrite]:
-        """The queued writes of the next request: all in a row that need not wait for others once it has begun."""
+        """Take the queued writes of the next request: the first, and those behind it that wait for no other write."""
         taken: list[QueuedWrite] = []
         while self.queued:
             first = self.queued[0]
@@ -124,167 +92,185 @@ class Flight:
             # The reason of a deactivation is stored before the deactivation itself, and that before the eviction.
             if isinstance(first.decision, Deactivate):
                 break
-        self.under_way = taken
+        self.in_flight = taken
         return taken
 
 
-class Flights:
-    """All writes of decisions."""
+class DecisionWrites:
+    """Writes all decisions, those on different Workloads at the same time."""
 
-    def __init__(self, ground: Ground) -> None:
-        self.ground = ground
+    def __init__(
+        self,
+        cluster: Cluster,
+        metrics: Metrics,
+        engine: Engine,
+        reasons: PendingReasons,
+        backoff: WriteBackoff,
+        facts: WorkloadFacts,
+    ) -> None:
+        self.cluster = cluster
+        self.metrics = metrics
+        self.engine = engine
+        self.reasons = reasons
+        self.backoff = backoff
+        self.facts = facts
         self.slots = asyncio.Semaphore(AT_ONCE)
         self.sending = 0
-        """Writes on their way, or waiting for a slot."""
-        self.room = asyncio.Event()
-        """Whether there are few enough of them to decide on more."""
-        self.room.set()
-        self.flights: dict[str, Flight] = {}
+        """Requests in flight, or waiting for a slot."""
+        self.accepts_more = asyncio.Event()
+        """Set while there are few enough of them to decide on more."""
+        self.accepts_more.set()
+        self.queues: dict[str, WriteQueue] = {}
+        """The Workloads that are being written, by key."""
         self.tasks: dict[str, asyncio.Task[None]] = {}
-        self.backed_off: dict[str, BackedOff] = {}
 
     def __contains__(self, key: object) -> bool:
-        return key in self.flights
+        return key in self.queues
 
     @property
-    def are_many(self) -> bool:
-        """Whether the server has its hands full with us."""
+    def is_busy(self) -> bool:
+        """Whether many requests are in flight."""
         return self.sending >= ENOUGH
 
+    def left_alone_until(self, key: str) -> Instant | None:
+        """Until when no further write on a Workload is started; None if one may be started now."""
+        if key in self.queues:
+            # The writes in flight include the reason to wait, unless they end before.
+            return Instant(self.cluster.clock.now() + SAY_AFTER)
+        return self.backoff.until(key)
+
     def add(self, decision: Decision) -> None:
-        """Have a decision written."""
-        flight = self.flights.get(decision.workload) or self.begin(decision.workload)
+        """Write a decision, now or, if it can be postponed, later."""
+        queue = self.queues.get(decision.workload)
+        if queue is None:
+            if can_be_postponed(decision):
+                self.postpone(decision)
+                return
+            queue = self.start(decision.workload)
         queued = QueuedWrite(decision)
         match decision:
             case Admit(after=names) | Reserve(after=names):
-                flights = [self.flights[name] for name in names if name in self.flights]
-                queued.waits_for = tuple(future for found in flights for future in found.releases())
+                earlier = [self.queues[name] for name in names if name in self.queues]
+                queued.waits_for = tuple(future for one in earlier for future in one.releases())
             case Unreserve() | Deactivate():
                 queued.stored = asyncio.get_running_loop().create_future()
             case _:
                 pass
-        flight.queued.append(queued)
+        queue.queued.append(queued)
 
-    def begin(self, key: str) -> Flight:
-        """Begin to write what is to be said of a Workload."""
-        item = self.ground.engine.item(key)
+    def postpone(self, wait: Wait) -> None:
+        """Write later why a workload waits, if it still does then; the engine does not wait for that."""
+        seen = self.cluster.workloads.get(wait.workload)
+        told = None if seen is None else inbound.waiting({c.type: c for c in seen.status.conditions})
+        self.reasons.decide(wait, told)
+        self.facts.observe(Written(wait.workload))
+
+    def start(self, key: str) -> WriteQueue:
+        """Start to write a Workload: the reason why it waits, if there is one to write, and what is queued."""
+        item = self.engine.item(key)
         assert item is not None, f"{key}: a decision is about a workload that the engine knows"
-        flight = self.flights[key] = Flight(item.confirmed or item.workload, item.version)
-        task = self.tasks[key] = asyncio.get_running_loop().create_task(self.fly(key, flight), name=f"write {key}")
-        # One that is cancelled before its first step has no end of its own.
-        task.add_done_callback(lambda _: self.land(key, flight))
-        return flight
+        queue = self.queues[key] = WriteQueue(item.confirmed or item.workload, item.version)
+        task = self.tasks[key] = asyncio.get_running_loop().create_task(self.run(key, queue), name=f"write {key}")
+        # A task that is cancelled before its first step never enters its `try` block.
+        task.add_done_callback(lambda _: self.finish(key, queue))
+        return queue
 
     def abandon(self) -> None:
         """Stop writing at once: another process may lead by now."""
         for task in self.tasks.values():
             task.cancel()
 
-    def pardon(self) -> Instant | None:
-        """Try again the Workloads that were left alone long enough; when the next is due."""
-        ground = self.ground
-        now = ground.cluster.clock.moment()
-        soonest: Moment | None = None
-        for key, backed_off in list(self.backed_off.items()):
-            if not backed_off.why:
-                continue
-            if backed_off.until > now:
-                soonest = backed_off.until if soonest is None else min(soonest, backed_off.until)
-                continue
-            self.backed_off[key] = BackedOff("", backed_off.until, backed_off.tries)
-            seen = ground.cluster.workloads.get(key)
-            if seen is not None and key not in self.flights:
-                ground.see(key, seen)
-        return None if soonest is None else instant_of(ground.cluster.clock, soonest)
+    def retry_backed_off(self) -> Instant | None:
+        """Tell the engine about the Workloads whose backoff is over; when the next backoff ends."""
+        for key in self.backoff.end_due():
+            seen = self.cluster.workloads.get(key)
+            if seen is not None and key not in self.queues:
+                self.facts.see(key, seen)
+        return self.backoff.next_end()
 
-    async def fly(self, key: str, flight: Flight) -> None:
-        """Write until nothing is left to be said of a Workload."""
-        ground = self.ground
+    async def run(self, key: str, queue: WriteQueue) -> None:
+        """Write until nothing is queued for a Workload, or a write fails."""
         try:
-            batch = flight.batch()
+            batch = queue.batch()
             while True:
-                if not await self.write(key, flight, batch):
+                if not await self.write(key, queue, batch):
                     break
-                self.answer(batch, stored=True)
-                batch = flight.batch()
-                waits = [queued.decision for queued in batch if can_be_kept_back(queued.decision)]
-                if len(waits) == len(batch) and not flight.queued:
-                    # Why it waits can be told later, when more is known.
+                self.resolve(batch, stored=True)
+                batch = queue.batch()
+                waits = [queued.decision for queued in batch if can_be_postponed(queued.decision)]
+                if len(waits) == len(batch) and not queue.queued:
                     for wait in waits:
-                        ground.keep_back(wait)
+                        self.postpone(wait)
                     break
         except Exception as error:
             LOG.exception("what was decided could not be written", extra={"object": key})
-            self.shun(key, f"our own mistake: {error!r}")
+            self.backoff.start(key, f"our own mistake: {error!r}")
         finally:
-            self.land(key, flight)
+            self.finish(key, queue)
 
-    def land(self, key: str, flight: Flight) -> None:
-        """Nothing more is written of a Workload for now: what was not stored is taken back, and what is, is told."""
-        if self.flights.get(key) is not flight:
+    def finish(self, key: str, queue: WriteQueue) -> None:
+        """End the writes on a Workload: tell the engine what was refused, and what the Workload is like now."""
+        if self.queues.get(key) is not queue:
             return
-        ground = self.ground
-        del self.flights[key]
+        del self.queues[key]
         del self.tasks[key]
-        self.answer(flight.under_way, stored=False)
-        self.answer(flight.queued, stored=False)
-        item = ground.engine.item(key)
+        self.resolve(queue.in_flight, stored=False)
+        self.resolve(queue.queued, stored=False)
+        item = self.engine.item(key)
         if item is not None and item.flying:
-            ground.observe(Refused(key))
-        seen = ground.cluster.workloads.get(key)
+            self.facts.observe(Refused(key))
+        seen = self.cluster.workloads.get(key)
         if seen is None:
             return
-        ground.reasons.see(key, seen, ground.cluster.clock.now())
-        if flight.stored and version_of(seen) == flight.version:
-            # It is as our last write left it, which was read then.
-            ground.observe(Seen(flight.base, flight.version))
+        self.reasons.see(key, seen, self.cluster.clock.now())
+        if queue.stored and version_of(seen) == queue.version:
+            # Our last write was the last change, and its result is read already.
+            self.facts.observe(Seen(queue.base, queue.version))
         else:
-            ground.see(key, seen)
+            self.facts.see(key, seen)
 
-    def answer(self, writes: list[QueuedWrite], *, stored: bool) -> None:
-        """Tell whoever waits whether decisions were stored."""
+    def resolve(self, writes: list[QueuedWrite], *, stored: bool) -> None:
+        """Tell the writes that wait for these whether they were stored."""
         for queued in writes:
             if queued.stored is not None and not queued.stored.done():
                 queued.stored.set_result(stored)
 
-    async def write(self, key: str, flight: Flight, batch: list[QueuedWrite]) -> bool:
+    async def write(self, key: str, queue: WriteQueue, batch: list[QueuedWrite]) -> bool:
         """Write some decisions; whether they were stored."""
         for future in [future for queued in batch for future in queued.waits_for]:
             if not await asyncio.shield(future):
-                # The room that was to be given back was not; whoever was to have it is considered anew.
+                # The quota was not given back; the engine decides again who gets it.
                 return False
-        ground = self.ground
-        wait = ground.reasons.take(key)
+        wait = self.reasons.take(key)
         decisions = [queued.decision for queued in batch]
         settles = any(isinstance(decision, Admit | Reserve | Unreserve) for decision in decisions)
         said = [wait] if wait is not None and not settles else []
-        flight.stored = False
-        stored = flight.stored = await self.try_to_write(key, flight, said, decisions)
+        queue.stored = False
+        stored = queue.stored = await self.try_to_write(key, queue, said, decisions)
         if not stored and said:
-            ground.reasons.again(said[0], ground.cluster.clock.now())
+            self.reasons.again(said[0], self.cluster.clock.now())
         return stored
 
-    async def try_to_write(self, key: str, flight: Flight, said: list[Wait], decisions: list[Decision]) -> bool:
-        """Write decisions, anew where someone else was faster; whether they were stored."""
-        ground = self.ground
+    async def try_to_write(self, key: str, queue: WriteQueue, said: list[Wait], decisions: list[Decision]) -> bool:
+        """Write decisions, again if someone else changes the Workload first; whether they were stored."""
         silence: UnansweredError | None = None
         for _ in range(REBASES):
-            seen = ground.cluster.workloads.get(key)
-            if seen is None or seen.metadata.uid != flight.base.uid:
+            seen = self.cluster.workloads.get(key)
+            if seen is None or seen.metadata.uid != queue.base.uid:
                 return False
             if held(seen, WorkloadCondition.FINISHED) is not None:
-                # Of one that is over only a husk is kept, and no write of a status may start from that.
+                # Only part of a finished Workload is kept, and no status may be written from that.
                 return False
-            if version_of(seen) != flight.version and standing(ground.level(key, seen)) != standing(flight.base):
+            if version_of(seen) != queue.version and standing(self.facts.level(key, seen)) != standing(queue.base):
                 # It has changed since this was decided.
                 return False
-            builder = StatusBuilder(seen, flight.base, ground.cluster.settings.options)
+            builder = StatusBuilder(seen, queue.base, self.cluster.settings.options)
             for decision in (*said, *decisions):
                 builder.write(decision)
             try:
                 found = await self.send(key, seen, builder.finish())
             except ConflictError:
-                if not await self.read_anew(key):
+                if not await self.read_again(key):
                     return False
                 continue
             except UnansweredError as error:
@@ -292,28 +278,27 @@ class Flights:
                 await self.pause()
                 continue
             except (NotFoundError, NotLeadingError):
-                # The fact that goes with it, that it is gone or that we lead no more, is about to be told.
+                # The engine is about to be told that the Workload is gone, or that this process no longer leads.
                 await self.pause()
                 return False
             except KubeError as error:
                 LOG.error("refused: %s", error, extra={"object": key})
-                self.shun(key, f"the API server refused our write: {error.message or error.reason}")
+                self.backoff.start(key, f"the API server refused our write: {error.message or error.reason}")
                 return False
-            self.backed_off.pop(key, None)
-            self.tell(flight, [*said, *decisions], seen, version=version_of(found), mute=said)
-            flight.base, flight.version = ground.level(key, found), version_of(found)
+            self.backoff.clear(key)
+            self.report(queue.base, [*said, *decisions], seen, version=version_of(found), mute=said)
+            queue.base, queue.version = self.facts.level(key, found), version_of(found)
             return True
         if silence is not None:
-            self.shun(key, f"the API server does not take our write: {silence.message or silence.reason}")
+            self.backoff.start(key, f"the API server does not take our write: {silence.message or silence.reason}")
             return False
         LOG.warning("others keep changing this Workload; what was decided is decided anew", extra={"object": key})
         await self.pause()
         return False
 
     async def pause(self) -> None:
-        """Wait a moment, so that nothing is tried again and again at full speed."""
-        clock = self.ground.cluster.clock
-        await clock.sleep(PAUSE)
+        """Wait a moment before the next attempt."""
+        await self.cluster.clock.sleep(PAUSE)
 
     async def send(self, key: str, seen: Workload, steps: list[StatusWrite]) -> Workload:
         """The Workload once these steps are stored; a step without an answer is read back."""
@@ -330,87 +315,81 @@ class Flights:
         return seen
 
     async def take_step(self, seen: Workload, step: StatusWrite) -> Workload:
-        """The Workload once a step is stored, for which it may have to wait for a slot."""
-        writes = self.ground.cluster.writes
+        """The Workload once a step is stored; waits for a slot first."""
+        writes = self.cluster.writes
         self.sending += 1
         if self.sending > ENOUGH:
-            self.room.clear()
+            self.accepts_more.clear()
         try:
             async with self.slots:
                 return await (writes.deactivate(seen) if step.status is None else writes.admission(seen, step.status))
         finally:
             self.sending -= 1
             if self.sending <= ENOUGH:
-                self.room.set()
+                self.accepts_more.set()
 
     async def read_back(self, key: str) -> Workload:
-        """The Workload as the server has it, however long it takes to tell."""
-        cluster = self.ground.cluster
+        """The Workload as the server has it; asks until there is an answer."""
         namespace, _, name = key.partition("/")
         while True:
             try:
-                return cluster.workloads.learn(await cluster.kube.get(WORKLOADS, name, namespace))
+                return self.cluster.workloads.learn(await self.cluster.kube.get(WORKLOADS, name, namespace))
             except UnansweredError:
                 await self.pause()
 
-    async def read_anew(self, key: str) -> bool:
-        """Read the Workload that someone else has changed; whether it can be read."""
+    async def read_again(self, key: str) -> bool:
+        """Read a Workload that someone else has changed; whether it can be read."""
         try:
             await self.read_back(key)
         except NotFoundError:
             return False
         except (KubeError, ValueError) as error:
-            self.shun(key, f"it has changed, and cannot be read: {error}")
+            self.backoff.start(key, f"it has changed, and cannot be read: {error}")
             return False
         return True
 
-    def shun(self, key: str, why: str) -> None:
-        """Leave a Workload alone for a while whose writes fail for good; longer each time."""
-        tries = self.backed_off[key].tries + 1 if key in self.backed_off else 0
-        delay = min(SHUN_BASE << min(tries, DOUBLINGS_MAX), SHUN_MAX)
-        self.backed_off[key] = BackedOff(why, Moment(self.ground.cluster.clock.moment() + delay), tries)
-
-    def tell(
-        self, flight: Flight, decisions: list[Decision], seen: Workload, *, version: int, mute: list[Wait]
+    def report(
+        self, level: model.Workload, decisions: list[Decision], seen: Workload, *, version: int, mute: list[Wait]
     ) -> None:
-        """Tell the engine that decisions were stored, and everyone else what happened."""
-        ground = self.ground
-        level, options = flight.base, ground.cluster.settings.options
+        """Tell the engine that decisions on a Workload of this level were stored, and record events and metrics.
+
+        The engine is not told about those in `mute`: it was told when they were postponed.
+        """
         for decision in decisions:
             if decision not in mute:
-                ground.observe(Written(decision.workload, version))
+                self.facts.observe(Written(decision.workload, version))
             by = None
             if isinstance(decision, Evict) and decision.preemption is not None:
-                by = ground.engine.workload(decision.by)
-                preempting = "" if by is None else ground.engine.queue_of(by)
-                ground.metrics.preempted(preempting, decision.preemption)
-                self.tell_job(decision, seen, preempting)
-            for note in notes(decision, seen, level, by, options):
-                about = ground.cluster.workloads.get(note.workload)
+                by = self.engine.workload(decision.by)
+                preempting = "" if by is None else self.engine.queue_of(by)
+                self.metrics.preempted(preempting, decision.preemption)
+                self.report_preemption(decision, seen, preempting)
+            for note in notes(decision, seen, level, by, self.cluster.settings.options):
+                about = self.cluster.workloads.get(note.workload)
                 if about is not None:
-                    say = ground.cluster.events.warning if note.warning else ground.cluster.events.normal
+                    say = self.cluster.events.warning if note.warning else self.cluster.events.normal
                     say(ref(WORKLOADS, about.metadata), note.reason, note.text, note.reporter)
             level = after(level, decision)
 
-    def tell_job(self, decision: Evict, seen: Workload, queue: str) -> None:
-        """Say on the preempted Job for whom it had to stop: Kueue's own words give no more than a UID."""
-        about, cluster = owner(seen.metadata), self.ground.cluster
+    def report_preemption(self, decision: Evict, seen: Workload, queue: str) -> None:
+        """Record on the preempted Job which Job preempted it: Kueue's own event names only a UID."""
+        about, workloads = owner(seen.metadata), self.cluster.workloads
         if about is not None:
-            by = cluster.workloads.get(decision.by)
+            by = workloads.get(decision.by)
             job = None if by is None else owner(by.metadata)
             kind, name = ("", "") if job is None else (job.kind, job.name)
             who = preemptor(decision.by, kind, name, seen.namespace)
             note = preempted_for(who, decision.preemption, queue)
-            cluster.events.normal(about, PREEMPTED, note, REPORTER)
+            self.cluster.events.normal(about, PREEMPTED, note, REPORTER)
 
 
-def can_be_kept_back(decision: Decision) -> TypeGuard[Wait]:
-    """Whether a decision only says why a workload waits; that a gate is closed or open is news by itself."""
+def can_be_postponed(decision: Decision) -> TypeGuard[Wait]:
+    """Whether a decision only says why a workload waits; what it says about admission gates is written at once."""
     return isinstance(decision, Wait) and not isinstance(decision.why, GatedBy | GatesCleared)
 
 
 def standing(level: model.Workload) -> tuple[object, ...]:
-    """What of a Workload a decision rests on; pods that come and go, and words, do not count."""
+    """The parts of a Workload that a decision depends on; if one of them changes, it must be decided again."""
     return (
         level.uid,
         level.generation,

@@ -1,29 +1,28 @@
-"""How does the engine meet the cluster? Facts are pumped in, cycles run, and what is decided goes to `flights`."""
+"""How does the engine run on a cluster? Facts go in, cycles run, and decisions go to `DecisionWrites`."""
 
 import asyncio
 import contextlib
 import logging
 from typing import Final, TypeVar
 
-from msgspec.structs import replace
-
 from pykueue.api.core import KubeObject
 from pykueue.api.names import WorkloadCondition
-from pykueue.api.workload import Workload, held
-from pykueue.base.clock import instant_of
+from pykueue.api.workload import Workload
 from pykueue.base.units import MICROS, Instant, Moment
 from pykueue.bridge import inbound
 from pykueue.bridge.decisionevents import NEVER, REPORTER
 from pykueue.controllers.cluster import Cluster
-from pykueue.controllers.decisionwrites import Flights, can_be_kept_back
+from pykueue.controllers.decisionwrites import DecisionWrites
 from pykueue.controllers.events import owner
 from pykueue.controllers.journalfile import JournalFile
 from pykueue.controllers.metrics.metrics import Metrics
 from pykueue.controllers.pendingreasons import SAY_AFTER, PendingReasons
+from pykueue.controllers.workloadfacts import WorkloadFacts
+from pykueue.controllers.writebackoff import WriteBackoff
 from pykueue.engine import model
 from pykueue.engine.decisions import Admit, Decision, Evict, Reserve, Wait
 from pykueue.engine.engine import Engine
-from pykueue.engine.facts import Fact, Gone, Kind, Leading, Seen, Stopped, Synced, Written
+from pykueue.engine.facts import Fact, Gone, Kind, Leading, Seen, Stopped, Synced
 from pykueue.engine.record.explain import explain, never
 from pykueue.engine.record.journal import Recorder
 from pykueue.jobs.admit import STRICT_BY_CREATION
@@ -48,14 +47,12 @@ class Pump:
         self.front: Engine | Recorder = self.engine
         self.journal = journal
         self.news = asyncio.Event()
-        self.flights = Flights(self)
         self.alarm: asyncio.Task[None] | None = None
         self.alarm_at = Instant(0)
         self.reasons = PendingReasons(self.engine)
-        self.read: dict[str, inbound.Reading] = {}
-        """What was read of each Workload."""
-        self.around: dict[str, inbound.Surroundings] = {}
-        """What the workloads of each namespace depend on."""
+        self.backoff = WriteBackoff(cluster.clock)
+        self.facts = WorkloadFacts(cluster, self.engine, self.reasons, self.backoff, self.observe)
+        self.writes = DecisionWrites(cluster, metrics, self.engine, self.reasons, self.backoff, self.facts)
         self.tell_of(cluster.namespaces, "Namespace")
         self.tell_of(cluster.flavors, "Flavor")
         self.tell_of(cluster.checks, "Check")
@@ -132,74 +129,22 @@ class Pump:
             LOG.warning("ClusterQueue %s: %s", thing.name, STRICT_BY_CREATION, extra={"object": thing.name})
 
     def hear_workload(self, change: Change[Workload]) -> None:
-        """A Workload has changed; while a write of ours is on its way, its end tells us of it."""
+        """Tell the engine that a Workload has changed; while we write it, the end of the writes does so."""
         if change.new is None or (change.old is not None and change.old.metadata.uid != change.new.metadata.uid):
             self.reasons.forget(change.key)
-            self.read.pop(change.key, None)
-            self.flights.backed_off.pop(change.key, None)
-            self.observe(Gone("Workload", change.key))
-        if change.new is not None and change.key not in self.flights:
+            self.backoff.clear(change.key)
+            self.facts.lose(change.key)
+        if change.new is not None and change.key not in self.writes:
             if change.old is not None and is_overtaken(change.old, change.new):
                 self.reasons.drop(change.key)
-            self.see(change.key, change.new)
-
-    def see(self, key: str, seen: Workload) -> None:
-        """Tell the engine what a Workload is like; one that is over is gone, as far as the engine is concerned."""
-        self.reasons.see(key, seen, self.cluster.clock.now())
-        if held(seen, WorkloadCondition.FINISHED) is not None:
-            self.read.pop(key, None)
-            if self.engine.item(key) is not None:
-                self.observe(Gone("Workload", key))
-            return
-        try:
-            found = self.level(key, seen)
-        except ValueError as error:
-            LOG.error("Workload cannot be understood and is left out: %s", error, extra={"object": key})
-            self.observe(Gone("Workload", key))
-            return
-        self.observe(Seen(found, version_of(seen)))
-        self.share(key)
-
-    def share(self, key: str) -> None:
-        """Keep the pod sets that the engine keeps, which all workloads like this one share."""
-        level, known = self.engine.workload(key), self.read[key]
-        shared = known.pod_sets if level is None else level.pod_sets
-        if shared is not known.pod_sets and shared == known.pod_sets:
-            self.read[key] = replace(known, pod_sets=shared)
-
-    def level(self, key: str, seen: Workload) -> model.Workload:
-        """A Workload as the engine is to see it."""
-        around = self.surroundings(seen.namespace)
-        known = self.read.get(key)
-        if known is None or not known.holds_of(seen, around):
-            known = self.read[key] = inbound.read_workload(seen, around)
-        found = inbound.workload(seen, around, known)
-        backed_off = self.flights.backed_off.get(key)
-        if backed_off is not None and backed_off.why:
-            found = replace(found, held_off=True, problem=backed_off.why)
-        return self.reasons.level(key, found)
-
-    def surroundings(self, namespace: str) -> inbound.Surroundings:
-        """What the Workloads of a namespace depend on beside themselves."""
-        found = self.around.get(namespace)
-        if found is None:
-            ranges, chosen = self.cluster.limit_ranges.objects, self.cluster.settings.intake
-            found = self.around[namespace] = inbound.Surroundings(
-                chosen.resources,
-                tuple(ranges[key] for key in sorted(ranges) if key.partition("/")[0] == namespace),
-                self.cluster.runtime_classes.objects,
-                chosen.boosts,
-                chosen.unqueued,
-            )
-        return found
+            self.facts.see(change.key, change.new)
 
     def read_again(self, namespace: str) -> None:
         """Read the pending Workloads of a namespace again, or of all, in their new surroundings."""
-        for name in [namespace] if namespace else list(self.around):
-            self.around.pop(name, None)
+        self.facts.forget_surroundings(namespace)
         for key, seen in self.cluster.workloads.objects.items():
-            if seen.status.admission is None and key not in self.flights and namespace in ("", seen.namespace):
-                self.see(key, seen)
+            if seen.status.admission is None and key not in self.writes and namespace in ("", seen.namespace):
+                self.facts.see(key, seen)
 
     def stopped(self, key: str) -> None:
         """No pod of this evicted workload runs any more."""
@@ -223,7 +168,7 @@ class Pump:
         """From now on this process may write, or may not any more."""
         self.observe(Leading(leading))
         if not leading:
-            self.flights.abandon()
+            self.writes.abandon()
             self.reasons.clear()
 
     # Cycles.
@@ -238,10 +183,10 @@ class Pump:
         while True:
             now, began = clock.now(), clock.moment()
             # In every round, since where something is always to be decided there is never a time to rest.
-            speak_at, pardon_at = self.speak(), self.flights.pardon()
+            speak_at, retry_at = self.speak(), self.writes.retry_backed_off()
             wake = self.front.next_wake()
             if wake is None or wake > now:
-                await self.rest([at for at in (wake, speak_at, pardon_at) if at is not None])
+                await self.rest([at for at in (wake, speak_at, retry_at) if at is not None])
                 continue
             decisions = self.front.decide(now)
             started = any(isinstance(decision, Admit | Reserve | Evict) for decision in decisions)
@@ -255,7 +200,7 @@ class Pump:
                 await asyncio.sleep(0)
             else:
                 await clock.sleep_to(Moment(began + LULL))
-            await self.flights.room.wait()
+            await self.writes.accepts_more.wait()
 
     async def rest(self, due: list[Instant]) -> None:
         """Wait for news, or until something is due."""
@@ -294,10 +239,7 @@ class Pump:
         )
         if isinstance(decision, Wait):
             self.warn_of_never(decision)
-        if can_be_kept_back(decision) and key not in self.flights:
-            self.keep_back(decision)
-        else:
-            self.flights.add(decision)
+        self.writes.add(decision)
 
     def warn_of_never(self, wait: Wait) -> None:
         """Say on the Job, at once, that it can never start as things are."""
@@ -307,32 +249,16 @@ class Pump:
         if about is not None:
             self.cluster.events.warning(about, NEVER, words, REPORTER)
 
-    def keep_back(self, wait: Wait) -> None:
-        """Say later why a workload waits, if it still does then; the engine need not wait for that."""
-        seen = self.cluster.workloads.get(wait.workload)
-        told = None if seen is None else inbound.waiting({c.type: c for c in seen.status.conditions})
-        self.reasons.decide(wait, told)
-        self.observe(Written(wait.workload))
-
     def speak(self) -> Instant | None:
         """Write the reasons that are due; when the next may be."""
         if not (self.engine.leading and self.engine.synced):
             return None
         now = self.cluster.clock.now()
-        for wait, own in self.reasons.due(now, busy=self.flights.are_many, later=self.left_alone_until):
+        for wait, own in self.reasons.due(now, busy=self.writes.is_busy, later=self.writes.left_alone_until):
             if not own:
                 self.warn_of_never(wait)
-            self.flights.begin(wait.workload)
+            self.writes.start(wait.workload)
         return self.reasons.next_due(now)
-
-    def left_alone_until(self, key: str) -> Instant | None:
-        """Until when nothing is to be written of a Workload but what is on its way; None where anything may be."""
-        clock = self.cluster.clock
-        if key in self.flights:
-            # A flight takes along what is to be said, unless it ends before.
-            return Instant(clock.now() + SAY_AFTER)
-        backed_off = self.flights.backed_off.get(key)
-        return None if backed_off is None or backed_off.until <= clock.moment() else instant_of(clock, backed_off.until)
 
 
 def is_overtaken(old: Workload, new: Workload) -> bool:

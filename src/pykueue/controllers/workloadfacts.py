@@ -1,0 +1,103 @@
+"""What is the engine told about a Workload? Its level: the object, what it depends on, and what is not written yet."""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from msgspec.structs import replace
+
+from pykueue.api.names import WorkloadCondition
+from pykueue.api.workload import Workload, held
+from pykueue.bridge import inbound
+from pykueue.controllers.cluster import Cluster
+from pykueue.controllers.pendingreasons import PendingReasons
+from pykueue.controllers.writebackoff import WriteBackoff
+from pykueue.engine import model
+from pykueue.engine.engine import Engine
+from pykueue.engine.facts import Fact, Gone, Seen
+from pykueue.kube.informer import version_of
+
+LOG: Final = logging.getLogger(__name__)
+
+
+class WorkloadFacts:
+    """Reads Workloads, and tells the engine about them."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        engine: Engine,
+        reasons: PendingReasons,
+        backoff: WriteBackoff,
+        observe: Callable[[Fact], None],
+    ) -> None:
+        self.cluster = cluster
+        self.engine = engine
+        self.reasons = reasons
+        self.backoff = backoff
+        self.observe = observe
+        """Tells the engine a fact."""
+        self.read: dict[str, inbound.Reading] = {}
+        """What was read of each Workload."""
+        self.around: dict[str, inbound.Surroundings] = {}
+        """What the Workloads of each namespace depend on."""
+
+    def see(self, key: str, seen: Workload) -> None:
+        """Tell the engine what a Workload is like; a finished Workload is gone as far as the engine is concerned."""
+        self.reasons.see(key, seen, self.cluster.clock.now())
+        if held(seen, WorkloadCondition.FINISHED) is not None:
+            self.read.pop(key, None)
+            if self.engine.item(key) is not None:
+                self.observe(Gone("Workload", key))
+            return
+        try:
+            found = self.level(key, seen)
+        except ValueError as error:
+            LOG.error("Workload cannot be understood and is left out: %s", error, extra={"object": key})
+            self.observe(Gone("Workload", key))
+            return
+        self.observe(Seen(found, version_of(seen)))
+        self.share(key)
+
+    def lose(self, key: str) -> None:
+        """Tell the engine that a Workload is gone."""
+        self.read.pop(key, None)
+        self.observe(Gone("Workload", key))
+
+    def share(self, key: str) -> None:
+        """Keep the pod sets that the engine keeps, which all workloads like this one share."""
+        level, known = self.engine.workload(key), self.read[key]
+        shared = known.pod_sets if level is None else level.pod_sets
+        if shared is not known.pod_sets and shared == known.pod_sets:
+            self.read[key] = replace(known, pod_sets=shared)
+
+    def level(self, key: str, seen: Workload) -> model.Workload:
+        """A Workload as the engine is to see it."""
+        around = self.surroundings(seen.namespace)
+        known = self.read.get(key)
+        if known is None or not known.holds_of(seen, around):
+            known = self.read[key] = inbound.read_workload(seen, around)
+        found = inbound.workload(seen, around, known)
+        problem = self.backoff.reason(key)
+        if problem:
+            found = replace(found, held_off=True, problem=problem)
+        return self.reasons.level(key, found)
+
+    def surroundings(self, namespace: str) -> inbound.Surroundings:
+        """What the Workloads of a namespace depend on beside themselves."""
+        found = self.around.get(namespace)
+        if found is None:
+            ranges, chosen = self.cluster.limit_ranges.objects, self.cluster.settings.intake
+            found = self.around[namespace] = inbound.Surroundings(
+                chosen.resources,
+                tuple(ranges[key] for key in sorted(ranges) if key.partition("/")[0] == namespace),
+                self.cluster.runtime_classes.objects,
+                chosen.boosts,
+                chosen.unqueued,
+            )
+        return found
+
+    def forget_surroundings(self, namespace: str) -> None:
+        """Read again what the Workloads of a namespace depend on, or of all for an empty name, when it is needed."""
+        for name in [namespace] if namespace else list(self.around):
+            self.around.pop(name, None)
