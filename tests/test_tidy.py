@@ -49,6 +49,8 @@ MEASURES = "src/pykueue/controllers/metrics/watchdog.py"
 """Measures how late a timer of the loop is; a suspend holds nobody up."""
 
 ENGINE = "src/pykueue/engine"
+VERBS = "src/pykueue/apiserver/verbs"
+STRATEGIES = "src/pykueue/apiserver/kinds/strategy.py"
 
 
 def python_files(root: Path, *folders: str) -> list[Path]:
@@ -254,6 +256,42 @@ def last_name(node: ast.expr) -> str:
             return ""
 
 
+def is_kind_name(node: ast.expr) -> bool:
+    """Whether an expression is the name of a kind: `x.storage`, `x.resource.kind` or `resource.kind`."""
+    if not isinstance(node, ast.Attribute):
+        return False
+    owner = node.value.attr if isinstance(node.value, ast.Attribute) else getattr(node.value, "id", "")
+    return node.attr == "storage" or (node.attr == "kind" and owner == "resource")
+
+
+def is_fixed(node: ast.AST) -> bool:
+    """Whether an expression is a literal, a constant, or the text of one, as `str(PODS)`."""
+    match node:
+        case ast.Constant() | ast.Tuple() | ast.List() | ast.Set():
+            return True
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name.isupper()
+        case ast.Call(func=ast.Name(id="str"), args=inner):
+            return any(map(is_fixed, inner))
+    return False
+
+
+def kinds_told_apart(root: Path) -> list[str]:
+    """Places in the verbs of the API server that compare the name of a kind with a literal or a constant."""
+    broken = []
+    for path in python_files(root, VERBS):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Compare):
+                sides = [node.left, *node.comparators]
+                found = any(map(is_kind_name, sides)) and any(map(is_fixed, sides))
+            else:
+                found = isinstance(node, ast.Match) and is_kind_name(node.subject)
+            if found:
+                place = f"{path.relative_to(root)}:{node.lineno}"
+                broken.append(f"{place}: treats a kind by its name; add a column to `Strategy` in {STRATEGIES}")
+    return broken
+
+
 Check = Callable[[Path], list[str]]
 CHECKS: tuple[Check, ...] = (
     modules_without_docstring,
@@ -266,6 +304,7 @@ CHECKS: tuple[Check, ...] = (
     foreign_places,
     timers_that_stand_still,
     reads_of_engine_memory,
+    kinds_told_apart,
 )
 
 
@@ -279,6 +318,7 @@ TIDY = {
     "src/pykueue/__init__.py": "",
     "src/pykueue/quota.py": '"""How much is left?"""\n\n# spec: QUO-1\nLEFT = 1\n',
     "tests/scenarios/quota.yaml": "- name: one\n  covers: [QUO-1, S12]\n",
+    f"{VERBS}/reading.py": '"""Reads."""\n\nSAME = other.storage == name or kind != served.resource.kind\n',
     RULES: "# Rules\n\n- **QUO-1** What is used is not left.\n",
 }
 
@@ -328,6 +368,17 @@ def test_a_tidy_tree_passes(check: Check, tmp_path: Path) -> None:
             "ITEMS = pump.engine.world.items\n",
             "a.py:1: reads the engine's memory",
             id="a read of the engine's memory",
+        ),
+        *(
+            pytest.param(kinds_told_apart, f"{VERBS}/a.py", f'"""A."""\n{text}\n', "a.py:2", id=f"a kind: {text[:24]}")
+            for text in (
+                'served.storage == "pods"',
+                'call.served.storage not in ("pods", "nodes")',
+                "served.storage in MADE_BY_UPDATE",
+                "str(PODS) != served.storage",
+                'resource.kind == "Job"',
+                'match served.storage:\n    case "pods":\n        pass',
+            )
         ),
         pytest.param(foreign_places, "a.txt", "--index-url https:" + "//example.org", "index", id="a package index"),
     ],

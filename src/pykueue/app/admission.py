@@ -13,7 +13,7 @@ from pykueue.apiserver.auth.access import stamped
 from pykueue.apiserver.verbs import barepods
 from pykueue.apiserver.verbs.admission import AdmissionCall
 from pykueue.apiserver.verbs.offload import Offload, is_large
-from pykueue.apiserver.wire.identity import SYSTEM, Identity
+from pykueue.apiserver.wire.identity import Identity
 from pykueue.apiserver.wire.statuserrors import StatusError
 from pykueue.controllers.endpoints.admission import Admission, NotYetError
 from pykueue.controllers.endpoints.webhooks import MUTATED, VALIDATED, AdmissionRequest, Hook, Webhooks
@@ -45,7 +45,7 @@ class AdmissionAdapter:
             # Subresources too: a binding carries annotations.
             new = stamped(call.operation, call.served.resource, call.new, call.old, call.who)
             return await self.asked(msgspec.structs.replace(call, new=new))
-        if self.pods is None or call.who is SYSTEM:
+        if self.pods is None or call.who.is_controller:
             return await self.asked(call)
         work = partial(self.pods, call.served.resource, call.new, call.old, call.who)
         told = await self.offload.run(work, large=is_large(call.new), who=call.who)
@@ -56,7 +56,7 @@ class AdmissionAdapter:
         """What our webhooks would make of an object, and their warnings."""
         new = call.new
         # What our controllers write does not come back to them on a cluster either.
-        if call.who is SYSTEM or not self.judging or call.operation == "DELETE":
+        if call.who.is_controller or not self.judging or call.operation == "DELETE":
             return new, ()
         if call.stage == "validate" and not call.subresource:
             warnings = barepods.judge(call)

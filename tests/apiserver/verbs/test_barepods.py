@@ -11,7 +11,7 @@ from pykueue.apiserver.wire.messages import Response, request
 from pykueue.kube.port import JOBS, PODS
 from pykueue.testing.kueue import Kueue
 
-QUEUES = Path(__file__).resolve().parent.parent.parent / "examples/testing/queues.yaml"
+QUEUES = Path(__file__).resolve().parents[3] / "examples/testing/queues.yaml"
 QUEUE = "kueue.x-k8s.io/queue-name"
 GROUP = "kueue.x-k8s.io/pod-group-name"
 PATH = "/api/v1/namespaces/default/pods"

@@ -67,4 +67,4 @@ def test_yaml_is_read_as_json_could_say_it() -> None:
 @pytest.mark.parametrize(("text", "place"), [("AAAA", None), ("AA==", None), ("%%", 0), ("AAA%", 3), ("AAAAA", 4)])
 def test_bytes_that_are_none_are_found(text: str, place: int | None) -> None:
     expected = "" if place is None else f"illegal base64 data at input byte {place}"
-    assert uncoded("secrets", {"data": {"a": text}}) == expected
+    assert uncoded("data", {"data": {"a": text}}) == expected

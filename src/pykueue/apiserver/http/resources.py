@@ -67,13 +67,6 @@ WATCH_SECONDS: Final = 1800
 """How long a watch lasts if the client does not say."""
 ON_ALL: Final[tuple[str, ...]] = ("list", "watch", "create", "deletecollection")
 ON_ONE: Final[tuple[str, ...]] = ("get", "watch", "update", "patch", "delete")
-NOT_YET: Final = {
-    "attach": "its output is what `kubectl logs` shows",
-    "exec": "its files and its processes are this machine's own",
-    "portforward": "its ports are this machine's own",
-    "proxy": "its ports are this machine's own",
-}
-"""What a kubelet does by connections to a pod and is not done here, and what there is in its place."""
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
@@ -85,8 +78,6 @@ OCTETS: Final = "application/octet-stream"
 SUMMARY_BYTES: Final = 30
 YAML_BYTES: Final = 16 * 1024
 """An object of more bytes is written in YAML piece by piece."""
-RETURNED: Final = frozenset({"namespaces", "pods", "podtemplates", "serviceaccounts"})
-"""Kinds whose deletion is answered with the object, even where it is gone at once."""
 
 
 class Objects:
@@ -151,8 +142,8 @@ class Objects:
         namespaced = served.resource.namespaced
         if namespaced != bool(call.namespace) and (not namespaced or call.name) and call.plural != "namespaces":
             raise unserved()
-        if call.subresource in NOT_YET and call.plural == "pods":
-            raise not_yet(call)
+        if call.subresource in served.strategy.connections:
+            raise not_yet(call, served.strategy.connections[call.subresource])
         verbs = ON_ONE if call.name else ON_ALL
         if call.subresource:
             sub = served.subresources.get(call.subresource)
@@ -266,7 +257,7 @@ class Objects:
         options, terms = delete_terms(request.query, given, who, request.header("user-agent"))
         body, is_gone = await self.registry.delete(served, call.name, namespace, options, terms)
         code = ACCEPTED if not is_gone and awaited(options) else OK
-        if not is_gone or str(served.resource) in RETURNED:
+        if not is_gone or served.strategy.returns_deleted:
             return warned(self.shaped(served, call, body, choice, request, code=code), terms.warnings)
         resource = served.resource
         details: Tree = {"name": call.name, "group": resource.group, "kind": resource.plural}
@@ -378,9 +369,7 @@ def disallowed() -> StatusError:
     return StatusError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
 
 
-def not_yet(call: Asked) -> StatusError:
-    """What somebody is told who wants into a pod."""
-    message = (
-        f"{call.subresource} is not there yet: a pod here is a process of this machine; {NOT_YET[call.subresource]}"
-    )
+def not_yet(call: Asked, instead: str) -> StatusError:
+    """The refusal of a connection to a container; `instead` says what to use in its place."""
+    message = f"{call.subresource} is not there yet: a pod here is a process of this machine; {instead}"
     return StatusError(501, "NotImplemented", message, {"name": call.name, "kind": call.plural})

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from pykueue.apiserver.kinds.served import ALL_VERBS, Served, Sub
+from pykueue.apiserver.kinds.strategies import builtin_strategy
 from pykueue.kube.port import Resource
 
 CREATED: Final = ("create",)
@@ -36,6 +37,7 @@ def kind(
         storage=storage or str(resource),
         stored_version=stored_version or resource.api_version,
         singular=name.lower(),
+        strategy=builtin_strategy(resource),
         short_names=short,
         categories=categories,
         verbs=verbs,

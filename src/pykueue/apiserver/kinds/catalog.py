@@ -11,6 +11,7 @@ from pykueue.api.names import GROUP
 from pykueue.api.trees import items, mapping, member, text
 from pykueue.apiserver.kinds.builtins import BUILTINS
 from pykueue.apiserver.kinds.served import Printed, ScalePaths, Served, Sub
+from pykueue.apiserver.kinds.strategies import custom_strategy
 from pykueue.kube.port import Resource
 
 GROUPS: Final = (GROUP, KINDS["ProvisioningRequest"].group)
@@ -103,12 +104,14 @@ def served_by(definition: Mapping[str, Json]) -> list[Served]:
     versions = [one for one in items(spec, "versions") if isinstance(one, Mapping)]
     stored = next((text(one, "name") for one in versions if member(one, "storage") is True), "")
     generation = member(definition, "metadata", "generation")
+    namespaced = text(spec, "scope") == "Namespaced"
     return [
         Served(
-            resource=Resource(group, text(one, "name"), plural, kind, text(spec, "scope") == "Namespaced"),
+            resource=(resource := Resource(group, text(one, "name"), plural, kind, namespaced)),
             storage=f"{plural}.{group}",
             stored_version=f"{group}/{stored}",
             singular=text(names, "singular") or kind.lower(),
+            strategy=custom_strategy(resource),
             short_names=tuple(str(name) for name in items(names, "shortNames")),
             categories=tuple(str(name) for name in items(names, "categories")),
             subresources=subresources_of(one, kind),

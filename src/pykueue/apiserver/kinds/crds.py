@@ -10,8 +10,10 @@ from pykueue.api.core import Json, Tree
 from pykueue.api.fields import FieldError, invalid, not_supported, required
 from pykueue.api.names import GROUP
 from pykueue.api.trees import items, mapping, mappings, member, text
+from pykueue.apiserver.kinds.metadata import finalizers, with_meta
 from pykueue.apiserver.kinds.names import dns_label, dns_subdomain
 from pykueue.apiserver.kinds.poddefaults import as_tree, each
+from pykueue.apiserver.wire.writeterms import DeleteOptions
 
 STORAGE: Final = "customresourcedefinitions.apiextensions.k8s.io"
 CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
@@ -217,13 +219,14 @@ def judged(tree: Tree, now: str, taken: str) -> Tree:
     return {**tree, "status": {"conditions": listed, "acceptedNames": names, "storedVersions": [*stored]}}
 
 
-def ending(tree: Tree, now: str) -> Tree:
-    """A definition that is said to go."""
+def terminate(tree: Tree, options: DeleteOptions, now: str) -> Tree:
+    """A definition whose deletion has begun; it is removed when its objects are."""
     status = as_tree(tree.get("status"))
     why = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
     told = condition("Terminating", True, "InstanceDeletionPending", why, now)
     kept: list[Json] = [dict(one) for _, one in mappings(status, "conditions")]  # type: ignore[arg-type]  # decoded JSON is Json
-    return {**tree, "status": {**status, "conditions": [*kept, told]}}
+    new: Tree = {**tree, "status": {**status, "conditions": [*kept, told]}}
+    return with_meta(new, deletionTimestamp=now, finalizers=[*finalizers(tree), CLEANUP])
 
 
 def condition(kind: str, true: bool, reason: str, message: str, now: str) -> Tree:

@@ -16,7 +16,7 @@ CONTROLLER_UID: Final = "controller-uid"
 
 
 def default_job(job: Tree) -> Tree:
-    """A Job with everything filled in."""
+    """A Job with the defaults of its spec."""
     spec = {**as_tree(job.get("spec"))}
     if spec.get("completions") is None and spec.get("parallelism") is None:
         spec["completions"] = 1
@@ -35,7 +35,7 @@ def default_job(job: Tree) -> Tree:
     if isinstance(policy, dict) and "rules" in policy:
         spec["podFailurePolicy"] = {**policy, "rules": each(policy["rules"], default_rule)}
     spec["template"] = default_template(as_tree(spec.get("template")))
-    return without_zeros(labelled({**job, "spec": spec}))
+    return labelled({**job, "spec": spec})
 
 
 def without_zeros(job: Tree) -> Tree:

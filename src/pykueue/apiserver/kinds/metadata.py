@@ -12,7 +12,9 @@ from pykueue.api.names import Finalizer
 from pykueue.api.trees import items, mapping, text
 from pykueue.apiserver.kinds.names import dns_label, name_errors, path_trouble
 from pykueue.apiserver.kinds.served import Served
+from pykueue.apiserver.kinds.strategy import Dependents
 from pykueue.apiserver.wire.options import manager_errors
+from pykueue.apiserver.wire.writeterms import DeleteOptions
 
 SYSTEM_FIELDS: Final = (
     "creationTimestamp",
@@ -44,13 +46,33 @@ def finalizers(tree: Mapping[str, Json]) -> list[str]:
     return [str(one) for one in items(tree, "metadata", "finalizers")]
 
 
+def collector_finalizers(tree: Tree, options: DeleteOptions, dependents: Dependents) -> list[str]:
+    """The finalizers of an object that is deleted with these options, with those that the garbage collector removes."""
+    had = finalizers(tree)
+    if dependents == "unsupported":
+        return had
+    kept = [name for name in had if name not in (Finalizer.ORPHAN, Finalizer.FOREGROUND)]
+    if options.orphan_dependents is not None:
+        return [*kept, Finalizer.ORPHAN] if options.orphan_dependents else kept
+    match options.propagation:
+        case "Orphan":
+            return [*kept, Finalizer.ORPHAN]
+        case "Foreground":
+            return [*kept, Finalizer.FOREGROUND]
+        case "Background":
+            return kept
+    if Finalizer.ORPHAN in had or Finalizer.FOREGROUND in had:
+        return had
+    return [*kept, Finalizer.ORPHAN] if dependents == "orphan" else kept
+
+
 def create_errors(served: Served, tree: Tree) -> Iterator[FieldError]:
     """What is wrong with the metadata of a new object, or of a changed one as far as it stands for itself."""
     said = meta(tree)
     name = text(said, "name")
     if not name:
         yield required("metadata.name", "name or generateName is required")
-    yield from name_errors(served, name, text(said, "generateName"))
+    yield from name_errors(served.strategy.name_messages, name, text(said, "generateName"))
     yield from common_errors(served, said)
     if not served.custom:
         for index, finalizer in enumerate(finalizers(tree)):

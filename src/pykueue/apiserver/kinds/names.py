@@ -8,7 +8,6 @@ from pykueue.api.fields import FieldError, invalid
 from pykueue.api.labels import SUBDOMAIN_FORM
 from pykueue.api.labels import dns_label as label_form
 from pykueue.api.labels import dns_subdomain as subdomain_form
-from pykueue.apiserver.kinds.served import Served
 
 LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 """No vowels and nothing that looks like another, so that no words come about."""
@@ -19,9 +18,6 @@ TRIES: Final = 8
 DOTS: Final = (".", "..")
 
 SUBDOMAIN: Final = re.compile(SUBDOMAIN_FORM)
-
-LABEL_KINDS: Final = frozenset({"Namespace"})
-"""Kinds whose name must be a DNS label; all others take a subdomain."""
 
 
 def generated(prefix: str, choose: Callable[[str], str]) -> str:
@@ -46,26 +42,18 @@ def in_characters(message: str) -> str:
     return message.replace(" bytes", " characters") if message.startswith("must be no more") else message
 
 
-def rule(served: Served) -> Callable[[str], tuple[str, ...]]:
-    """What keeps a text from being the name of an object of this kind."""
-    if served.storage == "events" and served.is_stored:
-        return path_part
-    return dns_label if served.resource.kind in LABEL_KINDS and not served.resource.group else dns_subdomain
-
-
-def name_errors(served: Served, name: str, prefix: str) -> Iterator[FieldError]:
-    """What is wrong with a name, and with what it was made from."""
-    judge = rule(served)
+def name_errors(judge: Callable[[str], tuple[str, ...]], name: str, prefix: str) -> Iterator[FieldError]:
+    """The errors of a name and of the prefix it was generated from; `judge` gives the messages for a name."""
     if prefix:
-        # A hyphen at its end is what a prefix usually has.
+        # A prefix usually ends in a hyphen, which a name must not.
         tried = prefix[:-1] + "a" if prefix.endswith("-") else prefix
         yield from (invalid("metadata.generateName", prefix, message) for message in judge(tried))
     if name:
         yield from (invalid("metadata.name", name, message) for message in judge(name))
 
 
-def path_part(text: str) -> tuple[str, ...]:
-    """What keeps a text from being a part of a path, which is all that the name of an event has to be."""
+def path_messages(text: str) -> tuple[str, ...]:
+    """What keeps a text from being a segment of a path; all that is asked of the name of an event."""
     trouble = path_trouble(text)
     return (trouble,) if trouble else ()
 

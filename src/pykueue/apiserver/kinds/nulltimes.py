@@ -1,6 +1,6 @@
 """Which times does the server show though nobody has set them? Built-in kinds write some of them as null."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from pykueue.api.core import Json, Tree
@@ -63,8 +63,11 @@ def event_times(tree: Tree) -> Tree:
     return {**EVENT, **tree}
 
 
-TIMES: Final[Mapping[str, Callable[[Tree], Tree]]] = {
-    "pods": pod_times,
-    "jobs.batch": lambda tree: with_conditions(tree, PROBED),
-    "nodes": lambda tree: with_conditions(tree, BEATEN),
-}
+def job_times(tree: Tree) -> Tree:
+    """A Job whose conditions show their times."""
+    return with_conditions(tree, PROBED)
+
+
+def node_times(tree: Tree) -> Tree:
+    """A Node whose conditions show their times."""
+    return with_conditions(tree, BEATEN)

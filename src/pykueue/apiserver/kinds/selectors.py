@@ -284,16 +284,7 @@ def stored_name(served: Served, field: str) -> str:
     if field in EVERYWHERE:
         return field
     if field in served.selectable:
-        return renamed(served, field)
-    if served.resource.kind == "Job" and served.resource.group == "batch":
-        raise bad_request(f"field label {quoted(field)} not supported for Job")
+        return served.strategy.stored_field(field)
     if served.selectable or served.custom:
-        raise bad_request(f"field label not supported: {field}")
+        raise bad_request(served.strategy.unsupported_field(field))
     raise bad_request(f'{quoted(field)} is not a known field selector: only "metadata.name", "metadata.namespace"')
-
-
-def renamed(served: Served, field: str) -> str:
-    """The stored name of a field that another version calls differently."""
-    if served.storage == "events" and not served.is_stored:
-        return field.replace("regarding.", "involvedObject.").replace("reportingController", "reportingComponent")
-    return field

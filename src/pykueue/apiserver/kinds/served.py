@@ -7,6 +7,7 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from pykueue.api.core import Tree
+from pykueue.apiserver.kinds.strategy import Strategy
 from pykueue.apiserver.schema.schemas import Schema, builtin, of_crd
 from pykueue.base.struct import Frozen
 from pykueue.kube.port import Resource
@@ -53,6 +54,8 @@ class Served(Frozen):
     stored_version: str
     """The `apiVersion` in which they are kept."""
     singular: str
+    strategy: Strategy
+    """How this kind differs from others."""
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     verbs: tuple[str, ...] = ALL_VERBS

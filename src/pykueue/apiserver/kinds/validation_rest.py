@@ -241,24 +241,3 @@ def same(judge: Judge) -> Callable[[Tree, Tree], Iterator[FieldError]]:
 def pod_template_errors(tree: Tree) -> Iterator[FieldError]:
     """What is wrong with a PodTemplate."""
     yield from template_errors(mapping(tree, "template"), "template")
-
-
-NEW: Final[Mapping[str, Judge]] = {
-    "configmaps": config_errors,
-    "secrets": secret_errors,
-    "priorityclasses.scheduling.k8s.io": class_errors,
-    "leases.coordination.k8s.io": lease_errors,
-    "events": event_errors,
-    "limitranges": range_errors,
-    "podtemplates": pod_template_errors,
-    "runtimeclasses.node.k8s.io": runtime_errors,
-}
-CHANGED: Final[Mapping[str, Callable[[Tree, Tree], Iterator[FieldError]]]] = {
-    "configmaps": config_change_errors,
-    "secrets": secret_change_errors,
-    "priorityclasses.scheduling.k8s.io": class_change_errors,
-    "leases.coordination.k8s.io": same(lease_errors),
-    "limitranges": same(range_errors),
-    "podtemplates": same(pod_template_errors),
-    "runtimeclasses.node.k8s.io": runtime_change_errors,
-}

@@ -1,6 +1,6 @@
 """What do other objects decide about a new one? Its namespace, LimitRanges, PriorityClasses and RuntimeClasses."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -13,10 +13,9 @@ from pykueue.apiserver.kinds.served import Served
 from pykueue.apiserver.storage.store import Key, Store
 from pykueue.apiserver.wire.statuserrors import forbidden, not_found
 from pykueue.base.units import Quantity
-from pykueue.kube.port import PRIORITY_CLASSES, RUNTIME_CLASSES, Resource
+from pykueue.kube.port import PODS, PRIORITY_CLASSES, RUNTIME_CLASSES, Resource
 
 NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace")
-IMMORTAL: Final = ("default", "kube-system", "kube-public")
 LIMITED: Final = "kubernetes.io/limit-ranger"
 NOT_READY: Final = "node.kubernetes.io/not-ready"
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
@@ -37,6 +36,13 @@ class Plugins:
         """The PriorityClasses."""
         self.namespaces: dict[str, tuple[int, bool]] = {}
         """The version of a namespace that was looked at, and whether it is being deleted."""
+        self.completing: dict[str, Callable[[Served, Tree, str], Tree]] = {
+            str(PODS): self.complete_pod,
+            CLASSES: self.check_class,
+        }
+        """By storage name, what completes or refuses a new object, given its namespace."""
+        self.checking: dict[str, Callable[[Served, Tree, str], None]] = {str(PODS): self.check_pod}
+        """By storage name, what refuses a new object that is complete and valid."""
 
     def forget(self, key: Key) -> None:
         """An object has changed."""
@@ -44,6 +50,17 @@ class Plugins:
             self.ranges.pop(key.namespace, None)
         elif key.resource == CLASSES:
             self.classes = None
+
+    def complete(self, served: Served, tree: Tree, namespace: str) -> Tree:
+        """A new object with what other objects fill in; a `StatusError` if they forbid it."""
+        complete = self.completing.get(served.storage)
+        return tree if complete is None else complete(served, tree, namespace)
+
+    def check(self, served: Served, tree: Tree, namespace: str) -> None:
+        """Refuse a new object that other objects forbid in its final form."""
+        check = self.checking.get(served.storage)
+        if check is not None:
+            check(served, tree, namespace)
 
     def check_namespace(self, served: Served, namespace: str, name: str) -> None:
         """Refuse to create an object where no object can be created."""
@@ -149,15 +166,16 @@ class Plugins:
         if isinstance(overhead, Mapping):
             spec["overhead"] = {**overhead}
 
-    def check_class(self, served: Served, tree: Tree) -> None:
-        """Refuse a second PriorityClass that would be everyone's."""
+    def check_class(self, served: Served, tree: Tree, namespace: str) -> Tree:
+        """The PriorityClass; a `StatusError` if it would be a second global default."""
         if tree.get("globalDefault") is not True:
-            return
+            return tree
         name = text(tree, "metadata", "name")
         for other, known in self.priority_classes().items():
             if known.get("globalDefault") is True and other != name:
                 why = f"PriorityClass {other} is already marked as default. Only one default can exist"
                 raise forbidden(served.resource, name, why)
+        return tree
 
 
 def refused_pod(served: Served, pod: Tree, why: str) -> Exception:
@@ -294,9 +312,3 @@ def bound_errors(
             yield f"{head}, but no limit is specified or limit is 0"
         elif most.nanos * 10**9 > ratio.nanos * asked.nanos:
             yield f"{head}, but provided ratio is {most.nanos / asked.nanos:f}"
-
-
-def undeletable(served: Served, name: str) -> None:
-    """Refuse to delete a namespace that must always be there."""
-    if served.storage == "namespaces" and name in IMMORTAL:
-        raise forbidden(served.resource, name, "this namespace may not be deleted")

@@ -11,7 +11,6 @@ from pykueue.api.names import Annotation, Label
 from pykueue.api.trees import mapping, text
 from pykueue.apiserver.verbs.admission import AdmissionCall
 from pykueue.apiserver.wire.statuserrors import forbidden
-from pykueue.kube.port import PODS
 
 OUTSIDE: Final = (
     "only Jobs are queued here, plain pods and pod groups are not yet, so this pod would run outside the quota; "
@@ -30,7 +29,7 @@ def names_queue(pod: Tree) -> bool:
 
 def judge(call: AdmissionCall) -> tuple[str, ...]:
     """Warnings about a Pod that somebody other than our controllers writes; raises StatusError to refuse it."""
-    if call.served.storage != str(PODS):
+    if not call.served.strategy.takes_capacity:
         return ()
     queued = names_queue(call.new)
     if call.operation == "UPDATE" and (not queued or (call.old is not None and names_queue(call.old))):

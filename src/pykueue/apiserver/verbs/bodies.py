@@ -21,8 +21,6 @@ from pykueue.kube.port import Resource
 
 SUMMARY_MAX: Final = 30
 """Characters of a body that a refusal shows."""
-CODED: Final = {"secrets": "data", "configmaps": "binaryData"}
-"""Where kinds keep bytes."""
 BASE64: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 NAMESPACE_DIFFERS: Final = "the namespace of the provided object does not match the namespace sent on the request"
 STRICT: Final = "strict decoding error: "
@@ -83,7 +81,7 @@ def other_kind(served: Served, tree: Tree) -> str:
     if kind == resource.kind:
         return ""
     if kind == "Secret":
-        return uncoded("secrets", tree)
+        return uncoded("data", tree)
     return (
         f"converting ({go_type(resource.version, kind)}) to ({go_package(resource.group)}.{resource.kind}): unknown "
         "conversion"
@@ -117,14 +115,14 @@ def check_types(served: Served, tree: Tree) -> None:
         if trouble:
             raise bad_request(handled(served, trouble))
         return
-    trouble = unreadable(schema, tree) or uncoded(served.storage, tree)
+    trouble = unreadable(schema, tree) or uncoded(served.strategy.bytes_field, tree)
     if trouble:
         raise bad_request(handled(served, trouble))
 
 
-def uncoded(storage: str, tree: Tree) -> str:
-    """Why the bytes in an object cannot be read; empty if they can, or if it has none."""
-    held = tree.get(CODED.get(storage, ""))
+def uncoded(field: str, tree: Tree) -> str:
+    """Why the base64 values in a field cannot be decoded; empty if they can, or if the object has no such field."""
+    held = tree.get(field)
     for value in held.values() if isinstance(held, dict) else ():
         if isinstance(value, str):
             bare = value.rstrip("=")

@@ -1,39 +1,20 @@
 """How does an object go? At once, after its grace, or when nobody holds it any longer."""
 
-from typing import Final
-
 import msgspec
 
 from pykueue.api.core import Tree
-from pykueue.api.names import Finalizer
 from pykueue.api.trees import text, whole
 from pykueue.apiserver.kinds.conversion import body_served
-from pykueue.apiserver.kinds.crds import CLEANUP, ending
-from pykueue.apiserver.kinds.crds import STORAGE as DEFINITIONS
-from pykueue.apiserver.kinds.jobdefaults import INT32_MAX
-from pykueue.apiserver.kinds.metadata import (
-    finalizers,
-    meta,
-    with_meta,
-)
-from pykueue.apiserver.kinds.poddefaults import as_tree
+from pykueue.apiserver.kinds.metadata import collector_finalizers, finalizers, meta, with_meta
 from pykueue.apiserver.kinds.served import Served
 from pykueue.apiserver.storage.store import Key, StoredObject
-from pykueue.apiserver.verbs.admissionplugins import undeletable
 from pykueue.apiserver.verbs.reading import Listed, Reading, key_of
 from pykueue.apiserver.verbs.writing import REPEATS_MAX, Writing
-from pykueue.apiserver.wire.identity import SYSTEM
-from pykueue.apiserver.wire.statuserrors import StatusError, conflict, not_found
+from pykueue.apiserver.wire.statuserrors import StatusError, conflict, forbidden, not_found
 from pykueue.apiserver.wire.writeterms import DeleteOptions, Terms
 from pykueue.base.turns import DECODED, ITEM_MICROS
 from pykueue.base.units import MICROS, Instant, format_instant, parse_instant
 from pykueue.kube.port import Resource
-
-ENDED: Final = ("Succeeded", "Failed")
-ORPHANS: Final = (
-    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
-    "propagationPolicy=Orphan to suppress this warning"
-)
 
 
 class Deleting:
@@ -49,9 +30,11 @@ class Deleting:
         self, served: Served, name: str, namespace: str, options: DeleteOptions, terms: Terms
     ) -> tuple[bytes, bool]:
         """The object as it is now, or as it was when it went, and whether it is gone."""
-        undeletable(served, name)
-        if served.storage == "jobs.batch" and not options.propagation and options.orphan_dependents is None:
-            terms.warn(ORPHANS)
+        strategy = served.strategy
+        if name in strategy.undeletable:
+            raise forbidden(served.resource, name, f"this {served.singular} may not be deleted")
+        if strategy.delete_warning and not options.propagation and options.orphan_dependents is None:
+            terms.warn(strategy.delete_warning)
         key = key_of(served, namespace, name)
         for _ in range(REPEATS_MAX):
             there = self.store.latest(key)
@@ -64,7 +47,7 @@ class Deleting:
             except StatusError:
                 await self.writing.shown(key)
                 raise
-            if terms.who is not SYSTEM:
+            if not terms.who.is_controller:
                 await self.writing.judged(served, "DELETE", old, old, "", terms)
                 now = self.store.latest(key)
                 if now is None or now.version != there.version:
@@ -76,16 +59,21 @@ class Deleting:
     async def end(
         self, served: Served, key: Key, there: StoredObject, old: Tree, options: DeleteOptions, terms: Terms
     ) -> tuple[StoredObject, bool]:
-        """Let an object go, or mark it as going; the object, and whether it is gone."""
-        if served.storage == "namespaces":
-            return await self.end_namespace(served, key, there, old, options, terms)
-        if served.storage == DEFINITIONS and not meta(old).get("deletionTimestamp"):
-            now = format_instant(self.clock.now())
-            new = with_meta(ending(old, now), deletionTimestamp=now, finalizers=[*finalizers(old), CLEANUP])
+        """Remove an object, or mark it as being deleted; the object, and whether it is gone."""
+        strategy, graceful = served.strategy, served.strategy.grace_seconds is not None
+        if meta(old).get("deletionTimestamp"):
+            if strategy.is_held is not None:
+                return (
+                    (there, False)
+                    if strategy.is_held(old)
+                    else (await self.writing.drop(served, key, old, terms), True)
+                )
+        elif strategy.terminate is not None:
+            new = strategy.terminate(old, options, format_instant(self.clock.now()))
             return await self.writing.put(served, key, new, terms, there), False
         new = old
-        if served.storage == "pods":
-            grace = grace_of(old, options)
+        if strategy.grace_seconds is not None:
+            grace = strategy.grace_seconds(old, options)
             if meta(old).get("deletionTimestamp"):
                 left = whole(meta(old), "deletionGracePeriodSeconds")
                 if left and (options.grace is None or grace >= left):
@@ -94,33 +82,17 @@ class Deleting:
                     new = self.shortened(new, left, grace)
             else:
                 new = self.marked(new, grace)
-        held_back = collector_finalizers(served, new, options)
+        held_back = collector_finalizers(new, options, strategy.dependents)
         if held_back != finalizers(new):
             new = with_meta(new, finalizers=[*held_back] or None)
-        if finalizers(new):
-            if served.storage != "pods" or not whole(meta(new), "deletionGracePeriodSeconds"):
-                new = self.marked_now(new)
+        ending = graceful and whole(meta(new), "deletionGracePeriodSeconds")
+        if finalizers(new) and not ending:
+            new = self.marked_now(new)
+        if finalizers(new) or ending:
             if new == old:
                 return there, False
             return await self.writing.put(served, key, new, terms, there), False
-        if served.storage == "pods" and whole(meta(new), "deletionGracePeriodSeconds"):
-            return await self.writing.put(served, key, new, terms, there), False
-        return await self.writing.drop(served, key, old if served.storage != "pods" else new, terms), True
-
-    async def end_namespace(
-        self, served: Served, key: Key, there: StoredObject, old: Tree, options: DeleteOptions, terms: Terms
-    ) -> tuple[StoredObject, bool]:
-        """Begin to end a namespace, or remove one that is empty."""
-        if meta(old).get("deletionTimestamp"):
-            if as_tree(old.get("spec")).get("finalizers") or finalizers(old):
-                return there, False
-            return await self.writing.drop(served, key, old, terms), True
-        new = with_meta(old, deletionTimestamp=format_instant(self.clock.now()))
-        new = {**new, "status": {**as_tree(new.get("status")), "phase": "Terminating"}}
-        held_back = collector_finalizers(served, new, options)
-        if held_back != finalizers(new):
-            new = with_meta(new, finalizers=[*held_back] or None)
-        return await self.writing.put(served, key, new, terms, there), False
+        return await self.writing.drop(served, key, new if graceful else old, terms), True
 
     def marked(self, tree: Tree, grace: int) -> Tree:
         """An object that will be gone after so many seconds."""
@@ -174,45 +146,15 @@ def counted(tree: Tree) -> Tree:
     return with_meta(tree, generation=generation + 1) if generation else tree
 
 
-def grace_of(pod: Tree, options: DeleteOptions) -> int:
-    """The seconds that a pod has to end, none where nothing of it runs; never so many that no date would be left."""
-    grace = options.grace
-    if grace is None:
-        grace = whole(pod, "spec", "terminationGracePeriodSeconds") or 0
-    if not text(pod, "spec", "nodeName") or text(pod, "status", "phase") in ENDED:
-        return 0
-    return min(grace, INT32_MAX) if grace >= 0 else 1
-
-
-def collector_finalizers(served: Served, tree: Tree, options: DeleteOptions) -> list[str]:
-    """Who must let go of an object that is deleted in this way: the garbage collector may have to come first."""
-    had = finalizers(tree)
-    if served.storage == "events":
-        return had
-    kept = [name for name in had if name not in (Finalizer.ORPHAN, Finalizer.FOREGROUND)]
-    if options.orphan_dependents is not None:
-        return [*kept, Finalizer.ORPHAN] if options.orphan_dependents else kept
-    match options.propagation:
-        case "Orphan":
-            return [*kept, Finalizer.ORPHAN]
-        case "Foreground":
-            return [*kept, Finalizer.FOREGROUND]
-        case "Background":
-            return kept
-    if Finalizer.ORPHAN in had or Finalizer.FOREGROUND in had:
-        return had
-    return [*kept, Finalizer.ORPHAN] if served.storage == "jobs.batch" else kept
-
-
 def check_preconditions(served: Served, tree: Tree, options: DeleteOptions) -> None:
     """Refuse to delete another object, or another version, than the caller meant."""
     uid, version = str(meta(tree).get("uid") or ""), str(meta(tree).get("resourceVersion") or "")
     resource, name = served.resource, text(tree, "metadata", "name")
-    namespace = served.storage == "namespaces"
-    named = resource if namespace else Resource(resource.group, resource.version, resource.kind, resource.kind)
+    first = served.strategy.checks_preconditions_first
+    named = resource if first else Resource(resource.group, resource.version, resource.kind, resource.kind)
     if options.uid and options.uid != uid:
         why = f"Precondition failed: UID in precondition: {options.uid}, UID in object meta: {uid}"
-        if not namespace:
+        if not first:
             why = (
                 f"the UID in the precondition ({options.uid}) does not match the UID in record ({uid}). The object "
                 "might have been deleted and then recreated"
@@ -221,7 +163,7 @@ def check_preconditions(served: Served, tree: Tree, options: DeleteOptions) -> N
     if options.version and options.version != version:
         why = f"Precondition failed: ResourceVersion in precondition: {options.version}, "
         why += f"ResourceVersion in object meta: {version}"
-        if not namespace:
+        if not first:
             why = (
                 f"the ResourceVersion in the precondition ({options.version}) does not match the ResourceVersion in "
                 f"record ({version}). The object might have been modified"

@@ -15,7 +15,7 @@ from typing import Final, TypeVar, cast
 
 from pykueue.api.core import Json
 from pykueue.apiserver.storage.writer import InThread
-from pykueue.apiserver.wire.identity import SYSTEM, Identity
+from pykueue.apiserver.wire.identity import Identity
 from pykueue.apiserver.wire.protobuf import MEDIA as PROTOBUF
 from pykueue.apiserver.wire.statuserrors import StatusError
 
@@ -116,7 +116,7 @@ class Offload:
 
     def lane(self, who: Identity) -> InThread:
         """The thread that works for a caller."""
-        ours = who is SYSTEM
+        ours = who.is_controller
         if ours not in self.lanes:
             self.lanes[ours] = InThread("pykueue-large-system" if ours else "pykueue-large-users")
         return self.lanes[ours]

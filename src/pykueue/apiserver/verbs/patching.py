@@ -16,7 +16,6 @@ from pykueue.apiserver.schema.jsonpatch import json_patch, merge_patch, mismatch
 from pykueue.apiserver.schema.strategicpatch import PatchError
 from pykueue.apiserver.schema.typefaults import go_text
 from pykueue.apiserver.verbs.bodies import STRICT, check_fields, json_in, other_kind, uncoded, unfit, yaml_in
-from pykueue.apiserver.wire.identity import SYSTEM
 from pykueue.apiserver.wire.statuserrors import StatusError, apply_conflict, bad_request, quoted, unsupported_media
 from pykueue.apiserver.wire.writeterms import Terms
 
@@ -88,11 +87,11 @@ class Patching:
                     if schema is None or not schema.native:
                         raise unsupported_media(accepted(self.served))
                     made = strategic_patch(live, self.value, schema)
-        if schema is not None and schema.native and self.terms.who is not SYSTEM:
+        if schema is not None and schema.native and not self.terms.who.is_controller:
             trouble = other_kind(self.served, made)
             if self.how == STRATEGIC:
                 trouble = trouble or unconvertible(schema, made)
-            trouble = trouble or unreadable(schema, made) or uncoded(self.served.storage, made)
+            trouble = trouble or unreadable(schema, made) or uncoded(self.served.strategy.bytes_field, made)
             if trouble:
                 raise unfit(self.told(made), trouble)
         check_fields(self.served, made, self.terms, patched=partial(self.told, made))
@@ -113,7 +112,7 @@ def check_applied(served: Served, made: Tree, wanted: Tree) -> None:
     schema = served.schema
     if schema is None or not schema.native:
         return
-    trouble = unconvertible(schema, made) or unreadable(schema, made) or uncoded(served.storage, made)
+    trouble = unconvertible(schema, made) or unreadable(schema, made) or uncoded(served.strategy.bytes_field, made)
     if trouble:
         kind, said = kind_text(served.api_version, served.resource.kind), meta(wanted)
         where = f"{said.get('namespace', '')}/{said.get('name', '')}; {kind}"

@@ -4,7 +4,6 @@ from pykueue.api.core import Tree
 from pykueue.api.fields import invalid
 from pykueue.apiserver.kinds.metadata import meta
 from pykueue.apiserver.kinds.served import Served
-from pykueue.apiserver.kinds.strategies import unconditional
 from pykueue.apiserver.storage.store import StoredObject
 from pykueue.apiserver.verbs.reading import version_trouble
 from pykueue.apiserver.wire.statuserrors import StatusError, conflict
@@ -20,7 +19,7 @@ def check_version(served: Served, new: Tree, there: StoredObject, name: str) -> 
         raise StatusError(500, "", trouble)
     wanted = int(given or 0)
     if not wanted:
-        if unconditional(served):
+        if served.strategy.allow_unconditional_update:
             return
         resource = served.resource
         named = Resource(resource.group, resource.version, resource.plural, resource.plural)

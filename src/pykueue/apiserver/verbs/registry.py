@@ -12,7 +12,6 @@ from pykueue.apiserver.kinds import crds
 from pykueue.apiserver.kinds.catalog import Catalog
 from pykueue.apiserver.kinds.metadata import finalizers, meta, with_meta
 from pykueue.apiserver.kinds.served import Served
-from pykueue.apiserver.kinds.strategies import MADE_BY_UPDATE
 from pykueue.apiserver.storage.store import FullError, Key, Store, StoreError
 from pykueue.apiserver.verbs.admission import Admitter, admit_all
 from pykueue.apiserver.verbs.deleting import Deleting
@@ -132,7 +131,7 @@ class Registry:
 
     def creates(self, served: Served, name: str, namespace: str = "") -> bool:
         """Whether a replacement would create the object, as it does for a few kinds where it is missing."""
-        return served.storage in MADE_BY_UPDATE and self.store.latest(key_of(served, namespace, name)) is None
+        return served.strategy.allow_create_on_update and self.store.latest(key_of(served, namespace, name)) is None
 
     async def update(
         self, served: Served, name: str, tree: Tree, namespace: str, terms: Terms, *, subresource: str = ""
@@ -166,7 +165,7 @@ class Registry:
         """The object as it is now, or as it was when it went, and whether it is gone."""
         with storing():
             body, gone = await self.deleting.delete(served, name, namespace, options, terms)
-        if served.storage == crds.STORAGE and not gone and not terms.dry_run:
+        if served.strategy.defines_kind and not gone and not terms.dry_run:
             await self.clean(name)
         return body, gone
 

@@ -1,27 +1,20 @@
 """The pure steps of a write: what is replaced, changed and stored, without the store."""
 
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
 from pykueue.api.core import Tree
-from pykueue.apiserver.kinds import strategies
 from pykueue.apiserver.kinds.conversion import to_served, to_stored
 from pykueue.apiserver.kinds.metadata import deduplicated, with_meta
 from pykueue.apiserver.kinds.served import Served
 from pykueue.apiserver.storage.store import Key, StoredObject
 from pykueue.apiserver.verbs.bodies import check_fields, check_kind, check_name, check_namespace, check_types
 from pykueue.apiserver.verbs.preconditions import check_identity, check_version
-from pykueue.apiserver.wire.identity import SYSTEM
 from pykueue.apiserver.wire.statuserrors import BODY_MAX, unstorable
 from pykueue.apiserver.wire.writeterms import Terms
 from pykueue.kube.port import Resource
-
-WORKLOADS: Final = "workloads.kueue.x-k8s.io"
-OURS_ALONE: Final = frozenset({"events", "pods", "leases.coordination.k8s.io", "nodes"})
-"""Kinds of which it is not noted what our controllers manage."""
-EVENT: Final = Resource("", "v1", "events", "Event", True)
 
 Make: TypeAlias = Callable[[Tree], Tree]
 """What a write makes of the object there is, in the version of the request, with who manages what."""
@@ -30,7 +23,7 @@ Make: TypeAlias = Callable[[Tree], Tree]
 def replacing(served: Served, name: str, tree: Tree, namespace: str, terms: Terms) -> Tree:
     """The object that replaces another; a `StatusError` if it cannot be read or is not that object."""
     tree = check_kind(served, tree)
-    if terms.who is not SYSTEM:
+    if not terms.who.is_controller:
         check_types(served, tree)
         check_fields(served, tree, terms)
     tree = check_namespace(served, tree, namespace)
@@ -43,7 +36,7 @@ def changed(served: Served, there: StoredObject, make: Make, terms: Terms) -> tu
     old: Tree = msgspec.json.decode(there.body)
     live = to_served(served, old)
     made = make(live)
-    if terms.who is SYSTEM:
+    if terms.who.is_controller:
         check_identity(served, made, there, there.key.name)
     check_version(served, made, there, there.key.name)
     stored = to_stored(served, with_meta(made, resourceVersion=str(there.version)))
@@ -52,7 +45,7 @@ def changed(served: Served, there: StoredObject, make: Make, terms: Terms) -> tu
 
 def finished(served: Served, new: Tree, terms: Terms, old: Tree | None = None) -> Tree:
     """An object as it is stored, or the old one if it is the same; a `StatusError` if it is too large."""
-    new = strategies.finish(served, new)
+    new = served.strategy.canonicalize(new)
     if old is not None and new == old:
         return old
     check_size(new, terms)
@@ -60,15 +53,16 @@ def finished(served: Served, new: Tree, terms: Terms, old: Tree | None = None) -
 
 
 def unmanaged(served: Served, terms: Terms, subresource: str) -> bool:
-    """Whether it is not noted who manages what: nobody applies what our controllers alone write, and write often."""
-    if terms.who is not SYSTEM:
+    """Whether managed fields are not tracked: users do not apply what our controllers alone write, and write often."""
+    if not terms.who.is_controller:
         return False
-    return served.storage in OURS_ALONE or (subresource == "status" and served.storage != WORKLOADS)
+    strategy = served.strategy
+    return not strategy.tracks_controllers or (subresource == "status" and not strategy.tracks_controller_status)
 
 
 def check_size(tree: Tree, terms: Terms) -> None:
     """Refuse an object that is too large; what our controllers write of one that is nearly so must not fail."""
-    if terms.who is not SYSTEM and len(msgspec.json.encode(tree)) > BODY_MAX:
+    if not terms.who.is_controller and len(msgspec.json.encode(tree)) > BODY_MAX:
         raise unstorable()
 
 
@@ -83,5 +77,5 @@ def stored_trouble(served: Served, key: Key, why: str) -> str:
 
 
 def judged_as(served: Served) -> Resource:
-    """The kind that a refusal names: events are judged as those of the older kind, whatever they are called."""
-    return EVENT if served.storage == "events" else served.resource
+    """The resource that a refusal of an invalid object names."""
+    return served.strategy.refused_as or served.resource

@@ -16,13 +16,11 @@ from typing import Final, TypeAlias
 import msgspec
 
 from pykueue.api.core import Tree
-from pykueue.apiserver.kinds import strategies
+from pykueue.apiserver.kinds import lifecycle
 from pykueue.apiserver.kinds.catalog import Catalog
 from pykueue.apiserver.kinds.conversion import body_served, ordered, to_served, to_stored
 from pykueue.apiserver.kinds.metadata import SYSTEM_FIELDS, deduplicated, finalizers, meta, with_meta
 from pykueue.apiserver.kinds.names import TRIES, generated
-from pykueue.apiserver.kinds.nulltimes import event_times
-from pykueue.apiserver.kinds.poddefaults import default_pod
 from pykueue.apiserver.kinds.served import Served
 from pykueue.apiserver.schema.apply import applied, kept_times, tracked
 from pykueue.apiserver.schema.schemas import Schema
@@ -35,7 +33,6 @@ from pykueue.apiserver.verbs.ownercheck import check_owners
 from pykueue.apiserver.verbs.patching import Patching, check_applied, patched, raised
 from pykueue.apiserver.verbs.reading import key_of, version_in
 from pykueue.apiserver.verbs.writesteps import Make, changed, finished, judged_as, replacing, stored_trouble, unmanaged
-from pykueue.apiserver.wire.identity import SYSTEM
 from pykueue.apiserver.wire.statuserrors import (
     StatusError,
     conflict,
@@ -78,8 +75,8 @@ class Writing:
 
     async def create(self, served: Served, tree: Tree, namespace: str, terms: Terms) -> bytes:
         """The object that was created."""
-        if terms.who is SYSTEM and served.storage == "events":
-            return body_served(served, (await self.tell(served, tree, namespace, terms)).body)
+        if terms.who.is_controller and served.strategy.is_record:
+            return body_served(served, (await self.record(served, tree, namespace, terms)).body)
         large = is_large(tree)
         work = partial(self.prepared, served, tree, namespace, terms)
         tree = await self.offload.run(work, large=large, who=terms.who)
@@ -89,7 +86,7 @@ class Writing:
     def prepared(self, served: Served, tree: Tree, namespace: str, terms: Terms) -> Tree:
         """A new object as its creator wants it, with defaults and managers; a `StatusError` if it cannot be read."""
         tree = check_kind(served, tree)
-        if terms.who is not SYSTEM:
+        if not terms.who.is_controller:
             check_types(served, tree)
             check_fields(served, tree, terms)
         metadata = {name: value for name, value in meta(tree).items() if name not in SYSTEM_FIELDS}
@@ -97,9 +94,9 @@ class Writing:
             raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
         tree = check_namespace(served, {**tree, "metadata": metadata}, namespace)
         tree = deduplicated(tree, terms.warn, admitted=False)
-        # What our controllers make of a template was completed with it.
-        ready = terms.who is SYSTEM and served.storage == "pods"
-        tree = default_pod(tree) if ready else strategies.complete(served, tree)
+        # Templates that our controllers create objects from have been pruned by the schema already.
+        pruned = terms.who.is_controller and served.strategy.is_templated
+        tree = served.strategy.default(tree) if pruned else lifecycle.complete(served, tree)
         schema = served.schema
         if schema is not None and not unmanaged(served, terms, ""):
             tree = self.noted(served, schema, None, tree, terms, "")
@@ -112,8 +109,8 @@ class Writing:
         work = partial(body_served, served, held.body)
         return await self.offload.run(work, large=is_large_body(held.body), who=terms.who)
 
-    async def tell(self, served: Served, tree: Tree, namespace: str, terms: Terms) -> StoredObject:
-        """An event of our controllers, as it was stored: there are many, they are complete, and nobody manages them."""
+    async def record(self, served: Served, tree: Tree, namespace: str, terms: Terms) -> StoredObject:
+        """Store an object of our controllers that is complete as it is, such as an event; the stored object."""
         about = meta(tree)
         name = str(about.get("name") or generated(str(about.get("generateName") or ""), self.rng.choice))
         self.plugins.check_namespace(served, namespace, name)
@@ -124,20 +121,18 @@ class Writing:
             raise self.taken(served, there, generated_name=False)
         said: Tree = {**about, "name": name, "namespace": namespace, "uid": str(self.identity())}
         said["creationTimestamp"] = self.now()
-        return await self.put(served, key, event_times(to_stored(served, {**tree, "metadata": said})), terms)
+        made = to_stored(served, {**tree, "metadata": said})
+        return await self.put(served, key, served.strategy.canonicalize(made), terms)
 
     async def make(self, served: Served, tree: Tree, namespace: str, terms: Terms, *, large: bool) -> StoredObject:
         """The new object as it was stored, from what its creator wants, in the version of the request."""
         prefix, name = str(meta(tree).get("generateName") or ""), str(meta(tree).get("name") or "")
-        if served.storage == "limitranges" and not prefix:
+        if served.strategy.uid_as_name and not prefix:
             name = name or str(self.identity())
         if served.resource.namespaced:
             self.plugins.check_namespace(served, namespace, name)
         new = await self.offload.run(partial(to_stored, served, tree), large=large, who=terms.who)
-        if served.storage == "pods":
-            new = self.plugins.complete_pod(served, new, namespace)
-        elif served.storage == "priorityclasses.scheduling.k8s.io":
-            self.plugins.check_class(served, new)
+        new = self.plugins.complete(served, new, namespace)
         new = await self.admitted(served, "CREATE", new, None, "", terms)
         await check_owners(self.store, self.catalog, served, new, None, namespace, terms.who)
         for tries in range(TRIES if prefix and not name else 1):
@@ -149,8 +144,7 @@ class Writing:
             )
             work = partial(self.judged_new, served, made, tree, terms, self.now())
             made = await self.offload.run(work, large=large, who=terms.who)
-            if served.storage == "pods":
-                self.plugins.check_pod(served, made, namespace)
+            self.plugins.check(served, made, namespace)
             await self.judged(served, "CREATE", made, None, "", terms)
             made = await self.offload.run(partial(finished, served, made, terms), large=large, who=terms.who)
             if served.resource.namespaced:
@@ -185,9 +179,9 @@ class Writing:
         work = partial(replacing, served, name, tree, namespace, terms)
         tree = await self.offload.run(work, large=large, who=terms.who)
         key = key_of(served, namespace, name)
-        if served.storage in strategies.MADE_BY_UPDATE and not subresource and self.store.latest(key) is None:
+        if served.strategy.allow_create_on_update and not subresource and self.store.latest(key) is None:
             return await self.create(served, with_meta(tree, resourceVersion=None), namespace, terms)
-        work = partial(strategies.complete, served, deduplicated(tree, terms.warn, admitted=False))
+        work = partial(lifecycle.complete, served, deduplicated(tree, terms.warn, admitted=False))
         complete = await self.offload.run(work, large=large, who=terms.who)
 
         def make(live: Tree) -> Tree:
@@ -235,14 +229,14 @@ class Writing:
         self, served: Served, new: Tree, live: Tree, terms: Terms, subresource: str, *, applied: bool = False
     ) -> Tree:
         """The object with its defaults; what our controllers leave as it was is complete already."""
-        if terms.who is not SYSTEM:
-            return strategies.complete(served, new, applied=applied)
+        if not terms.who.is_controller:
+            return lifecycle.complete(served, new, applied=applied)
         if subresource and served.custom:
             return new
         if subresource in ("status", "binding"):
-            return strategies.complete_status(served, new)
+            return served.strategy.complete_status(new)
         untouched = all(new.get(name) is value for name, value in live.items() if name != "metadata")
-        return new if untouched and len(new) == len(live) else strategies.complete(served, new)
+        return new if untouched and len(new) == len(live) else lifecycle.complete(served, new)
 
     async def apply_new(self, served: Served, change: Patching, key: Key, terms: Terms, large: bool) -> StoredObject:
         """An object that was applied where there was none."""
@@ -265,7 +259,7 @@ class Writing:
         new = check_namespace(served, new, key.namespace)
         check_name(new, key.name, key.namespace)
         new = with_meta(new, **dict.fromkeys((*SYSTEM_FIELDS, "resourceVersion")))
-        return strategies.complete(served, new, applied=True)
+        return lifecycle.complete(served, new, applied=True)
 
     def applying(
         self, served: Served, schema: Schema, live: Tree | None, wanted: Tree, terms: Terms, subresource: str
@@ -284,7 +278,7 @@ class Writing:
                 status=served.has_status,
                 lift=None if served.is_stored and not self.versions(served) else self.lift(served),
             )
-        if terms.who is not SYSTEM:
+        if not terms.who.is_controller:
             check_applied(served, made, wanted)
         return made
 
@@ -372,8 +366,8 @@ class Writing:
         before = meta(old)
         if finalizers(new) or not before.get("deletionTimestamp") or before.get("deletionGracePeriodSeconds"):
             return False
-        spec = new.get("spec")
-        return not (served.storage == "namespaces" and isinstance(spec, dict) and spec.get("finalizers"))
+        is_held = served.strategy.is_held
+        return is_held is None or not is_held(new)
 
     async def put(
         self, served: Served, key: Key, tree: Tree, terms: Terms, there: StoredObject | None = None
@@ -409,7 +403,7 @@ class Writing:
         self, served: Served, operation: Operation, new: Tree, old: Tree | None, subresource: str, terms: Terms
     ) -> Tree:
         """The object as admission completes it; our own controllers' objects are complete."""
-        if terms.who is SYSTEM:
+        if terms.who.is_controller:
             return new
         new, warnings = await self.admit(AdmissionCall("mutate", operation, served, new, old, subresource, terms.who))
         for text in warnings:
@@ -420,7 +414,7 @@ class Writing:
         self, served: Served, operation: Operation, new: Tree, old: Tree | None, subresource: str, terms: Terms
     ) -> None:
         """Let admission judge the object."""
-        if terms.who is SYSTEM:
+        if terms.who.is_controller:
             return
         _, warnings = await self.admit(AdmissionCall("validate", operation, served, new, old, subresource, terms.who))
         for text in warnings:
@@ -431,14 +425,14 @@ class Writing:
 
         In another version than the stored one it is judged as it was sent.
         """
-        tree = strategies.prepare_create(served, tree, now)
-        if terms.who is SYSTEM:
+        tree = lifecycle.prepare_create(served, tree, now)
+        if terms.who.is_controller:
             return tree
-        shown = tree if served.is_stored else strategies.prepare_create(served, sent, now)
-        errors = strategies.errors_of_new(served, tree, shown)
+        shown = tree if served.is_stored else lifecycle.prepare_create(served, sent, now)
+        errors = lifecycle.errors_of_new(served, tree, shown)
         if errors:
             raise invalid(judged_as(served), str(meta(tree).get("name") or ""), errors)
-        for text in strategies.warnings_of(served, tree, None):
+        for text in lifecycle.warnings_of(served, tree, None):
             terms.warn(text)
         return tree
 
@@ -446,8 +440,8 @@ class Writing:
         self, served: Served, new: Tree, old: Tree, made: Tree, live: Tree, terms: Terms, subresource: str
     ) -> Tree:
         """A changed object as it is stored; a `StatusError` if it breaks rules."""
-        new = strategies.prepare_update(served, new, old, subresource)
-        shown = new if served.is_stored else strategies.prepare_update(served, made, live, subresource)
+        new = lifecycle.prepare_update(served, new, old, subresource)
+        shown = new if served.is_stored else lifecycle.prepare_update(served, made, live, subresource)
         self.judge_changed(served, new, old, shown, live, terms, subresource)
         return kept_times(old, ordered(new, served.resource.kind, served.stored_version))
 
@@ -455,10 +449,10 @@ class Writing:
         self, served: Served, new: Tree, old: Tree, shown: Tree, live: Tree, terms: Terms, subresource: str
     ) -> None:
         """Refuse a changed object that breaks rules; `shown` and `live` are in the version of the request."""
-        if terms.who is SYSTEM:
+        if terms.who.is_controller:
             return
-        errors = strategies.errors_of_changed(served, new, old, shown, live, subresource)
+        errors = lifecycle.errors_of_changed(served, new, old, shown, live, subresource)
         if errors:
             raise invalid(judged_as(served), str(meta(old).get("name") or ""), errors)
-        for text in strategies.warnings_of(served, new, old):
+        for text in lifecycle.warnings_of(served, new, old):
             terms.warn(text)

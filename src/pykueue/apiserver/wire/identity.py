@@ -25,7 +25,9 @@ class Identity(Frozen):
     """The one namespace that a user writes in; empty for an admin."""
     admin: bool = False
     uid: str = ""
+    is_controller: bool = False
+    """Whether the caller is a controller of this process: trusted, so its writes are not validated or admitted."""
 
 
-SYSTEM: Final = Identity("system:pykueue", frozenset({MASTERS, AUTHENTICATED}), admin=True)
-"""The controllers of this process; what they write is not judged again."""
+SYSTEM: Final = Identity("system:pykueue", frozenset({MASTERS, AUTHENTICATED}), admin=True, is_controller=True)
+"""The controllers of this process."""
