@@ -278,18 +278,22 @@ def is_fixed(node: ast.AST) -> bool:
 
 def kinds_told_apart(root: Path) -> list[str]:
     """Places in the verbs of the API server that compare the name of a kind with a literal or a constant."""
-    broken = []
-    for path in python_files(root, VERBS):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Compare):
-                sides = [node.left, *node.comparators]
-                found = any(map(is_kind_name, sides)) and any(map(is_fixed, sides))
-            else:
-                found = isinstance(node, ast.Match) and is_kind_name(node.subject)
-            if found:
-                place = f"{path.relative_to(root)}:{node.lineno}"
-                broken.append(f"{place}: treats a kind by its name; add a column to `Strategy` in {STRATEGIES}")
-    return broken
+    return [
+        f"{path.relative_to(root)}:{line}: treats a kind by its name; add a column to `Strategy` in {STRATEGIES}"
+        for path in python_files(root, VERBS)
+        for node in ast.walk(ast.parse(path.read_text()))
+        for line in kind_comparisons(node)
+    ]
+
+
+def kind_comparisons(node: ast.AST) -> Iterator[int]:
+    """The line of a node that compares the name of a kind with a literal or a constant."""
+    match node:
+        case ast.Compare(left=left, comparators=others):
+            if any(map(is_kind_name, (left, *others))) and any(map(is_fixed, (left, *others))):
+                yield node.lineno
+        case ast.Match(subject=subject) if is_kind_name(subject):
+            yield subject.lineno
 
 
 Check = Callable[[Path], list[str]]

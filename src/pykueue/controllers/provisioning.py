@@ -27,6 +27,7 @@ from pykueue.checks.requestspec import API_VERSION
 from pykueue.controllers.ancestors import group_kind
 from pykueue.controllers.cluster import Cluster
 from pykueue.controllers.events import ref
+from pykueue.controllers.metadatawrites import set_metadata
 from pykueue.controllers.workloadwrites import MANAGER, guarded
 from pykueue.engine.wording import shortened
 from pykueue.jobs.seen import key_of
@@ -379,20 +380,13 @@ class Provisioning:
         return owner_uid(found) == workload.metadata.uid and found.metadata.deletion_timestamp is None
 
     async def hand_over(self, name: str, request: ProvisioningRequest) -> None:
-        """Make a template the request's, so that it goes when the request does."""
+        """Make a request the owner of a template, so that the template is deleted with it."""
         owner = owner_reference(api_version=API_VERSION, kind="ProvisioningRequest", metadata=request.metadata)
         known = self.templates.get(f"{request.namespace}/{name}")
-        metadata: Tree = {"ownerReferences": [owner], **({} if known is None else {"uid": known.metadata.uid})}
-        body = msgspec.json.encode({"metadata": metadata})
-        kube, place = self.cluster.kube, request.namespace
+        changes: Tree = {"ownerReferences": [owner]}
+        preconditions: Tree = {} if known is None else {"uid": known.metadata.uid}
         try:
-            try:
-                raw = await kube.patch(POD_TEMPLATES, name, body, place, how=Patch.MERGE, manager=MANAGER)
-            except DeniedError:
-                # The roles that Kueue brings let its manager update these objects, not patch them.
-                tree = msgspec.json.decode(await kube.get(POD_TEMPLATES, name, place))
-                tree["metadata"]["ownerReferences"] = [owner]
-                raw = await kube.replace(POD_TEMPLATES, name, msgspec.json.encode(tree), place)
+            raw = await set_metadata(self.cluster.kube, POD_TEMPLATES, name, request.namespace, changes, preconditions)
         except (NotFoundError, ConflictError):
             LOG.debug("is gone already", extra={"object": name})
             return

@@ -7,7 +7,7 @@ costs a bounded number of writes. Only what differs is written; what nobody chan
 import asyncio
 import logging
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -20,6 +20,7 @@ from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS
 from pykueue.bridge import statuses
 from pykueue.controllers.cluster import Cluster
+from pykueue.controllers.metadatawrites import set_metadata
 from pykueue.controllers.workloadwrites import MANAGER
 from pykueue.engine.engine import Engine
 from pykueue.engine.record import tally
@@ -46,7 +47,6 @@ Key: TypeAlias = tuple[Resource, str]
 """An object, by its kind and its key in the informer of that kind."""
 T = TypeVar("T", bound=KubeObject)
 
-TREE: Final = msgspec.json.Decoder(dict[str, Any])
 PROMPT_MICROS: Final = 20_000
 """An edit of a queue is answered at once, but for a moment in which others hear of it too."""
 GATHER_MICROS: Final = MICROS
@@ -322,7 +322,7 @@ class Statuses:
                 version = await self.finalize(task, task.finalizers)
             if task.status and (task.finalizers is None or task.seen.metadata.deletion_timestamp is None):
                 # A list is replaced as a whole, so nobody may have written to it since we saw it.
-                await self.send(task, {"resourceVersion": version} if "conditions" in task.status else {}, task.status)
+                await self.send(task, {"resourceVersion": version} if "conditions" in task.status else {})
         except NotFoundError:
             LOG.debug("%s %s is gone", resource.kind, name, extra={"object": name})
         except (RejectedError, DeniedError) as error:
@@ -338,35 +338,24 @@ class Statuses:
             self.complaints.pop(task.key, None)
 
     async def finalize(self, task: Task, finalizers: tuple[str, ...]) -> str | None:
-        """The version of the object once these are its finalizers."""
-        resource, _ = task.key
-        seen = task.seen
-        try:
-            wanted: Tree = {"resourceVersion": seen.metadata.resource_version, "finalizers": list(finalizers) or None}
-            return await self.send(task, wanted, None)
-        except DeniedError:
-            # The roles that Kueue brings let its manager update these objects, not patch them.
-            tree = TREE.decode(await self.cluster.kube.get(resource, seen.name))
-            metadata = tree["metadata"]
-            if metadata["resourceVersion"] != seen.metadata.resource_version:
-                raise
-            metadata["finalizers"] = list(finalizers)
-            return self.learn(task, await self.cluster.kube.replace(resource, seen.name, msgspec.json.encode(tree)))
+        """The version of the object after its finalizers are set to these."""
+        (resource, _), seen = task.key, task.seen
+        changes: Tree = {"finalizers": list(finalizers) or None}
+        preconditions: Tree = {"uid": seen.metadata.uid, "resourceVersion": seen.metadata.resource_version}
+        raw = await set_metadata(self.cluster.kube, resource, seen.name, seen.namespace, changes, preconditions)
+        return self.learn(task, raw)
 
-    async def send(self, task: Task, metadata: Tree, status: Tree | None) -> str | None:
-        """The version of the object after a patch of its metadata, or else of its status."""
-        resource, _ = task.key
-        seen = task.seen
-        body: Tree = {"metadata": {**metadata, "uid": seen.metadata.uid}}
-        if status is not None:
-            body["status"] = status
+    async def send(self, task: Task, metadata: Tree) -> str | None:
+        """The version of the object after a patch of its status, with this metadata as preconditions beside the uid."""
+        (resource, _), seen = task.key, task.seen
+        body: Tree = {"metadata": {**metadata, "uid": seen.metadata.uid}, "status": task.status}
         raw = await self.cluster.kube.patch(
             resource,
             seen.name,
             msgspec.json.encode(body),
             seen.namespace,
             how=Patch.MERGE,
-            subresource="" if status is None else "status",
+            subresource="status",
             manager=MANAGER,
         )
         return self.learn(task, raw)

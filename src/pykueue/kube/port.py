@@ -81,10 +81,12 @@ ACCESS_REVIEWS: Final = Resource("authorization.k8s.io", "v1", "subjectaccessrev
 
 
 class Patch(StrEnum):
-    """How the body of a patch is meant."""
+    """The kinds of patch, by media type."""
 
     MERGE = "application/merge-patch+json"
     JSON = "application/json-patch+json"
+    STRATEGIC = "application/strategic-merge-patch+json"
+    """Understood by the API servers of built-in kinds; our controllers do not send it."""
     APPLY = "application/apply-patch+yaml"
 
 

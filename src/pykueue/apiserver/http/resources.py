@@ -18,6 +18,7 @@ from pykueue.apiserver.kinds.served import Served
 from pykueue.apiserver.storage.feed import AT_ONCE_BYTES
 from pykueue.apiserver.verbs.duplicatekeys import check_duplicates
 from pykueue.apiserver.verbs.offload import is_large_body
+from pykueue.apiserver.verbs.patching import patches_of, unknown_patch
 from pykueue.apiserver.verbs.reading import version_in
 from pykueue.apiserver.verbs.registry import Registry
 from pykueue.apiserver.wire.identity import Identity
@@ -56,24 +57,17 @@ from pykueue.apiserver.wire.statuserrors import (
     not_found,
     success,
     unserved,
-    unsupported_media,
 )
 from pykueue.apiserver.wire.writeterms import DeleteOptions, Terms
 from pykueue.base.clock import Clock
 from pykueue.base.turns import Turns
 from pykueue.kube.logs import PART_HEADER, POD_UID, SECRET, LogError, LogSource
+from pykueue.kube.port import Patch
 
 WATCH_SECONDS: Final = 1800
 """How long a watch lasts if the client does not say."""
 ON_ALL: Final[tuple[str, ...]] = ("list", "watch", "create", "deletecollection")
 ON_ONE: Final[tuple[str, ...]] = ("get", "watch", "update", "patch", "delete")
-JSON_PATCH: Final = "application/json-patch+json"
-MERGE_PATCH: Final = "application/merge-patch+json"
-STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
-APPLY_PATCH: Final = "application/apply-patch+yaml"
-PATCHES: Final = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
-MERGING: Final = (MERGE_PATCH, STRATEGIC_PATCH)
-CUSTOM_PATCHES: Final = (JSON_PATCH, MERGE_PATCH, APPLY_PATCH)
 OCTETS: Final = "application/octet-stream"
 SUMMARY_BYTES: Final = 30
 YAML_BYTES: Final = 16 * 1024
@@ -121,7 +115,7 @@ class Objects:
                 return warned(await self.delete_collection(served, namespace, choice, request, who), warnings)
             case "create" | "update" | "patch":
                 how = self.patch_media(served, request) if call.verb == "patch" else ""
-                verb = "apply" if how == APPLY_PATCH else call.verb
+                verb = "apply" if how == Patch.APPLY else call.verb
                 terms = write_terms(verb, request.query, who, request.header("user-agent"))
                 try:
                     async with self.registry.offload.turn(who, large=is_large_request(request)):
@@ -205,7 +199,7 @@ class Objects:
         """Create, replace or patch an object; the code and the object."""
         part, name = call.subresource, call.name
         if call.verb == "patch":
-            if how in MERGING:
+            if how in (Patch.MERGE, Patch.STRATEGIC):
                 work = functools.partial(check_duplicates, request.body, {}, served, terms)
                 await self.registry.offload.run(work, large=is_large_request(request), who=terms.who)
             body, created = await self.registry.patch(
@@ -238,16 +232,13 @@ class Objects:
         return tree
 
     def patch_media(self, served: Served, request: Request) -> str:
-        """How the body of a patch is meant."""
-        known = CUSTOM_PATCHES if served.custom else PATCHES
+        """The media type of a patch; a `StatusError` if the resource does not accept it."""
         media = media_of(request.header("content-type"))
-        if media in known:
+        if media in patches_of(served):
             return media
         if not served.custom:
             raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
-        raise unsupported_media(
-            "the body of the request was in an unknown format - accepted media types include: " + ", ".join(known)
-        )
+        raise unknown_patch(served)
 
     async def delete(
         self, served: Served, call: Asked, namespace: str, choice: Wanted, request: Request, who: Identity

@@ -51,5 +51,9 @@ class FullError(Exception):
     """A write that could not be stored; nothing of it is there."""
 
 
+class TooLargeError(Exception):
+    """A write of more bytes than its caller allows; nothing of it is stored."""
+
+
 class CompactedError(Exception):
     """The changes after this version are no longer kept; list anew."""

@@ -21,12 +21,32 @@ from pykueue.apiserver.storage.cache import Cache
 from pykueue.apiserver.storage.database import Database, Row
 from pykueue.apiserver.storage.datafile import Lock
 from pykueue.apiserver.storage.feed import Feed, Watch
-from pykueue.apiserver.storage.records import Change, CompactedError, FullError, How, Key, StoredObject, StoreError
+from pykueue.apiserver.storage.records import (
+    Change,
+    CompactedError,
+    FullError,
+    How,
+    Key,
+    StoredObject,
+    StoreError,
+    TooLargeError,
+)
 from pykueue.apiserver.storage.writer import InLoop, InThread, Writer
 from pykueue.base.clock import Clock
 from pykueue.base.units import MICROS, Moment
 
-__all__ = ["Change", "CompactedError", "FullError", "How", "Key", "Store", "StoreError", "StoredObject", "Watch"]
+__all__ = [
+    "Change",
+    "CompactedError",
+    "FullError",
+    "How",
+    "Key",
+    "Store",
+    "StoreError",
+    "StoredObject",
+    "TooLargeError",
+    "Watch",
+]
 
 BATCH: Final = 256
 """Most writes that are committed together."""
@@ -219,13 +239,14 @@ class Store:
             key for key in self.pending if key.resource == resource and (not namespace or key.namespace == namespace)
         ]
 
-    def put(self, key: Key, tree: Tree, *, uid: str) -> Awaitable[StoredObject]:
+    def put(self, key: Key, tree: Tree, *, uid: str, bytes_max: int = 0) -> Awaitable[StoredObject]:
         """Create or replace an object; what is awaited is the object as it was committed, or `FullError`.
 
-        The tree stays as it is; what is stored is a copy that carries the new version.
+        The tree stays as it is; what is stored is a copy that carries the new version. Raises `TooLargeError` if its
+        JSON is longer than `bytes_max`; 0 sets no limit.
         """
         before = self.latest(key)
-        return self.enqueue(key, tree, uid, "ADDED" if before is None else "MODIFIED", before)
+        return self.enqueue(key, tree, uid, "ADDED" if before is None else "MODIFIED", before, bytes_max)
 
     def drop(self, key: Key, tree: Tree) -> Awaitable[StoredObject]:
         """Delete an object; watchers are told with this tree, which carries the new version then."""
@@ -233,13 +254,17 @@ class Store:
         assert before is not None, f"{key} does not exist; ask latest() before drop()"
         return self.enqueue(key, tree, before.uid, "DELETED", before)
 
-    def enqueue(self, key: Key, tree: Tree, uid: str, how: How, before: StoredObject | None) -> Awaitable[StoredObject]:
-        """Send a write on its way."""
+    def enqueue(
+        self, key: Key, tree: Tree, uid: str, how: How, before: StoredObject | None, bytes_max: int = 0
+    ) -> Awaitable[StoredObject]:
+        """Queue a write for the next commit."""
         if self.closing:
             raise StoreError(f"{self.database.place}: is being closed; nothing more is written")
         loop = asyncio.get_running_loop()
         version = self.issued + 1
         held = StoredObject(key, version, uid, encoded(tree, version))
+        if bytes_max and len(held.body) > bytes_max:
+            raise TooLargeError(f"{key}: {len(held.body)} bytes are more than {bytes_max}")
         self.issued = version
         write = Write(held, how, before, loop.create_future())
         self.pending.setdefault(key, []).append(write)

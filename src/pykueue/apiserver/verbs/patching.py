@@ -18,11 +18,10 @@ from pykueue.apiserver.schema.typefaults import go_text
 from pykueue.apiserver.verbs.bodies import STRICT, check_fields, json_in, other_kind, uncoded, unfit, yaml_in
 from pykueue.apiserver.wire.statuserrors import StatusError, apply_conflict, bad_request, quoted, unsupported_media
 from pykueue.apiserver.wire.writeterms import Terms
+from pykueue.kube.port import Patch
 
-APPLY: Final = "application/apply-patch+yaml"
-JSON: Final = "application/json-patch+json"
-MERGE: Final = "application/merge-patch+json"
-STRATEGIC: Final = "application/strategic-merge-patch+json"
+PATCHES: Final = (Patch.JSON, Patch.MERGE, Patch.STRATEGIC, Patch.APPLY)
+CUSTOM_PATCHES: Final = (Patch.JSON, Patch.MERGE, Patch.APPLY)
 REASONS: Final = {400: "BadRequest", 413: "RequestEntityTooLarge", 422: "Invalid"}
 
 
@@ -78,18 +77,18 @@ class Patching:
         schema = self.served.schema
         with raised():
             match self.how:
-                case "application/json-patch+json":
+                case Patch.JSON:
                     made = json_patch(live, self.value)
                     self.check_steps(made)
-                case "application/merge-patch+json":
+                case Patch.MERGE:
                     made = merge_patch(live, self.value)
                 case _:
                     if schema is None or not schema.native:
-                        raise unsupported_media(accepted(self.served))
+                        raise unknown_patch(self.served)
                     made = strategic_patch(live, self.value, schema)
         if schema is not None and schema.native and not self.terms.who.is_controller:
             trouble = other_kind(self.served, made)
-            if self.how == STRATEGIC:
+            if self.how == Patch.STRATEGIC:
                 trouble = trouble or unconvertible(schema, made)
             trouble = trouble or unreadable(schema, made) or uncoded(self.served.strategy.bytes_field, made)
             if trouble:
@@ -99,7 +98,7 @@ class Patching:
 
     def told(self, made: Tree) -> str:
         """What a refusal shows: the outcome, or the patch itself if it is a strategic one."""
-        if self.how == STRATEGIC:
+        if self.how == Patch.STRATEGIC:
             return go_text(self.value)
         shown = in_order(made, ())
         if not self.served.custom:
@@ -163,16 +162,22 @@ STEP: Final = frozenset({"op", "path", "from", "value"})
 """The fields of one step of a JSON patch."""
 
 
-def accepted(served: Served) -> str:
-    """What is said of a patch of another media type than the kind takes."""
-    offered = [JSON, MERGE, *(() if served.custom else (STRATEGIC,)), APPLY]
-    return f"the body of the request was in an unknown format - accepted media types include: {', '.join(offered)}"
+def patches_of(served: Served) -> tuple[Patch, ...]:
+    """The kinds of patch that a resource accepts."""
+    return CUSTOM_PATCHES if served.custom else PATCHES
+
+
+def unknown_patch(served: Served) -> StatusError:
+    """The refusal of a patch of another media type than the resource accepts."""
+    offered = ", ".join(patches_of(served))
+    return unsupported_media(
+        f"the body of the request was in an unknown format - accepted media types include: {offered}"
+    )
 
 
 def patched(served: Served, body: bytes, how: str, terms: Terms, subresource: str) -> Patching:
     """A patch by its body and media type."""
-    if how == APPLY:
-        return Patching(served, how, yaml_in(body), terms, subresource)
-    if how in (JSON, MERGE) or (how == STRATEGIC and not served.custom):
-        return Patching(served, how, json_in(body), terms, subresource)
-    raise unsupported_media(accepted(served))
+    if how not in patches_of(served):
+        raise unknown_patch(served)
+    value = yaml_in(body) if how == Patch.APPLY else json_in(body)
+    return Patching(served, how, value, terms, subresource)

@@ -16,7 +16,7 @@ from pykueue.apiserver.schema.jsonpatch import json_patch, merge_patch
 from pykueue.apiserver.verbs.bodies import json_in, yaml_in
 from pykueue.apiserver.verbs.deleting import Deleting
 from pykueue.apiserver.verbs.offload import is_large_body
-from pykueue.apiserver.verbs.patching import APPLY, JSON, raised
+from pykueue.apiserver.verbs.patching import raised
 from pykueue.apiserver.verbs.reading import Reading, key_of
 from pykueue.apiserver.verbs.writesteps import Make
 from pykueue.apiserver.verbs.writing import Writing
@@ -24,7 +24,7 @@ from pykueue.apiserver.wire.options import delete_terms
 from pykueue.apiserver.wire.statuserrors import StatusError, bad_request, conflict, internal, invalid, not_found
 from pykueue.apiserver.wire.writeterms import Terms
 from pykueue.base.units import format_instant
-from pykueue.kube.port import Resource
+from pykueue.kube.port import Patch, Resource
 
 BINDING: Final = Resource("", "v1", "bindings", "Binding", True)
 SUCCESS: Final[Tree] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
@@ -155,10 +155,10 @@ class Parts:
     ) -> bytes:
         """The Scale of an object after it was patched."""
         scale = self.scale_of(served, msgspec.json.decode(self.reading.get(served, name, namespace)))
-        decode = partial(yaml_in if how == APPLY else json_in, body)
+        decode = partial(yaml_in if how == Patch.APPLY else json_in, body)
         value = await self.writing.offload.run(decode, large=is_large_body(body), who=terms.who)
         with raised():
-            made = json_patch(scale, value) if how == JSON else merge_patch(scale, value)
+            made = json_patch(scale, value) if how == Patch.JSON else merge_patch(scale, value)
         patches_version = isinstance(value, dict) and "resourceVersion" in meta(value)
         if not patches_version:
             made = with_meta(made, resourceVersion=None)

@@ -12,7 +12,7 @@ from pykueue.apiserver.kinds.served import Served
 from pykueue.apiserver.storage.store import Key, StoredObject
 from pykueue.apiserver.verbs.bodies import check_fields, check_kind, check_name, check_namespace, check_types
 from pykueue.apiserver.verbs.preconditions import check_identity, check_version
-from pykueue.apiserver.wire.statuserrors import BODY_MAX, unstorable
+from pykueue.apiserver.wire.statuserrors import BODY_MAX
 from pykueue.apiserver.wire.writeterms import Terms
 from pykueue.kube.port import Resource
 
@@ -43,13 +43,10 @@ def changed(served: Served, there: StoredObject, make: Make, terms: Terms) -> tu
     return old, live, made, deduplicated(stored, terms.warn, admitted=True)
 
 
-def finished(served: Served, new: Tree, terms: Terms, old: Tree | None = None) -> Tree:
-    """An object as it is stored, or the old one if it is the same; a `StatusError` if it is too large."""
+def canonical(served: Served, new: Tree, old: Tree | None = None) -> Tree:
+    """An object as it is stored, or the old one if it is the same."""
     new = served.strategy.canonicalize(new)
-    if old is not None and new == old:
-        return old
-    check_size(new, terms)
-    return new
+    return old if old is not None and new == old else new
 
 
 def unmanaged(served: Served, terms: Terms, subresource: str) -> bool:
@@ -60,10 +57,12 @@ def unmanaged(served: Served, terms: Terms, subresource: str) -> bool:
     return not strategy.tracks_controllers or (subresource == "status" and not strategy.tracks_controller_status)
 
 
-def check_size(tree: Tree, terms: Terms) -> None:
-    """Refuse an object that is too large; what our controllers write of one that is nearly so must not fail."""
-    if not terms.who.is_controller and len(msgspec.json.encode(tree)) > BODY_MAX:
-        raise unstorable()
+def stored_bytes_max(terms: Terms) -> int:
+    """How long the JSON of a stored object may be; 0 is no limit.
+
+    Our controllers have none: what they add to an object that is nearly too large must not fail.
+    """
+    return 0 if terms.who.is_controller else BODY_MAX
 
 
 def stored_trouble(served: Served, key: Key, why: str) -> str:

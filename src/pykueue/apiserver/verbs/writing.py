@@ -24,7 +24,7 @@ from pykueue.apiserver.kinds.names import TRIES, generated
 from pykueue.apiserver.kinds.served import Served
 from pykueue.apiserver.schema.apply import applied, kept_times, tracked
 from pykueue.apiserver.schema.schemas import Schema
-from pykueue.apiserver.storage.store import Key, Store, StoredObject
+from pykueue.apiserver.storage.store import Key, Store, StoredObject, TooLargeError
 from pykueue.apiserver.verbs.admission import AdmissionCall, Admitter
 from pykueue.apiserver.verbs.admissionplugins import Plugins
 from pykueue.apiserver.verbs.bodies import check_fields, check_kind, check_name, check_namespace, check_types
@@ -32,7 +32,16 @@ from pykueue.apiserver.verbs.offload import Offload, is_large, is_large_body
 from pykueue.apiserver.verbs.ownercheck import check_owners
 from pykueue.apiserver.verbs.patching import Patching, check_applied, patched, raised
 from pykueue.apiserver.verbs.reading import key_of, version_in
-from pykueue.apiserver.verbs.writesteps import Make, changed, finished, judged_as, replacing, stored_trouble, unmanaged
+from pykueue.apiserver.verbs.writesteps import (
+    Make,
+    canonical,
+    changed,
+    judged_as,
+    replacing,
+    stored_bytes_max,
+    stored_trouble,
+    unmanaged,
+)
 from pykueue.apiserver.wire.statuserrors import (
     StatusError,
     conflict,
@@ -41,14 +50,15 @@ from pykueue.apiserver.wire.statuserrors import (
     invalid,
     no_name_left,
     not_found,
+    unstorable,
 )
 from pykueue.apiserver.wire.writeterms import Operation, Terms
 from pykueue.base.clock import Clock
 from pykueue.base.units import format_instant
+from pykueue.kube.port import Patch
 
 REPEATS_MAX: Final = 100
 """How often a write is made anew because others came before it."""
-APPLY: Final = "application/apply-patch+yaml"
 
 After: TypeAlias = Callable[[Served, Tree], Awaitable[None]]
 
@@ -146,14 +156,14 @@ class Writing:
             made = await self.offload.run(work, large=large, who=terms.who)
             self.plugins.check(served, made, namespace)
             await self.judged(served, "CREATE", made, None, "", terms)
-            made = await self.offload.run(partial(finished, served, made, terms), large=large, who=terms.who)
+            made = await self.offload.run(partial(canonical, served, made), large=large, who=terms.who)
             if served.resource.namespaced:
                 # While it was judged, its namespace may have begun to end, and would not wait for it.
                 self.plugins.check_namespace(served, namespace, str(meta(made)["name"]))
             key = key_of(served, namespace, str(meta(made)["name"]))
             there = self.store.latest(key)
             if there is None:
-                return await self.put(served, key, made, terms)
+                return await self.put(served, key, made, terms, bytes_max=stored_bytes_max(terms))
             if not prefix or name or tries == TRIES - 1:
                 await self.shown(key)
                 raise self.taken(served, there, generated_name=bool(prefix and not name))
@@ -203,12 +213,12 @@ class Writing:
         large = is_large_body(body)
         work = partial(patched, served, body, how, terms, subresource)
         change = await self.offload.run(work, large=large, who=terms.who)
-        if how == APPLY and self.store.latest(key) is None and not subresource:
+        if how == Patch.APPLY and self.store.latest(key) is None and not subresource:
             return await self.shown_to(served, await self.apply_new(served, change, key, terms, large), terms), True
 
         def make(live: Tree) -> Tree:
             schema = served.schema
-            if how == APPLY:
+            if how == Patch.APPLY:
                 if schema is None:
                     raise internal(f"{served.resource.kind} has no schema to apply by")
                 new = self.applying(served, schema, live, change.wanted(), terms, subresource)
@@ -335,7 +345,7 @@ class Writing:
             judging = partial(self.judged_change, served, new, old, made, live, terms, subresource)
             new = await self.offload.run(judging, large=heavy, who=terms.who)
             await self.judged(served, "UPDATE", new, old, subresource, terms)
-            ending = partial(finished, served, new, terms, old)
+            ending = partial(canonical, served, new, old)
             new = await self.offload.run(ending, large=heavy, who=terms.who)
             now = self.store.latest(key)
             if now is None or now.version != there.version:
@@ -347,7 +357,7 @@ class Writing:
                 await self.drop(served, key, old, terms)
                 # Whoever let go is shown the object that was let go of, not how it went.
                 return StoredObject(key, there.version, there.uid, msgspec.json.encode(new))
-            return await self.put(served, key, new, terms, there)
+            return await self.put(served, key, new, terms, there, bytes_max=stored_bytes_max(terms))
         raise conflict(served.resource, key.name)
 
     async def shown(self, key: Key) -> None:
@@ -370,15 +380,28 @@ class Writing:
         return is_held is None or not is_held(new)
 
     async def put(
-        self, served: Served, key: Key, tree: Tree, terms: Terms, there: StoredObject | None = None
+        self,
+        served: Served,
+        key: Key,
+        tree: Tree,
+        terms: Terms,
+        there: StoredObject | None = None,
+        *,
+        bytes_max: int = 0,
     ) -> StoredObject:
-        """The object as it was stored, or as it would be."""
+        """Store an object unless this is a dry run; the object as it is, or would be, stored."""
         tree = ordered(tree, served.resource.kind, served.stored_version)
         uid = str(meta(tree)["uid"])
         if terms.dry_run:
             shown = with_meta(tree, resourceVersion=str(there.version) if there else None)
-            return StoredObject(key, there.version if there else 0, uid, msgspec.json.encode(shown))
-        held = await self.store.put(key, tree, uid=uid)
+            body = msgspec.json.encode(shown)
+            if bytes_max and len(body) > bytes_max:
+                raise unstorable()
+            return StoredObject(key, there.version if there else 0, uid, body)
+        try:
+            held = await self.store.put(key, tree, uid=uid, bytes_max=bytes_max)
+        except TooLargeError:
+            raise unstorable() from None
         self.plugins.forget(key)
         follow = self.after.get(served.storage)
         if follow is not None:
