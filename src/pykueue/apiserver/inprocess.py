@@ -1,4 +1,4 @@
-"""How do controllers of this process use the API? `LocalKube`: the `Kube` port over the Registry, without a socket."""
+"""`LocalKube`: the `Kube` port over the Registry, for controllers in the same process."""
 
 import asyncio
 from collections.abc import AsyncIterator

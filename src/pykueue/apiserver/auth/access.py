@@ -1,8 +1,8 @@
-"""Who asks, and may they? Users are known by token or certificate; a table says what each role may do.
+"""Authentication and authorization: identifies the caller of a request and checks it against a fixed table of roles.
 
-The table is all there is: it is looked at on every call, and there are no objects that could widen it. Beyond it, a
-user may not touch what another has created, even in the same namespace (`stamped`), nor name it as an owner (`claims`);
-as whom a pod runs hangs on that.
+The table is consulted on every call, and no object can extend it. In addition, a user may not change what another user
+created, even in the same namespace (`stamped`), nor name it as an owner (`verbs.ownercheck`): the creator of a pod
+decides as whom it runs.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""May somebody do this, and who am I? The reviews that clients ask for; they are answered and not kept."""
+"""Answers access reviews, self subject reviews and token reviews; nothing of them is stored."""
 
 from collections.abc import Callable
 from typing import Final, TypeAlias

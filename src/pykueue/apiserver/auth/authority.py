@@ -1,6 +1,6 @@
-"""How do a client and this server trust each other? An authority of our own in the data folder, and what it signs.
+"""The certificate authority in the data folder, and the server and client certificates that it signs.
 
-The server shows a certificate of this authority, which every kubeconfig of ours names; a client may show one of it too.
+Every kubeconfig that is written here trusts this authority; a client may also identify itself with a certificate of it.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""How does kubectl find us, and prove who it is? The text of a kubeconfig, and where it is put."""
+"""Writes the kubeconfig with which kubectl finds this server and identifies its user."""
 
 from base64 import b64encode
 from pathlib import Path

@@ -1,8 +1,8 @@
-"""Who may come in? The users, with what proves each of them: a file in the data folder, read again when it changes.
+"""The users and their credentials: a file in the data folder, which is read again when it changes.
 
-A token is 32 random bytes, so nobody guesses it however cheap a guess is: one SHA-256 with a salt is enough, where a
-password would need scrypt, and a call costs microseconds. The file holds no token, only hashes, and fingerprints of the
-client certificates that were given out: one that is not listed here is worth nothing, though our authority signed it.
+A token is 32 random bytes, which cannot be guessed: one salted SHA-256 is enough, where a password would need scrypt,
+and a lookup takes microseconds. The file holds no tokens, only their hashes and the fingerprints of issued client
+certificates. A certificate that is not listed is refused, even if our authority signed it.
 """
 
 import contextlib

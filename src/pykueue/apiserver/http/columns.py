@@ -1,4 +1,4 @@
-"""What does `kubectl get` show of Kubernetes' own kinds? Each kind's columns, and what stands in them."""
+"""The columns that `kubectl get` shows for built-in kinds, and the cells of a row."""
 
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias

@@ -1,4 +1,4 @@
-"""What is served here? The groups, versions and resources of the API, in the forms in which clients ask for them."""
+"""Discovery: the groups, versions and resources of the API, in each form that clients request."""
 
 import hashlib
 import re

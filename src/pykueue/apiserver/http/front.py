@@ -1,6 +1,6 @@
-"""What does the API answer? Everything but the socket: who asks, may they, what do they want, and what comes of it.
+"""Handles a request from authentication to response, without the socket.
 
-`serve` puts it behind TLS; tests, and whoever lives in the same process, call `Front.answer` directly.
+`server` puts it behind TLS; tests and callers in the same process call `Front.answer` directly.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What does a column's path point at? The part of JSONPath that CustomResourceDefinitions use, on plain trees."""
+"""Evaluates the subset of JSONPath that printer columns of CustomResourceDefinitions use."""
 
 import re
 from collections.abc import Iterator

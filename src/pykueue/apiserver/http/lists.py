@@ -1,4 +1,4 @@
-"""How is a list told? As objects, as a Table or as metadata; a long one in pieces, without holding all of it."""
+"""List responses as objects, as a Table or as metadata; long ones are sent in chunks and never held as a whole."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Final

@@ -1,6 +1,6 @@
-"""What do the fields mean? OpenAPI documents of every group, for `kubectl explain` and for clients that check first.
+"""OpenAPI 3 documents for every group version, for `kubectl explain` and client-side checks.
 
-Kinds that definitions define carry descriptions; of Kubernetes' own the names, types and merge rules are known.
+Custom kinds carry the descriptions of their definitions; of built-in kinds the names, types and merge rules are known.
 """
 
 import hashlib

@@ -1,8 +1,8 @@
-"""What do clients of OpenAPI 2 want to see? One document of all kinds, as JSON, or as protobuf for kubectl.
+"""The OpenAPI 2 document of all kinds, as JSON and as protobuf.
 
-kubectl leaves the check of fields to the server wherever OpenAPI 3 says that the server can do it. Of a kind that it
-does not find there it looks into this document, in protobuf alone; only then does it say that there is no such kind.
-The numbers of the messages' fields are those of gnostic's `OpenAPIv2.proto`.
+kubectl leaves field validation to the server if OpenAPI 3 says that the server supports it. For a kind that it does not
+find there it reads this document, in protobuf only, before it reports that the kind does not exist. The field numbers
+are those of gnostic's `OpenAPIv2.proto`.
 """
 
 import struct

@@ -1,4 +1,4 @@
-"""What does a Workload that waits say before its reason is written? What the engine knows, in the answer to a GET."""
+"""Adds the reason why a Workload is pending to a GET response before that reason is written to its status."""
 
 from collections.abc import Callable
 from typing import TypeAlias

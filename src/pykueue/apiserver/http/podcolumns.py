@@ -1,4 +1,4 @@
-"""In what state is a pod, in a word? What `kubectl get pods` shows of its containers."""
+"""The cells of `kubectl get pods` that summarize the state of a pod's containers."""
 
 from collections.abc import Mapping
 from typing import Final

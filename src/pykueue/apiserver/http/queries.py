@@ -1,6 +1,6 @@
-"""What is to be read? The parameters of lists, watches and logs; what is out of range is refused.
+"""Parses the query parameters of lists, watches and logs, and refuses values that are out of range.
 
-The parameters of writes are read by `options`.
+`wire.options` parses those of writes.
 """
 
 from typing import Final

@@ -1,8 +1,8 @@
-"""What is held for clients that do not read? So many bytes for each answer and for each user, and no more.
+"""Limits the bytes that are buffered for slow clients, per response and per user.
 
-An answer in pieces is made as it is read: what is held of it is the piece on its way, what its maker keeps beside that,
-and what waits in the connection. A client that takes nothing for a while is cut off. So is the one that has waited
-longest of a user for whom too much is held, watches first: they can be told why, and begin again.
+A streamed response is produced as it is read: what is buffered is the chunk being sent, the state of its producer, and
+what the connection holds. A client that reads nothing for a while is disconnected. If too much is buffered for one
+user, the response that has waited longest is ended, watches first: they can report the reason and be resumed.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""How is a call on a resource carried out? Parameters and body are read, the Registry acts, the answer is shaped."""
+"""Requests on resources: reads parameters and body, calls the Registry, and formats the response."""
 
 import functools
 from typing import Final, cast
@@ -75,7 +75,7 @@ YAML_BYTES: Final = 16 * 1024
 
 
 class Objects:
-    """Calls on resources."""
+    """Carries out requests on resources."""
 
     def __init__(
         self, registry: Registry, clock: Clock, logs: LogSource | None, reasons: Reasons | None = None
@@ -91,7 +91,7 @@ class Objects:
         self.lines = Lines(clock, self.turns)
 
     async def answer(self, call: Asked, request: Request, who: Identity) -> Response:
-        """What comes of a call; refusals are raised as a `StatusError`."""
+        """The response to a call; a refusal is raised as a `StatusError`."""
         served = self.served(call)
         namespace = call.namespace if served.resource.namespaced else ""
         check_names(call)
@@ -129,7 +129,7 @@ class Objects:
                 raise disallowed()
 
     def served(self, call: Asked) -> Served:
-        """The kind that a call is on; a `StatusError` where there is none, or where it does not do this."""
+        """The kind that a call is on; a `StatusError` if it is not served or does not support the verb."""
         served = self.registry.catalog.find(call.group, call.version, call.plural)
         if served is None:
             raise unserved()
@@ -243,7 +243,7 @@ class Objects:
     async def delete(
         self, served: Served, call: Asked, namespace: str, choice: Wanted, request: Request, who: Identity
     ) -> Response:
-        """Delete an object; the answer is the object as long as it is there, and else that it is gone."""
+        """Delete an object; the response is the object if it still exists, and a `Status` if it is gone."""
         given = await self.delete_options(request, who)
         options, terms = delete_terms(request.query, given, who, request.header("user-agent"))
         body, is_gone = await self.registry.delete(served, call.name, namespace, options, terms)

@@ -1,7 +1,7 @@
-"""How do calls come in from outside? The Front behind TLS, with limits on what a client may send and how slowly.
+"""The HTTPS server around the Front, with limits on the size and the duration of requests.
 
-A body is refused by its size before it is read, and ended when it takes too long; a client that does not read what it
-asked for is cut off (`readers`). One that is idle costs a connection and no more.
+A body is refused by its size before it is read, and when it takes too long. A client that does not read its response is
+disconnected (`readers`). An idle client costs one connection.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""How does `kubectl get` come to its columns? Objects as a Table: heads, and a row of cells for each."""
+"""Formats objects as a `meta.k8s.io` Table: column definitions, and a row of cells for each object."""
 
 from typing import Final
 

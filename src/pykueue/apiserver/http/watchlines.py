@@ -1,4 +1,4 @@
-"""In which form does a watcher see an event? As a line of JSON, made once for all who watch in the same form."""
+"""Encodes watch events as lines of JSON, once for all watchers that request the same form."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import Final, TypeAlias

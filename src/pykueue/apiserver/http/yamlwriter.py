@@ -1,4 +1,4 @@
-"""How is an answer written in YAML? Event by event, so that a long one is written in pieces."""
+"""Writes a response as YAML event by event, so that a long one can be sent in chunks."""
 
 from collections.abc import AsyncIterator, Iterator
 from enum import Enum

@@ -1,7 +1,7 @@
-"""Which kinds are there without any definition? The table of those of Kubernetes' own that are served here.
+"""The table of Kubernetes' own kinds that this server serves.
 
-Only what is acted upon, or must be there for others to refer to, is served: a Deployment that nobody carries out is
-better refused.
+A kind is served only if something acts on it or other objects refer to it: a Deployment that no controller carries out
+is better refused.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ def kind(
     stored_version: str = "",
     warning: str = "",
 ) -> Served:
-    """A row of the table."""
+    """A row of the table; what is special about the kind comes from `strategies`."""
     resource = Resource(group, version, plural, name, namespaced)
     return Served(
         resource=resource,

@@ -1,4 +1,4 @@
-"""Which kinds are served at present? The built-in ones, Kueue's, and those of CustomResourceDefinitions."""
+"""The catalog of served kinds: built-in kinds, Kueue's kinds, and those of CustomResourceDefinitions."""
 
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -97,7 +97,7 @@ def kueue_kinds() -> tuple[Served, ...]:
 
 
 def served_by(definition: Mapping[str, Json]) -> list[Served]:
-    """The kind of a definition in each version that is served."""
+    """The kind that a CustomResourceDefinition defines, in each version that it serves."""
     spec = mapping(definition, "spec")
     names = mapping(spec, "names")
     group, plural, kind = text(spec, "group"), text(names, "plural"), text(names, "kind")

@@ -1,4 +1,4 @@
-"""How does a stored object look in the version that a caller asks for, and the other way round?"""
+"""Converts objects between the stored version and the version of the request."""
 
 from typing import Final
 
@@ -21,7 +21,7 @@ def to_served(served: Served, tree: Tree) -> Tree:
 
 
 def body_served(served: Served, body: bytes) -> bytes:
-    """The bytes of a stored object in the version that is asked for."""
+    """The JSON of a stored object in the served version."""
     if served.is_stored:
         return body
     tree: Tree = msgspec.json.decode(body)

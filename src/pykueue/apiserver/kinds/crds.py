@@ -1,4 +1,4 @@
-"""What becomes of a CustomResourceDefinition? Its defaults, its mistakes, and whether it is established."""
+"""CustomResourceDefinitions: defaults, validation, and the conditions that say whether a kind is served."""
 
 import re
 from collections.abc import Iterator, Mapping

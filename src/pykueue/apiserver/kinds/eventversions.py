@@ -14,7 +14,7 @@ EVENT_NAMES: Final[Mapping[str, str]] = {
     "deprecatedCount": "count",
     "reportingController": "reportingComponent",
 }
-"""What events.k8s.io calls the fields of the events that are stored."""
+"""Names of fields in events.k8s.io, with those in the core group."""
 STORED_NAMES: Final = {new: old for old, new in EVENT_NAMES.items()}
 REPORTERS: Final = ("reportingController", "reportingInstance")
 
@@ -37,7 +37,7 @@ def stored_event_field(field: str) -> str:
 
 
 def renamed(tree: Tree, names: Mapping[str, str], api_version: str) -> Tree:
-    """The object with fields called differently."""
+    """The object with renamed fields and another `apiVersion`."""
     made: Tree = {names.get(name, name): value for name, value in tree.items()}
     made["apiVersion"] = api_version
     return made

@@ -1,4 +1,4 @@
-"""What does the server fill in where a Job is silent, and what does it write itself when one is created?"""
+"""Defaults of Jobs, and the labels and selector that a new Job gets."""
 
 from typing import Final
 

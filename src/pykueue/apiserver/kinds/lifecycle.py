@@ -145,13 +145,13 @@ def all_errors_of_changed(
 def custom_errors(
     served: Served, new: Tree, old: Tree | None, subresource: str, others: Sequence[FieldError]
 ) -> Iterator[FieldError]:
-    """What the schema of a custom kind, and the rules in it, find wrong; `others` are mistakes in its metadata."""
+    """The errors of a custom object by its schema and the rules in it; `others` are the errors of its metadata."""
     schema = served.schema
     found: list[FieldError] = []
     if schema is not None:
         wrong = iter_errors(schema, new)
         if old is not None:
-            # What was wrong before, and stays as it was, does not keep anyone from changing the rest.
+            # Errors that the old object has too do not prevent other changes.
             wrong = new_errors(wrong, schema, old)
         if subresource == "status":
             wrong = (within_status(error) for error in wrong if error.path.startswith("status"))
@@ -166,14 +166,14 @@ def custom_errors(
         return
     for error in check_schema(kind, new, old, version=version):
         if error.code == "Invalid" and error.value in ("object", "array"):
-            # A server shows no value where all that could be shown is that it is one.
+            # kube-apiserver shows no value in place of an object or an array.
             yield Unshown(error.path or "<nil>", error.code, None, error.detail)
         else:
             yield error
 
 
 def new_errors(wrong: Iterator[FieldError], schema: Schema, old: Tree) -> Iterator[FieldError]:
-    """Those mistakes that an older version of the object did not have."""
+    """The errors that the old object does not have."""
     known: set[str] | None = None
     for error in wrong:
         known = set(map(str, errors(schema, old))) if known is None else known
@@ -182,14 +182,14 @@ def new_errors(wrong: Iterator[FieldError], schema: Schema, old: Tree) -> Iterat
 
 
 def within_status(error: FieldError) -> FieldError:
-    """A mistake as it is told when nothing but the status was looked at."""
+    """An error as it is worded when only the status is validated."""
     inner = error.path.removeprefix("status").removeprefix(".")
     detail = error.detail.replace(f"{error.path} in body", f"{inner} in body")
     return FieldError(error.path, error.code, error.value, detail)
 
 
 def replica_errors(served: Served, tree: Tree) -> Iterator[FieldError]:
-    """What is wrong with the numbers of replicas of a custom kind."""
+    """The errors of the replica counts of a custom object."""
     for path in (served.scale.spec, served.scale.status) if served.scale else ():
         count = whole(tree, *path.removeprefix(".").split("."))
         if count is not None and count < 0:

@@ -1,4 +1,4 @@
-"""What does the server itself write into metadata, and what does it find wrong there?"""
+"""Object metadata: the fields that the server sets, and their validation."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, cast

@@ -1,4 +1,4 @@
-"""What may an object be called? Names that are made, and the rules by which names are judged."""
+"""Generates and validates names of objects."""
 
 import re
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Which times does the server show though nobody has set them? Built-in kinds write some of them as null."""
+"""Adds the unset timestamps that kube-apiserver writes as null in built-in kinds."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,4 +1,4 @@
-"""What does the server fill in where a pod, or a pod template, is silent?"""
+"""Defaults of pods and pod templates."""
 
 import re
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Which objects are meant? Label and field selectors, read and refused as the server does."""
+"""Parses and evaluates label and field selectors, with the errors of kube-apiserver."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -280,7 +280,7 @@ def unescaped(value: str) -> str:
 
 
 def stored_name(served: Served, field: str) -> str:
-    """Where the stored object has a field that callers select by; one that is not offered is refused."""
+    """The path in the stored object of a field in a selector; a `StatusError` if the kind does not offer it."""
     if field in EVERYWHERE:
         return field
     if field in served.selectable:

@@ -1,4 +1,4 @@
-"""How is a kind served? One `Served` per kind and version: its names, verbs, parts, columns and selectable fields."""
+"""`Served`: how one kind is served in one version, with its names, verbs, subresources, columns and strategy."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -46,7 +46,7 @@ class ScalePaths(Frozen):
 
 
 class Served(Frozen):
-    """A kind in one version."""
+    """How a kind is served in one version."""
 
     resource: Resource
     storage: str

@@ -1,4 +1,4 @@
-"""What do the rules of Pods and Jobs share? Selectors as values, and mistakes whose value is not shown."""
+"""Parts that several validation modules share: label selectors, and errors that do not show their value."""
 
 from typing import Final
 

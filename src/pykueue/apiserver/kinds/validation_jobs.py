@@ -1,4 +1,4 @@
-"""What is wrong with a Job, new or changed? The rules and the words of the server."""
+"""Validation of new and changed Jobs, with the messages of kube-apiserver."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final, cast

@@ -1,4 +1,4 @@
-"""What is wrong with what is said of a Job? Counts, times and conditions that contradict each other, or the past."""
+"""Validation of a Job's status: counts, times and conditions that contradict each other or the previous status."""
 
 from collections.abc import Iterator, Mapping
 

@@ -1,4 +1,4 @@
-"""What is wrong with a pod, new or changed, or with a template? The common rules, in the words of the server."""
+"""Validation of pods and pod templates, with the messages of kube-apiserver."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""What is wrong with objects of the smaller built-in kinds? ConfigMaps, Secrets, PriorityClasses, Leases."""
+"""Validation of the smaller built-in kinds, such as ConfigMaps, Secrets, PriorityClasses, Leases and Events."""
 
 import re
 from base64 import b64decode

@@ -1,4 +1,4 @@
-"""What is wrong with the volumes of a pod? The common rules, in the words of the server."""
+"""Validation of the volumes of a pod, with the messages of kube-apiserver."""
 
 import re
 from collections.abc import Iterator, Mapping

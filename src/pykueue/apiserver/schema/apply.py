@@ -1,8 +1,8 @@
-"""What does server-side apply make of an object, and who manages its fields afterwards?
+"""Server-side apply, and the tracking of managed fields in all other writes.
 
-`applied` merges what a manager wants into the object, drops what it no longer asks for and nobody else owns, and
-refuses to overrule other managers unless forced. `tracked` notes who changed what in any other write. Both hand back
-the whole object with its `metadata.managedFields`; neither touches what it was given.
+`applied` merges the fields that a manager wants into the object, removes fields that it no longer asks for and no other
+manager owns, and refuses to override other managers unless forced. `tracked` records who changed which field in any
+other write. Both return the whole object with its `metadata.managedFields`, and do not modify their arguments.
 """
 
 from collections.abc import Callable

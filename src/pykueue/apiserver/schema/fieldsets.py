@@ -1,12 +1,12 @@
-"""Which fields are meant? Sets of fields of an object, and what can be done with them.
+"""Sets of fields of an object, and the operations on them.
 
-A set has the very form in which `fieldsV1` writes it, so that reading one costs nothing: a dict from steps to what is
-meant below them. A step is `f:name` for a field, `k:{"name":"x"}` for an item of a list with keys, `v:"x"` for an item
-of a set. Below a step stands `{}` if it is meant itself and nothing below it, a dict with `.` if it is meant along with
-things below it, and one without if only things below it are. The set of no fields is `{}` too, which is why functions
-here speak of the set of a whole object; `None` stands for nothing below a step.
+A set has the form in which `fieldsV1` encodes it, so that decoding one costs nothing: a dict from path elements to the
+set below them. A path element is `f:name` for a field, `k:{"name":"x"}` for an item of a list with keys, `v:"x"` for
+an item of a set. Its value is `{}` if the set contains this path and nothing below it, a dict with `.` if it contains
+this path and paths below it, and a dict without `.` if it contains only paths below it. The empty set is `{}` too, so
+functions here work on the set of a whole object; `None` stands for nothing below a path element.
 
-Sets are shared and never changed once made.
+Sets are shared and never modified.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
-"""What does the server say of a body that does not fit the fields of a built-in kind? The words of its decoder.
+"""The errors of kube-apiserver's decoder for bodies that do not fit the types of a built-in kind.
 
-A server of built-in kinds reads a body into typed fields before it judges anything, and answers with the first that
-cannot take its value.
+kube-apiserver decodes the body of a built-in kind into typed fields before it validates anything, and reports the first
+field that cannot hold its value.
 """
 
 from typing import Final

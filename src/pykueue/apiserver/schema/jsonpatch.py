@@ -1,7 +1,7 @@
-"""What does a patch make of an object? JSON merge patches (RFC 7386) and JSON patches (RFC 6902), as the server does.
+"""JSON merge patches (RFC 7386) and JSON patches (RFC 6902), as kube-apiserver applies them.
 
-The third kind, the strategic merge patch, has rules of its own: see `strategic`, whose `strategic_patch` is here too.
-What was given stays as it was; what a patch does not touch is shared.
+`strategic_patch` is the entry point for strategic merge patches, whose rules are in `strategicpatch`. Arguments are not
+modified; results share the parts that a patch does not touch.
 """
 
 import re

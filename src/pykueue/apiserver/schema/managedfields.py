@@ -1,7 +1,7 @@
-"""Who manages which fields? The entries of `metadata.managedFields`, read and written.
+"""Decodes and encodes the entries of `metadata.managedFields`.
 
-An entry stands for a manager, what it did (`Apply` or `Update`), the version in which it spoke and the subresource it
-spoke to. Those who apply have one entry whatever the version, since each apply replaces what they said before.
+An entry belongs to a manager, an operation (`Apply` or `Update`), the API version of the write and its subresource. A
+manager that applies has one entry for all versions, since each apply replaces the one before.
 """
 
 from collections.abc import Iterable

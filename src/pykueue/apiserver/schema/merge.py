@@ -1,8 +1,8 @@
-"""What do two trees make together? Trees compared, merged, taken apart and listed field by field, by their schema.
+"""Compares, merges, prunes and lists trees field by field according to their schema.
 
-These are the four steps of server-side apply. A list or an object that the schema calls atomic is one value; of any
-other, the items and fields are looked at one by one. What a step leaves as it was is shared, never copied, so that the
-next one sees at a glance that nothing changed there.
+These are the four steps of server-side apply. A list or an object that the schema calls atomic is one value; of all
+others, items and fields are visited one by one. Results share unchanged parts with their arguments, so that the next
+step can skip them by identity.
 """
 
 from collections.abc import Callable

@@ -1,9 +1,8 @@
-"""What does a schema say of one place in an object? Nodes, made from OpenAPI as they are asked for.
+"""Schema nodes: what the schema says about one place in an object, built from OpenAPI on demand.
 
-A `Node` answers what server-side apply, patches, pruning and validation need to know of a value: which shapes it may
-have, which fields, whether a list is one value or many, and by what its items are told apart. Kinds refer to each
-other and to themselves, and a kind with a pod template in it has thousands of places; so a node looks at its part of
-the OpenAPI tree when it is first used.
+A `Node` describes a value for server-side apply, patches, pruning and validation: its possible types and fields,
+whether a list is atomic, and the keys of its items. Kinds refer to each other and to themselves, and a kind with a pod
+template has thousands of places; so a node reads its part of the OpenAPI tree when it is first used.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,7 @@
-"""What do objects of a kind look like? The schemas of the built-in kinds, and those of CustomResourceDefinitions.
+"""The schemas of built-in kinds and of CustomResourceDefinitions: unknown fields, pruning, defaults and errors.
 
-The built-in ones are written down from a kube-apiserver in `openapi/`, a file for each package, read when a kind of
-it is first asked for. What a server does with a body by its schema is here too: which fields it does not know, which
-it drops, which it fills in, and what it finds wrong.
+The schemas of built-in kinds were recorded from a kube-apiserver into `openapi/`, one file for each package; a file is
+read when a kind of it is first used.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,6 +1,6 @@
-"""How does a strategic merge patch merge? By what the schema says of each list, and by directives in the patch.
+"""Strategic merge patches: lists are merged as the schema says, and by directives in the patch.
 
-A list is replaced, or merged: items by their merge key, plain values as a set. Beside its fields a patch may hold
+A list is replaced or merged: objects by their merge key, plain values as a set. Besides fields, a patch may contain
 `$patch` (replace or delete this object), `$retainKeys` (drop all other fields), `$deleteFromPrimitiveList/x` and
 `$setElementOrder/x` (for the list in field `x`).
 """

@@ -1,4 +1,4 @@
-"""Why can something not be applied? What does not fit its schema, in the words of the server and of its language."""
+"""Explains why an object cannot be applied: type mismatches with its schema, in the words of kube-apiserver and Go."""
 
 from collections.abc import Iterator
 from typing import Final

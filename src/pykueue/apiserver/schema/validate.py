@@ -1,4 +1,4 @@
-"""What is wrong with a value by its schema? Types, required fields, limits, duplicates, in the server's words."""
+"""Validates a value against its schema: types, required fields, limits and duplicates, in kube-apiserver's words."""
 
 import base64
 import re

@@ -1,4 +1,4 @@
-"""Which objects need not be read from the database? Those used last, up to a number of bytes."""
+"""A cache of the most recently used objects, limited by bytes."""
 
 from typing import Final
 

@@ -1,7 +1,7 @@
-"""How does SQLite hold the objects? Every statement there is, on a connection to write with and one to read with.
+"""All SQL statements, on one connection for writes and one for reads.
 
-The file is in WAL mode with full durability: what a write returned from survives a power cut. `datafile` opens and
-guards the file; `store` decides what is written when.
+The file is in WAL mode with full durability: a write that has returned survives a power failure. `datafile` opens and
+locks the file; `store` decides what is written and when.
 """
 
 import sqlite3

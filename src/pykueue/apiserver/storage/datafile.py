@@ -1,6 +1,6 @@
-"""May this file be used, and is it sound? Making, locking, checking, upgrading, copying and restoring the data's file.
+"""Creates, locks, checks, upgrades, copies and restores the database file.
 
-A file comes into being whole, under its name only when it is complete, so that an empty file is never a new one.
+A new file gets its name only when it is complete, so that an empty file is never mistaken for a new one.
 """
 
 import fcntl

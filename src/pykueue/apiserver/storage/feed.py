@@ -1,7 +1,7 @@
-"""Who is told of what? The last changes in memory, the older ones from the database, and those who wait for more.
+"""The watch feed: recent changes from memory, older ones from the database, and the watchers that wait for more.
 
-A watcher only knows how far it has come, and fetches what came after that, a few changes at a time. A slow one
-therefore holds no more than these few; it ends when what it has not seen yet is forgotten.
+A watcher holds only its position and fetches what comes after it, a few changes at a time. A slow watcher therefore
+holds no more than these few; it ends when changes that it has not seen are compacted.
 """
 
 import asyncio

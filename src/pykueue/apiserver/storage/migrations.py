@@ -1,8 +1,8 @@
-"""What do the tables look like? The schema as steps, each from one schema version to the next.
+"""The database schema as migration steps, each from one schema version to the next.
 
-A revision is one write of one object, and the only place that holds its body. `objects` points to the last revision of
-each object that exists; the triggers keep it so, and a batch of writes is then one statement. Revisions that nothing
-points to any more are the watch log, until they are forgotten.
+A revision is one write of one object, and the only row that holds its body. `objects` points to the last revision of
+each object that exists; triggers maintain it, so that a batch of writes is one statement. Revisions that `objects` does
+not point to are the watch log, until they are compacted.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""What was a list at an earlier version? The objects as they are now, but for those that have changed since."""
+"""Reconstructs a list as it was at an earlier version, from the current objects and the changes since."""
 
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush

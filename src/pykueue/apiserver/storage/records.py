@@ -1,4 +1,4 @@
-"""What is stored? Keys, objects as they are held, changes as watchers see them, and how a store fails."""
+"""The types of the store: keys, stored objects, changes and errors."""
 
 from functools import cached_property
 from typing import Literal

@@ -1,9 +1,9 @@
-"""What is true of an object, and what happens to a write? Objects with versions over one SQLite file, or in memory.
+"""The object store: versioned objects over one SQLite file, or in memory.
 
-Everything here belongs to one event loop. A write is decided at once, so that nothing comes between reading an object
-and writing it, and is then on its way: `latest` sees it, `get`, lists and watches do so when it is committed, and only
-then is it acknowledged. Writes that come while others are being committed are committed together. A write that fails
-takes along those that were built upon it.
+Everything here runs on one event loop. A write is decided synchronously, so that nothing can happen between reading an
+object and writing it, and is then pending: `latest` sees it at once; `get`, lists and watches see it when it is
+committed, and only then is it acknowledged. Writes that arrive during a commit are committed together. If a write
+fails, so do the pending writes that were based on it.
 """
 
 import asyncio

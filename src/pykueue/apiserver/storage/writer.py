@@ -1,7 +1,7 @@
-"""Who writes? One thread that takes work in turn, so that the event loop never waits for the disk; or the loop itself.
+"""Runs the work of the store in one thread, so that the event loop does not wait for the disk; or on the loop.
 
-A piece of work runs elsewhere and its outcome is told in the event loop. At most one is under way: whoever hands over
-work waits for its outcome before the next.
+Work runs in the thread, and its outcome is delivered on the event loop. At most one piece of work runs at a time: the
+caller waits for its outcome before it submits the next.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Admission: what a write passes through before it is stored."""
+"""The admission interface: what a write is passed to, to be completed and validated, before it is stored."""
 
 from typing import Literal, Protocol, TypeAlias
 

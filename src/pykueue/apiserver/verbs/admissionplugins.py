@@ -1,4 +1,4 @@
-"""What do other objects decide about a new one? Its namespace, LimitRanges, PriorityClasses and RuntimeClasses."""
+"""Admission by other objects: the namespace, LimitRanges, PriorityClasses and RuntimeClasses."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
@@ -26,7 +26,7 @@ CONTAINER_LISTS: Final = (("containers", "container"), ("initContainers", "init 
 
 
 class Plugins:
-    """What the server decides by looking at other objects; what it has read, it remembers until that changes."""
+    """Completes and refuses new objects by what other objects say; caches those until they change."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -45,7 +45,7 @@ class Plugins:
         """By storage name, what refuses a new object that is complete and valid."""
 
     def forget(self, key: Key) -> None:
-        """An object has changed."""
+        """Drop what is cached of an object that has changed."""
         if key.resource == RANGES:
             self.ranges.pop(key.namespace, None)
         elif key.resource == CLASSES:
@@ -63,7 +63,7 @@ class Plugins:
             check(served, tree, namespace)
 
     def check_namespace(self, served: Served, namespace: str, name: str) -> None:
-        """Refuse to create an object where no object can be created."""
+        """Refuse to create an object in a namespace that does not exist or is being deleted."""
         held = self.store.latest(Key("namespaces", "", namespace))
         if held is None:
             self.namespaces.pop(namespace, None)
@@ -85,7 +85,7 @@ class Plugins:
             raise refused
 
     def complete_pod(self, served: Served, pod: Tree, namespace: str) -> Tree:
-        """A new pod with what other objects fill in."""
+        """A new pod with limits, priority, overhead and tolerations; a `StatusError` if its classes forbid it."""
         pod = limited(pod, self.limits_in(namespace))
         spec = {**as_tree(pod.get("spec"))}
         if not spec.get("serviceAccountName"):

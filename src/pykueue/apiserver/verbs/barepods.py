@@ -1,7 +1,7 @@
-"""Which Pods are refused because they would run outside the quota?
+"""Refuses Pods that would run outside the quota.
 
-Only what a Job asks for is queued here. A Pod that anybody but this server's own controllers creates holds no quota,
-whatever owner it names, and takes room from jobs that do.
+Only Jobs are queued. A Pod that anyone but the controllers of this server creates holds no quota, whatever owner it
+names, and takes capacity from jobs that do.
 """
 
 from typing import Final
@@ -28,7 +28,7 @@ def names_queue(pod: Tree) -> bool:
 
 
 def judge(call: AdmissionCall) -> tuple[str, ...]:
-    """Warnings about a Pod that somebody other than our controllers writes; raises StatusError to refuse it."""
+    """Warnings about a Pod that a user writes; raises `StatusError` to refuse it."""
     if not call.served.strategy.takes_capacity:
         return ()
     queued = names_queue(call.new)

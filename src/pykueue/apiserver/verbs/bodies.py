@@ -1,4 +1,4 @@
-"""Is a body what it should be? Its kind and version, its types, and the fields that no schema knows."""
+"""Checks of a request body: kind and version, types of fields, unknown fields, name and namespace."""
 
 import re
 from collections.abc import Callable
@@ -76,7 +76,7 @@ def untyped(served: Served, tree: Tree, trouble: str) -> StatusError:
 
 
 def other_kind(served: Served, tree: Tree) -> str:
-    """Why an object cannot be read as the kind that it was; empty if it says that it still is of that kind."""
+    """Why a patched object cannot be decoded as its kind; empty if its `kind` is unchanged, or can be decoded."""
     resource, kind = served.resource, str(tree.get("kind") or "")
     if kind == resource.kind:
         return ""
@@ -106,7 +106,7 @@ def invalid_type(served: Served, tree: Tree, error: FieldError) -> StatusError:
 
 
 def check_types(served: Served, tree: Tree) -> None:
-    """Refuse a built-in object that cannot be read."""
+    """Refuse an object that does not fit the types of its kind; of a custom kind, only metadata is checked."""
     schema = served.schema
     if schema is None:
         return

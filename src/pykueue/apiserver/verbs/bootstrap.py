@@ -1,4 +1,4 @@
-"""What is there from the beginning? The namespaces and priority classes that every cluster has."""
+"""Creates the namespaces and priority classes that exist in every cluster."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""How does an object go? At once, after its grace, or when nobody holds it any longer."""
+"""Deletes objects: at once, after a grace period, or when no finalizer holds them."""
 
 import msgspec
 
@@ -18,7 +18,7 @@ from pykueue.kube.port import Resource
 
 
 class Deleting:
-    """Deletes what may be deleted."""
+    """Deletes objects and collections."""
 
     def __init__(self, reading: Reading, writing: Writing) -> None:
         self.reading = reading
@@ -29,7 +29,7 @@ class Deleting:
     async def delete(
         self, served: Served, name: str, namespace: str, options: DeleteOptions, terms: Terms
     ) -> tuple[bytes, bool]:
-        """The object as it is now, or as it was when it went, and whether it is gone."""
+        """Delete an object; the object as it is now or was when it was removed, and whether it is gone."""
         strategy = served.strategy
         if name in strategy.undeletable:
             raise forbidden(served.resource, name, f"this {served.singular} may not be deleted")
@@ -95,12 +95,12 @@ class Deleting:
         return await self.writing.drop(served, key, new if graceful else old, terms), True
 
     def marked(self, tree: Tree, grace: int) -> Tree:
-        """An object that will be gone after so many seconds."""
+        """An object whose deletion has begun, with so many seconds of grace."""
         due = format_instant(Instant(self.clock.now() + grace * MICROS))
         return with_meta(counted(tree), deletionTimestamp=due, deletionGracePeriodSeconds=grace)
 
     def shortened(self, tree: Tree, left: int, grace: int) -> Tree:
-        """A pod that will be gone sooner than it was to be."""
+        """An object with a shorter grace period; `left` was the one before."""
         due = parse_instant(text(tree, "metadata", "deletionTimestamp")) - left * MICROS + grace * MICROS
         now = self.clock.now()
         if due < now:
@@ -109,7 +109,7 @@ class Deleting:
         return with_meta(tree, deletionTimestamp=format_instant(Instant(due)), deletionGracePeriodSeconds=grace)
 
     def marked_now(self, tree: Tree) -> Tree:
-        """An object that is gone as soon as nobody holds it."""
+        """An object that is removed when its last finalizer is."""
         now = format_instant(self.clock.now())
         before = meta(tree).get("deletionTimestamp")
         made = tree if before else counted(tree)
@@ -119,9 +119,9 @@ class Deleting:
     async def delete_collection(
         self, served: Served, namespace: str, options: DeleteOptions, terms: Terms, labels: str, fields: str
     ) -> Listed:
-        """The objects that were selected, as they were deleted; those that went before are passed over.
+        """Delete the selected objects; the list of them as they were. Objects that are gone already are skipped.
 
-        If one of them may not be deleted, none is.
+        If admission refuses one of them, none is deleted.
         """
         found = await self.reading.list(served, namespace, labels=labels, fields=fields)
         abouts: list[Tree] = []
@@ -141,13 +141,13 @@ class Deleting:
 
 
 def counted(tree: Tree) -> Tree:
-    """An object whose deletion counts as a change, if its kind counts changes."""
+    """An object with the next generation, if it has one."""
     generation = whole(meta(tree), "generation")
     return with_meta(tree, generation=generation + 1) if generation else tree
 
 
 def check_preconditions(served: Served, tree: Tree, options: DeleteOptions) -> None:
-    """Refuse to delete another object, or another version, than the caller meant."""
+    """Refuse to delete an object whose uid or resourceVersion is not the expected one."""
     uid, version = str(meta(tree).get("uid") or ""), str(meta(tree).get("resourceVersion") or "")
     resource, name = served.resource, text(tree, "metadata", "name")
     first = served.strategy.checks_preconditions_first

@@ -1,4 +1,4 @@
-"""Is a field there twice? JSON allows it, decoders take the last, and whoever wrote it meant something else."""
+"""Finds duplicate keys in a JSON body, which decoders silently resolve to the last value."""
 
 import json
 from collections.abc import Iterator

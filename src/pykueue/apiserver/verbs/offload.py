@@ -1,9 +1,9 @@
-"""Runs work on large objects in a thread, so that the event loop serves others meanwhile.
+"""Runs work on large objects in a thread, so that the event loop can serve other requests meanwhile.
 
-What is offloaded is pure: it decodes, completes, compares and judges trees. Reads and writes of the store stay on the
-event loop. The thread gives up the interpreter lock every few milliseconds, so a timer on the loop is late by that
-much and not by the length of the work. One thread works for users and another for the controllers of this process:
-what one user sends does not hold up the controllers' own writes. Of each user one large request is handled at a time.
+Offloaded work is pure: it decodes, completes, compares and validates trees. Reads and writes of the store stay on the
+event loop. The thread releases the interpreter lock every few milliseconds, so a timer on the loop is late by that much
+and not by the length of the work. One thread works for users and another for the controllers of this process, so that
+a user's request does not delay writes of the controllers. Each user has at most one large request in progress.
 """
 
 import asyncio
@@ -115,7 +115,7 @@ class Offload:
                 del future
 
     def lane(self, who: Identity) -> InThread:
-        """The thread that works for a caller."""
+        """The thread that works for users, or for controllers."""
         ours = who.is_controller
         if ours not in self.lanes:
             self.lanes[ours] = InThread("pykueue-large-system" if ours else "pykueue-large-users")

@@ -1,4 +1,4 @@
-"""Whose may an object say that it is? A user names only owners of their own: what becomes of those hangs on it."""
+"""Rejects owner references that the user may not set: users may only name owners that they created."""
 
 import asyncio
 from typing import Final

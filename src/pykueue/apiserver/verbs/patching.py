@@ -1,4 +1,4 @@
-"""What does a patch make of an object? Its body, read by its media type, and what is refused of it."""
+"""Decodes a patch by its media type, applies it, and checks the result."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,7 +27,7 @@ REASONS: Final = {400: "BadRequest", 413: "RequestEntityTooLarge", 422: "Invalid
 
 @contextmanager
 def raised() -> Iterator[None]:
-    """Raise what goes wrong with a patch or an apply as the server tells it."""
+    """Raise errors of patches and applies as `StatusError`s."""
     try:
         yield
     except ApplyConflictError as error:
@@ -41,7 +41,7 @@ def raised() -> Iterator[None]:
 
 
 class Patching:
-    """A patch that was read."""
+    """A decoded patch."""
 
     def __init__(self, served: Served, how: str, value: Json, terms: Terms, subresource: str) -> None:
         self.served = served
@@ -51,14 +51,14 @@ class Patching:
         self.subresource = subresource
 
     def wanted(self) -> Tree:
-        """What is applied."""
+        """The object of an apply."""
         if not isinstance(self.value, dict):
             trouble = mismatch(self.value, "map[string]interface {}")
             raise bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {trouble}")
         return self.value
 
     def check_steps(self, made: Tree) -> None:
-        """Refuse fields of steps that nobody knows, or warn of them, as the caller wishes."""
+        """Refuse unknown fields in the operations of a JSON patch, or warn of them, as the request asks."""
         steps = self.value if isinstance(self.value, list) else []
         strangers = [
             f"json patch unknown field {quoted(f'[{index}].{name}')}"
@@ -73,7 +73,7 @@ class Patching:
                 self.terms.warn(told)
 
     def made(self, live: Tree) -> Tree:
-        """What the patch makes of the object there is, in the version of the request."""
+        """The object after the patch, in the version of the request; a `StatusError` if it does not fit the kind."""
         schema = self.served.schema
         with raised():
             match self.how:
@@ -97,7 +97,7 @@ class Patching:
         return made
 
     def told(self, made: Tree) -> str:
-        """What a refusal shows: the outcome, or the patch itself if it is a strategic one."""
+        """The value in a refusal: the patched object, or the patch itself if it is a strategic one."""
         if self.how == Patch.STRATEGIC:
             return go_text(self.value)
         shown = in_order(made, ())
@@ -107,7 +107,7 @@ class Patching:
 
 
 def check_applied(served: Served, made: Tree, wanted: Tree) -> None:
-    """Refuse what an apply makes of a built-in object if it cannot be read: the schema does not tell all of that."""
+    """Refuse the result of an apply if it does not fit the types of a built-in kind; its schema does not check all."""
     schema = served.schema
     if schema is None or not schema.native:
         return
@@ -176,7 +176,7 @@ def unknown_patch(served: Served) -> StatusError:
 
 
 def patched(served: Served, body: bytes, how: str, terms: Terms, subresource: str) -> Patching:
-    """A patch by its body and media type."""
+    """The patch in a body of this media type."""
     if how not in patches_of(served):
         raise unknown_patch(served)
     value = yaml_in(body) if how == Patch.APPLY else json_in(body)

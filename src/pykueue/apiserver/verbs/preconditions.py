@@ -1,4 +1,4 @@
-"""Which object, and which version of it, does a write mean? Whether it may go ahead on the one that is there."""
+"""Checks the uid and the resourceVersion that a write expects against the stored object."""
 
 from pykueue.api.core import Tree
 from pykueue.api.fields import invalid
@@ -12,7 +12,7 @@ from pykueue.kube.port import Resource
 
 
 def check_version(served: Served, new: Tree, there: StoredObject, name: str) -> None:
-    """Refuse a write that means another version than the one that is there."""
+    """Refuse a write whose resourceVersion is not the stored one, or is missing where the kind requires it."""
     given = str(meta(new).get("resourceVersion") or "")
     trouble = version_trouble(given)
     if trouble:
@@ -29,9 +29,9 @@ def check_version(served: Served, new: Tree, there: StoredObject, name: str) -> 
 
 
 def check_identity(served: Served, new: Tree, there: StoredObject, name: str) -> None:
-    """Refuse a write that means another object than the one that has its name now.
+    """Refuse a write whose uid is not that of the stored object.
 
-    It is for our own controllers, whose writes are not judged: to anybody else it is a field that may not change.
+    For our controllers, whose writes are not validated; for users, validation rejects a changed uid.
     """
     wanted = str(meta(new).get("uid") or "")
     if wanted and wanted != there.uid:

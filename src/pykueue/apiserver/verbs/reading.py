@@ -1,4 +1,4 @@
-"""What is there, and what changes? Gets, lists in pages of one version, and watches."""
+"""Gets, lists in pages of one version, and watches."""
 
 import asyncio
 import binascii

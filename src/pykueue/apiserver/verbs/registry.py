@@ -1,4 +1,4 @@
-"""What does each verb do to each kind? The API, without paths, users' rights and formats: those are the front's."""
+"""The API without HTTP: every verb on every kind, without paths, authorization and content types."""
 
 import random
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
@@ -130,7 +130,7 @@ class Registry:
             return await self.writing.create(served, tree, namespace, terms)
 
     def creates(self, served: Served, name: str, namespace: str = "") -> bool:
-        """Whether a replacement would create the object, as it does for a few kinds where it is missing."""
+        """Whether an update would create the object, as it does for some kinds if the object does not exist."""
         return served.strategy.allow_create_on_update and self.store.latest(key_of(served, namespace, name)) is None
 
     async def update(
@@ -162,7 +162,7 @@ class Registry:
     async def delete(
         self, served: Served, name: str, namespace: str, options: DeleteOptions, terms: Terms
     ) -> tuple[bytes, bool]:
-        """The object as it is now, or as it was when it went, and whether it is gone."""
+        """Delete an object; the object as it is now or was when it was removed, and whether it is gone."""
         with storing():
             body, gone = await self.deleting.delete(served, name, namespace, options, terms)
         if served.strategy.defines_kind and not gone and not terms.dry_run:

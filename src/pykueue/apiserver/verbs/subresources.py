@@ -1,4 +1,4 @@
-"""What can be done to a part of an object? Scaling a custom kind, binding a pod to a node, evicting a pod."""
+"""Writes to the subresources `scale`, `binding` and `eviction`."""
 
 from functools import partial
 from typing import Final, cast

@@ -1,4 +1,4 @@
-"""The pure steps of a write: what is replaced, changed and stored, without the store."""
+"""The pure steps of a write, without the store."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -17,11 +17,11 @@ from pykueue.apiserver.wire.writeterms import Terms
 from pykueue.kube.port import Resource
 
 Make: TypeAlias = Callable[[Tree], Tree]
-"""What a write makes of the object there is, in the version of the request, with who manages what."""
+"""Makes the new object of the existing one, in the version of the request, with managed fields."""
 
 
 def replacing(served: Served, name: str, tree: Tree, namespace: str, terms: Terms) -> Tree:
-    """The object that replaces another; a `StatusError` if it cannot be read or is not that object."""
+    """The object in an update; a `StatusError` if the body does not fit the kind, the name or the namespace."""
     tree = check_kind(served, tree)
     if not terms.who.is_controller:
         check_types(served, tree)
@@ -32,7 +32,7 @@ def replacing(served: Served, name: str, tree: Tree, namespace: str, terms: Term
 
 
 def changed(served: Served, there: StoredObject, make: Make, terms: Terms) -> tuple[Tree, Tree, Tree, Tree]:
-    """What a change makes of an object: as it was, stored and in the version of the request, then as it becomes."""
+    """The old object, stored and in the version of the request, and the new one, in that version and as stored."""
     old: Tree = msgspec.json.decode(there.body)
     live = to_served(served, old)
     made = make(live)
@@ -66,7 +66,7 @@ def stored_bytes_max(terms: Terms) -> int:
 
 
 def stored_trouble(served: Served, key: Key, why: str) -> str:
-    """What the server says of a precondition that the stored object does not meet."""
+    """The message for a precondition that the stored object does not meet."""
     place = f"{served.resource.group}/{served.resource.plural}" if served.custom else served.resource.plural
     within = f"{key.namespace}/" if key.namespace else ""
     return (

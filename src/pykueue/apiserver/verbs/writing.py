@@ -1,9 +1,8 @@
-"""How does an object come to be, and how does it change? Creates, replacements and patches, step by step.
+"""Creates, updates and patches, step by step.
 
-The steps are those of kube-apiserver, in its order: read the body, fill in defaults, note who manages which field, let
-admission complete it, put back what this way of writing cannot change, judge it, let admission judge it, store it.
-Between reading what is there and storing what is to be, nothing else may have come; if it has, it is done again on
-what is true then, unless the caller said which version was meant.
+The steps are those of kube-apiserver, in its order: decode the body, apply defaults, track managed fields, run mutating
+admission, restore what this kind of write cannot change, validate, run validating admission, store. If the object has
+changed between reading and storing it, the write is repeated on the new object, unless the caller named a version.
 """
 
 import asyncio
@@ -58,13 +57,13 @@ from pykueue.base.units import format_instant
 from pykueue.kube.port import Patch
 
 REPEATS_MAX: Final = 100
-"""How often a write is made anew because others came before it."""
+"""How often a write is repeated because the object has changed meanwhile."""
 
 After: TypeAlias = Callable[[Served, Tree], Awaitable[None]]
 
 
 class Writing:
-    """Writes what may be written."""
+    """Creates, updates and patches objects in the store."""
 
     def __init__(
         self, store: Store, catalog: Catalog, clock: Clock, admit: Admitter, rng: random.Random, offload: Offload
@@ -77,10 +76,10 @@ class Writing:
         self.offload = offload
         self.plugins = Plugins(store)
         self.after: dict[str, After] = {}
-        """What is done after an object of a kind was stored, by storage name."""
+        """Called after an object was stored or removed, by storage name."""
 
     def now(self) -> str:
-        """The time as objects have it."""
+        """The current time in the format of objects."""
         return format_instant(self.clock.now())
 
     async def create(self, served: Served, tree: Tree, namespace: str, terms: Terms) -> bytes:
@@ -94,7 +93,7 @@ class Writing:
         return await self.shown_to(served, held, terms)
 
     def prepared(self, served: Served, tree: Tree, namespace: str, terms: Terms) -> Tree:
-        """A new object as its creator wants it, with defaults and managers; a `StatusError` if it cannot be read."""
+        """A new object with defaults and managed fields; a `StatusError` if the body does not fit the kind."""
         tree = check_kind(served, tree)
         if not terms.who.is_controller:
             check_types(served, tree)
@@ -135,7 +134,7 @@ class Writing:
         return await self.put(served, key, served.strategy.canonicalize(made), terms)
 
     async def make(self, served: Served, tree: Tree, namespace: str, terms: Terms, *, large: bool) -> StoredObject:
-        """The new object as it was stored, from what its creator wants, in the version of the request."""
+        """Admit, validate and store a new object in the version of the request; the stored object."""
         prefix, name = str(meta(tree).get("generateName") or ""), str(meta(tree).get("name") or "")
         if served.strategy.uid_as_name and not prefix:
             name = name or str(self.identity())
@@ -158,7 +157,7 @@ class Writing:
             await self.judged(served, "CREATE", made, None, "", terms)
             made = await self.offload.run(partial(canonical, served, made), large=large, who=terms.who)
             if served.resource.namespaced:
-                # While it was judged, its namespace may have begun to end, and would not wait for it.
+                # A namespace whose deletion began during admission does not wait for this object.
                 self.plugins.check_namespace(served, namespace, str(meta(made)["name"]))
             key = key_of(served, namespace, str(meta(made)["name"]))
             there = self.store.latest(key)
@@ -170,11 +169,11 @@ class Writing:
         raise AssertionError("unreachable: the last try either stores or refuses")
 
     def identity(self) -> uuid.UUID:
-        """An identity that nothing else has."""
+        """A random UID."""
         return uuid.UUID(int=self.rng.getrandbits(128), version=4)
 
     def taken(self, served: Served, there: StoredObject, *, generated_name: bool) -> Exception:
-        """The refusal of a name that is taken."""
+        """The refusal to create an object whose name is in use."""
         name = there.key.name
         refused = no_name_left(served.resource, name) if generated_name else exists(served.resource, name)
         if meta(msgspec.json.decode(there.body)).get("deletionTimestamp"):
@@ -184,7 +183,7 @@ class Writing:
     async def update(
         self, served: Served, name: str, tree: Tree, namespace: str, terms: Terms, subresource: str
     ) -> bytes:
-        """The object after it was replaced."""
+        """The object after an update."""
         large = is_large(tree)
         work = partial(replacing, served, name, tree, namespace, terms)
         tree = await self.offload.run(work, large=large, who=terms.who)
@@ -208,7 +207,7 @@ class Writing:
     async def patch(
         self, served: Served, name: str, body: bytes, namespace: str, terms: Terms, how: str, subresource: str
     ) -> tuple[bytes, bool]:
-        """The object after a patch, and whether it was created by it, as an apply does where it is missing."""
+        """The object after a patch, and whether the patch created it, as an apply of a missing object does."""
         key = key_of(served, namespace, name)
         large = is_large_body(body)
         work = partial(patched, served, body, how, terms, subresource)
@@ -238,7 +237,7 @@ class Writing:
     def completed(
         self, served: Served, new: Tree, live: Tree, terms: Terms, subresource: str, *, applied: bool = False
     ) -> Tree:
-        """The object with its defaults; what our controllers leave as it was is complete already."""
+        """The object with defaults; those of parts that our controllers leave unchanged are not computed again."""
         if not terms.who.is_controller:
             return lifecycle.complete(served, new, applied=applied)
         if subresource and served.custom:
@@ -249,13 +248,13 @@ class Writing:
         return new if untouched and len(new) == len(live) else lifecycle.complete(served, new)
 
     async def apply_new(self, served: Served, change: Patching, key: Key, terms: Terms, large: bool) -> StoredObject:
-        """An object that was applied where there was none."""
+        """Create an object by an apply; the stored object."""
         work = partial(self.new_applied, served, change, key, terms)
         made = await self.offload.run(work, large=large, who=terms.who)
         return await self.make(served, made, key.namespace, terms, large=large)
 
     def new_applied(self, served: Served, change: Patching, key: Key, terms: Terms) -> Tree:
-        """A new object as the one who applies it wants it."""
+        """The new object that an apply creates, with defaults and managed fields."""
         wanted = change.wanted()
         schema = served.schema
         if schema is None:
@@ -274,7 +273,7 @@ class Writing:
     def applying(
         self, served: Served, schema: Schema, live: Tree | None, wanted: Tree, terms: Terms, subresource: str
     ) -> Tree:
-        """The object after an apply, in the version of the request; what cannot be applied is refused."""
+        """The object after an apply, in the version of the request; a `StatusError` if it cannot be applied."""
         with raised():
             made = applied(
                 live,
@@ -295,7 +294,7 @@ class Writing:
     def noted(
         self, served: Served, schema: Schema, live: Tree | None, new: Tree, terms: Terms, subresource: str
     ) -> Tree:
-        """The object with who manages which of its fields."""
+        """The object with its managed fields after a write that is no apply."""
         return tracked(
             live,
             new,
@@ -309,11 +308,11 @@ class Writing:
         )
 
     def versions(self, served: Served) -> bool:
-        """Whether the kind is served in other versions too."""
+        """Whether a custom kind is served in several versions."""
         return served.custom and self.catalog.several(served.storage)
 
     def lift(self, served: Served) -> Callable[[Tree, str], tuple[Tree, Schema] | None]:
-        """How objects of a kind are shown in its other versions."""
+        """A function that converts an object of a kind to another version, with the schema of that version."""
 
         def lifted(tree: Tree, version: str) -> tuple[Tree, Schema] | None:
             other = self.catalog.version(served.storage, version)
@@ -327,7 +326,7 @@ class Writing:
     async def change(
         self, served: Served, key: Key, terms: Terms, subresource: str, make: Make, *, large: bool = False
     ) -> StoredObject:
-        """The object as it was stored after a change; `large` says whether what changes it is."""
+        """Change, admit, validate and store an object; the stored object. `large` says whether the request is large."""
         for _ in range(REPEATS_MAX):
             there = self.store.latest(key)
             if there is None:
@@ -349,30 +348,30 @@ class Writing:
             new = await self.offload.run(ending, large=heavy, who=terms.who)
             now = self.store.latest(key)
             if now is None or now.version != there.version:
-                # One that means a version finds out in the next round that it is not this one.
+                # Repeat on the new object; a write that names a version is refused there.
                 continue
             if new is old:
                 return await self.settled(key, there)
             if self.ends(served, new, old):
                 await self.drop(served, key, old, terms)
-                # Whoever let go is shown the object that was let go of, not how it went.
+                # The response is the object without its last finalizer, at the version before it was removed.
                 return StoredObject(key, there.version, there.uid, msgspec.json.encode(new))
             return await self.put(served, key, new, terms, there, bytes_max=stored_bytes_max(terms))
         raise conflict(served.resource, key.name)
 
     async def shown(self, key: Key) -> None:
-        """Return when readers see what a refusal was based on; one who reads and tries again must not see less."""
+        """Wait until reads return what a refusal was based on, so that a client that reads and retries sees it."""
         write = self.store.under_way_to(key)
         if write is not None:
             await asyncio.wait((write,))
 
     async def settled(self, key: Key, there: StoredObject) -> StoredObject:
-        """An object that a change did not change, when what it saw is stored."""
+        """The object of a change without effect, once the write that it was based on is committed."""
         write = self.store.under_way_to(key)
         return await asyncio.shield(write) if write is not None else there
 
     def ends(self, served: Served, new: Tree, old: Tree) -> bool:
-        """Whether an object goes with this change, because nothing holds it any longer."""
+        """Whether this change removes the last finalizer of an object that is being deleted."""
         before = meta(old)
         if finalizers(new) or not before.get("deletionTimestamp") or before.get("deletionGracePeriodSeconds"):
             return False
@@ -409,7 +408,7 @@ class Writing:
         return held
 
     async def drop(self, served: Served, key: Key, tree: Tree, terms: Terms) -> StoredObject:
-        """The object as it was when it was removed."""
+        """Remove an object unless this is a dry run; the object as it was."""
         tree = ordered(tree, served.resource.kind, served.stored_version)
         if terms.dry_run:
             return StoredObject(
@@ -425,7 +424,7 @@ class Writing:
     async def admitted(
         self, served: Served, operation: Operation, new: Tree, old: Tree | None, subresource: str, terms: Terms
     ) -> Tree:
-        """The object as admission completes it; our own controllers' objects are complete."""
+        """The object after mutating admission, which writes of our controllers skip."""
         if terms.who.is_controller:
             return new
         new, warnings = await self.admit(AdmissionCall("mutate", operation, served, new, old, subresource, terms.who))
@@ -436,7 +435,7 @@ class Writing:
     async def judged(
         self, served: Served, operation: Operation, new: Tree, old: Tree | None, subresource: str, terms: Terms
     ) -> None:
-        """Let admission judge the object."""
+        """Run validating admission, which writes of our controllers skip."""
         if terms.who.is_controller:
             return
         _, warnings = await self.admit(AdmissionCall("validate", operation, served, new, old, subresource, terms.who))
@@ -444,9 +443,9 @@ class Writing:
             terms.warn(text)
 
     def judged_new(self, served: Served, tree: Tree, sent: Tree, terms: Terms, now: str) -> Tree:
-        """A new object as it is stored; a `StatusError` if it breaks rules.
+        """A new object with server-set fields; a `StatusError` if it is invalid.
 
-        In another version than the stored one it is judged as it was sent.
+        Schema errors refer to the version of the request.
         """
         tree = lifecycle.prepare_create(served, tree, now)
         if terms.who.is_controller:
@@ -462,7 +461,7 @@ class Writing:
     def judged_change(
         self, served: Served, new: Tree, old: Tree, made: Tree, live: Tree, terms: Terms, subresource: str
     ) -> Tree:
-        """A changed object as it is stored; a `StatusError` if it breaks rules."""
+        """A changed object without changes that this write cannot make; a `StatusError` if it is invalid."""
         new = lifecycle.prepare_update(served, new, old, subresource)
         shown = new if served.is_stored else lifecycle.prepare_update(served, made, live, subresource)
         self.judge_changed(served, new, old, shown, live, terms, subresource)
@@ -471,7 +470,7 @@ class Writing:
     def judge_changed(
         self, served: Served, new: Tree, old: Tree, shown: Tree, live: Tree, terms: Terms, subresource: str
     ) -> None:
-        """Refuse a changed object that breaks rules; `shown` and `live` are in the version of the request."""
+        """Refuse an invalid changed object; `shown` and `live` are in the version of the request."""
         if terms.who.is_controller:
             return
         errors = lifecycle.errors_of_changed(served, new, old, shown, live, subresource)

@@ -1,4 +1,4 @@
-"""Who asks? The name, the groups and the namespace of a caller."""
+"""Identities of callers: name, groups, namespace and role."""
 
 from typing import Final
 

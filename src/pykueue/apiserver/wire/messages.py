@@ -1,4 +1,4 @@
-"""What goes in, and what comes out? A call and its answer, without the socket between them."""
+"""Requests and responses, without the socket."""
 
 from collections.abc import AsyncIterator, Mapping
 from typing import Final, TypeAlias

@@ -1,4 +1,4 @@
-"""In which form is it sent, and wanted? Content types of bodies, and what an Accept header asks for."""
+"""Content negotiation: decodes bodies by their content type, and selects a form by the Accept header."""
 
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE

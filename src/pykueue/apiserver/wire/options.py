@@ -1,4 +1,4 @@
-"""What do the options of a call say? Query parameters and DeleteOptions, read and judged as the server does."""
+"""Parses and validates the query parameters and DeleteOptions of writes, as kube-apiserver does."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What does a URL ask for? A method and a path as a verb on a resource, read as Kubernetes reads them."""
+"""Parses a method and a path into a verb on a resource, as kube-apiserver does."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
-"""What does a body in Kubernetes' binary format say? Objects of its own kinds as plain trees.
+"""Decodes objects in Kubernetes' protobuf format into plain trees.
 
-Newer kubectl sends what it makes itself (`kubectl create job`, `kubectl auth can-i`) in this format only; it reads
-answers in JSON. The numbers of the fields stand in `protobuf.json`, as they are in Kubernetes' sources.
+Recent kubectl sends objects that it builds itself (`kubectl create job`, `kubectl auth can-i`) in this format only, and
+reads responses in JSON. The field numbers are in `protobuf.json`, as in Kubernetes' sources.
 """
 
 from base64 import b64encode

@@ -1,4 +1,4 @@
-"""How does the API say no? `StatusError`: the codes, reasons, texts and details that Kubernetes answers with."""
+"""`StatusError`: errors with the codes, reasons, messages and details of Kubernetes' `Status`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Self
