@@ -217,6 +217,7 @@ def test_no_object_grows_for_ever(desk: Desk) -> None:
     assert (refused.code, refused.message) == (500, "etcdserver: request is too large")
     large: Tree = {"metadata": {"name": "d", "ownerReferences": [*map(owner, range(4))]}}
     assert refusal(lambda: desk.create("configmaps", large)).code == 500
+    assert refusal(lambda: desk.create("configmaps", large, dry_run=True)).code == 500
     assert desk.names("configmaps", "default") == ["c"]
     # What is stored can always be deleted, and our controllers can write of it.
     desk.patch("configmaps", "c", more, how=JSON, who=SYSTEM)

@@ -18,7 +18,7 @@ from pykueue.apiserver.kinds import (
     validation_pods,
     validation_rest,
 )
-from pykueue.apiserver.kinds.eventversions import event_to_served, event_to_stored, stored_event_field
+from pykueue.apiserver.kinds.conversion import event_to_served, event_to_stored, stored_event_field
 from pykueue.apiserver.kinds.jobdefaults import default_job, labelled, without_zeros
 from pykueue.apiserver.kinds.names import dns_label, dns_subdomain, path_messages
 from pykueue.apiserver.kinds.nulltimes import event_times, job_times, node_times, pod_times
