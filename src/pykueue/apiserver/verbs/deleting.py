@@ -60,21 +60,18 @@ class Deleting:
         self, served: Served, key: Key, there: StoredObject, old: Tree, options: DeleteOptions, terms: Terms
     ) -> tuple[StoredObject, bool]:
         """Remove an object, or mark it as being deleted; the object, and whether it is gone."""
-        strategy, graceful = served.strategy, served.strategy.grace_seconds is not None
-        if meta(old).get("deletionTimestamp"):
-            if strategy.is_held is not None:
-                return (
-                    (there, False)
-                    if strategy.is_held(old)
-                    else (await self.writing.drop(served, key, old, terms), True)
-                )
-        elif strategy.terminate is not None:
+        strategy, deleting = served.strategy, bool(meta(old).get("deletionTimestamp"))
+        if deleting and strategy.is_held is not None:
+            if strategy.is_held(old):
+                return there, False
+            return await self.writing.drop(served, key, old, terms), True
+        if not deleting and strategy.terminate is not None:
             new = strategy.terminate(old, options, format_instant(self.clock.now()))
             return await self.writing.put(served, key, new, terms, there), False
-        new = old
+        new, graceful = old, strategy.grace_seconds is not None
         if strategy.grace_seconds is not None:
             grace = strategy.grace_seconds(old, options)
-            if meta(old).get("deletionTimestamp"):
+            if deleting:
                 left = whole(meta(old), "deletionGracePeriodSeconds")
                 if left and (options.grace is None or grace >= left):
                     return there, False
