@@ -15,7 +15,7 @@ GUIDE = ROOT / "docs" / "provisioning.md"
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 TOLD = (
-    "waits for its checks: room: Capacity is not found, CA will try to find it later.",
+    "waiting for admission checks: room: Capacity is not found, CA will try to find it later.",
     "there is room now",
     "Admission check cloud updated state from Pending to Retry with message: Retrying after failure: Attempt 1 fails",
     "on the second try",

@@ -15,4 +15,4 @@ echo
     $PYKUEUE run --data "$data" -q vision --cpu 4 --gpu 1 --name train -- \
         sh -c 'echo "trains on GPU $CUDA_VISIBLE_DEVICES"; exit 3' 2>&1
     echo "it ended with code $?"
-} | grep -v '^pykueue: submits to'
+} | grep -v '^pykueue: submitting to'

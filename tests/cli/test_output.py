@@ -427,11 +427,11 @@ def test_output_goes_whole_to_a_file(running: Machine, tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_written_is_said_before_anything_is_submitted(running: Machine, tmp_path: Path) -> None:
     done = running.run("run", "-q", "team-a", "--output", str(tmp_path), "--", "true")
-    assert (done.returncode, done.stderr.count("is in queue")) == (2, 0)
+    assert (done.returncode, done.stderr.count("submitted to queue")) == (2, 0)
     assert f"--output: {tmp_path}: Is a directory" in done.stderr
     done = running.run("run", "-q", "team-a", "--output", str(tmp_path / "x"), "--detach", "--", "true")
     assert done.returncode == 2
-    assert "--output: nobody writes the file with --detach" in done.stderr
+    assert "--output: cannot be combined with --detach" in done.stderr
 
 
 def test_output_that_cannot_be_written_is_no_success(running: Machine) -> None:

@@ -45,7 +45,7 @@ def test_a_queue_shows_what_it_owns_and_uses() -> None:
 @pytest.mark.parametrize(
     ("conditions", "why"),
     [
-        pytest.param([], "it has just come", id="new"),
+        pytest.param([], "not considered yet", id="new"),
         pytest.param([condition("QuotaReserved", "False", "too much")], "too much", id="no quota"),
         pytest.param(
             [condition("QuotaReserved", "False", f"{ASSIGN} previously considered podsets requests (0) + {MOST}")],
@@ -53,9 +53,7 @@ def test_a_queue_shows_what_it_owns_and_uses() -> None:
             id="more than there can be",
         ),
         pytest.param(
-            [condition("QuotaReserved", "True")],
-            "its quota is reserved; its admission checks are not through yet",
-            id="checks",
+            [condition("QuotaReserved", "True")], "quota is reserved; waiting for admission checks", id="checks"
         ),
         pytest.param([condition("QuotaReserved", "True"), condition("Admitted", "True")], None, id="admitted"),
         pytest.param([condition("Finished", "True")], None, id="over"),
@@ -82,7 +80,7 @@ def test_who_has_quota_says_what_its_checks_say() -> None:
         "spec": {"queueName": "gpu"},
         "status": {"conditions": [condition("QuotaReserved", "True")], "admissionChecks": checks},
     }
-    why = "waits for its checks: capacity: ETA 5 min; licence: Pending"
+    why = "waiting for admission checks: capacity: ETA 5 min; licence: Pending"
     assert waiter_of(tree) == Waiter("lab/w", "gpu", why)
 
 
@@ -157,12 +155,12 @@ def test_everything_is_shown() -> None:
         "machine: 4 cpu",
         "limits: rlimits",
         "",
-        "QUEUE  COHORT      CPU  MEMORY  RUNNING  WAITING",
-        "a      lab     1500m/2   0/8Gi        2        1",
-        "b      -        0/500m       -        0        0",
-        "b admits nothing: is stopped",
+        "QUEUE  COHORT      CPU  MEMORY  RESERVING  PENDING",
+        "a      lab     1500m/2   0/8Gi          2        1",
+        "b      -        0/500m       -          0        0",
+        "b is inactive: is stopped",
         "",
-        "waiting, the oldest first:",
+        "pending, oldest first:",
         "  default/x in a: insufficient quota",
     ]
 

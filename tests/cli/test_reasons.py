@@ -35,11 +35,11 @@ def test_four_equal_jobs_and_room_for_one_all_three_that_wait_say_why(machine: M
         submit(machine, name, "4")
     fourth = machine.start("run", "-q", "team-a", "--cpu", "4", "--name", "fourth", "--", "true")
     assert fourth.stderr is not None
-    assert "submits to https://" in fourth.stderr.readline()
-    assert "is in queue team-a" in fourth.stderr.readline()
+    assert "submitting to https://" in fourth.stderr.readline()
+    assert "submitted to queue team-a" in fourth.stderr.readline()
     needs = "insufficient unused quota for cpu in flavor machine, 4 more needed"
     told = fourth.stderr.readline()
-    assert told.startswith("pykueue: waits: ")
+    assert told.startswith("pykueue: pending: ")
     assert needs in told
     for name in ("second", "third", "fourth"):
         assert soon(lambda name=name: lines_of(machine, name) != "")  # type: ignore[misc]  # bound in this round
@@ -65,11 +65,11 @@ def test_a_preemption_names_for_whom_it_was(machine: Machine) -> None:
     submit(machine, "owner", "2", "team-b")
     assert victim.stderr is not None
     lines: list[str] = []
-    while not any("waits: " in line for line in lines):
+    while not any("pending: " in line for line in lines):
         lines.append(victim.stderr.readline())
     stopped = next(line for line in lines if "stopped" in line)
     assert re.fullmatch(
-        r"pykueue: stopped, to wait again: preempted for Job owner \(Workload job-owner-\w+\), "
+        r"pykueue: evicted and queued again: preempted for Job owner \(Workload job-owner-\w+\), "
         r"which took back what team-b owns\n",
         stopped,
     )

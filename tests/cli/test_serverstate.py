@@ -23,13 +23,13 @@ def as_stranger(folder: Path) -> Iterator[None]:
     """Be somebody who may not look into this folder."""
     # Nor, perhaps, into those of the interpreter: what the commands read late is read before.
     for module in (
-        "cli.backup",
-        "cli.preparing",
+        "apiserver.auth.kubeconfigs",
+        "apiserver.auth.users",
+        "apiserver.storage.store",
+        "cli.commands.backup",
         "cli.target",
-        "kube.kubeconfig",
-        "local.kubeconfigs",
-        "local.store",
-        "local.tokens",
+        "cli.usersetup",
+        "kube.client.kubeconfig",
     ):
         import_module(f"pykueue.{module}")
     if os.geteuid() == 0:
@@ -80,7 +80,7 @@ def test_what_is_no_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixt
     (tmp_path / "file").write_text("")
     with pytest.raises(SystemExit):
         made(tmp_path / "file" / "below")
-    assert "give another folder with --data" in capsys.readouterr().err
+    assert "choose another directory with --data" in capsys.readouterr().err
 
 
 def test_another_users_folder_is_refused(
@@ -143,12 +143,12 @@ def test_in_a_folder_that_is_gone_that_is_said(
         done = CliRunner().invoke(cli, words)
     finally:
         os.chdir(tmp_path)
-    assert (done.exit_code, done.output) == (2, "the present folder is there no more; change to one that is\n")
+    assert (done.exit_code, done.output) == (2, "the current directory no longer exists; change to another one\n")
 
 
 @pytest.mark.parametrize("elsewhere", ["", "/nowhere/kubeconfig"], ids=["", "whatever KUBECONFIG says"])
 def test_of_a_folder_where_nothing_runs_status_says_so(tmp_path: Path, elsewhere: str) -> None:
     done = CliRunner(env={"KUBECONFIG": elsewhere}).invoke(cli, ["status", "--data", str(tmp_path / "never")])
     assert done.exit_code == 1
-    assert f"nothing runs on {tmp_path}/never" in done.output
-    assert "have them run `pykueue user add`" in done.output
+    assert f"no server is running on {tmp_path}/never" in done.output
+    assert "ask the administrator of a shared server to run `pykueue user add`" in done.output

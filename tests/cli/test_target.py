@@ -102,7 +102,9 @@ def test_flags_choose_otherwise(person: Person, tmp_path: Path) -> None:
 
 
 def test_a_context_that_is_not_there_is_refused(person: Person, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "--context: 'lab' is looked for in KUBECONFIG" in person.refusal(capsys, context="lab")
+    assert "--context: no kubeconfig to look up 'lab' in: KUBECONFIG is not set" in person.refusal(
+        capsys, context="lab"
+    )
     person.export()
     assert "'lab' is not among the contexts" in person.refusal(capsys, context="lab")
 
@@ -111,7 +113,7 @@ def test_kubectls_usual_file_is_used_only_when_asked_for(
     person: Person, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     person.put(tmp_path / ".kube" / "config", "https://usual:1")
-    assert "choose one with --kubeconfig FILE or --context NAME" in person.refusal(capsys)
+    assert "choose a server with --kubeconfig FILE or --context NAME" in person.refusal(capsys)
 
 
 def test_a_line_for_kubectl_says_all_that_it_needs(person: Person, tmp_path: Path) -> None:
@@ -153,7 +155,7 @@ def test_the_first_line_of_run_says_where_the_job_goes(running: Machine) -> None
     assert (done.returncode, done.stdout) == (0, "hello\n"), done.stderr
     first = done.stderr.splitlines()[0]
     assert first == (
-        f"pykueue: submits to https://127.0.0.1:{running.port} (the local server of {running.data}), namespace default"
+        f"pykueue: submitting to https://127.0.0.1:{running.port} (the local server of {running.data}), namespace default"
     )
     done = told(running, "status")
     assert done.returncode == 0, done.stderr
@@ -166,7 +168,7 @@ def test_the_hint_after_detach_works_when_pasted(running: Machine) -> None:
     blocker = told(running, "run", "-q", "team-a", "--cpu", "4", "--detach", "--", "sleep", "1")
     assert blocker.returncode == 0, blocker.stderr
     done = told(running, "run", "-q", "team-a", "--cpu", "4", "--detach", "--", "echo", "it waited")
-    hint = re.search("follow it: (.*)", done.stderr)
+    hint = re.search("to follow it: (.*)", done.stderr)
     assert hint is not None, done.stderr
     # In a terminal of its own, in which nothing is set and the present folder is another.
     pasted = subprocess.run(
@@ -188,7 +190,7 @@ def test_a_local_server_that_does_not_answer_is_named_with_the_one_that_was_not_
         machine.up()
         port = machine.port
         machine.run("down")
-        other = f"KUBECONFIG={tmp_path}/production names https://127.0.0.1:1, which was not asked"
+        other = f"KUBECONFIG={tmp_path}/production names https://127.0.0.1:1, which is ignored"
         done = told(machine, "run", "-q", "team-a", "--", "true")
         assert done.returncode == 2
         assert f"https://127.0.0.1:{port} (the local server of {machine.data})" in done.stderr
@@ -196,7 +198,7 @@ def test_a_local_server_that_does_not_answer_is_named_with_the_one_that_was_not_
         assert other in done.stderr
         done = told(machine, "status")
         assert done.returncode == 1
-        assert f"nothing runs on {machine.data}" in done.stderr
+        assert f"no server is running on {machine.data}" in done.stderr
         assert other in done.stderr
         # The same for one that somebody else started.
         own = Path(machine.environment["HOME"]) / serverstate.OWN_KUBECONFIG

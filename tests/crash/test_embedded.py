@@ -105,7 +105,8 @@ def test_errors_in_the_log_are_told(tmp_path: Path) -> None:
     machine = Machine(tmp_path, tmp_path)
     assert machine.crashes() == []
     (tmp_path / "up.log").write_text(
-        "it cannot go on\nTraceback (most recent call last):\n  File x\n    line\nValueError: no\n2026 info well\n"
+        "server: stopping after an internal error\nTraceback (most recent call last):\n  File x\n    line\n"
+        "ValueError: no\n2026 info well\n"
     )
     assert machine.crashes() == ["ValueError: no"]
 

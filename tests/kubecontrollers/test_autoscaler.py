@@ -137,7 +137,7 @@ def test_a_job_waits_for_room_until_another_ends(kueue: Kueue, kind: str) -> Non
     assert kueue.running() == {"first"}
     words = "Capacity is not found, CA will try to find it later."
     assert said(kueue, "second")["Provisioned"] == ("False", "CapacityIsNotFound", words)
-    assert kueue.waiting() == {"second": f"waits for its checks: prov: {words}"}
+    assert kueue.waiting() == {"second": f"waiting for admission checks: prov: {words}"}
     kueue.finish("first")
     assert kueue.running() == {"second"}
 
@@ -270,11 +270,11 @@ def test_of_a_class_of_others_nothing_is_said(kueue: Kueue) -> None:
 def test_a_scripted_delay_is_announced_as_it_shrinks(kueue: Kueue) -> None:
     provisioned(kueue, SCRIPTED, delaySeconds="300")
     kueue.job("one", queue="main")
-    assert kueue.waiting() == {"one": "waits for its checks: prov: ETA 5 min"}
+    assert kueue.waiting() == {"one": "waiting for admission checks: prov: ETA 5 min"}
     kueue.advance("150s")
-    assert kueue.waiting() == {"one": "waits for its checks: prov: ETA 2 min 30 s"}
+    assert kueue.waiting() == {"one": "waiting for admission checks: prov: ETA 2 min 30 s"}
     kueue.advance("135s")
-    assert kueue.waiting() == {"one": "waits for its checks: prov: ETA 18 s"}
+    assert kueue.waiting() == {"one": "waiting for admission checks: prov: ETA 18 s"}
     kueue.advance("20s")
     assert kueue.running() == {"one"}
 

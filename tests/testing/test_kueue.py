@@ -89,10 +89,10 @@ def test_a_script_that_cannot_be_read_is_refused(kueue: Kueue) -> None:
     kueue.apply(QUEUES)
     with pytest.raises(ValueError, match="Job default/a: run-for: 'bar' is no duration"):
         kueue.job("a", queue="red", run_for="bar")
-    with pytest.raises(ValueError, match="Job default/a: 'run_for' is no word of a script"):
+    with pytest.raises(ValueError, match="Job default/a: unknown script key 'run_for'"):
         kueue.job("a", queue="red", script={"run_for": "3s"})
     kueue.job("a", queue="red")
-    with pytest.raises(ValueError, match="now: 'over' is none of"):
+    with pytest.raises(ValueError, match="now: unknown value 'over'"):
         kueue.tell("a", "default", {"now": "over"})
 
 
@@ -118,14 +118,14 @@ def test_what_is_refused_raises_with_the_message(kueue: Kueue) -> None:
     with pytest.raises(ApiError, match="not found") as caught:
         kueue.client.get(CLUSTER_QUEUES, "nowhere")
     assert (caught.value.code, caught.value.reason) == (404, "NotFound")
-    with pytest.raises(ApiError, match="is not served"):
+    with pytest.raises(ApiError, match="no kind"):
         kueue.apply({"apiVersion": "v1", "kind": "Sandwich", "metadata": {"name": "s"}})
 
 
 def test_a_job_that_does_not_run_cannot_finish(kueue: Kueue) -> None:
     kueue.apply(QUEUES)
     kueue.job("huge", queue="red", cpu=9)
-    with pytest.raises(AssertionError, match="no pod of Job default/huge runs: can never start: asks for 9 cpu"):
+    with pytest.raises(AssertionError, match="Job default/huge has no running pods: can never start: asks for 9 cpu"):
         kueue.finish("huge")
 
 
@@ -151,13 +151,13 @@ def test_manifests_come_in_many_forms(tmp_path: Path) -> None:
     assert [tree["kind"] for tree in trees_of(str(tmp_path))] == ["A", "B", "C"]
     assert list(trees_of(one)) == [one]
     assert list(trees_of('{"kind": "A"}')) == [{"kind": "A"}]
-    with pytest.raises(AssertionError, match=r"nowhere\.yaml: is no file or folder"):
+    with pytest.raises(AssertionError, match=r"nowhere\.yaml: no such file or directory"):
         list(trees_of("nowhere.yaml"))
     for wrong in ("- a\n", "a\n\n"):
-        with pytest.raises(AssertionError, match="is no object"):
+        with pytest.raises(AssertionError, match="is not an object"):
             list(trees_of(wrong))
     (tmp_path / "x.yaml").unlink()
-    with pytest.raises(AssertionError, match="without manifests"):
+    with pytest.raises(AssertionError, match="contains no manifests"):
         list(trees_of(tmp_path))
 
 

@@ -73,12 +73,12 @@ def test_the_next_step_is(seen: PodSeen, then: NextState | None) -> None:
     ("said", "wrong"),
     [
         pytest.param({"run-for": "3s", "fail": "true", "exit-code": "3", "ready-after": "never"}, "", id="nothing"),
-        pytest.param({"run_for": "3s"}, "'run_for' is no word of a script", id="a word"),
+        pytest.param({"run_for": "3s"}, "unknown script key 'run_for'", id="a word"),
         pytest.param({"stop-for": "bar"}, "stop-for: 'bar' is no duration", id="a duration"),
-        pytest.param({"run-for": 3}, "run-for: 3 is no text", id="a number"),
-        pytest.param({"now": "over"}, "now: 'over' is none of", id="a command"),
+        pytest.param({"run-for": 3}, "run-for: 3 is not a string", id="a number"),
+        pytest.param({"now": "over"}, "now: unknown value 'over'", id="a command"),
         pytest.param({"fail": "false"}, "fail: 'false' is not 'true'", id="a switch"),
-        pytest.param({"exit-code": "-1"}, "exit-code: '-1' is no number", id="a code"),
+        pytest.param({"exit-code": "-1"}, "exit-code: '-1' is not a number", id="a code"),
     ],
 )
 def test_what_is_wrong_with_a_script(said: dict[str, str], wrong: str) -> None:

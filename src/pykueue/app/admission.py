@@ -1,4 +1,4 @@
-"""Admission on one machine: the embedded API asks what our webhooks would answer, in this process."""
+"""Admission for the embedded API server: run our webhooks in process."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -21,26 +21,26 @@ from pykueue.kube.port import Resource
 
 
 class PodJudge(Protocol):
-    """Refuses a Pod or Job that the machine would not run as it asks, with a StatusError; else warnings."""
+    """Rejects a Pod or Job that the machine cannot run as specified, with a StatusError; else returns warnings."""
 
     def __call__(self, resource: Resource, new: Tree, old: Tree | None, who: Identity) -> tuple[str, ...]:
-        """What the author of the object should know."""
+        """Warnings for the author of the object."""
 
 
 class AdmissionAdapter:
-    """Completes and judges what is written, as the webhooks of a cluster do, and notes who created it."""
+    """Defaults and validates objects as the webhooks of a cluster do, and records their creator."""
 
     def __init__(self, *, judging: bool = True) -> None:
         self.judging = judging
         self.offload = Offload(inline=True)
-        """Where large objects are judged; the registry's own once there is one."""
+        """Runs the validation of large objects; replaced by that of the registry."""
         self.admission: Admission | None = None
-        """Absent while no controllers are there to know the cluster; then nothing is judged."""
+        """None until the controllers exist; then nothing is validated."""
         self.pods: PodJudge | None = None
-        """Says what the machine that runs the pods makes of their specs; absent where no machine does."""
+        """Validates pod specs for the machine that runs them; None if pods are not run."""
 
     async def __call__(self, call: AdmissionCall) -> tuple[Tree, tuple[str, ...]]:
-        """The object as it is to be, and warnings; a refusal is a StatusError."""
+        """The admitted object and warnings; a rejection raises StatusError."""
         if call.stage == "mutate" or call.operation == "DELETE":
             # Subresources too: a binding carries annotations.
             new = stamped(call.operation, call.served.resource, call.new, call.old, call.who)
@@ -53,9 +53,9 @@ class AdmissionAdapter:
         return new, (*told, *warnings)
 
     async def asked(self, call: AdmissionCall) -> tuple[Tree, tuple[str, ...]]:
-        """What our webhooks would make of an object, and their warnings."""
+        """The object and warnings that our webhooks return."""
         new = call.new
-        # What our controllers write does not come back to them on a cluster either.
+        # On a cluster, too, the webhooks skip the writes of our controllers.
         if call.who.is_controller or not self.judging or call.operation == "DELETE":
             return new, ()
         if call.stage == "validate" and not call.subresource:
@@ -86,7 +86,7 @@ class AdmissionAdapter:
         return (new if verdict.tree is None else owned(verdict.tree)), verdict.warnings
 
     async def asks(self, admission: Admission, hook: Hook, call: AdmissionCall) -> bool:
-        """Whether a cluster with our webhooks would ask one of them: `api/install/webhooks` says so to a server."""
+        """Whether a cluster would call one of our webhooks, by the rules in `api/install/webhooks`."""
         if hook.stage == "mutate" and call.operation != "CREATE":
             return False
         if hook.group == GROUP:
@@ -100,22 +100,22 @@ class AdmissionAdapter:
             return False
         if world.queueless or names_queue(call.new) or (call.old is not None and names_queue(call.old)):
             return True
-        # A policy gives such a Job the default queue first, where there is one.
+        # On a cluster an admission policy sets the default queue first.
         return hook.stage == "mutate" and world.default_queue
 
 
 def denied(hook: Hook, code: int, reason: str, message: str) -> StatusError:
-    """A refusal in the words in which an API server tells of a webhook's."""
+    """A rejection, worded as kube-apiserver reports that of a webhook."""
     name = f"{hook.stage[0]}{hook.kind.lower()}.kb.io"
     return StatusError(code, reason, f'admission webhook "{name}" denied the request: {message}')
 
 
 def names_queue(tree: Tree) -> bool:
-    """Whether a Job names a queue; an empty name is none."""
+    """Whether a Job has a non-empty queue name."""
     return text(tree, "metadata", "labels", Label.QUEUE) != ""
 
 
 def owned(tree: Mapping[str, object]) -> Tree:
-    """What admission made of an object, as one of its own."""
+    """A copy of an admitted object as decoded JSON."""
     made: Tree = msgspec.json.decode(msgspec.json.encode(tree))
     return made

@@ -1,4 +1,4 @@
-"""Our controllers with their engine, on any Kubernetes API."""
+"""Build and run our controllers and the engine on any Kubernetes API."""
 
 import asyncio
 import gc
@@ -25,23 +25,23 @@ from pykueue.kube.lease import Fenced, Leadership
 from pykueue.kube.port import Kube
 
 CONTROLLERS: Final = ("scheduling", "jobs", "workloads", "checks", "status", "pods", "webhooks")
-"""The parts that can be turned off."""
+"""The controllers that can be disabled."""
 DECIDING: Final = frozenset({"scheduling", "workloads", "status"})
-"""The parts that need the engine: its cycles, what it says about workloads, and its picture of the queues."""
+"""The controllers that need the engine."""
 LEAD: Final = "lead"
 TAKE_OVER: Final = "take over"
 LANDING_SECONDS: Final = 1.0
-"""How long writes on their way are waited for at the end."""
+"""How long to wait at shutdown for writes in flight."""
 GC_THRESHOLDS: Final = (200_000, 20, 100)
-"""Objects that form cycles are rare here, and a full collection takes longer than a cycle of decisions."""
+"""Reference cycles are rare here, and a full collection takes longer than a scheduling cycle."""
 
 
 class LostError(Exception):
-    """This process leads no more, and must end."""
+    """This process lost leadership and must exit."""
 
 
 class Controllers:
-    """What is the same wherever we run: a picture of the cluster, the engine, and all who act on what it decides."""
+    """The cluster cache, the engine, and the controllers that act on its decisions."""
 
     def __init__(
         self,
@@ -72,9 +72,9 @@ class Controllers:
         self.pump = Pump(self.cluster, self.metrics, self.journal)
         self.metrics.watch(self.cluster, self.pump.engine)
         self.duties: dict[str, Callable[[], Coroutine[None, None, None]]] = {}
-        """What only a leader does, by name."""
+        """Tasks of the leader, by name."""
         self.tasks: dict[str, asyncio.Task[None]] = {}
-        """What is being done."""
+        """Running tasks, by name."""
         self.stopping = False
         if "jobs" in parts:
             jobs = Jobs(self.cluster, (BATCH,), self.pump.stopped)
@@ -97,35 +97,35 @@ class Controllers:
         self.admission = Admission(reading, self.cluster, loaded.configuration, loaded.gates.values)
 
     def start(self) -> None:
-        """Begin to follow the cluster, to decide, and to stand for election."""
+        """Start the informers, the scheduler and leader election."""
         self.begin("follow", self.cluster.follow)
         self.begin("events", self.cluster.events.run)
         self.begin("decide", self.pump.run)
         self.begin(LEAD, lambda: self.leadership.run(self.started, self.stopped))
 
     async def attend(self, stop: asyncio.Event) -> None:
-        """Return when told to stop; raises what any of us fails with, and LostError when another leads before that."""
+        """Return when `stop` is set; raises the error of any task that fails, and LostError if leadership is lost."""
         self.begin("stop", stop.wait)
         while "stop" in self.tasks:
             done, _ = await asyncio.wait(self.tasks.values(), return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 del self.tasks[task.get_name()]
                 if task.cancelled():
-                    # `stopped` has cancelled it; what the election ended with says why.
+                    # Cancelled by `stopped`; the result of the election task says why.
                     continue
                 task.result()
                 if task.get_name() == LEAD and "stop" in self.tasks:
-                    raise LostError("the election is over; the log says why")
+                    raise LostError("leader election ended; the log has the reason")
 
     async def freeze(self) -> None:
-        """Have the garbage collector pass over what stays: the first picture is large, and almost none of it goes."""
+        """Exclude the synced caches from garbage collection: they are large and long-lived."""
         await self.cluster.until_synced()
         gc.collect()
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLDS)
 
     def begin(self, name: str, work: Callable[[], Coroutine[None, None, object]]) -> None:
-        """Do something until the end."""
+        """Start a task."""
 
         async def done() -> None:
             await work()
@@ -133,19 +133,19 @@ class Controllers:
         self.tasks[name] = asyncio.get_running_loop().create_task(done(), name=name)
 
     def started(self) -> None:
-        """From now on this process leads."""
+        """Start the tasks of the leader."""
         if self.parts & DECIDING:
             self.begin(TAKE_OVER, self.pump.take_over)
         for name, duty in self.duties.items():
             self.begin(name, partial(self.when_synced, duty))
 
     async def when_synced(self, duty: Callable[[], Coroutine[None, None, None]]) -> None:
-        """Do something once there is a first full picture."""
+        """Run a task once the caches are synced."""
         await self.cluster.until_synced()
         await duty()
 
     def stopped(self, reason: str) -> None:
-        """From now on this process may write no more."""
+        """Stop the tasks of the leader; raises LostError unless we are shutting down."""
         for name in (TAKE_OVER, *self.duties):
             if name in self.tasks:
                 self.tasks[name].cancel()
@@ -154,14 +154,14 @@ class Controllers:
             raise LostError(reason)
 
     async def land(self) -> None:
-        """Stop deciding, let the writes on their way arrive, let go of the lease, end everything."""
+        """Shut down: stop deciding, wait for writes in flight, release the lease, end all tasks."""
         self.stopping = True
         await self.end("decide", TAKE_OVER, *self.duties)
         writes = tuple(self.pump.writes.tasks.values())
         if writes:
             await waited(writes, LANDING_SECONDS)
         await self.end("events")
-        # Whoever leads next must not meet a write of ours.
+        # The next leader must not race with our writes.
         self.pump.writes.abandon()
         await self.writing.close()
         await self.leadership.release()
@@ -170,12 +170,12 @@ class Controllers:
             self.journal.close()
 
     async def end(self, *names: str) -> None:
-        """Stop doing something."""
+        """Cancel tasks by name."""
         await end(self.tasks, *names)
 
 
 async def end(tasks: dict[str, asyncio.Task[None]], *names: str) -> None:
-    """Stop tasks, and take them out of those that are under way."""
+    """Cancel tasks and remove them from `tasks`."""
     ended = [tasks.pop(name) for name in names if name in tasks]
     for task in ended:
         task.cancel()

@@ -1,6 +1,6 @@
-"""The embedded system: a Kubernetes API on a store, Kubernetes' own controllers, and ours.
+"""Build the embedded system: a Kubernetes API on a store, the Kubernetes controllers, and ours.
 
-Pods are run by others: as processes of this machine (`app.machine`), or by a script in a test (`testing.embedded`).
+It does not run pods: `app.machine` runs them as processes, `testing.embedded` scripts them in a test.
 """
 
 import asyncio
@@ -42,20 +42,20 @@ from pykueue.kubecontrollers.ttl import Ttl
 LOG: Final = logging.getLogger(__name__)
 
 PARTS: Final = frozenset(CONTROLLERS) - {"pods", "webhooks"}
-"""The API asks admission in this process instead of webhooks, and refuses pods that would run outside the quota."""
+"""No webhooks, as admission runs in process, and no `pods`, as the API rejects pods without a Job."""
 LAG_SECONDS: Final = 0.1
-"""By so much the number of a Job's ready pods may lag behind, for fewer writes."""
+"""How long to batch changes of a Job's ready count, to save writes."""
 
 
 class LocalPlan(Frozen):
-    """What to run on one machine."""
+    """The settings of an embedded system."""
 
     loaded: Loaded
     data: Path | None = None
-    """The folder with everything that outlives this process; None: all is in memory, and gone at its end."""
+    """The data directory; None keeps everything in memory."""
     parts: frozenset[str] = PARTS
     admission: bool = True
-    """Whether what is written is judged and completed as our webhooks would."""
+    """Whether objects are defaulted and validated as by our webhooks."""
     journal: Path | None = None
     identity: str = "pykueue"
     seed: int = 0
@@ -63,11 +63,11 @@ class LocalPlan(Frozen):
     pods_kept: int | None = PODS_KEPT
     lag_seconds: float = LAG_SECONDS
     autoscaler: bool = True
-    """Whether ProvisioningRequests of the classes that we know are answered from the room on the nodes."""
+    """Whether to answer ProvisioningRequests of known classes from the capacity of the nodes."""
 
 
 class Local:
-    """Store, API, and all that acts on it but for the runner of pods."""
+    """The store, the API and all controllers; everything but the pod runner."""
 
     def __init__(self, plan: LocalPlan, clock: Clock) -> None:
         self.plan = plan
@@ -75,7 +75,7 @@ class Local:
         self.store = Store.open(None if plan.data is None else plan.data / DATABASE, clock)
         self.catalog = Catalog()
         self.admission_adapter = AdmissionAdapter(judging=plan.admission)
-        # What is in memory is a test's, and does the same each time.
+        # In-memory systems are for tests and must be deterministic.
         rng = random.Random(plan.seed) if plan.data is None else None
         self.registry = Registry(self.store, self.catalog, clock, self.admission_adapter, rng=rng)
         self.admission_adapter.offload = self.registry.offload
@@ -94,14 +94,14 @@ class Local:
             "scheduler": scheduler.run,
             "lost pods": LostPods(self.kube, clock, scheduler.nodes, scheduler.pods).run,
         }
-        """What goes on from start to end, by name."""
+        """Background tasks, by name."""
         if plan.autoscaler:
             self.works["autoscaler"] = Autoscaler(self.kube, clock, scheduler.nodes, scheduler.pods).run
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self.controllers = self.new_controllers(plan.loaded, plan.parts)
 
     def new_controllers(self, loaded: Loaded, parts: frozenset[str]) -> Controllers:
-        """Our controllers with a Configuration; from now on admission goes by it too."""
+        """Build our controllers for a Configuration, and make admission use it."""
         plan = self.plan
         made = Controllers(
             LocalKube(self.registry),
@@ -118,16 +118,16 @@ class Local:
         return made
 
     def reason(self, key: str) -> Tree | None:
-        """The condition that is to come on a Workload that waits; None where the engine knows no more than it says."""
+        """The condition that is about to be written to a pending Workload; None if there is nothing new."""
         found = self.controllers.pump.reasons.of(key)
         return None if found is None else pending_condition(found)
 
     def resources(self) -> Iterable[Resource]:
-        """Every kind of which there are objects, in the version in which they are stored."""
+        """Every stored kind, in its storage version."""
         return [one.resource for one in self.catalog.stored()]
 
     def tell(self, notice: Notice) -> None:
-        """Have an Event written, by whoever writes those of our controllers: names of Events tell instants apart."""
+        """Write an Event through the recorder of our controllers, which keeps Event names unique."""
         self.controllers.cluster.events.say(
             "Warning" if notice.warning else "Normal",
             notice.about,
@@ -138,7 +138,7 @@ class Local:
         )
 
     async def prepare(self) -> None:
-        """Make the objects that are there from the first moment on."""
+        """Create the initial objects."""
         await begin(self.registry)
         name = self.plan.loaded.configuration.namespace
         body = msgspec.json.encode({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
@@ -146,30 +146,30 @@ class Local:
             await self.kube.create(NAMESPACES, body)
 
     def start(self) -> None:
-        """Begin to act."""
+        """Start all controllers."""
         for name, work in self.works.items():
             self.begin(name, work)
         self.controllers.start()
 
     def begin(self, name: str, work: Callable[[], Coroutine[None, None, None]]) -> None:
-        """Do something until the end."""
+        """Start a background task."""
         self.tasks[name] = asyncio.get_running_loop().create_task(work(), name=name)
 
     async def attend(self, stop: asyncio.Event) -> None:
-        """Return when told to stop; raises what any of us fails with."""
+        """Return when `stop` is set; raises the error of any task that fails."""
         waiting = asyncio.ensure_future(self.controllers.attend(stop))
         try:
             done, _ = await asyncio.wait({waiting, *self.tasks.values()}, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
             for name, task in self.tasks.items():
-                assert not task.done(), f"{name} ended by itself, and nobody told it to"
+                assert not task.done(), f"background task {name} ended unexpectedly"
         finally:
             waiting.cancel()
             await asyncio.wait({waiting})
 
     def failures(self) -> Iterable[BaseException]:
-        """What ended anything that should go on."""
+        """The errors of failed background tasks."""
         for task in (*self.tasks.values(), *self.controllers.tasks.values()):
             if task.done() and not task.cancelled():
                 error = task.exception()
@@ -177,17 +177,17 @@ class Local:
                     yield error
 
     async def land(self) -> None:
-        """Stop acting, in the order in which one needs the other."""
+        """Stop our controllers, then the background tasks they need."""
         await self.controllers.land()
         await end(self.tasks, *self.tasks)
 
     async def restart(self, loaded: Loaded, parts: frozenset[str]) -> None:
-        """Stop our controllers, and start them with another Configuration on the objects that are there."""
+        """Restart our controllers with another Configuration on the existing objects."""
         await self.controllers.land()
         self.controllers = self.new_controllers(loaded, parts)
         self.controllers.start()
 
     async def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
         await self.kube.close()
         await self.store.close()

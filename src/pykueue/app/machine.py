@@ -1,4 +1,4 @@
-"""`pykueue up`: the embedded system with its API on a socket, and pods as processes of this machine."""
+"""Build the server of `pykueue up`: the embedded system, its HTTPS API, and pods as processes of this machine."""
 
 import asyncio
 import logging
@@ -46,7 +46,7 @@ APPLIER: Final = "pykueue-up"
 
 
 class UpPlan(Frozen):
-    """How to run the system of one machine."""
+    """The settings of a server."""
 
     loaded: Loaded
     data: Path
@@ -54,7 +54,7 @@ class UpPlan(Frozen):
     host: str = LOCALHOST
     port: int = 0
     names: tuple[str, ...] = ()
-    """Further names by which clients reach the server."""
+    """Additional host names for the server certificate."""
     on_stop: Literal["keep", "terminate"] = "keep"
     runtime: Runtime | None = None
     journal: Path | None = None
@@ -63,18 +63,18 @@ class UpPlan(Frozen):
 
 
 class ApplyError(Exception):
-    """An object that cannot be applied at the start: where it stands, which it is, and why."""
+    """An object cannot be applied at startup; the message has its position and the reason."""
 
 
 class Up:
-    """Everything that one machine needs of us, in one process."""
+    """The server of one machine."""
 
     def __init__(self, plan: UpPlan, clock: Clock, listening: socket.socket) -> None:
         self.plan = plan
         self.clock = clock
         self.listening = listening
         self.port: int = listening.getsockname()[1]
-        # First of all, for the store's lock: whatever else is in the folder is then ours alone to write.
+        # First, because it locks the store: after that, no other process writes to the data directory.
         self.local = Local(
             LocalPlan(
                 plan.loaded,
@@ -117,20 +117,20 @@ class Up:
 
     @property
     def address(self) -> str:
-        """Where the API is served."""
+        """The URL of the API."""
         host = self.plan.host
         if host in ("", "0.0.0.0", "::"):
             host = LOCALHOST
         return f"https://[{host}]:{self.port}" if ":" in host else f"https://{host}:{self.port}"
 
     def missing(self) -> Iterable[str]:
-        """What keeps us from being ready."""
+        """Why the server is not ready yet."""
         return self.local.controllers.cluster.missing()
 
     def account(self, pod: Tree) -> Account | None:
-        """As whom a pod's processes run: the user who created it, if we may choose; None: nobody, it may not run.
+        """The account of a pod's processes: its creator's if we are root, else ours; None if it must not run.
 
-        What somebody has submitted goes on after they are let in no more.
+        Jobs of a removed user continue as that user.
         """
         if os.geteuid() != 0:
             return Account.of_this_process()
@@ -143,18 +143,18 @@ class Up:
             return None
 
     def may_mount(self, pod: Tree) -> bool:
-        """Whether a pod may have any folder of this machine, and name any user: where we are root, only an admin's."""
+        """Whether a pod may mount any directory and use any user id; if we are root, only an admin's may."""
         if os.geteuid() != 0:
             return True
         user = self.users.named(text(pod, "metadata", "annotations", Annotation.CREATOR))
         return user is not None and user.role == "admin"
 
     def enforced(self) -> frozenset[str]:
-        """The resources to whose limits containers are held."""
+        """The resources whose limits are enforced."""
         return self.runner.limits.controllers
 
     def admit_admin(self) -> Path:
-        """The kubeconfig of whoever started this, in the data folder; its token stays the same from start to start."""
+        """Write the kubeconfig of the administrator; its token survives restarts."""
         path = self.plan.data / KUBECONFIG
         token = token_in(path)
         found = self.users.by_token(token) if token else None
@@ -164,23 +164,23 @@ class Up:
         return path
 
     async def start(self) -> None:
-        """Begin to serve and to act."""
+        """Start the controllers, the pod runner and the API."""
         await self.local.prepare()
         await self.runner.open()
         self.local.start()
         self.local.begin("watchdog", self.local.controllers.metrics.watchdog.run)
         self.local.begin("runner", self.runner.run)
-        # Whoever asks meanwhile is answered; only what has to be judged waits for the first full picture.
+        # The API serves requests before the caches are synced; only admission waits for them.
         await self.server.start()
         await self.local.controllers.cluster.until_synced()
 
     async def attend(self, stop: asyncio.Event) -> None:
-        """Serve until told to stop; raises what anything fails with."""
+        """Serve until `stop` is set; raises the error of any task that fails."""
         self.local.controllers.begin("freeze", self.local.controllers.freeze)
         await self.local.attend(stop)
 
     async def stop(self) -> None:
-        """Stop in the order in which one needs the other: no more calls, no more decisions, the pods, the store."""
+        """Stop the API, then our controllers, the pods and the store."""
         await self.server.stop()
         await self.local.controllers.land()
         await self.runner.stop()
@@ -189,7 +189,7 @@ class Up:
         await self.local.close()
 
     async def queues(self) -> list[Tree]:
-        """The LocalQueues that there are."""
+        """All LocalQueues."""
         return [
             dict(one)  # type: ignore[arg-type]  # decoded JSON is Json
             async for page in self.admin.pages(LOCAL_QUEUES)
@@ -197,7 +197,7 @@ class Up:
         ]
 
     async def apply(self, objects: Sequence[tuple[str, Tree]]) -> None:
-        """Have objects be there as they are given, each with where it stands; ApplyError for the first that cannot."""
+        """Apply objects, each given with its position; raises ApplyError for the first that fails."""
         for where, tree in objects:
             resource, within = self.place_of(where, tree)
             name = text(tree, "metadata", "name")
@@ -209,7 +209,7 @@ class Up:
                 raise ApplyError(f"{where}: {error}") from error
 
     async def create_missing(self, where: str, objects: Sequence[Tree]) -> list[str]:
-        """Create those objects that are not there yet, and leave the others as they are: which those are."""
+        """Create the objects that do not exist yet; return the names of those that do."""
         kept: list[str] = []
         for tree in objects:
             resource, within = self.place_of(where, tree)
@@ -222,23 +222,25 @@ class Up:
         return kept
 
     def place_of(self, where: str, tree: Tree) -> tuple[Resource, str]:
-        """The resource of an object, and the namespace that it goes to; ApplyError where no such kind is served."""
+        """The resource and namespace of an object; raises ApplyError if its kind is not served."""
         version, kind = text(tree, "apiVersion"), text(tree, "kind")
         for one in self.local.catalog.all():
             if (one.resource.api_version, one.resource.kind) == (version, kind):
                 namespace = text(tree, "metadata", "namespace") or DEFAULT_NAMESPACE
                 return one.resource, namespace if one.resource.namespaced else ""
         name = text(tree, "metadata", "name")
-        raise ApplyError(f"{where}: {kind} {name}: there is no {kind or 'kind'} in {version or 'no version'}")
+        raise ApplyError(
+            f"{where}: {kind} {name}: apiVersion {version!r} has no kind {kind!r}; correct the object, or remove it"
+        )
 
 
 def scratch_for(data: Path) -> Path | None:
-    """Where the folders of pods are: beside the data where pods of several users run, who may not look into that."""
+    """The parent of the pods' directories: outside the data directory if pods run as several users."""
     return data.with_name(f"{data.name}-scratch") if os.geteuid() == 0 else None
 
 
 def token_in(path: Path) -> str:
-    """The token of the first user in a kubeconfig; empty where there is none."""
+    """The token of the first user in a kubeconfig; empty if there is none."""
     try:
         users = read_kubeconfig(path).users or ()
     except KubeconfigError:

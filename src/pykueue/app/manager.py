@@ -1,4 +1,4 @@
-"""`pykueue manager`: the controllers on a cluster, with leader election, webhooks and metrics."""
+"""Build and run `pykueue manager`: the controllers on a cluster, with leader election, webhooks and metrics."""
 
 import asyncio
 import logging
@@ -29,11 +29,11 @@ LOG: Final = logging.getLogger(__name__)
 
 CERT_DIR: Final = Path(tempfile.gettempdir()) / "k8s-webhook-server" / "serving-certs"
 LOOPBACK: Final = ("localhost", "127.0.0.1")
-"""Where the webhooks are reached when the API server is on the same machine."""
+"""Names of the webhook server for an API server on the same machine."""
 
 
 class ManagerPlan(Frozen):
-    """How to run the manager."""
+    """The settings of a manager."""
 
     loaded: Loaded
     connection: Connection
@@ -42,11 +42,11 @@ class ManagerPlan(Frozen):
     secure_metrics: bool = True
     identity: str = "pykueue"
     seed: int = 0
-    """Feeds the jitter of backoffs."""
+    """Seed for the jitter of backoffs."""
 
 
 class Manager:
-    """Everything that a cluster needs of us, in one process."""
+    """The manager of a cluster."""
 
     def __init__(self, plan: ManagerPlan, clock: Clock) -> None:
         self.plan = plan
@@ -89,7 +89,7 @@ class Manager:
         )
 
     def candidacy(self) -> Leadership:
-        """How this process comes to lead."""
+        """Leader election as configured."""
         election = self.configuration.leader_election
         if not election.leader_elect:
             return Always()
@@ -105,7 +105,7 @@ class Manager:
         )
 
     def own_or_given(self, context: ssl.SSLContext) -> Certificates | None:
-        """Where the certificate of our servers comes from; none where nothing is served over https."""
+        """The source of our serving certificate; None if nothing is served over https."""
         if "webhooks" not in self.plan.controllers and not self.plan.secure_metrics:
             return None
         management = self.configuration.internal_cert_management
@@ -121,13 +121,13 @@ class Manager:
         return OwnCertificates(self.reading, self.clock, context, names)
 
     def missing(self) -> Iterator[str]:
-        """What keeps us from being ready."""
+        """Why the manager is not ready yet."""
         if self.certificates is not None and not self.certificates.ready.is_set():
             yield self.certificates.trouble
         yield from self.controllers.cluster.missing()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve until told to stop; raises LostError when another leads before that."""
+        """Serve until `stop` is set; raises LostError if leadership is lost."""
         await self.endpoints.start()
         try:
             if self.certificates is not None:
@@ -143,7 +143,7 @@ class Manager:
 
 
 async def attend(plan: ManagerPlan) -> int:
-    """Run the manager until a signal; the exit code."""
+    """Run the manager until a signal; return the exit code."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -151,16 +151,16 @@ async def attend(plan: ManagerPlan) -> int:
     try:
         await Manager(plan, SystemClock()).run(stop)
     except LostError as error:
-        LOG.error("leads no more, and ends: %s", error)
+        LOG.error("manager: lost leadership, stopping identity=%s: %s", plan.identity, error)
         return 1
     except (EndpointError, TlsError) as error:
-        LOG.error("%s", error)
+        LOG.error("manager: cannot start: %s", error)
         return 1
-    LOG.info("stopped")
+    LOG.info("manager: stopped identity=%s", plan.identity)
     return 0
 
 
 def serve(plan: ManagerPlan) -> int:
-    """Run the manager of a cluster until a signal; the exit code."""
+    """Run the manager in a new event loop until a signal; return the exit code."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(attend(plan))

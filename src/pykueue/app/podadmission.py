@@ -1,4 +1,4 @@
-"""May a Pod or Job ask for this? Ids that it may not name are refused; of what is ignored its author is warned."""
+"""Validate pod specs for this machine: reject forbidden user and group ids, warn about ignored fields."""
 
 from collections.abc import Callable
 
@@ -14,18 +14,18 @@ from pykueue.node.securitycontext import id_errors, scope
 
 
 class PodAdmission(Frozen):
-    """Judges the pod specs of Pods and Jobs by the machine that runs them."""
+    """Validates the pod specs of Pods and Jobs for the machine that runs them."""
 
     account: Callable[[Tree], Account | None]
-    """As whom the pods of an object run, by who created it."""
+    """The account that the pods of an object run as."""
     may_choose: Callable[[Tree], bool]
-    """Whether its creator may name any user and group."""
+    """Whether its creator may use any user and group id."""
     enforced: Callable[[], frozenset[str]]
-    """The resources to whose limits containers are held here."""
+    """The resources whose limits are enforced."""
     runtime: bool = False
 
     def __call__(self, resource: Resource, new: Tree, old: Tree | None, who: Identity) -> tuple[str, ...]:
-        """What the author should know; a refusal is a `StatusError`. An unchanged spec is not judged again."""
+        """Warnings for the author; raises `StatusError` to reject. An unchanged spec is not validated again."""
         found = spec_in(resource.group, resource.kind, new)
         if found is None:
             return ()

@@ -1,4 +1,4 @@
-"""With which queues does one begin? Two teams that share this machine, half each, and lend each other what is idle."""
+"""The queues of `pykueue up --example`: two teams own half of the machine each and lend each other idle quota."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -34,7 +34,7 @@ def example(amounts: Mapping[str, int]) -> list[Tree]:
 
 
 def shared(resource: str, amount: int, place: int) -> str:
-    """One team's part; what cannot be halved goes to the first."""
+    """One team's share; the first team gets the remainder."""
     if resource == "memory":
         return f"{amount // len(TEAMS) // 2**20}Mi"
     part = amount // len(TEAMS) + (place < amount % len(TEAMS))
@@ -42,7 +42,7 @@ def shared(resource: str, amount: int, place: int) -> str:
 
 
 def cluster_queue(name: str, quotas: Mapping[str, str]) -> Tree:
-    """A queue that borrows what its neighbour leaves idle, and takes back what is its own when it needs it."""
+    """A ClusterQueue that borrows idle quota of its cohort and reclaims its own."""
     resources: list[Json] = [{"name": resource, "nominalQuota": quota} for resource, quota in quotas.items()]
     covered: list[Json] = [*quotas]
     return named(
@@ -62,6 +62,6 @@ def cluster_queue(name: str, quotas: Mapping[str, str]) -> Tree:
 
 
 def named(kind: str, name: str, rest: Tree, namespace: str = "") -> Tree:
-    """An object of Kueue's."""
+    """A Kueue object."""
     metadata: Tree = {"name": name, "namespace": namespace} if namespace else {"name": name}
     return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, **rest}

@@ -1,4 +1,4 @@
-"""Flags that several commands share."""
+"""Command-line options that several commands share."""
 
 from typing import Final
 
@@ -7,5 +7,5 @@ import click
 tolerating_unknown_gates: Final = click.option(
     "--tolerate-unknown-gates",
     is_flag=True,
-    help="Ignore feature gates that are unknown here, with a warning; otherwise they are refused.",
+    help="Warn about unknown feature gates instead of rejecting them.",
 )

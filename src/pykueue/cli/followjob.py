@@ -1,4 +1,4 @@
-"""What becomes of a submitted Job? Why it waits, its output as it comes, and the code that it ends with."""
+"""Submit a Job and follow it: report why it is pending, stream its output, and return its exit code."""
 
 import asyncio
 import contextlib
@@ -43,7 +43,7 @@ AGAIN_MICROS: Final = MICROS // 2
 NEVER: Final = "can never start"
 CONTROLLER_UID: Final = "batch.kubernetes.io/controller-uid"
 PATIENCE: Final = "--pod-running-timeout=8760h"
-"""Has kubectl wait for the Job's pod; by itself it gives up after 20 seconds in the queue."""
+"""Makes kubectl wait for the Job's pod; by default it gives up after 20 seconds."""
 RAN: Final = frozenset({"Running", "Succeeded", "Failed"})
 
 
@@ -64,16 +64,16 @@ class Following:
         self.news = asyncio.Event()
         self.gone = False
         self.said = ""
-        """Why it waits, as it was said last."""
+        """The pending reason that was printed last."""
         self.evicted = ""
-        """When it had to stop, as it was said last."""
+        """The time of the eviction that was printed last."""
         self.preemptors = Preemptors(self.kube, self.clock)
         self.asking: asyncio.Task[None] | None = None
-        """Who asks for a reason that is not written yet."""
+        """Polls for a reason that the status does not show yet."""
         self.interrupted = asyncio.Event()
 
     async def run(self) -> int:
-        """Submit and follow: the exit code."""
+        """Submit and follow the Job; return the exit code."""
         loop = asyncio.get_running_loop()
         with contextlib.suppress(NotImplementedError):
             loop.add_signal_handler(signal.SIGINT, self.interrupt)
@@ -95,17 +95,17 @@ class Following:
             await self.kube.close()
 
     def interrupt(self) -> None:
-        """Somebody pressed Ctrl-C; the next one ends us at once."""
+        """Handle Ctrl-C; a second one terminates the process."""
         self.interrupted.set()
         asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
 
     async def submit(self) -> bool:
-        """Have the Job created; whether it was."""
+        """Create the Job; return whether it was created."""
         queue = text(self.wanted, "metadata", "labels", Label.QUEUE)
         try:
             await self.kube.get(LOCAL_QUEUES, queue, self.namespace)
         except NotFoundError:
-            tell(f"--queue: {queue!r} is no LocalQueue of namespace {self.namespace}; {await self.advice()}")
+            tell(f"--queue: no LocalQueue {queue!r} in namespace {self.namespace}; {await self.advice()}")
             return False
         except DeniedError as error:
             if error.code == UNAUTHORIZED:
@@ -118,30 +118,32 @@ class Following:
         tree: Tree = msgspec.json.decode(made)
         self.name, self.uid = text(tree, "metadata", "name"), text(tree, "metadata", "uid")
         self.output.empty()
-        tell(f"job {self.namespace}/{self.name} is in queue {queue}")
+        tell(f"job {self.namespace}/{self.name} submitted to queue {queue}")
         if self.detach:
-            tell(f"follow it: {self.target.kubectl('logs', '-f', '-n', self.namespace, f'job/{self.name}', PATIENCE)}")
+            tell(
+                f"to follow it: {self.target.kubectl('logs', '-f', '-n', self.namespace, f'job/{self.name}', PATIENCE)}"
+            )
         return True
 
     async def advice(self) -> str:
-        """Which queues there are."""
+        """Which queue to use instead."""
         names = await self.names(LOCAL_QUEUES, self.namespace)
         if names:
             return f"use one of: {', '.join(names)}"
-        return "there is none; create one, or start the server with `pykueue up --example`"
+        return "the namespace has none; create one, or start the server with `pykueue up --example`"
 
     async def has_class(self, name: str) -> bool:
-        """Whether the priority class that the Job names is there, if it names one; says so if it is not."""
+        """Whether the priority class of the Job exists, or none is set; print an error if it does not."""
         try:
             if name:
                 await self.kube.get(WORKLOAD_PRIORITY_CLASSES, name)
         except NotFoundError:
             names = ", ".join(await self.names(WORKLOAD_PRIORITY_CLASSES))
-            advice = f"use one of: {names}" if names else "there is none; create one, or leave the flag out"
-            tell(f"--priority: {name!r} is no WorkloadPriorityClass; {advice}")
+            advice = f"use one of: {names}" if names else "none exists; create one, or omit --priority"
+            tell(f"--priority: no WorkloadPriorityClass {name!r}; {advice}")
             return False
         except DeniedError as error:
-            # Whoever may submit need not be allowed to look.
+            # A user who may submit Jobs may lack the right to read priority classes.
             if error.code == UNAUTHORIZED:
                 raise
         return True
@@ -154,7 +156,7 @@ class Following:
         return sorted(found)
 
     async def until_over(self) -> int:
-        """Follow the Job to its end: the exit code."""
+        """Follow the Job until it ends; return the exit code."""
         watching = [
             asyncio.create_task(self.watch(JOBS, fields=f"metadata.name={self.name}")),
             asyncio.create_task(self.watch(WORKLOADS, labels=f"{Label.JOB_UID}={self.uid}")),
@@ -170,7 +172,7 @@ class Following:
                     task.result()
             if work.done():
                 return self.judged(work.result())
-            # It would tell of the end that we are about to make.
+            # Otherwise it would report the deletion that follows.
             work.cancel()
             return await self.give_up()
         finally:
@@ -179,21 +181,21 @@ class Following:
             await asyncio.gather(*everyone, return_exceptions=True)
 
     def judged(self, code: int) -> int:
-        """The exit code, which is no success if part of the output is missing."""
+        """The exit code; not 0 if part of the output is missing."""
         problems = self.output.problems()
         for one in problems:
             tell(one)
         return code or (ERROR if problems else 0)
 
     async def give_up(self) -> int:
-        """Have the Job deleted, as Ctrl-C asks."""
+        """Delete the Job after Ctrl-C."""
         with contextlib.suppress(NotFoundError):
             await self.kube.delete(JOBS, self.name, self.namespace, uid=self.uid)
-        tell(f"job {self.namespace}/{self.name} is deleted")
+        tell(f"job {self.namespace}/{self.name} deleted")
         return INTERRUPTED
 
     async def attend(self) -> int:
-        """Say why the Job waits, show its output, and end with it: the exit code."""
+        """Report why the Job is pending and stream its output until it ends; return the exit code."""
         shown: set[str] = set()
         while True:
             self.news.clear()
@@ -212,36 +214,36 @@ class Following:
             await self.news.wait()
 
     def next_pod(self, shown: set[str]) -> Tree | None:
-        """A pod that has begun to run and whose output was not shown yet."""
+        """A pod that has started and whose output was not shown yet."""
         for pod in self.seen.get(str(PODS), {}).values():
             if text(pod, "status", "phase") in RAN and text(pod, "metadata", "uid") not in shown:
                 return pod
         return None
 
     async def explain(self) -> None:
-        """Say why the Job waits, or had to stop, if that is news."""
+        """Report why the Job is pending or was evicted, if that changed."""
         for workload in list(self.seen.get(str(WORKLOADS), {}).values()):
             evicted = condition(workload, WorkloadCondition.EVICTED)
             reserved = condition(workload, WorkloadCondition.QUOTA_RESERVED)
             since = text(evicted, "lastTransitionTime")
             if text(evicted, "status") == "True" and since != self.evicted:
                 self.evicted = since
-                tell(f"stopped, to wait again: {await self.preemptors.said(evicted, workload, looks=LOOKS)}")
+                tell(f"evicted and queued again: {await self.preemptors.said(evicted, workload, looks=LOOKS)}")
             if not reserved and self.asking is None:
                 self.asking = asyncio.create_task(self.ask_why(text(workload, "metadata", "name")))
             why = ""
-            # Right after it had to stop, why it waits is why it had to.
+            # Right after an eviction the pending reason repeats the eviction.
             if text(reserved, "status") == "False" and text(reserved, "message") != text(evicted, "message"):
                 why = said(reserved)
-                why = why if why.startswith(NEVER) else f"waits: {why}"
+                why = why if why.startswith(NEVER) else f"pending: {why}"
             if checks := awaited(workload):
-                why = f"waits for its checks: {checks}"
-            if why and why not in ("waits: ", self.said):
+                why = f"waiting for admission checks: {checks}"
+            if why and why not in ("pending: ", self.said):
                 self.said = why
                 tell(why)
 
     async def ask_why(self, workload: str) -> None:
-        """Learn why the Job waits before that is written."""
+        """Fetch the pending reason before the status shows it."""
         found = await with_reason(self.kube, self.clock, workload, self.namespace)
         held = self.seen.get(str(WORKLOADS), {})
         if found is not None and workload in held and not condition(held[workload], WorkloadCondition.QUOTA_RESERVED):
@@ -249,15 +251,15 @@ class Following:
             self.news.set()
 
     async def show(self, pod: Tree) -> None:
-        """Write a pod's output as it comes, until it has ended."""
+        """Stream a pod's output until the pod ends."""
         if self.said:
-            tell("runs")
+            tell("running")
             self.said = ""
         if problem := await self.output.show(pod):
             tell(problem)
 
     async def farewell(self, ended: str, *, blamed: bool) -> int:
-        """Say how it ended where its output does not: the exit code. Blamed on its pods, they have said why."""
+        """Report why the Job failed; return the exit code. With `blamed`, the output of its pods shows the cause."""
         if not ended:
             return 0
         codes = self.codes()
@@ -273,7 +275,7 @@ class Following:
         return code or ERROR
 
     def unstarted(self) -> list[str]:
-        """Why its containers could not be started, as far as that is known."""
+        """Why containers could not be started, as far as that is known."""
         ends = [
             mapping(one, "state", "terminated")
             for pod in self.seen.get(str(PODS), {}).values()
@@ -282,17 +284,17 @@ class Following:
         return [text(end, "message") for end in ends if text(end, "reason") == "StartError"]
 
     def codes(self) -> list[int]:
-        """What its pods exited with, as far as is known."""
+        """The known exit codes of its pods."""
         return [code for pod in self.seen.get(str(PODS), {}).values() if (code := exit_code(pod)) is not None]
 
     async def look_at_pods(self) -> None:
-        """See its pods as they are now; those that are gone stay as they were seen last."""
+        """Refresh its pods; deleted pods keep their last known state."""
         async for page in self.kube.pages(PODS, self.namespace, labels=f"{CONTROLLER_UID}={self.uid}"):
             for _, pod in mappings(msgspec.json.decode(page), "items"):
                 self.learn(PODS, {"type": "MODIFIED", "object": dict(pod)})  # type: ignore[arg-type]  # decoded JSON
 
     async def watch(self, resource: Resource, *, labels: str = "", fields: str = "") -> None:
-        """Keep what is known of some objects up to date."""
+        """Keep the local copy of some objects up to date."""
         version = ""
         while True:
             try:
@@ -305,11 +307,11 @@ class Following:
             except DeniedError:
                 raise
             except KubeError:
-                # The server may be on its way back.
+                # The server may be restarting.
                 await self.clock.sleep(AGAIN_MICROS)
 
     def learn(self, resource: Resource, event: Tree) -> str:
-        """Take in an event of a watch: the version to go on from."""
+        """Apply a watch event; return the version to resume from."""
         tree, how = mapping(event, "object"), text(event, "type")
         held = self.seen.setdefault(str(resource), {})
         name = text(tree, "metadata", "name")
@@ -327,14 +329,14 @@ class Following:
 
 
 def end_of(job: Tree) -> str | None:
-    """How a Job ended: empty for well, else why it failed; None while it has not."""
+    """Why a Job failed, empty if it succeeded; None while it has not ended."""
     for _, one in mappings(job, "status", "conditions"):
         if text(one, "status") == "True":
             match text(one, "type"):
                 case "Complete":
                     return ""
                 case "Failed":
-                    return text(one, "message") or text(one, "reason") or "for no reason that is told"
+                    return text(one, "message") or text(one, "reason") or "no reason given"
     return None
 
 
@@ -347,7 +349,7 @@ def blamed_on_pods(job: Tree) -> bool:
 
 
 def exit_code(pod: Tree) -> int | None:
-    """What a pod's container exited with; None while it runs."""
+    """The exit code of a pod's container; None while it runs."""
     for _, one in mappings(pod, "status", "containerStatuses"):
         code = member(one, "state", "terminated", "exitCode")
         if isinstance(code, int):
@@ -356,5 +358,5 @@ def exit_code(pod: Tree) -> int | None:
 
 
 def tell(words: str) -> None:
-    """Say something beside the command's own output."""
+    """Print a message to standard error, apart from the command's own output."""
     click.echo(printable(f"pykueue: {words}"), err=True)

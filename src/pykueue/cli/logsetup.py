@@ -1,4 +1,4 @@
-"""In which form does a server say what it does? Lines for people, or one JSON object per line for programs."""
+"""Configure logging: text lines, or one JSON object per line, to standard error or to a rotated file."""
 
 import logging
 import os
@@ -18,7 +18,7 @@ FILES_KEPT: Final = 3
 
 
 class TextLine(logging.Formatter):
-    """Time, level, what happened, and to which object."""
+    """Formats a record as text: time, level, message and object."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
@@ -28,7 +28,7 @@ class TextLine(logging.Formatter):
 
 
 class JsonLine(logging.Formatter):
-    """The same as JSON."""
+    """Formats a record as a JSON object."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
@@ -47,28 +47,28 @@ class JsonLine(logging.Formatter):
 
 
 def moment(record: logging.LogRecord) -> str:
-    """When it was said, in UTC with milliseconds."""
+    """The time of a record, in UTC with milliseconds."""
     return (EPOCH + timedelta(seconds=record.created)).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
 
 
 def with_trace(record: logging.LogRecord, text: str) -> str:
-    """The line with the error that it is about, if there is one."""
+    """The line, followed by the traceback of the record if it has one."""
     if not record.exc_info:
         return text
     return f"{text}\n{logging.Formatter().formatException(record.exc_info)}"
 
 
 def begin(form: str, level: str, file: str | None = None) -> None:
-    """Say everything from now on in this form, on the standard error or in a file that does not grow for ever."""
+    """Configure the root logger with this format and level, on standard error or in a rotated file."""
     handler = logging.StreamHandler(sys.stderr) if file is None else Rotated(file)
     handler.setFormatter(JsonLine() if form == "json" else TextLine())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    # What its users send is our business; what the server library thinks of their connections is not.
+    # We report bad requests ourselves; what aiohttp logs about connections is noise.
     logging.getLogger("aiohttp").setLevel(logging.ERROR)
 
 
 class Rotated(RotatingFileHandler):
-    """A log that only its owner reads; when it is full it is put aside, and of those put aside a few are kept."""
+    """A log file with mode 0600 that is rotated by size."""
 
     def __init__(self, file: str) -> None:
         super().__init__(file, maxBytes=FILE_BYTES, backupCount=FILES_KEPT, encoding="utf-8")

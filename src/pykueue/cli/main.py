@@ -1,4 +1,4 @@
-"""What can I ask? The command `pykueue`; each of its commands is a module that is read when it is asked for."""
+"""The `pykueue` command line. The module of a command is imported only when that command runs."""
 
 from importlib import import_module, metadata
 from typing import Final
@@ -20,11 +20,11 @@ COMMANDS: Final = {
     "up": "pykueue.cli.commands.up",
     "user": "pykueue.cli.commands.user",
 }
-"""Each command, and the module with a command of that name in it."""
+"""The module that defines each command."""
 
 
 class Commands(click.Group):
-    """Commands that cost nothing until they are used."""
+    """A group that imports its commands on first use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of all commands."""
@@ -41,7 +41,7 @@ class Commands(click.Group):
 
 
 def version() -> str:
-    """The version that is installed."""
+    """The installed version."""
     try:
         return metadata.version("pykueue")
     except metadata.PackageNotFoundError:
@@ -49,7 +49,7 @@ def version() -> str:
 
 
 def print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
-    """Say the version and end."""
+    """Print the version and exit."""
     if value and not ctx.resilient_parsing:
         click.echo(f"pykueue {version()}")
         ctx.exit()
@@ -62,10 +62,10 @@ def print_version(ctx: click.Context, param: click.Parameter, value: bool) -> No
     is_eager=True,
     expose_value=False,
     callback=print_version,
-    help="Say the version and end.",
+    help="Show the version and exit.",
 )
 def cli() -> None:
-    """Queue batch jobs against quotas, as Kueue does.
+    """Queue batch jobs against quotas, with the API of Kueue.
 
     \b
     Example:
@@ -75,8 +75,8 @@ def cli() -> None:
       pykueue config check config.yaml
       pykueue manifests --image example.com/pykueue:1 | kubectl apply --server-side -f -
 
-    Errors go to the standard error. Exit codes: 0, done; 1, stopped before the end, by Ctrl-C for one, or what the
-    command says of itself; 2, something is wrong with the input.
+    Errors are written to standard error. Exit codes: 0, success; 1, failed or interrupted, see the help of the command;
+    2, invalid input.
     """
 
 

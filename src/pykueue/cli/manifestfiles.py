@@ -1,4 +1,4 @@
-"""Reads files that users name, up to a limit, and says what is wrong with one that cannot be read."""
+"""Read the files named on the command line, up to a size limit, and describe those that cannot be read."""
 
 import sys
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
 def content(file: str | Path, most: int = TEXT_MAX) -> bytes:
-    """The bytes of a file, and one more than the most that can be used where it is longer; raises as `open` does."""
+    """The bytes of a file, at most one more than `most`; raises as `open` does."""
     with Path(file).open("rb") as opened:
         return opened.read(most + 1)
 
@@ -20,11 +20,11 @@ def content(file: str | Path, most: int = TEXT_MAX) -> bytes:
 def unreadable(error: OSError | ValueError) -> str:
     """What is wrong with a file that cannot be read, and what to do."""
     reason = error.strerror if isinstance(error, OSError) else str(error)
-    return f"cannot be read: {reason}; check the name and your rights to it"
+    return f"cannot be read: {reason}; check the path and its permissions"
 
 
 def contents(name: str, mistakes: list[Mistake]) -> Iterator[tuple[str, bytes]]:
-    """The name and content of a file, of each manifest in a folder, or of the standard input."""
+    """The name and content of a file, of each manifest in a directory, or of standard input (`-`)."""
     if name == "-":
         yield "<stdin>", sys.stdin.buffer.read(BYTES_MAX + 1)
         return
@@ -35,7 +35,9 @@ def contents(name: str, mistakes: list[Mistake]) -> Iterator[tuple[str, bytes]]:
             return
         inside = sorted(one for one in path.iterdir() if one.suffix in SUFFIXES and one.is_file())
         if not inside:
-            mistakes.append(Mistake(name, f"the folder holds no manifest; their names end in {', '.join(SUFFIXES)}"))
+            mistakes.append(
+                Mistake(name, f"the directory contains no manifests; their names must end in {', '.join(SUFFIXES)}")
+            )
         for one in inside:
             yield str(one), content(one, BYTES_MAX)
     except (OSError, ValueError) as error:

@@ -1,9 +1,9 @@
-"""How does the output of a job reach the terminal? Whole, in order, its two streams apart.
+"""Stream the output of a job to the terminal: complete, in order, standard output and standard error apart.
 
-On one machine the server gives out the log of a pod by position: each request says what was written here, and asks for
-what comes next, so nothing is lost when the connection breaks or the server restarts. A second request stays open and
-keeps the job waiting for us when it prints faster than we can write. A cluster knows neither: there the log is read as
-`kubectl logs -f` reads it, with both streams in one.
+The embedded server serves the log of a pod by position: each request states what was written here and asks for the
+next part, so nothing is lost when the connection breaks or the server restarts. A second request stays open and blocks
+a job that prints faster than we can write. A cluster supports neither: there the log is read as `kubectl logs -f` reads
+it, with both streams merged.
 """
 
 import asyncio
@@ -168,9 +168,9 @@ class Output:
             else:
                 await self.plain(pod, known)
         except NotFoundError:
-            return f"pod {name} is gone, and its output with it"
+            return f"pod {name} was deleted together with its output"
         except KubeError as error:
-            return f"the output of pod {name} cannot be shown: {error}"
+            return f"cannot read the output of pod {name}: {error}"
         return ""
 
     async def first(self, pod: Tree) -> LogPart | Stream:
@@ -238,9 +238,9 @@ class Output:
 
     def problems(self) -> list[str]:
         """What of the output did not come through."""
-        found = [f"the output could not be written: {one.problem}" for one in self.sinks.values() if one.problem]
+        found = [f"cannot write the output: {one.problem}" for one in self.sinks.values() if one.problem]
         if self.lost:
-            found.append(f"{self.lost} bytes of output were removed before they could be read")
+            found.append(f"{self.lost} bytes of output were lost: log rotation removed them before they were read")
         return found
 
     async def again(self) -> None:

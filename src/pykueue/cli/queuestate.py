@@ -1,4 +1,4 @@
-"""How do the queues stand? What a server says of its machine, its queues, who waits and why; and how that is shown."""
+"""Read and render the state of the queues: the machine, quota usage, and pending jobs with their reasons."""
 
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Final
@@ -37,11 +37,11 @@ from pykueue.node.machine import LIMITS
 
 WAITING_SHOWN: Final = 20
 UNQUEUED: Final = "WorkloadPriorityClassNotFound"
-"""The reason of the Event on a Job that comes into no queue."""
+"""The reason of the Event on a Job that cannot be queued."""
 
 
 class AskError(Exception):
-    """A server that does not answer as it should."""
+    """The server cannot be asked; the message says why."""
 
 
 class Queue(Frozen):
@@ -54,11 +54,11 @@ class Queue(Frozen):
     running: int
     waiting: int
     problem: str = ""
-    """Why it admits nothing; empty where it does."""
+    """Why it is inactive; empty while it is active."""
 
 
 class Waiter(Frozen):
-    """A workload that waits."""
+    """A pending workload."""
 
     job: str
     queue: str
@@ -66,7 +66,7 @@ class Waiter(Frozen):
 
 
 class Picture(Frozen):
-    """How everything stands."""
+    """The state of a server."""
 
     machine: str
     limits: str
@@ -75,7 +75,7 @@ class Picture(Frozen):
 
 
 async def ask(connection: Connection, file: str) -> Picture:
-    """How everything stands, as far as whoever asks, by this kubeconfig, may see it."""
+    """The state of a server, as far as the user of this kubeconfig may see it."""
     kube = HttpKube(connection, SystemClock(), agent="pykueue-status")
     try:
         return await pictured(kube, connection.namespace)
@@ -88,7 +88,7 @@ async def ask(connection: Connection, file: str) -> Picture:
 
 
 async def pictured(kube: Kube, namespace: str) -> Picture:
-    """How everything stands on an API."""
+    """The state that an API reports."""
     nodes = [one async for one in listed(kube, NODES)]
     capacity = mapping(nodes[0], "status", "allocatable") if nodes else {}
     shown_first = ("cpu", "memory")
@@ -106,7 +106,7 @@ async def pictured(kube: Kube, namespace: str) -> Picture:
 
 
 async def waiters(kube: Kube, namespace: str) -> list[Waiter]:
-    """Who waits, in the order in which they came."""
+    """Pending workloads, oldest first."""
     seen = ""
     try:
         doors = [one async for one in listed(kube, LOCAL_QUEUES)]
@@ -115,7 +115,7 @@ async def waiters(kube: Kube, namespace: str) -> list[Waiter]:
             raise
         seen = namespace
         doors = [one async for one in listed(kube, LOCAL_QUEUES, namespace)]
-    # Where nobody waits nothing is listed: of workloads that are over there may be very many.
+    # Skip namespaces without pending workloads: they may hold very many finished ones.
     crowded = {text(door, "metadata", "namespace"): True for door in doors if is_crowded(door)}
     quiet = {text(door, "metadata", "namespace") for door in doors} - crowded.keys()
     crowded |= {one: True for one in await just_come(kube, seen) if one in quiet} if quiet else {}
@@ -132,9 +132,9 @@ async def waiters(kube: Kube, namespace: str) -> list[Waiter]:
 
 
 async def explained(kube: Kube, waiter: Waiter, workload: Tree, alike: Mapping[bytes, Tree]) -> Waiter:
-    """Who waits, with the reason that is not written yet, and with names in it.
+    """The waiter with its reason, even if the status does not show it yet, and with names in place of UIDs.
 
-    A server of ours tells of one object what the engine knows. Elsewhere an equal workload may have been told.
+    The embedded server adds the engine's reason to a GET. Elsewhere, use the reason of an equal workload.
     """
     if not workload:
         return waiter
@@ -150,7 +150,7 @@ async def explained(kube: Kube, waiter: Waiter, workload: Tree, alike: Mapping[b
 
 
 def likeness(workload: Tree) -> bytes:
-    """What workloads of one queue share that no decision could tell apart, or more than that."""
+    """A key that is equal only for workloads that get the same decision."""
     spec = mapping(workload, "spec")
     pod_sets = [
         {**one, "template": mapping(one, "template", "spec")} for _, one in mappings(workload, "spec", "podSets")
@@ -160,7 +160,7 @@ def likeness(workload: Tree) -> bytes:
 
 
 async def just_come(kube: Kube, namespace: str) -> set[str]:
-    """The namespaces of Jobs that a queue holds back: the status of their queues is written a little later."""
+    """The namespaces of suspended Jobs, whose queues may not count them yet."""
     try:
         return {
             text(one, "metadata", "namespace")
@@ -172,9 +172,9 @@ async def just_come(kube: Kube, namespace: str) -> set[str]:
 
 
 async def unqueued(kube: Kube, namespace: str) -> list[tuple[str, Waiter]]:
-    """Jobs without a Workload, as the priority class that they name is not there; each with when it came.
+    """Jobs without a Workload because their priority class does not exist; each with its creation time.
 
-    Events tell of them: there are fewer of those than of Jobs that are over.
+    They are found by their Events, which are far fewer than finished Jobs.
     """
     try:
         events = [one async for one in listed(kube, EVENTS, namespace, fields=f"reason={UNQUEUED}")]
@@ -188,15 +188,13 @@ async def unqueued(kube: Kube, namespace: str) -> list[tuple[str, Waiter]]:
         if job is None or not wanted or member(job, "spec", "suspend") is not True:
             continue
         if await looked_up(kube, WORKLOAD_PRIORITY_CLASSES, wanted) is None:
-            waiter = Waiter(
-                f"{within}/{name}", text(labels, Label.QUEUE), f"no WorkloadPriorityClass is named {wanted}"
-            )
+            waiter = Waiter(f"{within}/{name}", text(labels, Label.QUEUE), f"WorkloadPriorityClass {wanted} not found")
             found.append((text(job, "metadata", "creationTimestamp"), waiter))
     return found
 
 
 async def looked_up(kube: Kube, resource: Resource, name: str, namespace: str = "") -> Tree | None:
-    """An object; None where it is not there."""
+    """An object; None if it does not exist."""
     try:
         found: Tree = msgspec.json.decode(await kube.get(resource, name, namespace))
     except NotFoundError:
@@ -205,7 +203,7 @@ async def looked_up(kube: Kube, resource: Resource, name: str, namespace: str = 
 
 
 def is_crowded(door: Tree) -> bool:
-    """Whether anybody waits in a LocalQueue: for quota, or with it for admission checks."""
+    """Whether a LocalQueue has workloads that wait for quota or for admission checks."""
     pending, reserving, admitted = (
         whole(door, "status", f"{state}Workloads") or 0 for state in ("pending", "reserving", "admitted")
     )
@@ -241,14 +239,14 @@ def queue_of(tree: Tree) -> Queue:
 
 
 def add(amounts: dict[str, int], flavor: Tree, field: str) -> None:
-    """Count what a flavor says of its resources."""
+    """Add a field of each resource of a flavor."""
     for _, one in mappings(flavor, "resources"):
         name = text(one, "name")
         amounts[name] = amounts.get(name, 0) + amount(name, member(one, field))
 
 
 def amount(name: str, value: object) -> int:
-    """A quantity as a whole number; what cannot be read counts as nothing."""
+    """A quantity as a whole number; 0 if it is invalid."""
     try:
         return amount_of(name, parse_quantity(str(value)))
     except QuantityError:
@@ -256,7 +254,7 @@ def amount(name: str, value: object) -> int:
 
 
 def readable(name: str, value: int) -> str:
-    """An amount as people write it; of memory no more than a tenth of the unit."""
+    """An amount with its unit; memory with one decimal at most."""
     if name != "memory":
         return amount_text(name, value)
     for unit, size in (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20)):
@@ -266,16 +264,16 @@ def readable(name: str, value: int) -> str:
 
 
 def waiter_of(workload: Tree) -> Waiter | None:
-    """A workload as one that waits; None where it does not."""
+    """The workload if it is pending, else None."""
     conditions = {text(one, "type"): one for _, one in mappings(workload, "status", "conditions")}
     for kind in (WorkloadCondition.FINISHED, WorkloadCondition.ADMITTED):
         if text(conditions.get(kind, {}), "status") == "True":
             return None
     reserved = condition(workload, WorkloadCondition.QUOTA_RESERVED)
-    checks = "its quota is reserved; its admission checks are not through yet"
+    checks = "quota is reserved; waiting for admission checks"
     if awaiting := awaited(workload):
-        checks = f"waits for its checks: {awaiting}"
-    why = checks if text(reserved, "status") == "True" else said(reserved) or "it has just come"
+        checks = f"waiting for admission checks: {awaiting}"
+    why = checks if text(reserved, "status") == "True" else said(reserved) or "not considered yet"
     owners = [one for _, one in mappings(workload, "metadata", "ownerReferences") if member(one, "controller") is True]
     name = text(owners[0], "name") if owners else text(workload, "metadata", "name")
     return Waiter(f"{text(workload, 'metadata', 'namespace')}/{name}", text(workload, "spec", "queueName"), why)
@@ -283,12 +281,12 @@ def waiter_of(workload: Tree) -> Waiter | None:
 
 def shown(picture: Picture) -> Iterator[str]:
     """The lines for a terminal."""
-    yield f"machine: {picture.machine or 'it has no node yet'}"
+    yield f"machine: {picture.machine or 'no node registered yet'}"
     if picture.limits:
         yield f"limits: {picture.limits}"
     yield ""
     if not picture.queues:
-        yield "There are no queues yet: `pykueue up --example` brings some, or apply your own with kubectl."
+        yield "No queues yet. Restart with `pykueue up --example`, or apply your own with kubectl."
         return
     names = list(dict.fromkeys(name for queue in picture.queues for name in queue.quotas))
     rows = [
@@ -301,14 +299,14 @@ def shown(picture: Picture) -> Iterator[str]:
         ]
         for queue in picture.queues
     ]
-    headers = ["QUEUE", "COHORT", *(name.upper() for name in names), "RUNNING", "WAITING"]
+    headers = ["QUEUE", "COHORT", *(name.upper() for name in names), "RESERVING", "PENDING"]
     yield from table(headers, rows, "<<" + ">" * (len(names) + 2))
     for queue in picture.queues:
         if queue.problem:
-            yield from hanging(f"{queue.name} admits nothing: ", queue.problem)
+            yield from hanging(f"{queue.name} is inactive: ", queue.problem)
     if picture.waiters:
         yield ""
-        yield "waiting, the oldest first:"
+        yield "pending, oldest first:"
     for waiter in picture.waiters[:WAITING_SHOWN]:
         yield from hanging(f"  {waiter.job} in {waiter.queue}: ", waiter.why)
     if len(picture.waiters) > WAITING_SHOWN:

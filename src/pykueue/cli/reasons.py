@@ -1,4 +1,4 @@
-"""Why does a job wait, and for whom was it preempted? What its condition does not say yet, or says with a UID."""
+"""Find the pending reason of a workload before its condition shows it, and the name of its preemptor."""
 
 import contextlib
 from typing import Final
@@ -15,16 +15,16 @@ from pykueue.engine.record.parsing import Preemption, preemption
 from pykueue.kube.port import EVENTS, WORKLOADS, DeniedError, Kube, KubeError, Resource
 
 LOOKS: Final = 20
-"""How often something is looked for that is about to be written."""
+"""How often to poll for something that is about to be written."""
 PAUSE: Final = MICROS // 10
 SECONDS: Final = len("2026-01-31T12:00:00")
-"""Characters of an instant without the parts of its second."""
+"""Length of a timestamp without fractions of a second."""
 
 
 async def with_reason(kube: Kube, clock: Clock, name: str, namespace: str) -> Tree | None:
-    """A Workload as soon as it says why it waits, or that it does not; None if that takes long.
+    """A Workload as soon as it has a QuotaReserved condition; None after `LOOKS` polls.
 
-    A server of ours tells of one object what the engine knows, before it is written.
+    The embedded server adds the engine's reason to a GET before it is stored.
     """
     for _ in range(LOOKS):
         await clock.sleep(PAUSE)
@@ -36,16 +36,16 @@ async def with_reason(kube: Kube, clock: Clock, name: str, namespace: str) -> Tr
 
 
 class Preemptors:
-    """Finds out for whom workloads were preempted."""
+    """Finds the workloads for which others were preempted."""
 
     def __init__(self, kube: Kube, clock: Clock) -> None:
         self.kube = kube
         self.clock = clock
 
     async def said(self, told: Tree, workload: Tree, *, looks: int = 1) -> str:
-        """What a condition says, with the name of the preemptor where it tells of a preemption.
+        """The message of a condition, with the name of the preemptor if it reports a preemption.
 
-        `looks` is how often an Event is looked for that may still be on its way.
+        `looks` is how often to poll for the Event, which may not be written yet.
         """
         known = preemption(text(told, "message"))
         if known is None:
@@ -65,7 +65,7 @@ class Preemptors:
         return unnamed(known)
 
     async def workload(self, known: Preemption, namespace: str) -> Tree | None:
-        """The preemptor; None if it is gone, or if this user may not see it."""
+        """The preemptor; None if it was deleted or this user may not read it."""
         if not known.job_uid:
             return None
         for within in ("", namespace):
@@ -75,7 +75,7 @@ class Preemptors:
         return None
 
     async def note(self, uids: set[str], namespace: str, since: str) -> str:
-        """What the Event of a preemption says that these objects were told of at this time or later; empty for none."""
+        """The note of the newest preemption Event on these objects since this time; empty if there is none."""
         try:
             events = await self.listed(EVENTS, namespace, fields=f"reason={PREEMPTED}")
         except DeniedError:

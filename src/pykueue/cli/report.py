@@ -1,4 +1,4 @@
-"""How `pykueue up` reports whether it started."""
+"""Report whether `pykueue up` started, on the terminal or to the parent of a detached server."""
 
 import json
 import os

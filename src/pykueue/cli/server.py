@@ -1,4 +1,4 @@
-"""What happens between `pykueue up` and its end? The machine is looked at, all is started, and what to type is said."""
+"""Run the server of `pykueue up`: detect the machine, start, print the next commands, and serve until stopped."""
 
 import asyncio
 import contextlib
@@ -45,17 +45,17 @@ SWITCH_SECONDS: Final = 0.0005
 
 
 class Wanted(Frozen):
-    """What the flags of `pykueue up` say."""
+    """The options of `pykueue up`."""
 
     loaded: Loaded
     data: Path
     host: str
     port: int | None
     port_before: int
-    """Where it was served last time; 0: never yet."""
+    """The port of the previous run; 0 if there was none."""
     example: bool
     objects: tuple[tuple[str, Tree], ...]
-    """What to apply at the start, each with where it stands."""
+    """Objects to apply at startup, each with its file and position."""
     cpus: float | None
     memory: str | None
     gpus: int | None
@@ -67,25 +67,25 @@ class Wanted(Frozen):
 
 
 def serve(wanted: Wanted, report: Report) -> int:
-    """Run the system of this machine until a signal; the exit code."""
+    """Run the server until a signal; return the exit code."""
     if wanted.runtime and shutil.which(wanted.runtime) is None:
-        report.fail(f"--container-runtime: {wanted.runtime} is not installed; install it, or leave the flag out")
+        report.fail(f"--container-runtime: {wanted.runtime} not found in PATH; install it, or omit the option")
     if wanted.journal is not None and not os.access(wanted.journal.parent, os.W_OK | os.X_OK):
         report.fail(
-            f"--journal: {wanted.journal.parent} is no folder that this user can write; make it, or name another"
+            f"--journal: {wanted.journal.parent} is not a writable directory; create it, or choose another path"
         )
     try:
         memory = None if wanted.memory is None else parse_quantity(wanted.memory).whole()
     except QuantityError as error:
         report.fail(f"--memory: {error}")
-    # A commit of the store waits for the interpreter several times; five milliseconds each are too many.
+    # A commit of the store waits for the GIL several times; the default of 5 ms each is too slow.
     sys.setswitchinterval(SWITCH_SECONDS)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(attend(wanted, memory, report))
 
 
 async def attend(wanted: Wanted, memory: int | None, report: Report) -> int:
-    """Start, say what to type next, and serve until a signal: the exit code."""
+    """Start, print the next commands, and serve until a signal; return the exit code."""
     clock = SystemClock()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -116,7 +116,7 @@ async def attend(wanted: Wanted, memory: int | None, report: Report) -> int:
         try:
             await up.start()
             brought = example(amounts(machine)) if wanted.example else ()
-            # Whoever has changed a quota since the last time keeps it.
+            # Objects that exist are kept, so that edited quotas survive a restart.
             kept = await up.create_missing("the example", brought)
             await up.apply(wanted.objects)
             kubeconfig = up.admit_admin()
@@ -129,24 +129,24 @@ async def attend(wanted: Wanted, memory: int | None, report: Report) -> int:
         report.ready(greeting(up, wanted, kubeconfig, await up.queues(), kept))
         await up.attend(stop)
     except Exception:
-        LOG.exception("it cannot go on")
+        LOG.exception("server: stopping after an internal error data=%s", wanted.data)
         return 1
     finally:
         await up.stop()
-    LOG.info("stopped")
+    LOG.info("server: stopped data=%s", wanted.data)
     return 0
 
 
 def unwritable(error: OSError, folder: Path) -> str:
-    """What to say of a file of the data folder that cannot be had."""
+    """The error for a file of the data directory that cannot be written."""
     return (
-        f"{error.filename or folder}: {error.strerror}; see that {folder} is writable for this user and that its disk "
-        "has room, or give another folder with --data"
+        f"{error.filename or folder}: {error.strerror}; check that this user can write to {folder} and that the disk "
+        "is not full, or choose another directory with --data"
     )
 
 
 def listening(wanted: Wanted) -> socket.socket:
-    """Where to serve: on the port given, else on that of last time, else on the usual one, else on any that is free."""
+    """The listening socket: on the given port, else the previous one, else the default one, else any free one."""
     if wanted.port is not None or wanted.port_before:
         return bind(wanted.host, wanted.port if wanted.port is not None else wanted.port_before)
     with contextlib.suppress(ListenError):
@@ -155,22 +155,22 @@ def listening(wanted: Wanted) -> socket.socket:
 
 
 def amounts(machine: Machine) -> dict[str, int]:
-    """What there is to share, by resource."""
+    """The capacity of the machine by resource."""
     found = {"cpu": machine.cpus_milli, "memory": machine.memory_bytes}
     return found | ({RESOURCE: len(machine.gpus)} if machine.gpus else {})
 
 
 def greeting(up: Up, wanted: Wanted, kubeconfig: Path, queues: Sequence[Tree], kept: Sequence[str]) -> str:
-    """What runs where, and what to type next."""
+    """The message after startup: the address, the capacity, and the next commands."""
     there = ", ".join(f"{readable(name, amount)} {name}" for name, amount in amounts(up.plan.machine).items())
-    whose = "all users of this machine" if os.geteuid() == 0 else "you alone"
+    whose = "users added with `pykueue user add`" if os.geteuid() == 0 else "your user only"
     data = "" if wanted.data == data_folder() else f" --data {shlex.quote(str(wanted.data))}"
     lines = [
-        f"pykueue is up at {up.address}, for {whose}; its data is in {wanted.data}.",
-        f"To share: {there}. Limits by {up.runner.limits.describe()}.",
-        *([f"Kept as they are, as they were there before the example: {', '.join(kept)}."] if kept else []),
+        f"pykueue is running at {up.address} for {whose}; data directory: {wanted.data}",
+        f"Capacity: {there}. Limits: {up.runner.limits.describe()}.",
+        *([f"Already existed and left unchanged: {', '.join(kept)}."] if kept else []),
         "",
-        "Next:" if wanted.detached else "Next, in another terminal:",
+        "Next steps:" if wanted.detached else "Next steps, in another terminal:",
         f"  export KUBECONFIG={shlex.quote(str(kubeconfig))}",
         "  kubectl get clusterqueues",
         f"  pykueue run{data} {queue_flags(queues)} --cpu 1 -- echo hello",
@@ -179,15 +179,15 @@ def greeting(up: Up, wanted: Wanted, kubeconfig: Path, queues: Sequence[Tree], k
     if not queues:
         lines += [
             "",
-            "Without queues nothing is queued: `pykueue up --example` brings some to begin with.",
+            "There are no queues yet. Restart with `pykueue up --example` to create some.",
         ]
-    stays = "jobs that run go on" if wanted.on_stop == "keep" else "jobs that run are ended"
-    lines += ["", f"{f'`pykueue down{data}`' if wanted.detached else 'Ctrl-C'} stops it; {stays}."]
+    stays = "running jobs continue" if wanted.on_stop == "keep" else "running jobs are terminated"
+    lines += ["", f"To stop: {f'`pykueue down{data}`' if wanted.detached else 'Ctrl-C'}; {stays}."]
     return "\n".join(lines)
 
 
 def queue_flags(queues: Sequence[Tree]) -> str:
-    """How a command names one of these queues: that of the example, or any of the usual namespace, before others."""
+    """The options that select one of these queues; prefers the example's, then those of the default namespace."""
     places = sorted((text(one, "metadata", "namespace"), text(one, "metadata", "name")) for one in queues)
     usual = [name for namespace, name in places if namespace == DEFAULT_NAMESPACE]
     if usual:

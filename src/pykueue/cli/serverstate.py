@@ -1,4 +1,4 @@
-"""Where is the system of this machine? Its data folder, and what it wrote there about itself."""
+"""Locate the local server: its data directory, and the process and address recorded there."""
 
 import os
 import sys
@@ -17,43 +17,43 @@ from pykueue.node.supervision.processes import process_start
 
 STANDING: Final = "up.json"
 OWN_KUBECONFIG: Final = Path(".config/pykueue/kubeconfig")
-"""Where `pykueue user add` puts a user's kubeconfig, from their home folder."""
+"""Where `pykueue user add` writes a user's kubeconfig, relative to their home directory."""
 UNAUTHORIZED: Final = 401
 HOW_TO_GET_ONE: Final = (
-    "start it with `pykueue up`, or, where an admin has started one for all, have them run `pykueue user add`"
+    "start one with `pykueue up`, or ask the administrator of a shared server to run `pykueue user add`"
 )
 
 
 def data_folder(given: str | None = None, environment: Mapping[str, str] = os.environ) -> Path:
-    """The data folder: the one given, or the usual one of whoever asks."""
+    """The data directory: the one given, or the default of this user."""
     if given:
         named = Path(given).expanduser()
         return named if named.is_absolute() else here() / named
     if os.geteuid() == 0:
         return Path("/var/lib/pykueue")
     base = environment.get("XDG_DATA_HOME", "")
-    # The rule for such variables is that a relative path is as good as none.
+    # The XDG specification says to ignore relative paths.
     chosen = Path(base) if base.startswith("/") else Path(environment.get("HOME") or "/") / ".local/share"
     return chosen / "pykueue"
 
 
 def here() -> Path:
-    """The present folder; says so and ends if it is gone."""
+    """The current directory; exits with an error if it was removed."""
     try:
         return Path.cwd()
     except FileNotFoundError:
-        fail("the present folder is there no more; change to one that is")
+        fail("the current directory no longer exists; change to another one")
 
 
 def made(folder: Path) -> Path:
-    """The folder, for its owner alone; says what is wrong and ends if it cannot be had."""
+    """Create the directory with mode 0700; exits with an error if that fails."""
     try:
         folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
         if not folder.is_dir():
-            fail(f"{folder}: is no folder; give another one with --data")
+            fail(f"{folder}: not a directory; choose another one with --data")
         found = folder.stat()
         if found.st_uid != os.geteuid():
-            fail(f"{folder}: belongs to another user; give a folder of your own with --data")
+            fail(f"{folder}: belongs to another user; choose a directory of your own with --data")
         if found.st_mode & 0o077:
             folder.chmod(FOLDER_MODE)
         probe = folder / f".probe-{os.getpid()}"
@@ -61,30 +61,30 @@ def made(folder: Path) -> Path:
         probe.unlink()
     except OSError as error:
         fail(
-            f"{folder}: cannot be written: {error.strerror}; make it writable for this user and see that its disk has "
-            "room, or give another folder with --data"
+            f"{folder}: cannot be written: {error.strerror}; check that this user can write to it and that the disk is "
+            "not full, or choose another directory with --data"
         )
     return folder
 
 
 class Standing(Frozen):
-    """What a running `pykueue up` says about itself in its data folder."""
+    """What a running server records in its data directory."""
 
     pid: int
     born: int
-    """When the process was started, as the kernel counts: numbers of processes are used again."""
+    """The start time of the process in kernel ticks: process ids are reused."""
     server: str
     port: int
     since: Instant
 
     @property
     def runs(self) -> bool:
-        """Whether it still does."""
+        """Whether the process still runs."""
         return bool(self.pid) and process_start(self.pid) == self.born
 
 
 def read_standing(folder: Path) -> Standing | None:
-    """What was written last; None where nothing was, or it says nothing; ends if the folder is another user's."""
+    """The record in a data directory, None if missing or invalid; exits if the directory belongs to another user."""
     try:
         return msgspec.json.decode((folder / STANDING).read_bytes(), type=Standing)
     except PermissionError:
@@ -94,21 +94,21 @@ def read_standing(folder: Path) -> Standing | None:
 
 
 def anothers(folder: Path) -> NoReturn:
-    """Say that a folder is another user's, and end."""
-    fail(f"{folder}: belongs to another user; do this as that user, or have an admin run `pykueue user add` for you")
+    """Exit because a directory belongs to another user."""
+    fail(f"{folder}: belongs to another user; run this as that user, or ask an administrator to run `pykueue user add`")
 
 
 def write_standing(folder: Path, standing: Standing) -> None:
-    """Say where we are to be found."""
+    """Record the process and address of this server."""
     put(folder / STANDING, msgspec.json.encode(standing))
 
 
 def accepted_no_more(file: str) -> str:
-    """What to say to whoever is not let in."""
-    return f"{file}: is accepted no more; have an admin run `pykueue user add NAME`, which writes a new one"
+    """The error for a kubeconfig whose credentials the server rejects."""
+    return f"{file}: the server rejected these credentials; ask an administrator to run `pykueue user add NAME` again"
 
 
 def fail(text: str, code: int = 2) -> NoReturn:
-    """Say what is wrong, and end."""
+    """Print an error and exit."""
     click.echo(printable(text), err=True)
     sys.exit(code)

@@ -1,4 +1,4 @@
-"""How does it look in a terminal? Rows in columns, wrapped to a width, with colours where they are wanted."""
+"""Format text for a terminal: columns, wrapped lines and colours."""
 
 from collections.abc import Mapping, Sequence
 from textwrap import wrap
@@ -14,7 +14,7 @@ Align = Literal["<", ">"]
 
 
 def wants_colour(stream: TextIO, environment: Mapping[str, str]) -> bool:
-    """Whether to colour what is written there: a terminal, unless NO_COLOR says otherwise."""
+    """Whether to use colours: on a terminal, unless NO_COLOR is set."""
     return not environment.get("NO_COLOR") and stream.isatty()
 
 
@@ -24,7 +24,7 @@ def painted(text: str, colour: str | None, *, on: bool) -> str:
 
 
 def elided(text: str, width: int) -> str:
-    """The text, its middle left out if it is longer than this."""
+    """The text, with its middle elided if it is longer than `width`."""
     if len(text) <= width:
         return text
     tail = (width - len(ELISION)) // 2
@@ -32,7 +32,7 @@ def elided(text: str, width: int) -> str:
 
 
 def duration(micros: int) -> str:
-    """A length of time as hours, minutes and seconds: 1:02:03."""
+    """A duration as hours, minutes and seconds: 1:02:03."""
     minutes, seconds = divmod(micros // 1_000_000, 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}"
@@ -49,7 +49,7 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]], align: str, lon
 
 
 def hanging(lead: str, text: str, width: int = WIDTH) -> list[str]:
-    """The text after its lead, and further lines below where it began."""
+    """The text after its lead, wrapped with a hanging indent."""
     room = max(20, width - len(lead))
     pieces = wrap(text, room, break_on_hyphens=False) or [""]
     return [f"{lead}{pieces[0]}".rstrip(), *(f"{' ' * len(lead)}{piece}" for piece in pieces[1:])]

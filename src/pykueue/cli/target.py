@@ -1,14 +1,14 @@
-"""Which server does a command talk to? One rule for every command, and what to say of the server that it chose.
+"""Choose the server that a command talks to, by one rule for every command.
 
 In this order:
 
 1. `--kubeconfig FILE` and `--context NAME`, as kubectl reads them;
-2. `--data DIR`: the server of that data folder;
-3. the local server: the one of the usual data folder, or the one that `pykueue user add` wrote a kubeconfig for;
-4. KUBECONFIG, where no local server was ever set up.
+2. `--data DIR`: the server of that data directory;
+3. the local server: that of the default data directory, or the one that `pykueue user add` wrote a kubeconfig for;
+4. KUBECONFIG, if no local server was ever set up.
 
-A local server that was set up and does not answer is an error. It is no reason to go on to KUBECONFIG: that is often
-exported, and may name a production cluster.
+A local server that was set up and does not respond is an error, not a reason to use KUBECONFIG, which is often exported
+and may name a production cluster.
 """
 
 import os
@@ -35,7 +35,7 @@ from pykueue.kube.client.kubeconfig import KubeconfigError, connection, from_fil
 
 VARIABLE: Final = "KUBECONFIG"
 KUBECTLS_OWN: Final = Path(".kube/config")
-"""Where kubectl looks without KUBECONFIG, from the home folder."""
+"""kubectl's default kubeconfig, relative to the home directory."""
 CHOOSE: Final = "--kubeconfig FILE or --context NAME"
 
 
@@ -44,26 +44,26 @@ class Target(Frozen):
 
     connection: Connection
     name: str
-    """What it is, for people; follows its address."""
+    """A description, shown after the address."""
     files: tuple[str, ...]
-    """The kubeconfig files that lead to it."""
+    """The kubeconfig files it was found by."""
     context: str | None = None
     folder: Path | None = None
-    """The data folder, where it was found by that."""
+    """The data directory, if it was found by that."""
     local: bool = False
     environment: Mapping[str, str] = {}
 
     @property
     def file(self) -> str:
-        """The kubeconfig that says who we are."""
+        """The kubeconfig with our credentials."""
         return os.pathsep.join(self.files)
 
     def described(self) -> str:
-        """Its address and what it is."""
+        """Its address and description."""
         return f"{self.connection.server} ({self.name})"
 
     def kubectl(self, *words: str) -> str:
-        """A line for a shell in which kubectl talks to the same server."""
+        """A shell command that runs kubectl against the same server."""
         files = [str(Path(file).absolute()) for file in self.files]
         context = ["--context", self.context] if self.context else []
         if len(files) == 1:
@@ -71,12 +71,12 @@ class Target(Frozen):
         return f"{VARIABLE}={shlex.quote(os.pathsep.join(files))} {shlex.join(['kubectl', *context, *words])}"
 
     def hint(self) -> str:
-        """What to do where it does not answer."""
+        """What to do when it does not respond."""
         if not self.local:
             return ""
         start = f" --data {shlex.quote(str(self.folder))}" if self.folder not in (None, data_folder()) else ""
-        advice = f"`pykueue up{start}` starts it" if self.folder is not None else "ask whoever runs it"
-        return f"; is the server up? {advice}{besides(self.connection, self.environment)}"
+        advice = f"start it with `pykueue up{start}`" if self.folder is not None else "ask its administrator"
+        return f"; if the server is not running, {advice}{besides(self.connection, self.environment)}"
 
 
 def chosen(
@@ -87,9 +87,9 @@ def chosen(
     must_run: bool = False,
     environment: Mapping[str, str] = os.environ,
 ) -> Target:
-    """The server to talk to; says what is wrong and ends where there is none.
+    """The server to talk to; exits with an error if there is none.
 
-    With `must_run`, a data folder on which nothing runs ends the command with code 1.
+    With `must_run`, exits with code 1 if no server runs on the data directory.
     """
     if kubeconfig:
         return reached((kubeconfig,), context, f"{shown_context(context)}{kubeconfig}", environment)
@@ -97,8 +97,8 @@ def chosen(
         files = exported(environment) or kubectls_own(environment)
         if not files:
             fail(
-                f"--context: {context!r} is looked for in {VARIABLE}, which is not set, and in "
-                f"{home(environment) / KUBECTLS_OWN}, which is not there; give --kubeconfig FILE"
+                f"--context: no kubeconfig to look up {context!r} in: {VARIABLE} is not set and "
+                f"{home(environment) / KUBECTLS_OWN} does not exist; add --kubeconfig FILE"
             )
         return reached(files, context, f"{shown_context(context)}{os.pathsep.join(files)}", environment)
     folder = data_folder(data, environment)
@@ -106,7 +106,7 @@ def chosen(
     if data is not None or (is_set_up(folder) and (runs(folder) or not own.exists())):
         return of_folder(folder, must_run=must_run, environment=environment)
     if own.exists():
-        name = "the local server that `pykueue user add` let you into"
+        name = "the local server of `pykueue user add`"
         return reached((str(own),), None, name, environment, local=True)
     files = exported(environment)
     if files:
@@ -115,7 +115,7 @@ def chosen(
 
 
 def of_folder(folder: Path, *, must_run: bool, environment: Mapping[str, str] = os.environ) -> Target:
-    """The server of a data folder."""
+    """The server of a data directory."""
     if must_run and not runs(folder):
         nowhere(folder, must_run=True, environment=environment)
     file = folder / KUBECONFIG
@@ -125,13 +125,13 @@ def of_folder(folder: Path, *, must_run: bool, environment: Mapping[str, str] = 
 
 
 def nowhere(folder: Path, *, must_run: bool, environment: Mapping[str, str]) -> NoReturn:
-    """Say that nothing says where a server is, and end."""
+    """Exit because no server was found."""
     other = besides(own_connection(folder, environment), environment)
     if must_run:
-        fail(f"nothing runs on {folder}; {HOW_TO_GET_ONE}{other}", 1)
+        fail(f"no server is running on {folder}; {HOW_TO_GET_ONE}{other}", 1)
     fail(
-        f"{folder / KUBECONFIG}: is not there, so nothing says where the server is; {HOW_TO_GET_ONE}, or choose one "
-        f"with {CHOOSE}{other}"
+        f"no server found: {folder / KUBECONFIG} does not exist; {HOW_TO_GET_ONE}, or choose a server with "
+        f"{CHOOSE}{other}"
     )
 
 
@@ -144,7 +144,7 @@ def reached(
     folder: Path | None = None,
     local: bool = False,
 ) -> Target:
-    """The target that these files lead to."""
+    """The target of these kubeconfig files."""
     try:
         found = from_files(tuple(map(Path, files)), context, environment)
     except (KubeconfigError, CredentialError) as error:
@@ -153,7 +153,7 @@ def reached(
 
 
 def own_connection(folder: Path, environment: Mapping[str, str]) -> Connection | None:
-    """How the server of a data folder is reached when it runs; None where its kubeconfig cannot be read."""
+    """The connection of a data directory's server; None if its kubeconfig cannot be read."""
     try:
         return from_files((folder / KUBECONFIG,), None, environment)
     except (KubeconfigError, CredentialError):
@@ -161,7 +161,7 @@ def own_connection(folder: Path, environment: Mapping[str, str]) -> Connection |
 
 
 def besides(chosen: Connection | None, environment: Mapping[str, str]) -> str:
-    """That KUBECONFIG names another server, which was not asked; empty where it names none, or the same."""
+    """A note that KUBECONFIG names another server, which is not used; empty if it does not."""
     if not environment.get(VARIABLE):
         return ""
     try:
@@ -171,18 +171,18 @@ def besides(chosen: Connection | None, environment: Mapping[str, str]) -> str:
     if chosen is not None and server == chosen.server:
         return ""
     return (
-        f"; {VARIABLE}={environment[VARIABLE]} names {server}, which was not asked as a local server was set up: to "
-        f"use it, give {CHOOSE}"
+        f"; {VARIABLE}={environment[VARIABLE]} names {server}, which is ignored because a local server was set up; to "
+        f"use it, add {CHOOSE}"
     )
 
 
 def is_set_up(folder: Path) -> bool:
-    """Whether a server was ever started on a data folder."""
+    """Whether a server was ever started on a data directory."""
     return readable(folder / KUBECONFIG) or readable(folder / STANDING)
 
 
 def readable(file: Path) -> bool:
-    """Whether a file of a data folder is there; says so and ends if the folder is another user's."""
+    """Whether a file of a data directory exists; exits if the directory belongs to another user."""
     try:
         return file.exists()
     except PermissionError:
@@ -190,45 +190,45 @@ def readable(file: Path) -> bool:
 
 
 def runs(folder: Path) -> bool:
-    """Whether a server runs on a data folder."""
+    """Whether a server runs on a data directory."""
     standing = read_standing(folder)
     return standing is not None and standing.runs
 
 
 def running(data: str | None) -> tuple[Path, Standing]:
-    """The data folder of a server that runs, and where it is reached; says so and ends where none does."""
+    """The data directory and record of a running server; exits with code 1 if none runs."""
     folder = data_folder(data)
     standing = read_standing(folder)
     if standing is None or not standing.runs:
-        fail(f"nothing runs on {folder}; start it with `pykueue up` first", 1)
+        fail(f"no server is running on {folder}; start it with `pykueue up` first", 1)
     return folder, standing
 
 
 def exported(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The files that KUBECONFIG names and that are there; ends where it names only others."""
+    """The files in KUBECONFIG that exist; exits if it names files and none exists."""
     named = tuple(one for one in dict.fromkeys(environment.get(VARIABLE, "").split(os.pathsep)) if one)
     there = tuple(one for one in named if Path(one).exists())
     if named and not there:
-        fail(f"{VARIABLE}: none of {environment[VARIABLE]!r} exists; correct it, or unset it")
+        fail(f"{VARIABLE}: no file of {environment[VARIABLE]!r} exists; correct the variable, or unset it")
     return there
 
 
 def kubectls_own(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The kubeconfig that kubectl reads without KUBECONFIG, where it is there."""
+    """The kubeconfig that kubectl reads without KUBECONFIG, if it exists."""
     file = home(environment) / KUBECTLS_OWN
     return (str(file),) if file.exists() else ()
 
 
 def own_kubeconfig(environment: Mapping[str, str]) -> Path:
-    """Where `pykueue user add` puts the kubeconfig of the present user."""
+    """Where `pykueue user add` writes the kubeconfig of the current user."""
     return home(environment) / OWN_KUBECONFIG
 
 
 def home(environment: Mapping[str, str]) -> Path:
-    """The home folder."""
+    """The home directory."""
     return Path(environment.get("HOME") or "/")
 
 
 def shown_context(context: str | None) -> str:
-    """How a description begins where a context was named."""
+    """The start of a description if a context was named."""
     return f"context {context} of " if context else ""

@@ -1,4 +1,4 @@
-"""What does a new user need on the server? A namespace, and queues in it."""
+"""Create the namespace and LocalQueues of a new user."""
 
 from typing import Final
 
@@ -17,13 +17,13 @@ API_VERSION: Final = f"{GROUP}/v1beta2"
 
 
 class PrepareError(Exception):
-    """What could not be made."""
+    """The namespace or queues could not be created."""
 
 
 async def prepare(connection: Connection, namespace: str, queues: tuple[str, ...], *, keep: bool) -> list[str]:
-    """Make a namespace with LocalQueues to these ClusterQueues, or to all there are; the names of those.
+    """Create a namespace with LocalQueues for these ClusterQueues, or for all; return their names.
 
-    What is to be kept stays as it is, where no queues are named and it has some.
+    With `keep` and no queues given, existing LocalQueues of the namespace are kept and none is added.
     """
     kube = HttpKube(connection, SystemClock(), agent="pykueue-user")
     try:
@@ -31,7 +31,8 @@ async def prepare(connection: Connection, namespace: str, queues: tuple[str, ...
         wrong = [name for name in queues if name not in there]
         if wrong:
             raise PrepareError(
-                f"--queue: {wrong[0]!r} is no ClusterQueue; use one of: {', '.join(there) or 'none is there yet'}"
+                f"--queue: no ClusterQueue {wrong[0]!r}; "
+                + (f"use one of: {', '.join(there)}" if there else "none exists yet, create one first")
             )
         if keep and not queues and (kept := await names(kube, LOCAL_QUEUES, namespace)):
             return kept
@@ -62,7 +63,7 @@ async def names(kube: Kube, resource: Resource, namespace: str = "") -> list[str
 
 
 async def ensure(kube: Kube, tree: Tree) -> None:
-    """Create an object, unless it is there."""
+    """Create an object unless it exists."""
     namespace = text(tree, "metadata", "namespace")
     try:
         await kube.create(LOCAL_QUEUES if namespace else NAMESPACES, msgspec.json.encode(tree), namespace)

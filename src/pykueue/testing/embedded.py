@@ -1,7 +1,7 @@
-"""How does a test talk to a whole system in its own process? `Embedded`: synchronous, in memory, under a manual clock.
+"""`Embedded`: a whole system inside a test process, synchronous, in memory, with a manual clock.
 
-It owns an event loop, which runs only during a call and only until nothing is left to do at the present instant. No
-socket, no file, no thread: what a call set in motion is done, or waits for time to pass, when the call returns.
+It owns an event loop that runs only during a call, until nothing is left to do at the current time. There are no
+sockets, files or threads: when a call returns, its effects are complete or wait for the clock to advance.
 """
 
 import asyncio
@@ -28,18 +28,18 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 SYNC_STEPS: Final = 200
-"""Timers that may pass while a call that needs time comes to its end."""
+"""How many timers may fire before a call is considered stuck."""
 
 
 START_SECONDS: Final = 0.1
-"""What our controllers take to have a first full picture."""
+"""How long our controllers take to sync their caches."""
 
 
 class Inline(ThreadPoolExecutor):
-    """Does at once, in the same thread, what is meant for another."""
+    """An executor that runs its work at once, in the calling thread."""
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """What came of it."""
+        """Run a function; return its result as a done future."""
         made: Future[T] = Future()
         try:
             made.set_result(fn(*args, **kwargs))
@@ -49,14 +49,14 @@ class Inline(ThreadPoolExecutor):
 
 
 def loaded(config: Mapping[str, Any] | None, gates: Mapping[str, bool] | None) -> Loaded:
-    """A Configuration given as the fields of its file, and gates."""
+    """Load a Configuration from the fields of its file and feature gates."""
     tree = {"apiVersion": CURRENT, "kind": KIND, **(config or {})}
     flags = ",".join(f"{name}={str(on).lower()}" for name, on in (gates or {}).items())
     return read_configuration(msgspec.json.encode(tree), feature_gates=flags)
 
 
 class Embedded:
-    """A whole system in memory: API, admission, our controllers, Kubernetes' own, and pods that are played."""
+    """A whole system in memory: API, admission, our controllers, the Kubernetes controllers, and scripted pods."""
 
     def __init__(
         self,
@@ -103,11 +103,11 @@ class Embedded:
         self.advance(START_SECONDS)
 
     async def build(self, plan: LocalPlan) -> Local:
-        """The parts, made where a loop runs."""
+        """Build the system inside the event loop."""
         return Local(plan, self.clock)
 
     def begin(self, pods: Callable[[Local], Coroutine[None, None, None]] | None) -> None:
-        """Have everyone act; where nobody is to, admission still has to know what there is."""
+        """Start the controllers; with `acting=False`, only the informers that admission needs."""
         if not self.acting:
             self.local.controllers.begin("follow", self.local.controllers.cluster.follow)
             return
@@ -118,7 +118,7 @@ class Embedded:
     # Time.
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """What comes of a coroutine; time passes only where it has to for that."""
+        """Run a coroutine and return its result; the clock advances only if needed."""
         task = self.loop.create_task(coroutine)
         self.settle()
         for _ in range(SYNC_STEPS):
@@ -127,15 +127,17 @@ class Embedded:
         if not task.done():
             task.cancel()
             self.settle()
-            raise AssertionError(f"{coroutine!r} waits for something that does not come")
+            raise AssertionError(
+                f"{coroutine!r} did not finish after {SYNC_STEPS} timers, or with none left to wait for"
+            )
         return task.result()
 
     def settle(self) -> None:
-        """Return when nothing is left to do at this instant."""
+        """Run until nothing is left to do at the current time."""
         self.loop.run_until_complete(self.clock.settle())
 
     def step(self) -> bool:
-        """Let time pass until the next timer; whether there was one."""
+        """Advance to the next timer; return whether there was one."""
         self.settle()
         due = self.clock.next_due()
         if due is None:
@@ -145,11 +147,11 @@ class Embedded:
         return True
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, from timer to timer."""
+        """Advance the clock, firing timers on the way."""
         self.loop.run_until_complete(self.clock.advance(seconds))
 
     def advance_to(self, instant: Instant) -> None:
-        """Let time pass until an instant."""
+        """Advance the clock to an instant."""
         self.advance(max(0, instant - self.clock.now()) / MICROS)
 
     # The API.
@@ -161,14 +163,14 @@ class Embedded:
     def request(
         self, verb: str, path: str, body: "bytes | Json" = None, content_type: str = "application/json"
     ) -> tuple[int, bytes]:
-        """Code and body of the answer to an admin's request."""
+        """Send a request as admin; return the status code and body."""
         answer = self.ask(self.asked(verb, path, body, content_type))
         content = answer.body if isinstance(answer.body, bytes) else self.call(joined(answer.body))
         self.settle()
         return answer.code, content
 
     def asked(self, verb: str, path: str, body: "bytes | Json", content_type: str) -> Request:
-        """A request of the admin's."""
+        """A request with the credentials of the admin."""
         data = b"" if body is None else body if isinstance(body, bytes) else msgspec.json.encode(body)
         headers = {
             "authorization": f"Bearer {self.token}",
@@ -179,22 +181,22 @@ class Embedded:
         return request(verb, path, data, headers)
 
     def watch(self, path: str) -> "Watching":
-        """The events of a watch, as far as there are any."""
+        """Open a watch."""
         answer = self.ask(self.asked("GET", path, None, ""))
         return Watching(self, answer)
 
     # The manager.
 
     def page(self) -> bytes:
-        """The metrics as Prometheus reads them."""
+        """The metrics in the Prometheus text format."""
         return self.local.controllers.metrics.page()
 
     def metrics(self) -> str:
-        """The same as text."""
+        """The metrics as text."""
         return self.page().decode()
 
     def missing(self) -> Iterator[str]:
-        """What keeps us from being ready."""
+        """Why the system is not ready yet."""
         yield from self.local.controllers.cluster.missing()
 
     def restart_manager(
@@ -204,17 +206,17 @@ class Embedded:
         gates: Mapping[str, bool] | None = None,
         controllers: frozenset[str] = PARTS,
     ) -> None:
-        """Stop our controllers, and start them with another Configuration on the objects that are there."""
+        """Restart our controllers with another Configuration on the existing objects."""
         self.call(self.local.restart(loaded(config, gates), controllers & PARTS))
         self.advance(START_SECONDS)
 
     def failed(self) -> None:
-        """Raise what ended anything that should go on."""
+        """Raise the error of a failed background task, if any."""
         for error in self.local.failures():
             raise error
 
     def close(self) -> None:
-        """End everything."""
+        """Stop the system and close the event loop."""
         if self.closed:
             return
         self.closed = True
@@ -236,13 +238,13 @@ class Embedded:
 
 
 class Watching:
-    """A watch that is open."""
+    """An open watch."""
 
     def __init__(self, embedded: Embedded, answer: Response) -> None:
         self.embedded = embedded
         self.code = answer.code
         self.lines: list[bytes] = []
-        """What came and was not taken yet."""
+        """Received events that `events` has not returned yet."""
         self.rest = b""
         self.over = False
         if isinstance(answer.body, bytes):
@@ -253,25 +255,25 @@ class Watching:
         embedded.settle()
 
     async def follow(self, chunks: AsyncIterator[bytes]) -> None:
-        """Collect what comes."""
+        """Collect events."""
         async for chunk in chunks:
             *whole, self.rest = (self.rest + chunk).split(b"\n")
             self.lines += [line for line in whole if line]
         self.over = True
 
     def events(self) -> list[dict[str, Any]]:
-        """The events that came since this was asked last."""
+        """The events received since the last call."""
         self.embedded.settle()
         came, self.lines = self.lines, []
         return [msgspec.json.decode(line) for line in came]
 
     def close(self) -> None:
-        """Watch no more."""
+        """Close the watch."""
         if not self.over:
             self.task.cancel()
             self.embedded.settle()
 
 
 async def joined(chunks: AsyncIterator[bytes]) -> bytes:
-    """A whole body."""
+    """The complete body."""
     return b"".join([chunk async for chunk in chunks])

@@ -1,4 +1,4 @@
-"""How do I test a policy? `Kueue`: load manifests, submit jobs, let time pass, and see who runs and why others wait.
+"""`Kueue`: test a queueing policy; apply manifests, submit jobs, advance time, and see which run and why others wait.
 
     def test_the_neighbour_gets_its_quota_back(kueue):
         kueue.apply("queues.yaml")
@@ -8,7 +8,7 @@
         assert kueue.running() == {"owner"}
         assert "preempted" in kueue.waiting()["borrower"]
 
-Time is a manual clock's: it passes when `advance` says so, and a little with each change, as `settle` tells.
+The clock is manual: `advance` moves it, and each change moves it by two seconds (see `settle`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,13 +32,13 @@ from pykueue.testing.script import PREFIX, mistake
 
 NAMESPACE: Final = "default"
 SETTLING_SECONDS: Final = 2.0
-"""More than the controllers take among themselves: reasons are written a second late, as is the status of queues."""
+"""Long enough for all controllers: pending reasons and queue statuses are written with a delay of a second."""
 GPU: Final = "nvidia.com/gpu"
 CONTROLLER_UID: Final = "batch.kubernetes.io/controller-uid"
 
 
 class ApiError(AssertionError):
-    """An answer that is no success."""
+    """The API returned an error."""
 
     def __init__(self, what: str, code: int, status: Mapping[str, Any]) -> None:
         super().__init__(f"{what}: {status.get('message') or code}")
@@ -48,13 +48,13 @@ class ApiError(AssertionError):
 
 
 class Client:
-    """Plain calls to the API, which return when nothing is left to do at this instant."""
+    """API calls that return when nothing is left to do at the current time."""
 
     def __init__(self, embedded: Embedded) -> None:
         self.embedded = embedded
 
     def request(self, verb: str, path: str, body: object = None, content_type: str = "application/json") -> Any:
-        """The object in an answer; `ApiError` unless it is a success."""
+        """Send a request; return the decoded response, or raise `ApiError`."""
         data = None if body is None else msgspec.json.encode(body)
         code, answer = self.embedded.request(verb, path, data, content_type)
         tree = msgspec.json.decode(answer) if answer else {}
@@ -63,62 +63,64 @@ class Client:
         return tree
 
     def get(self, resource: Resource, name: str, namespace: str = "") -> Any:
-        """An object."""
+        """Get an object."""
         return self.request("GET", path_of(resource, namespace, name))
 
     def list(self, resource: Resource, namespace: str = "", labels: str = "") -> list[Any]:
-        """All objects of a kind."""
+        """List the objects of a kind."""
         asked = f"?labelSelector={labels}" if labels else ""
         found: list[Any] = self.request("GET", collection(resource, namespace) + asked)["items"]
         return found
 
     def create(self, resource: Resource, tree: Mapping[str, Any], namespace: str = "") -> Any:
-        """The object that was created."""
+        """Create an object; return it as stored."""
         return self.request("POST", collection(resource, namespace), tree)
 
     def patch(self, resource: Resource, name: str, body: object, namespace: str = "", subresource: str = "") -> Any:
-        """The object after a merge patch."""
+        """Send a merge patch; return the object."""
         return self.request("PATCH", path_of(resource, namespace, name, subresource), body, Patch.MERGE)
 
     def delete(self, resource: Resource, name: str, namespace: str = "") -> None:
-        """Have an object deleted."""
+        """Delete an object, with background propagation."""
         options = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
         self.request("DELETE", path_of(resource, namespace, name), options)
 
     def apply(self, tree: Mapping[str, Any], manager: str = "test") -> Any:
-        """The object after a server-side apply that takes what others own; its kind may be any that is served."""
+        """Server-side apply an object of any served kind, forcing conflicts; return the object."""
         resource = self.resource_of(tree)
         namespace = text(tree, "metadata", "namespace") or (NAMESPACE if resource.namespaced else "")
         path = path_of(resource, namespace, text(tree, "metadata", "name"))
         return self.request("PATCH", f"{path}?fieldManager={manager}&force=true", tree, Patch.APPLY)
 
     def resource_of(self, tree: Mapping[str, Any]) -> Resource:
-        """Where objects of this one's kind are served."""
+        """The resource of an object's kind."""
         version, kind = text(tree, "apiVersion"), text(tree, "kind")
         for served in self.embedded.local.catalog.all():
             if (served.resource.api_version, served.resource.kind) == (version, kind):
                 return served.resource
-        raise ApiError("apply", 404, {"message": f"{kind or 'an object without kind'} of {version} is not served"})
+        raise ApiError(
+            "apply", 404, {"message": f"no kind {kind!r} in apiVersion {version!r}; correct apiVersion and kind"}
+        )
 
 
 class Kueue:
-    """A fresh system of a test's own."""
+    """The system under test."""
 
     def __init__(self, config: Mapping[str, Any] | None = None, gates: Mapping[str, bool] | None = None) -> None:
         self.embedded = Embedded(config, gates=gates)
         self.client = Client(self.embedded)
 
-    # What there is.
+    # Objects.
 
     def apply(self, *what: str | Path | Mapping[str, Any]) -> None:
-        """Have objects be there: files or folders of manifests, YAML as text, or trees."""
+        """Apply objects: files or directories of manifests, YAML text, or mappings."""
         for one in what:
             for tree in trees_of(one):
                 self.client.apply(tree)
         self.settle()
 
     def namespace(self, name: str, **labels: str) -> None:
-        """Have a namespace be there."""
+        """Create or update a namespace."""
         self.client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
 
     def job(
@@ -137,9 +139,9 @@ class Kueue:
         requests: Mapping[str, object] | None = None,
         **spec: Any,
     ) -> str:
-        """Submit a Job in a queue; its name. Its pods run for as long as is said, or until they are told to end.
+        """Submit a Job to a queue; return its name. Its pods run for `run_for`, or until `finish` or `fail`.
 
-        `script` says what else becomes of them, in the words of `testing.script`; `spec` goes into the Job's own.
+        `script` sets further pod behaviour (see `testing.script`); `spec` is merged into the spec of the Job.
         """
         asked = {"cpu": cpu, "memory": memory, GPU: gpu, **(requests or {})}
         amounts = {resource: str(amount) for resource, amount in asked.items() if amount is not None}
@@ -168,19 +170,19 @@ class Kueue:
         return name
 
     def finish(self, job: str, namespace: str = NAMESPACE) -> None:
-        """Let the pods of a Job succeed that run now."""
+        """Make the running pods of a Job succeed."""
         self.tell(job, namespace, {"now": "succeeded"})
 
     def fail(self, job: str, namespace: str = NAMESPACE, *, exit_code: int = 1) -> None:
-        """Let the pods of a Job fail that run now."""
+        """Make the running pods of a Job fail."""
         self.tell(job, namespace, {"now": "failed", "exit-code": str(exit_code)})
 
     def tell(self, job: str, namespace: str, script: Mapping[str, str]) -> None:
-        """Give the running pods of a Job another script, as `testing.script` has it."""
+        """Change the script of the running pods of a Job (see `testing.script`)."""
         if wrong := mistake(script):
             raise ValueError(f"Job {namespace}/{job}: {wrong}")
         pods = [pod for pod in self.pods(job, namespace) if text(pod, "status", "phase") == "Running"]
-        assert pods, f"no pod of Job {namespace}/{job} runs: {self.why(job, namespace) or 'it may be over'}"
+        assert pods, f"Job {namespace}/{job} has no running pods: {self.why(job, namespace) or 'it may have ended'}"
         annotations = {f"{PREFIX}{key}": value for key, value in script.items()}
         for pod in pods:
             name = text(pod, "metadata", "name")
@@ -188,7 +190,7 @@ class Kueue:
         self.settle()
 
     def delete(self, job: str, namespace: str = NAMESPACE) -> None:
-        """Have a Job deleted."""
+        """Delete a Job."""
         self.client.delete(JOBS, job, namespace)
         self.settle()
 
@@ -196,23 +198,23 @@ class Kueue:
 
     @property
     def now(self) -> Instant:
-        """What time it is."""
+        """The current time of the manual clock."""
         return self.embedded.clock.now()
 
     def advance(self, duration: str) -> None:
-        """Let time pass, as in `90s`, `10m` or `1h30m`."""
+        """Advance the clock, e.g. by `90s`, `10m` or `1h30m`."""
         self.embedded.advance(parse_duration(duration) / MICROS)
         self.embedded.failed()
 
     def settle(self) -> None:
-        """Let two seconds pass, in which the controllers do what one has the other do; every change does this."""
+        """Advance the clock by two seconds, in which the controllers react; every change calls this."""
         self.embedded.advance(SETTLING_SECONDS)
         self.embedded.failed()
 
-    # What came of it.
+    # Results.
 
     def running(self, namespace: str = NAMESPACE) -> set[str]:
-        """The Jobs that run: admitted, with pods."""
+        """The names of the Jobs that are admitted and have active pods."""
         return {
             text(job, "metadata", "name")
             for job in self.client.list(JOBS, namespace)
@@ -220,7 +222,7 @@ class Kueue:
         }
 
     def finished(self, namespace: str = NAMESPACE) -> set[str]:
-        """The Jobs that are over, well or not."""
+        """The names of the Jobs that are Complete or Failed."""
         return {
             text(job, "metadata", "name")
             for job in self.client.list(JOBS, namespace)
@@ -231,21 +233,21 @@ class Kueue:
         }
 
     def waiting(self, namespace: str = NAMESPACE) -> dict[str, str]:
-        """The Jobs that wait, each with the reason in a sentence."""
+        """The pending Jobs, each with its reason."""
         over, busy = self.finished(namespace), self.running(namespace)
         names = [text(job, "metadata", "name") for job in self.client.list(JOBS, namespace)]
         return {name: self.why(name, namespace) for name in names if name not in over and name not in busy}
 
     def why(self, job: str, namespace: str = NAMESPACE) -> str:
-        """Why a Job waits; empty where it does not."""
+        """Why a Job is pending; empty if it is not."""
         workload = self.workload(job, namespace)
         if workload is None:
             return self.warned(job, namespace)
         reserved = condition(workload, WorkloadCondition.QUOTA_RESERVED)
         if text(reserved, "status") == "True":
             checks = awaited(workload)
-            return f"waits for its checks: {checks}" if checks else ""
-        # The engine knows the reason before it is written.
+            return f"waiting for admission checks: {checks}" if checks else ""
+        # The engine has the reason before the status shows it.
         key = f"{namespace}/{text(workload, 'metadata', 'name')}"
         reserved = self.embedded.local.reason(key) or reserved
         message = text(reserved, "message")
@@ -256,7 +258,7 @@ class Kueue:
         return message if words == message else f"{words} ({message})"
 
     def warned(self, job: str, namespace: str) -> str:
-        """What was said last of a Job that waits and comes into no queue."""
+        """The latest warning Event of a suspended Job without a Workload."""
         tree = self.client.get(JOBS, job, namespace)
         if member(tree, "spec", "suspend") is not True:
             return ""
@@ -269,7 +271,7 @@ class Kueue:
         return max(said)[1] if said else ""
 
     def workload(self, job: str, namespace: str = NAMESPACE) -> Any:
-        """The Workload of a Job; None where it has none."""
+        """The Workload of a Job; None if it has none."""
         uid = text(self.client.get(JOBS, job, namespace), "metadata", "uid")
         found = self.client.list(WORKLOADS, namespace, f"{Label.JOB_UID}={uid}")
         return found[0] if found else None
@@ -280,27 +282,29 @@ class Kueue:
         return self.client.list(PODS, namespace, f"{CONTROLLER_UID}={uid}")
 
     def close(self) -> None:
-        """End everything."""
+        """Stop the system."""
         self.embedded.close()
 
 
 def trees_of(what: str | Path | Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The objects in a file, a folder, a text or a tree."""
+    """The objects in a file, a directory, a text or a mapping."""
     if isinstance(what, Mapping):
         yield from what["items"] if what.get("kind") == "List" else [what]
         return
     if isinstance(what, Path) or ("\n" not in what and not what.lstrip().startswith("{")):
         path = Path(what)
-        assert path.exists(), f"{path}: is no file or folder; YAML as text has several lines, or begins with a brace"
+        assert path.exists(), (
+            f"{path}: no such file or directory; YAML text must have several lines or start with a brace"
+        )
         files = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
-        assert files, f"{path}: is a folder without manifests; their names end in .yaml"
+        assert files, f"{path}: the directory contains no manifests; their names must end in .yaml"
         texts = {str(file): file.read_text() for file in files}
     else:
-        texts = {"the text": what}
+        texts = {"<text>": what}
     for source, one in texts.items():
         for number, read in yaml_trees(one, FILE):
             assert not read.mistakes, f"{source}: document {number}: {read.mistakes[0]}"
             tree = read.value
             if tree is not None:
-                assert isinstance(tree, Mapping), f"{source}: {tree!r} is no object; one has an apiVersion and a kind"
+                assert isinstance(tree, Mapping), f"{source}: {tree!r} is not an object; add apiVersion and kind"
                 yield from trees_of(tree)

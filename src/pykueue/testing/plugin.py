@@ -1,6 +1,6 @@
-"""What does pytest get from us? The fixture `kueue`: a fresh system for each test that asks for it.
+"""The pytest plugin: the fixture `kueue`, a fresh system for each test.
 
-The marker `kueue(config=…, gates=…)` says with which Configuration and gates.
+The marker `kueue(config=…, gates=…)` sets its Configuration and feature gates.
 """
 
 from collections.abc import Iterator
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known."""
+    """Register the marker."""
     config.addinivalue_line(
         "markers",
-        "kueue(config, gates): the Configuration, as a mapping, and the feature gates of the tested system",
+        "kueue(config, gates): set the Configuration (a mapping) and the feature gates of the `kueue` fixture",
     )
 
 
 @pytest.fixture
 def kueue(request: pytest.FixtureRequest) -> "Iterator[Kueue]":
-    """A fresh system in memory, under a manual clock, with pods that do as they are told."""
-    # Every run of pytest reads this module; only those that use it read the rest.
+    """A fresh in-memory system with a manual clock and scripted pods."""
+    # Every pytest run imports this module; only tests that use the fixture import the rest.
     from pykueue.testing.kueue import Kueue
 
     marker = request.node.get_closest_marker("kueue")

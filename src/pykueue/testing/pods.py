@@ -1,4 +1,4 @@
-"""Who runs the pods of a test? Nobody: they are played by their annotations, on every node there is."""
+"""Simulate the kubelet of every node in a test: pods change state as their annotations say."""
 
 import asyncio
 from typing import Final
@@ -17,7 +17,7 @@ from pykueue.testing.script import OURS, PREFIX, PodSeen, State, next_step, stat
 
 NODE: Final = "node"
 CAPACITY: Final[Tree] = {"cpu": "100k", "memory": "1Pi", "pods": "10000", "nvidia.com/gpu": "100k"}
-"""More than a test asks for: what may run is for the queues to decide."""
+"""More than any test requests, so that only quota limits what runs."""
 WORKERS: Final = 4
 POD: Final = msgspec.json.Decoder(PodSeen)
 
@@ -30,19 +30,19 @@ class NodeConditionSeen(Wire):
 
 
 class NodeStatusSeen(Wire):
-    """How a node is."""
+    """The status of a node."""
 
     conditions: tuple[NodeConditionSeen, ...] = ()
 
 
 class NodeSeen(KubeObject):
-    """A node, as far as it is played."""
+    """The fields of a node that are read here."""
 
     status: NodeStatusSeen = NodeStatusSeen()
 
 
 class ScriptedPods:
-    """Plays the kubelet of every node."""
+    """Simulates the kubelet of every node."""
 
     def __init__(self, kube: LocalKube, clock: Clock, *, prefix: str = PREFIX) -> None:
         self.kube = kube
@@ -51,27 +51,27 @@ class ScriptedPods:
         self.pods: Informer[PodSeen] = Informer(kube, PODS, POD.decode, clock)
         self.nodes: Informer[NodeSeen] = Informer(kube, NODES, msgspec.json.Decoder(NodeSeen).decode, clock)
         self.since: dict[str, tuple[str, State, Instant]] = {}
-        """The identity of each pod, where it stands, and since when."""
-        self.controller = Controller("played pods", self.play, clock, WORKERS)
-        self.node_controller = Controller("played nodes", self.play_node, clock)
+        """The UID and state of each pod, and since when."""
+        self.controller = Controller("scripted pods", self.play, clock, WORKERS)
+        self.node_controller = Controller("scripted nodes", self.play_node, clock)
         self.pods.listen(self.pod_changed)
         self.nodes.listen(lambda change: self.node_controller.add(change.key))
 
     def pod_changed(self, change: Change[PodSeen]) -> None:
-        """A pod is looked at again when it changes."""
+        """Queue a pod when it changes."""
         if change.new is None:
             self.since.pop(change.key, None)
         else:
             self.controller.add(change.key)
 
     async def run(self) -> None:
-        """Play until cancelled."""
+        """Run until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for one in (self.pods, self.nodes, self.controller, self.node_controller):
                 tasks.create_task(one.run())
 
     async def play(self, key: str) -> float | None:
-        """Do what is due for a pod; seconds until the next is."""
+        """Make the due state change of a pod; return the seconds until the next one."""
         pod = self.pods.get(key)
         if pod is None or not pod.spec.node_name:
             return None
@@ -93,7 +93,7 @@ class ScriptedPods:
         return None
 
     async def become(self, pod: PodSeen, state: State) -> None:
-        """Have a pod be in a state."""
+        """Write the status of a pod for a state."""
         tree: Tree = msgspec.json.decode(await self.kube.get(PODS, pod.name, pod.namespace))
         held = tree.get("status")
         listed = held.get("conditions") if isinstance(held, dict) else None
@@ -107,7 +107,7 @@ class ScriptedPods:
         self.pods.learn(raw)
 
     async def play_node(self, key: str) -> None:
-        """Have a node be ready."""
+        """Mark a node as ready."""
         node = self.nodes.get(key)
         if node is None or any(one.type == "Ready" for one in node.status.conditions):
             return
@@ -117,7 +117,7 @@ class ScriptedPods:
         await self.kube.patch(NODES, key, body, how=Patch.MERGE, subresource="status")
 
     async def add_node(self, name: str = NODE) -> None:
-        """Add a node that holds more than enough of everything."""
+        """Add a node with more capacity than any test requests."""
         try:
             await self.kube.get(NODES, name)
         except NotFoundError:

@@ -1,17 +1,17 @@
-"""What becomes of a pod that is only played? Its annotations say; without any it runs until it is told otherwise.
+"""The script of a simulated pod: its annotations determine its state changes.
 
-| annotation | meaning |
-| --- | --- |
-| `<prefix>ready-after: 2s` | ready so long after its start, or `never`; without it: at once |
-| `<prefix>run-for: 3s` | ends so long after it was ready; without it: runs until it is deleted |
-| `<prefix>fail: "true"` | when it ends, it has failed |
-| `<prefix>exit-code: "3"` | what its containers exit with when it has failed; without it: 1 |
-| `<prefix>unready-after: 2s` | stops being ready so long after it was, and does not succeed by itself |
-| `<prefix>recover-after: 2s` | and is ready again so long after that |
-| `<prefix>stop-for: 5s` | how long it takes to go away once it is deleted; without it: at once |
-| `<prefix>now: succeeded` | set on a running pod: `succeeded`, `failed`, `unready` or `ready`, now |
+| annotation | meaning | default |
+| --- | --- | --- |
+| `<prefix>ready-after: 2s` | becomes ready this long after it started, or `never` | at once |
+| `<prefix>run-for: 3s` | ends this long after it became ready | runs until deleted |
+| `<prefix>fail: "true"` | fails when it ends | succeeds |
+| `<prefix>exit-code: "3"` | the exit code of its containers if it fails | 1 |
+| `<prefix>unready-after: 2s` | becomes unready this long after it was ready, and does not succeed by itself | never |
+| `<prefix>recover-after: 2s` | becomes ready again this long after it lost readiness | never |
+| `<prefix>stop-for: 5s` | takes this long to stop once it is deleted | at once |
+| `<prefix>now: succeeded` | on a running pod: change to `succeeded`, `failed`, `unready` or `ready` at once | |
 
-Pure: `pods` has the clock and the API.
+This module is pure; `pods` has the clock and the API.
 """
 
 from collections.abc import Mapping
@@ -30,11 +30,11 @@ LENGTHS: Final = frozenset({"ready-after", "run-for", "unready-after", "recover-
 COMMANDS: Final = frozenset({"succeeded", "failed", "unready", "ready"})
 WORDS: Final = frozenset({*LENGTHS, "fail", "exit-code", "now"})
 OURS: Final = ("Ready", "ContainersReady", "Initialized")
-"""The conditions that a kubelet writes; the others stay."""
+"""The conditions that the kubelet writes; others are kept."""
 
 
 class State(StrEnum):
-    """Where a pod stands: the reason of its Ready condition."""
+    """The state of a pod; the reason of its Ready condition."""
 
     NEW = "New"
     STARTING = "Starting"
@@ -52,14 +52,14 @@ OVER: Final = frozenset({State.SUCCEEDED, State.FAILED})
 
 
 class ContainerSeen(Wire):
-    """A container, as far as its status repeats it."""
+    """The fields of a container that its status repeats."""
 
     name: str = ""
     image: str = ""
 
 
 class PodSpecSeen(Wire):
-    """What a kubelet looks for in a pod."""
+    """The fields of a pod spec that are read here."""
 
     node_name: str = ""
     containers: tuple[ContainerSeen, ...] = ()
@@ -73,7 +73,7 @@ class ConditionSeen(Wire):
 
 
 class PodStatusSeen(Wire):
-    """What became of a pod so far."""
+    """The fields of a pod status that are read here."""
 
     phase: str = ""
     pod_ip: str = msgspec.field(default="", name="podIP")
@@ -82,21 +82,21 @@ class PodStatusSeen(Wire):
 
 
 class PodSeen(KubeObject):
-    """A pod, as far as it is played."""
+    """The fields of a pod that are read here."""
 
     spec: PodSpecSeen = PodSpecSeen()
     status: PodStatusSeen = PodStatusSeen()
 
 
 class NextState(Frozen):
-    """What is to become of a pod next, and how many microseconds after it came to where it stands."""
+    """The next state of a pod, and how many microseconds after it entered its current state."""
 
     state: State
     after: int = 0
 
 
 def state_of(pod: PodSeen) -> State:
-    """Where a pod stands."""
+    """The current state of a pod."""
     if pod.status.phase in OVER:
         return State(pod.status.phase)
     if not pod.status.pod_ip:
@@ -106,7 +106,7 @@ def state_of(pod: PodSeen) -> State:
 
 
 def next_step(pod: PodSeen, prefix: str = PREFIX) -> NextState | None:
-    """What is to become of a pod; None where it stays as it is until somebody changes it."""
+    """The next state of a pod; None if it stays as it is."""
     said = {key.removeprefix(prefix): text for key, text in pod.metadata.annotations.items() if key.startswith(prefix)}
     state = state_of(pod)
     if pod.metadata.deletion_timestamp is not None:
@@ -120,7 +120,7 @@ def next_step(pod: PodSeen, prefix: str = PREFIX) -> NextState | None:
 
 
 def commanded(state: State, now: str) -> State | None:
-    """What a running pod is told to become at once."""
+    """The state that the annotation `now` requests."""
     match now:
         case "succeeded":
             return State.SUCCEEDED
@@ -135,7 +135,7 @@ def commanded(state: State, now: str) -> State | None:
 
 
 def by_itself(state: State, said: Mapping[str, str]) -> NextState | None:
-    """What becomes of a running pod with time."""
+    """The next state that a running pod reaches with time."""
     if state is State.STARTING:
         after, then = micros(said, "ready-after"), State.STARTED
     elif state is State.LOST:
@@ -152,7 +152,7 @@ def by_itself(state: State, said: Mapping[str, str]) -> NextState | None:
 
 
 def micros(said: Mapping[str, str], name: str) -> int | None:
-    """The length of time in an annotation; None where there is none, or it never ends, or cannot be read."""
+    """The duration in an annotation; None if it is missing, `never` or invalid."""
     text = said.get(name)
     if text is None or text == NEVER:
         return None
@@ -163,28 +163,28 @@ def micros(said: Mapping[str, str], name: str) -> int | None:
 
 
 def mistake(said: Mapping[str, str]) -> str:
-    """What is wrong with a script, without the prefix; empty where nothing is. Pods pass over what they cannot read."""
+    """The first error in a script, without the prefix; empty if it is valid. Pods ignore invalid annotations."""
     for word, text in said.items():
         if word not in WORDS:
-            return f"{word!r} is no word of a script; there are: {', '.join(sorted(WORDS))}"
+            return f"unknown script key {word!r}; use one of: {', '.join(sorted(WORDS))}"
         if not isinstance(text, str):
-            return f"{word}: {text!r} is no text"
+            return f"{word}: {text!r} is not a string; quote it"
         if word in LENGTHS and text != NEVER:
             try:
                 parse_duration(text)
             except DurationError as error:
                 return f"{word}: {error}"
         if word == "now" and text not in COMMANDS:
-            return f"now: {text!r} is none of: {', '.join(sorted(COMMANDS))}"
+            return f"now: unknown value {text!r}; use one of: {', '.join(sorted(COMMANDS))}"
         if word == "fail" and text != "true":
-            return f"fail: {text!r} is not 'true'; leave it out for pods that succeed"
+            return f"fail: {text!r} is not 'true'; omit it for pods that succeed"
         if word == "exit-code" and not (text.isascii() and text.isdigit()):
-            return f"exit-code: {text!r} is no number"
+            return f"exit-code: {text!r} is not a number; use digits only"
     return ""
 
 
 def status_of(pod: PodSeen, state: State, now: str, prefix: str = PREFIX) -> Tree:
-    """The status of a pod that has just come to a state, without the conditions of others."""
+    """The status of a pod that enters a state, without conditions of other writers."""
     ready, over = state in READY, state in OVER
     conditions: list[Json] = [
         condition("Ready", ready, state, now),
@@ -227,12 +227,12 @@ def condition(kind: str, holds: bool, reason: str, now: str) -> Json:
 
 
 def exit_code(pod: PodSeen, prefix: str) -> int:
-    """What the containers of a failed pod exit with."""
+    """The exit code of the containers of a failed pod."""
     text = pod.metadata.annotations.get(f"{prefix}exit-code", "1")
     return int(text) if text.isascii() and text.isdigit() else 1
 
 
 def place(uid: str) -> str:
-    """An address for a pod: any will do, as long as it has one."""
+    """A made-up IP address for a pod."""
     number = sum(ord(letter) * (index + 1) for index, letter in enumerate(uid))
     return f"10.244.{number // 254 % 254}.{number % 254 + 1}"

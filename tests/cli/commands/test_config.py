@@ -20,7 +20,7 @@ def check(text: str | bytes, folder: Path, *options: str) -> Result:
 def test_a_good_file_can_be_used(tmp_path: Path) -> None:
     found = check(HEAD, tmp_path)
     assert (found.exit_code, found.stderr) == (0, "")
-    assert found.stdout.endswith("config.yaml: can be used\n")
+    assert found.stdout.endswith("config.yaml: valid\n")
 
 
 def test_warnings_do_not_refuse_it(tmp_path: Path) -> None:
@@ -33,7 +33,7 @@ def test_warnings_do_not_refuse_it(tmp_path: Path) -> None:
 def test_kueues_own_file_can_be_used_with_warnings(path: str, tmp_path: Path) -> None:
     found = check(shipped_with(ADDED[path]), tmp_path)
     assert found.exit_code == 0
-    assert found.stdout.endswith("config.yaml: can be used\n")
+    assert found.stdout.endswith("config.yaml: valid\n")
     assert f"config.yaml: warning: {path}: " in found.stderr
     assert "config.yaml: warning: integrations.frameworks: kubeflow.org/mpijob, " in found.stderr
 

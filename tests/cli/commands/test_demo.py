@@ -13,13 +13,13 @@ import pytest
 
 from tests.cli.machine import SOON
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 SENTENCES = (
-    "train   runs, 2 of its 4 cpu borrowed",
-    "train   stopped: preempted for report, which took back what blue owns",
-    "train   waits: needs 2 more cpu",
+    "train   running, 2 of its 4 cpu borrowed",
+    "train   evicted: preempted for report, which took back what blue owns",
+    "train   pending: needs 2 more cpu",
     "huge    can never start: asks for 9 cpu, this queue can have 4 at most",
-    "serve   stopped: its pods were not ready in time",
+    "serve   evicted: its pods were not ready in time",
 )
 KUEUES = re.compile(r"couldn't assign|insufficient|podset|UID|PodsReady|Preempted to")
 """Kueue's own words, which newcomers do not know."""
@@ -51,7 +51,7 @@ def test_a_demo_that_is_cut_short_cleans_up(tmp_path: Path, ends: Ending) -> Non
     lines = [demo.stdout.readline() for _ in range(3)]
     assert "team red and team blue own 2 each" in lines[0]
     assert "train   submitted by red: 4 cpu" in lines[1]
-    assert "train   runs, 2 of its 4 cpu borrowed" in lines[2]
+    assert "train   running, 2 of its 4 cpu borrowed" in lines[2]
     ends(demo)
     assert demo.wait(SOON) == 1
     assert demo.stderr.read() == ""

@@ -31,9 +31,9 @@ def test_parts_are_chosen(text: str, expected: set[str]) -> None:
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [
-        pytest.param("*,-job", "'job' is no part of the manager", id="an unknown part"),
-        pytest.param("", "nothing is left to run", id="nothing"),
-        pytest.param("jobs,-jobs", "nothing is left to run", id="nothing left"),
+        pytest.param("*,-job", "unknown controller 'job'", id="an unknown part"),
+        pytest.param("", "the list selects no controller", id="nothing"),
+        pytest.param("jobs,-jobs", "the list selects no controller", id="nothing left"),
     ],
 )
 def test_a_bad_choice_is_refused(text: str, wrong: str) -> None:

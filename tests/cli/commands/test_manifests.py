@@ -11,7 +11,7 @@ from pykueue.api.install.manifests import PARTS
 from pykueue.cli.main import cli
 from tests.kueueconfig import SHIPPED
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 HEAD = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
 
 
@@ -83,9 +83,9 @@ def test_your_configuration_is_shipped_as_you_wrote_it(tmp_path: Path) -> None:
         pytest.param(
             f"{HEAD}admissionFairSharing: {{usageHalfLifeTime: 1h}}\n", (), "is not built yet", id="not built"
         ),
-        pytest.param(f"{HEAD}namespace: a\n", (), "write 'kueue-system' in both", id="another namespace"),
-        pytest.param(HEAD, ("--namespace", "b"), "write 'b' in both", id="no namespace where one is needed"),
-        pytest.param("\udcff", (), "is not UTF-8; save it as that", id="binary"),
+        pytest.param(f"{HEAD}namespace: a\n", (), "differs from --namespace 'kueue-system'", id="another namespace"),
+        pytest.param(HEAD, ("--namespace", "b"), "differs from --namespace 'b'", id="no namespace where one is needed"),
+        pytest.param("\udcff", (), "not valid UTF-8; convert the file to UTF-8", id="binary"),
     ],
 )
 def test_a_bad_configuration_is_refused(text: str, arguments: tuple[str, ...], says: str, tmp_path: Path) -> None:

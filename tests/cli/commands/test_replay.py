@@ -30,7 +30,7 @@ def run(*files: Path) -> tuple[int, str]:
 
 def test_the_same_decisions(tmp_path: Path) -> None:
     journal(tmp_path / "j")
-    assert run(tmp_path / "j") == (0, f"{tmp_path / 'j'}: the same decisions\n")
+    assert run(tmp_path / "j") == (0, f"{tmp_path / 'j'}: all decisions are the same\n")
 
 
 def test_other_decisions_are_shown(tmp_path: Path) -> None:

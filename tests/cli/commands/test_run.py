@@ -82,12 +82,12 @@ def test_a_timeout_is_whole_seconds() -> None:
     ("flags", "says"),
     [
         pytest.param(["--cpu", "many"], "--cpu: 'many' is no quantity", id="no quantity"),
-        pytest.param(["--cpu", "-1"], "--cpu: '-1' is less than nothing", id="less than nothing"),
+        pytest.param(["--cpu", "-1"], "--cpu: '-1' is negative; use 0 or more", id="less than nothing"),
         pytest.param(["--memory", "8 GB"], "--memory: '8 GB' is no quantity", id="no memory"),
         pytest.param(["--timeout", "soon"], "--timeout: 'soon' is no duration", id="no duration"),
-        pytest.param(["--timeout", "1ms"], "--timeout: '1ms' is shorter than a second", id="too short"),
-        pytest.param(["--env", "=x"], "--env: '=x' does not begin with the name", id="no name"),
-        pytest.param(["--env", "NOT_SET_HERE"], "--env: NOT_SET_HERE is not set here", id="not set"),
+        pytest.param(["--timeout", "1ms"], "--timeout: '1ms' is too short; use 1s or more", id="too short"),
+        pytest.param(["--env", "=x"], "--env: '=x' does not start with a valid variable name", id="no name"),
+        pytest.param(["--env", "NOT_SET_HERE"], "--env: NOT_SET_HERE is not set in this environment", id="not set"),
         pytest.param(["--kubeconfig", "/nowhere"], "/nowhere: cannot be read", id="no kubeconfig"),
     ],
 )
@@ -102,4 +102,4 @@ def test_without_a_server_it_says_how_to_get_one(tmp_path: Path) -> None:
         cli, ["run", "-q", "q", "--data", str(tmp_path / "none"), "--", "true"]
     )
     assert done.exit_code == 2
-    assert "start it with `pykueue up`" in done.output
+    assert "start one with `pykueue up`" in done.output

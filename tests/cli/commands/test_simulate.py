@@ -13,7 +13,7 @@ from pykueue.cli.main import cli
 from pykueue.sim.world import World
 from tests.sim.builders import FLAVOR, configuration, job, queue
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 DEMO = ROOT / "examples" / "demo"
 
 
@@ -116,7 +116,7 @@ def test_every_mistake_of_every_file_at_once(tmp_path: Path) -> None:
     assert found.exit_code == 2
     for words in ("a.yaml: document 1", "b.yaml: document 1", "missing.yaml: cannot be read: No such file", "Nonsense"):
         assert words in found.stderr
-    assert "Error: 4 mistakes; nothing was simulated" in found.stderr
+    assert "Error: 4 errors in the input; nothing was simulated" in found.stderr
 
 
 def test_very_many_mistakes_are_counted(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_very_many_mistakes_are_counted(tmp_path: Path) -> None:
 
 
 def test_an_empty_folder_is_a_mistake(tmp_path: Path) -> None:
-    assert "the folder holds no manifest" in simulate(str(tmp_path)).stderr
+    assert "the directory contains no manifests" in simulate(str(tmp_path)).stderr
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_an_empty_folder_is_a_mistake(tmp_path: Path) -> None:
         pytest.param([], "Missing argument", id="no file"),
         pytest.param(["-", "--until", "soon"], "is no duration; write it as in", id="odd until"),
         pytest.param(["-", "--until", "-1h"], "is negative", id="negative until"),
-        pytest.param(["-", "--start", "today"], "is no instant; write it as in", id="odd start"),
+        pytest.param(["-", "--start", "today"], "is not a timestamp; use RFC 3339", id="odd start"),
         pytest.param(["-", "--start", "9999-01-01T00:00:00Z"], "is out of range", id="the end of time"),
         pytest.param(["-", "--seed", "-1"], "--seed", id="negative seed"),
         pytest.param(["-", "-o", "xml"], "'xml' is not one of", id="odd output"),

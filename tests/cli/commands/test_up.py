@@ -34,33 +34,33 @@ def test_it_says_what_to_type_next_and_a_second_one_says_that_it_runs(running: M
     assert f"export KUBECONFIG={running.data}/kubeconfig" in said
     assert f"pykueue run --data {running.data} -q team-a --cpu 1 -- echo hello" in said
     assert f"pykueue status --data {running.data}\n" in said
-    assert f"`pykueue down --data {running.data}` stops it" in said
+    assert f"To stop: `pykueue down --data {running.data}`" in said
     assert (running.data / "kubeconfig").stat().st_mode & 0o777 == 0o600
     assert running.data.stat().st_mode & 0o777 == 0o700
     again = running.run("up", "--port", "0")
     assert again.returncode == 1
-    assert "it runs already on" in again.stderr
+    assert "a server is already running" in again.stderr
     assert "pykueue down" in again.stderr
 
 
 def test_a_command_is_run_with_its_output_and_code(running: Machine) -> None:
     done = running.run("run", "-q", "team-a", "--env", "WORD=hello", "--", "sh", "-c", 'echo "$WORD $0"; exit 7', "$5")
     assert (done.returncode, done.stdout) == (7, "hello $5\n")
-    assert "is in queue team-a" in done.stderr
+    assert "submitted to queue team-a" in done.stderr
 
 
 def test_why_it_waits_is_said_and_ctrl_c_deletes_it(running: Machine) -> None:
     waiting = running.start("run", "-q", "team-a", "--cpu", "64", "--name", "huge", "--", "true")
     assert waiting.stderr is not None
     lines = [waiting.stderr.readline() for _ in range(3)]
-    assert f"submits to https://127.0.0.1:{running.port} (the local server of {running.data})" in lines[0]
-    assert "is in queue team-a" in lines[1]
+    assert f"submitting to https://127.0.0.1:{running.port} (the local server of {running.data})" in lines[0]
+    assert "submitted to queue team-a" in lines[1]
     assert lines[2] == "pykueue: can never start: asks for 64 cpu, this queue can have 4 at most\n"
     shown = running.run("status").stdout
     assert "default/huge in team-a: " in shown
     waiting.send_signal(signal.SIGINT)
     assert waiting.wait(SOON) == 130
-    assert waiting.communicate()[1] == "pykueue: job default/huge is deleted\n"
+    assert waiting.communicate()[1] == "pykueue: job default/huge deleted\n"
     assert soon(lambda: "job.batch/huge" not in running.kubectl("get", "jobs", "-o", "name"))
 
 
@@ -101,19 +101,19 @@ def test_what_a_check_waits_for_is_said(running: Machine, tmp_path: Path) -> Non
     done = running.run("run", "-q", "slow", "--", "echo", "hello")
     running.kubectl("delete", "-f", str(file), "--wait=false")
     assert (done.returncode, done.stdout) == (0, "hello\n")
-    assert "waits for its checks: slow: ETA 2 s\npykueue: runs\n" in done.stderr
+    assert "waiting for admission checks: slow: ETA 2 s\npykueue: running\n" in done.stderr
 
 
 def test_a_queue_that_is_not_there_is_named_with_those_that_are(running: Machine) -> None:
     done = running.run("run", "-q", "team-z", "--", "true")
     assert done.returncode == 2
-    assert "--queue: 'team-z' is no LocalQueue of namespace default; use one of: team-a, team-b" in done.stderr
+    assert "--queue: no LocalQueue 'team-z' in namespace default; use one of: team-a, team-b" in done.stderr
 
 
 def test_a_priority_that_is_not_there_is_named_with_those_that_are(running: Machine) -> None:
     done = running.run("run", "-q", "team-a", "--priority", "nonesuch", "--", "true")
     assert done.returncode == 2
-    assert "--priority: 'nonesuch' is no WorkloadPriorityClass; use one of: normal, spare-time, urgent" in done.stderr
+    assert "--priority: no WorkloadPriorityClass 'nonesuch'; use one of: normal, spare-time, urgent" in done.stderr
 
 
 def test_a_job_that_comes_into_no_queue_is_shown_with_the_reason(running: Machine, tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_job_that_comes_into_no_queue_is_shown_with_the_reason(running: Machin
         f"spec: {{template: {{spec: {pod}}}}}\n"
     )
     running.kubectl("apply", "-f", str(file))
-    says = "default/lost in team-a: no WorkloadPriorityClass is named nonesuch"
+    says = "default/lost in team-a: WorkloadPriorityClass nonesuch not found"
     assert soon(lambda: says in running.run("status").stdout)
     running.kubectl("delete", "-f", str(file))
     assert says not in running.run("status").stdout
@@ -153,31 +153,31 @@ def test_who_is_let_in_no_more_is_told_so(running: Machine, tmp_path: Path) -> N
     ):
         done = running.run(*words)
         assert done.returncode == 2
-        assert f"{file}: is accepted no more; have an admin run `pykueue user add NAME`" in done.stderr
+        assert f"{file}: the server rejected these credentials; ask an administrator" in done.stderr
 
 
 def test_at_later_starts_a_queue_that_is_stored_is_named(machine: Machine) -> None:
     first = machine.run("up", "--detach", "--port", "0", "--gpus", "0").stdout
-    assert "Without queues nothing is queued" in first
+    assert "There are no queues yet." in first
     machine.run("down")
     machine.up()
     machine.run("down")
     later = machine.run("up", "--detach", "--gpus", "0").stdout
     assert " -q team-a --cpu 1" in later
-    assert "Without queues" not in later
+    assert "There are no queues" not in later
 
 
 def test_the_example_never_changes_what_is_there(machine: Machine) -> None:
     """A second `up --example` creates what is missing and says what it kept: an edited quota stays."""
     first = machine.up().stdout
-    assert "Kept as they are" not in first
+    assert "Already existed" not in first
     quota = "/spec/resourceGroups/0/flavors/0/resources/0/nominalQuota"
     machine.kubectl(
         "patch", "clusterqueue", "team-a", "--type=json", "-p", f'[{{"op":"replace","path":"{quota}","value":"3"}}]'
     )
     machine.kubectl("delete", "localqueue", "team-b")
     machine.run("down")
-    said = next(line for line in machine.up().stdout.splitlines() if line.startswith("Kept as they are"))
+    said = next(line for line in machine.up().stdout.splitlines() if line.startswith("Already existed"))
     assert "ClusterQueue team-a" in said
     assert "WorkloadPriorityClass urgent" in said
     assert "LocalQueue team-b" not in said
@@ -202,7 +202,7 @@ def test_what_runs_goes_on_without_the_server_and_is_found_again(machine: Machin
     assert following.stdout.readline() == "begins\n"
     stopped = machine.run("down")
     assert stopped.returncode == 0
-    assert "still running, to be found again by the next `pykueue up`: 1" in stopped.stdout
+    assert "processes still running, which the next `pykueue up` picks up: 1" in stopped.stdout
     assert "default/long-" in stopped.stdout
     machine.up()
     (tmp_path / "go").touch()
@@ -232,7 +232,7 @@ def test_killed_it_loses_nothing_it_has_answered_for(machine: Machine) -> None:
 def test_ctrl_c_stops_it_cleanly(machine: Machine) -> None:
     server = machine.start("up", "--port", "0", "--gpus", "0")
     assert server.stdout is not None
-    assert server.stdout.readline().startswith("pykueue is up at https://127.0.0.1:")
+    assert server.stdout.readline().startswith("pykueue is running at https://127.0.0.1:")
     server.send_signal(signal.SIGINT)
     output, errors = server.communicate(timeout=SOON)
     assert (server.returncode, errors) == (0, ""), output
@@ -245,11 +245,11 @@ def test_a_backup_is_taken_while_it_runs_and_restored(machine: Machine, tmp_path
     done = machine.run("backup", str(file))
     assert done.returncode == 0, done.stderr
     assert file.stat().st_mode & 0o777 == 0o600
-    assert "exists already" in machine.run("backup", str(file)).stderr
+    assert "file exists" in machine.run("backup", str(file)).stderr
     machine.kubectl("create", "configmap", "after", "--from-literal=a=b")
     refused = machine.run("restore", str(file))
     assert refused.returncode == 1
-    assert "stop it with `pykueue down` first" in refused.stderr
+    assert "stop the server with `pykueue down` first" in refused.stderr
     machine.run("down")
     users, certificate = (machine.data / "users.json").read_bytes(), (machine.data / "tls/ca.crt").read_bytes()
     (machine.data / "users.json").write_bytes(users + b"\n")
@@ -274,14 +274,14 @@ def test_what_is_no_backup_is_refused(machine: Machine, tmp_path: Path, content:
     file.write_bytes(content)
     done = machine.run("restore", str(file))
     assert done.returncode == 2
-    assert "give a file that `pykueue backup` wrote" in done.stderr
+    assert "name a file written by `pykueue backup`" in done.stderr
     assert "\\n" not in done.stderr
 
 
 def test_a_backup_that_is_not_there_makes_no_folder(machine: Machine, tmp_path: Path) -> None:
     done = machine.run("restore", str(tmp_path / "none.tar"))
     assert done.returncode == 2
-    assert f"{tmp_path}/none.tar: is not there" in done.stderr
+    assert f"{tmp_path}/none.tar: no such file" in done.stderr
     assert not machine.data.exists()
 
 
@@ -321,7 +321,7 @@ def test_a_folder_that_cannot_be_had_is_said(machine: Machine, tmp_path: Path) -
     machine.data = tmp_path / "file" / "data"
     done = machine.run("up", "--port", "0")
     assert done.returncode == 2
-    assert "give another folder with --data" in done.stderr
+    assert "choose another directory with --data" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -331,7 +331,7 @@ def test_a_folder_that_cannot_be_had_is_said(machine: Machine, tmp_path: Path) -
         pytest.param(["--config", "/nowhere"], "/nowhere: cannot be read", id="a Configuration that is not there"),
         pytest.param(["--apply", "/nowhere"], "/nowhere: cannot be read", id="manifests that are not there"),
         pytest.param(["--feature-gates", "Nonsense=true"], "Nonsense", id="gates"),
-        pytest.param(["--journal", "/nowhere/j"], "--journal: /nowhere is no folder", id="a journal"),
+        pytest.param(["--journal", "/nowhere/j"], "--journal: /nowhere is not a writable directory", id="a journal"),
         pytest.param(["--listen", "192.0.2.1"], "give an address that this machine has", id="another's address"),
     ],
 )
@@ -351,10 +351,10 @@ def test_a_manifest_that_is_refused_is_said(machine: Machine, tmp_path: Path) ->
 
 
 def test_where_nothing_runs_that_is_said(machine: Machine) -> None:
-    assert machine.run("down").stdout == f"nothing runs on {machine.data}\n"
+    assert machine.run("down").stdout == f"no server is running on {machine.data}\n"
     done = machine.run("status")
     assert done.returncode == 1
-    assert "start it with `pykueue up`" in done.stderr
+    assert "start one with `pykueue up`" in done.stderr
 
 
 def test_it_starts_with_kueues_own_configuration_and_says_what_is_left_out(machine: Machine, tmp_path: Path) -> None:

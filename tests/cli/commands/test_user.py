@@ -62,7 +62,7 @@ def test_a_user_has_a_namespace_queues_and_rights_there_alone(machine: Machine, 
     file = open_folder / "kubeconfig"
     done = machine.run("user", "add", NOBODY, "--namespace", "lab", "--queue", "team-b", "--out", str(file))
     assert done.returncode == 0, done.stderr
-    assert f"{NOBODY} is a user of namespace lab: {file}" in done.stdout
+    assert f"{NOBODY} added: user of namespace lab, kubeconfig {file}" in done.stdout
     assert (file.stat().st_mode & 0o777, file.stat().st_uid) == (0o600, pwd.getpwnam(NOBODY).pw_uid)
     assert kubectl(file, "get", "localqueues", "-o", "name").stdout == "localqueue.kueue.x-k8s.io/team-b\n"
     assert kubectl(file, "get", "clusterqueues", "-o", "name").returncode == 0
@@ -95,7 +95,7 @@ def test_who_is_removed_or_added_anew_gets_in_no_more_with_the_old_kubeconfig(
 ) -> None:
     old, new = open_folder / "old", open_folder / "new"
     machine.run("user", "add", NOBODY, "--out", str(old))
-    assert "again, with a new kubeconfig" in machine.run("user", "add", NOBODY, "--out", str(new)).stdout
+    assert "updated with a new kubeconfig" in machine.run("user", "add", NOBODY, "--out", str(new)).stdout
     assert kubectl(old, "get", "jobs").returncode != 0
     assert kubectl(new, "get", "jobs").returncode == 0
     assert machine.run("user", "remove", NOBODY).returncode == 0
@@ -125,7 +125,7 @@ def test_who_is_added_again_keeps_namespace_and_queues(machine: Machine, open_fo
     file = open_folder / "kubeconfig"
     machine.run("user", "add", NOBODY, "--namespace", "kept", "--queue", "team-b", "--out", str(file))
     done = machine.run("user", "add", NOBODY, "--out", str(file))
-    assert f"{NOBODY} is a user of namespace kept again, with a new kubeconfig" in done.stdout
+    assert f"{NOBODY} updated with a new kubeconfig: user of namespace kept" in done.stdout
     assert "queues: team-b\n" in done.stdout
     assert machine.kubectl("get", "localqueues", "-n", "kept", "-o", "name") == "localqueue.kueue.x-k8s.io/team-b\n"
     wider = machine.run("user", "add", NOBODY, "--queue", "team-a", "--out", str(file))
@@ -156,7 +156,7 @@ def test_who_cannot_be_added_leaves_nothing_behind(machine: Machine, flags: list
 def test_the_servers_own_user_cannot_be_removed(machine: Machine) -> None:
     done = machine.run("user", "remove", "admin")
     assert done.returncode == 2
-    assert "'admin' is the server's own user" in done.stderr
+    assert "'admin' is the server's own administrator" in done.stderr
     assert machine.kubectl("get", "namespaces")
 
 
@@ -166,7 +166,7 @@ def test_nobody_is_added_by_a_name_of_the_servers_own(machine: Machine, name: st
     before = (machine.data / "users.json").read_bytes()
     done = machine.run("user", "add", name)
     assert done.returncode == 2
-    assert f"{name!r} is a name of the server's own" in done.stderr
+    assert f"{name!r} is reserved for the server" in done.stderr
     assert (machine.data / "users.json").read_bytes() == before
 
 
@@ -178,7 +178,7 @@ def test_nobody_is_added_to_a_server_of_somebody_who_is_not_root(tmp_path: Path)
         os.chown(machine.data, pwd.getpwnam(NOBODY).pw_uid, -1)
     done = machine.run("user", "add", NOBODY)
     assert done.returncode == 2
-    assert "its server was not started by root" in done.stderr
+    assert "the server was not started by root" in done.stderr
     assert not (machine.data / "users.json").exists()
 
 
@@ -209,14 +209,14 @@ def test_where_nothing_was_started_there_are_no_users(tmp_path: Path) -> None:
     for words in (("user", "list"), ("user", "remove", NOBODY)):
         done = Machine(tmp_path).run(*words)
         assert done.returncode == 2
-        assert "nothing was ever started on" in done.stderr
+        assert "no server was ever started here" in done.stderr
 
 
 @AS_ROOT
 def test_who_is_no_user_of_the_machine_cannot_be_added(machine: Machine, open_folder: Path) -> None:
     done = machine.run("user", "add", "somebody")
     assert done.returncode == 2
-    assert "'somebody' is no user of this machine" in done.stderr
+    assert "no user 'somebody' on this machine" in done.stderr
     done = machine.run("user", "add", NOBODY, "--queue", "team-z", "--out", str(open_folder / "kubeconfig"))
     assert done.returncode == 2
-    assert "--queue: 'team-z' is no ClusterQueue; use one of: team-a, team-b" in done.stderr
+    assert "--queue: no ClusterQueue 'team-z'; use one of: team-a, team-b" in done.stderr

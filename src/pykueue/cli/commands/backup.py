@@ -1,4 +1,4 @@
-"""How do I not lose it? `pykueue backup`, while it runs, and `pykueue restore`."""
+"""`pykueue backup` and `pykueue restore`: save and restore the data of a server."""
 
 import os
 import tarfile
@@ -12,36 +12,36 @@ from pykueue.base.datafolder import CERTIFICATE_FILES, CERTIFICATES, DATABASE, K
 from pykueue.cli.serverstate import data_folder, fail, here, made, read_standing
 
 BESIDE: Final = (USERS, KUBECONFIG, *(f"{CERTIFICATES}/{name}" for name in CERTIFICATE_FILES))
-"""What belongs to a backup beside the database: without it no kubeconfig that was given out would be good any more."""
+"""Files in a backup besides the database; without them every kubeconfig handed out would become invalid."""
 
 
 @click.command()
 @click.argument("file")
-@click.option("--data", metavar="DIR", help="The data folder, if not the usual one.")
+@click.option("--data", metavar="DIR", help="Data directory of the server; see `pykueue up --help` for the default.")
 def backup(file: str, data: str | None) -> None:
-    """Write everything that is kept to FILE, while it runs.
+    """Write a consistent backup of a server to FILE.
 
-    All of it is as it was at one moment. FILE holds the secrets of the data folder too: objects, users, and the keys of
-    the server. The output of jobs is not in it.
+    The server may be running. FILE contains all objects, the users and the keys of the server, so protect it like the
+    data directory itself. The output of jobs is not included.
 
     \b
     Example:
       pykueue backup /backup/pykueue-monday.tar
       pykueue backup --data ~/queues queues.tar
 
-    To restore: stop it, then `pykueue restore FILE`.
+    To restore it, stop the server and run `pykueue restore FILE`.
 
-    Exit codes: 0, FILE is complete and on the disk; 2, it is not there.
+    Exit codes: 0, FILE is complete and synced to disk; 2, no backup was written.
     """
     from pykueue.apiserver.storage.datafile import backup as copied
     from pykueue.apiserver.storage.store import StoreError
     from pykueue.base.datafolder import synced
 
     folder, target = data_folder(data), here() / file
-    # Of another user's folder this says so.
+    # Exits if the directory belongs to another user.
     read_standing(folder)
     if target.exists():
-        fail(f"{target}: exists already; give another name, or remove it")
+        fail(f"{target}: file exists; choose another name, or remove it")
     try:
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".pykueue-backup-") as scratch:
             copied(folder / DATABASE, Path(scratch) / DATABASE)
@@ -60,18 +60,18 @@ def backup(file: str, data: str | None) -> None:
     except StoreError as error:
         fail(str(error))
     except OSError as error:
-        fail(f"{target}: cannot be written: {error.strerror}; check the folder, your rights to it, and its disk")
-    click.echo(f"{target}: {target.stat().st_size} bytes, from {folder}")
+        fail(f"{target}: cannot be written: {error.strerror}; check the directory, its permissions and its free space")
+    click.echo(f"{target}: {target.stat().st_size} bytes written, from {folder}")
 
 
 @click.command()
 @click.argument("file")
-@click.option("--data", metavar="DIR", help="The data folder, if not the usual one.")
+@click.option("--data", metavar="DIR", help="Data directory of the server; see `pykueue up --help` for the default.")
 def restore(file: str, data: str | None) -> None:
-    """Put what `pykueue backup` wrote back in its place.
+    """Restore a server from a backup FILE.
 
-    What was there is kept beside it: pykueue.db.old, users.json.old and so on, with a number where there are such
-    already. Stop it before with `pykueue down`.
+    Stop the server first with `pykueue down`. The files that are replaced are kept next to the new ones, as
+    pykueue.db.old, users.json.old and so on, with a number if such a file exists.
 
     \b
     Example:
@@ -79,25 +79,25 @@ def restore(file: str, data: str | None) -> None:
       pykueue restore /backup/pykueue-monday.tar
       pykueue up --detach
 
-    Exit codes: 0, restored; 1, it runs; 2, FILE is none, or the folder cannot be written.
+    Exit codes: 0, restored; 1, the server is running; 2, FILE is not a backup, or the data directory is not writable.
     """
     from pykueue.apiserver.storage.datafile import restore as put_back
     from pykueue.apiserver.storage.store import StoreError
     from pykueue.base.datafolder import synced
 
     if not Path(file).exists():
-        fail(f"{file}: is not there; give a file that `pykueue backup` wrote")
+        fail(f"{file}: no such file; name a file written by `pykueue backup`")
     folder = made(data_folder(data))
     standing = read_standing(folder)
     if standing is not None and standing.runs:
-        fail(f"{folder}: in use by process {standing.pid}; stop it with `pykueue down` first", 1)
+        fail(f"{folder}: in use by process {standing.pid}; stop the server with `pykueue down` first", 1)
     try:
         with tempfile.TemporaryDirectory(dir=folder, prefix=".restore-") as scratch:
             with tarfile.open(file) as archive:
                 for name in (DATABASE, *BESIDE):
                     unpack(archive, name, Path(scratch))
             if not (Path(scratch) / DATABASE).exists():
-                fail(f"{file}: holds no {DATABASE}; give a file that `pykueue backup` wrote")
+                fail(f"{file}: contains no {DATABASE}; name a file written by `pykueue backup`")
             put_back(Path(scratch) / DATABASE, folder / DATABASE)
             for name in BESIDE:
                 if (Path(scratch) / name).exists():
@@ -106,35 +106,35 @@ def restore(file: str, data: str | None) -> None:
                 if changed.exists():
                     synced(changed)
     except tarfile.TarError as error:
-        # What it has tried comes in further lines.
-        fail(f"{file}: {str(error).partition(chr(10))[0].rstrip(':')}; give a file that `pykueue backup` wrote")
+        # Further lines list the compression methods it tried.
+        fail(f"{file}: {str(error).partition(chr(10))[0].rstrip(':')}; name a file written by `pykueue backup`")
     except StoreError as error:
         fail(str(error))
     except OSError as error:
-        fail(f"{error.filename or file}: {error.strerror}; check the names and your rights to them")
-    click.echo(f"{folder}: restored from {file}; start it with `pykueue up`")
+        fail(f"{error.filename or file}: {error.strerror}; check the path and its permissions")
+    click.echo(f"{folder}: restored from {file}; start the server with `pykueue up`")
 
 
 def put_beside(fresh: Path, place: Path) -> None:
-    """Put a file in its place; what was there is kept beside it."""
+    """Move a file into place and keep the one it replaces."""
     from pykueue.apiserver.storage.datafile import aside
 
     place.parent.mkdir(mode=0o700, exist_ok=True)
     if place.exists():
-        # A second name, so that at no moment the file is missing.
+        # A hard link, so that the file never is missing.
         aside(place).hardlink_to(place)
     fresh.replace(place)
 
 
 def unpack(archive: tarfile.TarFile, name: str, scratch: Path) -> None:
-    """Take one plain file out of an archive, by the name that we expect and no other."""
+    """Extract one regular file with an expected name from an archive."""
     try:
         member = archive.getmember(name)
     except KeyError:
         return
     content = archive.extractfile(member)
     if content is None:
-        raise tarfile.ReadError(f"{name} in it is no plain file")
+        raise tarfile.ReadError(f"{name} is not a regular file")
     target = scratch / name
     target.parent.mkdir(mode=0o700, exist_ok=True)
     handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

@@ -1,4 +1,4 @@
-"""Is this Configuration good? `pykueue config check`: every mistake of a file, with what to do about it."""
+"""`pykueue config check`: report every error in a Configuration file, with a fix for each."""
 
 import sys
 
@@ -12,7 +12,7 @@ from pykueue.cli.manifestfiles import content, unreadable
 
 @click.group()
 def config() -> None:
-    """Look at the controller's Configuration.
+    """Check a Configuration file.
 
     \b
     Example:
@@ -22,19 +22,21 @@ def config() -> None:
 
 @config.command()
 @click.argument("file")
-@click.option("--feature-gates", metavar="NAME=BOOL,...", default="", help="Feature gates that go with the file.")
+@click.option(
+    "--feature-gates", metavar="NAME=BOOL,...", default="", help="Feature gates to check together with the file."
+)
 @tolerating_unknown_gates
 def check(file: str, feature_gates: str, tolerate_unknown_gates: bool) -> None:
-    """Say what is wrong with a Configuration FILE.
+    """Check a Configuration FILE and list its errors.
 
-    Mistakes and warnings go to the standard error. A feature that is not built is a warning, or a mistake if it
-    changes which jobs are admitted.
+    Errors and warnings are written to standard error. An unsupported feature is a warning, or an error if it changes
+    which jobs are admitted.
 
     \b
     Example:
       pykueue config check config.yaml --feature-gates PriorityBoost=true
 
-    Exit codes: 0, the file can be used; 2, it cannot.
+    Exit codes: 0, the file is valid; 2, it is not.
     """
     try:
         text = content(file)
@@ -49,4 +51,4 @@ def check(file: str, feature_gates: str, tolerate_unknown_gates: bool) -> None:
         click.echo(printable(f"{file}: {mistake}"), err=True)
     if mistakes:
         sys.exit(2)
-    click.echo(f"{file}: can be used")
+    click.echo(f"{file}: valid")

@@ -1,4 +1,4 @@
-"""What does it look like? `pykueue demo`: two teams share this machine for half a minute, with real processes."""
+"""`pykueue demo`: two teams share this machine for half a minute, with real processes."""
 
 import asyncio
 import contextlib
@@ -72,14 +72,14 @@ spec: {clusterQueue: TEAM}
 TRAIN: Final = """\
 exec 2>/dev/null
 step=$(cat "$WORK/step" 2>/dev/null || echo 0)
-trap 'echo $step > "$WORK/step"; echo "saved at step $step, leaving"; exit 143' TERM
-[ $step = 0 ] || echo "goes on from step $step"
+trap 'echo $step > "$WORK/step"; echo "checkpoint saved at step $step, exiting"; exit 143' TERM
+[ $step = 0 ] || echo "resuming at step $step"
 while [ $step -lt 8 ]; do sleep 1 & wait $!; step=$((step + 1)); done
-echo "trained, 8 steps"
+echo "training done, 8 steps"
 """
 FLAKY: Final = """\
-if [ -e "$WORK/tried" ]; then touch "$WORK/ready"; sleep 2; echo "serves after all"
-else touch "$WORK/tried"; echo "hangs in its start"; sleep 60; fi
+if [ -e "$WORK/tried" ]; then touch "$WORK/ready"; sleep 2; echo "serving"
+else touch "$WORK/tried"; echo "hanging during startup"; sleep 60; fi
 """
 
 
@@ -87,22 +87,22 @@ else touch "$WORK/tried"; echo "hangs in its start"; sleep 60; fi
 def demo() -> None:
     """Show two teams sharing this machine, with real processes.
 
-    Starts a server in a folder of its own with 4 cpu to share, submits jobs of two teams, and says what happens to each
-    and why: one borrows, its neighbour takes its quota back, who had to leave comes back, what does not get ready is
-    tried again, and what can never fit is told so. It takes half a minute, and nothing of it is left.
+    Starts a server in a temporary directory with 4 cpu, submits jobs of two teams, and explains what happens to each
+    job: one borrows idle quota, the owner reclaims it, the preempted job resumes later, a job whose pods do not become
+    ready is retried, and a job that can never fit says so. It takes half a minute and removes everything it created.
 
     \b
     Example:
       pykueue demo
 
-    Exit codes: 0, all went as it should; 1, it did not; 2, the server could not be started.
+    Exit codes: 0, success; 1, the demo failed or was interrupted; 2, the server could not be started.
     """
     with tempfile.TemporaryDirectory(prefix="pykueue-demo-") as folder:
         sys.exit(asyncio.run(Demo(Path(folder)).run()))
 
 
 class Demo:
-    """The server, the jobs, and what is told of them."""
+    """Runs the demo and prints what happens."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -111,13 +111,13 @@ class Demo:
         self.began = self.clock.moment()
         self.colour = wants_colour(sys.stdout, os.environ) or bool(os.environ.get("FORCE_COLOR"))
         self.teams: dict[str, str] = {}
-        """Whose each job is."""
+        """The team of each job."""
         self.names: dict[str, str] = {}
         """The jobs by the UIDs of their Workloads."""
         self.told: dict[str, str] = {}
-        """What was said last of each job."""
+        """The last line printed for each job."""
         self.reached: dict[str, set[str]] = {}
-        """What has happened to each job so far: `waits`, `runs`, `stopped`, `done`."""
+        """The states each job has been in: `pending`, `running`, `evicted`, `done`."""
         self.news = asyncio.Event()
         self.main: asyncio.Task[int] | None = None
 
@@ -135,15 +135,15 @@ class Demo:
         )
         if done.returncode:
             fail(done.stderr.strip())
-        self.say("", "pykueue is up: 4 cpu; team red and team blue own 2 each, and lend what is idle")
+        self.say("", "server started: 4 cpu; team red and team blue own 2 each and lend idle quota")
 
     def command(self, name: str, *flags: str) -> subprocess.CompletedProcess[str]:
-        """Run a command of ours on the data of the demo."""
+        """Run a pykueue command on the data of the demo."""
         words = [sys.executable, "-m", "pykueue", name, "--data", str(self.data), *flags]
         return subprocess.run(words, capture_output=True, text=True, check=False)
 
     async def run(self) -> int:
-        """Tell the story: the exit code."""
+        """Run the demo; return the exit code."""
         self.main = asyncio.current_task()
         assert self.main is not None, "a coroutine runs in a task"
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -157,7 +157,7 @@ class Demo:
             for task in done:
                 task.result()
             if not done:
-                self.say("", f"it takes longer than {PATIENCE_SECONDS} s; {self.data}/up.log may say why")
+                self.say("", f"demo not finished after {PATIENCE_SECONDS} s; check the log: {self.data}/up.log")
             return 0 if done else 1
         except asyncio.CancelledError:
             return 1
@@ -167,19 +167,19 @@ class Demo:
             await asyncio.gather(*tasks, return_exceptions=True)
             await kube.close()
             self.command("down")
-            self.say("", "all is stopped and removed")
+            self.say("", "server stopped, temporary files removed")
 
     async def story(self, kube: HttpKube) -> None:
-        """Submit the jobs, each when it makes a difference, and wait for their ends."""
+        """Submit the jobs one after another and wait until they end."""
         await self.submit(kube, "red", "train", 4, TRAIN)
-        await self.until("train", "runs")
+        await self.until("train", "running")
         await self.pause(2)
-        await self.submit(kube, "blue", "report", 2, "sleep 5; echo 'report is written'")
-        await self.until("report", "runs")
+        await self.submit(kube, "blue", "report", 2, "sleep 5; echo 'report written'")
+        await self.until("report", "running")
         await self.submit(kube, "blue", "huge", 9, "true")
         probe: Tree = {"exec": {"command": ["test", "-e", f"{self.folder}/ready"]}, "periodSeconds": 1}
         await self.submit(kube, "red", "serve", 1, FLAKY, probe)
-        await self.until("huge", "waits")
+        await self.until("huge", "pending")
         for name in ("report", "serve", "train"):
             await self.until(name, "done")
         await self.pause(1)
@@ -208,13 +208,13 @@ class Demo:
         await kube.create(JOBS, msgspec.json.encode(job), NAMESPACE)
 
     async def watch(self, kube: HttpKube) -> None:
-        """Say what happens to the jobs, as it happens."""
+        """Print what happens to the jobs."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.follow(kube, WORKLOADS, partial(self.workload_changed, kube, tasks)))
             tasks.create_task(self.follow(kube, PODS, partial(self.pod_changed, kube, tasks, set())))
 
     async def follow(self, kube: HttpKube, resource: Resource, hear: Callable[[Tree], None]) -> None:
-        """Tell a function of every change of a kind."""
+        """Call a function with every change of a kind."""
         version = ""
         while True:
             async for line in kube.watch(resource, NAMESPACE, version=version):
@@ -226,21 +226,21 @@ class Demo:
                     hear(tree)
 
     def workload_changed(self, kube: HttpKube, tasks: asyncio.TaskGroup, workload: Tree) -> None:
-        """Say what changed for a job; why one waits is asked for before it is written."""
+        """Print what changed for a job; fetch the pending reason before the status shows it."""
         uid = text(workload, "metadata", "uid")
         if uid not in self.names:
             tasks.create_task(self.ask_why(kube, text(workload, "metadata", "name")))
         self.say_of(workload)
 
     async def ask_why(self, kube: HttpKube, workload: str) -> None:
-        """Say why a job waits that has just come."""
+        """Print why a new job is pending."""
         found = await with_reason(kube, self.clock, workload, NAMESPACE)
         name = "" if found is None else self.names.get(text(found, "metadata", "uid"), "")
         if found is not None and name not in self.told:
             self.say_of(found)
 
     def say_of(self, workload: Mapping[str, object]) -> None:
-        """Say how a job stands, if that is news."""
+        """Print the state of a job if it changed."""
         owners = mappings(workload, "metadata", "ownerReferences")
         name = text(owners[0][1], "name") if owners else ""
         self.names[text(workload, "metadata", "uid")] = name
@@ -251,19 +251,19 @@ class Demo:
         if holds(WorkloadCondition.FINISHED):
             self.tell(name, "done", "done")
         elif holds(WorkloadCondition.ADMITTED):
-            again = " again" if "stopped" in self.reached.get(name, ()) else ""
-            self.tell(name, "runs", f"runs{again}{borrowed(workload)}")
-        elif holds(WorkloadCondition.EVICTED) and "stopped" not in self.told.get(name, "stopped"):
-            self.tell(name, "stopped", f"stopped: {self.plain(condition(workload, WorkloadCondition.EVICTED))}")
+            again = " again" if "evicted" in self.reached.get(name, ()) else ""
+            self.tell(name, "running", f"running{again}{borrowed(workload)}")
+        elif holds(WorkloadCondition.EVICTED) and "evicted" not in self.told.get(name, "evicted"):
+            self.tell(name, "evicted", f"evicted: {self.plain(condition(workload, WorkloadCondition.EVICTED))}")
         else:
             reserved = condition(workload, WorkloadCondition.QUOTA_RESERVED)
             why = self.plain(reserved)
-            # Right after it had to stop, why it waits is why it had to.
+            # Right after an eviction the pending reason repeats the eviction.
             if why and text(reserved, "message") != text(condition(workload, WorkloadCondition.EVICTED), "message"):
-                self.tell(name, "waits", why if why.startswith("can never") else f"waits: {why}")
+                self.tell(name, "pending", why if why.startswith("can never") else f"pending: {why}")
 
     def plain(self, condition: Mapping[str, object]) -> str:
-        """What a condition says, in our words and with the names of the demo's jobs."""
+        """The message of a condition in short, with the names of the demo's jobs."""
         known = preemption(text(condition, "message"))
         by = "" if known is None else self.names.get(known.uid, "")
         return preempted_for(by, known.clause, known.queue) if known is not None and by else in_short(condition)
@@ -287,7 +287,7 @@ class Demo:
                 stream.close()
 
     def tell(self, name: str, state: str, words: str) -> None:
-        """Say something of a job, if it is news."""
+        """Print a line about a job unless it was the last one printed."""
         if self.told.get(name) != words:
             self.told[name] = words
             self.say(name, words)
@@ -295,7 +295,7 @@ class Demo:
         self.news.set()
 
     def say(self, name: str, words: str) -> None:
-        """A line for the terminal."""
+        """Print a line with a timestamp."""
         seconds = (self.clock.moment() - self.began) / MICROS
         lead = f"{seconds:5.1f}s  {name:7}"
         for line in hanging(f"{lead} ", printable(words), WIDTH):
@@ -303,24 +303,24 @@ class Demo:
             try:
                 click.echo(shown if name else line, color=self.colour)
             except BrokenPipeError:
-                # Nobody listens any more: the rest is told to nobody, and all that was started is ended.
+                # The reader has closed the pipe: discard further output and shut down.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 if self.main is not None:
                     self.main.cancel()
 
     async def until(self, name: str, state: str) -> None:
-        """Return when this has happened to a job."""
+        """Return when a job has been in this state."""
         while state not in self.reached.get(name, ()):
             self.news.clear()
             await self.news.wait()
 
     async def pause(self, seconds: int) -> None:
-        """Let time pass."""
+        """Wait."""
         await self.clock.sleep(seconds * MICROS)
 
 
 def borrowed(workload: Mapping[str, object]) -> str:
-    """How much of what a job runs on is lent."""
+    """How much of its cpu a job borrows."""
     assigned = mappings(workload, "status", "admission", "podSetAssignments")
     amount = sum(int(text(one, "resourceUsage", "cpu") or 0) for _, one in assigned)
     return f", {amount - QUOTA} of its {amount} cpu borrowed" if amount > QUOTA else ""

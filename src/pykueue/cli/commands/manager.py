@@ -1,4 +1,4 @@
-"""How do I run it on a cluster? `pykueue manager`: queues, scheduler and webhooks on any Kubernetes API server."""
+"""`pykueue manager`: run the scheduler, controllers and webhooks on a Kubernetes cluster."""
 
 import os
 import socket
@@ -19,30 +19,41 @@ NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/name
 
 
 @click.command()
-@click.option("--config", "file", metavar="FILE", help="Kueue's Configuration file; without it, the defaults.")
-@click.option("--kubeconfig", metavar="FILE", help="How to reach the cluster; by default as kubectl, or from within.")
-@click.option("--context", metavar="NAME", help="Which context of the kubeconfig; by default the current one.")
-@click.option("--feature-gates", metavar="NAME=BOOL,...", default="", help="Feature gates; not with those of the file.")
+@click.option("--config", "file", metavar="FILE", help="Kueue Configuration file; defaults apply without it.")
+@click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    help="Kubeconfig of the cluster; default: as kubectl, or the in-cluster credentials.",
+)
+@click.option("--context", metavar="NAME", help="Kubeconfig context; default: the current one.")
+@click.option(
+    "--feature-gates",
+    metavar="NAME=BOOL,...",
+    default="",
+    help="Feature gates; cannot be combined with `featureGates` in the file.",
+)
 @tolerating_unknown_gates
 @click.option(
     "--controllers",
     metavar="LIST",
     default="*",
     show_default=True,
-    help="Which parts run, as in '*,-webhooks': scheduling (admission and preemption alone), jobs, workloads, checks,"
+    help="Controllers to run, e.g. '*,-webhooks': scheduling (admission and preemption), jobs, workloads, checks,"
     " status, pods, webhooks.",
 )
-@click.option(
-    "--journal", metavar="FILE", help="Write every decision and its grounds here; `pykueue replay` re-runs it."
-)
+@click.option("--journal", metavar="FILE", help="Record every decision and its input in FILE, for `pykueue replay`.")
 @click.option(
     "--metrics-secure/--no-metrics-secure",
     default=True,
-    help="Serve /metrics over https to those with a token that may read it, or over http to anyone.",
+    help="Serve /metrics over https to authorized clients, or over http to everyone.",
 )
-@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
-@click.option("--identity", metavar="NAME", help="Name in the leader election; by default the host and a number.")
+@click.option(
+    "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Log format."
+)
+@click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True, help="Lowest level to log.")
+@click.option(
+    "--identity", metavar="NAME", help="Name for leader election; default: the host name and a random suffix."
+)
 def manager(
     file: str | None,
     kubeconfig: str | None,
@@ -56,13 +67,13 @@ def manager(
     log_level: str,
     identity: str | None,
 ) -> None:
-    """Decide which jobs of a cluster may start.
+    """Run the controllers on a Kubernetes cluster.
 
-    Takes the place of Kueue's manager: same kinds, labels, conditions, events and metrics, same Configuration file,
-    same Lease, so that the two never act at the same time. Several replicas may run; one leads, the others stand by.
+    Replaces Kueue's manager: it has the same kinds, labels, conditions, events, metrics and Configuration file. It also
+    uses the same Lease, so the two never act at the same time. You can run several replicas; one of them leads.
 
-    In a cluster, `pykueue manifests` installs it. On your own machine, where no API server can reach its webhooks,
-    install the rest, and leave those out here too:
+    `pykueue manifests` installs it in a cluster. To run it on your own machine, where the API server cannot reach its
+    webhooks, install everything except the webhooks and disable them here:
 
     \b
     Example:
@@ -70,10 +81,10 @@ def manager(
         kubectl apply --server-side -f -
       pykueue manager --kubeconfig ~/.kube/config --controllers '*,-webhooks'
 
-    Exit codes: 0, stopped by SIGTERM or Ctrl-C; 1, the lease was lost, or a port could not be had; 2, something is
-    wrong with the flags or the Configuration.
+    Exit codes: 0, stopped by SIGTERM or Ctrl-C; 1, lost the lease, or a port is not available; 2, invalid options or
+    Configuration.
     """
-    # What a server needs is read only when one is started.
+    # Imported here so that other commands start faster.
     from pykueue.app.manager import ManagerPlan, serve
     from pykueue.cli import logsetup
     from pykueue.kube.client.kubeconfig import KubeconfigError, connection
@@ -87,7 +98,7 @@ def manager(
         namespace=own_namespace(),
         tolerate_unknown_gates=tolerate_unknown_gates,
     )
-    source = file or "the defaults"
+    source = file or "default Configuration"
     for mistake in mistakes:
         click.echo(printable(f"{source}: {mistake}"), err=True)
     if loaded is None or mistakes:
@@ -105,7 +116,7 @@ def manager(
         chosen,
         None if journal is None else Path(journal),
         metrics_secure,
-        # Two replicas of one name would both believe that they lead.
+        # Two replicas with one name would both act as leader.
         identity or f"{socket.gethostname()}_{os.urandom(8).hex()}",
         int.from_bytes(os.urandom(4)),
     )
@@ -113,23 +124,23 @@ def manager(
 
 
 def choose(text: str) -> tuple[frozenset[str], str]:
-    """The parts that a list names, `*` being all and a leading dash meaning not; and what is wrong with the list."""
+    """The controllers that a list selects (`*` is all, `-NAME` excludes one), and what is wrong with the list."""
     from pykueue.app.controllers import CONTROLLERS
 
     chosen: set[str] = set()
     for word in [word.strip() for word in text.split(",") if word.strip()]:
         name = word.removeprefix("-")
         if name != "*" and name not in CONTROLLERS:
-            return frozenset(), f"{name!r} is no part of the manager; write one of: *, {', '.join(CONTROLLERS)}"
+            return frozenset(), f"unknown controller {name!r}; use one of: *, {', '.join(CONTROLLERS)}"
         named = set(CONTROLLERS) if name == "*" else {name}
         chosen = chosen - named if word.startswith("-") else chosen | named
     if not chosen:
-        return frozenset(), "nothing is left to run; begin with '*' and leave out what you do not want"
+        return frozenset(), "the list selects no controller; start it with '*' and exclude some, e.g. '*,-webhooks'"
     return frozenset(chosen), ""
 
 
 def read_file(file: str | None) -> bytes:
-    """The text of the Configuration."""
+    """The content of the Configuration file."""
     if file is None:
         return MINIMAL.encode()
     try:
@@ -139,7 +150,7 @@ def read_file(file: str | None) -> bytes:
 
 
 def own_namespace() -> str:
-    """The namespace that this process runs in, if it runs in a cluster."""
+    """The namespace of this pod; empty outside a cluster."""
     try:
         return NAMESPACE_FILE.read_text().strip()
     except OSError:
@@ -147,6 +158,6 @@ def own_namespace() -> str:
 
 
 def fail(text: str) -> NoReturn:
-    """Say what is wrong with the input, and end."""
+    """Print an error and exit."""
     click.echo(printable(text), err=True)
     sys.exit(2)

@@ -1,4 +1,4 @@
-"""What do I apply? `pykueue manifests`: every object of an installation as YAML."""
+"""`pykueue manifests`: print the manifests of a cluster installation as YAML."""
 
 import sys
 from typing import Literal, cast
@@ -17,27 +17,31 @@ from pykueue.cli.manifestfiles import content, unreadable
 
 
 @click.command()
-@click.option("--namespace", default=DEFAULT_NAMESPACE, show_default=True, help="Where the manager runs.")
-@click.option("--image", default=Install().image, show_default=True, help="The manager's container image.")
+@click.option("--namespace", default=DEFAULT_NAMESPACE, show_default=True, help="Namespace of the manager.")
+@click.option("--image", default=Install().image, show_default=True, help="Container image of the manager.")
 @click.option(
-    "--replicas", type=click.IntRange(min=0), default=Install().replicas, show_default=True, help="How many managers."
+    "--replicas",
+    type=click.IntRange(min=0),
+    default=Install().replicas,
+    show_default=True,
+    help="Number of manager replicas.",
 )
-@click.option("--config", metavar="FILE", default="", help="Your Configuration, in place of the one that we ship.")
+@click.option("--config", metavar="FILE", default="", help="Configuration file to install instead of the default one.")
 @tolerating_unknown_gates
 @click.option(
     "--default-queues",
     type=click.Choice(["policy", "webhook"]),
     default="policy",
     show_default=True,
-    help="How a Job without a queue finds the queue `default`: by a MutatingAdmissionPolicy, which needs Kubernetes"
-    " 1.36, or by asking the manager, and going on without an answer while it is away.",
+    help="How a Job without a queue name gets the LocalQueue `default`: from a MutatingAdmissionPolicy, which needs"
+    " Kubernetes 1.36, or from a webhook, which is skipped while the manager is down.",
 )
 @click.option(
     "--only",
     type=click.Choice([*PARTS]),
     multiple=True,
     metavar="PART",
-    help=f"One part, of {', '.join(PARTS)}; can be repeated.",
+    help=f"Print only this part: {', '.join(PARTS)}; repeatable.",
 )
 def manifests(
     namespace: str,
@@ -48,16 +52,16 @@ def manifests(
     default_queues: str,
     only: tuple[str, ...],
 ) -> None:
-    """Print what an installation needs, as YAML.
+    """Print the manifests of a cluster installation.
 
-    That is all of it, unless --only says which parts; what is applied again, with other options, changes.
+    Prints all parts unless --only selects some. To change an installation, apply the output again with other options.
 
     \b
     Example:
       pykueue manifests --image example.com/pykueue:1 | kubectl apply --server-side -f -
       pykueue manifests --only crds --only rbac
 
-    Exit codes: 0, done; 2, something is wrong with the input.
+    Exit codes: 0, success; 2, invalid input.
     """
     text, where = (read_text(config), config) if config else (shipped(namespace), "")
     loaded, mistakes = read_built(text, tolerate_unknown_gates=tolerate_unknown_gates)
@@ -69,7 +73,9 @@ def manifests(
         click.echo(printable(f"{where}: warning: {warning}"), err=True)
     said = loaded.configuration.namespace
     if said != namespace:
-        click.echo(f"{where}: namespace: {said!r} is not that of --namespace; write {namespace!r} in both", err=True)
+        click.echo(
+            f"{where}: namespace: {said!r} differs from --namespace {namespace!r}; use the same in both", err=True
+        )
         sys.exit(2)
     install = Install(
         namespace=namespace,
@@ -84,11 +90,11 @@ def manifests(
 
 
 def read_text(file: str) -> str:
-    """The text of a file, or the end of the command."""
+    """The text of a file; exits with an error if it cannot be read."""
     try:
         return content(file).decode()
     except UnicodeDecodeError:
-        wrong = "is not UTF-8; save it as that"
+        wrong = "not valid UTF-8; convert the file to UTF-8"
     except (OSError, ValueError) as error:
         wrong = unreadable(error)
     click.echo(printable(f"{file}: {wrong}"), err=True)

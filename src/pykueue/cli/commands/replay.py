@@ -1,4 +1,4 @@
-"""Would it decide the same again? `pykueue replay`: a journal, run once more."""
+"""`pykueue replay`: rerun recorded decisions and report those that differ."""
 
 import sys
 from pathlib import Path
@@ -17,23 +17,23 @@ SHOWN_MAX: Final = 10
 @click.command()
 @click.argument("files", nargs=-1, required=True)
 def replay(files: tuple[str, ...]) -> None:
-    """Decide again, from journals, and compare.
+    """Rerun the decisions in journals and compare.
 
-    Each of FILES is run once more, and the first places are shown at which another decision comes out. A journal is
-    what `pykueue manager --journal FILE` writes; each file, those set aside included, stands for itself.
-    The first line of a journal is the version of its format; a journal of another version is refused.
+    FILES are journals written by the option --journal of `pykueue manager` or `pykueue up`, rotated ones included; each
+    is replayed on its own. The first decisions that differ from the recorded ones are printed. A journal in another
+    version of the format is rejected.
 
     \b
     Example:
       pykueue replay journal.jsonl journal.jsonl.1
 
-    Exit codes: 0, the same decisions; 1, others; 2, a file is no journal, or has another format version.
+    Exit codes: 0, all decisions are the same; 1, some differ; 2, a file is not a journal, or is one in another version of the format.
     """
     differs = False
     for file in files:
         try:
             with Path(file).open("rb") as lines:
-                # A manager that was killed may have been in the middle of its last line.
+                # A manager that was killed may have left an incomplete last line.
                 found = list(run_again(line for line in lines if line.endswith(b"\n")))
         except (OSError, JournalError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
@@ -43,6 +43,6 @@ def replay(files: tuple[str, ...]) -> None:
             click.echo(f"{file}: line {one.line}")
             click.echo(f"  recorded {msgspec.json.encode(one.recorded).decode()}")
             click.echo(f"  replayed {msgspec.json.encode(one.replayed).decode()}")
-        click.echo(f"{file}: {f'{len(found)} decisions differ' if found else 'the same decisions'}")
+        click.echo(f"{file}: {f'{len(found)} decisions differ' if found else 'all decisions are the same'}")
         differs = differs or bool(found)
     sys.exit(int(differs))

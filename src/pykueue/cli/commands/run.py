@@ -1,4 +1,4 @@
-"""How do I submit a command? `pykueue run`: a Job in a queue, followed to its end, with its output and exit code."""
+"""`pykueue run`: submit a command as a Job, stream its output, and exit with its exit code."""
 
 import asyncio
 import os
@@ -19,32 +19,39 @@ from pykueue.cli.serverstate import fail, here
 
 GPU: Final = "nvidia.com/gpu"
 IMAGE: Final = "local"
-"""Recorded and ignored, as long as no container runtime is asked for."""
+"""Ignored unless the server uses a container runtime."""
 NAME_MAX: Final = 40
-"""Characters that are left of a command's name in the name of its Job."""
+"""Longest part of the command's name in the name of its Job."""
 TAKEN_ALONG: Final = frozenset(
     {"PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "VIRTUAL_ENV", "PYTHONPATH", "LD_LIBRARY_PATH", "CUDA_HOME"}
 )
 TAKEN_ALONG_TOO: Final = ("LC_", "CONDA_")
-"""Variables, and beginnings of their names, that a command has from the terminal it was submitted in."""
+"""Environment variables, and prefixes of their names, that are passed on to the command."""
 
 
 @click.command(context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
-@click.option("-q", "--queue", required=True, metavar="QUEUE", help="The LocalQueue to wait in.")
-@click.option("--cpu", metavar="QUANTITY", default="1", show_default=True, help="Cores, as in 2 or 500m.")
-@click.option("--memory", metavar="QUANTITY", help="Memory, as in 8Gi.")
-@click.option("--gpu", type=click.IntRange(min=0), default=0, metavar="N", help="GPUs.")
-@click.option("--name", metavar="NAME", help="Of the Job; by default from the command, with something random.")
-@click.option("--priority", metavar="CLASS", help="A WorkloadPriorityClass.")
-@click.option("-n", "--namespace", metavar="NAME", help="By default the kubeconfig's.")
-@click.option("--env", multiple=True, metavar="NAME[=VALUE]", help="A variable; without a value, as it is here.")
-@click.option("--image", metavar="IMAGE", help="For a server with a container runtime; else it is only recorded.")
-@click.option("--timeout", metavar="DURATION", help="End it, failed, when it has run so long, as in 2h30m.")
-@click.option("--detach", is_flag=True, help="Do not follow it.")
-@click.option("--output", metavar="FILE", help="Write the command's standard output there, whole.")
-@click.option("--kubeconfig", metavar="FILE", help="Submit to the server of this kubeconfig; see below.")
-@click.option("--context", metavar="NAME", help="Submit to this context of the kubeconfig, or of kubectl's own.")
-@click.option("--data", metavar="DIR", help="The data folder of the server on this machine, if not the usual one.")
+@click.option("-q", "--queue", required=True, metavar="QUEUE", help="LocalQueue to submit to.")
+@click.option("--cpu", metavar="QUANTITY", default="1", show_default=True, help="Cores to request, e.g. 2 or 500m.")
+@click.option("--memory", metavar="QUANTITY", help="Memory to request, and the limit, e.g. 8Gi.")
+@click.option("--gpu", type=click.IntRange(min=0), default=0, metavar="N", help="GPUs to request.")
+@click.option("--name", metavar="NAME", help="Name of the Job; default: the name of the command and a random suffix.")
+@click.option("--priority", metavar="CLASS", help="WorkloadPriorityClass of the Job.")
+@click.option("-n", "--namespace", metavar="NAME", help="Namespace of the Job; default: that of the kubeconfig.")
+@click.option(
+    "--env",
+    multiple=True,
+    metavar="NAME[=VALUE]",
+    help="Environment variable; without =VALUE, its current value. Repeatable.",
+)
+@click.option("--image", metavar="IMAGE", help="Container image; ignored by a server without a container runtime.")
+@click.option("--timeout", metavar="DURATION", help="Fail the Job after it has run this long, e.g. 2h30m.")
+@click.option("--detach", is_flag=True, help="Exit after submitting the Job.")
+@click.option("--output", metavar="FILE", help="Write the standard output of the command to FILE.")
+@click.option("--kubeconfig", metavar="FILE", help="Kubeconfig of the server; see above for the default.")
+@click.option("--context", metavar="NAME", help="Context in that kubeconfig, or in kubectl's.")
+@click.option(
+    "--data", metavar="DIR", help="Data directory of the local server; see `pykueue up --help` for the default."
+)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(
     queue: str,
@@ -64,15 +71,16 @@ def run(
     data: str | None,
     command: tuple[str, ...],
 ) -> None:
-    """Run COMMAND as a Job in a queue, in this folder, and follow it.
+    """Run COMMAND as a Job and follow its output.
 
-    Says why it waits whenever that changes, then shows its output as it comes, and ends with its exit code. Ctrl-C
-    deletes the Job and shows no more of it; any other end of this command leaves it.
+    The command runs in the current directory. While the Job is pending, the reason is printed whenever it changes; then
+    the output is streamed, and `pykueue run` exits with the exit code of COMMAND. Ctrl-C deletes the Job. If
+    `pykueue run` ends in any other way, the Job continues.
 
-    The command's standard output and standard error stay apart, and no byte of either is lost: a command that prints
-    faster than its output is read here waits, as in a pipe. It does not wait with --detach, nor when this command is
-    gone for 30 seconds; output that its log has no room for is then removed, and a line says how much. On a cluster the
-    kubelet merges the two streams and may remove output that was not read in time.
+    Standard output and standard error stay separate and complete: a command that prints faster than its output is read
+    blocks, as in a pipe. It does not block with --detach, or once `pykueue run` has been gone for 30 seconds; output
+    that exceeds the log is then dropped, and a line in the log says how much. On a cluster the kubelet merges the two
+    streams and may drop output that was not read in time.
 
     \b
     Example:
@@ -82,13 +90,12 @@ def run(
       pykueue run -q team-a --output result.csv -- ./simulate --format csv
       pykueue run -q team-a --detach -- sh -c 'make all && make report'
 
-    The first line says which server the Job goes to: the one that --kubeconfig, --context or --data name; else the
-    local one, of your data folder or of the kubeconfig that `pykueue user add` gave you; else, where no local server
-    was set up, the one that KUBECONFIG names. The command gets PATH, HOME and the like from here; name others with
-    --env.
+    The first line of output names the server. It is the one given by --kubeconfig, --context or --data; else the local
+    server of your data directory or of the kubeconfig from `pykueue user add`; else, if no local server was set up, the
+    one in KUBECONFIG. COMMAND inherits PATH, HOME and similar variables; pass others with --env.
 
-    Exit codes: 0, done, or detached; the command's own; 1, the Job was deleted, or failed without one, or part of its
-    output is missing; 2, it could not be submitted; 130, Ctrl-C.
+    Exit codes: 0, success, or detached; the exit code of COMMAND; 1, the Job was deleted or failed without an exit
+    code, or part of its output is missing; 2, the Job could not be submitted; 130, Ctrl-C.
     """
     wanted = job(
         command,
@@ -100,22 +107,22 @@ def run(
         image=image or IMAGE,
         seconds=seconds(timeout),
     )
-    # What a client needs is read only when the flags are right.
+    # Imported here so that invalid options are reported faster.
     from pykueue.cli.followjob import Following, tell
     from pykueue.cli.target import chosen
 
     target = chosen(kubeconfig, context, data)
     within = namespace or target.connection.namespace
-    tell(f"submits to {target.described()}, namespace {within}")
+    tell(f"submitting to {target.described()}, namespace {within}")
     into = None if output is None else opened(output, detach=detach)
     following = Following(target, within, wanted, detach=detach, output=into)
     sys.exit(asyncio.run(following.run()))
 
 
 def opened(file: str, *, detach: bool) -> int:
-    """The file that the output goes to; it keeps what it has until the Job is submitted."""
+    """Open the output file; it is truncated only once the Job is submitted."""
     if detach:
-        fail("--output: nobody writes the file with --detach; redirect inside the command: sh -c 'COMMAND > FILE'")
+        fail("--output: cannot be combined with --detach; redirect inside the command: sh -c 'COMMAND > FILE'")
     try:
         return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
@@ -123,12 +130,12 @@ def opened(file: str, *, detach: bool) -> int:
 
 
 def resources(cpu: str, memory: str | None, gpu: int) -> Tree:
-    """What the command asks for."""
+    """The resources of the container."""
     asked: dict[str, str] = {"cpu": cpu} | ({"memory": memory} if memory else {})
     for flag, amount in asked.items():
         try:
             if parse_quantity(amount).nanos < 0:
-                fail(f"--{flag}: {amount!r} is less than nothing")
+                fail(f"--{flag}: {amount!r} is negative; use 0 or more")
         except QuantityError as error:
             fail(f"--{flag}: {error}")
     requests: Tree = {**asked}
@@ -139,7 +146,7 @@ def resources(cpu: str, memory: str | None, gpu: int) -> Tree:
 
 
 def seconds(timeout: str | None) -> int | None:
-    """How long the command may run."""
+    """The value of --timeout in seconds."""
     if timeout is None:
         return None
     try:
@@ -147,19 +154,19 @@ def seconds(timeout: str | None) -> int | None:
     except DurationError as error:
         fail(f"--timeout: {error}")
     if found < MICROS:
-        fail(f"--timeout: {timeout!r} is shorter than a second")
+        fail(f"--timeout: {timeout!r} is too short; use 1s or more")
     return found // MICROS
 
 
 def environment(given: Sequence[str], here: Mapping[str, str]) -> dict[str, str]:
-    """The variables of the command: those that are taken along, then those given."""
+    """The environment of the command: inherited variables, then those of --env."""
     made = {name: value for name, value in here.items() if name in TAKEN_ALONG or name.startswith(TAKEN_ALONG_TOO)}
     for one in given:
         name, equals, value = one.partition("=")
         if not re.fullmatch(r"[-._a-zA-Z][-._a-zA-Z0-9]*", name):
-            fail(f"--env: {one!r} does not begin with the name of a variable; write NAME=VALUE")
+            fail(f"--env: {one!r} does not start with a valid variable name; use NAME=VALUE")
         if not equals and name not in here:
-            fail(f"--env: {name} is not set here; write {name}=VALUE")
+            fail(f"--env: {name} is not set in this environment; use {name}=VALUE")
         made[name] = value if equals else here[name]
     return made
 
@@ -201,11 +208,11 @@ def job(
 
 
 def literal(text: str) -> str:
-    """A text that stays as it is: in a pod's spec, two dollars stand for one, and one may begin a variable."""
+    """Escape dollar signs, which start variable references in a pod spec."""
     return text.replace("$", "$$")
 
 
 def stem(command: str) -> str:
-    """A command's name as the beginning of a Job's."""
+    """The name of a command as a prefix for the name of its Job."""
     plain = re.sub(r"[^a-z0-9]+", "-", Path(command).name.lower()).strip("-")
     return plain[:NAME_MAX].strip("-") or "run"

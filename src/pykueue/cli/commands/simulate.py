@@ -1,4 +1,4 @@
-"""What would this cluster do? `pykueue simulate`: reads manifests, lets virtual time pass, and says what came of it."""
+"""`pykueue simulate`: run queues and jobs from manifests under virtual time and report what happens."""
 
 import os
 import sys
@@ -36,7 +36,7 @@ COLOURS: Final = {
 
 
 def length(ctx: click.Context, param: click.Parameter, value: str | None) -> Micros | None:
-    """The length of time that an option gives, or a usage error."""
+    """Parse a duration option."""
     if value is None:
         return None
     try:
@@ -44,16 +44,16 @@ def length(ctx: click.Context, param: click.Parameter, value: str | None) -> Mic
     except DurationError as error:
         raise click.BadParameter(str(error)) from error
     if found < 0:
-        raise click.BadParameter(f"{value!r} is negative; write a time after the start, as in 1h")
+        raise click.BadParameter(f"{value!r} is negative; use a duration after the start, e.g. 1h")
     return found
 
 
 def moment(ctx: click.Context, param: click.Parameter, value: str) -> Instant:
-    """The instant that an option gives, or a usage error."""
+    """Parse a timestamp option."""
     try:
         found = parse_instant(value)
     except (ValueError, OverflowError) as error:
-        raise click.BadParameter(f"{value!r} is no instant; write it as in 2026-01-31T12:00:00Z") from error
+        raise click.BadParameter(f"{value!r} is not a timestamp; use RFC 3339, e.g. 2026-01-31T12:00:00Z") from error
     if not 0 <= found < END_OF_TIME:
         raise click.BadParameter(f"{value!r} is out of range; use a year from 1970 to 8999")
     return found
@@ -61,14 +61,19 @@ def moment(ctx: click.Context, param: click.Parameter, value: str) -> Instant:
 
 @click.command()
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
-@click.option("--config", metavar="FILE", help="The controller's Configuration; it may also be among the FILEs.")
-@click.option("--feature-gates", metavar="NAME=BOOL,...", default="", help="Feature gates, as for the controller.")
+@click.option("--config", metavar="FILE", help="Configuration file; may also be one of the FILEs.")
+@click.option("--feature-gates", metavar="NAME=BOOL,...", default="", help="Feature gates, as for `pykueue manager`.")
 @tolerating_unknown_gates
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, help="Feeds the jitter of backoffs.")
-@click.option("--until", metavar="DURATION", callback=length, help="Stop after so long, as in 90m; by default at rest.")
-@click.option("--start", metavar="INSTANT", callback=moment, default=format_instant(START), help="When it begins.")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Text or one JSON object.")
-@click.option("--explain", is_flag=True, help="Say with each wait what would help.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, help="Seed for the jitter of backoffs.")
+@click.option(
+    "--until",
+    metavar="DURATION",
+    callback=length,
+    help="Stop after this long, e.g. 90m; default: when nothing is left to happen.",
+)
+@click.option("--start", metavar="INSTANT", callback=moment, default=format_instant(START), help="Start time.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format.")
+@click.option("--explain", is_flag=True, help="Add to each wait what would resolve it.")
 def simulate(
     files: tuple[str, ...],
     config: str | None,
@@ -80,30 +85,31 @@ def simulate(
     output: str,
     explain: bool,
 ) -> None:
-    """Say what queues would do with these jobs, without a cluster.
+    """Simulate queues and jobs without a cluster.
 
-    Each FILE holds plain manifests, YAML or JSON: ClusterQueues, LocalQueues, ResourceFlavors, Cohorts,
+    Each FILE contains manifests in YAML or JSON: ClusterQueues, LocalQueues, ResourceFlavors, Cohorts,
     WorkloadPriorityClasses, PriorityClasses, AdmissionChecks, ProvisioningRequestConfigs, Namespaces, LimitRanges,
-    RuntimeClasses, Workloads, Jobs, and the controller's Configuration. A folder stands for the manifests in it, and -
-    for the standard input.
+    RuntimeClasses, Workloads, Jobs, and the Configuration. A directory stands for the manifests in it, and - for
+    standard input.
 
     \b
-    Annotations of a Job or Workload say how it behaves:
-      pykueue.io/arrival: 30s          when it comes (at the start)
+    Annotations on a Job or Workload set its behaviour (defaults in parentheses):
+      pykueue.io/arrival: 30s          when it is created (at the start)
       pykueue.io/run-seconds: "600"    how long it runs once its pods are ready (60)
-      pykueue.io/ready-seconds: "5"    how long its pods take to be ready, or never (0)
+      pykueue.io/ready-seconds: "5"    how long its pods take to become ready, or never (0)
       pykueue.io/stop-seconds: "30"    how long its pods take to stop (0)
-      pykueue.io/checkpoint: "true"    an evicted job goes on where it was (it starts over)
-    and one of an AdmissionCheck how it answers:
+      pykueue.io/checkpoint: "true"    after an eviction it resumes (starts over)
+    An annotation on an AdmissionCheck sets its result:
       pykueue.io/check: retry          ready, pending, retry or rejected (ready)
-    unless its ProvisioningRequestConfig does: of class scripted.pykueue.io by its parameters, of others at once.
+    Without it, a check with a ProvisioningRequestConfig of class scripted.pykueue.io follows the
+    parameters of that class; other classes find capacity at once.
 
     \b
     Example:
       pykueue simulate examples/preemption
       pykueue simulate queues.yaml jobs.yaml --until 24h -o json | jq .summary
 
-    Exit codes: 0, the simulation ended; 1, it was stopped before; 2, something is wrong with the input.
+    Exit codes: 0, the simulation ended; 1, it was stopped early; 2, invalid input.
     """
     mistakes: list[Mistake] = []
     texts = [text for file in files for text in contents(file, mistakes)]
@@ -128,14 +134,14 @@ def simulate(
 
 
 def complain(mistakes: list[Mistake]) -> None:
-    """Print all mistakes to the standard error."""
+    """Print all errors to standard error."""
     for mistake in mistakes[:MISTAKES_SHOWN_MAX]:
         click.echo(printable(str(mistake)), err=True)
     rest = len(mistakes) - MISTAKES_SHOWN_MAX
     if rest > 0:
         click.echo(f"and {rest} more", err=True)
-    count = "1 mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
-    click.echo(f"Error: {count}; nothing was simulated", err=True)
+    count = "1 error" if len(mistakes) == 1 else f"{len(mistakes)} errors"
+    click.echo(f"Error: {count} in the input; nothing was simulated", err=True)
 
 
 def rendered(found: Report, *, colour: bool, explain: bool) -> Iterator[str]:
@@ -156,7 +162,7 @@ def rendered(found: Report, *, colour: bool, explain: bool) -> Iterator[str]:
 
 
 def timeline(found: Report, *, colour: bool, explain: bool) -> Iterator[str]:
-    """What happened, one thing per line."""
+    """The events, one per line."""
     shown = [one for one in found.lines if not one.beside]
     names = short_names([one.name for one in found.lines] + [one.name for one in found.waiting])
     width = min(NAME_WIDTH, max((len(names[one.name]) for one in shown), default=0))
@@ -181,7 +187,7 @@ def short_names(names: list[str]) -> dict[str, str]:
 def queue_table(found: Report) -> list[str]:
     """Waits, admissions and preemptions of each ClusterQueue.
 
-    A wait is from arrival to the first start; `waited` is all the time that its workloads waited, after evictions too.
+    A wait lasts from arrival to the first start; `waited` is the total, including waits after evictions.
     """
     rows = []
     for one in found.queues:
@@ -223,7 +229,7 @@ def use_table(found: Report) -> list[str]:
 
 
 def still_waiting(found: Report, *, colour: bool) -> Iterator[str]:
-    """Who has not come to its end, why, and what would help."""
+    """Unfinished workloads, with the reason and what would help."""
     names = short_names([one.name for one in found.lines])
     yield "Not finished:"
     for one in found.waiting:

@@ -1,4 +1,4 @@
-"""What runs here, and how do I stop it? `pykueue status` and `pykueue down`."""
+"""`pykueue status` and `pykueue down`: show the state of a server, and stop the local one."""
 
 import asyncio
 import os
@@ -18,44 +18,51 @@ LOOK_AGAIN_MICROS: Final = MICROS // 20
 
 
 @click.command()
-@click.option("--data", metavar="DIR", help="The data folder, if not the usual one.")
-@click.option("--timeout", type=click.IntRange(min=1), default=120, show_default=True, metavar="SECONDS")
+@click.option("--data", metavar="DIR", help="Data directory of the server; see `pykueue up --help` for the default.")
+@click.option(
+    "--timeout",
+    type=click.IntRange(min=1),
+    default=120,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for the server to stop.",
+)
 def down(data: str | None, timeout: int) -> None:
-    """Stop what `pykueue up` started.
+    """Stop the server started by `pykueue up`.
 
-    Jobs that run go on, or are ended, as `pykueue up --on-stop` said.
+    Running jobs continue or are terminated, depending on `pykueue up --on-stop`.
 
     \b
     Example:
       pykueue down
       pykueue down --data ~/queues
 
-    Exit codes: 0, it is stopped, or did not run; 1, it did not stop in time.
+    Exit codes: 0, stopped, or was not running; 1, it did not stop in time.
     """
     folder = data_folder(data)
     standing = read_standing(folder)
     if standing is None or not standing.runs:
-        click.echo(f"nothing runs on {folder}")
+        click.echo(f"no server is running on {folder}")
         return
     if not stopped(standing, timeout):
         fail(
-            f"{standing.server}: process {standing.pid} still runs after {timeout} s; it may wait for a job to end: "
-            "give a longer --timeout, or kill it, which loses nothing that is stored",
+            f"{standing.server}: process {standing.pid} is still running after {timeout} s, perhaps waiting for a job "
+            "to stop; use a longer --timeout, or kill the process: stored data is not lost",
             1,
         )
-    click.echo(f"{standing.server} is stopped")
+    click.echo(f"{standing.server} stopped")
     for line in left_behind(folder):
         click.echo(line)
 
 
 def stopped(standing: Standing, seconds: int) -> bool:
-    """Ask it to stop; whether it did in time."""
+    """Send SIGTERM; return whether the server stopped in time."""
     try:
         os.kill(standing.pid, signal.SIGTERM)
     except ProcessLookupError:
         return True
     except PermissionError:
-        fail(f"process {standing.pid} belongs to another user; stop it as that user", 1)
+        fail(f"process {standing.pid} belongs to another user; run this as that user", 1)
     clock = SystemClock()
 
     async def until_over() -> bool:
@@ -70,33 +77,33 @@ def stopped(standing: Standing, seconds: int) -> bool:
 
 
 def left_behind(folder: Path) -> list[str]:
-    """What still runs after the server has stopped, and what becomes of it."""
+    """Lines about processes that still run after the server has stopped."""
     from pykueue.node.attempts import still_running
 
     found = still_running(folder)
     if not found:
         return []
     return [
-        f"still running, to be found again by the next `pykueue up`: {len(found)}",
+        f"processes still running, which the next `pykueue up` picks up: {len(found)}",
         *(f"  {one.pod} {one.container}, process {one.pid}" for one in found),
     ]
 
 
 @click.command()
-@click.option("--data", metavar="DIR", help="The data folder, if not the usual one.")
-@click.option("--kubeconfig", metavar="FILE", help="Ask the server of this kubeconfig.")
-@click.option("--context", metavar="NAME", help="Ask this context of the kubeconfig, or of kubectl's own.")
+@click.option("--data", metavar="DIR", help="Data directory of the server; see `pykueue up --help` for the default.")
+@click.option("--kubeconfig", metavar="FILE", help="Kubeconfig of the server; see `pykueue run --help`.")
+@click.option("--context", metavar="NAME", help="Context in that kubeconfig, or in kubectl's.")
 def status(data: str | None, kubeconfig: str | None, context: str | None) -> None:
-    """Show what runs here: the machine, its queues, who waits and why.
+    """Show the machine, its queues, and why jobs are pending.
 
     \b
     Example:
       pykueue status
       pykueue status --context lab
 
-    Which server is asked: see `pykueue run --help`.
+    `pykueue run --help` explains which server is asked.
 
-    Exit codes: 0, it runs; 1, it does not; 2, it cannot be asked.
+    Exit codes: 0, the server is running; 1, it is not; 2, it cannot be reached.
     """
     from pykueue.cli.target import chosen
 
@@ -104,7 +111,7 @@ def status(data: str | None, kubeconfig: str | None, context: str | None) -> Non
     standing = None if target.folder is None else read_standing(target.folder)
     if standing is not None:
         since = duration(SystemClock().now() - standing.since)
-        click.echo(f"{standing.server}, process {standing.pid}, up for {since}; data in {target.folder}")
+        click.echo(f"{standing.server}, process {standing.pid}, up for {since}; data directory: {target.folder}")
     else:
         click.echo(target.connection.server)
     from pykueue.cli.queuestate import AskError, ask, shown

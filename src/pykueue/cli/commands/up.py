@@ -1,4 +1,4 @@
-"""How do I run it on one machine? `pykueue up`: queues, the Kubernetes API and pods as processes, in one process."""
+"""`pykueue up`: run queues, a Kubernetes API and jobs on this machine, in one process."""
 
 import json
 import os
@@ -26,46 +26,59 @@ Runtime = Literal["podman", "docker"]
 
 
 @click.command()
-@click.option("--data", metavar="DIR", help="The folder that keeps everything; see below for the usual one.")
-@click.option("--port", type=click.IntRange(0, 65535), help="Where to serve the API; by default as last time, or 7443.")
+@click.option("--data", metavar="DIR", help="Data directory; see above for the default.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), help="Port of the API; default: that of the previous run, or 7443."
+)
 @click.option(
     "--listen",
     metavar="ADDRESS",
     default="127.0.0.1",
     show_default=True,
-    help="The address to serve on; any but a loopback one lets other machines in, with a token.",
+    help="Address to listen on; a non-loopback address admits other machines, with a token.",
 )
-@click.option("--detach", is_flag=True, help="Return when it is up, and leave it running; `pykueue down` stops it.")
+@click.option(
+    "--detach",
+    is_flag=True,
+    help="Run in the background and return once the server is ready; stop it with `pykueue down`.",
+)
 @click.option(
     "--example",
     is_flag=True,
-    help="Create queues for two teams that share this machine; what is there stays as it is.",
+    help="Create queues for two teams that share this machine; existing objects are not changed.",
 )
 @click.option(
     "--apply",
     "manifests",
     multiple=True,
     metavar="FILE",
-    help="Manifests, or a folder of them, to apply at the start, such as your queues; several times for several.",
+    help="Manifest file or directory to apply at startup, such as your queues; repeatable.",
 )
-@click.option("--cpus", type=click.FloatRange(min=0, min_open=True), metavar="N", help="Cores to give out, if not all.")
-@click.option("--memory", metavar="QUANTITY", help="Memory to give out, if not all, as in 24Gi.")
-@click.option("--gpus", type=click.IntRange(0, 1024), metavar="N", help="GPUs to give out, if not all that are found.")
-@click.option("--config", "file", metavar="FILE", help="Kueue's Configuration file; without it, the defaults.")
-@click.option("--feature-gates", metavar="NAME=BOOL,...", default="", help="Feature gates; not with those of the file.")
+@click.option("--cpus", type=click.FloatRange(min=0, min_open=True), metavar="N", help="Cores to offer; default: all.")
+@click.option("--memory", metavar="QUANTITY", help="Memory to offer, e.g. 24Gi; default: all.")
+@click.option(
+    "--gpus", type=click.IntRange(0, 1024), metavar="N", help="GPUs to offer; default: all that are detected."
+)
+@click.option("--config", "file", metavar="FILE", help="Kueue Configuration file; defaults apply without it.")
+@click.option(
+    "--feature-gates",
+    metavar="NAME=BOOL,...",
+    default="",
+    help="Feature gates; cannot be combined with `featureGates` in the file.",
+)
 @tolerating_unknown_gates
 @click.option(
     "--on-stop",
     type=click.Choice(["keep", "terminate"]),
     default="keep",
     show_default=True,
-    help="What becomes of jobs that run when this stops: they go on and are found again, or they are ended.",
+    help="When the server stops: keep jobs running for the next start to pick up, or terminate them.",
 )
 @click.option(
     "--container-runtime",
     "runtime",
     type=click.Choice(["podman", "docker"]),
-    help="Run images in containers; without it an image is recorded and the command runs as a process.",
+    help="Run images in containers; without it, images are ignored and commands run as processes.",
 )
 @click.option(
     "--keep-jobs",
@@ -73,12 +86,16 @@ Runtime = Literal["podman", "docker"]
     default=JOBS_KEPT,
     show_default=True,
     metavar="N",
-    help="Finished Jobs to keep; the oldest beyond them are deleted.",
+    help="Number of finished Jobs to keep; older ones are deleted.",
 )
-@click.option("--journal", metavar="FILE", help="Write every decision and its grounds; `pykueue replay` re-runs it.")
-@click.option("--log-file", metavar="FILE", help="Where the log goes, if not to the standard error.")
-@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--log-level", type=click.Choice(LEVELS), help="By default warning on a terminal, info in a file.")
+@click.option("--journal", metavar="FILE", help="Record every decision and its input in FILE, for `pykueue replay`.")
+@click.option("--log-file", metavar="FILE", help="Log file; default: standard error, or up.log with --detach.")
+@click.option(
+    "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Log format."
+)
+@click.option(
+    "--log-level", type=click.Choice(LEVELS), help="Lowest level to log; default: warning, or info in a file."
+)
 @click.option("--report-to", type=int, hidden=True)
 @click.pass_context
 def up(
@@ -104,11 +121,11 @@ def up(
     log_level: str | None,
     report_to: int | None,
 ) -> None:
-    """Run queues, an API and jobs on this machine alone.
+    """Run queues, an API and jobs on this machine.
 
-    Jobs are what they are on a cluster, and kubectl speaks to it as to any; a pod's containers run as processes of this
-    machine. What is kept is in one folder: /var/lib/pykueue for root, else $XDG_DATA_HOME/pykueue or
-    ~/.local/share/pykueue.
+    The server offers a Kubernetes API with Kueue's queues; use kubectl and the same manifests as on a cluster. The
+    containers of a pod run as processes of this machine. All data is in one directory: /var/lib/pykueue for root, else
+    $XDG_DATA_HOME/pykueue or ~/.local/share/pykueue.
 
     \b
     Example:
@@ -123,18 +140,19 @@ def up(
       export KUBECONFIG=~/.local/share/pykueue/kubeconfig
       kubectl get clusterqueues
 
-    Started by root it serves all users of the machine (`pykueue user add`), and a job runs as the user who submitted
-    it. Started by anybody else everything runs as that user, and nobody else gets in.
+    A server started by root can serve all users of the machine (see `pykueue user add`); each job runs as the user who
+    submitted it. A server started by another user runs everything as that user and admits nobody else.
 
-    Exit codes: 0, stopped by Ctrl-C or `pykueue down`; 1, it runs already, or had to stop; 2, it cannot start.
+    Exit codes: 0, stopped by Ctrl-C or `pykueue down`; 1, already running, or stopped by an internal error; 2, cannot
+    start.
     """
     report = Report(report_to)
     folder = made(data_folder(data))
     standing = read_standing(folder)
     if standing is not None and standing.runs:
         report.fail(
-            f"it runs already on {folder}: {standing.server}, process {standing.pid}; stop it with `pykueue down`, or "
-            "give another folder with --data",
+            f"{folder}: a server is already running: {standing.server}, process {standing.pid}; stop it with "
+            "`pykueue down`, or choose another directory with --data",
             1,
         )
     if detach:
@@ -142,12 +160,12 @@ def up(
     loaded, mistakes = read_built(
         read_file(file, report), feature_gates=feature_gates, tolerate_unknown_gates=tolerate_unknown_gates
     )
-    source = file or "the defaults"
+    source = file or "default Configuration"
     if loaded is None or mistakes:
         report.fail("\n".join(f"{source}: {mistake}" for mistake in mistakes))
     for warning in loaded.warnings:
         click.echo(printable(f"{source}: warning: {warning}"), err=True)
-    # What a server needs is read only when one is started.
+    # Imported here so that other commands start faster.
     from pykueue.cli import logsetup
     from pykueue.cli.server import Wanted, serve
 
@@ -174,7 +192,7 @@ def up(
 
 
 def read_file(file: str | None, report: Report) -> bytes:
-    """The text of the Configuration."""
+    """The content of the Configuration file."""
     if file is None:
         return MINIMAL.encode()
     try:
@@ -184,7 +202,7 @@ def read_file(file: str | None, report: Report) -> bytes:
 
 
 def given(names: tuple[str, ...], report: Report) -> tuple[tuple[str, Tree], ...]:
-    """The objects in these manifests, each with where it stands."""
+    """The objects in these manifests, each with its file and position."""
     from pykueue.cli.manifestfiles import contents
     from pykueue.sim.manifests import Mistake, documents
 
@@ -201,7 +219,7 @@ def given(names: tuple[str, ...], report: Report) -> tuple[tuple[str, Tree], ...
 
 
 def detached(ctx: click.Context, folder: Path) -> int:
-    """Start it in the background and wait until it is up, or says why it is not: the exit code."""
+    """Start the server in the background, wait until it is ready or has failed, and return the exit code."""
     log = folder / LOG_FILE
     reading, writing = os.pipe()
     command = [sys.executable, "-m", "pykueue", "up", *arguments(ctx), "--report-to", str(writing)]
@@ -209,7 +227,7 @@ def detached(ctx: click.Context, folder: Path) -> int:
         command += ["--log-file", str(log)]
     trouble = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
-        # Its folder is where it was started: relative names in flags mean what they meant there.
+        # It keeps the current directory, so that relative paths in options stay valid.
         child = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -224,17 +242,17 @@ def detached(ctx: click.Context, folder: Path) -> int:
     with open(reading, "rb") as answers:
         told = answers.read()
     if not told:
-        fail(f"it ended before it was up; {log} says why", child.wait() or 1)
+        fail(f"the server exited before it was ready; check the log: {log}", child.wait() or 1)
     said = json.loads(told)
     click.echo(printable(said["text"]) if said["code"] else said["text"], err=bool(said["code"]))
     if not said["code"]:
-        # It is meant to outlive us.
+        # The child outlives this process; suppress the ResourceWarning.
         child.returncode = 0
     return int(said["code"])
 
 
 def arguments(ctx: click.Context) -> list[str]:
-    """The flags that were given, but for the one that detaches."""
+    """The command-line options, without --detach."""
     made: list[str] = []
     for option in ctx.command.params:
         value = ctx.params.get(option.name or "")

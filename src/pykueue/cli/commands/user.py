@@ -1,4 +1,4 @@
-"""Who else may use this machine's queues? `pykueue user add`, `list` and `remove`."""
+"""`pykueue user add`, `list` and `remove`: manage the users of a shared server."""
 
 import asyncio
 import errno
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def user() -> None:
-    """Let users of this machine in, and out again.
+    """Manage the users of a shared server.
 
     \b
     Example:
@@ -28,7 +28,7 @@ def user() -> None:
       pykueue user list
       pykueue user remove alice
 
-    Exit codes: 0, done; 1, the server does not run; 2, it cannot be done.
+    Exit codes: 0, success; 1, the server is not running; 2, the request was rejected.
     """
 
 
@@ -37,28 +37,30 @@ def user() -> None:
 @click.option(
     "--namespace",
     metavar="NAME",
-    help="The one the user works in; by default the one they have, or at first one of their name.",
+    help="Namespace of the user; default: the current one, or for a new user one named after them.",
 )
-@click.option("--admin", is_flag=True, help="May do everything, in all namespaces, and run jobs as root.")
+@click.option("--admin", is_flag=True, help="Grant full access to all namespaces, including jobs that run as root.")
 @click.option(
     "--queue",
     "queues",
     multiple=True,
     metavar="CLUSTERQUEUE",
-    help="Give the namespace a LocalQueue to it, of its name; several times for several. By default to each there is, "
-    "and for a user who has queues to no other.",
+    help="Create a LocalQueue for this ClusterQueue in the namespace, with the same name; repeatable. Default: one for "
+    "each ClusterQueue, or none if the user already has queues.",
 )
-@click.option("--out", metavar="FILE", help="Where the kubeconfig goes, if not to the user's ~/.config/pykueue.")
-@click.option("--data", metavar="DIR", help="The data folder, if not the usual one.")
+@click.option(
+    "--out", metavar="FILE", help="Path of the kubeconfig; default: ~/.config/pykueue/kubeconfig of the user."
+)
+@click.option("--data", metavar="DIR", help="Data directory of the server; see `pykueue up --help` for the default.")
 def add(
     name: str, namespace: str | None, admin: bool, queues: tuple[str, ...], out: str | None, data: str | None
 ) -> None:
-    """Let NAME in: a namespace, queues, and a kubeconfig that only NAME can read.
+    """Give NAME a namespace, queues and a kubeconfig.
 
-    The server was started by root: one that somebody else started is theirs alone. NAME is a user of this machine, and
-    the jobs that NAME submits run as that user. To add NAME again gives a new kubeconfig, and the old one is good for
-    nothing; namespace and queues stay, unless others are named. An admin is root on this machine, as far as jobs go:
-    give --admin only to whom you would give that.
+    NAME must be a user of this machine, and the server must have been started by root. The jobs of NAME run as that
+    user, and only NAME can read the kubeconfig. Adding NAME again creates a new kubeconfig and revokes the old one; the
+    namespace and queues are kept unless you name others. An admin can run jobs as root, so grant --admin only to users
+    whom you trust with root.
 
     \b
     Example:
@@ -66,7 +68,7 @@ def add(
       pykueue user add bob --namespace vision --queue gpu
       pykueue user add carol --admin
 
-    Exit codes: 0, done; 1, the server does not run; 2, it cannot be done.
+    Exit codes: 0, success; 1, the server is not running; 2, the request was rejected.
     """
     from pykueue.apiserver.auth.kubeconfigs import kubeconfig
     from pykueue.apiserver.auth.users import Role, Users, UsersError, check, is_system
@@ -77,10 +79,10 @@ def add(
     account = account_of(name, folder)
     place = Path(out) if out else Path(account.pw_dir) / OWN_KUBECONFIG
     try:
-        # All that can be refused is looked at before anything is changed.
+        # Check everything that can be rejected before changing anything.
         check(name, namespace or "")
         if namespace and is_system(namespace) and not admin:
-            fail(f"--namespace: {namespace} is the system's; give another one")
+            fail(f"--namespace: {namespace} is a system namespace; choose another one")
         users = Users(folder)
         known = users.named(name)
         before = known.namespace if known is not None else ""
@@ -94,47 +96,48 @@ def add(
     except (PrepareError, UsersError) as error:
         fail(str(error))
     put(place, text, account)
-    what = "an admin" if admin else f"a user of namespace {own}"
-    click.echo(f"{name} is {what}{' again, with a new kubeconfig' if known is not None else ''}: {place}")
-    click.echo(f"queues: {', '.join(given) or 'none yet; create a LocalQueue in the namespace'}")
+    what = "admin" if admin else f"user of namespace {own}"
+    done = "updated with a new kubeconfig" if known is not None else "added"
+    click.echo(f"{name} {done}: {what}, kubeconfig {place}")
+    click.echo(f"queues: {', '.join(given) or 'none; create a LocalQueue in the namespace'}")
 
 
 def account_of(name: str, folder: Path) -> pwd.struct_passwd:
-    """The user of this machine whom the name means; says so and ends if nobody can be let in by that name."""
+    """The account of this name; exits with an error if it cannot be added."""
     from pykueue.apiserver.auth.users import ADMIN
 
     if folder.stat().st_uid != 0:
         fail(
-            f"{folder}: its server was not started by root, so all jobs would run as whoever did, and nobody else is "
-            "let in; have root start one (`pykueue up`) for several users"
+            f"{folder}: the server was not started by root, so it cannot run jobs as other users; start one as root "
+            "with `pykueue up` to serve several users"
         )
     if name == ADMIN or name.startswith("system:"):
-        fail(f"{name!r} is a name of the server's own, and whoever had it could run jobs as root; use another account")
+        fail(f"{name!r} is reserved for the server, which runs jobs as root; use another account")
     try:
         return pwd.getpwnam(name)
     except KeyError:
-        fail(f"{name!r} is no user of this machine, so nothing could run as {name}; create one first (useradd {name})")
+        fail(f"no user {name!r} on this machine; create the account first: useradd {name}")
 
 
 def put(place: Path, text: str | None, account: pwd.struct_passwd) -> None:
-    """Write a kubeconfig for its user alone, as that user: a folder of theirs may lead us anywhere.
+    """Write a kubeconfig as its user, with mode 0600: symbolic links in a home directory cannot be trusted.
 
-    Without a text nothing is written, and only said if it could not be.
+    Without a text, only check that the file could be written. Exits with an error if it cannot.
     """
     child = os.fork()
     if child == 0:
         os._exit(put_as(place, text, account))
     wrong = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if wrong:
-        why = os.strerror(wrong) if wrong > 0 else "it was stopped"
+        why = os.strerror(wrong) if wrong > 0 else "the process was killed"
         fail(
-            f"{place}: cannot be written as {account.pw_name}, whose file it is: {why}; give one with --out that "
+            f"{place}: cannot be written as user {account.pw_name}: {why}; choose another path with --out that "
             f"{account.pw_name} can write"
         )
 
 
 def put_as(place: Path, text: str | None, account: pwd.struct_passwd) -> int:
-    """Write a kubeconfig as a user, in a process that is given up afterwards: what was wrong, as a number of errno."""
+    """Write a kubeconfig as a user, in a child process; return 0 or an errno."""
     from pykueue.apiserver.auth.kubeconfigs import write
 
     try:
@@ -154,9 +157,9 @@ def put_as(place: Path, text: str | None, account: pwd.struct_passwd) -> int:
 
 
 @user.command(name="list")
-@click.option("--data", metavar="DIR", help="The data folder, if not the usual one.")
+@click.option("--data", metavar="DIR", help="Data directory of the server; see `pykueue up --help` for the default.")
 def list_users(data: str | None) -> None:
-    """Show who may come in.
+    """List the users of the server.
 
     \b
     Example:
@@ -167,7 +170,7 @@ def list_users(data: str | None) -> None:
 
 
 def rows(data: str | None) -> Sequence[Sequence[str]]:
-    """What is shown of each user."""
+    """The rows of the table of users."""
     known = users_of(data).all().values()
     return [
         (one.name, one.role, one.namespace or "(all)", one.os_user)
@@ -177,14 +180,14 @@ def rows(data: str | None) -> Sequence[Sequence[str]]:
 
 
 def users_of(data: str | None) -> "Users":
-    """The users of a data folder; says so and ends if there are none to be had."""
+    """The users of a data directory; exits with an error if it does not exist."""
     from pykueue.apiserver.auth.users import Users, UsersError
 
     folder = data_folder(data)
-    # Of another user's folder this says so.
+    # Exits if the directory belongs to another user.
     read_standing(folder)
     if not folder.is_dir():
-        fail(f"nothing was ever started on {folder}, so it has no users; is this the right --data?")
+        fail(f"{folder}: no server was ever started here; check --data")
     try:
         return Users(folder)
     except UsersError as error:
@@ -193,12 +196,12 @@ def users_of(data: str | None) -> "Users":
 
 @user.command()
 @click.argument("name")
-@click.option("--data", metavar="DIR", help="The data folder, if not the usual one.")
+@click.option("--data", metavar="DIR", help="Data directory of the server; see `pykueue up --help` for the default.")
 def remove(name: str, data: str | None) -> None:
-    """Let NAME in no more, from this moment on.
+    """Revoke the access of NAME immediately.
 
-    The namespace stays with all that is in it, and jobs that run go on; delete the namespace to end them. What NAME
-    reads at this moment (`kubectl logs -f`, a watch) goes on until it ends by itself or the server is restarted.
+    The namespace and everything in it are kept, and running jobs continue; delete the namespace to end them. Open
+    streams of NAME (`kubectl logs -f`, a watch) continue until they end or the server is restarted.
 
     \b
     Example:
@@ -208,9 +211,9 @@ def remove(name: str, data: str | None) -> None:
     from pykueue.apiserver.auth.users import ADMIN, UsersError
 
     if name == ADMIN:
-        fail(f"{name!r} is the server's own user, by which it is governed; stop the server to let nobody in")
+        fail(f"{name!r} is the server's own administrator and cannot be removed; stop the server to revoke all access")
     try:
         users_of(data).revoke(name)
     except UsersError as error:
         fail(str(error))
-    click.echo(f"{name} is let in no more")
+    click.echo(f"{name} removed")
