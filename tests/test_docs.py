@@ -1,4 +1,4 @@
-"""Do the pages that begin with the table of what works agree with each other, and with the code?"""
+"""Do the pages with the table of what works agree with each other, and with the code?"""
 
 import re
 from pathlib import Path
@@ -10,7 +10,9 @@ from pykueue.api.config.types import FRAMEWORKS
 from pykueue.api.config.unbuilt import UNBUILT
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ("README.md", "docs/install.md", "docs/differences.md")
+BEGINNING = ("docs/install.md", "docs/differences.md")
+"""Pages that begin with the table."""
+PAGES = ("README.md", *BEGINNING)
 TABLE = re.compile(r"<!-- begin: what works\..*?-->\n(.*?)<!-- end: what works\. -->", re.DOTALL)
 SHARED = ("#13375", "#13616", "#13774", "#14863", "#14874", "#14916", "#15237", "#15304", "#16167")
 """Changes of Kueue 0.20 after which it does as we do."""
@@ -22,12 +24,17 @@ def table(page: str) -> str:
     return found
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", BEGINNING)
 def test_a_page_begins_with_the_table(page: str) -> None:
     text = (ROOT / page).read_text()
     before = text[: text.index("<!-- begin: what works.")]
     assert before.startswith("# ")
     assert [mark for mark in ("\n## ", "```", "\n| ") if mark in before] == []
+
+
+def test_the_readme_shows_commands_before_the_table() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert text.index("$ make demo") < text.index("$ make test") < text.index("<!-- begin: what works.")
 
 
 def test_the_table_is_the_same_on_every_page() -> None:

@@ -123,7 +123,7 @@ def test_what_was_decided_while_it_was_killed_is_found_when_it_is_back(office: O
         # A second look changes nothing; an approval that is withdrawn ends what runs.
         before = check(office.workload("lonely", lambda tree: True, "there"))
         office.submit("next")
-        waiting = office.workload("next", lambda tree: "waits for approval" in check(tree).get("message", ""), "seen")
+        waiting = office.workload("next", lambda tree: "waiting for approval" in check(tree).get("message", ""), "seen")
         assert waiting["metadata"]["name"] in check(waiting)["message"]
         assert check(office.workload("lonely", lambda tree: True, "there")) == before
         office.decide("lonely", "denied")

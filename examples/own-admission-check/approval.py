@@ -1,6 +1,6 @@
-"""Who may use the GPUs? A Workload that wants some waits, its quota reserved, until an annotation of it says so.
+"""An AdmissionCheck controller: a Workload that requests GPUs holds its quota until an annotation approves it.
 
-Everything is worked out anew from the objects whenever one of them changes, so this may be stopped at any moment.
+Every decision follows from the current objects alone, so this program may be stopped at any time.
 """
 
 import asyncio
@@ -21,15 +21,15 @@ from pykueue.kube.port import ADMISSION_CHECKS, WORKLOADS, Kube, Patch, Resource
 CONTROLLER = "example.com/approval"
 DECISION, BY = "approval.example.com/decision", "approval.example.com/by"
 HOLD = int(os.environ.get("APPROVAL_HOLD_SECONDS", "600"))
-"""For so long quota waits for an answer."""
+"""How long a Workload holds its quota without an answer."""
 AGAIN = int(os.environ.get("APPROVAL_AGAIN_SECONDS", "3600"))
-"""After so long a Workload without an answer comes back."""
+"""How long a Workload without an answer waits before it is queued again."""
 
 
 def answer(workload: Workload, waited: float) -> dict[str, object]:
-    """What the check says of a Workload that has held quota for so many seconds; nothing to leave it as it is."""
+    """The check state of a Workload that has held quota for `waited` seconds; empty to leave it unchanged."""
     said = workload.metadata.annotations
-    by = said.get(BY, "somebody")
+    by = said.get(BY, "unknown")
     if said.get(DECISION) == "approved":
         given = {"labels": {"approval.example.com/approved": "true"}, "annotations": {BY: by}}
         updates = [{"name": one.name, **given} for one in workload.spec.pod_sets]
@@ -39,14 +39,14 @@ def answer(workload: Workload, waited: float) -> dict[str, object]:
     if held(workload, "Admitted"):
         return {}
     if waited >= HOLD:
-        message = f"not approved within {HOLD} s; it leaves its quota to others and comes back in {AGAIN} s"
+        message = f"not approved within {HOLD} s; quota released, queued again in {AGAIN} s"
         return {"state": "Retry", "message": message, "requeueAfterSeconds": AGAIN}
     how = f"kubectl annotate workload -n {workload.namespace} {workload.name} {DECISION}=approved {BY}=YOU"
-    return {"state": "Pending", "message": f"waits for approval: {how}"}
+    return {"state": "Pending", "message": f"waiting for approval: {how}"}
 
 
 class Approval:
-    """Keeps what our checks say in line with the annotations."""
+    """Keeps the state of our checks in line with the annotations."""
 
     def __init__(self, kube: Kube, clock: SystemClock) -> None:
         self.kube, self.clock = kube, clock
@@ -62,18 +62,18 @@ class Approval:
         return check if check is not None and check.spec.controller_name == CONTROLLER else None
 
     async def activate(self, name: str) -> None:
-        """Say that a check of ours is made, which opens its queues, and look at all that may wait for it."""
+        """Mark one of our checks as Active, which activates its queues, and queue all Workloads."""
         check = self.ours(name)
         seen = {} if check is None else {one.type: one.status for one in check.status.conditions}
         if check is not None and seen.get("Active") != "True":
-            active = {"type": "Active", "status": "True", "reason": "Active", "message": "approval.py makes this check"}
+            active = {"type": "Active", "status": "True", "reason": "Active", "message": "approval.py is running"}
             entry = {**active, "lastTransitionTime": format_instant(self.clock.now())}
             await self.apply(ADMISSION_CHECKS, check, {"conditions": [entry]})
         for key in self.workloads.objects:
             self.decider.add(key)
 
     async def decide(self, key: str) -> float | None:
-        """Write what our checks say of a Workload; the seconds after which to look again."""
+        """Write the state of our checks of a Workload; return the seconds after which to check again."""
         workload = self.workloads.get(key)
         reserved = None if workload is None else held(workload, "QuotaReserved")
         if workload is None or reserved is None or held(workload, "Evicted") or held(workload, "Finished"):
@@ -87,7 +87,7 @@ class Approval:
         return HOLD - waited if waited < HOLD else None
 
     async def apply(self, kind: Resource, seen: AdmissionCheck | Workload, status: dict[str, object]) -> None:
-        """Write our part of a status, if the object is still what we saw; if not, the error has it looked at again."""
+        """Apply our part of a status at the version we read; after a conflict the controller retries."""
         meta = {"name": seen.name, "uid": seen.metadata.uid, "resourceVersion": seen.metadata.resource_version}
         tree = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, "status": status}
         where = (kind, seen.name, json.dumps(tree).encode(), seen.metadata.namespace or "")

@@ -1,17 +1,17 @@
 #!/bin/sh
-# Start a server with the queue and the check in a folder of its own, ask for a GPU twice, and clean up. Needs kubectl.
+# Start a server with the queue and the check in a temporary directory, request a GPU twice, and clean up. Needs kubectl.
 cd "$(dirname "$0")" || exit 1
 PYKUEUE="${PYKUEUE:-pykueue}"
 data=$(mktemp -d) || exit 1
 trap 'kill "$controller"; $PYKUEUE down --data "$data" >/dev/null; rm -rf "$data" "$data-scratch"' EXIT
 export KUBECONFIG="$data/kubeconfig"
 
-# The Workload of a Job, once there is one.
+# Print the Workload of a Job as soon as it exists.
 workload_of() {
     until kubectl get workloads -o name | grep "/job-$1-"; do sleep 0.1; done
 }
 
-# What the check says of a Workload, once it says something.
+# Print the state and message of the check of a Workload as soon as there is a message.
 said() {
     text='{.status.admissionChecks[0].state}: {.status.admissionChecks[0].message}{"\n"}'
     until kubectl get "$1" -o "jsonpath=$text" | grep ': .'; do sleep 0.1; done

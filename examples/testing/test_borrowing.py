@@ -1,4 +1,4 @@
-"""Does a team get its own quota back from whoever borrowed it?"""
+"""A team reclaims its quota from the team that borrowed it."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from pykueue.testing.kueue import Kueue
 QUEUES = Path(__file__).with_name("queues.yaml")
 
 
-def test_what_is_idle_is_lent_until_its_owner_wants_it(kueue: Kueue) -> None:
+def test_idle_quota_is_lent_until_its_owner_needs_it(kueue: Kueue) -> None:
     kueue.apply(QUEUES)
     kueue.job("borrower", queue="red", cpu=6)
     assert kueue.running() == {"borrower"}

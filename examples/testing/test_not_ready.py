@@ -1,4 +1,4 @@
-"""What becomes of a job whose pods do not get ready? A Configuration of its own, and time that passes at once."""
+"""A job whose pods never become ready: a test with its own Configuration, in which minutes pass at once."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ CONFIGURATION = {
 
 
 @pytest.mark.kueue(config=CONFIGURATION)
-def test_it_is_tried_once_more_and_then_set_aside(kueue: Kueue) -> None:
+def test_it_is_retried_once_and_then_deactivated(kueue: Kueue) -> None:
     kueue.apply(QUEUES)
     kueue.job("stuck", queue="red", cpu=4, script={"ready-after": "never"})
     assert kueue.running() == {"stuck"}

@@ -1,4 +1,4 @@
-"""Does what is urgent go first, and at whose expense?"""
+"""An urgent job goes first and preempts an ordinary one."""
 
 from pathlib import Path
 
@@ -7,9 +7,9 @@ from pykueue.testing.kueue import Kueue
 QUEUES = Path(__file__).with_name("queues.yaml")
 
 
-def test_an_urgent_job_takes_the_place_of_an_ordinary_one(kueue: Kueue) -> None:
+def test_an_urgent_job_preempts_an_ordinary_one(kueue: Kueue) -> None:
     kueue.apply(QUEUES)
-    # Both teams are at work, so nothing can be borrowed.
+    # Both teams use their quota, so nothing can be borrowed.
     kueue.job("neighbour", queue="blue", cpu=4)
     kueue.job("first", queue="red", cpu=2)
     kueue.job("second", queue="red", cpu=2)

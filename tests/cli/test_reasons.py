@@ -67,11 +67,11 @@ def test_a_preemption_names_for_whom_it_was(machine: Machine) -> None:
     lines: list[str] = []
     while not any("pending: " in line for line in lines):
         lines.append(victim.stderr.readline())
-    stopped = next(line for line in lines if "stopped" in line)
+    evicted = next(line for line in lines if "evicted" in line)
     assert re.fullmatch(
-        r"pykueue: evicted and queued again: preempted for Job owner \(Workload job-owner-\w+\), "
+        r"pykueue: evicted: preempted for Job owner \(Workload job-owner-\w+\), "
         r"which took back what team-b owns\n",
-        stopped,
+        evicted,
     )
     assert not UID.search("".join(lines))
     note = machine.kubectl("get", "events", "--field-selector", "reason=PreemptedFor", "-o", "jsonpath={..message}")

@@ -155,7 +155,8 @@ def test_the_first_line_of_run_says_where_the_job_goes(running: Machine) -> None
     assert (done.returncode, done.stdout) == (0, "hello\n"), done.stderr
     first = done.stderr.splitlines()[0]
     assert first == (
-        f"pykueue: submitting to https://127.0.0.1:{running.port} (the local server of {running.data}), namespace default"
+        f"pykueue: submitting to https://127.0.0.1:{running.port} (the local server of {running.data}), "
+        "namespace default"
     )
     done = told(running, "status")
     assert done.returncode == 0, done.stderr

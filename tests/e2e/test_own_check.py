@@ -60,7 +60,7 @@ def test_an_approval_starts_the_job_and_a_denial_ends_it(team: Team, check: str)
     job = queue.job("dear")
     tree = job.check_is(check, "Pending")
     job.is_evicted("AdmissionCheck")
-    assert "waits for approval" in job.event("UpdatedAdmissionCheck")["note"], tree
+    assert "waiting for approval" in job.event("UpdatedAdmissionCheck")["note"], tree
     job.check_is(check, "Pending", "Reset to Pending after eviction. Previously: Retry")
     job.shows("Requeued", True, "BackoffFinished")
     job.shows("QuotaReserved", True)

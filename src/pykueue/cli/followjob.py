@@ -228,7 +228,7 @@ class Following:
             since = text(evicted, "lastTransitionTime")
             if text(evicted, "status") == "True" and since != self.evicted:
                 self.evicted = since
-                tell(f"evicted and queued again: {await self.preemptors.said(evicted, workload, looks=LOOKS)}")
+                tell(f"evicted: {await self.preemptors.said(evicted, workload, looks=LOOKS)}")
             if not reserved and self.asking is None:
                 self.asking = asyncio.create_task(self.ask_why(text(workload, "metadata", "name")))
             why = ""

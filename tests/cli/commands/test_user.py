@@ -136,9 +136,11 @@ def test_who_is_added_again_keeps_namespace_and_queues(machine: Machine, open_fo
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
-        pytest.param(["--out", "/root/none/kubeconfig"], "cannot be written as nobody", id="a file of another's"),
-        pytest.param(["--namespace", "kube-system"], "--namespace: kube-system is the system's", id="the system's"),
-        pytest.param(["--namespace", "default"], "--namespace: default is the system's", id="everybody's"),
+        pytest.param(["--out", "/root/none/kubeconfig"], "cannot be written as user nobody", id="a file of another's"),
+        pytest.param(
+            ["--namespace", "kube-system"], "--namespace: kube-system is a system namespace", id="the system's"
+        ),
+        pytest.param(["--namespace", "default"], "--namespace: default is a system namespace", id="everybody's"),
         pytest.param(["--namespace", "No_Name"], "a namespace holds small letters", id="no name"),
     ],
 )
