@@ -16,7 +16,7 @@ BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 TOLD = (
     "waiting for admission checks: room: Capacity is not found, CA will try to find it later.",
-    "there is room now",
+    "capacity found",
     "Admission check cloud updated state from Pending to Retry with message: Retrying after failure: Attempt 1 fails",
     "on the second try",
     '"kubernetes.io/os":"linux"',
