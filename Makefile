@@ -1,5 +1,5 @@
-# `make` alone lists the targets. It needs python3 and a package index; what it fetches goes into .venv. The targets that
-# run on a control plane need go and kubectl too.
+# `make` without arguments lists the targets. They need python3 and a package index, and install packages into .venv. The
+# targets that use a control plane also need go and kubectl.
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -7,7 +7,7 @@ FILE ?= tests/parity/classic.jsonl.gz
 FILES ?= examples/demo/*.yaml
 ARGS ?=
 
-# Byte code is written whatever the caller's environment says: the second run starts faster.
+# Always write byte code, so that later runs start faster.
 export PYTHONDONTWRITEBYTECODE=
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 
@@ -19,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-venv: .venv/.stamp ## create .venv from requirements/dev.txt; done again only when that file or pyproject.toml changes
+venv: .venv/.stamp ## create .venv from requirements/dev.txt; repeated only if that file or pyproject.toml changes
 
 .venv/.stamp: requirements/dev.txt pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -27,36 +27,36 @@ venv: .venv/.stamp ## create .venv from requirements/dev.txt; done again only wh
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
-fmt: .venv/.stamp ## format the code and apply the safe fixes
+fmt: .venv/.stamp ## format the code and apply safe fixes
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-lint: .venv/.stamp ## ruff: rules, then formatting
+lint: .venv/.stamp ## run ruff: lint rules, then formatting
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: .venv/.stamp ## mypy --strict on src, tests and bench
+types: .venv/.stamp ## run mypy --strict on src, tests and bench
 	$(BIN)/mypy
 
-arch: .venv/.stamp ## import-linter: imports point down, and the pure packages stay pure
+arch: .venv/.stamp ## run import-linter: layers, and no side effects in pure packages
 	$(BIN)/lint-imports
 
-test: .venv/.stamp ## all tests, the stories on the embedded system, two at a time (more options in ARGS=)
+test: .venv/.stamp ## run all tests, the stories on the embedded system, in two processes (options in ARGS=)
 	$(BIN)/python -m pytest -q -n 2 -m "not slow" tests $(ARGS)
 
-slow: .venv/.stamp ## the tests that wait for deadlines and grace periods, which `make test` leaves out
+slow: .venv/.stamp ## run the tests that wait for deadlines and grace periods, which `make test` skips
 	$(BIN)/python -m pytest -q -n 2 -m slow tests $(ARGS)
 
-machine: .venv/.stamp ## the Hypothesis state machines, at length
+machine: .venv/.stamp ## run the Hypothesis state machines with many examples
 	PYKUEUE_HYPOTHESIS=long $(BIN)/python -m pytest -q tests/machine $(ARGS)
 
-parity: .venv/.stamp ## replay recorded decisions of the real Kueue (FILE=x.jsonl.gz for another recording)
+parity: .venv/.stamp ## replay recorded decisions of Kueue (FILE=x.jsonl.gz for another recording)
 	$(BIN)/python -m tests.parity.replay $(FILE)
 
-facts: .venv/.stamp ## show the facts of the specification, each with the story that holds it
+facts: .venv/.stamp ## list the facts of the specification, each with the story that covers it
 	$(BIN)/python -m tests.facts
 
-bench: bench-engine bench-store bench-machine bench-rivals bench-provisioning ## time all against their floors, and beside Kueue
+bench: bench-engine bench-store bench-machine bench-rivals bench-provisioning ## run all benchmarks against their floors, and compared with Kueue
 
 bench-engine: .venv/.stamp
 	$(BIN)/python -m bench
@@ -69,18 +69,18 @@ bench-rivals: .venv/.stamp
 bench-provisioning: .venv/.stamp control-plane
 	$(BIN)/python -m bench.provisioning
 
-control-plane: ## build a real Kubernetes control plane, and Kueue, from their Go modules, once (kept outside the tree)
+control-plane: ## build a real Kubernetes control plane and Kueue from their Go modules, once (outside the tree)
 	controlplane/build kueue
 
-e2e: .venv/.stamp control-plane ## the stories, and the recorded API calls, on a real control plane (options in ARGS=)
+e2e: .venv/.stamp control-plane ## run the stories and the recorded API calls on a real control plane (options in ARGS=)
 	PYKUEUE_E2E_BACKEND=plane $(BIN)/python -m pytest -q -n 4 --dist loadgroup tests/e2e tests/conformance $(ARGS)
 
-crash: .venv/.stamp control-plane ## kill, cut and meddle under load for long, with the auditor as witness
+crash: .venv/.stamp control-plane ## inject crashes, network cuts and conflicts under load, watched by the auditor (about 45 minutes)
 	$(BIN)/python -m tests.crash.embedded
 	$(BIN)/python -m tests.crash.attempts
 	$(BIN)/python -m tests.crash $(ARGS)
 
-crash-short: crash-short-embedded crash-short-attempts crash-short-cluster ## the same in minutes
+crash-short: crash-short-embedded crash-short-attempts crash-short-cluster ## run a short version of `make crash`, under ten minutes
 
 crash-short-embedded: .venv/.stamp
 	$(BIN)/python -m tests.crash.embedded --kills 15
@@ -89,35 +89,35 @@ crash-short-attempts: .venv/.stamp control-plane
 crash-short-cluster: .venv/.stamp control-plane
 	$(BIN)/python -m tests.crash --kills 20 --cut 15 $(ARGS)
 
-race: .venv/.stamp ## Kueue's own scalability test, beside Kueue, against our floors (half an hour)
+race: .venv/.stamp ## run Kueue's own scalability test, compared with Kueue and our floors (half an hour)
 	$(BIN)/python -m bench.race --keep $(ARGS)
 
-race-quick: .venv/.stamp ## a tenth of it, three times each in turns (six minutes)
+race-quick: .venv/.stamp ## run a tenth of it, three times each, alternating (six minutes)
 	$(BIN)/python -m bench.race --shape quick $(ARGS)
 
-demo: .venv/.stamp ## two teams share this machine for half a minute, with real processes
+demo: .venv/.stamp ## show two teams sharing this machine for half a minute, with real processes
 	@$(BIN)/python -m pykueue demo
 
-picture: .venv/.stamp ## record the demo anew for the README
+picture: .venv/.stamp ## record the demo again for the README
 	@mkdir -p build
 	FORCE_COLOR=1 $(BIN)/python -m pykueue demo > build/demo.txt
 	$(BIN)/python -m bench.picture '$$ make demo' < build/demo.txt > docs/images/demo.svg
 
-simulate: .venv/.stamp ## simulate a cluster of yours (FILES="a.yaml b.yaml", more options in ARGS=)
+simulate: .venv/.stamp ## simulate your own cluster (FILES="a.yaml b.yaml", options in ARGS=)
 	$(BIN)/python -m pykueue simulate $(FILES) $(ARGS)
 
-rewrite: .venv/.stamp ## accept what the engine now says in the stories; read the diff before you commit it
+rewrite: .venv/.stamp ## accept the engine's current decisions in the stories; review the diff before you commit it
 	$(BIN)/python -m pytest -q tests/scenarios --rewrite $(ARGS)
 
-check: lint types arch test ## everything that must pass before a push
+check: lint types arch test ## run everything that must pass before a push
 
-pins: ## resolve requirements/dev.in into dev.txt anew
+pins: ## resolve requirements/dev.in into dev.txt again
 	$(PYTHON) -m venv build/pins
 	build/pins/bin/python -m pip install --quiet uv==0.13.7
 	build/pins/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-emit-find-links --custom-compile-command 'make pins' \
 		requirements/dev.in --output-file requirements/dev.txt
 
-clean: ## remove what was built, .venv included
+clean: ## remove all build outputs, including .venv
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

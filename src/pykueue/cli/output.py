@@ -30,31 +30,31 @@ from pykueue.node.supervision.followers import ANNOTATION, digest_of
 from pykueue.node.supervision.logfiles import STDERR, STDOUT, Records, lost_line
 
 SILENCE_SECONDS: Final = 30 * 86_400.0
-"""How long a connection may be silent before it is taken for lost: as long as a command may print nothing."""
+"""How long a connection may be idle: as long as a command may print nothing."""
 AGAIN_MICROS: Final = MICROS // 2
 WRITE_BYTES: Final = select.PIPE_BUF
-"""A pipe that is ready takes so much without making us wait."""
+"""A ready pipe accepts this much without blocking."""
 TURN_BYTES: Final = 1 << 16
-"""After so much, other work of the event loop has its turn."""
+"""Yield to the event loop after this much."""
 
 
 class Sink:
-    """Where one stream of a command's output goes."""
+    """The destination of one output stream."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
         self.inside = False
-        """Whether the last byte did not end a line."""
+        """Whether the last line is incomplete."""
         self.closed = False
-        """Whether nobody reads it any more."""
+        """Whether the reader has closed it, or writing failed."""
         self.problem = ""
-        """Why it could not be written."""
+        """Why writing failed."""
         self.always_ready = False
         with contextlib.suppress(OSError):
             self.always_ready = stat.S_ISREG(os.fstat(fd).st_mode)
 
     async def write(self, data: bytes) -> None:
-        """Write some output, as long as there is a reader, without holding the event loop."""
+        """Write output without blocking the event loop; discard it once the reader has closed the stream."""
         step = TURN_BYTES if self.always_ready else WRITE_BYTES
         at = 0
         while at < len(data) and not self.closed:
@@ -75,14 +75,14 @@ class Sink:
             self.inside = not data.endswith(b"\n")
 
     async def ready(self) -> None:
-        """Return when the next write does not wait."""
+        """Return when the next write does not block."""
         poller = select.poll()
         poller.register(self.fd, select.POLLOUT)
         if not poller.poll(0):
             await self.wait()
 
     async def wait(self) -> None:
-        """Return when something can be written."""
+        """Return when the descriptor is writable."""
         loop = asyncio.get_running_loop()
         ready = asyncio.Event()
         loop.add_writer(self.fd, ready.set)
@@ -93,7 +93,7 @@ class Sink:
 
 
 class Output:
-    """Writes the output of the pods of a Job."""
+    """Streams the output of the pods of a Job."""
 
     def __init__(self, kube: HttpKube, clock: Clock, namespace: str, file: int | None = None) -> None:
         self.kube = kube
@@ -101,21 +101,21 @@ class Output:
         self.namespace = namespace
         self.secret = secrets.token_hex(16)
         self.file = file
-        """Where the standard output goes, if not to ours."""
+        """The descriptor for standard output; None for our own."""
         self.sinks: dict[bytes, Sink] = {}
         self.holds: dict[str, asyncio.Task[None]] = {}
-        """By the uid of a pod: what keeps it waiting for us."""
+        """By pod UID: the task with the request that makes the pod block for us."""
         self.lost = 0
-        """Bytes of output that were removed before we could read them."""
+        """Bytes of output that were removed before we read them."""
 
     def empty(self) -> None:
-        """Empty the file that the output goes to; a pipe or a device has nothing to empty."""
+        """Truncate the output file; has no effect on a pipe or device."""
         if self.file is not None:
             with contextlib.suppress(OSError):
                 os.ftruncate(self.file, 0)
 
     def announced(self, job: Tree) -> Tree:
-        """The Job, so that its pods wait for this process when they print faster than it reads."""
+        """The Job with an annotation that makes its pods block when they print faster than we read."""
         spec = job["spec"]
         assert isinstance(spec, dict)
         template = spec["template"]
@@ -124,16 +124,16 @@ class Output:
         return {**job, "spec": {**spec, "template": {**template, "metadata": marked}}}
 
     def hold(self, pod: Tree) -> None:
-        """Have a pod that runs wait for us, whether or not its output is being shown yet."""
+        """Make a running pod block for us, even before its output is shown."""
         uid = text(pod, "metadata", "uid")
         if uid not in self.holds and text(pod, "metadata", "annotations", ANNOTATION) == digest_of(self.secret):
             self.holds[uid] = asyncio.create_task(self.held(pod))
 
     async def held(self, pod: Tree) -> None:
-        """Keep a request open for as long as the server knows of the pod's output."""
+        """Keep a request open until the server has no more output of the pod."""
         while True:
             try:
-                # A server that does not know what we ask for sends output instead, and no more of it than this.
+                # A server without this feature sends output instead; limit it to one byte.
                 stream = await self.open(pod, {HOLD: "true", "limitBytes": "1"}, follow=False)
             except UnansweredError:
                 await self.again()
@@ -150,13 +150,13 @@ class Output:
             await self.again()
 
     async def close(self) -> None:
-        """Let go of all pods."""
+        """Release all pods."""
         for task in self.holds.values():
             task.cancel()
         await asyncio.gather(*self.holds.values(), return_exceptions=True)
 
     async def show(self, pod: Tree) -> str:
-        """Write a pod's output as it comes, until it has ended; what went wrong, or nothing."""
+        """Stream a pod's output until the pod ends; return an error message, or an empty string."""
         name = text(pod, "metadata", "name")
         if not self.sinks:
             out = sys.stdout.fileno() if self.file is None else self.file
@@ -174,7 +174,7 @@ class Output:
         return ""
 
     async def first(self, pod: Tree) -> LogPart | Stream:
-        """The beginning of a pod's log, or all of it from a server that does not know positions."""
+        """The first part of a pod's log, or a stream of all of it from a server without positions."""
         while True:
             try:
                 stream = await self.open(pod, {POSITION: "0"}, follow=True)
@@ -188,7 +188,7 @@ class Output:
                 await self.again()
 
     async def by_position(self, pod: Tree, part: LogPart) -> None:
-        """Write a pod's log, from a server that gives it out by position."""
+        """Write a pod's log from a server that serves it by position."""
         records, position, printed = Records(), 0, 0
         while not part.ended:
             if part.position != position:
@@ -206,7 +206,7 @@ class Output:
             part = await self.next(pod, position)
 
     async def next(self, pod: Tree, position: int) -> LogPart:
-        """The log from a position on; everything before it is written."""
+        """The log from a position; everything before it was written."""
         call = self.call(pod, {POSITION: str(position)}, follow=True)
         while True:
             try:
@@ -215,13 +215,13 @@ class Output:
                 await self.again()
 
     async def plain(self, pod: Tree, stream: Stream) -> None:
-        """Write a pod's output, from a server that begins at the beginning each time."""
+        """Write a pod's output from a server that always starts at the beginning."""
         written = 0
         while True:
             passed = 0
             try:
                 async for part in drained(stream):
-                    # After a broken connection, what was written before is passed over.
+                    # After a reconnect, skip what was already written.
                     fresh = part[max(0, written - passed) :]
                     passed += len(part)
                     written += len(fresh)
@@ -237,14 +237,14 @@ class Output:
                     await self.again()
 
     def problems(self) -> list[str]:
-        """What of the output did not come through."""
+        """Errors about missing output."""
         found = [f"cannot write the output: {one.problem}" for one in self.sinks.values() if one.problem]
         if self.lost:
             found.append(f"{self.lost} bytes of output were lost: log rotation removed them before they were read")
         return found
 
     async def again(self) -> None:
-        """Wait before the server is asked again."""
+        """Wait before the next request."""
         await self.clock.sleep(AGAIN_MICROS)
 
     def call(self, pod: Tree, more: Mapping[str, str], *, follow: bool) -> Call:
@@ -252,7 +252,7 @@ class Output:
         meta = pod.get("metadata")
         name, uid = text(meta, "name"), text(meta, "uid")
         names = [text(one, "name") for _, one in mappings(pod, "spec", "containers")]
-        # On a cluster, others may have added containers of their own.
+        # On a cluster, webhooks may have added containers.
         container = RUN_CONTAINER if RUN_CONTAINER in names else names[0]
         ours = {SECRET: self.secret, POD_UID: uid, **more} if more else {}
         query = urlencode({"container": container, **({"follow": "true"} if follow else {}), **ours})
@@ -260,7 +260,7 @@ class Output:
         return Call("GET", path, f"read the log of pod {self.namespace}/{name}", repeatable=True)
 
     async def open(self, pod: Tree, more: Mapping[str, str], *, follow: bool) -> Stream:
-        """The answer to a request for a pod's output, to be read as it comes; one that is an error is raised."""
+        """Open a stream of a pod's output; raises an error response."""
         call = self.call(pod, more, follow=follow)
         await self.kube.current(call.what)
         try:
@@ -269,13 +269,13 @@ class Output:
             raise UnansweredError(call.what, 0, "ConnectionLost", str(error)) from error
         if stream.status < 300:
             return stream
-        # Asked once more by the one who knows what to do about errors.
+        # Send it again through the client, which handles errors.
         stream.close()
         return await self.kube.open(call)
 
 
 async def drained(stream: Stream) -> AsyncIterator[bytes]:
-    """A stream piece by piece, which is closed at the end."""
+    """Yield the chunks of a stream and close it at the end."""
     try:
         async for part in parts(stream):
             yield part

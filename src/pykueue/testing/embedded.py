@@ -157,7 +157,7 @@ class Embedded:
     # The API.
 
     def ask(self, request: Request) -> Response:
-        """The answer to a request, whoever asks; the body may be a stream."""
+        """Send a request; the body of the response may be a stream."""
         return self.call(self.front.answer(request))
 
     def request(
