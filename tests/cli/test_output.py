@@ -437,7 +437,7 @@ def test_a_file_that_cannot_be_written_is_said_before_anything_is_submitted(runn
 def test_output_that_cannot_be_written_is_no_success(running: Machine) -> None:
     done = running.run("run", "-q", "team-a", "--output", "/dev/full", "--", "echo", "hello")
     assert done.returncode == 1
-    assert "the output could not be written: No space left on device" in done.stderr
+    assert "cannot write the output: No space left on device" in done.stderr
 
 
 def test_a_reader_that_goes_away_does_not_stop_the_command(running: Machine) -> None:
