@@ -1,4 +1,4 @@
-"""How much time has passed, and what is the date? The only module that reads the machine's clocks.
+"""Elapsed time and the date: the only module that reads the machine's clocks.
 
 It imports nothing but `time`, because every supervisor process loads it.
 """
@@ -9,15 +9,15 @@ from threading import Lock
 from typing import Final, TypeAlias
 
 BOOT: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""The clock that counts a suspend and that nobody can set; macOS counts a suspend in CLOCK_MONOTONIC."""
+"""The clock that includes time in suspend and that cannot be set. On macOS, CLOCK_MONOTONIC includes it."""
 SLEW_PART: Final = 10
-"""One part in so many of the time that passes goes into following the wall clock."""
+"""The date follows the wall clock by at most one part in this many of the elapsed time."""
 FRESH_NANOS: Final = 100_000_000
-"""How long the wall clock need not be looked at again."""
+"""How long a reading of the wall clock is reused."""
 STEP_NANOS: Final = 100_000_000
-"""A change of the wall clock, or a gap of CLOCK_MONOTONIC, from which on it is a step or a suspend."""
+"""A jump of the wall clock, or a gap of CLOCK_MONOTONIC, of at least this size is a step or a suspend."""
 READ_NANOS: Final = 1_000_000
-"""All clocks are read within this time, or once more."""
+"""All clocks must be read within this time; otherwise they are read again."""
 READ_TRIES: Final = 5
 
 Reading: TypeAlias = tuple[int, int, int]
@@ -25,12 +25,12 @@ Reading: TypeAlias = tuple[int, int, int]
 
 
 def boot_nanos() -> int:
-    """Nanoseconds since the machine started, including those in suspend."""
+    """Nanoseconds since the machine booted, including time in suspend."""
     return time.clock_gettime_ns(BOOT)
 
 
 def reading() -> Reading:
-    """All clocks at one moment."""
+    """Read all clocks at one moment."""
     for _ in range(READ_TRIES):
         boot, monotonic, wall = boot_nanos(), time.clock_gettime_ns(time.CLOCK_MONOTONIC), time.time_ns()
         # A suspend or a long preemption between two of them would look like a step.
@@ -40,7 +40,7 @@ def reading() -> Reading:
 
 
 class SteadyWall:
-    """The date as a clock that never goes back or jumps; any thread may ask.
+    """A date that never goes back or jumps; safe to call from any thread.
 
     It starts at the wall clock, advances with CLOCK_BOOTTIME, and follows a wall clock that was set by running at most
     a tenth faster or slower.
@@ -50,33 +50,33 @@ class SteadyWall:
         self.read = read
         self.boot = boot
         self.told: Callable[[str, float], None] | None = None
-        """Told of each `step` and `suspend`, and of how many seconds it was."""
+        """Called with `step` or `suspend` and its length in seconds."""
         self.lock = Lock()
         self.seen = read()
         self.anchor = self.seen[0], self.seen[2], 0
-        """CLOCK_BOOTTIME at the last look, the date, and how far the wall clock was ahead of that."""
+        """CLOCK_BOOTTIME at the last reading, the date then, and how far the wall clock was ahead of that date."""
         self.steps = 0
         self.suspends = 0
 
     @property
     def offset_nanos(self) -> int:
-        """How far the wall clock was ahead of us at the last look."""
+        """How far the wall clock was ahead of this date at the last reading."""
         return self.anchor[2]
 
     def now(self) -> int:
-        """The present, in nanoseconds since the Unix epoch."""
+        """Nanoseconds since the Unix epoch."""
         boot = self.boot()
         return self.date(boot) if boot - self.anchor[0] < FRESH_NANOS else self.look()
 
     def date(self, boot: int) -> int:
-        """The date at a time of CLOCK_BOOTTIME since the last look: what was ahead then is followed since then."""
+        """The date at a later CLOCK_BOOTTIME: part of the offset of the last reading has been worked off by then."""
         at, nanos, offset = self.anchor
         passed = max(0, boot - at)
         most = passed // SLEW_PART
         return nanos + passed + max(-most, min(most, offset))
 
     def look(self) -> int:
-        """The present, after a look at the wall clock."""
+        """Read the wall clock and return the date."""
         with self.lock:
             before, self.seen = self.seen, self.read()
             boot, monotonic, wall = self.seen
@@ -95,10 +95,10 @@ class SteadyWall:
         return nanos
 
     def until(self, nanos: int) -> int:
-        """How much time passes until it is this late, in nanoseconds, if nobody sets the wall clock meanwhile."""
+        """Nanoseconds until this date is reached, assuming that the wall clock is not set meanwhile."""
         left, offset = nanos - self.look(), self.offset_nanos
         if left <= 0:
             return left
-        # An offset is gone after ten times as long, in which we advance eleven or nine times as far.
+        # Working off an offset takes ten times as long; meanwhile the date advances eleven or nine times as far.
         pace = SLEW_PART + 1 if offset > 0 else SLEW_PART - 1
         return left * SLEW_PART // pace if left <= abs(offset) * pace else left - offset

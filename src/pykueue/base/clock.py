@@ -1,4 +1,4 @@
-"""What time is it? Everything that lives in real time is handed a `Clock`; everything else an `Instant`."""
+"""The source of time: code that runs in real time takes a `Clock`, everything else an `Instant`."""
 
 import asyncio
 from heapq import heapify, heappop, heappush
@@ -11,54 +11,54 @@ from pykueue.base.units import MICROS, Instant, Moment
 START: Final = Instant(1_800_000_000 * MICROS)
 """When a manual clock begins: a round number of seconds in January 2027."""
 ROUNDS_MAX: Final = 100_000
-"""So many turns of the loop at one instant mean that it goes round in circles."""
+"""More turns of the loop than this at one instant mean an endless loop."""
 SPARE: Final = 256
-"""So many timers that nobody waits for any more are carried along before they are swept out."""
+"""How many cancelled timers may stay in the heap before they are removed."""
 
 
 class Clock(Protocol):
-    """A source of time with two faces: dates, for what objects say, and moments, for how long something takes."""
+    """A source of time: dates for the timestamps of objects, moments for durations."""
 
     def now(self) -> Instant:
-        """The date, which never goes back or jumps; for instants that are read from and written to objects."""
+        """The date, which never goes back or jumps; for timestamps that objects carry."""
 
     def moment(self) -> Moment:
-        """The present by CLOCK_BOOTTIME; for durations and deadlines that begin in this process."""
+        """CLOCK_BOOTTIME; for durations and deadlines that begin in this process."""
 
     async def sleep(self, micros: int) -> None:
-        """Return after so many microseconds by CLOCK_BOOTTIME."""
+        """Sleep for this many microseconds of CLOCK_BOOTTIME."""
 
     async def sleep_to(self, due: Moment) -> None:
-        """Return when this moment has come."""
+        """Sleep until this moment."""
 
     async def sleep_until(self, due: Instant) -> None:
-        """Return when `now` is this late."""
+        """Sleep until `now` reaches this instant."""
 
 
 class SystemClock:
-    """The machine's own clock."""
+    """The machine's clock."""
 
     def now(self) -> Instant:
         """The date, which never goes back or jumps."""
         return Instant(WALL.now() // 1_000)
 
     def moment(self) -> Moment:
-        """The present by CLOCK_BOOTTIME."""
+        """CLOCK_BOOTTIME."""
         return Moment(boot_nanos() // 1_000)
 
     async def sleep(self, micros: int) -> None:
-        """Return after so many microseconds by CLOCK_BOOTTIME."""
+        """Sleep for this many microseconds of CLOCK_BOOTTIME."""
         await self.sleep_to(Moment(self.moment() + micros))
 
     async def sleep_to(self, due: Moment) -> None:
-        """Return when this moment has come."""
+        """Sleep until this moment."""
         if due <= self.moment():
             await asyncio.sleep(0)
         while (left := due - self.moment()) > 0:
             await doze(left / MICROS)
 
     async def sleep_until(self, due: Instant) -> None:
-        """Return when `now` is this late."""
+        """Sleep until `now` reaches this instant."""
         if due <= self.now():
             await asyncio.sleep(0)
         while (left := WALL.until(due * 1_000)) > 0:
@@ -66,25 +66,25 @@ class SystemClock:
 
 
 def instant_of(clock: Clock, moment: Moment) -> Instant:
-    """The date of a moment of the past, as this clock has it now."""
+    """The date of a past moment, by this clock's present offset."""
     return Instant(clock.now() - (clock.moment() - moment))
 
 
 class RestlessError(Exception):
-    """Something goes on for ever without time passing."""
+    """The loop keeps doing work without time passing."""
 
 
 class ManualClock:
-    """Time that passes only when it is told to: a whole system under it does the same in every run, at once.
+    """A clock that advances only on request, so that every run of a system is identical and takes no real time.
 
-    It is for a loop of asyncio's own kind in which nobody reads from outside: no sockets, no threads. Then a loop
-    whose queue of callbacks is empty has nothing left to do at this instant, and that is what `settle` waits for.
+    It needs an asyncio loop without outside input: no sockets, no threads. Then an empty callback queue means that
+    nothing is left to do at this instant, which is what `settle` waits for.
     """
 
     def __init__(self, start: Instant = START) -> None:
         self.time = start
         self.sleepers: list[tuple[Instant, int, asyncio.Future[None]]] = []
-        """A heap; those who were cancelled are passed over."""
+        """A heap; cancelled entries are skipped."""
         self.asleep = 0
         self.serial = 0
 
@@ -93,19 +93,19 @@ class ManualClock:
         return self.time
 
     def moment(self) -> Moment:
-        """The present, as the same number."""
+        """The present, the same number as `now`."""
         return Moment(self.time)
 
     async def sleep(self, micros: int) -> None:
-        """Return after so many microseconds."""
+        """Sleep for this many microseconds."""
         await self.sleep_until(Instant(self.time + micros))
 
     async def sleep_to(self, due: Moment) -> None:
-        """Return when this moment has come."""
+        """Sleep until this moment."""
         await self.sleep_until(Instant(due))
 
     async def sleep_until(self, due: Instant) -> None:
-        """Return when it is this late."""
+        """Sleep until this instant."""
         if due <= self.time:
             await asyncio.sleep(0)
             return
@@ -122,13 +122,13 @@ class ManualClock:
             self.asleep -= 1
 
     def next_due(self) -> Instant | None:
-        """When the next sleeper is to be woken; None where nobody sleeps."""
+        """When the next sleeper wakes; None if there is none."""
         while self.sleepers and self.sleepers[0][2].done():
             heappop(self.sleepers)
         return self.sleepers[0][0] if self.sleepers else None
 
     def turn_to(self, instant: Instant) -> None:
-        """Make it this late, and wake whoever slept until then."""
+        """Set the time to this instant and wake all sleepers that are due."""
         self.time = max(self.time, instant)
         while (due := self.next_due()) is not None and due <= self.time:
             heappop(self.sleepers)[2].set_result(None)
@@ -137,16 +137,16 @@ class ManualClock:
         """Return when nothing is left to do at this instant."""
         ready = getattr(asyncio.get_running_loop(), "_ready", None)
         if ready is None:
-            raise RestlessError("a manual clock needs asyncio's own event loop; this one does not show what is ready")
+            raise RestlessError("a manual clock needs asyncio's own event loop; this one hides its ready callbacks")
         for _ in range(ROUNDS_MAX):
-            # Whatever became ready in this turn stands in the queue by the time that we are back.
+            # Everything that became ready in this turn is in the queue when this task runs again.
             await asyncio.sleep(0)
             if not ready:
                 return
-        raise RestlessError(f"after {ROUNDS_MAX} turns there is still something to do at one instant; {ready[0]}")
+        raise RestlessError(f"the loop is still busy after {ROUNDS_MAX} turns at one instant; next: {ready[0]}")
 
     async def advance(self, seconds: float) -> None:
-        """Let time pass from timer to timer; at each of them everyone does all there is to do."""
+        """Let time pass from timer to timer; at each, run until nothing is left to do."""
         end = Instant(self.time + round(seconds * MICROS))
         await self.settle()
         while (due := self.next_due()) is not None and due <= end:

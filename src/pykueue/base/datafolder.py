@@ -1,4 +1,4 @@
-"""The files of a data folder: their names, and how they are written."""
+"""The files of a data folder: their names, and durable writes."""
 
 import os
 import tempfile
@@ -7,17 +7,17 @@ from typing import Final
 
 DATABASE: Final = "pykueue.db"
 KUBECONFIG: Final = "kubeconfig"
-"""Of whoever started the server."""
+"""Credentials of the user who started the server."""
 USERS: Final = "users.json"
 CERTIFICATES: Final = "tls"
-"""A folder, with these files in it."""
+"""A folder that holds the files below."""
 CERTIFICATE_FILES: Final = ("ca.crt", "ca.key", "server.crt", "server.key")
 FILE_MODE: Final = 0o600
 FOLDER_MODE: Final = 0o700
 
 
 def put(path: Path, content: bytes) -> None:
-    """Write a file that only its owner reads; whoever looks finds the old one or the new one, also after a crash."""
+    """Replace a file atomically and durably, readable by its owner only."""
     handle, made = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with open(handle, "wb") as file:
@@ -33,7 +33,7 @@ def put(path: Path, content: bytes) -> None:
 
 
 def synced(path: Path) -> None:
-    """Have a file or a folder on the disk."""
+    """Flush a file or a folder to disk."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(handle)

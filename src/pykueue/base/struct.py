@@ -1,4 +1,4 @@
-"""What is a struct here? The only two bases: `Frozen` for our own nouns, `Wire` for Kubernetes' objects."""
+"""The two base classes of structs: `Frozen` for our own nouns, `Wire` for Kubernetes objects."""
 
 from typing import dataclass_transform
 
@@ -9,7 +9,7 @@ import msgspec
 class Frozen(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """A value of ours: immutable, comparable, hashable, strict about unknown fields when decoded.
 
-    Values form no cycles, so the collector need not look at them; with many thousands of workloads that is a sixth of
+    Values form no cycles, so the garbage collector skips them; with many thousands of workloads that saves a sixth of
     all time.
     """
 

@@ -1,6 +1,6 @@
-"""Text as a terminal may show it."""
+"""Text that is safe to print to a terminal."""
 
 
 def printable(text: str) -> str:
-    """The text with everything escaped that a terminal could stumble over."""
+    """The text with control and other unprintable characters escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -1,7 +1,8 @@
-"""How do timers count a suspend? They are set again when the machine resumes, for the time that is left by then.
+"""Timers and timeouts that include time in suspend.
 
-The timers of an event loop run on CLOCK_MONOTONIC, which stands still in a suspend. So each loop looks at the clocks
-once a second, and has every timer of this module set again when it finds a suspend or a step of the wall clock.
+The timers of an event loop run on CLOCK_MONOTONIC, which stops in a suspend. So each loop reads the clocks once a
+second, and sets every timer of this module again, for the time that is left, after a suspend or a step of the wall
+clock.
 """
 
 import asyncio
@@ -19,42 +20,42 @@ T = TypeVar("T")
 
 LOOK_SECONDS: Final = 1.0
 LEAST_SECONDS: Final = 0.001
-"""Timers of some loops are no finer, and fire at once for less."""
+"""Some loops have no finer timers, and fire at once for less."""
 
 
 def log(kind: str, seconds: float) -> None:
-    """Say that the machine was suspended, or that its wall clock was set."""
+    """Log that the machine was suspended or that its wall clock was set."""
     if kind == "suspend":
-        LOG.warning("the machine was suspended for %.1f s; every timer is set again", seconds)
+        LOG.warning("clock: machine was suspended, timers are set again seconds=%.1f", seconds)
     else:
         LOG.warning(
-            "the wall clock was set %s by %.1f s; dates follow it by at most a tenth of the time that passes",
+            "clock: wall clock was set, dates follow it gradually direction=%s seconds=%.1f",
             "forward" if seconds > 0 else "back",
             abs(seconds),
         )
 
 
 WALL: Final = SteadyWall()
-"""The date for all of this process; there is one, so that everything in it agrees about the date."""
+"""The date of this process; one object, so that all parts agree."""
 WALL.told = log
 
 
 def uptime() -> float:
-    """Seconds of CLOCK_BOOTTIME: what `loop.time()` would be if it counted a suspend."""
+    """Seconds of CLOCK_BOOTTIME: `loop.time()` with time in suspend included."""
     return boot_nanos() / 1e9
 
 
 class Watch:
-    """Looks at the clocks for one loop, as long as there are timers to set again."""
+    """Reads the clocks for one loop, as long as there are timers to set again."""
 
     def __init__(self) -> None:
         self.timers: set[Callable[[], None]] = set()
-        """What sets a timer again."""
+        """Callbacks that each set one timer again."""
         self.looks = False
         self.seen = (0, 0)
 
     def add(self, again: Callable[[], None]) -> None:
-        """Have a timer set again when time has passed that the loop has not counted."""
+        """Register a callback that sets a timer again after a suspend or a step."""
         self.timers.add(again)
         if not self.looks:
             self.seen = WALL.suspends, WALL.steps
@@ -62,7 +63,7 @@ class Watch:
             asyncio.get_running_loop().call_later(LOOK_SECONDS, self.look)
 
     def look(self) -> None:
-        """Look at the clocks."""
+        """Read the clocks, and set all timers again after a suspend or a step."""
         WALL.look()
         found = WALL.suspends, WALL.steps
         if found != self.seen:
@@ -75,11 +76,11 @@ class Watch:
 
 
 WATCHES: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, Watch]] = WeakKeyDictionary()
-"""The watch of each loop; it holds nothing of its loop, so that it goes with it."""
+"""The watch of each loop. A watch does not refer to its loop, so both are freed together."""
 
 
 def watch_of(loop: asyncio.AbstractEventLoop) -> Watch:
-    """The watch of a loop."""
+    """The watch of a loop, created on first use."""
     found = WATCHES.get(loop)
     if found is None:
         found = WATCHES[loop] = Watch()
@@ -87,7 +88,7 @@ def watch_of(loop: asyncio.AbstractEventLoop) -> Watch:
 
 
 class Timer:
-    """Calls a function after so many seconds by CLOCK_BOOTTIME, on the loop that runs."""
+    """Calls a function after this many seconds of CLOCK_BOOTTIME, on the running loop."""
 
     def __init__(self, seconds: float, call: Callable[[], None]) -> None:
         self.loop = asyncio.get_running_loop()
@@ -103,18 +104,18 @@ class Timer:
         self.call()
 
     def again(self) -> None:
-        """Set the loop's timer again, for what is left."""
+        """Set the loop's timer again for the time that is left."""
         self.handle.cancel()
         self.handle = self.loop.call_later(max(self.due - uptime(), LEAST_SECONDS), self.fire)
 
     def cancel(self) -> None:
-        """Never call the function."""
+        """Cancel the call."""
         self.handle.cancel()
         self.watch.timers.discard(self.again)
 
 
 class Timeout:
-    """`asyncio.timeout`, by CLOCK_BOOTTIME."""
+    """`asyncio.timeout` by CLOCK_BOOTTIME."""
 
     def __init__(self, seconds: float) -> None:
         self.loop = asyncio.get_running_loop()
@@ -133,23 +134,23 @@ class Timeout:
         await self.guard.__aexit__(kind, error, trace)
 
     def restart(self, seconds: float) -> None:
-        """Allow so many seconds from now on."""
+        """Start over with this many seconds from now."""
         self.due = uptime() + seconds
         self.again()
 
     def again(self) -> None:
-        """Set the loop's timer again, for what is left."""
+        """Set the loop's timer again for the time that is left."""
         if not self.guard.expired():
             self.guard.reschedule(self.loop.time() + max(0.0, self.due - uptime()))
 
 
 def timeout(seconds: float) -> Timeout:
-    """A block that may take so long, or is left with TimeoutError; a suspend counts."""
+    """A context that raises TimeoutError after this many seconds, including time in suspend."""
     return Timeout(seconds)
 
 
 async def doze(seconds: float) -> None:
-    """Return after so many seconds, or when the machine resumes or its wall clock is set: look at the time again."""
+    """Sleep for this many seconds, or until the machine resumes or its wall clock is set."""
     loop = asyncio.get_running_loop()
     woken: asyncio.Future[None] = loop.create_future()
 
@@ -170,7 +171,7 @@ async def doze(seconds: float) -> None:
 async def waited(
     futures: Collection[asyncio.Future[T]], seconds: float, *, first: bool = False
 ) -> tuple[set[asyncio.Future[T]], set[asyncio.Future[T]]]:
-    """`asyncio.wait` with a timeout by CLOCK_BOOTTIME, for all or the first: those that are done, and the others."""
+    """`asyncio.wait` with a timeout by CLOCK_BOOTTIME, for all or the first: the done and the pending futures."""
     try:
         async with timeout(seconds):
             await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED if first else asyncio.ALL_COMPLETED)

@@ -1,6 +1,6 @@
-"""How does long work share the event loop? In pieces, of which only so many pass in one turn of the loop.
+"""Share the event loop: long work runs in pieces, and each turn of the loop has a budget.
 
-Work is counted in microseconds that it is expected to take, never in time that it took, so that the same calls lead to
+Work is measured in the microseconds that it is expected to take, not those that it took, so that the same calls lead to
 the same order of events in every run.
 """
 
@@ -9,17 +9,17 @@ from collections import deque
 from typing import Final
 
 TURN_MICROS: Final = 10_000
-"""Work of all who share a `Turns` in one turn of the loop; a single piece may be longer."""
+"""Budget of one turn for everyone who shares a `Turns`; a single piece may be longer."""
 ITEM_MICROS: Final = 4
-"""What it costs to read and pass on an object, beside its bytes."""
+"""Cost of reading and passing on an object, besides its bytes."""
 COPIED: Final = 30
-"""Bytes that are read from the store, passed on or encrypted in a microsecond."""
+"""Bytes read from the store, passed on or encrypted per microsecond."""
 DECODED: Final = 15
-"""Bytes of JSON that are decoded, looked at and encoded again in a microsecond."""
+"""Bytes of JSON decoded, inspected and encoded again per microsecond."""
 
 
 class Turns:
-    """Turns of the event loop, and those who wait for one, in the order in which they came."""
+    """The turns of an event loop, and a FIFO queue of tasks that wait for one."""
 
     def __init__(self, limit: int = TURN_MICROS) -> None:
         self.limit = limit
@@ -27,10 +27,10 @@ class Turns:
         """Microseconds of work in this turn."""
         self.waiting: deque[tuple[asyncio.Future[None], int]] = deque()
         self.called = False
-        """Whether `begin` is to run in the next turn."""
+        """Whether `begin` is scheduled for the next turn."""
 
     async def take(self, micros: int) -> None:
-        """Return when work of so many microseconds may be done: at once, or in a later turn if this one has no room."""
+        """Wait until work of this many microseconds may run: now, or in a later turn with budget left."""
         if not self.waiting and (not self.spent or self.spent + micros <= self.limit):
             self.spend(micros)
             return
@@ -39,20 +39,20 @@ class Turns:
         await waiter
 
     def spend(self, micros: int) -> None:
-        """Count work in this turn."""
+        """Count work against this turn."""
         self.spent += micros
         if not self.called:
             self.called = True
             asyncio.get_running_loop().call_soon(self.begin)
 
     def begin(self) -> None:
-        """A new turn of the loop: let in as many of those who wait as it has room for."""
+        """Start a new turn and release waiters while the budget lasts."""
         self.called = False
         self.spent = 0
         while self.waiting:
             waiter, micros = self.waiting[0]
             if waiter.done():
-                # Whoever was cancelled does not come.
+                # The waiter may have been cancelled.
                 self.waiting.popleft()
             elif not self.spent or self.spent + micros <= self.limit:
                 self.waiting.popleft()

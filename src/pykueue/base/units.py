@@ -1,4 +1,4 @@
-"""How much, and when? Quantities as exact whole numbers, and time as whole microseconds."""
+"""Quantities as exact whole numbers, and time as whole microseconds."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -10,7 +10,7 @@ from pykueue.base.struct import Frozen
 Instant = NewType("Instant", int)
 """Microseconds since the Unix epoch."""
 Moment = NewType("Moment", int)
-"""Microseconds of this machine's CLOCK_BOOTTIME: only the distance between two of them means something."""
+"""Microseconds of this machine's CLOCK_BOOTTIME; only differences are meaningful."""
 Seconds = NewType("Seconds", int)
 
 MICROS: Final = 1_000_000
@@ -30,11 +30,11 @@ EXPONENT_MAX: Final = 64
 
 
 class QuantityError(ValueError):
-    """A text that is no Kubernetes quantity."""
+    """The text is not a Kubernetes quantity."""
 
 
 class Quantity(Frozen):
-    """An exact amount in billionths, and the family of suffixes that it is written with."""
+    """An exact amount in billionths, and the suffix family in which it is written."""
 
     nanos: int
     family: Family = "DecimalSI"
@@ -53,11 +53,11 @@ class Quantity(Frozen):
 
 @lru_cache(maxsize=4096)
 def parse_quantity(text: str) -> Quantity:
-    """The quantity that Kubernetes reads in this text; finer than a billionth is rounded up, as Kubernetes does."""
+    """Parse a quantity as Kubernetes does; amounts finer than a billionth are rounded up."""
     found = SYNTAX.fullmatch(text) if len(text) <= LONGEST else None
     if found is None:
         raise QuantityError(
-            f"{text[:LONGEST]!r} is no quantity; write a number with an optional suffix, as in 500m, 2, 1.5Gi"
+            f"{text[:LONGEST]!r} is not a quantity; write a number with an optional suffix, as in 500m, 2, 1.5Gi"
         )
     sign, digits, suffix = found.group(1), found.group(2), found.group(3) or ""
     whole, _, fraction = digits.partition(".")
@@ -83,7 +83,7 @@ def parse_quantity(text: str) -> Quantity:
 
 
 def canonical(quantity: Quantity) -> str:
-    """The one spelling Kubernetes gives this quantity: no fraction, the largest suffix that keeps it exact."""
+    """The canonical spelling that Kubernetes gives this quantity: no fraction, the largest suffix that is exact."""
     nanos, family = quantity.nanos, quantity.family
     if nanos == 0:
         return "0"
@@ -103,19 +103,19 @@ def canonical(quantity: Quantity) -> str:
 
 
 def counts_in_milli(resource: str) -> bool:
-    """CPU is counted in thousandths; every other resource in whole units."""
+    """Whether amounts of this resource are in thousandths (CPU only) rather than whole units."""
     return resource == "cpu"
 
 
 def amount_of(resource: str, quantity: Quantity) -> int:
-    """The engine's whole number for this quantity of a resource; what does not fit in 64 bits is `UNLIMITED`."""
+    """The engine's whole number for this quantity of a resource; `UNLIMITED` if it exceeds 64 bits."""
     amount = quantity.milli() if counts_in_milli(resource) else quantity.whole()
     return max(-UNLIMITED - 1, min(amount, UNLIMITED))
 
 
 @lru_cache(maxsize=4096)
 def quantity_of(resource: str, amount: int) -> Quantity:
-    """The quantity that an amount of the engine stands for, in the family Kueue prints for this resource."""
+    """The quantity for an amount of the engine, in the suffix family that Kueue prints for this resource."""
     if counts_in_milli(resource):
         return Quantity(amount * 1_000_000)
     binary = resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
@@ -123,18 +123,18 @@ def quantity_of(resource: str, amount: int) -> Quantity:
 
 
 def amount_text(resource: str, amount: int) -> str:
-    """An amount of the engine as people write it: 1500 of cpu is `1500m`."""
+    """An amount of the engine in human-readable form: 1500 of cpu is `1500m`."""
     return canonical(quantity_of(resource, amount))
 
 
 DOUBLINGS_MAX: Final = 32
-"""More doublings of a wait than this make no difference to anyone alive."""
+"""Beyond this many doublings every wait is effectively infinite."""
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @lru_cache(maxsize=4096)
 def parse_instant(text: str) -> Instant:
-    """The instant that an RFC 3339 text names."""
+    """Parse an RFC 3339 text."""
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError(f"{text!r} names no time zone; write it as in 2026-01-31T12:00:00Z")
@@ -142,28 +142,28 @@ def parse_instant(text: str) -> Instant:
 
 
 def format_instant(instant: Instant) -> str:
-    """RFC 3339 with whole seconds, as Kubernetes stores time."""
+    """RFC 3339 with whole seconds, as Kubernetes stores timestamps."""
     return format_second(instant // MICROS)
 
 
 @lru_cache(maxsize=4096)
 def format_second(second: int) -> str:
-    """RFC 3339 for so many seconds since the epoch."""
+    """RFC 3339 of a Unix time in seconds."""
     return (EPOCH + timedelta(seconds=second)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def micro_time(instant: Instant) -> str:
-    """RFC 3339 with microseconds, as events and leases have it."""
+    """RFC 3339 with microseconds, as in events and leases."""
     return (EPOCH + timedelta(microseconds=instant)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def after(start: Instant, delay: Seconds) -> Instant:
-    """The instant so many seconds later."""
+    """The instant this many seconds later."""
     return Instant(start + delay * MICROS)
 
 
 def doubled(base: int, most: int, count: int) -> Seconds:
-    """How long to wait for the so-manieth time: twice as long as the time before, up to a limit; 0 is no limit.
+    """Exponential backoff: the wait number `count`, doubled each time up to a limit; 0 is no limit.
 
     The first wait is never limited.
     """
