@@ -87,7 +87,7 @@ def micros(text: str) -> int:
     """A duration such as 90s, 5m, -10s or 250ms, in microseconds; a bare number is seconds."""
     found = DURATION.fullmatch(str(text))
     if found is None:
-        raise StoryError(f"{text!r} is no duration; write it as in 90s, 5m, 1h or 250ms")
+        raise StoryError(f"{text!r} is not a duration; write it as in 90s, 5m, 1h or 250ms")
     return int(found[1] + found[2]) * UNIT[found[3] or ""]
 
 

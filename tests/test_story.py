@@ -150,7 +150,7 @@ def test_only_what_is_written_is_compared(line: str, holds: bool) -> None:
     [
         pytest.param("quue a main cpu=1", "'quue' is no word for a fact; known: queue, edit", id="a verb"),
         pytest.param("queue a main prioirty=1", "'prioirty' is no word for a workload; known: priority", id="a field"),
-        pytest.param("queue a main cpu=x", "'x' is no quantity", id="a quantity"),
+        pytest.param("queue a main cpu=x", "'x' is not a quantity", id="a quantity"),
         pytest.param("edit nobody priority=1", "there is no workload nobody; known: w", id="a workload"),
         pytest.param("queue w main cpu=1", "there is a workload w already", id="twice"),
         pytest.param("change queue none cpu=1", "there is no queue none to change", id="a queue"),
@@ -159,7 +159,7 @@ def test_only_what_is_written_is_compared(line: str, holds: bool) -> None:
         pytest.param("change queue main colour=red", "'colour' is no word for a queue", id="a queue's field"),
         pytest.param("add cluster x", "'cluster' is no word for an object; known: flavor", id="a kind"),
         pytest.param("edit w check=prov:Maybe", "'Maybe' is no word for the state of a check", id="a state"),
-        pytest.param("edit w at=soon", "'soon' is no duration", id="a duration"),
+        pytest.param("edit w at=soon", "'soon' is not a duration", id="a duration"),
         pytest.param("leading", "leading is not followed by what it needs", id="half a line"),
     ],
 )

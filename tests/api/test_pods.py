@@ -105,18 +105,18 @@ def test_quantities_are_texts_or_numbers(text: bytes, requests: dict[str, Quanti
     [
         pytest.param(
             b'{"spec": {"containers": [{}, {"resources": {"limits": {"cpu": "lots"}}}]}}',
-            "spec.containers[1].resources.limits: cpu: 'lots' is no quantity; "
+            "spec.containers[1].resources.limits: cpu: 'lots' is not a quantity; "
             "write a number with an optional suffix, as in 500m, 2, 1.5Gi",
-            id="a text that is no quantity",
+            id="a text that is not a quantity",
         ),
         pytest.param(
             b'{"spec": {"overhead": {"cpu": true}}}',
-            "spec.overhead: cpu: True is no quantity; write a text or a number, as in 500m, 2, 1.5Gi",
+            "spec.overhead: cpu: True is not a quantity; write a text or a number, as in 500m, 2, 1.5Gi",
             id="a truth value for a quantity",
         ),
         pytest.param(
             b'{"spec": {"overhead": [1]}}',
-            'spec.overhead: [1] is no JSON object; write quantities by resource name, as in {"cpu": 1}',
+            'spec.overhead: [1] is not a JSON object; write quantities by resource name, as in {"cpu": 1}',
             id="a list for quantities",
         ),
         pytest.param(

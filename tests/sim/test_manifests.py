@@ -85,7 +85,7 @@ def test_one_mistake_is_told_with_its_place(text: str | bytes, says: str) -> Non
     ("cpu", "says"),
     [
         pytest.param("-1", "must be greater than or equal to 0", id="negative"),
-        pytest.param("'" + "9" * 70 + "'", "is no quantity", id="absurdly long"),
+        pytest.param("'" + "9" * 70 + "'", "is not a quantity", id="absurdly long"),
         pytest.param("lots", "nominalQuota", id="no number"),
         pytest.param("[1]", "must be of type integer,string", id="a list"),
     ],

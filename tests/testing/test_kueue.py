@@ -87,7 +87,7 @@ def test_who_comes_into_no_queue_says_why(kueue: Kueue) -> None:
 
 def test_a_script_that_cannot_be_read_is_refused(kueue: Kueue) -> None:
     kueue.apply(QUEUES)
-    with pytest.raises(ValueError, match="Job default/a: run-for: 'bar' is no duration"):
+    with pytest.raises(ValueError, match="Job default/a: run-for: 'bar' is not a duration"):
         kueue.job("a", queue="red", run_for="bar")
     with pytest.raises(ValueError, match="Job default/a: unknown script key 'run_for'"):
         kueue.job("a", queue="red", script={"run_for": "3s"})

@@ -74,7 +74,7 @@ def test_the_next_step_is(seen: PodSeen, then: NextState | None) -> None:
     [
         pytest.param({"run-for": "3s", "fail": "true", "exit-code": "3", "ready-after": "never"}, "", id="nothing"),
         pytest.param({"run_for": "3s"}, "unknown script key 'run_for'", id="a word"),
-        pytest.param({"stop-for": "bar"}, "stop-for: 'bar' is no duration", id="a duration"),
+        pytest.param({"stop-for": "bar"}, "stop-for: 'bar' is not a duration", id="a duration"),
         pytest.param({"run-for": 3}, "run-for: 3 is not a string", id="a number"),
         pytest.param({"now": "over"}, "now: unknown value 'over'", id="a command"),
         pytest.param({"fail": "false"}, "fail: 'false' is not 'true'", id="a switch"),

@@ -1,6 +1,6 @@
-"""How do admission checks look on the wire? AdmissionCheck, and the objects of its two built-in controllers.
+"""Wire types of admission checks: AdmissionCheck, and the objects of its two built-in controllers.
 
-Limits and defaults stand in the annotations; see `core.about`.
+The annotations hold limits and defaults; see `core.about`.
 """
 
 from collections.abc import Mapping
@@ -39,10 +39,10 @@ class AdmissionCheckParameters(Wire):
 
 
 class AdmissionCheckSpec(Wire):
-    """Who makes a check."""
+    """The controller that performs a check, and its parameters."""
 
     controller_name: Annotated[
-        str, about("Controller that makes the check.", required=True, minLength=1, maxLength=253)
+        str, about("Controller that performs the check.", required=True, minLength=1, maxLength=253)
     ] = ""
     parameters: Annotated[AdmissionCheckParameters | None, about("Object with its parameters.")] = None
 
@@ -56,12 +56,12 @@ class ConditionsStatus(Wire):
 class AdmissionCheck(KubeObject):
     """A further condition that workloads must meet before they are admitted."""
 
-    spec: Annotated[AdmissionCheckSpec, about("Who makes the check.")] = AdmissionCheckSpec()
+    spec: Annotated[AdmissionCheckSpec, about("Controller and parameters of the check.")] = AdmissionCheckSpec()
     status: Annotated[ConditionsStatus, about("State of the check.")] = ConditionsStatus()
 
 
 class ProvisioningRetryStrategy(Wire):
-    """How often, and how soon, a failed request is made again."""
+    """How often, and how soon, a failed request is repeated."""
 
     backoff_limit_count: Annotated[Int32, about("How many times; 0 for never.")] = 3
     backoff_base_seconds: Annotated[Int32, about("First wait, which doubles each time.")] = 60
@@ -78,7 +78,7 @@ class ProvisioningNodeSelector(Wire):
 
 
 class ProvisioningPodSetUpdates(Wire):
-    """What pods are given once their nodes are provisioned."""
+    """What is added to pods once their nodes are provisioned."""
 
     node_selector: Annotated[
         tuple[ProvisioningNodeSelector, ...], about("Node labels to select."), keyed("key", maxItems=8)
@@ -98,13 +98,13 @@ class ProvisioningRequestConfigSpec(Wire):
     ] = ()
     pod_set_merge_policy: Annotated[
         Literal["IdenticalPodTemplates", "IdenticalWorkloadSchedulingRequirements"] | None,
-        about("Which pod sets are asked for together."),
+        about("Which pod sets are requested together."),
     ] = None
-    pod_set_updates: Annotated[ProvisioningPodSetUpdates | None, about("What pods are given afterwards.")] = None
+    pod_set_updates: Annotated[ProvisioningPodSetUpdates | None, about("What is added to pods afterwards.")] = None
     retry_strategy: Annotated[
         ProvisioningRetryStrategy,
         about(
-            "What follows a failure.",
+            "Retries after a failure.",
             default={"backoffBaseSeconds": 60, "backoffLimitCount": 3, "backoffMaxSeconds": 1800},
         ),
     ] = ProvisioningRetryStrategy()
@@ -113,7 +113,7 @@ class ProvisioningRequestConfigSpec(Wire):
 class ProvisioningRequestConfig(KubeObject):
     """Parameters of a check that has nodes provisioned."""
 
-    spec: Annotated[ProvisioningRequestConfigSpec, about("What to ask for.")] = ProvisioningRequestConfigSpec()
+    spec: Annotated[ProvisioningRequestConfigSpec, about("What to request.")] = ProvisioningRequestConfigSpec()
 
 
 class MultiKueueConfigSpec(Wire):
@@ -148,7 +148,7 @@ class KubeConfig(Wire):
 
 
 class ClusterProfileReference(Wire):
-    """The ClusterProfile that describes a cluster."""
+    """A reference to the ClusterProfile that describes a cluster."""
 
     name: Annotated[ClusterRefName, about("Name of the ClusterProfile.")]
 
@@ -180,29 +180,29 @@ class PodTemplateReference(Wire):
 
 
 class ProvisioningPodSet(Wire):
-    """So many pods of one template."""
+    """A number of pods of one template."""
 
-    pod_template_ref: Annotated[PodTemplateReference, about("What the pods look like.")]
-    count: Annotated[Positive, about("How many there are.")]
+    pod_template_ref: Annotated[PodTemplateReference, about("Template of the pods.")]
+    count: Annotated[Positive, about("Number of pods.")]
 
 
 class ProvisioningRequestSpec(Wire):
     """Pods that need nodes."""
 
     pod_sets: Annotated[tuple[ProvisioningPodSet, ...], about("The pods.", required=True, minItems=1, maxItems=32)] = ()
-    provisioning_class_name: Annotated[ObjectName, about("Way in which nodes are found.", required=True)] = ""
+    provisioning_class_name: Annotated[ObjectName, about("Class that provisions the nodes.", required=True)] = ""
     parameters: Annotated[
         Mapping[str, Annotated[str, limited(maxLength=255)]], about("Parameters of the class.", maxProperties=100)
     ] = msgspec.field(default_factory=dict)
 
 
 class ProvisioningRequestStatus(Wire):
-    """What the autoscaler says."""
+    """What the autoscaler reports."""
 
-    conditions: Annotated[Conditions, about("How far the request has got.")] = ()
+    conditions: Annotated[Conditions, about("State of the request.")] = ()
     provisioning_class_details: Annotated[
         Mapping[str, Annotated[str, limited(maxLength=32768)]],
-        about("What the class has to say about the nodes.", maxProperties=64),
+        about("Details that the class reports.", maxProperties=64),
     ] = msgspec.field(default_factory=dict)
 
 
@@ -210,4 +210,4 @@ class ProvisioningRequest(KubeObject):
     """A request to the cluster autoscaler for nodes (autoscaling.x-k8s.io/v1)."""
 
     spec: Annotated[ProvisioningRequestSpec, about("Pods that need nodes.", required=True)] = ProvisioningRequestSpec()
-    status: Annotated[ProvisioningRequestStatus, about("What the autoscaler says.")] = ProvisioningRequestStatus()
+    status: Annotated[ProvisioningRequestStatus, about("What the autoscaler reports.")] = ProvisioningRequestStatus()

@@ -1,4 +1,4 @@
-"""What is this object, and what does it say? Bytes or trees of any served version to typed views."""
+"""Decode and encode objects: bytes or JSON trees of any served version to typed views."""
 
 from collections.abc import Mapping
 from typing import Final, TypeVar, cast
@@ -15,7 +15,7 @@ View = TypeVar("View", bound=KubeObject)
 
 
 class DecodeError(ValueError):
-    """An object that cannot be read: where, what, and what to do."""
+    """An object that cannot be decoded: where, what, and what to do."""
 
 
 TYPE_META: Final = msgspec.json.Decoder(TypeMeta)
@@ -29,12 +29,12 @@ def reader(view: type[View]) -> msgspec.json.Decoder[View]:
 
 
 def decode(source: bytes | Tree) -> KubeObject:
-    """The view of an object, of the type that its kind names."""
+    """Decode an object into the view of its kind."""
     return decode_as(kind_of(source).view, source)
 
 
 def decode_as(view: type[View], source: bytes | Tree) -> View:
-    """The view of an object that is known to be of this kind, whatever of the served versions it is written in."""
+    """Decode an object of a known kind from any of its served versions."""
     known = KINDS[view.__name__]
     raw = source if isinstance(source, bytes) else encoded(source, where=known.kind)
     try:
@@ -47,7 +47,7 @@ def decode_as(view: type[View], source: bytes | Tree) -> View:
 
 
 def decode_again(known: Kind, view: type[View], raw: bytes, *, first: Exception) -> View:
-    """The view of an object that could not be decoded as it is: older versions converted, nulls dropped."""
+    """Decode an object that does not decode as it is: convert older versions, drop nulls."""
     tree = to_v1beta2(parsed(raw))
     try:
         return reader(view).decode(encoded(defaults(view, tree), where=known.kind))
@@ -60,7 +60,7 @@ def decode_again(known: Kind, view: type[View], raw: bytes, *, first: Exception)
 
 
 def kind_of(source: bytes | Tree) -> Kind:
-    """The kind of an object, by what it says in `apiVersion` and `kind`."""
+    """The kind that an object names in `apiVersion` and `kind`."""
     if isinstance(source, bytes):
         try:
             said = TYPE_META.decode(source)
@@ -79,7 +79,7 @@ def kind_of(source: bytes | Tree) -> Kind:
 
 
 def unknown_kind(name: str) -> str:
-    """What to say about a kind that there is not."""
+    """The error for a kind that does not exist."""
     if not name:
         return f"is missing; write one of: {', '.join(KINDS)}"
     near = nearest(name, KINDS)

@@ -1,8 +1,8 @@
-"""How is an object of one version written in the other? v1beta1 and v1beta2 trees, into each other.
+"""Convert trees between v1beta1 and v1beta2.
 
-Only fields that differ between the versions are touched, so fields we do not know survive. What one version cannot
-express is dropped without a word, as Kueue drops it; each function says what that is. A part of the wrong shape is
-left as it is, for the schema to complain about.
+Only fields that differ between the versions are touched, so unknown fields survive. What the other version cannot
+express is dropped silently, as in Kueue; each function names it. A part of the wrong shape is left unchanged for the
+schema to report.
 """
 
 import re
@@ -22,7 +22,7 @@ V1BETA1: Final = f"{GROUP}/v1beta1"
 V1BETA2: Final = f"{GROUP}/v1beta2"
 
 Change: TypeAlias = Callable[[Tree], None]
-"""Alters an object in place. It is given a copy, of which the parts are not to be altered."""
+"""Alters an object in place. The object is a shallow copy: nested parts must not be altered."""
 
 WORKLOAD_CLASS: Final = "kueue.x-k8s.io/workloadpriorityclass"
 SOURCES: Final = {
@@ -33,17 +33,17 @@ SOURCE_OF: Final = {pair: source for source, pair in SOURCES.items()}
 
 
 def to_v1beta2(tree: Tree) -> Tree:
-    """The object in v1beta2; one that is of no older version of Kueue's group comes back as it is."""
+    """The object in v1beta2; returned unchanged if it is not in an older version of Kueue's group."""
     return converted(tree, V1BETA1, V1BETA2, UPWARD)
 
 
 def to_v1beta1(tree: Tree) -> Tree:
-    """The object in v1beta1; one that is of no newer version of Kueue's group comes back as it is."""
+    """The object in v1beta1; returned unchanged if it is not in a newer version of Kueue's group."""
     return converted(tree, V1BETA2, V1BETA1, DOWNWARD)
 
 
 def converted(tree: Tree, source: str, target: str, changes: Mapping[str, Mapping[str, Change]]) -> Tree:
-    """The tree with its version replaced, and the changes of its kind made at their paths."""
+    """The tree with its version replaced and the changes of its kind applied."""
     if tree.get("apiVersion") != source:
         return tree
     result: Tree = {**tree, "apiVersion": target}
@@ -54,7 +54,7 @@ def converted(tree: Tree, source: str, target: str, changes: Mapping[str, Mappin
 
 
 def at(tree: Tree, path: list[str], change: Change) -> Tree:
-    """A copy of the tree, changed at this path, if there is such an object; `x[]` means each item of x."""
+    """A copy of the tree, changed at this path if it exists; `x[]` means each item of x."""
     copy = dict(tree)
     if not path:
         change(copy)
@@ -91,7 +91,7 @@ def drop(*names: str) -> Change:
 
 
 def both(first: Change, second: Change) -> Change:
-    """One change after the other."""
+    """Apply one change after the other."""
 
     def change(node: Tree) -> None:
         first(node)
@@ -108,14 +108,14 @@ def gather_checks(spec: Tree) -> None:
 
 
 def modernize_fungibility(node: Tree) -> None:
-    """The old names of `MayStopSearch`; there is no way back to them."""
+    """Replace the old names of `MayStopSearch`; the conversion back does not restore them."""
     for name, old in (("whenCanBorrow", "Borrow"), ("whenCanPreempt", "Preempt")):
         if node.get(name) == old:
             node[name] = "MayStopSearch"
 
 
 def refer_to_class(spec: Tree) -> None:
-    """A class by reference. Without a source there is no telling which kind is meant, and the name is lost."""
+    """Refer to a class by reference. Without a source the kind is unknown, and the name is lost."""
     name, source = spec.pop("priorityClassName", None), spec.pop("priorityClassSource", None)
     if not isinstance(source, str) or source not in SOURCES:
         return
@@ -127,7 +127,7 @@ def refer_to_class(spec: Tree) -> None:
 
 
 def name_class(spec: Tree) -> None:
-    """A class by name and source. A reference to anything but the two kinds of class is lost."""
+    """Name a class and its source. A reference to anything but the two kinds of class is lost."""
     ref = spec.pop("priorityClassRef", None)
     if not isinstance(ref, dict):
         return
@@ -141,7 +141,7 @@ def name_class(spec: Tree) -> None:
 
 
 def pack_domains(assignment: Tree) -> None:
-    """Domains as slices."""
+    """Pack domains into slices."""
     try:
         levels = msgspec.convert(assignment.get("levels"), tuple[str, ...])
         domains = msgspec.convert(assignment.get("domains"), tuple[Domain, ...])
@@ -153,7 +153,7 @@ def pack_domains(assignment: Tree) -> None:
 
 
 def unpack_slices(assignment: Tree) -> None:
-    """Slices as domains; how they were cut is lost."""
+    """Unpack slices into domains; the division into slices is lost."""
     try:
         domains = unpack(msgspec.convert(assignment, TopologyAssignment))
     except (msgspec.ValidationError, AssignmentError):
@@ -163,7 +163,7 @@ def unpack_slices(assignment: Tree) -> None:
 
 
 def gather_source(spec: Tree) -> None:
-    """Ways to reach a cluster under `clusterSource`; a kubeconfig without a location is none."""
+    """Move the ways to reach a cluster under `clusterSource`; a kubeconfig without a location counts as absent."""
     if "kubeConfig" not in spec and "clusterProfileRef" not in spec:
         return
     kept = spec.get("clusterSource")
@@ -177,7 +177,7 @@ def gather_source(spec: Tree) -> None:
 
 
 def scatter_source(spec: Tree) -> None:
-    """Ways to reach a cluster under `spec`, where a kubeconfig must stand, empty if need be."""
+    """Move the ways to reach a cluster under `spec`, where a kubeconfig is required, empty if necessary."""
     source = spec.get("clusterSource")
     if not isinstance(source, dict):
         return
@@ -194,7 +194,7 @@ def scatter_source(spec: Tree) -> None:
 
 ASSIGNMENT: Final = "status.admission.podSetAssignments[].topologyAssignment"
 PAST_SECONDS: Final = ("accumulatedPastExexcutionTimeSeconds", "accumulatedPastExecutionTimeSeconds")
-"""The first is the spelling of v1beta1."""
+"""The first is the spelling in v1beta1."""
 
 UPWARD: Final[Mapping[str, Mapping[str, Change]]] = {
     "ClusterQueue": {
@@ -242,7 +242,7 @@ NEWER: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Fields that only v1beta2 has, by kind."""
 OLDER: Final[Mapping[str, tuple[str, ...]]] = {"Workload": (f"{ASSIGNMENT}.domains",)}
-"""Fields that only v1beta1 has, of those that a malformed value keeps from being converted."""
+"""Fields of v1beta1 that are not converted while their value is malformed."""
 OLDER_NAMES: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     "ClusterQueue": ((r"spec\.cohortName", "spec.cohort"),),
     "LocalQueue": ((r"status\.flavorsUsage", "status.flavorUsage"),),
@@ -257,9 +257,9 @@ OLDER_NAMES: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
         (r"spec\.clusterSource", "spec.kubeConfig"),
     ),
 }
-"""What v1beta1 calls the fields of v1beta2, by kind, as patterns of paths; the first that fits is the one."""
+"""Names in v1beta1 of fields in v1beta2, by kind, as patterns of paths; the first match counts."""
 CHECK_NAME: Final = (r"spec\.admissionChecksStrategy\.admissionChecks(\[\d+\])\.name", r"spec.admissionChecks\1")
-"""The name of a check, where v1beta1's list of names has become the strategy."""
+"""The name of a check, where the strategy replaces v1beta1's list of names."""
 
 
 def older_path(kind: str, path: str, tree: Mapping[str, object]) -> str:
@@ -274,7 +274,7 @@ def older_path(kind: str, path: str, tree: Mapping[str, object]) -> str:
 
 
 def without_indexes(path: str) -> str:
-    """The path as tables have it: `[]` for each item."""
+    """The path with `[]` for each index, as the tables have it."""
     return re.sub(r"\[\d+\]", "[]", path)
 
 
@@ -289,7 +289,7 @@ def is_older(kind: str, path: str) -> bool:
 
 
 def newer_fields(kind: str, tree: Mapping[str, object]) -> Iterator[FieldError]:
-    """Fields of v1beta2 in an object that is written in v1beta1."""
+    """Fields of v1beta2 in an object written as v1beta1."""
     for table in NEWER.get(kind, ()):
         for path, _, _ in nodes(table, tree):
             name, older = path.rpartition(".")[2], older_path(kind, path, tree).rpartition(".")[2]
@@ -298,7 +298,7 @@ def newer_fields(kind: str, tree: Mapping[str, object]) -> Iterator[FieldError]:
 
 
 def older_mistakes(kind: str, tree: Mapping[str, object]) -> Iterator[FieldError]:
-    """What is wrong with fields of v1beta1 that are lost in conversion unless they are right."""
+    """What is wrong with fields of v1beta1 that conversion would lose if malformed."""
     source = member(tree, "spec", "priorityClassSource")
     if kind == "Workload" and source is not None and source not in ("", *SOURCES):
         yield not_supported("spec.priorityClassSource", source, (*SOURCES, ""))

@@ -1,8 +1,8 @@
-"""What do all Kubernetes objects share? Metadata, conditions, selectors, taints, and how a field is described.
+"""What all Kubernetes objects share: metadata, conditions, selectors, taints, and the description of fields.
 
-A field's description and limits stand in its annotation and nowhere else: `about` writes them, `schema` enforces them,
-and the CustomResourceDefinitions print them. Decoding a view does not enforce them, so an object that was stored
-under older limits can still be read.
+A field's description and limits are in its annotation only: `about` writes them, `schema` enforces them, and the
+CustomResourceDefinitions print them. Decoding a view does not enforce them, so an object stored under older limits can
+still be read.
 """
 
 from collections.abc import Mapping
@@ -31,20 +31,20 @@ REASON: Final = r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"
 def about(description: str, *, required: bool = False, unread: tuple[str, ...] = (), **limits: object) -> msgspec.Meta:
     """A field's description and its limits in OpenAPI's words; `x_kubernetes_map_type` stands for `x-kubernetes-…`.
 
-    `required` is for a field that clients must send though a view can do without it, `unread` names fields within it
-    that exist and that views leave out.
+    `required` marks a field that clients must send although views do not need it; `unread` names fields within it that
+    exist but that views leave out.
     """
     said: dict[str, object] = {"required": required, "unread": unread}
     return msgspec.Meta(description=description, extra_json_schema=worded(limits), extra=said)
 
 
 def limited(**limits: object) -> msgspec.Meta:
-    """The limits of a named type, to be completed by the description of the field that uses it."""
+    """The limits of a named type; the field that uses it adds the description."""
     return msgspec.Meta(extra_json_schema=worded(limits))
 
 
 def keyed(*keys: str, **limits: object) -> msgspec.Meta:
-    """A list whose items are told apart by these fields."""
+    """A list whose items are identified by these fields."""
     return msgspec.Meta(
         extra_json_schema={
             "x-kubernetes-list-type": "map",
@@ -55,12 +55,12 @@ def keyed(*keys: str, **limits: object) -> msgspec.Meta:
 
 
 def holds(hint: object) -> msgspec.Meta:
-    """What the schema sees in a field that views take as it came, or by a type of their own."""
+    """The schema type of a field that views keep undecoded or decode by a type of their own."""
     return msgspec.Meta(extra={"holds": hint})
 
 
 def worded(limits: Mapping[str, object]) -> dict[str, object]:
-    """Python's keyword names as OpenAPI's: `x_kubernetes_list_type` is `x-kubernetes-list-type`."""
+    """OpenAPI's names for Python's keywords: `x_kubernetes_list_type` is `x-kubernetes-list-type`."""
     return {name.replace("_", "-"): limit for name, limit in limits.items()}
 
 
@@ -88,24 +88,31 @@ class OwnerReference(Wire):
     name: Annotated[str, about("Name of the owner.")]
     uid: Annotated[str, about("UID of the owner.")]
     controller: Annotated[bool | None, about("Whether this owner is the managing controller.")] = None
-    block_owner_deletion: Annotated[bool | None, about("Whether the owner outlives this object.")] = None
+    block_owner_deletion: Annotated[
+        bool | None, about("Whether the owner's foreground deletion waits for this object.")
+    ] = None
 
 
 class ObjectMeta(Wire):
-    """Metadata that every object carries. The server judges names and labels by rules of its own, not by a schema."""
+    """Metadata that every object carries.
+
+    The server validates names and labels by rules of its own, not by a schema.
+    """
 
     name: Annotated[str | None, about("Name, unique within its namespace and kind.")] = None
-    namespace: Annotated[str | None, about("Namespace that the object lives in.")] = None
-    generate_name: Annotated[str | None, about("Prefix from which the server makes a unique name.")] = None
-    uid: Annotated[str | None, about("Identity of this incarnation of the name.")] = None
-    resource_version: Annotated[str | None, about("Version of the object in the store; opaque.")] = None
+    namespace: Annotated[str | None, about("Namespace of the object.")] = None
+    generate_name: Annotated[str | None, about("Prefix of a name that the server generates.")] = None
+    uid: Annotated[str | None, about("Identity of the object, which is never reused.")] = None
+    resource_version: Annotated[str | None, about("Version of the stored object; opaque.")] = None
     generation: Annotated[Int64 | None, about("Counts the changes of the spec.")] = None
     creation_timestamp: Annotated[Moment | None, about("When the object was created.")] = None
-    deletion_timestamp: Annotated[Moment | None, about("When its deletion was asked for.")] = None
+    deletion_timestamp: Annotated[Moment | None, about("When its deletion was requested.")] = None
     deletion_grace_period_seconds: Annotated[Int64 | None, about("Time it has to end gracefully.")] = None
-    labels: Annotated[Labels, about("What selectors select by.")] = msgspec.field(default_factory=dict)
-    annotations: Annotated[Labels, about("Notes that nothing selects by.")] = msgspec.field(default_factory=dict)
-    finalizers: Annotated[tuple[str, ...], about("Who must let go before the object is removed.")] = ()
+    labels: Annotated[Labels, about("Labels, which selectors use.")] = msgspec.field(default_factory=dict)
+    annotations: Annotated[Labels, about("Annotations, which selectors do not use.")] = msgspec.field(
+        default_factory=dict
+    )
+    finalizers: Annotated[tuple[str, ...], about("Finalizers that must be removed before the object is.")] = ()
     owner_references: Annotated[
         tuple[OwnerReference, ...], about("The objects that this one belongs to."), keyed("uid")
     ] = ()
@@ -115,9 +122,9 @@ Metadata: TypeAlias = Annotated[ObjectMeta, about("Standard metadata.", unread=(
 
 
 class TypeMeta(Wire):
-    """What an object says it is."""
+    """The apiVersion and kind of an object."""
 
-    api_version: Annotated[str, about("Group and version of the API that the object is written in.")] = ""
+    api_version: Annotated[str, about("Group and version of the API.")] = ""
     kind: Annotated[str, about("Kind of the object.")] = ""
 
 
@@ -128,26 +135,26 @@ class KubeObject(TypeMeta):
 
     @property
     def name(self) -> str:
-        """Its name; empty before the server has given it one."""
+        """Its name; empty before the server has generated it."""
         return self.metadata.name or ""
 
     @property
     def namespace(self) -> str:
-        """Its namespace; empty for a kind that lives in none."""
+        """Its namespace; empty for a cluster-scoped kind."""
         return self.metadata.namespace or ""
 
 
 class Condition(Wire):
-    """One aspect of an object's state, and since when it is so."""
+    """One aspect of an object's state, and when it last changed."""
 
-    type: Annotated[str, about("Which aspect.", maxLength=316, pattern=QUALIFIED)]
-    status: Annotated[Literal["True", "False", "Unknown"], about("Whether it is so.")]
+    type: Annotated[str, about("Type of the condition.", maxLength=316, pattern=QUALIFIED)]
+    status: Annotated[Literal["True", "False", "Unknown"], about("Whether the condition holds.")]
     reason: Annotated[
-        str, about("Why, as one word for programs.", required=True, minLength=1, maxLength=1024, pattern=REASON)
+        str, about("Reason, as one word for programs.", required=True, minLength=1, maxLength=1024, pattern=REASON)
     ] = ""
-    message: Annotated[str, about("Why, as a sentence for people.", required=True, maxLength=32768)] = ""
+    message: Annotated[str, about("Message for users.", required=True, maxLength=32768)] = ""
     last_transition_time: Annotated[Moment | None, about("When the status last changed.", required=True)] = None
-    observed_generation: Annotated[Int64 | None, about("The generation that it speaks of.", minimum=0)] = None
+    observed_generation: Annotated[Int64 | None, about("Generation that the condition was set for.", minimum=0)] = None
 
 
 Conditions: TypeAlias = Annotated[tuple[Condition, ...], keyed("type")]
@@ -157,7 +164,7 @@ FewConditions: TypeAlias = Annotated[tuple[Condition, ...], keyed("type", maxIte
 class LabelSelectorRequirement(Wire):
     """One condition on the value of a label."""
 
-    key: Annotated[str, about("Label that the condition is on.")]
+    key: Annotated[str, about("Label that the requirement is on.")]
     operator: Annotated[str, about("In, NotIn, Exists or DoesNotExist.")]
     values: Annotated[
         tuple[str, ...], about("Values for In and NotIn; empty for the others.", x_kubernetes_list_type="atomic")
@@ -175,22 +182,22 @@ class LabelSelector(Wire):
 
 
 class Taint(Wire):
-    """What keeps pods that do not tolerate it off a node."""
+    """Keeps pods that do not tolerate it off a node."""
 
     key: Annotated[str, about("Key that a toleration must name.")]
-    effect: Annotated[str, about("What becomes of a pod that does not tolerate it.")]
+    effect: Annotated[str, about("Effect on pods that do not tolerate it.")]
     value: Annotated[str | None, about("Value that a toleration must name.")] = None
     time_added: Annotated[Moment | None, about("When it was added to the node.")] = None
 
 
 class Toleration(Wire):
-    """Taints that a pod puts up with."""
+    """Taints that a pod tolerates."""
 
     key: Annotated[str | None, about("Key of the taint; without one, any key.")] = None
     operator: Annotated[str | None, about("Equal, the default, or Exists.")] = None
     value: Annotated[str | None, about("Value of the taint, with Equal.")] = None
     effect: Annotated[str | None, about("Effect that is tolerated; without one, any effect.")] = None
-    toleration_seconds: Annotated[Int64 | None, about("How long NoExecute is tolerated; without it, for ever.")] = None
+    toleration_seconds: Annotated[Int64 | None, about("How long NoExecute is tolerated; without it, forever.")] = None
 
 
 class NamespaceStatus(Wire):
@@ -200,7 +207,7 @@ class NamespaceStatus(Wire):
 
 
 class Namespace(KubeObject):
-    """Where a team's objects live; its labels decide which ClusterQueues serve it."""
+    """The scope of a team's objects; its labels decide which ClusterQueues serve it."""
 
     status: Annotated[NamespaceStatus, about("State of the namespace.")] = NamespaceStatus()
 
@@ -211,7 +218,7 @@ def controller_of(metadata: ObjectMeta) -> OwnerReference | None:
 
 
 def matches(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
-    """Whether the labels are selected: no selector selects nothing, an empty one everything."""
+    """Whether the selector matches the labels: no selector matches nothing, an empty one everything."""
     if selector is None:
         return False
     return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(
@@ -220,7 +227,7 @@ def matches(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
 
 
 def satisfies(requirement: LabelSelectorRequirement, labels: Mapping[str, str]) -> bool:
-    """Whether the labels meet the requirement; one with an unknown operator is met by none."""
+    """Whether the labels meet the requirement; an unknown operator is never met."""
     match requirement.operator:
         case "In":
             return requirement.key in labels and labels[requirement.key] in requirement.values
@@ -235,7 +242,7 @@ def satisfies(requirement: LabelSelectorRequirement, labels: Mapping[str, str]) 
 
 
 def condition_tree(seen: Condition) -> Tree:
-    """A condition with all that the API requires of one."""
+    """A condition with all fields that the API requires."""
     found: Tree = {
         "type": seen.type,
         "status": seen.status,

@@ -1,4 +1,4 @@
-"""How long? Go's duration texts (`5m`, `1h30m`, `0s`) as whole microseconds, and back."""
+"""Go's duration texts (`5m`, `1h30m`, `0s`) as whole microseconds, and back."""
 
 import re
 from typing import Final, NewType
@@ -22,21 +22,21 @@ PIECE: Final = re.compile(rf"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)({UNIT})")
 WHOLE: Final = re.compile(rf"([+-]?)((?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:{UNIT}))+)")
 LONGEST: Final = 64
 NANOS_MAX: Final = 2**63 - 1
-"""What Go's own duration holds, some 292 years."""
+"""The maximum of Go's duration type, some 292 years."""
 EXAMPLE: Final = "write it as in 300ms, 5m, 1h30m or 0s"
 
 
 class DurationError(ValueError):
-    """A text that is no duration."""
+    """The text is not a duration."""
 
 
 def parse_duration(text: str) -> Micros:
-    """The length of time that Go reads in this text; what is finer than a microsecond is rounded away from zero."""
+    """Parse a duration as Go does; parts finer than a microsecond are rounded away from zero."""
     if text in ("0", "+0", "-0"):
         return Micros(0)
     found = WHOLE.fullmatch(text) if len(text) <= LONGEST else None
     if found is None:
-        raise DurationError(f"{text[:LONGEST]!r} is no duration; {EXAMPLE}")
+        raise DurationError(f"{text[:LONGEST]!r} is not a duration; {EXAMPLE}")
     nanos = sum(piece_nanos(number, unit) for number, unit in PIECE.findall(found.group(2)))
     if nanos > NANOS_MAX:
         raise DurationError(f"{text!r} is longer than any duration; the longest is 2562047h")
@@ -46,7 +46,7 @@ def parse_duration(text: str) -> Micros:
 
 
 def piece_nanos(number: str, unit: str) -> int:
-    """The whole nanoseconds of one number with its unit; Go cuts off the rest, and so do we."""
+    """The whole nanoseconds of one number with its unit; the rest is truncated, as in Go."""
     whole, _, fraction = number.partition(".")
     scale: int = 10 ** len(fraction)
     return int(whole + fraction) * NANOS[unit] // scale

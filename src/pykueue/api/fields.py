@@ -1,4 +1,4 @@
-"""What is wrong with a field? One mistake of a user, with its path, worded as Kubernetes words it."""
+"""Field errors: one mistake of a user, with its path, in Kubernetes' wording."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -34,18 +34,18 @@ TITLES: Final[dict[Code, str]] = {
     "Unknown": "unknown field",
 }
 VALUELESS: Final = frozenset({"Required", "Forbidden", "TooLong", "Unknown"})
-"""Codes whose text leaves the value out: it is absent, unwelcome, or too long to print."""
+"""Codes whose text omits the value: it is absent, not allowed, or too long to print."""
 
 IMMUTABLE: Final = "field is immutable"
 NEGATIVE: Final = "must be greater than or equal to 0"
 NAME_MAX: Final = 80
-"""Characters of a name up to which a nearest one is looked for."""
+"""Names longer than this get no suggestion."""
 SHOWN_MAX: Final = 1024
-"""Characters of a value that a message shows; a message with a megabyte in it helps nobody."""
+"""A message shows at most this many characters of a value."""
 
 
 class FieldError(Frozen):
-    """One mistake: where, of what sort, the value found there, and what to do about it."""
+    """One mistake: where, of what type, the value found there, and what to do."""
 
     path: str
     code: Code
@@ -57,7 +57,7 @@ class FieldError(Frozen):
         if self.code not in VALUELESS:
             text += f": {shown(self.value)}"
         if self.detail:
-            # A server has no word for an unknown field, which it drops; this is our own.
+            # Kubernetes has no such message, since it drops unknown fields; this is ours.
             text += f"{'; ' if self.code == 'Unknown' else ': '}{self.detail}"
         return f"{self.path}: {text}" if self.path else text
 
@@ -82,7 +82,7 @@ def invalid(path: str, value: object, detail: str) -> FieldError:
 
 
 def required(path: str, detail: str = "") -> FieldError:
-    """The field must be there."""
+    """The field is required."""
     return FieldError(path, "Required", None, detail)
 
 
@@ -92,7 +92,7 @@ def forbidden(path: str, detail: str) -> FieldError:
 
 
 def duplicate(path: str, value: object) -> FieldError:
-    """The value is there twice."""
+    """The value occurs twice."""
     return FieldError(path, "Duplicate", value)
 
 
@@ -102,51 +102,51 @@ def not_found(path: str, value: object) -> FieldError:
 
 
 def not_supported(path: str, value: object, supported: Iterable[str]) -> FieldError:
-    """The value is none of those on offer."""
+    """The value is not among the supported ones."""
     offer = ", ".join(msgspec.json.encode(one).decode() for one in supported)
     return FieldError(path, "NotSupported", value, f"supported values: {offer}")
 
 
 def too_many(path: str, count: int, most: int) -> FieldError:
-    """The list or mapping has more entries than fit."""
+    """The list or map has too many entries."""
     return FieldError(path, "TooMany", count, f"must have at most {most} items")
 
 
 def too_long(path: str, most: int) -> FieldError:
-    """The text is longer than fits."""
+    """The text is too long."""
     return FieldError(path, "TooLong", None, f"may not be more than {most} bytes")
 
 
 def wrong_type(path: str, *, wanted: str, found: str) -> FieldError:
-    """The value is of another JSON type than the schema says."""
+    """The value is not of the JSON type that the schema requires."""
     return FieldError(path, "TypeInvalid", found, f'{body(path)} must be of type {wanted}: "{found}"')
 
 
 def unknown(path: str, name: str, known: Iterable[str]) -> FieldError:
-    """There is no field of this name; the nearest of those that there are is offered."""
+    """The field is unknown; suggests the nearest known name."""
     near = nearest(name, known)
     return FieldError(path, "Unknown", None, f"did you mean {near}?" if near else "correct its name or remove it")
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The one of the known names that somebody who wrote this name may have meant."""
+    """The known name that a mistyped one was probably meant to be."""
     folded = {one.lower(): one for one in known}
     found = get_close_matches(name.lower(), folded, n=1) if len(name) <= NAME_MAX else []
     return folded[found[0]] if found else None
 
 
 def located(error: msgspec.ValidationError) -> tuple[str, str]:
-    """Where a decoder stopped, as a path that Kubernetes would write, and what it says."""
+    """Where a decoder stopped, as a path in Kubernetes' form, and its message."""
     before, found, after = str(error).rpartition(" - at `$")
     return (after.rstrip("`").lstrip("."), before) if found else ("", after)
 
 
 def body(path: str) -> str:
-    """How the details of schema errors name a field: `spec.x in body`."""
+    """The name of a field in the details of schema errors: `spec.x in body`."""
     return f"{path} in body" if path else "body"
 
 
 def aggregate(errors: Iterable[FieldError | str]) -> str:
-    """All the mistakes as one text: a single one bare, several as `[a, b]`, each once."""
+    """All mistakes as one text, without duplicates: a single one bare, several as `[a, b]`."""
     texts = list(dict.fromkeys(str(error) for error in errors))
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"

@@ -1,4 +1,4 @@
-"""Which kinds of object are there, and how does the API serve them? One row per kind."""
+"""Kinds of object and how the API serves them, one row per kind."""
 
 from collections.abc import Mapping
 from typing import Final, Literal
@@ -25,14 +25,14 @@ from pykueue.base.struct import Frozen
 
 
 class Column(Frozen):
-    """A column that kubectl prints; those of priority 1 only on `-o wide`."""
+    """A column that kubectl prints; priority 1 only with `-o wide`."""
 
     name: str
     type: Literal["string", "integer", "date"]
     path: str
     priority: int = 0
     path_v1beta1: str | None = None
-    """Where it differs in the older version."""
+    """The path in v1beta1, if it differs."""
 
 
 class Kind(Frozen):
@@ -43,15 +43,15 @@ class Kind(Frozen):
     scope: Literal["Cluster", "Namespaced"] = "Cluster"
     group: str = GROUP
     versions: tuple[str, ...] = ("v1beta2", "v1beta1")
-    """Served versions; the first is the one that is stored, and that views show."""
+    """Served versions; the first is stored, and is the one of the views."""
     short_names: tuple[str, ...] = ()
     status: bool = False
-    """Whether status is written apart from the rest."""
+    """Whether status is a subresource."""
     columns: tuple[Column, ...] = ()
     deprecated: tuple[str, ...] = ("v1beta1",)
-    """Versions whose use is answered with `DEPRECATED`."""
+    """Versions that are deprecated, with `DEPRECATED` as the warning."""
     selectable: tuple[str, ...] = ()
-    """Fields that lists can be selected by, in the stored version."""
+    """Fields that field selectors can use, in the stored version."""
 
     @property
     def kind(self) -> str:

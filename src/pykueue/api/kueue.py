@@ -1,6 +1,6 @@
-"""How do queues and quotas look on the wire? kueue.x-k8s.io/v1beta2, from ClusterQueue to Topology.
+"""Wire types of queues and quotas: kueue.x-k8s.io/v1beta2, from ClusterQueue to Topology.
 
-Limits and defaults stand in the annotations; see `core.about`. The next modules to read are `workload` and `checks`.
+The annotations hold limits and defaults; see `core.about`. The next modules to read are `workload` and `checks`.
 """
 
 from typing import Annotated, Literal, TypeAlias
@@ -36,12 +36,10 @@ class ResourceQuota(Wire):
     """How much of one resource a queue or cohort has in one flavor."""
 
     name: Annotated[str, about("Name of the resource.")]
-    nominal_quota: Annotated[QuantityText, about("Amount that is its own.")]
-    borrowing_limit: Annotated[
-        QuantityText | None, about("Most that it may use beyond its own; without it, any amount.")
-    ] = None
+    nominal_quota: Annotated[QuantityText, about("Its own quota.")]
+    borrowing_limit: Annotated[QuantityText | None, about("Most that it may borrow; without it, any amount.")] = None
     lending_limit: Annotated[
-        QuantityText | None, about("Most of its own that others may use; without it, all of it.")
+        QuantityText | None, about("Most of its own quota that others may borrow; without it, all of it.")
     ] = None
 
 
@@ -79,7 +77,7 @@ ResourceGroups: TypeAlias = Annotated[
 class FairSharing(Wire):
     """How large a share of what is borrowed is fair."""
 
-    weight: Annotated[QuantityText, about("Relative claim on unused quota; 0 gives way to everyone.")] = 1
+    weight: Annotated[QuantityText, about("Weight of its claim on unused quota; 0 ranks behind all others.")] = 1
 
 
 class FairSharingStatus(Wire):
@@ -119,19 +117,21 @@ class FlavorFungibility(Wire):
     )
     preference: Annotated[
         Literal["BorrowingOverPreemption", "PreemptionOverBorrowing"] | None,
-        about("Which of the two is the lesser evil when every flavor was tried."),
+        about("Which of the two is preferred when every flavor needs one."),
     ] = None
 
 
 class BorrowWithinCohort(Wire):
     """Whether a workload that needs to borrow may preempt in the cohort."""
 
-    policy: Annotated[Literal["Never", "LowerPriority"], about("Whom such a workload may preempt.")] = "Never"
+    policy: Annotated[Literal["Never", "LowerPriority"], about("Which workloads such a workload may preempt.")] = (
+        "Never"
+    )
     max_priority_threshold: Annotated[Int32 | None, about("Highest priority that may be preempted in this way.")] = None
 
 
 class ClusterQueuePreemption(Wire):
-    """Whom a pending workload may preempt."""
+    """Which workloads a pending workload may preempt."""
 
     reclaim_within_cohort: Annotated[
         Literal["Never", "LowerPriority", "Any"], about("Which borrowers of the cohort may be preempted.")
@@ -146,7 +146,7 @@ class ClusterQueuePreemption(Wire):
 
 
 class AdmissionScope(Wire):
-    """Whether past usage of the LocalQueues decides who goes first."""
+    """Whether past usage of the LocalQueues decides the order."""
 
     admission_mode: Annotated[
         str,
@@ -170,9 +170,10 @@ class Migration(Wire):
     """Whether an admitted workload moves when a better flavor becomes free."""
 
     mode: Annotated[
-        Literal["TryPreferredFlavors", "RetainFirstAdmission"], about("Whether to go on looking.", maxLength=253)
+        Literal["TryPreferredFlavors", "RetainFirstAdmission"],
+        about("Whether to keep looking for a better flavor.", maxLength=253),
     ]
-    constraints: Annotated[MigrationConstraints | None, about("Where it may go.")] = None
+    constraints: Annotated[MigrationConstraints | None, about("Flavors that it may move to.")] = None
 
 
 class ConcurrentAdmissionPolicy(Wire):
@@ -188,7 +189,7 @@ class ClusterQueueSpec(Wire):
     cohort_name: Annotated[ObjectName | None, about("Cohort with which unused quota is shared.")] = None
     queueing_strategy: Annotated[
         Literal["StrictFIFO", "BestEffortFIFO"],
-        about("Whether a workload that does not fit holds up those behind it."),
+        about("Whether a workload that does not fit blocks those behind it."),
     ] = "BestEffortFIFO"
     namespace_selector: Annotated[
         LabelSelector | None,
@@ -197,16 +198,16 @@ class ClusterQueueSpec(Wire):
     flavor_fungibility: Annotated[FlavorFungibility, about("When to try the next flavor.", default={})] = (
         FlavorFungibility()
     )
-    preemption: Annotated[ClusterQueuePreemption, about("Whom its workloads may preempt.", default={})] = (
+    preemption: Annotated[ClusterQueuePreemption, about("Which workloads its workloads may preempt.", default={})] = (
         ClusterQueuePreemption()
     )
     admission_checks_strategy: Annotated[
         AdmissionChecksStrategy | None, about("Checks that its workloads must pass.")
     ] = None
-    stop_policy: Annotated[StopPolicy, about("Hold admits nothing more; HoldAndDrain also evicts what is running.")] = (
-        "None"
-    )
-    fair_sharing: Annotated[FairSharing | None, about("Its claim on what others do not use.")] = None
+    stop_policy: Annotated[
+        StopPolicy, about("Hold admits nothing more; HoldAndDrain also evicts running workloads.")
+    ] = "None"
+    fair_sharing: Annotated[FairSharing | None, about("Its claim on unused quota.")] = None
     admission_scope: Annotated[AdmissionScope | None, about("Fairness between its LocalQueues.")] = None
     concurrent_admission_policy: Annotated[
         ConcurrentAdmissionPolicy | None, about("Trying several flavors at once.")
@@ -237,26 +238,26 @@ class ClusterQueueStatus(Wire):
     conditions: Annotated[FewConditions, about("Whether it is active, and why not.")] = ()
     flavors_reservation: Annotated[FlavorUsages, about("Quota that is reserved, admitted or not.")] = ()
     flavors_usage: Annotated[FlavorUsages, about("Quota of admitted workloads.")] = ()
-    pending_workloads: Annotated[Int32 | None, about("Workloads that wait.")] = None
+    pending_workloads: Annotated[Int32 | None, about("Pending workloads.")] = None
     reserving_workloads: Annotated[Int32 | None, about("Workloads that hold quota.")] = None
     admitted_workloads: Annotated[Int32 | None, about("Workloads that are admitted.")] = None
     fair_sharing: Annotated[FairSharingStatus | None, about("Its present share.")] = None
 
 
 class ClusterQueue(KubeObject):
-    """A pool of quota with the rules by which it is given out."""
+    """A pool of quota with the rules by which it is allocated."""
 
     spec: Annotated[ClusterQueueSpec, about("Quotas and policies.")] = ClusterQueueSpec()
-    status: Annotated[ClusterQueueStatus, about("What it holds at present.")] = ClusterQueueStatus()
+    status: Annotated[ClusterQueueStatus, about("Its present state.")] = ClusterQueueStatus()
 
 
 class LocalQueueSpec(Wire):
-    """Where a LocalQueue leads."""
+    """The ClusterQueue of a LocalQueue."""
 
-    cluster_queue: Annotated[ObjectName | None, about("ClusterQueue that it feeds.")] = None
-    stop_policy: Annotated[StopPolicy, about("Hold admits nothing more; HoldAndDrain also evicts what is running.")] = (
-        "None"
-    )
+    cluster_queue: Annotated[ObjectName | None, about("ClusterQueue that it submits to.")] = None
+    stop_policy: Annotated[
+        StopPolicy, about("Hold admits nothing more; HoldAndDrain also evicts running workloads.")
+    ] = "None"
     fair_sharing: Annotated[FairSharing | None, about("Its claim among the LocalQueues of its ClusterQueue.")] = None
 
 
@@ -278,7 +279,7 @@ LocalFlavorUsages: TypeAlias = Annotated[tuple[LocalFlavorUsage, ...], keyed("na
 
 
 class AdmissionFairSharingStatus(Wire):
-    """Usage of the past, of which the older counts less."""
+    """Decayed usage of the past."""
 
     consumed_resources: Annotated[Quantities, about("Decayed usage of each resource.")]
     last_update: Annotated[Moment, about("When it was last computed.")]
@@ -288,7 +289,9 @@ class LocalFairSharingStatus(Wire):
     """A LocalQueue's present and past share."""
 
     weighted_share: Annotated[Int64, about("Largest share of any borrowed resource, divided by the weight.")]
-    admission_fair_sharing_status: Annotated[AdmissionFairSharingStatus | None, about("Usage of the past.")] = None
+    admission_fair_sharing_status: Annotated[AdmissionFairSharingStatus | None, about("Decayed usage of the past.")] = (
+        None
+    )
 
 
 class LocalQueueStatus(Wire):
@@ -297,17 +300,17 @@ class LocalQueueStatus(Wire):
     conditions: Annotated[FewConditions, about("Whether it is active, and why not.")] = ()
     flavors_reservation: Annotated[LocalFlavorUsages, about("Quota that is reserved, admitted or not.")] = ()
     flavors_usage: Annotated[LocalFlavorUsages, about("Quota of admitted workloads.")] = ()
-    pending_workloads: Annotated[Int32 | None, about("Workloads that wait.")] = None
+    pending_workloads: Annotated[Int32 | None, about("Pending workloads.")] = None
     reserving_workloads: Annotated[Int32 | None, about("Workloads that hold quota.")] = None
     admitted_workloads: Annotated[Int32 | None, about("Workloads that are admitted.")] = None
     fair_sharing: Annotated[LocalFairSharingStatus | None, about("Its present and past share.")] = None
 
 
 class LocalQueue(KubeObject):
-    """A namespace's door to a ClusterQueue."""
+    """A namespace's access to a ClusterQueue."""
 
-    spec: Annotated[LocalQueueSpec, about("Where it leads.")] = LocalQueueSpec()
-    status: Annotated[LocalQueueStatus, about("What it holds at present.")] = LocalQueueStatus()
+    spec: Annotated[LocalQueueSpec, about("Its ClusterQueue and policies.")] = LocalQueueSpec()
+    status: Annotated[LocalQueueStatus, about("Its present state.")] = LocalQueueStatus()
 
 
 class CohortSpec(Wire):
@@ -328,7 +331,7 @@ class Cohort(KubeObject):
     """ClusterQueues and cohorts that lend each other what they do not use."""
 
     spec: Annotated[CohortSpec, about("Place in the tree, and quota.")] = CohortSpec()
-    status: Annotated[CohortStatus, about("What it uses at present.")] = CohortStatus()
+    status: Annotated[CohortStatus, about("Its present usage.")] = CohortStatus()
 
 
 class ResourceFlavorSpec(Wire):
@@ -343,7 +346,7 @@ class ResourceFlavorSpec(Wire):
     ] = ()
     tolerations: Annotated[
         tuple[Toleration, ...],
-        about("Tolerations that admitted pods are given.", maxItems=8, x_kubernetes_list_type="atomic"),
+        about("Tolerations that are added to admitted pods.", maxItems=8, x_kubernetes_list_type="atomic"),
     ] = ()
     topology_name: Annotated[ObjectName | None, about("Topology by which its nodes are arranged.")] = None
 

@@ -1,7 +1,7 @@
-"""Is this name well formed? Names, labels, annotations and selectors, judged in the words that Kubernetes uses.
+"""Validation of names, labels, annotations and selectors, with Kubernetes' messages.
 
-The functions on bare texts return messages, the functions on fields return field errors; an empty tuple is praise.
-Values of the wrong JSON type are the schema's business, so they are passed over here.
+Functions on texts return messages, functions on fields return field errors; an empty tuple means valid. Values of the
+wrong JSON type are skipped, since the schema reports them.
 """
 
 import re
@@ -39,17 +39,17 @@ SUBDOMAIN_SAYS: Final = (
 
 
 def size_bytes(text: str) -> int:
-    """The length as Kubernetes counts it."""
+    """The length in bytes, as Kubernetes counts it."""
     return len(text.encode(errors="surrogatepass"))
 
 
 def longer_than(most: int) -> str:
-    """What Kubernetes says of a text of more bytes than fit."""
+    """Kubernetes' message for a text that is too long."""
     return f"must be no more than {most} bytes"
 
 
 def ill_formed(says: str, form: str, *examples: str) -> str:
-    """What Kubernetes says of a text that does not match a pattern, spaces and commas as it sets them."""
+    """Kubernetes' message for a text that does not match a pattern, with its spacing and commas."""
     if not examples:
         return f"{says} (regex used for validation is '{form}')"
     shown = " or ".join(f"'{example}', " for example in examples)
@@ -61,7 +61,7 @@ NAME_ILL_FORMED: Final = ill_formed(NAME_SAYS, NAME_FORM, "MyName", "my.name", "
 
 
 def dns_label(text: str) -> tuple[str, ...]:
-    """What keeps this text from being a DNS-1123 label."""
+    """What is wrong with a DNS-1123 label."""
     found = [longer_than(LABEL_BYTES_MAX)] if size_bytes(text) > LABEL_BYTES_MAX else []
     if not re.fullmatch(DNS_LABEL_FORM, text):
         found.append(ill_formed(DNS_LABEL_SAYS, DNS_LABEL_FORM, "my-name", "123-abc"))
@@ -69,7 +69,7 @@ def dns_label(text: str) -> tuple[str, ...]:
 
 
 def dns_subdomain(text: str) -> tuple[str, ...]:
-    """What keeps this text from being a DNS-1123 subdomain, as the names of most objects must be."""
+    """What is wrong with a DNS-1123 subdomain, which the names of most objects must be."""
     found = [longer_than(SUBDOMAIN_BYTES_MAX)] if size_bytes(text) > SUBDOMAIN_BYTES_MAX else []
     if not re.fullmatch(SUBDOMAIN_FORM, text):
         found.append(ill_formed(SUBDOMAIN_SAYS, SUBDOMAIN_FORM, "example.com"))
@@ -77,7 +77,7 @@ def dns_subdomain(text: str) -> tuple[str, ...]:
 
 
 def qualified_name(text: str) -> tuple[str, ...]:
-    """What keeps this text from being a label key: a name, after an optional DNS subdomain and a slash."""
+    """What is wrong with a label key: a name, after an optional DNS subdomain and a slash."""
     prefix, slash, name = text.rpartition("/")
     if "/" in prefix:
         return (f"a qualified name {NAME_ILL_FORMED} {PREFIX_SAYS}",)
@@ -96,7 +96,7 @@ def qualified_name(text: str) -> tuple[str, ...]:
 
 
 def label_value(text: str) -> tuple[str, ...]:
-    """What keeps this text from being the value of a label."""
+    """What is wrong with the value of a label."""
     found = [longer_than(LABEL_BYTES_MAX)] if size_bytes(text) > LABEL_BYTES_MAX else []
     if not re.fullmatch(VALUE_FORM, text):
         found.append(ill_formed(VALUE_SAYS, VALUE_FORM, "MyValue", "my_value", "12345"))
@@ -104,7 +104,7 @@ def label_value(text: str) -> tuple[str, ...]:
 
 
 def texts(value: object) -> Iterator[tuple[str, str]]:
-    """The entries of a map of texts, sorted by key, so that errors come in the same order each time."""
+    """The entries of a map of texts, sorted by key, so that errors have a stable order."""
     if isinstance(value, Mapping):
         pairs = [(key, text) for key, text in value.items() if isinstance(key, str) and isinstance(text, str)]
         yield from sorted(pairs)
@@ -116,14 +116,14 @@ def label_name_errors(text: str, path: str) -> tuple[FieldError, ...]:
 
 
 def labels_errors(labels: object, path: str) -> Iterator[FieldError]:
-    """What is wrong with a map of labels: every error names the map, and shows the key or the value."""
+    """What is wrong with a map of labels; every error has the path of the map, and shows the key or the value."""
     for key, value in texts(labels):
         yield from label_name_errors(key, path)
         yield from (invalid(path, value, message) for message in label_value(value))
 
 
 def annotations_errors(annotations: object, path: str) -> Iterator[FieldError]:
-    """What is wrong with a map of annotations; letters of either case do in a key, and a value may be anything."""
+    """What is wrong with a map of annotations: keys may be of either case, and values are free."""
     size = 0
     for key, value in texts(annotations):
         size += size_bytes(key) + size_bytes(value)
@@ -166,7 +166,7 @@ def requirement_errors(requirement: Mapping[str, object], path: str) -> Iterator
 
 
 def domain_path_errors(text: str, path: str) -> Iterator[FieldError]:
-    """What keeps this text from being a path below a domain, such as `acme.io/foo`."""
+    """What is wrong with a domain-prefixed path such as `acme.io/foo`."""
     if not text:
         yield required(path)
         return

@@ -1,4 +1,4 @@
-"""What is it called? Labels, annotations, finalizers and types of conditions that users and tools rely on."""
+"""Labels, annotations, finalizers and condition types that users and tools rely on."""
 
 from enum import StrEnum
 from typing import Final
@@ -11,7 +11,7 @@ RUN_CONTAINER: Final = "main"
 """The container of a Job that `pykueue run` creates."""
 HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
 OWNER_NOT_FOUND: Final = "OwnerNotFound"
-"""The reason for which an orphan is Finished."""
+"""The reason of Finished on a Workload whose owner is gone."""
 OWNER_NOT_FOUND_SAYS: Final = "The workload's owner no longer exists"
 
 
@@ -82,7 +82,7 @@ class Annotation(StrEnum):
 
 
 class Finalizer(StrEnum):
-    """What keeps an object from being removed."""
+    """Keys of finalizers."""
 
     RESOURCE_IN_USE = "kueue.x-k8s.io/resource-in-use"
     MANAGED_POD = "kueue.x-k8s.io/managed"
@@ -92,7 +92,7 @@ class Finalizer(StrEnum):
 
 
 class CheckController(StrEnum):
-    """Who makes an admission check."""
+    """Names of admission check controllers."""
 
     PROVISIONING = "kueue.x-k8s.io/provisioning-request"
     MULTIKUEUE = "kueue.x-k8s.io/multikueue"

@@ -1,8 +1,8 @@
-"""What does a pod template say? What we read of pods, and of LimitRange, RuntimeClass and batch/v1 Job beside them.
+"""The parts of pods, LimitRange, RuntimeClass and batch/v1 Job that we read.
 
-Amounts are parsed while the object is decoded, so whoever holds one of these structs holds valid quantities. The
-annotations say what `podcheck` judges; `unread` names the fields that Kubernetes knows and we have no use for, so that
-a field that is neither read nor listed is a slip of the pen.
+Amounts are parsed during decoding, so these structs always hold valid quantities. The annotations say what `podcheck`
+validates; `unread` names the fields that Kubernetes knows and we do not use, so a field that is neither read nor listed
+is a mistake.
 """
 
 from collections.abc import Mapping
@@ -88,7 +88,7 @@ UNREAD_OF_JOBS: Final = (
 
 
 class TemplateError(ValueError):
-    """A text that Kubernetes would not read as the object it should be: where, and what is wrong there."""
+    """An object that Kubernetes would not accept as the kind it should be: where, and what is wrong there."""
 
     def __init__(self, *, path: str, problem: str) -> None:
         super().__init__(f"{path}: {problem}" if path else problem)
@@ -97,17 +97,19 @@ class TemplateError(ValueError):
 
 
 class ResourceList(dict[str, Quantity]):
-    """Quantities by resource name, as in `requests`; treat it as a `Mapping`, for structs share it."""
+    """Quantities by resource name, as in `requests`; treat it as a `Mapping`, since structs share it."""
 
 
 Amounts: TypeAlias = Annotated[ResourceList, holds(Mapping[str, AnyQuantity])]
 
 
 class Resources(Wire):
-    """What a container, or a pod as a whole, asks for and is held to."""
+    """Requests and limits of a container or of a pod as a whole."""
 
-    requests: Annotated[Amounts, about("Amounts to set aside.")] = msgspec.field(default_factory=ResourceList)
-    limits: Annotated[Amounts, about("Amounts never to exceed.")] = msgspec.field(default_factory=ResourceList)
+    requests: Annotated[Amounts, about("Amounts to reserve.")] = msgspec.field(default_factory=ResourceList)
+    limits: Annotated[Amounts, about("Amounts that must not be exceeded.")] = msgspec.field(
+        default_factory=ResourceList
+    )
     claims: Annotated[tuple[object, ...], about("Claims on devices.")] = ()
 
 
@@ -115,12 +117,12 @@ class Container(Wire):
     """A container; among the init containers, one that is always restarted is a sidecar."""
 
     name: Annotated[str, about("Name within the pod.", required=True)] = ""
-    resources: Annotated[Resources, about("What it asks for.")] = Resources()
+    resources: Annotated[Resources, about("Requests and limits.")] = Resources()
     ports: Annotated[tuple[object, ...], about("Ports that it opens.")] = ()
     restart_policy: Annotated[str | None, about("Always makes an init container a sidecar.")] = None
 
     def is_sidecar(self) -> bool:
-        """Whether it keeps running beside what starts after it; meaningful for init containers only."""
+        """Whether it keeps running beside the containers started after it; meaningful for init containers only."""
         return self.restart_policy == "Always"
 
 
@@ -146,18 +148,18 @@ class NodeSelector(Wire):
 
 
 class NodeAffinity(Wire):
-    """On which nodes the pod must, or would rather, run."""
+    """On which nodes the pod must run, or preferably runs."""
 
     required_during_scheduling_ignored_during_execution: Annotated[
         NodeSelector | None, about("Nodes on which it must run.")
     ] = None
     preferred_during_scheduling_ignored_during_execution: Annotated[
-        tuple[object, ...], about("Nodes on which it would rather run.")
+        tuple[object, ...], about("Nodes on which it preferably runs.")
     ] = ()
 
 
 class Affinity(Wire):
-    """Where the pod wants to be. What concerns other pods is kept as it came, for comparison only."""
+    """Where the pod is placed. The parts about other pods are kept undecoded, for comparison only."""
 
     node_affinity: Annotated[NodeAffinity | None, about("On which nodes.")] = None
     pod_affinity: Annotated[object, about("Near which pods.")] = None
@@ -165,33 +167,33 @@ class Affinity(Wire):
 
 
 class PodSpec(Wire):
-    """What decides how much room a pod takes and where it may run."""
+    """The parts of a pod that decide how much it takes and where it may run."""
 
     containers: Annotated[
-        tuple[Container, ...], about("What runs side by side.", required=True, unread=UNREAD_OF_CONTAINERS)
+        tuple[Container, ...], about("Containers that run side by side.", required=True, unread=UNREAD_OF_CONTAINERS)
     ] = ()
     init_containers: Annotated[
-        tuple[Container, ...], about("What runs first, one after the other.", unread=UNREAD_OF_CONTAINERS)
+        tuple[Container, ...], about("Containers that run first, one after the other.", unread=UNREAD_OF_CONTAINERS)
     ] = ()
     node_selector: Annotated[Labels, about("Labels that its node must have.")] = {}
-    affinity: Annotated[Affinity | None, about("Where it wants to be.")] = None
-    tolerations: Annotated[tuple[Toleration, ...], about("Taints that it puts up with.")] = ()
+    affinity: Annotated[Affinity | None, about("Node affinity, and affinity to other pods.")] = None
+    tolerations: Annotated[tuple[Toleration, ...], about("Tolerated taints.")] = ()
     runtime_class_name: Annotated[str | None, about("Way in which its containers run.")] = None
     priority: Annotated[Int32 | None, about("Its priority, as its class gives it.")] = None
     priority_class_name: Annotated[str, about("Where its priority comes from.")] = ""
-    overhead: Annotated[Amounts, about("What running it costs beside its containers.")] = msgspec.field(
+    overhead: Annotated[Amounts, about("Cost of running it besides its containers.")] = msgspec.field(
         default_factory=ResourceList
     )
-    resources: Annotated[Resources | None, about("What the pod as a whole asks for.")] = None
+    resources: Annotated[Resources | None, about("Requests and limits of the pod as a whole.")] = None
     resource_claims: Annotated[tuple[object, ...], about("Claims on devices.")] = ()
     topology_spread_constraints: Annotated[tuple[object, ...], about("How pods are spread out.")] = ()
 
 
 class PodTemplate(Wire):
-    """What every pod of a pod set is made from."""
+    """The template of every pod of a pod set."""
 
     metadata: Metadata = ObjectMeta()
-    spec: Annotated[PodSpec, about("What the pods look like.", unread=UNREAD_OF_PODS)] = PodSpec()
+    spec: Annotated[PodSpec, about("Spec of the pods.", unread=UNREAD_OF_PODS)] = PodSpec()
 
 
 class LimitRangeItem(Wire):
@@ -218,7 +220,7 @@ class LimitRange(Wire):
 
 
 class RuntimeClassOverhead(Wire):
-    """What running a pod costs beside its containers."""
+    """The cost of running a pod besides its containers."""
 
     pod_fixed: ResourceList = msgspec.field(default_factory=ResourceList)
 
@@ -231,13 +233,13 @@ class RuntimeClass(Wire):
 
 
 class JobSpec(Wire):
-    """How many pods a Job runs, whether it may start them, and their template as it came."""
+    """How many pods a Job runs, whether it may start them, and their undecoded template."""
 
     parallelism: Annotated[Int32 | None, about("Most pods at a time.")] = None
     completions: Annotated[Int32 | None, about("Pods that must succeed.")] = None
-    suspend: Annotated[bool | None, about("Whether it is held back.")] = None
-    template: Annotated[msgspec.Raw, holds(PodTemplate), about("What the pods look like.", required=True)] = (
-        msgspec.Raw(b"{}")
+    suspend: Annotated[bool | None, about("Whether it is suspended.")] = None
+    template: Annotated[msgspec.Raw, holds(PodTemplate), about("Template of the pods.", required=True)] = msgspec.Raw(
+        b"{}"
     )
 
 
@@ -253,23 +255,23 @@ Slice = TypeVar("Slice", PodTemplate, LimitRange, RuntimeClass, Job)
 
 
 def decode_template(raw: bytes | msgspec.Raw) -> PodTemplate:
-    """The pod template in this JSON text; raises only `TemplateError`."""
+    """Decode a pod template from JSON; raises only `TemplateError`."""
     return decode(raw, PodTemplate)
 
 
 def decode(raw: bytes | msgspec.Raw, kind: type[Slice]) -> Slice:
-    """The object of that kind in this JSON text; raises only `TemplateError`."""
+    """Decode an object of this kind from JSON; raises only `TemplateError`."""
     try:
         return msgspec.json.decode(raw, type=kind, dec_hook=read_special)
     except msgspec.ValidationError as error:
-        # A null stands for an absent field, and is rare enough to be looked for only when the quick way has failed.
+        # A null means an absent field; it is rare, so nulls are removed only after the fast path has failed.
         return decode_without_nulls(raw, kind, first=error)
     except (ValueError, RecursionError) as error:
         raise TemplateError(path="", problem=f"{error}; send one JSON object in UTF-8") from error
 
 
 def decode_without_nulls(raw: bytes | msgspec.Raw, kind: type[Slice], *, first: msgspec.ValidationError) -> Slice:
-    """The object of that kind in this JSON text once its nulls are left out, or a `TemplateError`."""
+    """Decode an object of this kind from JSON with its nulls removed; raises only `TemplateError`."""
     try:
         tree = msgspec.json.decode(raw)
     except (ValueError, RecursionError):
@@ -278,7 +280,7 @@ def decode_without_nulls(raw: bytes | msgspec.Raw, kind: type[Slice], *, first: 
 
 
 def from_tree(tree: object, kind: type[Slice]) -> Slice:
-    """The object of that kind in this tree of plain JSON values; raises only `TemplateError`."""
+    """Decode an object of this kind from a JSON tree; raises only `TemplateError`."""
     try:
         return msgspec.json.decode(msgspec.json.encode(without_nulls(tree)), type=kind, dec_hook=read_special)
     except msgspec.ValidationError as error:
@@ -288,27 +290,27 @@ def from_tree(tree: object, kind: type[Slice]) -> Slice:
 
 
 def misplaced(error: msgspec.ValidationError) -> TemplateError:
-    """The same error with its path as Kubernetes writes it."""
+    """The same error with its path in Kubernetes' form."""
     path, problem = located(error)
     return TemplateError(path=path, problem=problem)
 
 
 def read_special(kind: type, value: object) -> object:
-    """The value of a type that msgspec does not know: quantities by name, or plain JSON to be kept as it came."""
+    """Decode a type that msgspec does not know: quantities by name, or undecoded JSON."""
     return resource_list(value) if kind is ResourceList else value
 
 
 def resource_list(value: object) -> ResourceList:
-    """The quantities in a JSON object; raises `ValueError` with the resource's name."""
+    """The quantities of a JSON object; raises `ValueError` with the resource's name."""
     if not isinstance(value, dict):
-        raise ValueError(f'{value!r} is no JSON object; write quantities by resource name, as in {{"cpu": 1}}')
+        raise ValueError(f'{value!r} is not a JSON object; write quantities by resource name, as in {{"cpu": 1}}')
     return ResourceList({name: read_quantity(name, amount) for name, amount in value.items()})
 
 
 def read_quantity(name: str, amount: object) -> Quantity:
-    """The quantity in a JSON text or number, as Kubernetes takes both; raises `ValueError` with the resource's name."""
+    """Decode a quantity from a JSON text or number; raises `ValueError` with the resource's name."""
     if isinstance(amount, bool) or not isinstance(amount, str | int | float):
-        raise ValueError(f"{name}: {amount!r} is no quantity; write a text or a number, as in 500m, 2, 1.5Gi")
+        raise ValueError(f"{name}: {amount!r} is not a quantity; write a text or a number, as in 500m, 2, 1.5Gi")
     try:
         return parse_quantity(str(amount))
     except ValueError as error:
@@ -316,7 +318,7 @@ def read_quantity(name: str, amount: object) -> Quantity:
 
 
 def without_nulls(tree: Value) -> Value:
-    """The tree without the members that are null, which Kubernetes reads as absent."""
+    """The tree without null members, which Kubernetes treats as absent."""
     if isinstance(tree, dict):
         kept = {key: without_nulls(value) for key, value in tree.items() if value is not None}
         return kept  # type: ignore[return-value]  # a dict comes of a dict
@@ -326,9 +328,9 @@ def without_nulls(tree: Value) -> Value:
 
 
 def read_with(decoder: "msgspec.json.Decoder[Value]", raw: bytes | msgspec.Raw) -> Value:
-    """What a decoder finds in these bytes; raises `msgspec.ValidationError` where it is nothing of the kind."""
+    """Decode with this decoder; raises `msgspec.ValidationError` if the bytes do not fit."""
     try:
         return decoder.decode(raw)
     except msgspec.ValidationError:
-        # A null stands for an absent field, and is rare enough to be looked for only when the quick way has failed.
+        # A null means an absent field; it is rare, so nulls are removed only after the fast path has failed.
         return decoder.decode(msgspec.json.encode(without_nulls(msgspec.json.decode(raw))))

@@ -1,4 +1,4 @@
-"""How does a PriorityClass look? scheduling.k8s.io/v1, which pod templates name; Kueue's own class is in `kueue`."""
+"""PriorityClass of scheduling.k8s.io/v1, which pod templates name; Kueue's own class is in `kueue`."""
 
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal
@@ -29,7 +29,7 @@ class PriorityClass(KubeObject):
 
 
 def read_priority_class(tree: Tree) -> PriorityClass:
-    """The class that this tree describes; raises only `TemplateError`."""
+    """Decode a PriorityClass; raises only `TemplateError`."""
     for error in problems(PriorityClass, tree):
         raise TemplateError(path=error.path, problem=str(error).removeprefix(f"{error.path}: "))
     found = msgspec.convert(without_nulls(tree), PriorityClass)

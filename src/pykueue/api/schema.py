@@ -1,6 +1,6 @@
-"""Does a JSON tree have the shape its kind asks for? Every limit is read off the types' annotations (`core.about`).
+"""Schema validation of JSON trees; all limits come from the types' annotations (`core.about`).
 
-The messages are those of a Kubernetes API server. Cross-field rules are another matter: see `rules`.
+The messages are those of a Kubernetes API server. Cross-field rules are in `rules`.
 """
 
 import re
@@ -33,16 +33,16 @@ from pykueue.base.units import parse_instant, parse_quantity
 Shape = Literal[
     "object", "map", "array", "string", "integer", "boolean", "integer,string", "integer,number,string", "opaque", "any"
 ]
-"""An opaque object is stored as it came: nothing is filled in. Its known fields are judged all the same."""
+"""An opaque object is stored unchanged, without defaults, but its known fields are validated."""
 
 ERRORS_MAX: Final = 1000
-"""Mistakes listed for one object; who sends more than that needs no longer list."""
+"""At most this many mistakes are listed for one object."""
 SUGGESTIONS_MAX: Final = 50
-"""Unknown fields for which the nearest known one is looked for; looking is slow, and the rest are of another kind."""
+"""Unknown fields that get a suggestion; the search is slow, and more of them mean another kind of object."""
 RANGES: Final = {"int32": 2**31, "int64": 2**63}
 QUANTITIES: Final = frozenset({"integer,string", "integer,number,string"})
 JSON_TYPES: Final[dict[type, str]] = {
-    bool: "boolean",  # ahead of int, of which Python makes it a kind
+    bool: "boolean",  # before int, of which bool is a subclass in Python
     int: "integer",
     float: "number",
     str: "string",
@@ -66,31 +66,31 @@ class Property(Frozen):
     required: bool
     default: "Json | msgspec.UnsetType"
     unread: tuple[str, ...]
-    """Fields within it that exist, and that we have no use for."""
+    """Fields within it that exist but that we do not use."""
 
 
 class TypeNode(Frozen):
-    """What a value must look like. `limits` holds the OpenAPI keywords, the description among them."""
+    """The schema of a value. `limits` holds the OpenAPI keywords, including the description."""
 
     shape: Shape
     limits: Mapping[str, object]
     properties: Mapping[str, Property] = msgspec.field(default_factory=dict)
     items: "TypeNode | None" = None
-    """Of a list the items, of a map the values."""
+    """The items of a list, or the values of a map."""
 
     def limit(self, keyword: str) -> int | None:
-        """The number that this keyword limits the value by."""
+        """The value of a numeric keyword, if set."""
         found = self.limits.get(keyword)
         return found if isinstance(found, int) else None
 
     def map_keys(self) -> Sequence[str]:
-        """The fields that tell the items of this list apart; none where the list is no list-map."""
+        """The keys of a list-map; empty for other lists."""
         return cast(Sequence[str], self.limits.get("x-kubernetes-list-map-keys", ()))
 
 
 @lru_cache(maxsize=512)
 def node_of(kind: type) -> TypeNode:
-    """The schema that a struct's annotations amount to."""
+    """The schema of a struct, from its annotations."""
     properties = {}
     for field in msgspec.structs.fields(kind):
         described = described_by(field.type)
@@ -102,9 +102,10 @@ def node_of(kind: type) -> TypeNode:
 
 
 def default_of(field: msgspec.structs.FieldInfo, node: TypeNode) -> "Json | msgspec.UnsetType":
-    """What the server fills in where the field is absent: a plain value that the struct defaults to.
+    """The server's default for an absent field: a plain value that the struct defaults to.
 
-    Of an object it is declared, because views default what the server leaves absent, `spec` for one.
+    For an object it must be declared, because views have defaults where the server leaves a field absent, such as
+    `spec`.
     """
     if "default" in node.limits:
         return cast("Json", node.limits["default"])
@@ -114,7 +115,7 @@ def default_of(field: msgspec.structs.FieldInfo, node: TypeNode) -> "Json | msgs
 
 
 def described_by(hint: object) -> dict[str, object]:
-    """What the annotations of a type say beyond OpenAPI's vocabulary."""
+    """Annotations of a type beyond OpenAPI's vocabulary."""
     said: dict[str, object] = {}
     for meta in metas(hint):
         said |= meta.extra or {}
@@ -130,7 +131,7 @@ def metas(hint: object) -> tuple[msgspec.Meta, ...]:
 
 
 def compiled(hint: object, outer: Mapping[str, object] | None = None) -> TypeNode:
-    """The schema of a type, whose own limits give way to those of the annotations around it."""
+    """The schema of a type; limits of outer annotations override its own."""
     limits: dict[str, object] = {}
     for meta in metas(hint):
         limits |= {"description": meta.description} if meta.description else {}
@@ -167,9 +168,9 @@ def plain(hint: object, limits: Mapping[str, object]) -> TypeNode:
 
 
 def problems(kind: type, tree: object, version: str = "v1beta2") -> tuple[FieldError, ...]:
-    """Everything that the schema has against this tree, in the order of the schema's fields.
+    """All schema errors of this tree, in the order of the schema's fields.
 
-    A tree of an older version is judged once it is converted, and its author reads the names that they wrote.
+    A tree of an older version is converted and then checked; errors name the fields as written.
     """
     found = islice(mistakes(node_of(kind), as_stored(kind, tree, version), ""), ERRORS_MAX)
     if version != "v1beta1" or not isinstance(tree, Mapping):
@@ -185,13 +186,13 @@ def as_stored(kind: type, tree: object, version: str) -> object:
 
 
 def as_written(error: FieldError, kind: str, tree: Mapping[str, object]) -> FieldError:
-    """The error with the path, and in its detail the name, that v1beta1 has for the field."""
+    """The error with v1beta1's path, and v1beta1's name of the field in its detail."""
     path = older_path(kind, error.path, tree)
     return replace(error, path=path, detail=error.detail.replace(body(error.path), body(path)))
 
 
 def mistakes(node: TypeNode, value: object, path: str) -> Iterator[FieldError]:
-    """What is wrong with the value at this path, and below it."""
+    """The mistakes of the value at this path and below."""
     found = json_type(value)
     wanted = "object" if node.shape in ("map", "opaque") else node.shape
     if wanted == "any":
@@ -216,7 +217,7 @@ def json_type(value: object) -> str:
 
 
 def object_mistakes(node: TypeNode, value: Mapping[str, object], path: str) -> Iterator[FieldError]:
-    """What is wrong with an object or a map. A null field counts as absent, since a server drops it."""
+    """The mistakes of an object or a map. A null field counts as absent, since a server drops it."""
     for name, known in node.properties.items():
         inner = value.get(name)
         if inner is not None:
@@ -241,7 +242,7 @@ def joined(path: str, name: str) -> str:
 
 
 def list_mistakes(node: TypeNode, value: list[object], path: str) -> Iterator[FieldError]:
-    """What is wrong with a list; items beyond its limit are not looked at."""
+    """The mistakes of a list; items beyond its limit are not checked."""
     least, most = node.limit("minItems"), node.limit("maxItems")
     if least is not None and len(value) < least:
         yield invalid(path, len(value), f"{body(path)} should have at least {least} items")
@@ -262,7 +263,7 @@ def list_mistakes(node: TypeNode, value: list[object], path: str) -> Iterator[Fi
 
 
 def identity_of(node: TypeNode, item: object) -> object | None:
-    """What no other item of the list may share: the keys of a list-map's item, a set's item itself."""
+    """What must be unique in the list: the keys of a list-map's item, or a set's item itself."""
     if node.limits.get("x-kubernetes-list-type") == "set":
         return item if isinstance(item, str | int) else None
     keys = node.map_keys()
@@ -312,7 +313,7 @@ def number_mistakes(node: TypeNode, value: float, path: str) -> Iterator[FieldEr
 
 
 def quantity_mistakes(value: str | float, path: str) -> Iterator[FieldError]:
-    """What is wrong with a quantity that has the right characters."""
+    """What is wrong with a quantity that has valid characters."""
     try:
         parse_quantity(str(value))
     except ValueError as error:
@@ -321,7 +322,7 @@ def quantity_mistakes(value: str | float, path: str) -> Iterator[FieldError]:
 
 @lru_cache(maxsize=64)
 def anchored(pattern: str) -> re.Pattern[str]:
-    """The pattern for `fullmatch`: Python's `$` would let a final newline pass, and it wants `(?i)` in front."""
+    """The pattern for `fullmatch`: Python's `$` accepts a final newline, and `(?i)` must come first."""
     inner = pattern.removeprefix("^").removesuffix("$")
     flags = re.ASCII | (re.IGNORECASE if inner.startswith("(?i)") else re.NOFLAG)
     return re.compile(inner.removeprefix("(?i)"), flags)
@@ -344,7 +345,7 @@ def is_moment(value: str) -> bool:
 
 
 def helpful(error: FieldError) -> str:
-    """The mistake in the words of a server, and what to do about it where those leave that open."""
+    """The server's message, followed by advice where it gives none."""
     said = error.detail.removeprefix(body(error.path))
     hint = next((words for pattern, words in ADVICE.items() if said == f" should match '{pattern}'"), "")
     if said.startswith(" must be of type string:") and error.value in ("boolean", "integer", "number"):
@@ -353,7 +354,7 @@ def helpful(error: FieldError) -> str:
 
 
 class Stranger(Frozen):
-    """A field that the schema does not know, where it stands, and the fields that the schema knows there."""
+    """A field that the schema does not know, its location, and the known fields there."""
 
     parent: str
     name: str
@@ -366,12 +367,12 @@ class Stranger(Frozen):
 
 
 def unknown_fields(kind: type, tree: object, version: str = "v1beta2") -> tuple[str, ...]:
-    """Paths of the fields that this version does not know: a strict client refuses them, a server drops them."""
+    """Paths of fields unknown in this version: a strict client refuses them, a server drops them."""
     return tuple(error.path for error in unknown_problems(kind, tree, version))
 
 
 def unknown_problems(kind: type, tree: object, version: str = "v1beta2") -> tuple[FieldError, ...]:
-    """The fields that this version does not know, each with advice."""
+    """Fields unknown in this version, each with advice."""
     found = strangers(node_of(kind), as_stored(kind, tree, version), "")
     if version != "v1beta1" or not isinstance(tree, Mapping):
         return tuple(advised(found))
@@ -381,20 +382,20 @@ def unknown_problems(kind: type, tree: object, version: str = "v1beta2") -> tupl
 
 
 def advised(found: Iterable[Stranger]) -> Iterator[FieldError]:
-    """An error for each unknown field; the nearest known name is looked for while they are few."""
+    """An error for each unknown field; the first ones suggest the nearest known name."""
     for number, one in enumerate(found):
         yield unknown(one.path, one.name, one.known if number < SUGGESTIONS_MAX else ())
 
 
 def older_stranger(one: Stranger, kind: str, tree: Mapping[str, object]) -> Stranger:
-    """The unknown field by its path in v1beta1, beside the names that v1beta1 has there."""
+    """An unknown field with its path in v1beta1 and v1beta1's names there."""
     names = [older_path(kind, joined(one.parent, name), tree).rpartition(".")[2] for name in one.known]
     kept = (name for name in names if not is_newer(kind, joined(one.parent, name)))
     return Stranger(older_path(kind, one.parent, tree) if one.parent else "", one.name, tuple(kept))
 
 
 def strangers(node: TypeNode, value: object, path: str, unread: tuple[str, ...] = ()) -> Iterator[Stranger]:
-    """Unknown fields at this path, and below it."""
+    """Unknown fields at this path and below."""
     if node.shape in ("object", "opaque") and isinstance(value, Mapping):
         for name, inner in value.items():
             known = node.properties.get(name)
@@ -413,7 +414,7 @@ def defaults(kind: type, tree: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def filled(node: TypeNode, value: Json) -> Json:
-    """The value with the defaults of its schema; what has another shape than it should stays as it is."""
+    """The value with its schema's defaults; values of the wrong shape are left unchanged."""
     if isinstance(value, dict) and node.shape == "object":
         kept = {name: inner for name, inner in value.items() if inner is not None or name not in node.properties}
         for name, known in node.properties.items():

@@ -1,4 +1,4 @@
-"""Where do the pods go? A topology assignment as a plain list of domains, and packed as the API carries it."""
+"""Topology assignments as a plain list of domains, and packed as the API carries them."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -20,22 +20,25 @@ from pykueue.base.struct import Wire
 SLICES_MAX: Final = 1000
 SLICE_DOMAINS_MAX: Final = 100_000
 DOMAINS_MAX: Final = 1_000_000
-"""Domains that an assignment may unpack to. No cluster has more nodes; a forged count must not fill the memory."""
+"""The most domains that an assignment may unpack to.
+
+No cluster has more nodes, and a forged count must not fill memory.
+"""
 
 
 class AssignmentError(ValueError):
-    """An assignment that contradicts itself."""
+    """The assignment contradicts itself."""
 
 
 class Domain(Wire):
-    """A place in the topology, named level by level, and the pods that go there."""
+    """A place in the topology, with a name per level, and its number of pods."""
 
     values: tuple[str, ...]
     count: int
 
 
 def pack(levels: Sequence[str], domains: Sequence[Domain], *, by_hostname_prefix: bool = False) -> TopologyAssignment:
-    """The assignment in few bytes: one slice; or, on request, one per hostname prefix where that is shorter."""
+    """Pack an assignment: one slice; or, on request, one per hostname prefix where that is shorter."""
     for domain in domains:
         if len(domain.values) != len(levels):
             name, given = "/".join(domain.values), len(domain.values)
@@ -48,7 +51,7 @@ def pack(levels: Sequence[str], domains: Sequence[Domain], *, by_hostname_prefix
 
 
 def packed(domains: Sequence[Domain]) -> Iterator[TopologySlice]:
-    """As few slices as hold these domains."""
+    """As few slices as can hold these domains."""
     for start in range(0, len(domains), SLICE_DOMAINS_MAX):
         chunk = domains[start : start + SLICE_DOMAINS_MAX]
         levels = zip(*(domain.values for domain in chunk), strict=True)
@@ -63,12 +66,12 @@ def pod_counts(counts: Sequence[int]) -> PodCounts:
 
 
 def level_values(values: Sequence[str]) -> LevelValues:
-    """One name if all are equal, else what differs between a shared beginning and a shared end."""
+    """One name if all are equal, otherwise the individual parts between a common prefix and suffix."""
     if len(set(values)) == 1:
         return LevelValues(universal=values[0])
     low, high = min(values), max(values)
     shortest = min(map(len, values))
-    # Whatever two texts at the ends of the alphabet share in front, all between them share.
+    # The common prefix of the first and last text in sorted order is common to all.
     prefix = shared(low, high)
     backwards = [value[::-1] for value in values]
     suffix = shared(min(backwards), max(backwards))
@@ -83,14 +86,14 @@ def level_values(values: Sequence[str]) -> LevelValues:
 
 
 def shared(left: str, right: str) -> int:
-    """How many characters two texts begin with in common."""
+    """The length of the common prefix of two texts."""
     return next(
         (index for index, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right))
     )
 
 
 def slices_by_prefix(domains: Sequence[Domain]) -> tuple[TopologySlice, ...]:
-    """Slices of neighbours whose hostnames begin alike, cut as finely as the limit on slices allows."""
+    """Slices of neighbours with a common hostname prefix, as fine as the limit on slices allows."""
     names = [domain.values[-1] for domain in domains]
     for depth in range(max(name.count("-") for name in names), 0, -1):
         seen = Counter(prefix for name in names for prefix in prefixes(name, depth))
@@ -104,7 +107,7 @@ def slices_by_prefix(domains: Sequence[Domain]) -> tuple[TopologySlice, ...]:
 
 
 def prefixes(name: str, depth: int) -> list[str]:
-    """The beginnings of a hostname that end in a dash, of at most so many parts, the longest first."""
+    """The prefixes of a hostname that end in a dash, of at most this many parts, longest first."""
     parts = name.split("-")
     return ["-".join(parts[:end]) + "-" for end in range(min(depth, len(parts) - 1), 0, -1)]
 

@@ -1,4 +1,4 @@
-"""How is a tree read? What lies where in a plain JSON tree; absent, or of the wrong type, reads as empty."""
+"""Read values from JSON trees; absent values and those of the wrong type read as empty."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final, TypeAlias, overload
@@ -10,7 +10,7 @@ Tree: TypeAlias = Mapping[str, object]
 
 NOTHING: Final[Tree] = {}
 WHOLE_MAX: Final = 10**60
-"""No quantity is written with so many digits; longer numbers are not worth turning into text."""
+"""No quantity has this many digits; longer numbers are not converted to text."""
 
 
 @overload
@@ -18,25 +18,25 @@ def member(tree: Json, *keys: str) -> Json: ...
 @overload
 def member(tree: object, *keys: str) -> object: ...
 def member(tree: object, *keys: str) -> object:
-    """What lies under these keys; `None` where it is absent."""
+    """The value under these keys; `None` if absent."""
     for key in keys:
         tree = tree.get(key) if isinstance(tree, Mapping) else None
     return tree
 
 
 def has(tree: object, *keys: str) -> bool:
-    """Whether there is something under these keys."""
+    """Whether there is a value under these keys."""
     return member(tree, *keys) is not None
 
 
 def mapping(tree: object, *keys: str) -> Tree:
-    """The object under these keys; an empty one where there is none."""
+    """The object under these keys; empty if absent."""
     found = member(tree, *keys)
     return found if isinstance(found, Mapping) else NOTHING
 
 
 def items(tree: object, *keys: str) -> list[object]:
-    """The list under these keys; an empty one where there is none."""
+    """The list under these keys; empty if absent."""
     found = member(tree, *keys)
     return found if isinstance(found, list) else []
 
@@ -47,19 +47,19 @@ def mappings(tree: object, *keys: str) -> list[tuple[int, Tree]]:
 
 
 def text(tree: object, *keys: str) -> str:
-    """The text under these keys; empty where there is none."""
+    """The text under these keys; empty if absent."""
     found = member(tree, *keys)
     return found if isinstance(found, str) else ""
 
 
 def whole(tree: object, *keys: str) -> int | None:
-    """The whole number under these keys."""
+    """The whole number under these keys; None if absent."""
     found = member(tree, *keys)
     return found if isinstance(found, int) and not isinstance(found, bool) else None
 
 
 def amount(value: object) -> Quantity | None:
-    """The quantity that this value spells, as a text or as a number."""
+    """The quantity that a text or number gives."""
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < WHOLE_MAX:
         value = str(value)
     if not isinstance(value, str):
@@ -71,7 +71,7 @@ def amount(value: object) -> Quantity | None:
 
 
 def nodes(at: str, new: object, old: object = None, path: str = "") -> Iterator[tuple[str, object, object]]:
-    """The nodes that a schema path such as `spec.levels[]` names: (path, value, value before), absent ones left out."""
+    """The existing nodes that a schema path such as `spec.levels[]` names: (path, value, previous value)."""
     if not at:
         yield path, new, old
         return

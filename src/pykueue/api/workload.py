@@ -1,6 +1,6 @@
-"""How does a Workload look on the wire? kueue.x-k8s.io/v1beta2, with its admission and its pods' placement.
+"""Wire types of a Workload: kueue.x-k8s.io/v1beta2, with its admission and its pods' placement.
 
-Limits and defaults stand in the annotations; see `core.about`. Pod templates stay as they came: `pods` reads them.
+The annotations hold limits and defaults; see `core.about`. Pod templates stay undecoded: `pods` reads them.
 """
 
 from collections.abc import Mapping
@@ -44,11 +44,11 @@ class TopologyConstraint(Wire):
 
 
 class TopologyRequest(Wire):
-    """How close together the pods of a pod set are to run."""
+    """How close together the pods of a pod set must run."""
 
     required: Annotated[LevelLabel | None, about("Level of which one domain must hold all the pods.")] = None
     preferred: Annotated[LevelLabel | None, about("Level of which one domain should hold all the pods.")] = None
-    unconstrained: Annotated[bool | None, about("Whether any placement will do.")] = None
+    unconstrained: Annotated[bool | None, about("Whether any placement is acceptable.")] = None
     pod_index_label: Annotated[str | None, about("Pod label with its index.", maxLength=317)] = None
     sub_group_index_label: Annotated[str | None, about("Pod label with its group's index.", maxLength=317)] = None
     sub_group_count: Annotated[Count | None, about("How many groups of pods there are.")] = None
@@ -66,21 +66,21 @@ class TopologyRequest(Wire):
 
 
 class PodSet(Wire):
-    """So many pods of one template."""
+    """A number of pods of one template."""
 
-    template: Annotated[msgspec.Raw, holds(PodTemplate), about("What the pods look like.", type="object")]
+    template: Annotated[msgspec.Raw, holds(PodTemplate), about("Template of the pods.", type="object")]
     name: Annotated[PodSetName, about("Name within the workload.")] = "main"
     count: Annotated[Count, about("How many pods there are.")] = 1
     min_count: Annotated[Count | None, about("Fewest pods with which it may start.")] = None
-    topology_request: Annotated[TopologyRequest | None, about("How close together they are to run.")] = None
+    topology_request: Annotated[TopologyRequest | None, about("How close together they must run.")] = None
 
     def __post_init__(self) -> None:
-        # A Raw as decoded is a window on the message it came in, and would keep a whole list response in memory.
+        # A decoded Raw refers to the whole message, and would keep an entire list response in memory.
         msgspec.structs.force_setattr(self, "template", self.template.copy())
 
 
 class PriorityClassRef(Wire):
-    """The class that a workload's priority comes from."""
+    """The class that gives a workload its priority."""
 
     group: Annotated[Literal["kueue.x-k8s.io", "scheduling.k8s.io"], about("API group of the class.")]
     kind: Annotated[Literal["WorkloadPriorityClass", "PriorityClass"], about("Kind of the class.")]
@@ -90,19 +90,19 @@ class PriorityClassRef(Wire):
 class PreemptionGate(Wire):
     """Something that may forbid the workload to preempt others."""
 
-    name: Annotated[GateName, about("Who keeps the gate.")]
+    name: Annotated[GateName, about("Name of the gate.")]
 
 
 class WorkloadSpec(Wire):
     """What a workload asks for."""
 
     pod_sets: Annotated[
-        tuple[PodSet, ...], about("The pods that start together."), keyed("name", minItems=1, maxItems=18)
+        tuple[PodSet, ...], about("Pod sets, which start together."), keyed("name", minItems=1, maxItems=18)
     ] = ()
     queue_name: Annotated[ObjectName | None, about("LocalQueue in which it waits.")] = None
     priority_class_ref: Annotated[PriorityClassRef | None, about("Where its priority comes from.")] = None
     priority: Annotated[Int32 | None, about("The priority; higher goes first.")] = None
-    active: Annotated[bool, about("Whether it may be admitted; turned off, it is evicted.")] = True
+    active: Annotated[bool, about("Whether it may be admitted; if false, it is evicted.")] = True
     maximum_execution_time_seconds: Annotated[
         Positive | None, about("Longest time it may be admitted, after which it is deactivated.")
     ] = None
@@ -126,10 +126,15 @@ class IndividualValues(Wire):
 
     roots: Annotated[
         tuple[LevelLabel, ...],
-        about("What is between, for each domain.", minItems=1, maxItems=100000, x_kubernetes_list_type="atomic"),
+        about(
+            "The part between prefix and suffix, for each domain.",
+            minItems=1,
+            maxItems=100000,
+            x_kubernetes_list_type="atomic",
+        ),
     ]
-    prefix: Annotated[LevelLabel | None, about("What all begin with.")] = None
-    suffix: Annotated[LevelLabel | None, about("What all end with.")] = None
+    prefix: Annotated[LevelLabel | None, about("Common prefix.")] = None
+    suffix: Annotated[LevelLabel | None, about("Common suffix.")] = None
 
 
 class LevelValues(Wire):
@@ -143,10 +148,10 @@ class TopologySlice(Wire):
     """Some domains of an assignment."""
 
     domain_count: Annotated[Positive, about("How many domains there are.")]
-    pod_counts: Annotated[PodCounts, about("How many pods each takes.")]
+    pod_counts: Annotated[PodCounts, about("Number of pods in each.")]
     values_per_level: Annotated[
         tuple[LevelValues, ...],
-        about("What they are called, level by level.", minItems=1, maxItems=16, x_kubernetes_list_type="atomic"),
+        about("Their names, level by level.", minItems=1, maxItems=16, x_kubernetes_list_type="atomic"),
     ]
 
 
@@ -175,7 +180,7 @@ class PodSetAssignment(Wire):
     count: Annotated[Count | None, about("Pods that were admitted; without it, all of them.")] = None
     topology_assignment: Annotated[TopologyAssignment | None, about("Where the pods go.")] = None
     delayed_topology_request: Annotated[
-        Literal["Pending", "Ready"] | None, about("Whether the placement is still to come.", maxLength=7)
+        Literal["Pending", "Ready"] | None, about("Whether the placement is pending.", maxLength=7)
     ] = None
 
 
@@ -184,7 +189,7 @@ class Admission(Wire):
 
     cluster_queue: Annotated[ObjectName | None, about("ClusterQueue whose quota it is.")] = None
     pod_set_assignments: Annotated[
-        tuple[PodSetAssignment, ...], about("What each pod set was given."), keyed("name", maxItems=18)
+        tuple[PodSetAssignment, ...], about("Assignment of each pod set."), keyed("name", maxItems=18)
     ] = ()
 
 
@@ -201,30 +206,30 @@ class PodSetUpdate(Wire):
 
 
 class AdmissionCheckState(Wire):
-    """How far one check has got."""
+    """The state of one check."""
 
     name: Annotated[CheckName, about("Name of the AdmissionCheck.")]
-    state: Annotated[CheckStateName, about("How far it has got.")]
-    message: Annotated[str, about("Why, as a sentence for people.", required=True, maxLength=32768)] = ""
+    state: Annotated[CheckStateName, about("State of the check.")]
+    message: Annotated[str, about("Message for users.", required=True, maxLength=32768)] = ""
     last_transition_time: Annotated[Moment | None, about("When the state last changed.", required=True)] = None
     pod_set_updates: Annotated[
         tuple[PodSetUpdate, ...],
         about("What it adds to the pods.", maxItems=18, x_kubernetes_list_type="atomic"),
     ] = ()
-    requeue_after_seconds: Annotated[Count | None, about("How long to wait before trying again.")] = None
-    retry_count: Annotated[Count | None, about("How many times it was tried again.")] = None
+    requeue_after_seconds: Annotated[Count | None, about("How long to wait before the next attempt.")] = None
+    retry_count: Annotated[Count | None, about("Number of retries.")] = None
 
 
 class PreemptionGateState(Wire):
     """Whether one gate lets the workload preempt."""
 
-    name: Annotated[GateName, about("Who keeps the gate.")]
+    name: Annotated[GateName, about("Name of the gate.")]
     position: Annotated[Literal["Closed", "Open"], about("Whether it lets the workload preempt.")]
-    last_transition_time: Annotated[Moment | None, about("When it was last moved.", required=True)] = None
+    last_transition_time: Annotated[Moment | None, about("When its position last changed.", required=True)] = None
 
 
 class ReclaimablePod(Wire):
-    """Pods of one pod set that need their quota no more."""
+    """Pods of one pod set that no longer need their quota."""
 
     name: Annotated[PodSetName, about("Name of the pod set.")]
     count: Annotated[Count, about("How many of its pods are done.")]
@@ -233,7 +238,7 @@ class ReclaimablePod(Wire):
 class RequeueState(Wire):
     """When, and how many times, a workload was put back in its queue."""
 
-    count: Annotated[Count | None, about("How many times it was put back.")] = None
+    count: Annotated[Count | None, about("How many times it was requeued.")] = None
     requeue_at: Annotated[Moment | None, about("When it may be tried again.")] = None
 
 
@@ -251,11 +256,11 @@ class EvictionCount(Wire):
 
     reason: Annotated[str, about("Why it was evicted.", maxLength=316)]
     count: Annotated[Count, about("How many times.")]
-    underlying_cause: Annotated[str, about("What was behind that; may be empty.", required=True, maxLength=316)] = ""
+    underlying_cause: Annotated[str, about("Underlying cause; may be empty.", required=True, maxLength=316)] = ""
 
 
 class SchedulingStats(Wire):
-    """What has happened to a workload so far."""
+    """Counters of past events of a workload."""
 
     evictions: Annotated[
         tuple[EvictionCount, ...], about("Evictions, by reason."), keyed("reason", "underlyingCause", maxItems=256)
@@ -269,24 +274,24 @@ class UnhealthyNode(Wire):
 
 
 class WorkloadStatus(Wire):
-    """What has become of a workload."""
+    """The state of a workload."""
 
     conditions: Annotated[FewConditions, about("Reserved, admitted, evicted, finished.")] = ()
     admission: Annotated[Admission | None, about("The quota that it holds.")] = None
     requeue_state: Annotated[RequeueState | None, about("When it may be tried again.")] = None
     reclaimable_pods: Annotated[
-        tuple[ReclaimablePod, ...], about("Pods that need their quota no more."), keyed("name", maxItems=18)
+        tuple[ReclaimablePod, ...], about("Pods that no longer need their quota."), keyed("name", maxItems=18)
     ] = ()
     admission_checks: Annotated[
         tuple[AdmissionCheckState, ...], about("Checks it must pass."), keyed("name", maxItems=8)
     ] = ()
     resource_requests: Annotated[
-        tuple[PodSetRequest, ...], about("What it asks for while it waits."), keyed("name", maxItems=18)
+        tuple[PodSetRequest, ...], about("What it requests while pending."), keyed("name", maxItems=18)
     ] = ()
     accumulated_past_execution_time_seconds: Annotated[
-        Int32 | None, about("Time for which it was admitted before.")
+        Int32 | None, about("Time for which it was admitted earlier.")
     ] = None
-    scheduling_stats: Annotated[SchedulingStats | None, about("What has happened to it so far.")] = None
+    scheduling_stats: Annotated[SchedulingStats | None, about("Counters of past events.")] = None
     nominated_cluster_names: Annotated[
         tuple[Annotated[str, limited(maxLength=256)], ...],
         about("Clusters that may take it.", maxItems=20, x_kubernetes_list_type="atomic"),
@@ -303,16 +308,16 @@ class WorkloadStatus(Wire):
 class Workload(KubeObject):
     """One job's request for quota."""
 
-    spec: Annotated[WorkloadSpec, about("What it asks for.")] = WorkloadSpec()
-    status: Annotated[WorkloadStatus, about("What has become of it.")] = WorkloadStatus()
+    spec: Annotated[WorkloadSpec, about("What it requests.")] = WorkloadSpec()
+    status: Annotated[WorkloadStatus, about("Its present state.")] = WorkloadStatus()
 
 
 def condition(seen: Workload, kind: str) -> Condition | None:
-    """A condition of a Workload, true or not."""
+    """A condition of a Workload, of any status; None if absent."""
     return next((one for one in seen.status.conditions if one.type == kind), None)
 
 
 def held(seen: Workload, kind: str) -> Condition | None:
-    """A condition of a Workload that is true."""
+    """A condition of a Workload if it is true, otherwise None."""
     found = condition(seen, kind)
     return found if found is not None and found.status == "True" else None

@@ -6,7 +6,7 @@ from typing import Final
 from pykueue.api.core import Json
 
 NUMBER_MAX: Final = 40
-"""Digits that a number may have; a longer one stays a text, which no field of a number accepts."""
+"""The most digits of a number; a longer one stays a text, which no numeric field accepts."""
 NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
 TRUES: Final = frozenset({"true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON"})
 FALSES: Final = frozenset({"false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF"})
@@ -18,14 +18,14 @@ WORDS: Final[dict[str, bool | None]] = {
 INT_MIN: Final = -(1 << 63)
 UINT_MAX: Final = (1 << 64) - 1
 NUMERIC: Final = frozenset("+-.0123456789")
-"""How a number begins."""
+"""The first characters of a number."""
 DECIMAL: Final = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
 BASED: Final = re.compile(r"[-+]?0(?:x[0-9a-fA-F]+|o?[0-7]+|b[01]+)")
 FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 
 
 def plain_value(text: str) -> Json:
-    """What an unquoted YAML word means in JSON."""
+    """The JSON value of an unquoted YAML word."""
     if text in WORDS:
         return WORDS[text]
     if text[0] not in NUMERIC or len(text) > NUMBER_MAX:
@@ -40,12 +40,12 @@ def plain_value(text: str) -> Json:
 
 
 def sized(number: int) -> int | float:
-    """A whole number, as a float where 64 bits do not hold it."""
+    """A whole number; a float if it exceeds 64 bits."""
     return number if INT_MIN <= number <= UINT_MAX else float(number)
 
 
 def key_text(text: str) -> str:
-    """An unquoted key as JSON has it: a whole number or truth value in JSON's spelling."""
+    """An unquoted key in JSON's spelling, for whole numbers and booleans."""
     value = plain_value(text)
     if isinstance(value, bool):
         return "true" if value else "false"

@@ -1,11 +1,12 @@
 """Reads YAML and JSON text into plain trees of JSON values, with bounds on size, depth and aliases.
 
-Every YAML text that the product reads goes through `Builder`, which takes libyaml's parser events one by one: depth,
-nodes and what aliases stand for are counted as they come, and a mistake knows its path and line. No graph of nodes is
+Every YAML text that the product reads goes through `Builder`, which takes libyaml's parser events one by one. So it
+counts depth, nodes and expanded aliases as they come, and knows the path and line of a mistake. No graph of nodes is
 composed: libyaml's composer calls itself for each level of nesting and overflows the stack.
 
-Scalars mean what `sigs.k8s.io/yaml` makes of them, so that a file means the same here and to kubectl: `yes` and `off`
-are truth values, and a date or `1:30` stays a text. Only a bare `y` or `n` stays a text too, since PyYAML writes it so.
+Scalars have the meaning that `sigs.k8s.io/yaml` gives them, so that a file means the same here and to kubectl: `yes`
+and `off` are booleans, and a date or `1:30` stays a text. Only a bare `y` or `n` stays a text too, since PyYAML writes
+it so.
 """
 
 import json
@@ -24,11 +25,11 @@ TEXT_MAX: Final = 256 * 1024
 NODES_MAX: Final = 20_000
 DEPTH_MAX: Final = 64
 KEY_MAX: Final = 80
-"""Characters of a key that a path shows."""
+"""Paths show at most this many characters of a key."""
 MISTAKES_MAX: Final = 100
-"""Mistakes that are collected in one document."""
+"""At most this many mistakes are collected in one document."""
 DIRECTIVES_MAX: Final = 50
-"""Directives of a document; libyaml compares each with all before it in one uninterrupted call."""
+"""The most directives of a document; libyaml compares each with all before it in one uninterruptible call."""
 
 PLAIN_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 CORE_TAGS: Final = frozenset(
@@ -45,29 +46,31 @@ class Limits(Frozen):
 
     depth: int
     nodes: int
-    """With what aliases stand for counted each time."""
+    """The most nodes, including those that aliases add."""
     aliased: int
-    """Of the nodes, those that aliases add."""
+    """The most nodes that aliases add."""
     letters: int
-    """Characters of scalars that aliases add."""
+    """The most characters of scalars that aliases add."""
     advice: str
-    """What is said where there are too many nodes."""
+    """What to do about too many nodes."""
     strict: bool = True
-    """Whether a duplicate key or a tag that means something else than JSON is a mistake; otherwise the last key counts,
-    and a tagged scalar is a text."""
+    """Whether duplicate keys and tags that JSON cannot express are mistakes.
+
+    Otherwise the last key counts, and a tagged scalar is a text.
+    """
 
 
 CONFIGURATION: Final = Limits(
     DEPTH_MAX, NODES_MAX, NODES_MAX, TEXT_MAX, f"more than {NODES_MAX} values; a configuration needs far fewer"
 )
 FILE: Final = Limits(DEPTH_MAX, 500_000, 100_000, 16 * TEXT_MAX, "more than 500000 values; split it", strict=False)
-"""A file of the user's own that other programs read too, such as a kubeconfig."""
+"""For a user's file that other programs read too, such as a kubeconfig."""
 BODY: Final = Limits(1000, 2_000_000, 400_000, 12 * TEXT_MAX, "document contains too many values", strict=False)
-"""A request body of at most 3 MiB: any number of nodes that fit into one, and as many aliases as kube-apiserver."""
+"""For a request body of at most 3 MiB: any number of nodes that fit, and as many aliases as kube-apiserver allows."""
 
 
 class Misread(Frozen):
-    """One mistake in the text itself: where, and what to do about it."""
+    """One mistake in the text: where, and what to do."""
 
     path: str
     detail: str
@@ -77,14 +80,14 @@ class Misread(Frozen):
 
 
 class Tree(Frozen):
-    """What a text says, as far as it could be read, and the mistakes in it."""
+    """The tree of a text, as far as it could be read, and the mistakes in it."""
 
     value: Json
     mistakes: tuple[Misread, ...] = ()
 
 
 class Unreadable(Exception):
-    """Reading cannot go on; the mistake says why."""
+    """Reading cannot continue; the mistake says why."""
 
     def __init__(self, mistake: Misread) -> None:
         super().__init__(str(mistake))
@@ -92,7 +95,7 @@ class Unreadable(Exception):
 
 
 class Pairs(list[tuple[str, object]]):
-    """A JSON object with its keys as written, so that one that stands twice is seen."""
+    """A JSON object as a list of pairs, so that duplicate keys are visible."""
 
 
 class Frame:
@@ -121,14 +124,14 @@ class Frame:
         self.items: list[Json] = []
         self.entries: dict[str, Json] = {}
         self.lines: dict[str, int] | None = None
-        """The lines of keys, where duplicates are mistakes."""
+        """The lines of keys, if duplicates are mistakes."""
         self.merged: dict[str, Json] | None = None
         self.merges = False
-        """Whether the value that comes next is merged into it."""
+        """Whether the next value is merged into it."""
         self.key: str | None = None
 
     def path(self) -> str:
-        """Its own path; built only for messages, since it can be long and nodes are many."""
+        """Its path; built only for messages, since it can be long and nodes are many."""
         frames: list[Frame] = []
         frame = self.parent
         while frame is not None:
@@ -140,15 +143,15 @@ class Frame:
         return path
 
     def place(self) -> str:
-        """The path of the value that is read next."""
+        """The path of the next value."""
         return self.step(self.path())
 
     def step(self, path: str) -> str:
-        """The path of the value that is read next, below a path."""
+        """The path of the next value below a path."""
         return below(path, self.key or "") if self.mapping else f"{path}[{len(self.items)}]"
 
     def tree(self) -> Json:
-        """What has been read; a merged key gives way to one that is written out."""
+        """The value read so far; a merged key gives way to an explicit one."""
         if not self.mapping:
             return self.items
         return {**self.merged, **self.entries} if self.merged else self.entries
@@ -172,7 +175,7 @@ class Builder:
         self.documents = 0
 
     def take(self, event: yaml.Event) -> None:
-        """Read one event; an `Unreadable` where reading cannot go on."""
+        """Read one event; raises `Unreadable` if reading cannot continue."""
         read = READERS.get(type(event))
         if read is not None:
             read(self, event)
@@ -184,17 +187,17 @@ class Builder:
             stop("", f"line {line_of(event)}: a second document begins here; keep one document in the file")
 
     def count(self, nodes: int, event: yaml.Event) -> None:
-        """Count nodes, and those that an alias stands for each time: a few lines could stand for millions."""
+        """Count nodes, expanding aliases: a few lines could stand for millions."""
         self.nodes += nodes
         if self.nodes > self.limits.nodes:
             stop(self.place(), f"line {line_of(event)}: {self.limits.advice}")
 
     def is_excessive(self) -> bool:
-        """Whether the document was too large or too deep, so that reading on is no use."""
+        """Whether the document was too large or too deep, so that reading on is useless."""
         return self.nodes > self.limits.nodes or len(self.frames) >= self.limits.depth
 
     def place(self) -> str:
-        """The path of the value that is read next."""
+        """The path of the next value."""
         return self.frames[-1].place() if self.frames else ""
 
     def awaits_key(self) -> bool:
@@ -223,7 +226,7 @@ class Builder:
         self.put(value, event)
 
     def alias(self, event: yaml.AliasEvent) -> None:
-        """Put what an anchor stands for."""
+        """Add the value of an anchor."""
         anchor, line = str(event.anchor), line_of(event)
         if anchor not in self.anchors:
             stop(self.place(), f"line {line}: *{anchor[:KEY_MAX]} stands for nothing that is complete by then")
@@ -242,7 +245,7 @@ class Builder:
             stop(self.frames[-1].path(), f"line {line}: a key must be plain text")
 
     def scalar(self, event: yaml.ScalarEvent) -> None:
-        """Put a text, number, truth value or null, or take it as the key of what follows."""
+        """Add a text, number, boolean or null, or take it as the next key."""
         self.count(1, event)
         text, tag = event.value, event.tag
         if tag is not None:
@@ -264,17 +267,17 @@ class Builder:
             self.anchors[event.anchor] = (value, 1, len(text))
 
     def check_tag(self, tag: str, event: yaml.Event) -> None:
-        """Note a tag that asks for more than plain values."""
+        """Record a tag that JSON values cannot express."""
         if self.limits.strict and tag not in CORE_TAGS and tag != "!":
             self.note(self.place(), f"line {line_of(event)}: tag {tag[:KEY_MAX]} is not understood; remove it")
 
     def note(self, path: str, detail: str) -> None:
-        """Note a mistake after which reading goes on."""
+        """Record a mistake that does not stop reading."""
         if len(self.mistakes) < MISTAKES_MAX:
             self.mistakes.append(Misread(path, detail))
 
     def put_key(self, key: str, event: yaml.Event, *, merges: bool = False) -> None:
-        """Take the key of the entry that follows."""
+        """Take the key of the next entry."""
         frame = self.frames[-1]
         frame.key = key
         frame.merges = merges
@@ -288,7 +291,7 @@ class Builder:
         frame.lines.setdefault(key, line)
 
     def put(self, value: Json, event: yaml.Event) -> None:
-        """Put a complete value where it belongs."""
+        """Add a complete value to its parent."""
         if not self.frames:
             self.root = value
             return
@@ -306,7 +309,7 @@ class Builder:
         frame.key = None
 
     def merge(self, frame: Frame, value: Json, event: yaml.Event) -> None:
-        """Add the entries of the mappings that `<<` names; the first to have a key wins."""
+        """Add the entries of the mappings that `<<` names; the first occurrence of a key wins."""
         merged = frame.merged = frame.merged or {}
         for source in value if isinstance(value, list) else [value]:
             if not isinstance(source, dict):
@@ -324,8 +327,11 @@ READERS: Final[dict[type, Callable[[Builder, Any], None]]] = {
     yaml.AliasEvent: Builder.alias,
     yaml.DocumentStartEvent: Builder.start,
 }
-"""What a builder does with each kind of event. A builder that held bound methods would keep itself, and a tree of
-megabytes, until the next full garbage collection."""
+"""The handler of each kind of event.
+
+A builder that held bound methods would refer to itself, and keep a tree of megabytes until the next full garbage
+collection.
+"""
 
 
 def line_of(event: yaml.Event) -> int:
@@ -334,12 +340,12 @@ def line_of(event: yaml.Event) -> int:
 
 
 def stop(path: str, detail: str) -> NoReturn:
-    """End the reading with this mistake."""
+    """Stop reading with this mistake."""
     raise Unreadable(Misread(path, detail))
 
 
 def below(path: str, key: str) -> str:
-    """The path of a key under a path; a key that is no plain word stands in brackets."""
+    """The path of a key under a path; a key that is not a plain word is in brackets."""
     shown = key if len(key) <= KEY_MAX else f"{key[:KEY_MAX]}..."
     if not PLAIN_KEY.fullmatch(shown):
         return f"{path}[{printable(shown)}]"
@@ -347,7 +353,7 @@ def below(path: str, key: str) -> str:
 
 
 def read_tree(text: str | bytes) -> Tree:
-    """The tree that the text holds, or the mistakes that keep it from being one."""
+    """The tree of a text, or the mistakes in it."""
     if len(text) > TEXT_MAX:
         return Tree(None, (Misread("", f"the text is longer than {TEXT_MAX // 1024} KiB; is it the right file?"),))
     if isinstance(text, bytes):
@@ -356,19 +362,19 @@ def read_tree(text: str | bytes) -> Tree:
         except UnicodeDecodeError as error:
             return Tree(None, (Misread("", f"byte {error.start} is not UTF-8; is it the right file?"),))
     text = text.removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}")
-    # JSON is nearly YAML, but for tabs and for pairs of escapes that make one character.
+    # JSON is nearly a subset of YAML, except for tabs and for pairs of escapes that form one character.
     read = json_tree(text) if text.lstrip().startswith("{") else None
     return read if read is not None else yaml_tree(text)
 
 
 def json_tree(text: str) -> Tree | None:
-    """The tree of a JSON text; nothing where the text is not JSON."""
+    """The tree of a JSON text; None if the text is not JSON."""
     mistakes: list[Misread] = []
     try:
         loaded = json.loads(text, object_pairs_hook=Pairs, parse_constant=refuse_constant)
         return Tree(from_json(loaded, "", 0, mistakes), tuple(mistakes))
     except (ValueError, RecursionError):
-        # The YAML reader says what is wrong, and where.
+        # The YAML reader reports what is wrong, and where.
         return None
     except Unreadable as error:
         return Tree(None, (*mistakes, error.mistake))
@@ -380,7 +386,7 @@ def refuse_constant(name: str) -> NoReturn:
 
 
 def from_json(value: object, path: str, depth: int, mistakes: list[Misread]) -> Json:
-    """The tree of a loaded JSON value, with a mistake for each key that stands twice."""
+    """The tree of a loaded JSON value, with a mistake for each duplicate key."""
     if depth > DEPTH_MAX:
         stop(path, f"nested deeper than {DEPTH_MAX} levels")
     if isinstance(value, Pairs):
@@ -401,7 +407,7 @@ def from_json(value: object, path: str, depth: int, mistakes: list[Misread]) -> 
 
 
 def raw_events(text: str) -> Iterator[yaml.Event]:
-    """The events of a YAML text; a `yaml.YAMLError` or `ValueError` where it is none."""
+    """The events of a YAML text; raises `yaml.YAMLError` or `ValueError` if it is malformed."""
     if len(DIRECTIVE.findall(text)) > DIRECTIVES_MAX:
         stop("", f"more than {DIRECTIVES_MAX} directives; remove the lines that begin with %")
     parser = PARSER(text)
@@ -413,7 +419,7 @@ def raw_events(text: str) -> Iterator[yaml.Event]:
 
 
 def events(text: str) -> Iterator[yaml.Event]:
-    """The events of a YAML text; an `Unreadable` that says where it is none."""
+    """The events of a YAML text; raises `Unreadable` with the location if it is malformed."""
     try:
         yield from raw_events(text)
     except yaml.MarkedYAMLError as error:
@@ -421,7 +427,7 @@ def events(text: str) -> Iterator[yaml.Event]:
     except yaml.YAMLError as error:
         stop("", f"not YAML: {printable(' '.join(str(error).split()))}"[:400])
     except (ValueError, OverflowError, IndexError):
-        # Lone surrogates cannot be handed to the parser; a parser without libyaml converts escapes unchecked.
+        # The parser does not accept lone surrogates; a parser without libyaml does not check escapes.
         stop("", "not YAML: a character escape or directive is out of range")
 
 

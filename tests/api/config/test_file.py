@@ -185,7 +185,7 @@ def test_certificates_of_others_have_no_names_of_ours() -> None:
         ),
         pytest.param(
             "",
-            [f"the file holds no mapping; begin it with `apiVersion: {NEW}` and `kind: Configuration`"],
+            [f"the file is not a mapping; begin it with `apiVersion: {NEW}` and `kind: Configuration`"],
             id="an empty file",
         ),
         pytest.param(b"\xff\xfe\x00", ["byte 0 is not UTF-8; is it the right file?"], id="a binary file"),
@@ -248,7 +248,7 @@ def test_a_mistake_has_a_path_and_a_remedy(text: str | bytes, expected: list[str
         ),
         pytest.param(
             "waitForPodsReady: {timeout: soon}",
-            "waitForPodsReady.timeout: Invalid value: \"soon\": 'soon' is no duration; "
+            "waitForPodsReady.timeout: Invalid value: \"soon\": 'soon' is not a duration; "
             "write it as in 300ms, 5m, 1h30m or 0s",
             id="no duration",
         ),
@@ -274,7 +274,7 @@ def test_a_mistake_has_a_path_and_a_remedy(text: str | bytes, expected: list[str
         ),
         pytest.param(
             "resources: {transformations: [{input: a, outputs: {b: many}}]}",
-            "resources.transformations[0].outputs[b]: Invalid value: \"many\": 'many' is no quantity; "
+            "resources.transformations[0].outputs[b]: Invalid value: \"many\": 'many' is not a quantity; "
             "write a number with an optional suffix, as in 500m, 2, 1.5Gi",
             id="no quantity",
         ),
@@ -409,8 +409,8 @@ def test_an_old_file_is_told_what_does_nothing() -> None:
     )
     assert loaded.warnings == (
         DEPRECATED,
-        "integrations.podOptions: does nothing any more; choose namespaces with managedJobsNamespaceSelector instead",
-        "queueVisibility: does nothing any more; ask the visibility API for pending workloads instead",
+        "integrations.podOptions: has no effect any more; choose namespaces with managedJobsNamespaceSelector instead",
+        "queueVisibility: has no effect any more; ask the visibility API for pending workloads instead",
         "waitForPodsReady: ignored, as waitForPodsReady.enable is not true",
     )
     assert loaded.configuration.integrations.label_keys_to_copy == ("a",)

@@ -248,7 +248,7 @@ def test_gates_of_ours_are_beside_the_table(name: str, stage: str, default: bool
         pytest.param(
             {"FailureRecoveryPolicy": True},
             (
-                "FailureRecoveryPolicy has no effect here: pykueue has nothing yet that it would switch "
+                "FailureRecoveryPolicy has no effect here: its feature is not built yet "
                 "(force deletion of consenting pods on unreachable nodes)",
             ),
             (),

@@ -113,7 +113,7 @@ def test_keys_of_lists_are_always_there(kind: str, version: str) -> None:
 def test_a_pod_template_is_kept_as_it_came() -> None:
     template = only("Workload", "v1beta2", "spec.podSets[].template")
     assert template == {
-        "description": "What the pods look like.",
+        "description": "Template of the pods.",
         "type": "object",
         "x-kubernetes-preserve-unknown-fields": True,
     }

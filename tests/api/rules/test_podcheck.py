@@ -96,7 +96,7 @@ NO_OPERATOR = 'Invalid value: "Foo": not a valid selector operator'
         pytest.param(
             asking(requests={"cpu": "abc"}),
             [
-                f'{C}.resources.requests.cpu: Invalid value: "abc": \'abc\' is no quantity; '
+                f'{C}.resources.requests.cpu: Invalid value: "abc": \'abc\' is not a quantity; '
                 "write a number with an optional suffix, as in 500m, 2, 1.5Gi"
             ],
             id="no quantity",
@@ -117,7 +117,7 @@ NO_OPERATOR = 'Invalid value: "Foo": not a valid selector operator'
         pytest.param(
             template(overhead={"memory": "x"}, resources={"limits": {"cpu": -1}}),
             [
-                "spec.overhead.memory: Invalid value: \"x\": 'x' is no quantity; "
+                "spec.overhead.memory: Invalid value: \"x\": 'x' is not a quantity; "
                 "write a number with an optional suffix, as in 500m, 2, 1.5Gi",
                 'spec.resources.limits[cpu]: Invalid value: "-1": must be greater than or equal to 0',
             ],
@@ -259,7 +259,7 @@ def test_the_path_comes_first_and_unknown_fields_may_be_left_out() -> None:
             job(template=asking(requests={"cpu": "abc"}, request={})),
             [
                 "spec.template.spec.containers[0].resources.requests.cpu: "
-                "Invalid value: \"abc\": 'abc' is no quantity; "
+                "Invalid value: \"abc\": 'abc' is not a quantity; "
                 "write a number with an optional suffix, as in 500m, 2, 1.5Gi",
                 "spec.template.spec.containers[0].resources.request: unknown field; did you mean requests?",
             ],

@@ -47,7 +47,7 @@ def test_an_unknown_gate_can_be_tolerated(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "options", "says"),
     [
-        pytest.param("", (), "the file holds no mapping", id="empty"),
+        pytest.param("", (), "the file is not a mapping", id="empty"),
         pytest.param(b"\xff\xfe", (), "is not UTF-8", id="binary"),
         pytest.param(HEAD + "webhok: {}\n", (), "webhok", id="misspelt"),
         pytest.param(

@@ -81,10 +81,10 @@ def test_a_timeout_is_whole_seconds() -> None:
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
-        pytest.param(["--cpu", "many"], "--cpu: 'many' is no quantity", id="no quantity"),
+        pytest.param(["--cpu", "many"], "--cpu: 'many' is not a quantity", id="no quantity"),
         pytest.param(["--cpu", "-1"], "--cpu: '-1' is negative; use 0 or more", id="less than nothing"),
-        pytest.param(["--memory", "8 GB"], "--memory: '8 GB' is no quantity", id="no memory"),
-        pytest.param(["--timeout", "soon"], "--timeout: 'soon' is no duration", id="no duration"),
+        pytest.param(["--memory", "8 GB"], "--memory: '8 GB' is not a quantity", id="no memory"),
+        pytest.param(["--timeout", "soon"], "--timeout: 'soon' is not a duration", id="no duration"),
         pytest.param(["--timeout", "1ms"], "--timeout: '1ms' is too short; use 1s or more", id="too short"),
         pytest.param(["--env", "=x"], "--env: '=x' does not start with a valid variable name", id="no name"),
         pytest.param(["--env", "NOT_SET_HERE"], "--env: NOT_SET_HERE is not set in this environment", id="not set"),

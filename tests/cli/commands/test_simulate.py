@@ -134,7 +134,7 @@ def test_an_empty_folder_is_a_mistake(tmp_path: Path) -> None:
     ("arguments", "says"),
     [
         pytest.param([], "Missing argument", id="no file"),
-        pytest.param(["-", "--until", "soon"], "is no duration; write it as in", id="odd until"),
+        pytest.param(["-", "--until", "soon"], "is not a duration; write it as in", id="odd until"),
         pytest.param(["-", "--until", "-1h"], "is negative", id="negative until"),
         pytest.param(["-", "--start", "today"], "is not a timestamp; use RFC 3339", id="odd start"),
         pytest.param(["-", "--start", "9999-01-01T00:00:00Z"], "is out of range", id="the end of time"),
@@ -153,7 +153,7 @@ def test_too_many_rounds_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pykueue.sim.world.ROUNDS_BASE", -(10**6))
     found = on_stdin(queue(), job("a"))
     assert found.exit_code == 1
-    assert "Error: it did not come to rest" in found.stderr
+    assert "Error: it did not settle" in found.stderr
 
 
 def test_ctrl_c_ends_it_quietly(monkeypatch: pytest.MonkeyPatch) -> None:

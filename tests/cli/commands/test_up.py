@@ -327,7 +327,7 @@ def test_a_folder_that_cannot_be_had_is_said(machine: Machine, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
-        pytest.param(["--memory", "lots"], "--memory: 'lots' is no quantity", id="memory"),
+        pytest.param(["--memory", "lots"], "--memory: 'lots' is not a quantity", id="memory"),
         pytest.param(["--config", "/nowhere"], "/nowhere: cannot be read", id="a Configuration that is not there"),
         pytest.param(["--apply", "/nowhere"], "/nowhere: cannot be read", id="manifests that are not there"),
         pytest.param(["--feature-gates", "Nonsense=true"], "Nonsense", id="gates"),

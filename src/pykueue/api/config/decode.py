@@ -1,4 +1,4 @@
-"""Does the tree have the shape of the struct? Strict decoding that goes on after a mistake, to list them all."""
+"""Strict decoding of a tree into a struct, which continues after a mistake in order to list them all."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -22,13 +22,13 @@ Mistake: TypeAlias = FieldError | Misread
 T = TypeVar("T", bound=msgspec.Struct)
 
 SUGGESTIONS_MAX: Final = 50
-"""Mistakes after which no nearest name is looked for any more: the file is of some other kind, and looking is slow."""
+"""After this many mistakes no nearest name is suggested: the file is of another kind, and the search is slow."""
 
 
 def decode(tree: Json, struct: type[T], mistakes: list[Mistake], *, also: Iterable[str] = ()) -> T:
-    """The struct that the tree describes, with defaults where it is silent or wrong.
+    """Decode a tree into a struct; missing or wrong fields get their defaults.
 
-    `also` names further keys to offer to someone who mistyped one.
+    `also` names further keys to suggest for a mistyped one.
     """
     value = decoded_struct(tree, type_of(struct), "", mistakes, also=also)
     return value if isinstance(value, struct) else struct()
@@ -43,7 +43,7 @@ def type_of(struct: type[msgspec.Struct]) -> inspect.StructType:
 
 
 def decoded(value: Json, kind: inspect.Type, path: str, mistakes: list[Mistake]) -> object:
-    """The value as this type has it; UNSET, and a mistake more, where it is something else."""
+    """The value decoded as this type; UNSET, with a mistake recorded, if it does not fit."""
     match kind:
         case inspect.Metadata():
             return decoded_annotated(value, kind, path, mistakes)
@@ -63,7 +63,7 @@ def decoded(value: Json, kind: inspect.Type, path: str, mistakes: list[Mistake])
 
 
 def decoded_annotated(value: Json, kind: inspect.Metadata, path: str, mistakes: list[Mistake]) -> object:
-    """A value whose type says in a note how the file writes it, or that an empty one means the default."""
+    """Decode a value whose annotation names its format, or says that an empty one means the default."""
     note = kind.extra or {}
     match note.get("reads"):
         case "duration":
@@ -79,7 +79,7 @@ def decoded_annotated(value: Json, kind: inspect.Metadata, path: str, mistakes: 
 def decoded_struct(
     value: Json, kind: inspect.StructType, path: str, mistakes: list[Mistake], *, also: Iterable[str] = ()
 ) -> object:
-    """A struct of the entries of a mapping; a null entry is an absent one."""
+    """Decode a struct from a mapping; a null entry counts as absent."""
     if not isinstance(value, dict):
         return wrong(value, path, "a mapping", mistakes)
     fields = {field.encode_name: field for field in kind.fields}
@@ -101,7 +101,7 @@ def decoded_struct(
 
 
 def decoded_list(value: Json, kind: inspect.VarTupleType, path: str, mistakes: list[Mistake]) -> object:
-    """The items that are well formed, in their order."""
+    """The well-formed items, in order."""
     if not isinstance(value, list):
         return wrong(value, path, "a list", mistakes)
     items = [decoded(item, kind.item_type, f"{path}[{index}]", mistakes) for index, item in enumerate(value)]
@@ -109,7 +109,7 @@ def decoded_list(value: Json, kind: inspect.VarTupleType, path: str, mistakes: l
 
 
 def decoded_map(value: Json, kind: inspect.DictType, path: str, mistakes: list[Mistake]) -> object:
-    """The entries that are well formed; the keys are the user's own."""
+    """The well-formed entries; keys are not checked, since users choose them."""
     if not isinstance(value, dict):
         return wrong(value, path, "a mapping", mistakes)
     found: dict[str, object] = {}
@@ -125,7 +125,7 @@ def decoded_map(value: Json, kind: inspect.DictType, path: str, mistakes: list[M
 
 
 def decoded_duration(value: Json, path: str, mistakes: list[Mistake]) -> object:
-    """The length of time that a text names."""
+    """Decode the text of a duration."""
     if not isinstance(value, str):
         return wrong(value, path, f"a duration in quotes or with a unit; {EXAMPLE}", mistakes)
     try:
@@ -136,7 +136,7 @@ def decoded_duration(value: Json, path: str, mistakes: list[Mistake]) -> object:
 
 
 def decoded_quantity(value: Json, path: str, mistakes: list[Mistake]) -> object:
-    """The amount that a text or a bare number names."""
+    """Decode a quantity from a text or a bare number."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return wrong(value, path, "a quantity, as in 500m, 2 or 1.5Gi", mistakes)
     try:
@@ -147,7 +147,7 @@ def decoded_quantity(value: Json, path: str, mistakes: list[Mistake]) -> object:
 
 
 def decoded_scalar(value: Json, kind: inspect.Type, path: str, mistakes: list[Mistake]) -> object:
-    """A text, number, truth value, or one word of a few."""
+    """Decode a text, a number, a boolean, or one of a set of words."""
     match kind:
         case inspect.StrType() if isinstance(value, str):
             return value if encodable(value) else wrong(value, path, "valid Unicode, without surrogates", mistakes)
@@ -174,7 +174,7 @@ def decoded_scalar(value: Json, kind: inspect.Type, path: str, mistakes: list[Mi
 
 
 def in_range(number: float, kind: inspect.IntType | inspect.FloatType, path: str, mistakes: list[Mistake]) -> object:
-    """The number, where it is within what its type holds."""
+    """The number, if its type can hold it."""
     low, high = kind.ge, kind.le
     if (low is not None and number < low) or (high is not None and number > high):
         mistakes.append(invalid(path, number, f"must be between {low} and {high}"))
@@ -183,13 +183,13 @@ def in_range(number: float, kind: inspect.IntType | inspect.FloatType, path: str
 
 
 def wrong(value: Json, path: str, wanted: str, mistakes: list[Mistake]) -> object:
-    """UNSET, once the mistake of another type is noted."""
+    """Record a mistake of type, and return UNSET."""
     mistakes.append(FieldError(path, "TypeInvalid", brief(value), f"must be {wanted}"))
     return UNSET
 
 
 def brief(value: Json) -> str | int | float | bool:
-    """The value as a message may show it."""
+    """The value, shortened for a message."""
     if isinstance(value, str):
         return printable(value if len(value) <= KEY_MAX else f"{value[:KEY_MAX]}...")
     if isinstance(value, dict | list):
@@ -203,7 +203,7 @@ def encodable(text: str) -> bool:
 
 
 def unknown_field(key: str, known: Iterable[str], mistakes_so_far: int) -> str:
-    """What to tell someone who wrote a key that is none, with the nearest that is one."""
+    """The mistake of an unknown key, with the nearest known one."""
     names = sorted(set(known))
     if mistakes_so_far < SUGGESTIONS_MAX and len(key) <= KEY_MAX:
         if near := nearest(key, names):

@@ -1,4 +1,4 @@
-"""Are the devices counted soundly? The rules on `resources.deviceClassMappings`, in Kueue's words."""
+"""Validation of `resources.deviceClassMappings`, with Kueue's messages."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -54,7 +54,7 @@ def device_name_errors(name: str, path: str) -> Iterator[FieldError]:
 def device_class_errors(
     mapping: DeviceClassMapping, path: str, homes: dict[str, tuple[str, set[str]]]
 ) -> Iterator[FieldError]:
-    """What is wrong with the classes of one mapping; `homes` remembers the first mapping of each class."""
+    """What is wrong with the classes of one mapping; `homes` maps each class to its first mapping."""
     if not mapping.device_class_names:
         yield required(path, "at least one device class name is required")
     if len(mapping.device_class_names) > CLASSES_MAX:
@@ -71,7 +71,7 @@ def device_class_errors(
         home, counters = homes.setdefault(name, (mapping.name, {counter} if counter else set()))
         if home == mapping.name:
             continue
-        # One class may feed two resources only where each counts something else of the device.
+        # One class may feed two resources only if each counts another quantity of the device.
         if not counter or not counters:
             yield invalid(place, name, f"device class already mapped to resource {home}")
         elif counter in counters:
@@ -82,7 +82,7 @@ def device_class_errors(
 def device_source_errors(
     sources: tuple[MappingSource, ...], path: str, gates: Mapping[str, bool]
 ) -> Iterator[FieldError]:
-    """What is wrong with what of a device is counted."""
+    """What is wrong with the quantities of a device that are counted."""
     alone = "exactly one source type must be set per entry"
     for index, source in enumerate(sources):
         place = f"{path}[{index}]"
@@ -125,7 +125,7 @@ def driver_errors(source: DeviceSource, path: str, *, counter: bool) -> Iterator
 
 
 def capacity_name_errors(name: str, path: str) -> Iterator[FieldError]:
-    """What keeps this text from being a capacity's name: a C identifier, after an optional domain and a slash."""
+    """What is wrong with a capacity's name: a C identifier, after an optional domain and a slash."""
     domain, slash, identifier = name.rpartition("/")
     if slash and not domain:
         yield invalid(path, "", "the domain must not be empty")

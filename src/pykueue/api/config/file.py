@@ -1,7 +1,7 @@
-"""What does the Configuration file say? Text in; a complete Configuration, gates and warnings out, or every mistake.
+"""Read the Configuration file: text to a complete Configuration, gates and warnings, or the list of all mistakes.
 
-Reading is strict: a key that nobody knows, or that stands twice, is a mistake with its path. An older v1beta1 file is
-understood too, with the defaults that it had then.
+Reading is strict: an unknown or duplicate key is a mistake with its path. A v1beta1 file is accepted too, with the
+defaults of that version.
 """
 
 from collections.abc import Iterator, Mapping
@@ -51,13 +51,13 @@ DROPPED: Final[Mapping[tuple[str, ...], str]] = {
     ("integrations", "podOptions"): "choose namespaces with managedJobsNamespaceSelector instead",
     ("queueVisibility",): "ask the visibility API for pending workloads instead",
 }
-"""Paths that only a v1beta1 file has and that do nothing any more, with what to use instead."""
+"""Paths that only v1beta1 has and that have no effect any more, with their replacements."""
 SWITCHED: Final = ("waitForPodsReady", "fairSharing")
-"""Sections that v1beta1 turns on by a field `enable`, and v1beta2 by being there."""
+"""Sections that v1beta1 enables by a field `enable`, and v1beta2 by their presence."""
 
 
 class Loaded(Frozen):
-    """A complete Configuration, the gates under it, and what its author may want to know."""
+    """A complete Configuration, its gates, and the warnings for its author."""
 
     configuration: Configuration
     gates: Resolved
@@ -65,7 +65,7 @@ class Loaded(Frozen):
 
 
 class ConfigurationError(ValueError):
-    """A Configuration that cannot be used, with every reason."""
+    """A Configuration that cannot be used, with all reasons."""
 
     def __init__(self, mistakes: tuple[Mistake, ...]) -> None:
         super().__init__("\n".join(map(str, mistakes)))
@@ -73,7 +73,7 @@ class ConfigurationError(ValueError):
 
 
 class Upgraded(Frozen):
-    """A v1beta1 tree as v1beta2 has it, and which of its switched sections are off."""
+    """A v1beta1 tree converted to v1beta2, and which of its switched sections are off."""
 
     tree: Mapping[str, Json]
     off: frozenset[str]
@@ -81,7 +81,7 @@ class Upgraded(Frozen):
 
 
 def default_configuration(*, feature_gates: str = "", namespace: str = DEFAULT_NAMESPACE) -> Loaded:
-    """What holds where there is no file."""
+    """The Configuration that applies without a file."""
     return read_configuration(MINIMAL, feature_gates=feature_gates, namespace=namespace)
 
 
@@ -92,9 +92,9 @@ def read_configuration(
     namespace: str = DEFAULT_NAMESPACE,
     tolerate_unknown_gates: bool = False,
 ) -> Loaded:
-    """The Configuration that the text holds, or a ConfigurationError with all that is wrong.
+    """Read the Configuration in this text; raises ConfigurationError with all mistakes.
 
-    `feature_gates` is the flag of that name; `namespace` is where we run, for a file that does not say.
+    `feature_gates` is the flag of that name; `namespace` is the default for a file that sets none.
     """
     read = read_tree(text)
     mistakes: list[Mistake] = list(read.mistakes)
@@ -112,7 +112,7 @@ def read_configuration(
     if member(tree, "namespace") is None:
         configuration = msgspec.structs.replace(configuration, namespace=namespace)
     whole = completed(configuration, upgraded.off, gates.values)
-    # What could not be read holds its default now, of which a rule knows nothing to the point.
+    # Fields that could not be read hold defaults now; errors about those would mislead.
     misread = {outer for mistake in mistakes for outer in outers(mistake.path)}
     mistakes += (error for error in violations(whole, gates.values) if error.path not in misread)
     if mistakes:
@@ -121,10 +121,10 @@ def read_configuration(
 
 
 def version_of(tree: Json, mistakes: list[Mistake]) -> Version | None:
-    """The version that the file says it is of."""
+    """The version that the file names."""
     if not isinstance(tree, dict):
         mistakes.append(
-            Misread("", f"the file holds no mapping; begin it with `apiVersion: {CURRENT}` and `kind: {KIND}`")
+            Misread("", f"the file is not a mapping; begin it with `apiVersion: {CURRENT}` and `kind: {KIND}`")
         )
         return None
     kind, api_version = tree.get("kind"), tree.get("apiVersion")
@@ -144,7 +144,7 @@ def version_of(tree: Json, mistakes: list[Mistake]) -> Version | None:
 def gates_of(
     configuration: Configuration, tree: Json, flag: str, mistakes: list[Mistake], *, tolerate_unknown: bool
 ) -> Resolved:
-    """The gates that the file or the flag asks for; not both."""
+    """The gates that the file or the flag sets; setting both is a mistake."""
     asked = parse_gates(flag)
     wishes: Mapping[str, bool] = configuration.feature_gates
     if flag:
@@ -159,7 +159,7 @@ def gates_of(
 
 
 def idle(configuration: Configuration, gates: Mapping[str, bool], *, present: bool) -> Iterator[str]:
-    """A sentence for each setting that a gate keeps from doing anything."""
+    """A sentence for each setting that a gate makes ineffective."""
     if gates["DisableWaitForPodsReady"] and present:
         yield "waitForPodsReady: ignored while the feature gate DisableWaitForPodsReady is on; remove one of the two"
     if configuration.resources.quota_check_strategy == "IgnoreUndeclared" and not gates["QuotaCheckStrategy"]:
@@ -167,7 +167,7 @@ def idle(configuration: Configuration, gates: Mapping[str, bool], *, present: bo
 
 
 def completed(configuration: Configuration, off: frozenset[str], gates: Mapping[str, bool]) -> Configuration:
-    """The Configuration with every default that depends on something else."""
+    """The Configuration with the defaults that depend on other settings."""
     waiting = configuration.wait_for_pods_ready
     if gates["DisableWaitForPodsReady"] or "waitForPodsReady" in off:
         waiting = None
@@ -194,14 +194,14 @@ def completed(configuration: Configuration, off: frozenset[str], gates: Mapping[
 
 
 def from_v1beta1(tree: Mapping[str, Json], mistakes: list[Mistake]) -> Upgraded:
-    """The v1beta1 tree as v1beta2 has it, with the defaults of v1beta1 in the places where they differ."""
+    """Convert a v1beta1 tree to v1beta2, with the defaults of v1beta1 where they differ."""
     said = [f"apiVersion: {GROUP}/v1beta1 is deprecated; write {CURRENT}, where waitForPodsReady is on by default"]
     newer = f"unknown field in v1beta1; write `apiVersion: {CURRENT}` to use it"
     mistakes += (Misread(path, newer) for later in SINCE_V1BETA2 for path in places(dict(tree), later))
     upgraded: Json = dict(tree)
     for keys, advice in DROPPED.items():
         if member(upgraded, *keys) is not None:
-            said.append(f"{'.'.join(keys)}: does nothing any more; {advice}")
+            said.append(f"{'.'.join(keys)}: has no effect any more; {advice}")
         upgraded = without(upgraded, keys)
     off: set[str] = set()
     for section in SWITCHED:
@@ -218,7 +218,7 @@ def from_v1beta1(tree: Mapping[str, Json], mistakes: list[Mistake]) -> Upgraded:
 
 
 def old_defaults(tree: dict[str, Json], off: set[str], mistakes: list[Mistake]) -> dict[str, Json]:
-    """The tree with the defaults of v1beta1 for the sections that it turns on."""
+    """The tree with the defaults of v1beta1 for the sections that it enables."""
     waiting, sharing = tree.get("waitForPodsReady"), tree.get("fairSharing")
     if isinstance(waiting, dict) and "waitForPodsReady" not in off:
         given = {key: value for key, value in waiting.items() if value is not None}
@@ -232,7 +232,7 @@ def old_defaults(tree: dict[str, Json], off: set[str], mistakes: list[Mistake]) 
 
 
 def is_zero(value: Json) -> bool:
-    """Whether this is a duration of no length."""
+    """Whether the value is a zero duration."""
     try:
         return isinstance(value, str) and parse_duration(value) == 0
     except DurationError:
@@ -240,13 +240,13 @@ def is_zero(value: Json) -> bool:
 
 
 def outers(path: str) -> Iterator[str]:
-    """The path, and that of everything around it."""
+    """The path and all its parents."""
     yield path
     yield from (path[:place] for place, character in enumerate(path) if character in ".[")
 
 
 def without(tree: Json, keys: tuple[str, ...]) -> Json:
-    """The tree less what stands at this path of keys."""
+    """The tree without the entry at this path of keys."""
     if not isinstance(tree, dict) or keys[0] not in tree:
         return tree
     if len(keys) == 1:
@@ -255,7 +255,7 @@ def without(tree: Json, keys: tuple[str, ...]) -> Json:
 
 
 def places(tree: Json, keys: tuple[str, ...], path: str = "") -> Iterator[str]:
-    """The paths, of those that the keys describe, at which the tree has something."""
+    """The paths matching these keys at which the tree has a value."""
     if not keys:
         if tree is not None:
             yield path

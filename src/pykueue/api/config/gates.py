@@ -1,4 +1,4 @@
-"""Which features are on? The value of every gate, given what a user chose."""
+"""Resolve feature gates: the value of every gate, given the user's settings."""
 
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -16,7 +16,7 @@ class Requested(Frozen):
 
 
 class Resolved(Frozen):
-    """Every gate with its value, and what to tell the user about the choice."""
+    """Every gate with its value, and the warnings and errors about the settings."""
 
     values: Mapping[str, bool]
     warnings: tuple[str, ...] = ()
@@ -30,18 +30,18 @@ FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 NEWEST: Final = "0.20"
 """The version of Kueue whose gates the table has."""
 NAME_MAX: Final = 80
-"""Characters of an unknown name that are compared and shown."""
+"""An unknown name is compared and shown up to this many characters."""
 SUGGESTIONS_MAX: Final = 50
-"""Unknown names after which the nearest known one is looked for no more, as that is slow."""
+"""After this many unknown names no nearest name is suggested, since the search is slow."""
 
 
 def defaults() -> Mapping[str, bool]:
-    """Every gate as it is when nobody says otherwise."""
+    """Every gate with its default value."""
     return {name: gate.default for name, gate in GATES.items()}
 
 
 def parse_gates(text: str) -> Requested:
-    """What a flag like `A=true,B=false` asks for, with every mistake in it."""
+    """Parse a flag such as `A=true,B=false`, with every mistake in it."""
     values: dict[str, bool] = {}
     errors: list[str] = []
     for piece in filter(None, (piece.strip() for piece in text.split(","))):
@@ -58,7 +58,7 @@ def parse_gates(text: str) -> Requested:
 
 
 def resolve(requested: Mapping[str, bool], *, tolerate_unknown: bool = False) -> Resolved:
-    """The value of every gate under these wishes, with warnings and errors.
+    """The value of every gate under these settings, with warnings and errors.
 
     An unknown gate is an error; with `tolerate_unknown` it is a warning and has no effect.
     """
@@ -83,10 +83,10 @@ def resolve(requested: Mapping[str, bool], *, tolerate_unknown: bool = False) ->
 
 
 def turn_off_dependents(values: dict[str, bool], requested: Mapping[str, bool]) -> list[str]:
-    """Turn off gates that were not named, that came with the newest Kueue, and that lack what they require.
+    """Turn off gates of the newest Kueue that were not named and whose requirements are off.
 
-    Kueue 0.20 refuses to start then. A Configuration of 0.19 cannot name them, though. The answer is a warning that
-    lists them.
+    Kueue 0.20 refuses to start in this case. But a Configuration of 0.19 cannot name these gates, so this adds a
+    warning that lists them.
     """
     found: list[str] = []
     newest = [gate for gate in TABLE if gate.history[0].since == NEWEST]
@@ -101,7 +101,7 @@ def turn_off_dependents(values: dict[str, bool], requested: Mapping[str, bool]) 
 
 
 def group_values(requested: Mapping[str, bool]) -> dict[str, bool]:
-    """What AllAlpha and AllBeta make of the gates of their stage: of Kueue's alone, for they are Kueue's words."""
+    """The values that AllAlpha and AllBeta give to Kueue's gates of their stage; gates of our own are not affected."""
     return {
         gate.name: requested[group]
         for group, stage in GROUPS.items()
@@ -112,7 +112,7 @@ def group_values(requested: Mapping[str, bool]) -> dict[str, bool]:
 
 
 def unmet(values: Mapping[str, bool]) -> list[str]:
-    """A sentence for each gate that is on while one that it needs is off."""
+    """A sentence for each enabled gate whose requirement is off."""
     return [
         f"{gate.name} requires {needed} to be enabled; turn {gate.name} off too, or {needed} on"
         for gate in GATES.values()
@@ -123,7 +123,7 @@ def unmet(values: Mapping[str, bool]) -> list[str]:
 
 
 def warnings(requested: Mapping[str, bool]) -> list[str]:
-    """A sentence for each wish that comes to nothing here, or will one day."""
+    """A sentence for each setting that has no effect here, or will lose its effect."""
     said: list[str] = []
     for name, wish in requested.items():
         gate = GATES.get(name)
@@ -132,7 +132,7 @@ def warnings(requested: Mapping[str, bool]) -> list[str]:
         if gate.locked:
             said.append(f"{name} is always {spelled(gate.default)}; leave it out")
         elif gate.status == "inert":
-            said.append(f"{name} has no effect here: pykueue has nothing yet that it would switch ({gate.effect})")
+            said.append(f"{name} has no effect here: its feature is not built yet ({gate.effect})")
         elif gate.status == "always" and not wish:
             said.append(f"{name} cannot be turned off here ({gate.effect})")
         elif gate.status == "validation":
@@ -158,7 +158,7 @@ def warnings(requested: Mapping[str, bool]) -> list[str]:
 
 
 def unknown_gate(name: str, *, suggest: bool) -> str:
-    """The sentence for a name that no gate has, with the nearest that one has."""
+    """The mistake of an unknown gate, with the nearest known name."""
     if len(name) > NAME_MAX or not suggest:
         return f"unrecognized feature gate: {name if len(name) <= NAME_MAX else f'{name[:NAME_MAX]}...'}"
     folded = {known.lower(): known for known in (*GATES, *GROUPS)}

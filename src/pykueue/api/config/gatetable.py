@@ -1,4 +1,4 @@
-"""Which feature gates does Kueue 0.20.0 have? One row per gate: its stages, what it requires, and what it does here."""
+"""The feature gates of Kueue 0.20.0, one row each: stages, requirements, and the effect here."""
 
 from typing import Final, Literal
 
@@ -6,12 +6,16 @@ from pykueue.base.struct import Frozen
 
 Stage = Literal["Alpha", "Beta", "GA", "Deprecated"]
 Status = Literal["built", "always", "validation", "inert", "performance"]
-"""built: changes something we do. always: we do it, and it cannot be turned off. validation: changes what we accept,
-while the feature itself is not built. inert: Kueue has it, we do not. performance: changes no behaviour anywhere."""
+"""How a gate is supported.
+
+built: changes our behaviour. always: we have the feature, and it cannot be turned off. validation: changes what we
+accept, while the feature itself is not built. inert: Kueue has it, we do not. performance: changes no behaviour
+anywhere.
+"""
 
 
 class StageChange(Frozen):
-    """What a gate was from one release of Kueue on."""
+    """The stage and default of a gate from one release of Kueue on."""
 
     since: str
     stage: Stage
@@ -19,7 +23,7 @@ class StageChange(Frozen):
 
 
 class Gate(Frozen):
-    """One switch: its story, what it needs, and what turning it does."""
+    """One feature gate: its history, requirements and effect."""
 
     name: str
     effect: str
@@ -30,22 +34,22 @@ class Gate(Frozen):
 
     @property
     def stage(self) -> Stage:
-        """How settled the feature is."""
+        """The present stage of the feature."""
         return self.history[-1].stage
 
     @property
     def default(self) -> bool:
-        """Whether it is on when nobody says otherwise."""
+        """Whether it is on by default."""
         return self.history[-1].default
 
 
 def alpha(since: str) -> tuple[StageChange, ...]:
-    """A gate that came as Alpha and is off still."""
+    """A gate that is Alpha and off."""
     return (StageChange(since, "Alpha", False),)
 
 
 def beta(since: str, *, alpha_since: str | None = None) -> tuple[StageChange, ...]:
-    """A gate that is Beta and on, perhaps after a time as Alpha."""
+    """A gate that is Beta and on, perhaps after releases as Alpha."""
     return (*(alpha(alpha_since) if alpha_since else ()), StageChange(since, "Beta", True))
 
 
@@ -449,7 +453,7 @@ REMOVED: Final = (
     Gate("SchedulerLongRequeueInterval", "wait longer before a workload is tried again", alpha("0.17")),
     Gate("SchedulerTimestampPreemptionBuffer", "spare equal workloads that came shortly after", alpha("0.17")),
 )
-"""Gates of Kueue 0.19 that 0.20 has no more: a Configuration of 0.19 may name them."""
+"""Gates of Kueue 0.19 that 0.20 removed: a Configuration of 0.19 may name them."""
 
 OURS: Final = (
     Gate(
@@ -471,4 +475,4 @@ OURS: Final = (
         status="built",
     ),
 )
-"""Gates that Kueue had once and has no more, and gates of our own."""
+"""Gates that Kueue removed earlier, and gates of our own."""

@@ -1,4 +1,4 @@
-"""Is this Configuration sound? Every rule on its values, in Kueue's words, all broken ones at once."""
+"""Validation of a Configuration, with Kueue's messages; reports all broken rules at once."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -99,7 +99,7 @@ CIPHER_SUITES: Final = frozenset(
 
 
 def violations(configuration: Configuration, gates: Mapping[str, bool]) -> tuple[FieldError, ...]:
-    """Everything that is wrong with a complete Configuration."""
+    """All errors of a complete Configuration."""
     return (
         *pods_ready_errors(configuration.wait_for_pods_ready),
         *integration_errors(configuration, gates),
@@ -117,19 +117,19 @@ def violations(configuration: Configuration, gates: Mapping[str, bool]) -> tuple
 
 
 def negative(path: str, value: Micros | int | None, *, counted: bool = False) -> Iterator[FieldError]:
-    """The error of a duration, or of a number that counts something, below zero."""
+    """The error for a negative duration or count."""
     if value is not None and value < 0:
         yield invalid(path, value if counted else format_duration(Micros(value)), NEGATIVE)
 
 
 def pods_ready_errors(waiting: WaitForPodsReady | None) -> Iterator[FieldError]:
-    """What is wrong with the time that pods have to be ready."""
+    """What is wrong with the settings of waitForPodsReady."""
     if waiting is None:
         return
     if waiting.timeout == 0:
         yield required("waitForPodsReady.timeout", SPECIFY)
     yield from negative("waitForPodsReady.timeout", waiting.timeout)
-    # An absent recovery timeout is the timeout, whose own error is enough.
+    # An absent recovery timeout equals the timeout, which has an error of its own.
     if waiting.recovery_timeout != waiting.timeout:
         yield from negative("waitForPodsReady.recoveryTimeout", waiting.recovery_timeout)
     strategy, path = waiting.requeuing_strategy, "waitForPodsReady.requeuingStrategy"
@@ -139,7 +139,7 @@ def pods_ready_errors(waiting: WaitForPodsReady | None) -> Iterator[FieldError]:
 
 
 def integration_errors(configuration: Configuration, gates: Mapping[str, bool]) -> Iterator[FieldError]:
-    """What is wrong with the kinds of job that are to be queued."""
+    """What is wrong with the integrations, the kinds of job to queue."""
     taken: set[str] = set()
     for index, framework in enumerate(configuration.integrations.frameworks):
         path = f"integrations.frameworks[{index}]"
@@ -163,12 +163,12 @@ def integration_errors(configuration: Configuration, gates: Mapping[str, bool]) 
 
 
 def names_kind(text: str) -> bool:
-    """Whether the text has the three parts of `Kind.version.group`, of which the group may hold more dots."""
+    """Whether the text has the form `Kind.version.group`; the group may contain more dots."""
     return text.count(".") > 1
 
 
 def multi_kueue_errors(configuration: Configuration) -> Iterator[FieldError]:
-    """What is wrong with the way to other clusters."""
+    """What is wrong with the settings of MultiKueue."""
     section = configuration.multi_kueue
     if section is None:
         return
@@ -208,7 +208,7 @@ def multi_kueue_errors(configuration: Configuration) -> Iterator[FieldError]:
 
 
 def provider_errors(provider: AccessProvider, path: str) -> Iterator[FieldError]:
-    """What is wrong with a way to get credentials."""
+    """What is wrong with a credentials provider."""
     program, below = provider.exec_config, f"{path}.execConfig"
     if not provider.name:
         yield required(f"{path}.name", SPECIFY)
@@ -227,7 +227,7 @@ def provider_errors(provider: AccessProvider, path: str) -> Iterator[FieldError]
 
 
 def fair_sharing_errors(configuration: Configuration) -> Iterator[FieldError]:
-    """What is wrong with either fair sharing."""
+    """What is wrong with fair sharing or admission fair sharing."""
     shares, admission = configuration.fair_sharing, configuration.admission_fair_sharing
     if shares is not None and not shares.preemption_strategies:
         yield required("fairSharing.preemptionStrategies", SPECIFY)
@@ -246,7 +246,7 @@ def fair_sharing_errors(configuration: Configuration) -> Iterator[FieldError]:
 
 
 def certificate_errors(configuration: Configuration) -> Iterator[FieldError]:
-    """What is wrong with the names under which certificates are made."""
+    """What is wrong with the names in the internal certificate management."""
     section = configuration.internal_cert_management
     if not section.enable:
         return
@@ -258,7 +258,7 @@ def certificate_errors(configuration: Configuration) -> Iterator[FieldError]:
 
 
 def dns_1035_label(text: str) -> tuple[str, ...]:
-    """What keeps this text from being a DNS-1035 label, as the name of a Service must be."""
+    """What is wrong with a DNS-1035 label, which the name of a Service must be."""
     found = [longer_than(LABEL_BYTES_MAX)] if size_bytes(text) > LABEL_BYTES_MAX else []
     if not re.fullmatch(DNS_1035_FORM, text):
         found.append(ill_formed(DNS_1035_SAYS, DNS_1035_FORM, "my-name", "abc-123"))
@@ -266,7 +266,7 @@ def dns_1035_label(text: str) -> tuple[str, ...]:
 
 
 def resource_errors(configuration: Configuration, gates: Mapping[str, bool]) -> Iterator[FieldError]:
-    """What is wrong with the way requests are counted."""
+    """What is wrong with the settings of resources."""
     section = configuration.resources
     inputs: set[str] = set()
     for index, transformation in enumerate(section.transformations):
@@ -293,7 +293,7 @@ def reserved_errors(transformation: Transformation, path: str) -> Iterator[Field
 
 
 def namespace_errors(configuration: Configuration) -> Iterator[FieldError]:
-    """What is wrong with the choice of namespaces whose jobs are managed."""
+    """What is wrong with the selector of managed namespaces."""
     selector, path = configuration.managed_jobs_namespace_selector, "managedJobsNamespaceSelector"
     if selector is None:
         if POD in configuration.integrations.frameworks:
@@ -302,26 +302,26 @@ def namespace_errors(configuration: Configuration) -> Iterator[FieldError]:
     if configuration.namespace and (messages := dns_label(configuration.namespace)):
         yield invalid("namespace", configuration.namespace, ",".join(messages))
         if selector == everywhere_but(SYSTEM_NAMESPACE, configuration.namespace):
-            # Nobody wrote this selector, so nobody is to mend it.
+            # The selector is our default, so the user cannot correct it.
             return
     tree = msgspec.json.decode(msgspec.json.encode(selector))
     broken = tuple(selector_errors(tree, path))
     yield from broken
-    # Whatever a broken selector matches says nothing about the one that was meant.
+    # What a malformed selector matches says nothing about the intended one.
     for namespace in dict.fromkeys((SYSTEM_NAMESPACE, configuration.namespace)) if not broken else ():
         if namespace and matches(selector, {NAMESPACE_NAME_LABEL: namespace}):
             yield invalid(path, tree, f'should not match the "{namespace}" namespace')
 
 
 def retention_errors(configuration: Configuration) -> Iterator[FieldError]:
-    """What is wrong with how long workloads stay."""
+    """What is wrong with the retention policies."""
     policy, path = configuration.object_retention_policies.workloads, "objectRetentionPolicies.workloads"
     yield from negative(f"{path}.afterFinished", policy.after_finished)
     yield from negative(f"{path}.afterDeactivatedByKueue", policy.after_deactivated_by_kueue)
 
 
 def tls_errors(configuration: Configuration) -> Iterator[FieldError]:
-    """What is wrong with what the servers demand of a connection."""
+    """What is wrong with the TLS settings of the servers."""
     section = configuration.tls
     if section is None:
         return
@@ -339,7 +339,7 @@ def tls_errors(configuration: Configuration) -> Iterator[FieldError]:
 
 
 def visibility_errors(configuration: Configuration) -> Iterator[FieldError]:
-    """What is wrong with where the list of pending workloads is served."""
+    """What is wrong with the settings of the visibility server."""
     section = configuration.visibility_server
     try:
         ip_address(section.bind_address)
@@ -350,7 +350,7 @@ def visibility_errors(configuration: Configuration) -> Iterator[FieldError]:
 
 
 def custom_label_errors(labels: tuple[CustomLabel, ...]) -> Iterator[FieldError]:
-    """What is wrong with the labels that metrics are to carry."""
+    """What is wrong with the custom labels of metrics."""
     at = "metrics.customLabels"
     if len(labels) > CUSTOM_LABELS_MAX:
         yield too_many(at, len(labels), CUSTOM_LABELS_MAX)
@@ -376,7 +376,7 @@ def custom_label_errors(labels: tuple[CustomLabel, ...]) -> Iterator[FieldError]
 
 
 def custom_source_errors(label: CustomLabel, path: str) -> Iterator[FieldError]:
-    """What is wrong with where a label of metrics takes its values from."""
+    """What is wrong with the source of a custom label."""
     if label.source_label_key and label.source_annotation_key:
         tree = msgspec.to_builtins(label)
         yield invalid(path, tree, "sourceLabelKey and sourceAnnotationKey are mutually exclusive")

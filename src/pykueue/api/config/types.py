@@ -1,7 +1,8 @@
-"""What can an administrator set? The controller's Configuration, v1beta2, each field with its default.
+"""The controller's Configuration (v1beta2), each field with its default.
 
-A struct's defaults are Kueue's. What depends on something else (a name on the namespace, one timeout on another) is
-filled in by `pykueue.api.config.file`, which also reads the file; a `Configuration` from there is complete.
+A struct's defaults are Kueue's. Defaults that depend on other settings (a name on the namespace, one timeout on
+another) are filled in by `pykueue.api.config.file`, which also reads the file; a `Configuration` from there is
+complete.
 """
 
 from collections.abc import Mapping
@@ -55,19 +56,19 @@ Int: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Int32: TypeAlias = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 Float32: TypeAlias = Annotated[float, Meta(ge=-3.4e38, le=3.4e38)]
 Text: TypeAlias = Annotated[str, Meta(extra={"blank": "default"})]
-"""A text for which an empty one means the default."""
+"""A text whose empty value means the default."""
 Texts: TypeAlias = Annotated[tuple[str, ...], Meta(extra={"blank": "default"})]
-"""Texts for which an empty list means the default."""
+"""A list of texts whose empty value means the default."""
 Duration: TypeAlias = Annotated[Micros, Meta(extra={"reads": "duration"})]
-"""A length of time that the file gives as a text: `5m`."""
+"""A duration that the file gives as a text: `5m`."""
 Span: TypeAlias = Annotated[Micros, Meta(extra={"reads": "duration", "blank": "default"})]
-"""A duration for which zero means the default."""
+"""A duration whose zero means the default."""
 Nanoseconds: TypeAlias = Annotated[Micros, Meta(extra={"reads": "nanoseconds"})]
-"""A length of time that the file gives as a bare number of nanoseconds."""
+"""A duration that the file gives as a number of nanoseconds."""
 
 
 class Section(Frozen, rename="camel"):
-    """A part of the file: camelCase there, snake_case here."""
+    """A section of the file: camelCase there, snake_case here."""
 
 
 class Webhook(Section):
@@ -79,7 +80,7 @@ class Webhook(Section):
 
 
 class LeaderElection(Section):
-    """How replicas agree on the one that schedules."""
+    """How replicas elect the leader."""
 
     leader_elect: bool = True
     lease_duration: Span = Micros(15 * SECOND)
@@ -117,7 +118,7 @@ class Metrics(Section):
 
 
 class Health(Section):
-    """Where probes are answered."""
+    """Where probes are served."""
 
     health_probe_bind_address: Text = ":8081"
     readiness_endpoint_name: Text = "readyz"
@@ -125,14 +126,14 @@ class Health(Section):
 
 
 class Controller(Section):
-    """How many objects of a kind are looked after at a time, and how long the first listing may take."""
+    """How many objects of a kind are reconciled concurrently, and how long the first listing may take."""
 
     group_kind_concurrency: Mapping[str, Int] = {}
     cache_sync_timeout: Nanoseconds = Micros(120 * SECOND)
 
 
 class Tls(Section):
-    """What the servers demand of a connection."""
+    """TLS requirements of the servers."""
 
     min_version: Text = "VersionTLS12"
     cipher_suites: tuple[str, ...] = ()
@@ -140,7 +141,7 @@ class Tls(Section):
 
 
 class InternalCertManagement(Section):
-    """Whether we make the webhooks' certificates; the names are absent where we do not."""
+    """Whether we create the webhooks' certificates; the names are absent if we do not."""
 
     enable: bool = True
     webhook_service_name: str | None = None
@@ -148,7 +149,7 @@ class InternalCertManagement(Section):
 
 
 class RequeuingStrategy(Section):
-    """When a workload that was evicted for its pods comes back; without a limit, forever."""
+    """When a workload comes back after its pods were not ready in time; without a limit, always."""
 
     timestamp: Literal["Creation", "Eviction"] = "Eviction"
     backoff_limit_count: Int32 | None = None
@@ -166,10 +167,10 @@ class WaitForPodsReady(Section):
 
 
 class ClientConnection(Section):
-    """How hard we may press the API server; without a `qps`, or with a negative one, there is no limit.
+    """Request limits of our client; without a `qps`, or with a negative one, there is no limit.
 
-    Kueue 0.20 sends at most 1000 requests a second where nothing is said, 0.19 sends 300; the API server has limits
-    of its own.
+    By default Kueue 0.20 sends at most 1000 requests a second, and 0.19 sends 300; the API server has limits of its
+    own.
     """
 
     qps: Float32 = -1.0
@@ -185,26 +186,26 @@ class Integrations(Section):
 
 
 class IncrementalDispatcherConfig(Section):
-    """How many clusters more are tried in each round."""
+    """How many more clusters are tried in each round."""
 
     step_size: Int32 = 3
 
 
 class ExternalFramework(Section):
-    """A custom kind of job that is sent to other clusters, as `kind.version.group`."""
+    """A custom kind of job that MultiKueue dispatches, as `kind.version.group`."""
 
     name: str = ""
 
 
 class EnvironmentVariable(Section):
-    """A variable for a credentials program."""
+    """An environment variable for a credentials plugin."""
 
     name: str = ""
     value: str = ""
 
 
 class ExecConfig(Section):
-    """The program that prints credentials for a cluster."""
+    """A program that prints credentials for a cluster."""
 
     command: str = ""
     args: tuple[str, ...] = ()
@@ -216,21 +217,21 @@ class ExecConfig(Section):
 
 
 class AccessProvider(Section):
-    """A named way to get into clusters that ClusterProfiles describe."""
+    """A named credentials provider for clusters that ClusterProfiles describe."""
 
     name: str = ""
     exec_config: ExecConfig = ExecConfig()
 
 
 class ClusterProfile(Section):
-    """How clusters found through ClusterProfiles are entered; `credentials_providers` is the older name."""
+    """How to authenticate to clusters of ClusterProfiles; `credentials_providers` is the older name."""
 
     access_providers: tuple[AccessProvider, ...] = ()
     credentials_providers: tuple[AccessProvider, ...] = ()
 
 
 class MultiKueue(Section):
-    """How workloads go to other clusters."""
+    """How workloads are dispatched to other clusters."""
 
     gc_interval: Duration = Micros(60 * SECOND)
     origin: str = "multikueue"
@@ -242,13 +243,13 @@ class MultiKueue(Section):
 
 
 class FairSharing(Section):
-    """Preemption by share; that the section is there turns it on."""
+    """Preemption by share; the section's presence enables it."""
 
     preemption_strategies: tuple[str, ...] = ()
 
 
 class AdmissionFairSharing(Section):
-    """Ordering of LocalQueues by past use, which fades with a half-life."""
+    """Ordering of LocalQueues by past usage, which decays with a half-life."""
 
     usage_half_life_time: Duration = Micros(0)
     usage_sampling_interval: Span = SAMPLING_INTERVAL
@@ -265,13 +266,13 @@ class Transformation(Section):
 
 
 class CelSelector(Section):
-    """An expression over a device."""
+    """A CEL expression over a device."""
 
     expression: str = ""
 
 
 class DeviceSelector(Section):
-    """Which devices are meant."""
+    """Which devices are selected."""
 
     cel: CelSelector | None = None
 
@@ -285,7 +286,7 @@ class DeviceSource(Section):
 
 
 class MappingSource(Section):
-    """What of a device is counted: a counter, or a capacity."""
+    """The quantity of a device that is counted: a counter, or a capacity."""
 
     counter: DeviceSource | None = None
     capacity: DeviceSource | None = None
@@ -309,14 +310,14 @@ class Resources(Section):
 
 
 class WorkloadRetention(Section):
-    """How long workloads stay after their end; absent is forever, zero is not at all."""
+    """How long workloads are kept after their end; absent is forever, zero is not at all."""
 
     after_finished: Duration | None = None
     after_deactivated_by_kueue: Duration | None = None
 
 
 class ObjectRetentionPolicies(Section):
-    """How long objects stay after their end."""
+    """How long objects are kept after their end."""
 
     workloads: WorkloadRetention = WorkloadRetention()
 
@@ -329,7 +330,7 @@ class VisibilityServer(Section):
 
 
 class Configuration(Section):
-    """All that an administrator can set. An absent section of these is a feature that is off."""
+    """The complete Configuration. An absent section is a feature that is off."""
 
     namespace: str = DEFAULT_NAMESPACE
     webhook: Webhook = Webhook()
@@ -355,5 +356,5 @@ class Configuration(Section):
 
 
 def everywhere_but(*namespaces: str) -> LabelSelector:
-    """A selector of every namespace but these."""
+    """A selector of every namespace except these."""
     return LabelSelector(match_expressions=(LabelSelectorRequirement(NAMESPACE_NAME_LABEL, "NotIn", namespaces),))

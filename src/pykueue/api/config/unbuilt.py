@@ -1,7 +1,7 @@
-"""What of a Configuration is not built yet? One row per path; delete the row when the feature is built.
+"""Settings of a Configuration that are not built yet, one row per path; delete the row when the feature is built.
 
-What changes decisions is refused: without it, jobs would be admitted otherwise than the Configuration says. The rest
-is a warning, and the manager starts without it, as a Configuration of Kueue must be usable here as it is.
+A setting that changes decisions is refused: without it, jobs would be admitted otherwise than the Configuration says.
+For the others there is a warning, and the manager starts, since a Configuration of Kueue must be usable here as it is.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -26,13 +26,13 @@ from pykueue.api.yamltext import read_tree
 from pykueue.base.struct import Frozen
 
 Found: TypeAlias = Callable[[Configuration], Iterator[str]]
-"""The paths, of those below a row's, at which a Configuration asks for the thing."""
+"""The paths below a row's at which a Configuration uses the feature."""
 
 BUILT_FRAMEWORKS: Final = frozenset({"batch/job"})
 
 
 def when(asks: Callable[[Configuration], object]) -> Found:
-    """Found at the row's own path, where the Configuration asks for it."""
+    """The row's own path, if the Configuration uses the feature."""
 
     def found(configuration: Configuration) -> Iterator[str]:
         if asks(configuration):
@@ -51,7 +51,7 @@ class Row(Frozen):
 
 
 def unbuilt_frameworks(configuration: Configuration) -> tuple[str, ...]:
-    """The frameworks that are enabled and not built."""
+    """The frameworks that are enabled but not built."""
     return tuple(name for name in configuration.integrations.frameworks if name not in BUILT_FRAMEWORKS)
 
 
@@ -92,11 +92,11 @@ UNBUILT: Final[Mapping[str, Row]] = {
         when(lambda c: c.visibility_server != VisibilityServer()),
     ),
 }
-"""By path: what a Configuration can ask for that is not built."""
+"""By path: settings of features that are not built."""
 
 
 def refused(configuration: Configuration) -> tuple[FieldError, ...]:
-    """One error for each thing that is not built and changes decisions."""
+    """One error for each unbuilt feature in use that changes decisions."""
     return tuple(
         forbidden(f"{path}{place}", row.sentence)
         for path, row in UNBUILT.items()
@@ -106,7 +106,7 @@ def refused(configuration: Configuration) -> tuple[FieldError, ...]:
 
 
 def left_out(configuration: Configuration) -> tuple[str, ...]:
-    """One sentence, with its path, for each thing that is not built and changes no decision."""
+    """One sentence, with its path, for each unbuilt feature in use that changes no decision."""
     return tuple(
         f"{path}{place}: {row.sentence}"
         for path, row in UNBUILT.items()
@@ -118,10 +118,10 @@ def left_out(configuration: Configuration) -> tuple[str, ...]:
 def read_built(
     text: str | bytes, *, feature_gates: str = "", namespace: str = "", tolerate_unknown_gates: bool = False
 ) -> tuple[Loaded | None, tuple[Mistake, ...]]:
-    """The Configuration that the text holds, if it can be read, and every mistake.
+    """Read the Configuration in this text, if it can be read, and every mistake.
 
-    Features that are not built are among the mistakes if they change decisions, else among the warnings.
-    `namespace` is where we run, if that is known, for a file that does not say.
+    Unbuilt features are mistakes if they change decisions, otherwise warnings. `namespace` is the default for a file
+    that sets none.
     """
     try:
         loaded = read_configuration(
@@ -139,7 +139,7 @@ def read_built(
 
 
 def as_far_as_read(text: str | bytes) -> Configuration:
-    """The Configuration as far as the text can be read; what cannot be holds its default."""
+    """The Configuration as far as the text can be read, with defaults for the rest."""
     passed_over: list[Mistake] = []
     value = read_tree(text).value
     if not isinstance(value, dict):

@@ -1,9 +1,9 @@
-"""How is an API server taught our kinds? Their CustomResourceDefinitions, made from the types and the rules.
+"""CustomResourceDefinitions of our kinds, generated from the types and the rules.
 
 Fields, limits and descriptions come from the annotations (`schema`), cross-field rules from `rules`, names and columns
-from `kinds`. `crds_older` tells how v1beta1 looks beside that. Every write of a Workload pays for what its schema
-says, so four things are left out on purpose, with the figures in ADR 0009: the shape of pod templates, the keys of
-lists that have one writer, who owns which field of a condition, and the rules, which the webhook sees to.
+from `kinds`; `crds_older` derives v1beta1. Every write of a Workload pays for its schema, so four things are left out
+on purpose (ADR 0009 has the figures): the shape of pod templates, the keys of lists that have one writer, the ownership
+of single fields of a condition, and the rules, which the webhook enforces.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ from pykueue.api.rules.table import schema_rules
 from pykueue.api.schema import Property, TypeNode, node_of
 
 CONVERTED: Final = ("LocalQueue", "ClusterQueue", "Cohort", "Workload", "MultiKueueCluster")
-"""Kinds whose versions differ in more than their names, so that a webhook has to convert them."""
+"""Kinds whose versions differ in more than their names, and need a conversion webhook."""
 ONE_WRITER: Final[Mapping[str, tuple[str, ...]]] = {
     "ClusterQueue": ("status.flavorsReservation", "status.flavorsUsage"),
     "LocalQueue": ("status.flavorsReservation", "status.flavorsUsage"),
@@ -33,23 +33,23 @@ ONE_WRITER: Final[Mapping[str, tuple[str, ...]]] = {
         "status.unhealthyNodes",
     ),
 }
-"""Lists that are always written whole, by one writer: the server need not know which item is whose.
+"""Lists that one writer always writes whole: the server need not track the ownership of items.
 
-That pod sets, which people write too, have different names is a rule of the webhook (WL-30).
+That pod sets, which users write too, have different names is a rule of the webhook (WL-30).
 """
 CONDITIONS: Final = "status.conditions[]"
-"""Conditions have several writers, but each is written whole: the server need not know which field of it is whose."""
+"""Conditions have several writers, but each condition is written whole: its fields need no separate ownership."""
 SERVERS_OWN: Final[Tree] = {"type": "object"}
-"""The schema of `metadata`, which servers know better and refuse to be told."""
+"""The schema of `metadata`, which servers define themselves and do not accept from a CRD."""
 
 
 def crds(namespace: str = DEFAULT_NAMESPACE, service: str = WEBHOOK_SERVICE) -> tuple[Tree, ...]:
-    """The definition of every kind of ours, for a server that finds the webhook behind this Service."""
+    """The definitions of all our kinds, with the webhook behind this Service."""
     return tuple(crd(kind, namespace, service) for kind in KINDS.values() if kind.group == GROUP)
 
 
 def crd(kind: Kind, namespace: str = DEFAULT_NAMESPACE, service: str = WEBHOOK_SERVICE) -> Tree:
-    """The definition of one kind, in all the versions in which it is served."""
+    """The definition of one kind in all served versions."""
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -71,7 +71,7 @@ def crd(kind: Kind, namespace: str = DEFAULT_NAMESPACE, service: str = WEBHOOK_S
 
 
 def conversion(kind: Kind, namespace: str, service: str) -> Tree:
-    """Who turns an object of one version into another."""
+    """How a kind is converted between versions."""
     if kind.kind not in CONVERTED:
         return {"strategy": "None"}
     reached: Tree = {"namespace": namespace, "name": service, "path": "/convert"}
@@ -82,7 +82,7 @@ def conversion(kind: Kind, namespace: str, service: str) -> Tree:
 
 
 def version(kind: Kind, name: str) -> Tree:
-    """How a kind is served in this version; the first of its versions is the one that is stored."""
+    """A kind in this version; the first of its versions is the stored one."""
     stored = name == kind.versions[0]
     served: Tree = {"name": name, "served": True, "storage": stored}
     if name in kind.deprecated:
@@ -105,7 +105,7 @@ def column(shown: Column, name: str) -> Tree:
 
 
 def openapi(kind: Kind, name: str) -> Tree:
-    """The schema of a kind in this version, with the rules that judge it there."""
+    """The schema of a kind in this version, with the rules that it carries."""
     schema = rendered(node_of(kind.view))
     cast("Tree", schema["properties"])["metadata"] = SERVERS_OWN
     for path in ONE_WRITER.get(kind.kind, ()):
@@ -124,7 +124,7 @@ def openapi(kind: Kind, name: str) -> Tree:
 
 
 def rendered(node: TypeNode) -> Tree:
-    """A schema in OpenAPI's words, as a structural schema has them."""
+    """A node as a structural OpenAPI schema."""
     limits = cast("Tree", {name: limit for name, limit in node.limits.items() if name not in ("default", "type")})
     made: Tree = {"description": " ".join(str(limits.pop("description", "")).split())}
     if not made["description"]:
@@ -147,19 +147,19 @@ def rendered(node: TypeNode) -> Tree:
 
 
 def property_of(known: Property) -> Tree:
-    """The schema of a field, with what the server fills in where it is absent."""
+    """The schema of a field, with its default."""
     made = rendered(known.node)
     return made if isinstance(known.default, msgspec.UnsetType) else made | {"default": known.default}
 
 
 def items_of(node: TypeNode) -> TypeNode:
-    """The schema of what a list or a map holds."""
+    """The schema of the items of a list or the values of a map."""
     assert node.items is not None, f"a schema of shape {node.shape} says nothing of what it holds; give it items"
     return node.items
 
 
 def at(schema: Tree, path: str) -> Iterator[Tree]:
-    """The part of a schema that a path such as `spec.levels[]` names; nothing where there is none."""
+    """The part of a schema that a path such as `spec.levels[]` names, if it exists."""
     if not path:
         yield schema
         return

@@ -1,6 +1,6 @@
-"""How does v1beta1 look beside v1beta2? Each kind's schema in the older version, made from the newer one.
+"""The schema of each kind in v1beta1, derived from v1beta2.
 
-`convert` says what becomes of the values; here stand the same differences as schemas. The limits are those of v1beta2
+`convert` converts the values; this module describes the same differences as schemas. The limits are those of v1beta2
 even where v1beta1 had none, since an object that broke them could be stored but never be changed again.
 """
 
@@ -80,7 +80,7 @@ def rename(new: str, old: str) -> Edit:
 
 
 def allow(name: str, value: str) -> Edit:
-    """Lets a field have one value more."""
+    """Allows one more value of a field."""
 
     def edit(node: Tree) -> None:
         cast("list[str]", cast("Tree", fields(node)[name])["enum"]).append(value)
@@ -89,7 +89,7 @@ def allow(name: str, value: str) -> Edit:
 
 
 def scatter_source(spec: Tree) -> None:
-    """The ways to reach a cluster stand under `spec` itself, and an empty location means none."""
+    """Moves the ways to reach a cluster under `spec`, where an empty location means none."""
     source = fields(cast("Tree", fields(spec).pop("clusterSource")))
     spec["required"] = ["kubeConfig"]
     fields(spec).update(source)
@@ -98,7 +98,7 @@ def scatter_source(spec: Tree) -> None:
 
 
 def as_set(name: str) -> Edit:
-    """Makes a list a set, of which each item is owned alone."""
+    """Makes a list a set, whose items are owned separately."""
 
     def edit(node: Tree) -> None:
         cast("Tree", fields(node)[name])["x-kubernetes-list-type"] = "set"
@@ -178,4 +178,4 @@ EDITS: Final[Mapping[str, Mapping[str, tuple[Edit, ...]]]] = {
         "spec": (add("retryDelayMinutes", description="No longer kept.", type="integer", format="int64"),)
     },
 }
-"""What differs, by kind and by the path of the object that it differs in."""
+"""The differences, by kind and by the path of the object that differs."""

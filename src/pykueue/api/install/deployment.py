@@ -1,6 +1,6 @@
-"""How does the manager run in a cluster? Its namespace, configuration, Deployment, Services and flow of requests.
+"""The manager in a cluster: namespace, configuration, Deployment, Services and API priority.
 
-Names, ports and labels are Kueue's, so that these objects take the place of Kueue's own when they are applied.
+Names, ports and labels are Kueue's, so that these objects replace Kueue's own when they are applied.
 """
 
 from typing import Final
@@ -13,7 +13,7 @@ from pykueue.api.install.install import ACCOUNT, Install, named
 CONFIG: Final = "kueue-manager-config"
 CONFIG_FILE: Final = "controller_manager_config.yaml"
 CERTIFICATES: Final = "/tmp/k8s-webhook-server/serving-certs"
-"""Where the manager looks for certificates that it does not make, unless the Configuration says otherwise."""
+"""Where the manager looks for certificates that it does not create, unless the Configuration says otherwise."""
 FLOW: Final = "kueue-manager"
 SELECTED: Final[Tree] = {"control-plane": "controller-manager"}
 """The labels by which Kueue's Deployment and Services find its pods; a selector cannot be changed afterwards."""
@@ -45,12 +45,12 @@ integrations:
 
 
 def namespaced(install: Install) -> tuple[Tree, ...]:
-    """The namespace."""
+    """The Namespace."""
     return ({"apiVersion": "v1", "kind": "Namespace", "metadata": named(install.namespace)},)
 
 
 def configured(install: Install) -> tuple[Tree, ...]:
-    """The Configuration, and the Secret in which the manager keeps its certificate."""
+    """The Configuration, and the Secret that holds the manager's certificate."""
     text = install.text or shipped(install.namespace)
     return (
         {
@@ -64,7 +64,7 @@ def configured(install: Install) -> tuple[Tree, ...]:
 
 
 def deployed(install: Install) -> tuple[Tree, ...]:
-    """The Deployment, how it is reached, and how many of its pods may be away."""
+    """The Deployment, its Services, and its PodDisruptionBudget."""
     metrics = port_of(install.configuration.metrics.bind_address)
     reached: tuple[Tree, ...] = (
         service(install, install.service, {"name": "webhook-server", "port": 443, "targetPort": "webhook-server"}),
@@ -85,14 +85,14 @@ def deployed(install: Install) -> tuple[Tree, ...]:
             "apiVersion": "policy/v1",
             "kind": "PodDisruptionBudget",
             "metadata": named("kueue-manager-pdb", install.namespace),
-            # Not `minAvailable`: with one replica that would keep a node from ever being drained.
+            # Not `minAvailable`: with one replica that would block every drain of its node.
             "spec": {"maxUnavailable": 1, "selector": pods},
         },
     )
 
 
 def port_of(address: str) -> int:
-    """The port of an address such as `:8443`; 0 where nothing is served."""
+    """The port of an address such as `:8443`; 0 if nothing is served."""
     return int(address.rpartition(":")[2])
 
 
@@ -128,7 +128,7 @@ def pod(install: Install) -> Tree:
             "containers": [container(install)],
             "volumes": [
                 {"name": "manager-config", "configMap": {"name": CONFIG}},
-                # Certificates pass through a file, since Python's TLS reads them from nowhere else.
+                # Certificates pass through a file, since Python's TLS reads them only from files.
                 {"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
                 *(() if install.makes_certificates else (certificates,)),
             ],
@@ -137,7 +137,7 @@ def pod(install: Install) -> Tree:
 
 
 def container(install: Install) -> Tree:
-    """The manager itself."""
+    """The manager's container."""
     configuration = install.configuration
     health = configuration.health
     probed = port_of(health.health_probe_bind_address)
@@ -177,13 +177,13 @@ def container(install: Install) -> Tree:
 
 
 def probe(name: str, port: int, *, delay: int, period: int) -> Tree:
-    """How the kubelet asks after the manager."""
+    """A probe of the kubelet."""
     asked: Tree = {"path": f"/{name.removeprefix('/')}", "port": port}
     return {"httpGet": asked, "initialDelaySeconds": delay, "periodSeconds": period}
 
 
 def flow(install: Install) -> tuple[Tree, ...]:
-    """A share of the API server for the manager's requests, so that those of others' controllers do not hold it up."""
+    """A priority level of the API server for the manager's requests, so that other controllers do not delay them."""
     version = "flowcontrol.apiserver.k8s.io/v1"
     account: Tree = {"name": ACCOUNT, "namespace": install.namespace}
     anything: Tree = {
@@ -215,7 +215,7 @@ def flow(install: Install) -> tuple[Tree, ...]:
             "kind": "FlowSchema",
             "metadata": named(FLOW),
             "spec": {
-                # Ahead of the rules for service accounts in general (9000), behind those of the control plane.
+                # Before the rules for service accounts in general (9000), after those of the control plane.
                 "matchingPrecedence": 1000,
                 "priorityLevelConfiguration": {"name": FLOW},
                 "rules": [

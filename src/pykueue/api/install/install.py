@@ -1,4 +1,4 @@
-"""What may differ from one installation to the next? `Install`; and what all its objects share, labels and account."""
+"""Parameters of an installation, and the labels and account that all its objects share."""
 
 from typing import Final, Literal
 
@@ -11,22 +11,22 @@ LABELS: Final[Tree] = {"app.kubernetes.io/name": "kueue"}
 
 
 class Install(Frozen):
-    """What may differ from one installation to the next."""
+    """Parameters of an installation."""
 
     namespace: str = DEFAULT_NAMESPACE
     image: str = "pykueue:latest"
     replicas: int = 2
     configuration: Configuration = Configuration()
     text: str = ""
-    """The Configuration as its author wrote it; none for the one that we ship."""
+    """The Configuration as its author wrote it; empty for the one that we ship."""
     tolerate_unknown_gates: bool = False
     """Whether the manager only warns about feature gates of the Configuration that it does not know."""
     default_queues: Literal["policy", "webhook"] = "policy"
-    """How a Job without a queue finds the default one: by a policy of the server, or by asking us."""
+    """How a Job without a queue gets the default one: by a policy of the server, or by our webhook."""
 
     @property
     def service(self) -> str:
-        """The Service by which webhooks are reached."""
+        """The Service of the webhooks."""
         return self.configuration.internal_cert_management.webhook_service_name or WEBHOOK_SERVICE
 
     @property
@@ -36,16 +36,16 @@ class Install(Frozen):
 
     @property
     def makes_certificates(self) -> bool:
-        """Whether the manager makes the webhooks' certificate; else somebody fills the Secret for it."""
+        """Whether the manager creates the webhooks' certificate; otherwise the Secret is filled from outside."""
         return self.configuration.internal_cert_management.enable
 
     @property
     def election_namespace(self) -> str:
-        """Where the Lease is by which replicas agree on the one that schedules."""
+        """The namespace of the leader election's Lease."""
         return self.configuration.leader_election.resource_namespace or self.namespace
 
 
 def named(name: str, namespace: str = "", **labels: str) -> Tree:
-    """The metadata of an object of ours."""
+    """The metadata of an object of the installation."""
     place: Tree = {"namespace": namespace} if namespace else {}
     return {"name": name, **place, "labels": {**LABELS, **labels}}

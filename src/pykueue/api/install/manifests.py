@@ -1,7 +1,6 @@
-"""What does `kubectl apply` need? Every object of an installation, in the order in which a server can take them.
+"""Every object of an installation, in an order that `kubectl apply` can use.
 
-The parts are in `crds`, `rbac`, `webhooks` and `deployment`; what may differ from one
-installation to the next is `install.Install`.
+The parts are in `crds`, `rbac`, `webhooks` and `deployment`; their parameters are `install.Install`.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -25,19 +24,19 @@ PARTS: Final[Mapping[str, Callable[[Install], tuple[Tree, ...]]]] = {
     "manager": deployed,
     "webhooks": webhooks,
 }
-"""The parts of an installation; the webhooks last, since from then on the server asks the manager."""
+"""The parts of an installation. The webhooks are last, since from then on the server calls the manager."""
 
 
 class Writer(yaml.SafeDumper):
-    """Writes YAML as people do: longer texts as blocks, no anchors."""
+    """Writes YAML with long texts as blocks and without anchors."""
 
     def ignore_aliases(self, data: object) -> bool:
-        """Write out what stands twice."""
+        """Write repeated values out in full."""
         return True
 
 
 def text_node(writer: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    """A text, as a block where it has several lines."""
+    """A text, as a block if it has several lines."""
     return writer.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
 
 
@@ -50,5 +49,5 @@ def manifests(install: Install, only: Collection[str] = PARTS) -> tuple[Tree, ..
 
 
 def rendered(trees: Iterable[Tree]) -> str:
-    """The objects as one YAML text; the same objects make the same text."""
+    """The objects as one YAML text; the output is deterministic."""
     return "".join(f"---\n{yaml.dump(tree, Dumper=Writer, sort_keys=False, width=120)}" for tree in trees)

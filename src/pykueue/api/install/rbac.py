@@ -1,7 +1,7 @@
-"""Who may do what? The manager's own rights, and roles for the people who run jobs and who look after quotas.
+"""RBAC: the manager's own rights, and roles for users and administrators.
 
-The manager gets what it uses and no more: whoever makes it do something new adds the right here, and the end-to-end
-tests, which run it with these rights alone, say when that was forgotten.
+The manager has only the rights that it uses: a change that makes it do something new adds the right here. The
+end-to-end tests run it with these rights alone and fail if one is missing.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def rights(group: str, resources: tuple[str, ...], verbs: tuple[str, ...], names
 
 
 def owners() -> Iterator[Tree]:
-    """The right to look at what a Job may belong to, so that only the topmost job is queued."""
+    """The right to read what a Job may belong to, so that only the topmost job is queued."""
     by_group: dict[str, list[str]] = {"apps": ["replicasets"]}
     for framework in FRAMEWORKS.values():
         kind, _, group = framework.split(".", 2)
@@ -41,7 +41,7 @@ def owners() -> Iterator[Tree]:
 
 MANAGER: Final[tuple[Tree, ...]] = (
     rights("", ("limitranges", "namespaces"), READ),
-    # Pods with a queue label that are not queued are reported by an Event.
+    # Pods with a queue label that are not queued get an Event.
     rights("", ("pods",), ("list", "watch")),
     rights("", ("podtemplates",), ("create", "delete", *READ, "patch")),
     rights(AUTOSCALING, ("provisioningrequests",), ("create", "delete", *READ)),
@@ -55,7 +55,7 @@ MANAGER: Final[tuple[Tree, ...]] = (
     *owners(),
     rights(GROUP, ("workloads",), ("create", "delete", *READ, "patch")),
     rights(GROUP, ("workloads/finalizers",), ("update",)),
-    # Finalizers come and go by patches of the objects themselves.
+    # Finalizers are added and removed by patches of the objects themselves.
     rights(GROUP, ("admissionchecks", "clusterqueues", "resourceflavors"), (*READ, "patch")),
     rights(GROUP, ("cohorts", "localqueues", "provisioningrequestconfigs", "workloadpriorityclasses"), READ),
     rights(
@@ -73,7 +73,7 @@ MANAGER: Final[tuple[Tree, ...]] = (
     rights("admissionregistration.k8s.io", ("mutatingwebhookconfigurations",), ("get", "patch"), (MUTATING,)),
     rights("admissionregistration.k8s.io", ("validatingwebhookconfigurations",), ("get", "patch"), (VALIDATING,)),
 )
-"""What the manager does in the whole cluster."""
+"""The manager's rights in the whole cluster."""
 ELECTION: Final = (rights("coordination.k8s.io", ("leases",), ("create", "get", "patch")),)
 METRICS_AUTH: Final = (
     rights("authentication.k8s.io", ("tokenreviews",), ("create",)),
@@ -92,12 +92,15 @@ PEOPLE: Final[tuple[tuple[str, str, str, bool, tuple[str, ...], tuple[str, ...]]
     ("workload", GROUP, "workloads", True, ADMINS, (*EVERYONE, *BUILT_IN)),
     ("job", "batch", "jobs", True, EVERYONE, (*EVERYONE, *BUILT_IN)),
 )
-"""For each kind its short name, group, plural, whether it has a status, and which roles take in its editors and its
-viewers. Users may not read ClusterQueues: the quota of others is not theirs to see."""
+"""Kinds that users work with, each with its roles.
+
+For each: short name, group, plural, whether it has a status, and the roles that include its editors and its viewers.
+Users may not read ClusterQueues, since those show the quota of others.
+"""
 
 
 def rbac(install: Install) -> tuple[Tree, ...]:
-    """The manager's account with its rights, and the roles for people."""
+    """The manager's account with its rights, and the roles for users."""
     namespace, election = install.namespace, install.election_namespace
     return (
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": named(ACCOUNT, namespace)},
@@ -119,18 +122,18 @@ def rbac(install: Install) -> tuple[Tree, ...]:
 
 
 def cluster_role(name: str, rules: tuple[Tree, ...], labels: tuple[tuple[str, str], ...] = ()) -> Tree:
-    """Rights in the whole cluster."""
+    """A ClusterRole."""
     metadata = named(name, **dict(labels))
     return {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": metadata, "rules": [*rules]}
 
 
 def role(name: str, namespace: str, rules: tuple[Tree, ...]) -> Tree:
-    """Rights in one namespace."""
+    """A Role."""
     return {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": named(name, namespace), "rules": [*rules]}
 
 
 def binding(install: Install, name: str, namespace: str = "") -> Tree:
-    """Gives the manager the role of this name, in one namespace or everywhere."""
+    """Binds the manager to the role of this name, in one namespace or everywhere."""
     kind = "Role" if namespace else "ClusterRole"
     return {
         "apiVersion": f"{RBAC}/v1",
@@ -142,7 +145,7 @@ def binding(install: Install, name: str, namespace: str = "") -> Tree:
 
 
 def aggregated(name: str, label: str) -> Tree:
-    """A role made of every role that carries this label."""
+    """A role that aggregates every role with this label."""
     return {
         "apiVersion": f"{RBAC}/v1",
         "kind": "ClusterRole",
@@ -152,7 +155,7 @@ def aggregated(name: str, label: str) -> Tree:
 
 
 def leaf_roles() -> Iterator[Tree]:
-    """For each kind that people work with, a role to edit it and one to view it."""
+    """For each kind that users work with, a role to edit it and one to view it."""
     for short, group, plural, status, editors, viewers in PEOPLE:
         for who, verbs, parts in (("editor", WRITE, editors), ("viewer", READ, viewers)):
             labels = (("rbac.kueue.x-k8s.io/role", f"{short}-{who}"), *((part, "true") for part in parts))

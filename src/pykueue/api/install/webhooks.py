@@ -1,8 +1,8 @@
-"""What does the API server ask us about? The webhook configurations, with Kueue's names and paths.
+"""Webhook configurations, with Kueue's names and paths.
 
-A Job without a queue is none of our business and never reaches us, so that an outage of ours cannot stop it. What the
-manager writes itself does not come back to it either: it would wait for its own answer. ADR 0010 tells why, and how a
-Job that names no queue finds the default one all the same.
+A Job without a queue is not sent to us, so that an outage of ours cannot stop it. The manager's own writes are not sent
+either: it would wait for its own response. ADR 0010 explains why, and how a Job that names no queue gets the default
+one nevertheless.
 """
 
 from typing import Final
@@ -22,11 +22,11 @@ REGISTRATION: Final = "admissionregistration.k8s.io"
 QUEUE: Final = f"'{Label.QUEUE}'"
 POLICY: Final = "kueue-default-queue"
 IGNORED_SECONDS: Final = 2
-"""How long a Job that may be none of our business waits for us at most."""
+"""The timeout for a Job that may not be ours."""
 
 
 def names_queue(who: str) -> str:
-    """CEL for: this object names a queue; an empty name is none."""
+    """CEL for: this object names a queue; an empty name counts as none."""
     labels = f"{who}.metadata.labels"
     return f"(has({labels}) && {QUEUE} in {labels} && {labels}[{QUEUE}] != '')"
 
@@ -45,7 +45,7 @@ OPEN: Final = "!has(params.spec.stopPolicy) || params.spec.stopPolicy == 'None'"
 
 
 def webhooks(install: Install) -> tuple[Tree, ...]:
-    """What the server asks before it takes an object, and the policy that finds the default queue."""
+    """The webhook configurations, and the policy that sets the default queue."""
     policy = install.default_queues == "policy" and not install.configuration.manage_jobs_without_queue_name
     return (
         *(default_queue(install) if policy else ()),
@@ -65,13 +65,13 @@ def configuration(sort: str, name: str, hooks: list[Tree]) -> Tree:
 
 
 def mutating(install: Install) -> list[Tree]:
-    """The webhooks that fill in."""
+    """The mutating webhooks."""
     ours = [kind_hook(install, kind, "mutate", ("CREATE",)) for kind in ("ClusterQueue", "ResourceFlavor", "Workload")]
     return [*ours, *job_defaulting(install)]
 
 
 def validating(install: Install) -> list[Tree]:
-    """The webhooks that judge."""
+    """The validating webhooks."""
     both = ("CREATE", "UPDATE")
     kinds = ("ClusterQueue", "Cohort", "ResourceFlavor", "Workload")
     ours = [kind_hook(install, kind, "validate", both) for kind in kinds]
@@ -80,9 +80,9 @@ def validating(install: Install) -> list[Tree]:
 
 
 def unqueued_hooks(install: Install) -> list[Tree]:
-    """Webhooks that warn the creator of a queued job whose kind is enabled and not built.
+    """Webhooks that warn about a queued job whose kind is enabled but not built.
 
-    Nothing depends on the answer, so that an outage of ours holds none of these jobs up.
+    Failures are ignored, so an outage of ours delays none of these jobs.
     """
     found: list[Tree] = []
     for framework in unbuilt_frameworks(install.configuration):
@@ -99,7 +99,7 @@ def unqueued_hooks(install: Install) -> list[Tree]:
 
 
 def job_defaulting(install: Install) -> list[Tree]:
-    """The webhooks that suspend Jobs: those that name a queue, and those that may be meant for the default one."""
+    """The webhooks that suspend Jobs: those that name a queue, and those that may use the default one."""
     create = ("CREATE",)
     if install.configuration.manage_jobs_without_queue_name:
         return [job_hook(install, "mjob.kb.io", "mutate", create, ())]
@@ -122,13 +122,13 @@ def kind_hook(install: Install, kind: str, does: str, operations: tuple[str, ...
 def job_hook(
     install: Install, name: str, does: str, operations: tuple[str, ...], asked: tuple[tuple[str, str], ...]
 ) -> Tree:
-    """The webhook of Jobs, in the namespaces whose jobs we manage."""
+    """The webhook of Jobs, in managed namespaces."""
     made = hook(install, name, f"/{does}-batch-v1-job", asked) | rules("batch", "v1", ("jobs",), operations)
     return made | {"namespaceSelector": managed(install)}
 
 
 def hook(install: Install, name: str, path: str, asked: tuple[tuple[str, str], ...] = ()) -> Tree:
-    """A webhook without its rules, asked only where all these conditions hold and the writer is not ourselves."""
+    """A webhook without its rules, called only if all these conditions hold and the writer is not the manager."""
     account = f"system:serviceaccount:{install.namespace}:{ACCOUNT}"
     conditions = (("not-our-own-write", f"request.userInfo.username != '{account}'"), *asked)
     return {
@@ -148,16 +148,16 @@ def rules(group: str, version: str, resources: tuple[str, ...], operations: tupl
 
 
 def managed(install: Install) -> Tree:
-    """The selector of namespaces whose jobs we manage."""
+    """The selector of managed namespaces."""
     selector = install.configuration.managed_jobs_namespace_selector
     chosen = selector or everywhere_but(SYSTEM_NAMESPACE, install.namespace)
     return msgspec.json.decode(msgspec.json.encode(chosen), type=dict)
 
 
 def default_queue(install: Install) -> tuple[Tree, Tree]:
-    """The policy by which the server itself gives a Job without a queue the default one, where there is one.
+    """The policy by which the server gives a Job without a queue the default one, if there is one.
 
-    The Job then names a queue like any other, and only then does its webhook, which comes later, see it.
+    The Job then names a queue like any other, so its webhook, which runs later, sees it.
     """
     apply = f"Object{{metadata: Object.metadata{{labels: {{{QUEUE}: '{DEFAULT_QUEUE}'}}}}}}"
     conditions = (

@@ -1,7 +1,7 @@
-"""What must hold of ResourceFlavors, Topologies, checks and the clusters behind them? Their rules.
+"""Rules of ResourceFlavors, Topologies, checks and the clusters behind them.
 
-A rule is a row of the tables at the end: first those that the schema carries as CEL, then those of the webhook. The
-order is that in which errors are reported.
+A rule is a row of the tables at the end: first those that the schema carries as CEL, then those of the webhook. Errors
+are reported in this order.
 """
 
 from collections.abc import Iterator
@@ -24,12 +24,12 @@ LAST_LEVEL_BEFORE: Final = f"oldSelf[size(oldSelf) - 1].nodeLabel == '{HOSTNAME_
 
 
 def same(node: object, before: object) -> bool:
-    """The node is as it was."""
+    """The node is unchanged."""
     return node == before
 
 
 def unique(nodes: object, *keys: str) -> bool:
-    """Whether no two items of a list are alike, or alike in what lies under these keys."""
+    """Whether no two items of a list are equal, or equal in the values under these keys."""
     seen = [member(node, *keys) for node in nodes] if isinstance(nodes, list) else []
     return all(node not in seen[:index] for index, node in enumerate(seen))
 
@@ -82,12 +82,12 @@ def toleration_rules(kind: str, at: str, start: int) -> tuple[Rule, ...]:
 
 
 def node_labels(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """A flavor's node labels are labels."""
+    """A flavor's node labels are valid labels."""
     return labels_errors(member(new, "spec", "nodeLabels"), "spec.nodeLabels")
 
 
 def taint_keys(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """The key of a taint is a label key."""
+    """The key of a taint is a valid label key."""
     for i, taint in mappings(new, "spec", "nodeTaints"):
         key = member(taint, "key")
         if isinstance(key, str):
@@ -95,7 +95,7 @@ def taint_keys(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldE
 
 
 def taint_values(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """The value of a taint is a label's value."""
+    """The value of a taint is a valid label value."""
     for i, taint in mappings(new, "spec", "nodeTaints"):
         messages = label_value(text(taint, "value"))
         if messages:
@@ -103,7 +103,7 @@ def taint_values(new: Tree, old: Tree | None, context: Context) -> Iterator[Fiel
 
 
 def taints_once(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """A key is tainted once with each effect."""
+    """No two taints have the same key and effect."""
     seen: set[tuple[str, str]] = set()
     for i, taint in mappings(new, "spec", "nodeTaints"):
         pair = text(taint, "key"), text(taint, "effect")
@@ -113,7 +113,7 @@ def taints_once(new: Tree, old: Tree | None, context: Context) -> Iterator[Field
 
 
 def toleration_keys(tolerations: object, path: str) -> Iterator[FieldError]:
-    """A toleration names a label key, or none at all."""
+    """The key of a toleration is a valid label key, or absent."""
     for i, toleration in mappings({"": tolerations}, ""):
         key = text(toleration, "key")
         if key:
@@ -121,12 +121,12 @@ def toleration_keys(tolerations: object, path: str) -> Iterator[FieldError]:
 
 
 def flavor_tolerations(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """The tolerations of a flavor name label keys."""
+    """The keys of a flavor's tolerations are valid label keys."""
     return toleration_keys(member(new, "spec", "tolerations"), "spec.tolerations")
 
 
 def topology_kept(spec: object, before: object) -> bool:
-    """Once a flavor has a topology, it keeps that one."""
+    """Once a flavor has a topology, it keeps it."""
     return not has(before, "topologyName") or member(spec, "topologyName") == member(before, "topologyName")
 
 
@@ -136,7 +136,7 @@ def levels_kept(levels: object, before: object) -> bool:
 
 
 def hostname_lowest(levels: object, before: object = None) -> bool:
-    """The single node is the lowest level, if it is one at all."""
+    """If the single node is a level, it is the lowest."""
     named = any(text(level, "nodeLabel") == HOSTNAME_LABEL for _, level in mappings({"": levels}, ""))
     return not named or lowest(levels) == HOSTNAME_LABEL
 

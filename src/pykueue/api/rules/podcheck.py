@@ -1,7 +1,7 @@
-"""What is wrong with a pod template, or with a Job around one? Every slip that Kubernetes or a strict client refuses.
+"""Validation of pod templates and Jobs: every mistake that Kubernetes or a strict client refuses.
 
-Shapes come from the annotations in `pods`; what depends on values is here, in the words of Kubernetes. Only what we
-read is judged, and of all else the names. Nothing here raises, whatever the tree.
+The annotations in `pods` give the shapes; this module checks values, with Kubernetes' messages. Of fields that we do
+not read only the names are checked. Nothing here raises, whatever the tree.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ TOLERATION_OPERATORS: Final = ("Equal", "Exists")
 
 
 def template_problems(tree: object, path: str = "", *, unknown: bool = True) -> tuple[FieldError, ...]:
-    """All that is wrong with the pod template at this path; on request, unknown fields are left out."""
+    """All mistakes of the pod template at this path; on request, without unknown fields."""
     node = node_of(PodTemplate)
     found = [*islice(mistakes(node, tree, path), ERRORS_MAX), *template_values(tree, path)]
     if unknown:
@@ -29,7 +29,7 @@ def template_problems(tree: object, path: str = "", *, unknown: bool = True) -> 
 
 
 def job_problems(tree: object) -> tuple[FieldError, ...]:
-    """All that is wrong with a batch/v1 Job, its template included; names and labels of its own are not looked at."""
+    """All mistakes of a batch/v1 Job and its template, except in its own name and labels."""
     node = node_of(Job)
     found = [*islice(mistakes(node, tree, ""), ERRORS_MAX)]
     for name in ("parallelism", "completions"):
@@ -42,7 +42,7 @@ def job_problems(tree: object) -> tuple[FieldError, ...]:
 
 
 def once(errors: list[FieldError]) -> tuple[FieldError, ...]:
-    """The errors without those that say the same of the same place again."""
+    """The errors without duplicates of the same message and path."""
     return tuple({str(error): error for error in errors}.values())
 
 
@@ -73,7 +73,7 @@ def template_values(tree: object, path: str) -> Iterator[FieldError]:
 def negative_amounts(
     tree: object, path: str, *, fields: tuple[str, ...] = ("limits", "requests")
 ) -> Iterator[FieldError]:
-    """Nobody asks for less than nothing."""
+    """Amounts are not negative."""
     for field in fields:
         for name, value in mapping(tree, field).items():
             quantity = amount(value)
@@ -82,7 +82,7 @@ def negative_amounts(
 
 
 def affinity_values(affinity: object, path: str) -> Iterator[FieldError]:
-    """What is wrong with the conditions on nodes, required or preferred."""
+    """What is wrong with the required and preferred node affinity."""
     field = "requiredDuringSchedulingIgnoredDuringExecution"
     if has(affinity, field):
         terms = mappings(affinity, field, "nodeSelectorTerms")
@@ -96,7 +96,7 @@ def affinity_values(affinity: object, path: str) -> Iterator[FieldError]:
 
 
 def term_values(term: object, path: str) -> Iterator[FieldError]:
-    """What is wrong with conditions that must hold together."""
+    """What is wrong with the requirements of one term."""
     for i, requirement in mappings(term, "matchExpressions"):
         at = f"{path}.matchExpressions[{i}]"
         yield from requirement_values(requirement, at)
@@ -109,7 +109,7 @@ def term_values(term: object, path: str) -> Iterator[FieldError]:
 
 
 def requirement_values(requirement: object, path: str) -> Iterator[FieldError]:
-    """What is wrong with one condition on a node's labels."""
+    """What is wrong with one requirement on a node's labels."""
     values = member(requirement, "values")
     count = len(values) if isinstance(values, list) else 0
     match member(requirement, "operator"):

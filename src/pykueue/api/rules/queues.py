@@ -1,7 +1,7 @@
-"""What must hold of ClusterQueues, LocalQueues and Cohorts? Their rules.
+"""Rules of ClusterQueues, LocalQueues and Cohorts.
 
-A rule is a row of the table at the end: first those that the schema carries as CEL, then those of the webhook. The
-order is that in which errors are reported.
+A rule is a row of the table at the end: first those that the schema carries as CEL, then those of the webhook. Errors
+are reported in this order.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ RQ: Final = "spec.resourceGroups[].flavors[].resources[]"
 
 
 class Quota(Frozen):
-    """One entry of quota: where it stands, the covered resource at its position, and the entry."""
+    """One entry of quota: its path, the covered resource at its position, and the entry."""
 
     path: str
     covered: object
@@ -36,7 +36,7 @@ class Quota(Frozen):
 
 
 def quotas(tree: Tree) -> Iterator[Quota]:
-    """Every entry of quota that has a covered resource at its position, in the order of the object."""
+    """Every entry of quota that has a covered resource at its position, in order."""
     for i, group in mappings(tree, "spec", "resourceGroups"):
         covered = items(group, "coveredResources")
         for j, flavor in mappings(group, "flavors"):
@@ -46,20 +46,20 @@ def quotas(tree: Tree) -> Iterator[Quota]:
 
 
 def flavor_names(tree: Tree) -> list[str]:
-    """The flavors that an object gives quota of, in its order, each once."""
+    """The flavors of an object's quotas, in order, without duplicates."""
     groups = mappings(tree, "spec", "resourceGroups")
     named = [text(flavor, "name") for _, group in groups for _, flavor in mappings(group, "flavors")]
     return list(dict.fromkeys(name for name in named if name))
 
 
 def preference_fits(fungibility: object, before: object = None) -> bool:
-    """A preference among flavors needs both searches to go on to the next flavor."""
+    """A preference among flavors requires both searches to continue to the next flavor."""
     both = text(fungibility, "whenCanBorrow"), text(fungibility, "whenCanPreempt")
     return not has(fungibility, "preference") or both == ("TryNextFlavor", "TryNextFlavor")
 
 
 def preemption_fits(preemption: object, before: object = None) -> bool:
-    """Preempting while borrowing needs leave to reclaim."""
+    """Preemption while borrowing requires permission to reclaim."""
     policy = member(preemption, "borrowWithinCohort", "policy")
     return text(preemption, "reclaimWithinCohort") != "Never" or policy is None or policy == "Never"
 
@@ -81,7 +81,7 @@ def flavors_complete(group: object, before: object = None) -> bool:
 
 
 def covered_well_formed(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """A covered resource is a label key."""
+    """A covered resource is a valid label key."""
     for i, group in mappings(new, "spec", "resourceGroups"):
         for j, name in enumerate(items(group, "coveredResources")):
             if isinstance(name, str):
@@ -89,7 +89,7 @@ def covered_well_formed(new: Tree, old: Tree | None, context: Context) -> Iterat
 
 
 def covered_once(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """A resource is covered once, over all groups."""
+    """A resource is covered once across all groups."""
     seen: set[str] = set()
     for i, group in mappings(new, "spec", "resourceGroups"):
         for j, name in enumerate(items(group, "coveredResources")):
@@ -100,7 +100,7 @@ def covered_once(new: Tree, old: Tree | None, context: Context) -> Iterator[Fiel
 
 
 def flavors_once(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """A flavor is named once, over all groups."""
+    """A flavor is named once across all groups."""
     seen: set[str] = set()
     for i, group in mappings(new, "spec", "resourceGroups"):
         for j, flavor in mappings(group, "flavors"):
@@ -119,7 +119,7 @@ def resources_in_order(new: Tree, old: Tree | None, context: Context) -> Iterato
 
 
 def quantities_not_negative(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """A quota or a limit is no debt."""
+    """Quotas and limits are not negative."""
     for quota in quotas(new):
         for name in ("nominalQuota", "borrowingLimit", "lendingLimit"):
             value = amount(member(quota.entry, name))
@@ -128,7 +128,7 @@ def quantities_not_negative(new: Tree, old: Tree | None, context: Context) -> It
 
 
 def no_limits_without(parent_field: str, parent: str) -> Predicate:
-    """The rule that there is nothing to borrow from, and nobody to lend to, without a parent in this field."""
+    """The rule that borrowing and lending limits require a parent in this field."""
 
     def predicate(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
         if text(new, "spec", parent_field):
@@ -151,7 +151,7 @@ def lends_what_it_has(new: Tree, old: Tree | None, context: Context) -> Iterator
 
 
 def flavors_in_total(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """All groups together hold so many flavors at most."""
+    """All groups together have at most this many flavors."""
     total = sum(len(items(group, "flavors")) for _, group in mappings(new, "spec", "resourceGroups"))
     if total > FLAVORS_MAX:
         detail = f"total number of flavors across all resourceGroups must be ≤ {FLAVORS_MAX}, got {total}"
@@ -159,7 +159,7 @@ def flavors_in_total(new: Tree, old: Tree | None, context: Context) -> Iterator[
 
 
 def covered_in_total(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """All groups together cover so many resources at most."""
+    """All groups together cover at most this many resources."""
     total = sum(len(items(group, "coveredResources")) for _, group in mappings(new, "spec", "resourceGroups"))
     if total > COVERED_MAX:
         detail = f"total number of covered resources across all resourceGroups must be ≤ {COVERED_MAX}, got {total}"
@@ -167,7 +167,7 @@ def covered_in_total(new: Tree, old: Tree | None, context: Context) -> Iterator[
 
 
 def combinations_in_group(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """One group holds so many entries of quota at most."""
+    """One group has at most this many entries of quota."""
     for i, group in mappings(new, "spec", "resourceGroups"):
         total = sum(len(items(flavor, "resources")) for _, flavor in mappings(group, "flavors"))
         if total > COMBINATIONS_MAX:
@@ -178,19 +178,19 @@ def combinations_in_group(new: Tree, old: Tree | None, context: Context) -> Iter
 
 
 def namespaces_selected(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """The selector of namespaces is well formed."""
+    """The namespace selector is valid."""
     return selector_errors(member(new, "spec", "namespaceSelector"), "spec.namespaceSelector")
 
 
 def preemption_checked(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """The webhook's own look at what the schema says of preemption."""
+    """The webhook's check of the schema's rule on preemption."""
     preemption = mapping(new, "spec", "preemption")
     if not preemption_fits(preemption):
         yield invalid("spec.preemption", preemption, RECLAIM_NEEDED)
 
 
 def preference_checked(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """The webhook's own look at what the schema says of the preference among flavors."""
+    """The webhook's check of the schema's rule on the preference among flavors."""
     fungibility = mapping(new, "spec", "flavorFungibility")
     preference = text(fungibility, "preference")
     if preference and not preference_fits(fungibility):
@@ -199,14 +199,14 @@ def preference_checked(new: Tree, old: Tree | None, context: Context) -> Iterato
 
 
 def weight_not_negative(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """A weight is no debt."""
+    """A weight is not negative."""
     weight = amount(member(new, "spec", "fairSharing", "weight"))
     if weight is not None and weight.nanos < 0:
         yield invalid("spec.fairSharing", str(weight), NEGATIVE)
 
 
 def weight_counts(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """A weight is either nothing or enough to divide by."""
+    """A weight is either zero or large enough to divide by."""
     weight = amount(member(new, "spec", "fairSharing", "weight"))
     if weight is not None and weight.nanos == 1:
         yield invalid("spec.fairSharing", str(weight), WEIGHT_TOO_SMALL)
@@ -222,7 +222,7 @@ def check_flavors(tree: Tree) -> dict[str, frozenset[str]]:
 
 
 def checks_on_flavors(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """A check is limited to flavors of this queue; what an older queue got away with may stay as it is."""
+    """A check is limited to flavors of this queue; violations in the old object may stay."""
     flavors = flavor_names(new)
     tolerated: dict[str, frozenset[str]] = {}
     lenient = not context.on("RejectUpdatesToCQWithInvalidOnFlavors")
@@ -239,7 +239,7 @@ def checks_on_flavors(new: Tree, old: Tree | None, context: Context) -> Iterator
 
 
 def concurrency_fixed(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """The policy of concurrent admission is chosen once."""
+    """The policy of concurrent admission is immutable."""
     policy = member(new, "spec", "concurrentAdmissionPolicy")
     if policy != member(old, "spec", "concurrentAdmissionPolicy"):
         yield invalid("spec.concurrentAdmissionPolicy", policy, IMMUTABLE)
@@ -253,7 +253,7 @@ def concurrent_one_group(new: Tree, old: Tree | None, context: Context) -> Itera
 
 
 def concurrent_few_flavors(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """Concurrent admission makes a variant for each flavor, so they must be few."""
+    """Concurrent admission creates a variant for each flavor, so their number is limited."""
     groups = items(new, "spec", "resourceGroups")
     flavors = len(items(groups[0], "flavors")) if len(groups) == 1 else 0
     if has(new, "spec", "concurrentAdmissionPolicy") and flavors > CONCURRENT_FLAVORS_MAX:
@@ -265,7 +265,7 @@ def concurrent_few_flavors(new: Tree, old: Tree | None, context: Context) -> Ite
 
 
 def concurrent_constraints(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """Constraints on migration need a mode that migrates."""
+    """Migration constraints require a mode that migrates."""
     migration = mapping(new, "spec", "concurrentAdmissionPolicy", "migration")
     mode = text(migration, "mode")
     if has(migration, "constraints") and mode not in ("", "TryPreferredFlavors"):
@@ -285,7 +285,7 @@ def concurrent_last_flavor(new: Tree, old: Tree | None, context: Context) -> Ite
 
 
 def concurrent_not_strict(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """Variants overtake each other, so the order cannot be strict."""
+    """Variants overtake each other, so the strategy cannot be StrictFIFO."""
     if has(new, "spec", "concurrentAdmissionPolicy") and text(new, "spec", "queueingStrategy") == "StrictFIFO":
         yield invalid("spec.queueingStrategy", "StrictFIFO", NOT_STRICT)
 
@@ -302,7 +302,7 @@ WEIGHT_SAYS: Final = WEIGHT_TOO_SMALL
 
 
 def group_rules(kind: str, parent_field: str, parent: str) -> tuple[Rule, ...]:
-    """What ClusterQueues and Cohorts share: the rules of resource groups and weights, numbered 1 to 8."""
+    """The rules that ClusterQueues and Cohorts share, on resource groups and weights, numbered 1 to 8."""
     return (
         webhook_rule(f"{kind}-1", COVERED, "", covered_well_formed),
         webhook_rule(f"{kind}-2", COVERED, "", covered_once),

@@ -1,7 +1,7 @@
-"""What is a rule? One thing that must hold of an object, its words, and where it is enforced.
+"""A rule: one thing that must hold of an object, its message, and where it is enforced.
 
-Objects are plain JSON trees that have passed the schema. A rule nevertheless reads them with care (see `trees`): on an
-odd tree a rule just does not speak.
+Objects are JSON trees that have passed the schema. A rule still reads them defensively (see `trees`): on a malformed
+tree it reports nothing.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,12 +20,12 @@ GATES: Final = defaults()
 
 
 class Context(Frozen):
-    """What a rule may know besides the object: the feature gates."""
+    """What a rule may read besides the object: the feature gates."""
 
     gates: Mapping[str, bool]
 
     def on(self, gate: str) -> bool:
-        """Whether the gate is enabled; its default where nobody said."""
+        """Whether the gate is enabled, by default or by setting."""
         return self.gates.get(gate, GATES[gate])
 
 
@@ -39,26 +39,28 @@ class Rule(Frozen):
     id: str
     kind: str
     fields: tuple[str, ...]
-    """The fields it is about, as schema paths: `[]` stands for each item of a list."""
+    """The fields it checks, as schema paths: `[]` stands for each item of a list."""
     message: str
-    """What a user reads; `%s` and `%d` stand for what depends on the object. Empty where the words are those of
-    Kubernetes' own name and label checks."""
+    """The message; `%s` and `%d` stand for parts that depend on the object.
+
+    Empty for Kubernetes' own name and label checks.
+    """
     surface: Surface
     predicate: Predicate
     cel: str = ""
-    """The same rule as the CustomResourceDefinition carries it; only on the CEL surface."""
+    """The same rule in the CustomResourceDefinition; only on the CEL surface."""
     cel_at: str = ""
     """The schema path of the node that carries `cel`; empty for the root."""
     on: tuple[Event, ...] = ("create", "update")
     gate: str | None = None
-    """The feature gate that must be enabled for this rule to be checked."""
+    """The feature gate that enables this rule."""
     version: Version = "any"
-    """The served version whose objects it judges."""
+    """The served version of the objects that it validates."""
     differs: str = ""
-    """Where we knowingly say or do something else than Kueue, our reason."""
+    """Why it deliberately differs from Kueue, where it does."""
 
     def judge(self, new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-        """The mistakes of this object, given what it was before (`None` when it is being created)."""
+        """The mistakes of this object, given its previous state (`None` on creation)."""
         event: Event = "create" if old is None else "update"
         if event in self.on and (self.gate is None or context.on(self.gate)):
             yield from self.predicate(new, old, context)
@@ -74,10 +76,10 @@ def cel_rule(
     version: Version = "any",
     differs: str = "",
 ) -> Rule:
-    """A rule of the schema: `holds(self, oldSelf)` says in Python what `cel` says at each node that `at` names.
+    """A rule of the schema: `holds(self, oldSelf)` is the Python equivalent of `cel` at each node that `at` names.
 
-    As in Kubernetes, a rule that mentions `oldSelf` is judged only where the node was there before, and a node inside
-    a list has no before. `rule` is the id, whose first word says the kind.
+    As in Kubernetes, a rule that mentions `oldSelf` is evaluated only where the node existed before, and a node inside
+    a list has no previous state. `rule` is the id, whose first word gives the kind.
     """
     transition = "oldSelf" in cel
 
@@ -140,11 +142,11 @@ KINDS: Final[Mapping[str, str]] = {
     "PR": "ProvisioningRequest",
     "WL": "Workload",
 }
-"""The kind of object that the first word of a rule's id stands for."""
+"""The kind for the first word of a rule's id."""
 
 
 def shape(node: object) -> object:
-    """What stands for a node in the message of a CEL rule: a plain value itself, the type of anything larger."""
+    """How the message of a CEL rule shows a node: a plain value itself, the type of anything larger."""
     if isinstance(node, Mapping):
         return "object"
     return "array" if isinstance(node, list) else node

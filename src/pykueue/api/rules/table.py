@@ -1,9 +1,8 @@
-"""May this object be? Defaulting and validation of every kind, as one table of rules.
+"""Defaulting and validation of every kind, as one table of rules.
 
-An object passes three gates, and so does this module: `default` is the mutating webhook, the rules on the CEL surface
-are those of the schema (422 Invalid), and the rest are those of the validating webhook (403 Forbidden), which judges
-Workloads by all of them (`BY_WEBHOOK`). What the types alone say, patterns and lengths and list keys, is the schema's
-and not here.
+There are three steps, as in a cluster: `default` is the mutating webhook, the rules on the CEL surface are those of the
+schema (422 Invalid), and the rest are those of the validating webhook (403 Forbidden), which checks all rules of
+Workloads (`BY_WEBHOOK`). Patterns, lengths and list keys are in the schema, not here.
 """
 
 from collections.abc import Iterator, Mapping
@@ -41,11 +40,11 @@ RULES: Final[tuple[Rule, ...]] = (
 )
 """Every rule of every kind; within a kind, errors are reported in this order."""
 BY_WEBHOOK: Final = frozenset({("Workload", "v1beta2")})
-"""Kinds and versions whose schema carries no rule: they are written often, and rules cost on each write (ADR 0009)."""
+"""Kinds and versions whose schema carries no rules: they are written often, and rules slow each write (ADR 0009)."""
 
 
 class Rejection(Frozen):
-    """An answer of no: the HTTP status and reason, the text a user reads, and the mistakes it is made of."""
+    """A refusal: the HTTP status and reason, the message, and its field errors."""
 
     code: Literal[403, 422]
     reason: Literal["Forbidden", "Invalid"]
@@ -54,7 +53,7 @@ class Rejection(Frozen):
 
 
 def rules_of(kind: str, *, version: str = "v1beta2", surface: Surface | None = None) -> Iterator[Rule]:
-    """The rules that judge objects of a kind in a served version, of one surface or of both."""
+    """The rules for objects of a kind in a served version, of one surface or of both."""
     for rule in RULES:
         if rule.kind == kind and rule.version in ("any", version) and surface in (None, rule.surface):
             yield rule
@@ -69,10 +68,10 @@ def check(
     version: str = "v1beta2",
     surface: Surface | None = None,
 ) -> tuple[FieldError, ...]:
-    """Every mistake of an object at once, in the order of the rules; `old` is what it was, `None` at its creation.
+    """All mistakes of an object, in the order of the rules; `old` is the previous state, `None` on creation.
 
-    The webhook sees each object as v1beta2, so of an object written as v1beta1 only the schema's rules are checked:
-    convert it, and check that on the webhook's surface.
+    The webhook sees each object as v1beta2, so for an object written as v1beta1 only the schema's rules are checked:
+    convert it and check the result on the webhook's surface.
     """
     context = Context(gates)
     return tuple(
@@ -86,7 +85,7 @@ def schema_rules(kind: str, version: str) -> tuple[Rule, ...]:
 
 
 def check_schema(kind: str, new: Tree, old: Tree | None = None, *, version: str = "v1beta2") -> tuple[FieldError, ...]:
-    """The mistakes that the API server itself finds by rules."""
+    """The mistakes that the API server finds by the schema's rules."""
     return tuple(error for rule in schema_rules(kind, version) for error in rule.judge(new, old, Context(GATES)))
 
 
@@ -105,9 +104,9 @@ def reject(
     *,
     version: str = "v1beta2",
 ) -> Rejection | None:
-    """What the API server answers if it refuses this object; the webhook is asked only of what the schema accepts.
+    """The API server's refusal of this object, or None; the webhook is called only if the schema accepts.
 
-    Defaults must have been filled in. An object written as v1beta1 is judged by the schema of that version, and is
+    Defaults must have been filled in. An object written as v1beta1 is checked by the schema of that version, and
     converted for the webhook, which sees each object as v1beta2.
     """
     errors = (
@@ -130,7 +129,7 @@ def as_stored(kind: str, tree: Tree, version: str) -> Tree:
 
 
 def invalid_object(kind: str, tree: Tree, errors: tuple[FieldError, ...]) -> Rejection:
-    """What the API server answers to an object that its schema refuses."""
+    """The API server's response to an object that its schema refuses."""
     name = shown(text(tree, "metadata", "name"))
     message = f"{kind}.{KINDS[kind].group} {name} is invalid: {aggregate(errors)}"
     return Rejection(422, "Invalid", message, errors)
@@ -142,12 +141,12 @@ def webhook_name(kind: str) -> str:
 
 
 def warnings(kind: str, version: str = "v1beta2") -> tuple[str, ...]:
-    """What a user who writes this kind in this version is warned of."""
+    """The warnings for writing this kind in this version."""
     return (DEPRECATED,) if version in KINDS[kind].deprecated else ()
 
 
 def default(kind: str, tree: Tree, gates: Mapping[str, bool] = GATES) -> Tree:
-    """The object as the mutating webhook leaves it when it is created; what the schema fills in is not here."""
+    """The mutating webhook's defaults on creation; those of the schema are not included."""
     if kind in ("ClusterQueue", "ResourceFlavor"):
         return with_finalizer(tree, Finalizer.RESOURCE_IN_USE.value)
     if kind == "Workload" and isinstance(member(tree, "spec", "podSets"), list):
@@ -156,7 +155,7 @@ def default(kind: str, tree: Tree, gates: Mapping[str, bool] = GATES) -> Tree:
 
 
 def with_finalizer(tree: Tree, finalizer: str) -> Tree:
-    """The object, kept from vanishing until this finalizer is taken off."""
+    """The object with this finalizer."""
     present = items(tree, "metadata", "finalizers")
     if finalizer in present:
         return tree
@@ -169,7 +168,7 @@ def with_pod_sets(tree: Tree, pod_sets: list[object]) -> Tree:
 
 
 def default_pod_sets(pod_sets: list[object], context: Context) -> Iterator[object]:
-    """The pod sets as a workload starts with them: one alone is called main, and none is partial without the gate."""
+    """A workload's pod sets with defaults: a single one is named main, and without the gate none is partial."""
     partial = context.on("PartialAdmission")
     for pod_set in pod_sets:
         if not isinstance(pod_set, Mapping):

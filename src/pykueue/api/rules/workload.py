@@ -1,8 +1,8 @@
-"""What must hold of a Workload? The table of its rules: those of Kueue's schema, and after them those of its webhook.
+"""Rules of Workloads: those of Kueue's schema, followed by those of its webhook.
 
-Our webhook judges by both (`rules.BY_WEBHOOK`); the CEL stands here to say exactly what is meant, and tests hold the
-Python to it. The rules at the root say what may not change while quota is reserved, and their CEL asks first whether it
-has changed at all. The webhook's own rules are in `workload_spec` and `workload_status`.
+Our webhook checks both (`rules.BY_WEBHOOK`); the CEL is kept as the exact definition, and tests compare the Python with
+it. The rules at the root forbid changes while quota is reserved; their CEL first checks whether anything changed. The
+webhook's own rules are in `workload_spec` and `workload_status`.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ def value_or(who: str, field: str, default: str) -> str:
 
 
 def count_of(field: str) -> str:
-    """CEL for: how many items a list has, none where it is absent; the field is given from `self`, with its parent."""
+    """CEL for: the length of a list, zero if absent; the field is given from `self`, with its parent."""
     parent = field.rpartition(".")[0]
     return f"(has(self.{parent}) && has(self.{field}) ? size(self.{field}) : 0)"
 
@@ -48,12 +48,12 @@ REF_BOTH: Final = f"{holds_field('self', REF)} && {holds_field('oldSelf', REF)}"
 
 
 def unchanged(field: str) -> str:
-    """CEL for: a part of the priority class reference is as it was, where there is one before and after."""
+    """CEL for: a part of the priority class reference is unchanged, if it exists before and after."""
     return f"!({REF_BOTH}) || self.spec.{REF}.{field} == oldSelf.spec.{REF}.{field}"
 
 
 def same_ref_part(new: object, old: object, part: str) -> bool:
-    """Whether a part of the priority class reference is as it was, where there is one before and after."""
+    """Whether a part of the priority class reference is unchanged, if it exists before and after."""
     both = has(new, "spec", REF) and has(old, "spec", REF)
     return not both or member(new, "spec", REF, part) == member(old, "spec", REF, part)
 
@@ -71,7 +71,7 @@ def ref_kept(new: object, old: object) -> bool:
 
 
 def ref_name_kept(new: object, old: object) -> bool:
-    """With quota reserved, a pod priority class stays; a workload priority class may be exchanged."""
+    """With quota reserved, a pod priority class stays; a workload priority class may be replaced."""
     before = member(old, "spec", REF)
     pods = text(before, "group") == "scheduling.k8s.io" and text(before, "kind") == "PriorityClass"
     return not reserved(old) or not pods or same_ref_part(new, old, "name")
@@ -84,13 +84,13 @@ def queue_kept(new: object, old: object) -> bool:
 
 
 def run_time_kept(new: object, old: object) -> bool:
-    """While admitted, the longest run time stays; none is the same as zero."""
+    """While admitted, the maximum execution time stays; absent equals zero."""
     limits = [whole(tree, "spec", "maximumExecutionTimeSeconds") or 0 for tree in (new, old)]
     return not (condition_true(old, "Admitted") and condition_true(new, "Admitted")) or limits[0] == limits[1]
 
 
 def min_count_fits(pod_set: object, before: object = None) -> bool:
-    """A pod set asks for at least as many pods as it can do with."""
+    """A pod set's minimum count does not exceed its count."""
     least, count = whole(pod_set, "minCount"), whole(pod_set, "count")
     return least is None or least <= (1 if count is None else count)
 
@@ -107,13 +107,13 @@ def slices_have_levels(assignment: object, before: object = None) -> bool:
 
 
 def counts_per_domain(part: object, before: object = None) -> bool:
-    """Counts, where they are given one by one, are one for each domain."""
+    """Individual counts have one entry per domain."""
     counts = member(part, "podCounts", "individual")
     return counts is None or len(items(part, "podCounts", "individual")) == whole(part, "domainCount")
 
 
 def roots_per_domain(part: object, before: object = None) -> bool:
-    """Names, where they are given one by one, are one for each domain."""
+    """Individual names have one entry per domain."""
     return all(
         len(items(values, "individual", "roots")) == whole(part, "domainCount")
         for _, values in mappings(part, "valuesPerLevel")
@@ -127,7 +127,7 @@ def source_kept(new: object, old: object) -> bool:
 
 
 def class_name_kept(new: object, old: object) -> bool:
-    """With quota reserved, the priority class stays, unless it is a workload's (v1beta1)."""
+    """With quota reserved, the priority class stays, unless it is a WorkloadPriorityClass (v1beta1)."""
     kept = text(new, "spec", "priorityClassName") == text(old, "spec", "priorityClassName")
     return not reserved(old) or text(old, "spec", "priorityClassSource") == WORKLOAD_CLASS or kept
 

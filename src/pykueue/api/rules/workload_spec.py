@@ -1,4 +1,4 @@
-"""What may a Workload ask for? The webhook's rules of its spec and its annotations, and how both are read."""
+"""The webhook's rules on a Workload's spec and annotations, and how both are read."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -40,7 +40,7 @@ RESERVED_RESOURCE: Final = "pods"
 GATE_BYTES_MAX: Final = 63
 AMOUNTS: Final = frozenset({"requests", "limits", "overhead", "resourceUsage", "allocatedResources"})
 MAPS: Final = AMOUNTS | {"labels", "annotations", "nodeSelector", "matchLabels", "flavors", "metadata", "resources"}
-"""Fields in which an empty object says no more than an absent one."""
+"""Fields in which an empty object equals an absent one."""
 
 
 def condition_true(tree: object, kind: str) -> bool:
@@ -70,7 +70,7 @@ def pod_sets(tree: object) -> dict[str, Tree]:
 
 
 def settled(node: object, key: str = "") -> object:
-    """What a node means: empty entries left out and quantities spelled one way, so that equal means equal."""
+    """A node in normal form: empty entries dropped and quantities in one spelling, so that equal means equal."""
     if isinstance(node, Mapping):
         if key in AMOUNTS:
             return {name: settled_amount(value) for name, value in node.items()}
@@ -80,18 +80,18 @@ def settled(node: object, key: str = "") -> object:
 
 
 def settled_amount(value: object) -> object:
-    """What a quantity comes to, however it is spelled."""
+    """A quantity in normal form."""
     quantity = amount(value)
     return value if quantity is None else quantity.nanos
 
 
 def hollow(key: str, value: object) -> bool:
-    """Whether an entry says no more than its absence would."""
+    """Whether an entry equals its absence."""
     return value is None or value == [] or (value == {} and key in MAPS)
 
 
 def named_apart(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """Pod sets are told apart by their names."""
+    """Pod sets have distinct names."""
     seen: set[str] = set()
     for i, pod_set in mappings(new, "spec", "podSets"):
         name = text(pod_set, "name")
@@ -101,21 +101,21 @@ def named_apart(new: Tree, old: Tree | None, context: Context) -> Iterator[Field
 
 
 def few_min_counts(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """Only one pod set may shrink."""
+    """At most one pod set may be partial."""
     variable = sum(has(pod_set, "minCount") for _, pod_set in mappings(new, "spec", "podSets"))
     if variable > 1:
         yield invalid("spec.podSets", variable, ONE_MIN_COUNT)
 
 
 def not_partial_and_elastic(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """A workload either starts smaller or is resized later."""
+    """A workload is either partially admitted or elastic, not both."""
     variable = sum(has(pod_set, "minCount") for _, pod_set in mappings(new, "spec", "podSets"))
     if variable and elastic(new, context):
         yield invalid("spec.podSets", variable, PARTIAL_OR_ELASTIC)
 
 
 def template_metadata(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """Labels and annotations of the pods are well formed."""
+    """Labels and annotations of the pods are valid."""
     for i, pod_set in mappings(new, "spec", "podSets"):
         metadata, path = mapping(pod_set, "template", "metadata"), f"spec.podSets[{i}].template.metadata"
         yield from labels_errors(member(metadata, "labels"), f"{path}.labels")
@@ -123,7 +123,7 @@ def template_metadata(new: Tree, old: Tree | None, context: Context) -> Iterator
 
 
 def pod_resources(tree: Tree) -> Iterator[tuple[str, str, object]]:
-    """Every amount that pods ask for or are held to: (path, resource, value)."""
+    """Every request and limit of the pods: (path, resource, value)."""
     for i, pod_set in mappings(tree, "spec", "podSets"):
         spec, path = mapping(pod_set, "template", "spec"), f"spec.podSets[{i}].template.spec"
         holders = [
@@ -138,14 +138,14 @@ def pod_resources(tree: Tree) -> Iterator[tuple[str, str, object]]:
 
 
 def pods_not_requested(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """The count of pods is a resource that we add ourselves."""
+    """`pods` is a resource that we add, so it may not be requested."""
     for path, name, _ in pod_resources(new):
         if name == RESERVED_RESOURCE:
             yield invalid(path, name, RESERVED_KEY)
 
 
 def requests_not_negative(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """Nobody gives resources back by asking for them."""
+    """Requests are not negative."""
     for path, _, value in pod_resources(new):
         quantity = amount(value)
         if quantity is not None and quantity.nanos < 0:
@@ -153,27 +153,27 @@ def requests_not_negative(new: Tree, old: Tree | None, context: Context) -> Iter
 
 
 def topology_requests(tree: Tree) -> Iterator[tuple[str, Tree]]:
-    """What each pod set asks of the topology, with the path."""
+    """The topology request of each pod set, with its path."""
     for i, pod_set in mappings(tree, "spec", "podSets"):
         yield f"spec.podSets[{i}].topologyRequest", mapping(pod_set, "topologyRequest")
 
 
 def slice_has_size(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """Who asks for slices says how large."""
+    """A request for slices gives their size."""
     for path, request in topology_requests(new):
         if has(request, "podSetSliceRequiredTopology") and not has(request, "podSetSliceSize"):
             yield required(f"{path}.podSetSliceSize", SIZE_NEEDED)
 
 
 def size_has_slice(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """Who says how large asks for slices."""
+    """A slice size requires a request for slices."""
     for path, request in topology_requests(new):
         if has(request, "podSetSliceSize") and not has(request, "podSetSliceRequiredTopology"):
             yield forbidden(f"{path}.podSetSliceSize", SIZE_ALONE)
 
 
 def slice_sizes(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """A slice holds a pod at least."""
+    """A slice has at least one pod."""
     for path, request in topology_requests(new):
         sizes = [(f"{path}.podSetSliceSize", whole(request, "podSetSliceSize"))]
         constraints = "podsetSliceRequiredTopologyConstraints"
@@ -187,14 +187,14 @@ def gate_names(annotated: str) -> list[str]:
 
 
 def gates_not_empty(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """Every gate has a name."""
+    """Gate names are not empty."""
     annotated = annotation(new, Annotation.ADMISSION_GATED_BY)
     if "" in gate_names(annotated):
         yield invalid(AT_GATES, annotated, GATE_EMPTY)
 
 
 def gates_once(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """Every gate is named once."""
+    """Gate names are unique."""
     annotated = annotation(new, Annotation.ADMISSION_GATED_BY)
     names = gate_names(annotated)
     for index, name in enumerate(names):
@@ -203,7 +203,7 @@ def gates_once(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldE
 
 
 def gates_well_formed(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """A gate is named by a short path below a domain."""
+    """A gate's name is a short domain-prefixed path."""
     for name in dict.fromkeys(gate_names(annotation(new, Annotation.ADMISSION_GATED_BY))):
         if name:
             yield from domain_path_errors(name, AT_GATES)
@@ -212,13 +212,13 @@ def gates_well_formed(new: Tree, old: Tree | None, context: Context) -> Iterator
 
 
 def gates_not_added_late(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """Gates are there from the beginning."""
+    """Gates are not added after creation."""
     if annotation(new, Annotation.ADMISSION_GATED_BY) and not annotation(old, Annotation.ADMISSION_GATED_BY):
         yield forbidden(AT_GATES, GATE_LATE)
 
 
 def gates_only_removed(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """Gates open one after the other."""
+    """Gates are only removed."""
     before, now = (
         gate_names(annotation(old, Annotation.ADMISSION_GATED_BY)),
         gate_names(annotation(new, Annotation.ADMISSION_GATED_BY)),
@@ -228,13 +228,13 @@ def gates_only_removed(new: Tree, old: Tree | None, context: Context) -> Iterato
 
 
 def boost_not_empty(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """No boost is written as 0."""
+    """The boost is not empty; no boost is written as 0."""
     if member(new, "metadata", "annotations", Annotation.PRIORITY_BOOST) == "":
         yield invalid(AT_BOOST, "", BOOST_EMPTY)
 
 
 def boost_is_number(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """A boost is a whole number of 32 bits."""
+    """The boost is a 32-bit integer."""
     boost = annotation(new, Annotation.PRIORITY_BOOST)
     digits = re.fullmatch(r"[+-]?0*([0-9]{1,10})", boost, re.ASCII)
     if boost and not (digits and -(2**31) <= int(digits[1]) * (-1 if boost[0] == "-" else 1) < 2**31):
@@ -242,7 +242,7 @@ def boost_is_number(new: Tree, old: Tree | None, context: Context) -> Iterator[F
 
 
 def pod_sets_fixed(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """What quota was reserved for stays; only a resizable workload gives pods back."""
+    """Pod sets are immutable while quota is reserved; only an elastic workload may give pods back."""
     if not reserved(old):
         return
     now, before = items(new, "spec", "podSets"), items(old, "spec", "podSets")

@@ -1,4 +1,4 @@
-"""What may the status of a Workload say, and what may become of it? The webhook's rules."""
+"""The webhook's rules on a Workload's status, and on its changes."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -48,21 +48,24 @@ STATUSES: Final = ("False", "True", "Unknown")
 
 
 def reservation_has_admission(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """Quota is reserved somewhere; a workload that already lacks the place may be mended, so it is let through."""
+    """A quota reservation has an admission.
+
+    A workload that already lacks one is accepted, so that it can be repaired.
+    """
     lacking = [reserved(tree) and not has(tree, "status", "admission") for tree in (new, old)]
     if lacking == [True, False]:
         yield required("status.admission", ADMISSION_NEEDED)
 
 
 def assignments(tree: Tree) -> Iterator[tuple[str, Tree]]:
-    """What each pod set was given, with the path; nothing while no quota is reserved."""
+    """The assignment of each pod set, with its path; empty while no quota is reserved."""
     if reserved(tree):
         for i, assignment in mappings(tree, "status", "admission", "podSetAssignments"):
             yield f"status.admission.podSetAssignments[{i}]", assignment
 
 
 def assignments_named(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """What was given was given to a pod set."""
+    """An assignment names an existing pod set."""
     known = pod_sets(new)
     for path, assignment in assignments(new):
         name = text(assignment, "name")
@@ -71,7 +74,7 @@ def assignments_named(new: Tree, old: Tree | None, context: Context) -> Iterator
 
 
 def usage_divides(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """What a pod set was given is so much for each pod."""
+    """The usage of a pod set divides evenly by its pods."""
     for path, assignment in assignments(new):
         count = whole(assignment, "count") or 0
         for name, value in sorted(mapping(assignment, "resourceUsage").items()):
@@ -81,7 +84,7 @@ def usage_divides(new: Tree, old: Tree | None, context: Context) -> Iterator[Fie
 
 
 def conditions_well_formed(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """Conditions are as Kubernetes wants them, each type once."""
+    """Conditions are valid as in Kubernetes, each type once."""
     seen: set[str] = set()
     for i, condition in mappings(new, "status", "conditions"):
         path, kind = f"status.conditions[{i}]", text(condition, "type")
@@ -113,12 +116,12 @@ def reason_errors(reason: str, path: str) -> Iterator[FieldError]:
 
 
 def reclaimable(tree: object) -> dict[str, int]:
-    """How many pods of each set are done with, by name."""
+    """Reclaimable pods by name of pod set."""
     return {text(one, "name"): whole(one, "count") or 0 for _, one in mappings(tree, "status", "reclaimablePods")}
 
 
 def reclaimable_named(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """Pods are reclaimed from a pod set."""
+    """Reclaimable pods name an existing pod set."""
     known = pod_sets(new)
     for name in reclaimable(new):
         if name not in known:
@@ -126,7 +129,7 @@ def reclaimable_named(new: Tree, old: Tree | None, context: Context) -> Iterator
 
 
 def reclaimable_within(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """No more pods are reclaimed than there are; a workload that was resized may keep an entry from before."""
+    """No more pods are reclaimable than exist; a resized workload may keep an earlier entry."""
     known, stale = pod_sets(new), reclaimable(old) if elastic(new, context) else {}
     for name, count in reclaimable(new).items():
         most = whole(known.get(name, NOTHING), "count")
@@ -135,14 +138,14 @@ def reclaimable_within(new: Tree, old: Tree | None, context: Context) -> Iterato
 
 
 def updates(tree: Tree) -> Iterator[tuple[str, Tree]]:
-    """What checks would change in pod sets, with the path."""
+    """The pod set updates of checks, with their paths."""
     for i, check in mappings(tree, "status", "admissionChecks"):
         for j, update in mappings(check, "podSetUpdates"):
             yield f"status.admissionChecks[{i}].podSetUpdates[{j}]", update
 
 
 def updates_named(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """A check changes a pod set that there is."""
+    """A check updates an existing pod set."""
     known = pod_sets(new)
     for path, update in updates(new):
         if text(update, "name") not in known:
@@ -150,7 +153,7 @@ def updates_named(new: Tree, old: Tree | None, context: Context) -> Iterator[Fie
 
 
 def updates_well_formed(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """A check adds well-formed tolerations, annotations, labels and node selectors."""
+    """A check adds valid tolerations, annotations, labels and node selectors."""
     for path, update in updates(new):
         yield from toleration_keys(member(update, "tolerations"), f"{path}.tolerations")
         yield from annotations_errors(member(update, "annotations"), f"{path}.annotations")
@@ -159,7 +162,7 @@ def updates_well_formed(new: Tree, old: Tree | None, context: Context) -> Iterat
 
 
 def reclaimable_bound(new: Tree, old: Tree | None, context: Context) -> dict[str, int]:
-    """The counts of reclaimed pods that may not go down: none but while quota stays reserved."""
+    """Counts of reclaimable pods that may not decrease; empty unless quota stays reserved."""
     if not (reserved(new) and reserved(old)):
         return {}
     given = {
@@ -174,7 +177,7 @@ def reclaimable_bound(new: Tree, old: Tree | None, context: Context) -> dict[str
 
 
 def reclaimable_not_less(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """A pod that is done with stays so."""
+    """Counts of reclaimable pods do not decrease."""
     bound = reclaimable_bound(new, old, context)
     for name, count in reclaimable(new).items():
         if count < bound.get(name, 0):
@@ -182,7 +185,7 @@ def reclaimable_not_less(new: Tree, old: Tree | None, context: Context) -> Itera
 
 
 def reclaimable_not_removed(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """A pod set with pods that are done with stays listed."""
+    """A pod set with reclaimable pods stays listed."""
     now = reclaimable(new)
     for name in reclaimable_bound(new, old, context):
         if name not in now:
@@ -190,7 +193,7 @@ def reclaimable_not_removed(new: Tree, old: Tree | None, context: Context) -> It
 
 
 def admission_core(admission: object, context: Context) -> object:
-    """An admission without what may still be filled in: the places of the pods."""
+    """An admission without the fields that may still be filled in: topology assignments."""
     if not isinstance(admission, Mapping) or not context.on("TopologyAwareScheduling"):
         return settled(admission)
     late = ("topologyAssignment", "delayedTopologyRequest")
@@ -202,14 +205,14 @@ def admission_core(admission: object, context: Context) -> object:
 
 
 def admission_fixed(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """An admission is taken back and given anew, not changed."""
+    """An admission is immutable: it is removed and set again."""
     now, before = member(new, "status", "admission"), member(old, "status", "admission")
     if now is not None and before is not None and admission_core(now, context) != admission_core(before, context):
         yield invalid("status.admission", now, IMMUTABLE)
 
 
 def updates_fixed(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """What a check changes in pods is settled once it is ready."""
+    """The pod set updates of a check are immutable once it is ready."""
     now = {text(check, "name"): check for _, check in mappings(new, "status", "admissionChecks")}
     for i, was in mappings(old, "status", "admissionChecks"):
         check = now.get(text(was, "name"), NOTHING)
@@ -219,7 +222,7 @@ def updates_fixed(new: Tree, old: Tree | None, context: Context) -> Iterator[Fie
 
 
 def cluster_nominated(new: Tree, old: Tree | None, context: Context) -> Iterator[FieldError]:
-    """The cluster is one of those that were nominated; a slice follows the one it replaces."""
+    """The cluster is one of the nominated ones; a slice uses that of the slice it replaces."""
     name = member(new, "status", "clusterName")
     if name is None or has(old, "status", "clusterName") or annotation(new, Annotation.WORKLOAD_SLICE_REPLACEMENT_FOR):
         return
