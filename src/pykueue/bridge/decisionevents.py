@@ -1,4 +1,4 @@
-"""What is said aloud when a decision has been carried out? Decisions as Kubernetes Events, in Kueue's words."""
+"""Decisions as Kubernetes Events, with Kueue's messages."""
 
 from typing import Final, assert_never
 
@@ -33,7 +33,7 @@ from pykueue.engine.wording import message, obstacle
 SCHEDULER: Final = "kueue-admission"
 CONTROLLER: Final = "kueue-workload-controller"
 REPORTER: Final = "pykueue"
-"""Who says what Kueue does not say: Events of our own, on Jobs."""
+"""The reporting component of Events on Jobs that Kueue does not send."""
 PREEMPTED: Final = "PreemptedFor"
 NEVER: Final = "CanNeverStart"
 """Reasons of those Events."""
@@ -53,7 +53,7 @@ class Note(Frozen):
 def notes(
     decision: Decision, seen: Workload, level: model.Workload, by: model.Workload | None, options: model.Options
 ) -> tuple[Note, ...]:
-    """The Events of a decision on a Workload that was like this; `by` is the preemptor, where there is one."""
+    """The Events of a decision on a Workload in this state; `by` is the preemptor, if any."""
     key = decision.workload
     match decision:
         case Reserve(admission=admission):
@@ -84,19 +84,19 @@ def notes(
 
 
 def preemptor(key: str, kind: str, job: str, namespace: str) -> str:
-    """For whom something in a namespace was preempted: the Job, if there is one, and its Workload, by name."""
+    """The preemptor as an Event in a namespace names it: the Job, if there is one, and its Workload."""
     within, _, name = key.partition("/")
     place = "" if within == namespace else f"{within}/"
     return f"{kind} {place}{job} (Workload {name})" if job else f"Workload {place}{name}"
 
 
 def seconds(since: Instant, until: Instant) -> int:
-    """The time between, in whole seconds, rounded to even as %.0f rounds."""
+    """The time between, in whole seconds, rounded half to even as %.0f does."""
     return round(max(0, until - since) / MICROS)
 
 
 def reserved(decision: Reserve | Admit, seen: Workload) -> Note:
-    """Quota was reserved."""
+    """The Event of a quota reservation."""
     waited = seconds(queued_since(seen), decision.at)
     text = f"Quota reserved in ClusterQueue {decision.admission.queue}, wait time since queued was {waited}s"
     tried: dict[str, list[str]] = {}
@@ -108,7 +108,7 @@ def reserved(decision: Reserve | Admit, seen: Workload) -> Note:
 
 
 def attempt(tried: Considered) -> str:
-    """How one flavor was judged."""
+    """The result of trying one flavor."""
     said = [tried.mode if tried.mode in ("NoFit", "Fit") else f"preemptionMode={tried.mode}"]
     if tried.borrowing:
         said.append(f"borrow={tried.borrowing}")
@@ -116,7 +116,7 @@ def attempt(tried: Considered) -> str:
 
 
 def admitted(key: str, queue: str, waited: int, reporter: str = SCHEDULER) -> Note:
-    """The job may start."""
+    """The Event of an admission."""
     text = f"Admitted by ClusterQueue {queue}, wait time since reservation was {waited}s"
     return Note(key, "Admitted", text, reporter=reporter)
 
@@ -124,7 +124,7 @@ def admitted(key: str, queue: str, waited: int, reporter: str = SCHEDULER) -> No
 def evicted(
     decision: Evict, level: model.Workload, by: model.Workload | None, options: model.Options
 ) -> tuple[Note, ...]:
-    """The job must stop; nothing is said of one that held no quota."""
+    """The Event of an eviction; none for a workload that held no quota."""
     if level.admission is None:
         return ()
     reason = f"EvictedDueTo{decision.reason}"
@@ -144,13 +144,13 @@ def evicted(
 
 
 def rank(level: model.Workload, options: model.Options) -> str:
-    """A workload's priority and what it is made of."""
+    """A workload's priority and its parts."""
     boost = level.boost if options.priority_boost else 0
     return f"effective priority: {effective_priority(level, options)} (base: {level.priority}, boost: {boost})"
 
 
 def deactivated(key: str, cause: DeactivationCause | None, text: str, level: model.Workload) -> tuple[Note, ...]:
-    """Why a workload is made inactive; a limit of tries needs no words of its own."""
+    """The Event of a deactivation; none for a requeuing limit."""
     match cause:
         case DeactivationCause.MAX_RUN:
             limit = f"The maximum execution time ({level.max_run}s) exceeded"

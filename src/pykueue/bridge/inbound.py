@@ -1,4 +1,4 @@
-"""What do these objects tell the engine? Views of Kubernetes objects, turned into the engine's own nouns."""
+"""Kubernetes objects as facts: views of objects to the engine's own nouns."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -19,24 +19,24 @@ from pykueue.bridge.unbuilt import unbuilt
 from pykueue.engine import model
 
 BOOST_RULES: Final = (boost_not_empty, boost_is_number)
-"""What may stand in a priority-boost annotation; a Workload from before the gate was on has not been judged by them."""
+"""Rules of the priority-boost annotation; a Workload older than the gate has not been validated by them."""
 
 
 class Surroundings(Frozen):
-    """What a workload depends on beside itself."""
+    """What a workload depends on besides itself."""
 
     resources: ResourceConfig = ResourceConfig()
     limit_ranges: tuple[LimitRange, ...] = ()
     """Those of the workload's namespace, by name."""
     runtime_classes: Mapping[str, RuntimeClass] = {}
     boosts: bool = False
-    """Whether a priority-boost annotation means anything: the gate PriorityBoost."""
+    """Whether the priority-boost annotation has an effect: the gate PriorityBoost."""
     unqueued: Mapping[str, str] = {}
-    """Kinds of owner whose jobs Kueue would start and stop and this version cannot, each with its group."""
+    """Kinds of owner, each with its group, whose jobs Kueue runs and this version cannot."""
 
 
 class Reading(Frozen):
-    """What a Workload asks for, as far as that does not change with its status; kept, so that it is read only once."""
+    """What a Workload asks for, apart from its status; cached, so that it is computed once."""
 
     uid: str | None
     generation: int | None
@@ -47,10 +47,10 @@ class Reading(Frozen):
     trouble: str = ""
     """Why the pods can never be scheduled."""
     beyond: tuple[str, ...] = ()
-    """What it asks for that this version cannot do."""
+    """What it uses that this version does not support."""
 
     def holds_of(self, seen: api_workload.Workload, around: Surroundings) -> bool:
-        """Whether a Workload still asks for the same in the same surroundings."""
+        """Whether a cached reading still applies to this Workload in these surroundings."""
         metadata, status = seen.metadata, seen.status
         return (
             self.generation == metadata.generation
@@ -59,19 +59,19 @@ class Reading(Frozen):
             and len(self.pod_sets) == len(seen.spec.pod_sets)
             and self.annotations == metadata.annotations
             and self.labels == metadata.labels
-            # These few of the status ask for something, too.
+            # These parts of the status also decide what is asked for.
             and not (status.cluster_name or status.nominated_cluster_names or status.unhealthy_nodes)
             and (status.admission is None or not any(map(has_place, status.admission.pod_set_assignments)))
         )
 
 
 def has_place(assignment: api_workload.PodSetAssignment) -> bool:
-    """Whether a pod set was, or is to be, placed in a topology."""
+    """Whether a pod set has, or waits for, a topology assignment."""
     return assignment.topology_assignment is not None or assignment.delayed_topology_request is not None
 
 
 def thing(seen: core.KubeObject, around: Surroundings | None = None) -> model.Thing | None:
-    """What an object is to the engine; None for a kind that the engine is not told of."""
+    """The engine's noun for an object; None for a kind that the engine does not use."""
     match seen:
         case kueue.ResourceFlavor():
             return flavor(seen)
@@ -92,12 +92,12 @@ def thing(seen: core.KubeObject, around: Surroundings | None = None) -> model.Th
 
 
 def instant(text: str | None) -> Instant:
-    """The instant that an object names; the beginning of time when it names none."""
+    """The instant in an object's field; the epoch if it is empty."""
     return Instant(0) if text is None else parse_instant(text)
 
 
 def amount(resource: str, text: str | int) -> int:
-    """The engine's amount for a quantity as written; a negative one counts as none."""
+    """The engine's amount for a quantity; a negative one counts as zero."""
     return max(0, amount_of(resource, parse_quantity(str(text))))
 
 
@@ -200,7 +200,7 @@ def local_queue(seen: kueue.LocalQueue) -> model.LocalQueue:
 
 
 def check(seen: api_checks.AdmissionCheck) -> model.Check:
-    """An AdmissionCheck, active when its controller says so; one whose work we cannot do never is."""
+    """An AdmissionCheck, active if its controller says so; never active if we do not support it."""
     active = any(c.type == "Active" and c.status == "True" for c in seen.status.conditions)
     return model.Check(seen.name, active and not unbuilt("AdmissionCheck", seen), seen.spec.controller_name)
 
@@ -208,7 +208,7 @@ def check(seen: api_checks.AdmissionCheck) -> model.Check:
 def workload(
     seen: api_workload.Workload, around: Surroundings | None = None, known: Reading | None = None
 ) -> model.Workload:
-    """A Workload, with its pods' requests as they are counted in its surroundings; `known` is a reading that holds."""
+    """A Workload with its pods' requests as counted in its surroundings; `known` is a cached reading that applies."""
     around = around or Surroundings()
     spec, status = seen.spec, seen.status
     conditions = {condition.type: condition for condition in status.conditions}
@@ -308,7 +308,7 @@ def waiting(conditions: Conditions) -> model.Waiting | None:
 
 
 def check_state(seen: api_workload.AdmissionCheckState) -> model.CheckState:
-    """What a check says of a workload."""
+    """The state of a check of a workload."""
     after = seen.requeue_after_seconds
     return model.CheckState(
         seen.name,
@@ -338,9 +338,9 @@ def admission(seen: api_workload.Admission, spec: api_workload.WorkloadSpec) -> 
 
 
 def unqueued_owner(metadata: core.ObjectMeta, kinds: Mapping[str, str]) -> str:
-    """What to say of a Workload whose job nothing here could start or stop; empty for any other.
+    """Why a Workload is ignored if nothing here could start or stop its job; empty for any other.
 
-    It is left as it is: one that holds quota keeps it, and one that waits goes on waiting.
+    Such a Workload is left unchanged: it keeps its quota or stays pending.
     """
     controller = core.controller_of(metadata)
     for owner in metadata.owner_references if controller is None else (controller,):
@@ -351,7 +351,7 @@ def unqueued_owner(metadata: core.ObjectMeta, kinds: Mapping[str, str]) -> str:
 
 
 def priority_boost(annotations: Mapping[str, str]) -> tuple[int, str]:
-    """The boost that a workload's annotation asks for, and what is wrong with it."""
+    """The boost in a workload's annotation, and what is wrong with it."""
     text = annotations.get(Annotation.PRIORITY_BOOST)
     if text is None:
         return 0, ""
@@ -359,7 +359,7 @@ def priority_boost(annotations: Mapping[str, str]) -> tuple[int, str]:
     wrong = next((error for rule in BOOST_RULES for error in rule(tree, None, Context({}))), None)
     if wrong is not None:
         return 0, str(wrong)
-    # Python refuses to read a number of thousands of zeros.
+    # Python refuses to parse a number of thousands of zeros.
     size = int(text.lstrip("+-0") or "0")
     return -size if text.startswith("-") else size, ""
 

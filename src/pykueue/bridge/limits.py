@@ -1,6 +1,6 @@
-"""What does a namespace make of a pod's resources? Defaults from LimitRanges and RuntimeClasses, and their bounds.
+"""A namespace's effect on a pod's resources: defaults of LimitRanges and RuntimeClasses, and their bounds.
 
-Call `adjusted` on every pod set first, then `problem` on them all; what passes is counted by `requests`.
+Call `adjusted` on every pod set first, then `problem` on all of them; `requests` counts the result.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,9 +17,9 @@ NOTHING: Final = LimitRangeItem("")
 
 
 def adjusted(spec: PodSpec, limit_ranges: Iterable[LimitRange], runtime_classes: Mapping[str, RuntimeClass]) -> PodSpec:
-    """The pod spec as the cluster will run it: overhead of its RuntimeClass, defaults of its namespace's LimitRanges.
+    """The pod spec as it will run: with the overhead of its RuntimeClass and the defaults of LimitRanges.
 
-    A RuntimeClass that does not exist adds nothing; the pod would be refused at its creation, not here.
+    A RuntimeClass that does not exist adds nothing; the pod's creation would be refused, not the Workload.
     """
     # spec: REQ-2
     merged = summary(limit_ranges)
@@ -36,9 +36,9 @@ def adjusted(spec: PodSpec, limit_ranges: Iterable[LimitRange], runtime_classes:
 def problem(
     specs: Sequence[PodSpec], limit_ranges: Iterable[LimitRange], written: Sequence[PodSpec] | None = None
 ) -> str | None:
-    """Why a workload with these pod sets, each adjusted, may not be admitted to its namespace; `None` if it may.
+    """Why a workload with these adjusted pod sets may not be admitted to its namespace; `None` if it may.
 
-    `written` are the pods as they were before: a request is above its own limit only where both were written.
+    `written` are the pod specs before adjustment: only where both were written is a request checked against its limit.
     """
     own = specs if written is None else written
     exceeding = [error for index, spec in enumerate(own) for error in over_limits(spec, index)]
@@ -52,7 +52,7 @@ def problem(
 
 
 def summary(limit_ranges: Iterable[LimitRange]) -> Mapping[str, LimitRangeItem]:
-    """One item for each type: the lowest maxima, the highest minima, and of each default the first."""
+    """One item per type: the lowest maxima, the highest minima, and the first of each default."""
     merged: dict[str, LimitRangeItem] = {}
     for item in (item for limit_range in limit_ranges for item in limit_range.spec.limits):
         seen = merged.get(item.type)
@@ -61,7 +61,7 @@ def summary(limit_ranges: Iterable[LimitRange]) -> Mapping[str, LimitRangeItem]:
 
 
 def combined(first: LimitRangeItem, second: LimitRangeItem) -> LimitRangeItem:
-    """Both items of one type as one, the first having the say on defaults."""
+    """Both items of one type as one; defaults of the first take precedence."""
     return LimitRangeItem(
         first.type,
         max=ResourceList(lowest(first.max, second.max)),
@@ -72,7 +72,7 @@ def combined(first: LimitRangeItem, second: LimitRangeItem) -> LimitRangeItem:
 
 
 def lowest(first: Mapping[str, Quantity], second: Mapping[str, Quantity]) -> Mapping[str, Quantity]:
-    """The smaller of both, resource by resource; what only one of them names is taken from that one."""
+    """The smaller per resource; a resource that only one of them names is taken from that one."""
     smaller = {
         name: quantity for name, quantity in second.items() if name not in first or quantity.nanos < first[name].nanos
     }
@@ -91,9 +91,9 @@ def with_defaults(container: Container, item: LimitRangeItem) -> Container:
 
 
 def filled(resources: Resources, item: LimitRangeItem) -> Resources:
-    """The resources with a written limit as a missing request, and then with the item's defaults for what is missing.
+    """The resources with limits as missing requests, then with the item's defaults for what is missing.
 
-    It is the order of the API server, which sets requests from limits before any LimitRange is looked at.
+    This is the order of the API server, which sets requests from limits before it applies any LimitRange.
     """
     limits = {**item.default, **resources.limits}
     requests = {**item.default, **item.default_request, **resources.limits, **resources.requests}
@@ -101,7 +101,7 @@ def filled(resources: Resources, item: LimitRangeItem) -> Resources:
 
 
 def over_limits(spec: PodSpec, pod_set: int) -> Iterator[FieldError]:
-    """What asks for more than its own limit, in the pod set with this index."""
+    """Requests above their own limit, in the pod set with this index."""
     path = template_path(pod_set)
     for where, resources in (*each_container(spec, path), *each_pod_level(spec, path)):
         if names := greater(resources.requests, resources.limits):
@@ -109,7 +109,7 @@ def over_limits(spec: PodSpec, pod_set: int) -> Iterator[FieldError]:
 
 
 def out_of_range(spec: PodSpec, merged: Mapping[str, LimitRangeItem], pod_set: int) -> Iterator[FieldError]:
-    """What is above a maximum or below a minimum of the namespace, in the pod set with this index."""
+    """Resources above a maximum or below a minimum of the namespace, in the pod set with this index."""
     path = template_path(pod_set)
     if (item := merged.get("Container")) is not None:
         for where, resources in each_container(spec, path):
@@ -132,7 +132,7 @@ def beyond(
 
 
 def greater(first: Mapping[str, Quantity], second: Mapping[str, Quantity]) -> list[str]:
-    """The resources named by both of which the first has more, in order; compared as they are counted."""
+    """The resources that both name and of which the first has more, in order; compared as they are counted."""
     return sorted(
         name
         for name, quantity in first.items()
@@ -141,7 +141,7 @@ def greater(first: Mapping[str, Quantity], second: Mapping[str, Quantity]) -> li
 
 
 def template_path(pod_set: int) -> str:
-    """Where the pod spec of the pod set with this index stands in a Workload."""
+    """The path of a pod set's pod spec in a Workload."""
     return f"spec.podSets[{pod_set}].template.spec"
 
 

@@ -1,4 +1,4 @@
-"""What does a Configuration mean? Gates and settings, resolved once: the engine's options, and what is taken in."""
+"""The engine's options, and which jobs are queued, from the Configuration and its gates."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -29,7 +29,7 @@ SWITCHES: Final[Mapping[str, str]] = {
     "reserve_for_preemptor": "ReserveForPreemptor",
     "block_borrowing": "BlockBorrowingWithinCycle",
 }
-"""The engine's switches that are feature gates, and which."""
+"""The options of the engine that are feature gates."""
 
 
 def options(loaded: Loaded, seed: int = 0) -> Options:
@@ -46,7 +46,7 @@ def options(loaded: Loaded, seed: int = 0) -> Options:
 
 
 def pods_ready(waiting: WaitForPodsReady) -> PodsReadyOptions:
-    """How long pods may take to be ready, and what follows."""
+    """The settings of waitForPodsReady."""
     strategy, recovery = waiting.requeuing_strategy, waiting.recovery_timeout
     return PodsReadyOptions(
         timeout=whole_seconds(waiting.timeout),
@@ -60,28 +60,28 @@ def pods_ready(waiting: WaitForPodsReady) -> PodsReadyOptions:
 
 
 def whole_seconds(duration: Micros) -> Seconds:
-    """The duration in seconds, rounded up so that a short one stays longer than none."""
+    """The duration in seconds, rounded up so that a short one does not become zero."""
     return Seconds(-(-duration // SECOND))
 
 
 class Intake(Frozen):
-    """Which jobs are queued, and how objects are read before the engine hears of them."""
+    """Which jobs are queued, and how objects are read."""
 
     resources: ResourceConfig = ResourceConfig()
     boosts: bool = False
-    """Whether a priority-boost annotation means anything."""
+    """Whether the priority-boost annotation has an effect."""
     default_class: bool = True
-    """Whether the WorkloadPriorityClass named default is for jobs that name none."""
+    """Whether the WorkloadPriorityClass `default` applies to jobs that name none."""
     queueless: bool = False
-    """Whether jobs that name no queue are held back too."""
+    """Whether jobs that name no queue are suspended too."""
     namespaces: LabelSelector | None = None
-    """Whose jobs are queued at all."""
+    """The namespaces whose jobs are queued."""
     unqueued: Mapping[str, str] = {}
     """Kinds of job that Kueue queues and this version does not, each with its group."""
 
 
 def intake(loaded: Loaded) -> Intake:
-    """What is taken in under a Configuration."""
+    """Which jobs are queued under a Configuration."""
     configuration, gates = loaded.configuration, loaded.gates.values
     resources = configuration.resources
     return Intake(
@@ -97,7 +97,7 @@ def intake(loaded: Loaded) -> Intake:
 def unqueued_kinds(external: Iterable[str]) -> dict[str, str]:
     """The kinds of job that Kueue queues and this version does not, each with its group.
 
-    Those of other projects that are named in the Configuration are left to them.
+    External frameworks in the Configuration are left to their own controllers.
     """
     names = [one for framework, one in FRAMEWORKS.items() if framework not in BUILT_FRAMEWORKS]
     split = [name.split(".", 2) for name in names if name not in set(external)]

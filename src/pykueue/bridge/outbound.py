@@ -1,7 +1,7 @@
-"""What is to be written when something was decided? Decisions as the status of a Workload. Next: `notes`, for events.
+"""Decisions as the status of a Workload. Next: `decisionevents`, for Events.
 
-The manager `kueue-admission` owns one slice of a Workload's status and always applies the whole of it: what it leaves
-out is dropped by the server. The PodsReady condition and the reclaimable pods belong to others.
+The field manager `kueue-admission` owns one slice of a Workload's status and always applies all of it: the server drops
+what it leaves out. The PodsReady condition and the reclaimable pods have other owners.
 """
 
 from collections.abc import Iterable, Mapping
@@ -48,7 +48,7 @@ RESET: Final = (
     WorkloadCondition.PREEMPTED,
     WorkloadCondition.BLOCKED_ON_PREEMPTION_GATES,
 )
-"""Conditions that a new reservation ends."""
+"""Conditions that a new reservation resets."""
 REQUEUED: Final[Mapping[RequeueReason, str]] = {
     RequeueReason.BACKOFF_FINISHED: "The workload backoff was finished",
     RequeueReason.REACTIVATED: "The workload was reactivated",
@@ -58,7 +58,7 @@ REQUEUED: Final[Mapping[RequeueReason, str]] = {
 
 
 def slice_of(seen: Workload) -> Tree:
-    """Everything of a Workload's status that `kueue-admission` owns, as it is now."""
+    """The part of a Workload's present status that `kueue-admission` owns."""
     status = seen.status
     found: Tree = {}
     conditions: list[Json] = [condition_tree(c) for c in status.conditions if c.type in OWNED]
@@ -103,7 +103,7 @@ def plain(seen: msgspec.Struct) -> Tree:
 
 
 def pending_condition(wait: Wait) -> Tree:
-    """The condition of a Workload that waits, as it is going to be written."""
+    """The condition that explains why a Workload is pending, as it will be written."""
     return {
         "type": WorkloadCondition.QUOTA_RESERVED.value,
         "status": "False",
@@ -114,12 +114,12 @@ def pending_condition(wait: Wait) -> Tree:
 
 
 def check_tree(seen: AdmissionCheckState) -> Tree:
-    """What a check says, with all that the API requires of it."""
+    """The state of a check with all fields that the API requires."""
     return {**plain(seen), "message": seen.message, "lastTransitionTime": seen.last_transition_time}
 
 
 def conditions_of(status: Tree) -> list[Json]:
-    """The list of conditions in a status, made if need be."""
+    """The list of conditions in a status, created if necessary."""
     found = status.setdefault("conditions", [])
     assert isinstance(found, list), "a slice is made by slice_of"
     return found
@@ -131,7 +131,7 @@ def condition_in(status: Tree, kind: str) -> Tree | None:
 
 
 def is_true(status: Tree, kind: str) -> bool:
-    """Whether a condition of a status holds."""
+    """Whether a condition of a status is true."""
     found = condition_in(status, kind)
     return found is not None and found["status"] == "True"
 
@@ -139,7 +139,7 @@ def is_true(status: Tree, kind: str) -> bool:
 def set_condition(
     status: Tree, kind: str, holds: bool, reason: str, text: str, now: Instant, generation: int | None
 ) -> None:
-    """Set a condition; the time of its last transition moves only when its status does."""
+    """Set a condition; its lastTransitionTime changes only with its status."""
     found = condition_in(status, kind)
     word = "True" if holds else "False"
     if found is None:
@@ -153,12 +153,12 @@ def set_condition(
 
 
 def drop_condition(status: Tree, kind: str) -> None:
-    """Leave a condition out."""
+    """Remove a condition."""
     status["conditions"] = [c for c in conditions_of(status) if isinstance(c, dict) and c["type"] != kind]
 
 
 def finished(seen: Workload, reason: str, text: str, now: Instant) -> Tree:
-    """The slice of a Workload that is finished."""
+    """The slice of a finished Workload."""
     status = slice_of(seen)
     set_condition(status, WorkloadCondition.FINISHED, True, reason, text, now, seen.metadata.generation)
     return status
@@ -171,22 +171,22 @@ class StatusWrite(Frozen):
 
 
 class StatusBuilder:
-    """Writes decisions on one Workload into its status, one after the other."""
+    """Applies decisions on one Workload to its status, in order."""
 
     def __init__(self, seen: Workload, level: model.Workload, options: model.Options) -> None:
         self.seen = seen
         self.level = level
-        """What the engine believed before the first of the decisions."""
+        """The engine's state before the first decision."""
         self.options = options
         self.status = slice_of(seen)
         self.generation = seen.metadata.generation
         self.active = seen.spec.active
         self.steps: list[StatusWrite] = []
         self.open = False
-        """Whether the status holds something that no step carries yet."""
+        """Whether the status has changes that no write carries yet."""
 
     def write(self, decision: Decision) -> None:
-        """Work one decision in."""
+        """Apply one decision."""
         if not isinstance(decision, Deactivate):
             self.open = True
         match decision:
@@ -213,14 +213,14 @@ class StatusBuilder:
         self.level = after(self.level, decision)
 
     def finish(self) -> list[StatusWrite]:
-        """The writes that carry all of it out."""
+        """The writes that carry out all decisions."""
         if self.open:
             self.steps.append(StatusWrite(self.status))
             self.open = False
         return self.steps
 
     def save(self) -> None:
-        """End a step here; what follows changes a copy."""
+        """End a write here; later changes apply to a copy."""
         self.steps.append(StatusWrite(self.status))
         self.status = msgspec.json.decode(msgspec.json.encode(self.status))
         self.open = False
@@ -231,7 +231,7 @@ class StatusBuilder:
         set_condition(self.status, kind, holds, reason, text, at, generation)
 
     def reserve(self, admission: model.Admission, at: Instant) -> None:
-        """Quota is reserved, and what an eviction left behind is over."""
+        """Reserve quota, and reset what an earlier eviction left."""
         self.status["admission"] = admission_tree(admission)
         self.status.pop("resourceRequests", None)
         self.set(
@@ -247,7 +247,7 @@ class StatusBuilder:
                 self.set(kind, False, "QuotaReserved", f"Previously: {found['message']}", at)
 
     def note_checks(self, names: tuple[str, ...], at: Instant) -> None:
-        """Admission waits for these checks."""
+        """List these checks as pending."""
         known = self.status.get("admissionChecks")
         states = {check["name"]: check for check in known if isinstance(check, dict)} if isinstance(known, list) else {}
         self.status["admissionChecks"] = [states.get(name) or open_check(name, at) for name in names]
@@ -256,7 +256,7 @@ class StatusBuilder:
             self.set(WorkloadCondition.ADMITTED, False, "UnsatisfiedAdmissionChecks", text, at)
 
     def evict(self, decision: Evict) -> None:
-        """The workload is told to leave; it holds its quota until it has."""
+        """Mark the workload as evicted; it keeps its quota until its job has stopped."""
         at = decision.at
         ended = decision.reason is EvictionReason.DEACTIVATED
         reason = f"{decision.reason}DueTo{decision.cause}" if ended and decision.cause else decision.reason
@@ -282,7 +282,7 @@ class StatusBuilder:
         self.count_eviction(decision)
 
     def count_eviction(self, decision: Evict) -> None:
-        """One more eviction for this reason and cause."""
+        """Count one more eviction for this reason and cause."""
         stats = self.status.setdefault("schedulingStats", {"evictions": []})
         assert isinstance(stats, dict), "a slice is made by slice_of"
         counts = stats["evictions"]
@@ -295,7 +295,7 @@ class StatusBuilder:
         counts.append({"reason": decision.reason, "underlyingCause": decision.cause, "count": 1})
 
     def unreserve(self, decision: Unreserve) -> None:
-        """The quota is given back."""
+        """Release the quota."""
         at = decision.at
         spent = past_run(self.level, at)
         self.status.pop("admission", None)
@@ -311,7 +311,7 @@ class StatusBuilder:
             self.set(WorkloadCondition.REQUEUED, decision.requeued, decision.requeued_reason, text, at)
 
     def not_admitted(self, at: Instant) -> None:
-        """Without quota nothing is admitted; said where that is news, or where all is to be said."""
+        """Set Admitted to false, if it was true or the option `observability` is on."""
         if not (self.options.observability or is_true(self.status, WorkloadCondition.ADMITTED)):
             return
         reason, text = "NoReservation", "The workload has no reservation"
@@ -321,12 +321,12 @@ class StatusBuilder:
         self.set(WorkloadCondition.ADMITTED, False, reason, text, at)
 
     def requeue_state(self, count: int, at: Instant | None) -> None:
-        """When a workload may try again, and how often it had to."""
+        """When a workload may be tried again, and how often it was requeued."""
         state: Tree = {}
         if count:
             state["count"] = count
         if at is not None:
-            # The wire has whole seconds; a wait may be cut short by less than one.
+            # The wire format has whole seconds; a wait may end up to a second early.
             state["requeueAt"] = format_instant(at)
         if state:
             self.status["requeueState"] = state
@@ -334,7 +334,7 @@ class StatusBuilder:
             self.status.pop("requeueState", None)
 
     def deactivate(self, decision: Deactivate) -> None:
-        """The workload is made inactive; the reason is written first, so that it survives us."""
+        """Deactivate the workload; the reason is written first, so that it survives a crash."""
         if not self.active:
             drop_condition(self.status, WorkloadCondition.DEACTIVATION_TARGET)
             self.status.pop("requeueState", None)
@@ -351,7 +351,7 @@ class StatusBuilder:
         self.active = False
 
     def wait(self, decision: Wait) -> None:
-        """The workload stays pending, and this is why."""
+        """Set why the workload stays pending."""
         self.set(WorkloadCondition.QUOTA_RESERVED, False, decision.reason, message(decision.why), decision.at)
         self.status.pop("admission", None)
         self.not_admitted(decision.at)
@@ -375,7 +375,7 @@ def admission_tree(admission: model.Admission) -> Tree:
 
 
 def requests_tree(level: model.Workload, options: model.Options) -> list[Json]:
-    """What a pending workload asks for, pod set by pod set."""
+    """What a pending workload requests, per pod set."""
     counts = effective_counts(level, options)
     return [
         {"name": one.name, "resources": quantities((name, amount * count) for name, amount in one.requests)}
@@ -384,17 +384,17 @@ def requests_tree(level: model.Workload, options: model.Options) -> list[Json]:
 
 
 def quantities(amounts: Iterable[tuple[str, int]]) -> Tree:
-    """Amounts as people write them."""
+    """Amounts in human-readable form."""
     return {resource: amount_text(resource, amount) for resource, amount in amounts}
 
 
 def open_check(name: str, at: Instant) -> Tree:
-    """A check that has not spoken yet."""
+    """A check without a result yet."""
     return {"name": name, "state": "Pending", "message": "", "lastTransitionTime": format_instant(at)}
 
 
 def reset_check(check: Tree, at: Instant) -> Tree:
-    """A check as an eviction leaves it: one that has spoken starts over, and what it added to the pods is dropped."""
+    """A check after an eviction: a result is reset, and its pod set updates are dropped."""
     state = check["state"]
     if state == "Pending":
         return check
@@ -413,7 +413,7 @@ def reset_check(check: Tree, at: Instant) -> Tree:
 
 
 def queued_since(seen: Workload) -> Instant:
-    """Since when a workload has waited: since it was put back, or else since it was created."""
+    """Since when a workload has waited: since it was requeued, or else since it was created."""
     for condition in seen.status.conditions:
         if condition.type == WorkloadCondition.REQUEUED and condition.last_transition_time is not None:
             return parse_instant(condition.last_transition_time)

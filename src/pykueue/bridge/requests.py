@@ -1,6 +1,6 @@
-"""How much does one pod ask for, and how is that counted?
+"""How much one pod requests, and how that is counted.
 
-Before counting, `limits.adjusted` fills in what a pod template leaves to its namespace.
+Call `limits.adjusted` first, which fills in what a pod template leaves to its namespace.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,14 +15,14 @@ ONE: Final = Quantity(NANO)
 
 
 class ResourceConfig(Frozen):
-    """What the Configuration says about counting."""
+    """The Configuration's settings on counting."""
 
     exclude_prefixes: tuple[str, ...] = ()
     transformations: tuple[Transformation, ...] = ()
 
 
 def pod_requests(spec: PodSpec) -> Mapping[str, Quantity]:
-    """What must be free for the pod to run from its first container to its last, overhead included."""
+    """What the pod needs to run from its first container to its last, overhead included."""
     # spec: REQ-1
     sidecars: Mapping[str, Quantity] = {}
     peak: Mapping[str, Quantity] = {}
@@ -34,12 +34,13 @@ def pod_requests(spec: PodSpec) -> Mapping[str, Quantity]:
     steady = sidecars
     for container in spec.containers:
         steady = added(steady, container.resources.requests)
-    # A Pod whose own request is below its containers' is refused; a Workload with such a template is charged for both.
+    # The API server refuses a Pod whose own request is below its containers'; a Workload with such a template is
+    # charged both.
     return added(highest(highest(steady, peak), pod_level(spec)), spec.overhead)
 
 
 def pod_level(spec: PodSpec) -> Mapping[str, Quantity]:
-    """What is asked for the pod as a whole, of the resources for which Kubernetes knows such requests."""
+    """The pod-level requests, for the resources that support them."""
     requests = spec.resources.requests if spec.resources else {}
     return {
         name: quantity
@@ -54,14 +55,14 @@ def added(first: Mapping[str, Quantity], second: Mapping[str, Quantity]) -> Mapp
 
 
 def plus(first: Quantity | None, second: Quantity) -> Quantity:
-    """The sum of two quantities, written as the first one unless that is nothing."""
+    """The sum of two quantities, in the format of the first unless that is zero."""
     if first is None or first.nanos == 0:
         return second
     return Quantity(first.nanos + second.nanos, first.family)
 
 
 def highest(first: Mapping[str, Quantity], second: Mapping[str, Quantity]) -> Mapping[str, Quantity]:
-    """The larger of both, resource by resource; what only one of them names is taken from that one."""
+    """The larger per resource; a resource that only one of them names is taken from that one."""
     larger = {
         name: quantity for name, quantity in second.items() if name not in first or quantity.nanos > first[name].nanos
     }
@@ -69,18 +70,18 @@ def highest(first: Mapping[str, Quantity], second: Mapping[str, Quantity]) -> Ma
 
 
 def counted(requests: Mapping[str, Quantity], config: ResourceConfig) -> Mapping[str, int]:
-    """The engine's amounts for one pod with these requests, by resource name in order; none is negative."""
-    # What is excluded is not charged, but it can be the input or the multiplier of what is.
+    """The engine's amounts for one pod with these requests, in order of resource name; none is negative."""
+    # An excluded resource is not charged, but it can be the input or the multiplier of a transformation.
     amounts = transformed(requests, config.transformations)
     kept = sorted(name for name in amounts if not name.startswith(config.exclude_prefixes))
     return {name: max(0, amount_of(name, amounts[name])) for name in kept}
 
 
 def transformed(requests: Mapping[str, Quantity], transformations: Iterable[Transformation]) -> Mapping[str, Quantity]:
-    """The requests with every transformation applied to what it takes as input, all to the requests as they came."""
+    """The requests with every transformation applied; each takes the original requests as input."""
     # spec: REQ-3
     rules = {rule.input: rule for rule in transformations if rule.input in requests}
-    # A product of three quantities is exact in billionths of billionths of billionths; it is rounded once, at the end.
+    # The product of three quantities is exact in units of 10**-27; it is rounded once, at the end.
     generated: dict[str, int] = {}
     for name, rule in rules.items():
         base = requests[name].nanos * requests.get(rule.multiply_by, ONE).nanos
@@ -89,5 +90,5 @@ def transformed(requests: Mapping[str, Quantity], transformations: Iterable[Tran
     retained = {
         name: quantity for name, quantity in requests.items() if name not in rules or rules[name].strategy == "Retain"
     }
-    # A negative factor lessens what other factors generate, never what the pod itself asked for under that name.
+    # A negative factor reduces what other factors generate, not what the pod itself requested under that name.
     return added(retained, {name: Quantity(max(0, -(-total // NANO**2))) for name, total in generated.items()})

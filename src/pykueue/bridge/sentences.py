@@ -1,4 +1,4 @@
-"""What does a condition say in our words? Kueue's are for programs; these are for the owner of a job."""
+"""Conditions in our own words, for the owner of a job; Kueue's words are for programs."""
 
 from pykueue.api.names import WorkloadCondition
 from pykueue.api.trees import Tree, mappings, member, text
@@ -9,12 +9,12 @@ from pykueue.engine.record.parsing import Preemption, preemption
 
 
 def condition(workload: Tree, kind: WorkloadCondition) -> Tree:
-    """A condition of a Workload; empty where it has none of this type."""
+    """A condition of a Workload; empty if it has none of this type."""
     return next((dict(one) for _, one in mappings(workload, "status", "conditions") if text(one, "type") == kind), {})
 
 
 def said(condition: Tree) -> str:
-    """Why a workload waits, from its condition: in Kueue's words, unless it can never start or a UID stands in them."""
+    """Why a workload waits: Kueue's message, unless the workload can never start or the message contains a UID."""
     message = text(condition, "message")
     why = parsing.unassigned(message)
     if why is not None:
@@ -24,7 +24,7 @@ def said(condition: Tree) -> str:
 
 
 def in_short(condition: Tree) -> str:
-    """The same in our own words alone, for those who have never heard of Kueue."""
+    """The same entirely in our own words, for readers who do not know Kueue."""
     if text(condition, "reason") == EvictionReason.PODS_READY_TIMEOUT:
         return "its pods were not ready in time"
     why = parsing.unassigned(text(condition, "message"))
@@ -34,12 +34,12 @@ def in_short(condition: Tree) -> str:
 
 
 def unnamed(known: Preemption) -> str:
-    """That a workload was preempted, where it cannot be found out for whom."""
+    """The text for a preempted workload whose preemptor is unknown."""
     return explain.preempted_for(f"another workload of {known.queue}", known.clause, known.queue)
 
 
 def named(known: Preemption, by: Tree, namespace: str) -> str:
-    """That a workload of a namespace was preempted for this one."""
+    """The text for a workload of a namespace that this one preempted."""
     key = f"{text(by, 'metadata', 'namespace')}/{text(by, 'metadata', 'name')}"
     owners = [one for _, one in mappings(by, "metadata", "ownerReferences") if member(one, "controller") is True]
     kind, job = (text(owners[0], "kind"), text(owners[0], "name")) if owners else ("", "")

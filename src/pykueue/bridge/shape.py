@@ -1,4 +1,4 @@
-"""Where may the pods of a template run, and which templates does the scheduler find alike?"""
+"""What pods require of their nodes, and which templates are equivalent to the scheduler."""
 
 from collections.abc import Mapping
 from hashlib import sha256
@@ -12,7 +12,7 @@ from pykueue.base.struct import Frozen
 from pykueue.base.units import Quantity, canonical
 
 Requirement: TypeAlias = tuple[str, str, tuple[str, ...]]
-"""A label's key, an operator, and the values it compares with."""
+"""A label's key, an operator, and its values."""
 Term: TypeAlias = tuple[Requirement, ...]
 Tolerated: TypeAlias = tuple[str, str, str, str]
 """The key, operator, value and effect of a toleration."""
@@ -21,7 +21,7 @@ DIGITS: Final = 16
 
 
 class Selection(Frozen):
-    """What the pods require of their nodes, in plain tuples."""
+    """What the pods require of their nodes, as plain tuples."""
 
     node_selector: tuple[tuple[str, str], ...] = ()
     affinity: tuple[Term, ...] = ()
@@ -29,9 +29,9 @@ class Selection(Frozen):
 
 
 def selection(spec: PodSpec) -> Selection:
-    """What the pods require of their nodes: labels, terms of which one must hold, and the taints they put up with.
+    """What the pods require of their nodes: labels, terms of which one must hold, and tolerated taints.
 
-    Preferences and conditions on the fields of a node do not choose a flavor, so they are left out. A term that held
+    Preferences and requirements on fields of a node do not choose a flavor, so they are left out. A term that holds
     nothing else is kept, empty: it requires nothing.
     """
     return Selection(
@@ -42,7 +42,7 @@ def selection(spec: PodSpec) -> Selection:
 
 
 def tolerated(toleration: Toleration) -> Tolerated:
-    """The toleration with the operator that Kubernetes assumes where none is given, and empty texts for the rest."""
+    """The toleration with Kubernetes' default operator, and empty texts for other absent fields."""
     operator = toleration.operator or "Equal"
     return (toleration.key or "", operator, toleration.value or "", toleration.effect or "")
 
@@ -60,7 +60,7 @@ def required_terms(spec: PodSpec) -> tuple[Term, ...]:
 
 
 def shape_key(spec: PodSpec) -> str:
-    """A short text that two pod specs share if the scheduler cannot tell their pods apart."""
+    """A short text that two pod specs share if the scheduler cannot distinguish their pods."""
     text = msgspec.json.encode(shape(spec), order="deterministic")
     return sha256(text).hexdigest()[:DIGITS]
 
@@ -90,5 +90,5 @@ def container_shape(container: Container) -> Mapping[str, object]:
 
 
 def texts(quantities: Mapping[str, Quantity]) -> Mapping[str, str]:
-    """The quantities in their one spelling."""
+    """The quantities in canonical spelling."""
     return {name: canonical(quantity) for name, quantity in quantities.items()}

@@ -1,7 +1,7 @@
-"""What should the status of a queue say? The difference to what it says, as a merge patch; nothing where it is right.
+"""The status of queues, as a merge patch of what differs; None if nothing does.
 
-Only fields that are ours appear in a patch, and of those only the ones that differ. A patch of conditions holds the
-others' too, as they were seen, because a merge patch replaces the whole list: it must be sent for that version only.
+A patch contains only fields that we own and that differ. A patch of conditions also repeats the conditions of others,
+because a merge patch replaces the whole list: send it only for the version that was read.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,7 +39,7 @@ from pykueue.engine.wording import shortened
 
 ACTIVE: Final = "Active"
 FLAVORS_MAX: Final = 64
-"""How many flavors a status has room for."""
+"""The most flavors that a status can list."""
 REFUSES: Final = "Can't admit new workloads"
 CLOSED: Final = "Can't submit new workloads to clusterQueue"
 
@@ -55,7 +55,7 @@ class Verdict(Frozen):
 
 
 def cluster_queue(seen: ClusterQueue, engine: Engine, now: Instant) -> Tree:
-    """What differs in the status of a ClusterQueue; nothing for one that the engine has not heard of."""
+    """What differs in the status of a ClusterQueue; empty for one that the engine does not know yet."""
     queue, tally = engine.queue(seen.name), of_queue(engine, seen.name)
     if queue is None or tally is None:
         return {}
@@ -82,7 +82,7 @@ def verdict(engine: Engine, queue: model.ClusterQueue) -> Verdict:
 
 
 def usages(queue: model.ClusterQueue, held: Holdings) -> tuple[FlavorUsage, ...]:
-    """How much is taken of everything that a ClusterQueue covers, also where nothing is."""
+    """Usage of everything that a ClusterQueue covers, including zeros."""
     nominal = nominal_of(queue)
 
     def usage(pair: Pair) -> ResourceUsage:
@@ -98,14 +98,14 @@ def usages(queue: model.ClusterQueue, held: Holdings) -> tuple[FlavorUsage, ...]
 
 
 def local_queue(seen: LocalQueue, engine: Engine, now: Instant) -> Tree:
-    """What differs in the status of a LocalQueue; nothing for one that the engine has not heard of."""
+    """What differs in the status of a LocalQueue; empty for one that the engine does not know yet."""
     key = f"{seen.namespace}/{seen.name}"
     tally = of_local_queue(engine, key)
     return {} if tally is None else local_queue_with(seen, engine, tally, now)
 
 
 def local_queue_with(seen: LocalQueue, engine: Engine, tally: Tally, now: Instant) -> Tree:
-    """The same for a LocalQueue that stands like this."""
+    """The same, given the LocalQueue's tally."""
     key = f"{seen.namespace}/{seen.name}"
     local = engine.local_queue(key)
     assert local is not None, f"LocalQueue {key} was counted, so the engine knows it"
@@ -131,7 +131,7 @@ def local_queue_with(seen: LocalQueue, engine: Engine, tally: Tally, now: Instan
 
 
 def local_usages(queue: model.ClusterQueue | None, held: Holdings) -> tuple[LocalFlavorUsage, ...]:
-    """How much a LocalQueue's workloads take of everything that its ClusterQueue covers."""
+    """Usage by a LocalQueue's workloads of everything that its ClusterQueue covers."""
     covered: Mapping[str, Sequence[str]] = {} if queue is None else pairs_of(queue)
     return tuple(
         LocalFlavorUsage(
@@ -146,14 +146,14 @@ def local_usages(queue: model.ClusterQueue | None, held: Holdings) -> tuple[Loca
 
 
 def cohort(seen: Cohort) -> Tree:
-    """What differs in the status of a Cohort: a share is left over from a time when sharing was fair."""
+    """What differs in the status of a Cohort: a share left over from a time when fair sharing was on."""
     return {} if seen.status.fair_sharing is None else {"fairSharing": None}
 
 
 def admission_check(seen: AdmissionCheck, now: Instant) -> Tree:
-    """What differs in the status of an AdmissionCheck: that we do not make it, where we ought to.
+    """What differs in the status of an AdmissionCheck: inactive, if we should perform it and cannot.
 
-    Whoever makes a check says whether it is active; of the others' checks nothing is said here.
+    The controller of a check reports whether it is active; checks of other controllers are left alone.
     """
     beyond = unbuilt("AdmissionCheck", seen)
     if not beyond:
@@ -164,7 +164,7 @@ def admission_check(seen: AdmissionCheck, now: Instant) -> Tree:
 
 
 def difference(seen: Status, wanted: Status) -> Tree:
-    """The fields in which a status is not as wanted, conditions aside."""
+    """The fields of a status that differ from the wanted ones, except conditions."""
     patch: Tree = {}
     if seen.pending_workloads != wanted.pending_workloads:
         patch["pendingWorkloads"] = wanted.pending_workloads
@@ -182,7 +182,7 @@ def difference(seen: Status, wanted: Status) -> Tree:
 
 
 def flavors_tree(usages: Sequence[FlavorUsage] | Sequence[LocalFlavorUsage]) -> Json:
-    """Usage as it is sent; null where there is none."""
+    """Usage in wire format; null if there is none."""
     found: list[Json] = [
         {"name": usage.name, "resources": [resource_tree(resource) for resource in usage.resources]} for usage in usages
     ]
@@ -190,7 +190,7 @@ def flavors_tree(usages: Sequence[FlavorUsage] | Sequence[LocalFlavorUsage]) -> 
 
 
 def resource_tree(usage: ResourceUsage | LocalResourceUsage) -> Tree:
-    """Usage of one resource as it is sent."""
+    """Usage of one resource in wire format."""
     tree: Tree = {"name": usage.name, "total": usage.total}
     if isinstance(usage, ResourceUsage):
         tree["borrowed"] = usage.borrowed
@@ -200,7 +200,7 @@ def resource_tree(usage: ResourceUsage | LocalResourceUsage) -> Tree:
 def with_active(
     conditions: Sequence[Condition], found: Verdict, generation: int | None, now: Instant
 ) -> list[Json] | None:
-    """All conditions, with ours as it should be; None when it is so already."""
+    """All conditions with ours corrected; None if it is correct already."""
     status = "True" if found.active else "False"
     message = shortened(found.message)
     known = next((condition for condition in conditions if condition.type == ACTIVE), None)

@@ -1,6 +1,6 @@
-"""What do objects ask for that we do not do yet? One row per kind and path; whoever builds a thing deletes its row.
+"""Features that objects ask for and that are not built yet, one row per kind and path; delete the row when it is built.
 
-What a Configuration asks for in vain stands in `api/config/unbuilt.py`.
+Settings of the Configuration are in `api/config/unbuilt.py`.
 """
 
 import re
@@ -21,11 +21,11 @@ DEVICES: Final = "dynamic resource allocation is not supported yet; request the 
 STEP: Final = re.compile(r"\[\]|\[[^]]+\]|[A-Za-z]+")
 """One step of a path."""
 EMPTY: Final[tuple[object, ...]] = (None, "", (), [], {})
-"""What asks for nothing, whatever the field."""
+"""Values that ask for nothing in any field."""
 
 
 class Row(Frozen):
-    """What to tell whoever asks for a thing; with `only`, other values of the field ask for nothing."""
+    """What to tell the user; with `only`, other values of the field ask for nothing."""
 
     sentence: str
     only: str | None = None
@@ -51,7 +51,7 @@ TEMPLATE_METADATA: Final[Mapping[str, Row]] = {
     },
     annotated(Annotation.ELASTIC_JOB): Row(f"{ELASTIC}; remove the annotation", "true"),
 }
-"""Annotations that mean the same on a pod template and on the Workload around it."""
+"""Annotations that have the same meaning on a pod template and on its Workload."""
 
 UNBUILT: Final[Mapping[str, Mapping[str, Row]]] = {
     "ResourceFlavor": {"spec.topologyName": Row(f"{TOPOLOGY}; remove it")},
@@ -71,7 +71,7 @@ UNBUILT: Final[Mapping[str, Mapping[str, Row]]] = {
         annotated(Annotation.WORKLOAD_SLICE_REPLACEMENT_FOR): Row(f"{ELASTIC}; remove the annotation"),
         annotated(Annotation.ALLOWED_RESOURCE_FLAVORS): Row(f"{CONCURRENT}; remove the annotation"),
         f"metadata.labels[{Label.CONCURRENT_ADMISSION_PARENT}]": Row(f"{CONCURRENT}; remove the label"),
-        # What only says how the pods count themselves asks for nothing; Kueue writes that for every Job.
+        # The fields that only say how pods are numbered are not listed: Kueue writes them for every Job.
         **{
             f"spec.podSets[].topologyRequest.{field}": Row(f"{TOPOLOGY}; remove it")
             for field in (
@@ -101,25 +101,25 @@ UNBUILT: Final[Mapping[str, Mapping[str, Row]]] = {
         "spec.managedBy": Row(MULTIKUEUE, str(CheckController.MULTIKUEUE)),
     },
 }
-"""What keeps an object, or whatever depends on it, from being admitted: each path with what to tell the user."""
+"""Fields that prevent the admission of an object, or of what depends on it: each path with its message."""
 
 IDLE: Final[Mapping[str, Mapping[str, Row]]] = {
     kind: {"spec.fairSharing.weight": Row("fair sharing is not built yet, so the weight has no effect")}
     for kind in ("ClusterQueue", "LocalQueue", "Cohort")
 }
-"""What is passed over without harm, as Kueue does while the feature is off; worth a note all the same."""
+"""Fields that have no effect, as in Kueue while the feature is off, but deserve a note."""
 
 
 class Branch(Frozen):
-    """Rows whose paths begin alike, so that what is absent is looked for once."""
+    """Rows with a common beginning of their paths, so that an absent field is looked up once."""
 
     row: Row | None = None
     branches: tuple[tuple[str, "Branch"], ...] = ()
-    """By the next step: the name of a field, `[key]` for an entry of a mapping, `[]` for each item of a list."""
+    """By the next step: the name of a field, `[key]` for an entry of a map, `[]` for each item of a list."""
 
 
 def grown(rows: Mapping[tuple[str, ...], Row]) -> Branch:
-    """The rows, by the steps of their paths, as one branch."""
+    """The rows as a tree by the steps of their paths."""
     below: dict[str, dict[tuple[str, ...], Row]] = {}
     for steps, row in rows.items():
         if steps:
@@ -128,7 +128,7 @@ def grown(rows: Mapping[tuple[str, ...], Row]) -> Branch:
 
 
 def branches(table: Mapping[str, Mapping[str, Row]]) -> Mapping[str, Branch]:
-    """A branch for each kind in a table."""
+    """A tree of rows for each kind of a table."""
     return {
         kind: grown({tuple(step[0] for step in STEP.finditer(path)): row for path, row in rows.items()})
         for kind, rows in table.items()
@@ -140,20 +140,20 @@ IDLE_BRANCHES: Final = branches(IDLE)
 
 
 def unbuilt(kind: str, thing: object) -> tuple[str, ...]:
-    """A sentence with its path for each thing that an object asks for and we do not do yet.
+    """A sentence with its path for each unbuilt feature that an object asks for.
 
-    The object may be a view or a plain JSON tree.
+    The object may be a view or a JSON tree.
     """
     return tuple(said(UNBUILT_BRANCHES.get(kind, Branch()), thing))
 
 
 def idle(kind: str, thing: object) -> tuple[str, ...]:
-    """A sentence with its path for each thing that an object sets to no effect."""
+    """A sentence with its path for each field that an object sets without effect."""
     return tuple(said(IDLE_BRANCHES.get(kind, Branch()), thing))
 
 
 def said(branch: Branch, thing: object, place: str = "") -> Iterator[str]:
-    """The sentences of the rows that a thing at this place asks for."""
+    """The sentences of the rows that apply to a value at this path."""
     row = branch.row
     if row is not None and (row.only is None or thing == row.only):
         yield f"{place}: {row.sentence}"
@@ -168,7 +168,7 @@ def said(branch: Branch, thing: object, place: str = "") -> Iterator[str]:
 
 
 def member(thing: object, name: str) -> object:
-    """What a mapping, or a view, holds under the name that stands on the wire."""
+    """The member of a map or a view with this wire name."""
     if isinstance(thing, Mapping):
         return thing.get(name)
     if isinstance(thing, msgspec.Struct) and name in (fields := fields_of(type(thing))):
@@ -178,5 +178,5 @@ def member(thing: object, name: str) -> object:
 
 @cache
 def fields_of(view: type[msgspec.Struct]) -> Mapping[str, str]:
-    """The names of a view's fields on the wire, and what we call them."""
+    """The wire names of a view's fields, and their attribute names."""
     return dict(zip(view.__struct_encode_fields__, view.__struct_fields__, strict=True))

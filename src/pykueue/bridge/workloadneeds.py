@@ -1,6 +1,7 @@
-"""What does a Workload need beside being scheduled? The first rule that speaks wins; most need nothing, ever.
+"""What a Workload needs besides scheduling; the first matching rule decides.
 
-Orphans are finished, finished ones go when their time is over, and the list of checks follows the ClusterQueue.
+Orphans are finished, finished ones are deleted after their retention time, and the list of checks follows the
+ClusterQueue.
 """
 
 from collections.abc import Iterable
@@ -16,25 +17,25 @@ from pykueue.bridge.outbound import check_tree, open_check, reset_check, slice_o
 
 
 class Finish(Frozen):
-    """Its owner is gone, so it is finished."""
+    """Finish it, since its owner is gone."""
 
 
 class LetGo(Frozen):
-    """Our finalizer is to go, so that the object can."""
+    """Remove our finalizer."""
 
 
 class Expire(Frozen):
-    """It has been kept long enough and is to be deleted."""
+    """Delete it, since its retention time is over."""
 
 
 class SyncChecks(Frozen):
-    """These are the checks that it must list, by name."""
+    """Make it list these checks."""
 
     names: tuple[str, ...]
 
 
 class LookAgain(Frozen):
-    """Nothing before this instant."""
+    """Nothing to do before this instant."""
 
     at: Instant
 
@@ -43,7 +44,7 @@ Need = Finish | LetGo | Expire | SyncChecks | LookAgain
 
 
 class Rules(Frozen):
-    """What the Configuration says about all this."""
+    """The settings of the Configuration."""
 
     finish_orphans: bool = True
     """The gate FinishOrphanedWorkloads."""
@@ -52,7 +53,7 @@ class Rules(Frozen):
 
 
 def need(seen: Workload, queue: ClusterQueue | None, rules: Rules, now: Instant) -> Need | None:
-    """What is to be done about a Workload that was sent to this ClusterQueue, or to none that exists."""
+    """What to do about a Workload in this ClusterQueue (None if that does not exist); None if nothing."""
     metadata = seen.metadata
     deleting = metadata.deletion_timestamp is not None
     finished = held(seen, WorkloadCondition.FINISHED)
@@ -75,7 +76,7 @@ def need(seen: Workload, queue: ClusterQueue | None, rules: Rules, now: Instant)
 
 
 def after_the_end(seen: Workload, finished: Condition, rules: Rules, now: Instant) -> Need | None:
-    """A finished Workload is kept for a while, or forever."""
+    """What to do about a finished Workload."""
     if rules.keep_finished is None or finished.last_transition_time is None:
         return None
     due = Instant(parse_instant(finished.last_transition_time) + rules.keep_finished)
@@ -87,7 +88,7 @@ def after_the_end(seen: Workload, finished: Condition, rules: Rules, now: Instan
 
 
 def required_checks(seen: Workload, queue: ClusterQueue) -> tuple[str, ...]:
-    """The checks that a Workload must list: those of its flavors, or before it has any, those of all flavors alike."""
+    """The checks that a Workload must list: those of its flavors, or, before it has any, those for all flavors."""
     strategy = queue.spec.admission_checks_strategy
     if strategy is None:
         return ()
@@ -98,19 +99,19 @@ def required_checks(seen: Workload, queue: ClusterQueue) -> tuple[str, ...]:
     found: set[str] = set()
     for rule in strategy.admission_checks:
         named = set(rule.on_flavors) or offered
-        # One that counts its attempts goes on counting when the workload is back on such a flavor.
+        # A check that counts its attempts continues counting when the workload is back on such a flavor.
         if rule.name in counting or (offered <= named if admission is None else not named.isdisjoint(given)):
             found.add(rule.name)
     return tuple(sorted(found))
 
 
 def spoke_too_late(seen: Workload, check: AdmissionCheckState) -> bool:
-    """Whether a check turns a Workload down that holds no quota, and would keep it from ever being given any."""
+    """Whether a check rejects a Workload that holds no quota, and would prevent it from ever getting any."""
     return check.state in ("Retry", "Rejected") and held(seen, WorkloadCondition.QUOTA_RESERVED) is None
 
 
 def with_checks(seen: Workload, names: Iterable[str], now: Instant) -> Tree:
-    """The slice of a Workload's status in which it lists these checks; what is listed already stays as it is."""
+    """The slice of a Workload's status that lists these checks; listed ones stay unchanged."""
     listed = {one.name: one for one in seen.status.admission_checks}
     status = slice_of(seen)
     checks: list[Json] = []
