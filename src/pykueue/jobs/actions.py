@@ -1,4 +1,4 @@
-"""What can be done for a job? The actions that `plan` chooses from; the next module to read is `plan`."""
+"""The actions that `plan` chooses from; the next module to read is `plan`."""
 
 from typing import Final, TypeAlias
 
@@ -10,7 +10,7 @@ STOPPED: Final = "Stopped"
 
 
 class Notice(Frozen):
-    """What people are told about a job: an Event."""
+    """An Event about a job."""
 
     reason: str
     text: str
@@ -25,7 +25,7 @@ class CreateWorkload(Frozen):
 
 
 class UpdateWorkload(Frozen):
-    """Patch a Workload, but for its status."""
+    """Patch a Workload, except its status."""
 
     workload: Workload
     body: Tree
@@ -33,21 +33,21 @@ class UpdateWorkload(Frozen):
 
 
 class DeleteWorkload(Frozen):
-    """Delete a Workload; whoever does it takes off our finalizer first."""
+    """Delete a Workload, after removing our finalizer."""
 
     workload: Workload
     notice: Notice
 
 
 class RemoveFinalizer(Frozen):
-    """Let go of a Workload."""
+    """Remove our finalizer from a Workload."""
 
     workload: Workload
     notice: Notice | None = None
 
 
 class WriteReclaimable(Frozen):
-    """Write how many pods of a Workload need their quota no more."""
+    """Write how many pods of a Workload no longer need their quota."""
 
     workload: Workload
     counts: tuple[tuple[str, int], ...]
@@ -63,7 +63,7 @@ class WritePodsReady(Frozen):
 
 
 class Finish(Frozen):
-    """Write that a Workload is finished."""
+    """Mark a Workload as finished."""
 
     workload: Workload
     reason: str
@@ -78,9 +78,9 @@ class PatchJob(Frozen):
     status: bool = False
     notice: Notice | None = None
     confirm: bool = False
-    """Whether to make sure first that no Workload was overlooked: this stops a job that may be running rightly."""
+    """Whether to confirm first that no Workload was overlooked: this stops a job that may rightly be running."""
     last: bool = False
-    """Whether the job is started, or stopped, with it."""
+    """Whether this completes the start or stop of the job."""
 
     @property
     def stops(self) -> bool:
@@ -95,25 +95,25 @@ class DeleteJob(Frozen):
 
 
 class Stopped(Frozen):
-    """Say that no pod of an evicted Workload is left."""
+    """Record that no pod of an evicted Workload is left."""
 
     workload: Workload
 
 
 class Tell(Frozen):
-    """Tell people something that no write goes with; once, until something else is to be told."""
+    """Send an Event that belongs to no write; once, until another one replaces it."""
 
     notice: Notice
 
 
 class LookAgain(Frozen):
-    """Look at the job again after a while."""
+    """Look at the job again after a delay."""
 
     seconds: float
 
 
 class Await(Frozen):
-    """Look at the job again when there is a new priority class, or a new flavor."""
+    """Look at the job again when a priority class or flavor is added."""
 
 
 Write: TypeAlias = (

@@ -1,8 +1,7 @@
-"""May this object enter the cluster, and as what? The one answer behind every admission webhook, and without one.
+"""Admission of objects: the one function behind every admission webhook and the embedded API server.
 
-`admit` is asked twice of each object, as a server does: first what to fill in, then, of the object so completed,
-whether it may be. The rules of our own kinds are in `api/rules`, those of Jobs in `jobs/admit_batch.py`. An object
-of a kind that we do not queue is let through as it is.
+`admit` runs twice per object, as in an API server: first to set defaults, then to validate the result. The rules of our
+own kinds are in `api/rules`, those of Jobs in `jobs/admit_batch.py`. Objects of other kinds are admitted unchanged.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +23,7 @@ Stage: TypeAlias = Literal["mutate", "validate"]
 Operation: TypeAlias = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 JUDGED: Final = frozenset({"ClusterQueue", "Cohort", "ResourceFlavor", "Workload"})
-"""Our kinds that Kueue's webhooks judge; of the others the schema says all there is to say."""
+"""Our kinds that Kueue's webhooks validate; for the others the schema is enough."""
 STRICT_BY_CREATION: Final = (
     "spec.queueingStrategy: with StrictFIFO and requeuingStrategy.timestamp Creation, a workload whose pods never "
     "become ready comes back to the head and holds up all others; use BestEffortFIFO or timestamp Eviction"
@@ -36,36 +35,36 @@ UNSELECTED: Final = (
 
 
 class Review(Frozen):
-    """One object on its way into the cluster."""
+    """One object to be admitted."""
 
     stage: Stage
     operation: Operation
     group: str
     kind: str
     new: Tree
-    """The object; empty where it is being deleted."""
+    """The object; empty on deletion."""
     old: Tree | None = None
-    """What it was before; `None` where it is being created."""
+    """The previous object; `None` on creation."""
     subresource: str = ""
 
 
 class Verdict(Frozen):
-    """What becomes of it: refused with a message, or let through, as it came or as `tree`."""
+    """The result: refused with a message, or admitted, unchanged or as `tree`."""
 
     message: str = ""
-    """Why it is refused; empty where it is not."""
+    """Why it is refused; empty if it is not."""
     warnings: tuple[str, ...] = ()
     tree: Tree | None = None
-    """The object as it is to be; `None` where it stays as it came."""
+    """The changed object; `None` if it is unchanged."""
 
     @property
     def allowed(self) -> bool:
-        """Whether the object may enter."""
+        """Whether the object is admitted."""
         return not self.message
 
 
 def admit(review: Review, world: AdmitWorld) -> Verdict:
-    """What becomes of an object that is created or changed; whatever is deleted may go."""
+    """Admit or refuse an object that is created or changed; deletions are always admitted."""
     if review.operation not in ("CREATE", "UPDATE"):
         return Verdict()
     if review.stage == "mutate":
@@ -74,7 +73,7 @@ def admit(review: Review, world: AdmitWorld) -> Verdict:
 
 
 def completed(review: Review, world: AdmitWorld) -> Verdict:
-    """The object with everything filled in that its author left to us; an object that is there already stays so."""
+    """The object with defaults; an existing object is not defaulted."""
     if review.operation != "CREATE":
         return Verdict()
     tree = review.new
@@ -86,7 +85,7 @@ def completed(review: Review, world: AdmitWorld) -> Verdict:
 
 
 def judged(review: Review, world: AdmitWorld) -> Verdict:
-    """Whether the object may be, and what its author should know."""
+    """Validate the object, and warn its author."""
     new, old = review.new, review.old if review.operation == "UPDATE" else None
     if old is not None and leaves(new, old):
         return Verdict()
@@ -103,14 +102,14 @@ def judged(review: Review, world: AdmitWorld) -> Verdict:
 
 
 def leaves(new: Tree, old: Tree) -> bool:
-    """Whether an object is on its way out and merely let go of: whatever is wrong with it must not keep it here."""
+    """Whether a deleted object only loses finalizers: mistakes in it must not prevent its removal."""
     return text(new, "metadata", "deletionTimestamp") != "" and all(
         new.get(part) == old.get(part) for part in ("spec", "status")
     )
 
 
 def as_stored(tree: Tree) -> Tree:
-    """The object in the version that the rules are about."""
+    """The object in the version of the rules."""
     known = KINDS.get(text(tree, "kind"))
     if known is None or text(tree, "apiVersion") not in known.api_versions[1:]:
         return tree
@@ -118,10 +117,10 @@ def as_stored(tree: Tree) -> Tree:
 
 
 def new_mistakes(kind: str, new: Tree, old: Tree | None, world: AdmitWorld) -> tuple[FieldError, ...]:
-    """What is wrong with an object of ours.
+    """The mistakes of one of our objects.
 
-    Where its spec has not changed, what was wrong with it before is not held against the change, as when we ourselves
-    write the status of a Workload that was created while no webhook answered.
+    If its spec has not changed, earlier mistakes are ignored, as when we write the status of a Workload that was
+    created while no webhook answered.
     """
     gates = world.gates.gates
     found = table.check_webhook(kind, new, old, gates)
@@ -132,7 +131,7 @@ def new_mistakes(kind: str, new: Tree, old: Tree | None, world: AdmitWorld) -> t
 
 
 def queue_warnings(kind: str, new: Tree, old: Tree | None, world: AdmitWorld) -> Iterator[str]:
-    """What an administrator should know of a queue that may be, but may surprise."""
+    """Warnings about a queue that is valid but may surprise."""
     strict = text(new, "spec", "queueingStrategy") == "StrictFIFO"
     if kind == "ClusterQueue" and strict and world.creation_order:
         before = text(old, "spec", "queueingStrategy")
@@ -141,18 +140,18 @@ def queue_warnings(kind: str, new: Tree, old: Tree | None, world: AdmitWorld) ->
 
 
 def job_warnings(new: Tree, old: Tree | None, world: AdmitWorld) -> Iterator[str]:
-    """What the author of a Job should know of it."""
+    """Warnings for the author of a Job."""
     if old is None and not world.selected and admit_batch.label(new, Label.QUEUE):
         yield UNSELECTED
 
 
 def json_patch(old: Tree, new: Tree) -> list[Json]:
-    """The operations of RFC 6902 that make one object of the other; lists are replaced whole."""
+    """The RFC 6902 operations that turn one object into the other; lists are replaced whole."""
     return [*steps(old, new, "")]
 
 
 def steps(old: Mapping[str, object], new: Mapping[str, object], at: str) -> Iterator[Json]:
-    """The operations that make the object at this pointer another."""
+    """The operations for the object at this pointer."""
     for key in old:
         if key not in new:
             yield {"op": "remove", "path": f"{at}/{escaped(key)}"}

@@ -1,7 +1,7 @@
-"""May this Job be? What the webhook fills in for a batch/v1 Job, what it refuses, and in which words.
+"""Defaulting and validation of batch/v1 Jobs, with Kueue's messages.
 
-The rules are Kueue's, in its order; `admit` puts them to work. Where a Job was wrong before it came to us, as one that
-was created while no webhook answered, it can still be changed: only new mistakes are refused.
+The rules are Kueue's, in its order; `admit` calls them. A Job that was invalid before, such as one created while no
+webhook answered, can still be changed: only new mistakes are refused.
 """
 
 from collections.abc import Iterator
@@ -51,7 +51,7 @@ EQUAL_FIXED: Final = f"{IMMUTABLE} while the job is not suspended"
 
 
 def label(tree: object, key: str) -> str:
-    """The value of a label; empty where there is none."""
+    """The value of a label; empty if absent."""
     return text(tree, "metadata", "labels", key)
 
 
@@ -68,38 +68,38 @@ def controller(tree: object) -> Tree | None:
 
 
 def group_kind(reference: Tree) -> str:
-    """The kind of object that a reference is to, as `group/Kind`."""
+    """The kind that a reference names, as `group/Kind`."""
     group, slash, _ = text(reference, "apiVersion").rpartition("/")
     return f"{group}{slash}{text(reference, 'kind')}"
 
 
 def suspended(tree: object) -> bool:
-    """Whether a Job is held back; one that is still being stopped is not."""
+    """Whether a Job is suspended; one that is still being stopped is not."""
     return member(tree, "spec", "suspend") is True and annotation(tree, Annotation.STOPPING) != "true"
 
 
 def most_pods(tree: object) -> int:
-    """The most pods of a Job that run at a time."""
+    """The most pods of a Job that run at the same time."""
     return pods_at_once(whole(tree, "spec", "parallelism"), whole(tree, "spec", "completions"))
 
 
 def count(tree: object, field: str) -> int:
-    """A count in a Job's spec; one where it is absent."""
+    """A count in a Job's spec; 1 if absent."""
     found = whole(tree, "spec", field)
     return 1 if found is None else found
 
 
 def elastic(tree: object, world: AdmitWorld) -> bool:
-    """Whether a Job may change its size while it runs."""
+    """Whether a Job may be resized while it runs."""
     asked = annotation(tree, Annotation.ELASTIC_JOB) == "true"
     return asked and world.gates.on("ElasticJobsViaWorkloadSlices")
 
 
 def default(tree: Tree, world: AdmitWorld) -> Tree:
-    """A new Job as it enters the cluster: in the default queue, of the default class, and held back until admitted.
+    """A new Job with defaults: in the default queue, of the default class, and suspended until admitted.
 
-    Kueue holds back every Job that names a queue. We leave alone those in namespaces that managedJobsNamespaceSelector
-    does not select, since nobody would ever start them.
+    Kueue suspends every Job that names a queue. We leave alone those in namespaces that managedJobsNamespaceSelector
+    does not select, since nothing would ever start them.
     """
     owner = controller(tree)
     alone = owner is None or group_kind(owner) not in world.managed_kinds
@@ -114,7 +114,7 @@ def default(tree: Tree, world: AdmitWorld) -> Tree:
 
 
 def held_back(tree: Tree, world: AdmitWorld) -> bool:
-    """Whether a new Job waits for its admission."""
+    """Whether a new Job must wait for admission."""
     leaving = text(tree, "metadata", "deletionTimestamp") != ""
     if leaving and world.gates.on("SkipAncestorCheckForDeletedWorkloads"):
         return False
@@ -124,7 +124,7 @@ def held_back(tree: Tree, world: AdmitWorld) -> bool:
 
 
 def errors(new: Tree, old: Tree | None, world: AdmitWorld) -> Iterator[Mistake]:
-    """What is wrong with a Job, or with how it changes."""
+    """What is wrong with a Job, or with its change."""
     if old is None:
         yield from mistakes(new, world)
         return
@@ -139,7 +139,7 @@ def errors(new: Tree, old: Tree | None, world: AdmitWorld) -> Iterator[Mistake]:
 
 
 def mistakes(tree: Tree, world: AdmitWorld) -> Iterator[Mistake]:
-    """What is wrong with a Job by itself."""
+    """What is wrong with a Job regardless of changes."""
     yield from lasting(tree, world)
     yield from minimum_errors(tree, world)
     yield from equality_errors(tree)
@@ -147,7 +147,7 @@ def mistakes(tree: Tree, world: AdmitWorld) -> Iterator[Mistake]:
 
 
 def lasting(tree: Tree, world: AdmitWorld) -> Iterator[FieldError]:
-    """What is wrong with the labels and annotations that any kind of job may have."""
+    """What is wrong with the labels and annotations that all kinds of job share."""
     yield from name_errors(AT_QUEUE, member(tree, "metadata", "labels", Label.QUEUE))
     yield from prebuilt_errors(tree, world)
     yield from limit_errors(tree)
@@ -157,27 +157,27 @@ def lasting(tree: Tree, world: AdmitWorld) -> Iterator[FieldError]:
 
 
 def name_errors(path: str, name: object) -> Iterator[FieldError]:
-    """What keeps the text in a field from being the name of an object, in one error."""
+    """What is wrong with the name of an object in a field, as one error."""
     wrong = dns_subdomain(name) if isinstance(name, str) else ()
     if wrong:
         yield invalid(path, name, ",".join(wrong))
 
 
 def prebuilt_place(tree: Tree, world: AdmitWorld) -> str:
-    """The path at which a Job names the Workload that was made for it beforehand."""
+    """The path at which a Job names its prebuilt Workload."""
     named = annotation(tree, Annotation.PREBUILT_WORKLOAD)
     wanted = world.gates.on("WorkloadIdentifierAnnotations") or size_bytes(named) > LABEL_BYTES_MAX
     return AT_PREBUILT if named and wanted else AT_PREBUILT_LABEL
 
 
 def prebuilt_name(tree: Tree, world: AdmitWorld) -> str:
-    """The Workload that was made for a Job beforehand; empty where none is named."""
+    """The prebuilt Workload of a Job; empty if it names none."""
     named, older = annotation(tree, Annotation.PREBUILT_WORKLOAD), label(tree, Label.PREBUILT_WORKLOAD)
     return prebuilt_of(named, older, annotations=world.gates.on("WorkloadIdentifierAnnotations"))
 
 
 def prebuilt_errors(tree: Tree, world: AdmitWorld) -> Iterator[FieldError]:
-    """What is wrong with the name of a Workload that was made beforehand."""
+    """What is wrong with the name of a prebuilt Workload."""
     if prebuilt_place(tree, world) == AT_PREBUILT:
         yield from name_errors(AT_PREBUILT, annotation(tree, Annotation.PREBUILT_WORKLOAD))
     else:
@@ -185,7 +185,7 @@ def prebuilt_errors(tree: Tree, world: AdmitWorld) -> Iterator[FieldError]:
 
 
 def limit_errors(tree: Tree) -> Iterator[FieldError]:
-    """What is wrong with the time that a Job may run."""
+    """What is wrong with a Job's maximum execution time."""
     asked = member(tree, "metadata", "labels", Label.MAX_EXEC_TIME_SECONDS)
     if not isinstance(asked, str):
         return
@@ -195,12 +195,12 @@ def limit_errors(tree: Tree) -> Iterator[FieldError]:
     elif seconds <= 0:
         yield invalid(AT_LIMIT, seconds, NOT_POSITIVE)
     elif seconds > SECONDS_MAX:
-        # Kueue accepts it and then knows of no limit; the user asked for one.
+        # Kueue accepts it and then applies no limit, although the user asked for one.
         yield invalid(AT_LIMIT, seconds, TOO_LATE)
 
 
 def minimum_errors(tree: Tree, world: AdmitWorld) -> Iterator[FieldError]:
-    """What is wrong with the least number of pods that a Job starts with."""
+    """What is wrong with the minimum number of pods of a Job."""
     asked = member(tree, "metadata", "annotations", Annotation.JOB_MIN_PARALLELISM)
     if not isinstance(asked, str):
         return
@@ -214,7 +214,7 @@ def minimum_errors(tree: Tree, world: AdmitWorld) -> Iterator[FieldError]:
 
 
 def equality_errors(tree: Tree) -> Iterator[Mistake]:
-    """What keeps a Job that asks for it from having as many completions as pods at once."""
+    """What is wrong with a Job that asks for completions equal to parallelism."""
     asked = member(tree, "metadata", "annotations", Annotation.JOB_COMPLETIONS_EQUAL_PARALLELISM)
     if not isinstance(asked, str) or asked in FALSE:
         return
@@ -225,12 +225,12 @@ def equality_errors(tree: Tree) -> Iterator[Mistake]:
         yield invalid(AT_EQUAL, asked, NOT_INDEXED)
     if count(tree, "parallelism") != count(tree, "completions"):
         completions = whole(tree, "spec", "completions")
-        # A server of today writes what is absent as a bare null, and so does Kueue.
+        # Current servers show an absent value as a bare null, and so does Kueue.
         yield f"spec.completions: Invalid value: {'null' if completions is None else completions}: {UNEQUAL}"
 
 
 def topology_errors(tree: Tree, world: AdmitWorld) -> Iterator[Mistake]:
-    """What is wrong with the places that a Job's pods ask for."""
+    """What is wrong with a Job's topology request."""
     if not world.gates.on("TopologyAwareScheduling"):
         return
     metadata = mapping(tree, "spec", "template", "metadata")
@@ -248,12 +248,12 @@ def topology_errors(tree: Tree, world: AdmitWorld) -> Iterator[Mistake]:
 
 
 def changed(new: Tree, old: Tree, key: str) -> bool:
-    """Whether an annotation has another value than before."""
+    """Whether an annotation has changed."""
     return annotation(new, key) != annotation(old, key)
 
 
 def change_errors(new: Tree, old: Tree, world: AdmitWorld) -> Iterator[FieldError]:
-    """What may not change, or not now, in the labels and annotations that any kind of job may have."""
+    """Forbidden changes of the labels and annotations that all kinds of job share."""
     running = not suspended(new)
     queue, queue_before = label(new, Label.QUEUE), label(old, Label.QUEUE)
     if running and queue != queue_before:
@@ -279,7 +279,7 @@ def change_errors(new: Tree, old: Tree, world: AdmitWorld) -> Iterator[FieldErro
 
 
 def parallelism_change_errors(new: Tree, old: Tree) -> Iterator[FieldError]:
-    """What may not change about the number of pods of a Job that is not held back."""
+    """Forbidden changes of the parallelism of a Job that is not suspended."""
     partial = member(old, "metadata", "annotations", Annotation.JOB_MIN_PARALLELISM) is not None
     started = member(old, "spec", "suspend") is not True
     if partial and started and count(new, "parallelism") != count(old, "parallelism"):
@@ -289,13 +289,13 @@ def parallelism_change_errors(new: Tree, old: Tree) -> Iterator[FieldError]:
 
 
 def in_step(tree: Tree) -> bool:
-    """Whether a Job is to have as many completions as pods at once."""
+    """Whether a Job asks for completions equal to parallelism."""
     key = Annotation.JOB_COMPLETIONS_EQUAL_PARALLELISM
     return follows({key: annotation(tree, key)})
 
 
 def number_or_complaint(written: str) -> int | str:
-    """The whole number that Go reads in this text, or what it says of the text instead."""
+    """The integer that Go parses from this text, or Go's error message."""
     if not WHOLE_NUMBER.fullmatch(written):
         return f"strconv.Atoi: parsing {quoted(written)}: invalid syntax"
     found = whole_number(written)
@@ -303,6 +303,6 @@ def number_or_complaint(written: str) -> int | str:
 
 
 def quoted(written: str) -> str:
-    """The text as Go's messages quote it, as long as nobody plays tricks with control characters."""
+    """The text as Go's messages quote it, unless it contains control characters."""
     shown = written.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{shown}"'

@@ -1,4 +1,4 @@
-"""Where does a pod template ask to be placed? The rules of its topology annotations, for jobs of any kind."""
+"""Rules of the topology annotations of pod templates, for jobs of any kind."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ from pykueue.api.trees import Tree, mapping
 from pykueue.base.struct import Wire
 
 Mistake: TypeAlias = FieldError | str
-"""An error in a field; as a bare text where Kubernetes leaves the value out of one that otherwise has it."""
+"""A field error; a bare text where Kubernetes omits the value of an error that otherwise shows it."""
 
 LAYERS_MAX: Final = 3
 LAYER_COUNT: Final = f"topology constraints must contain between 1 and {LAYERS_MAX} entries"
@@ -46,7 +46,7 @@ def annotations(metadata: Tree) -> Mapping[str, str]:
 
 
 def beside(key: str) -> str:
-    """What is said of an annotation that this other one excludes."""
+    """The message for an annotation that another one excludes."""
     return f"may not be set when '{key}' is specified"
 
 
@@ -85,14 +85,14 @@ def group_errors(said: Mapping[str, str], at: str) -> Iterator[FieldError]:
 
 
 def slice_size(said: Mapping[str, str]) -> int | None:
-    """The size of a slice; nothing where it is no 32-bit number."""
+    """The size of a slice; None if it is not a 32-bit number."""
     written = said.get(Annotation.SLICE_SIZE, "")
     size = int(written) if SIGNED.fullmatch(written) else None
     return size if size is not None and -(2**31) <= size < 2**31 else None
 
 
 def slice_errors(said: Mapping[str, str], at: str) -> Iterator[FieldError]:
-    """What is wrong with the slices of a pod set, of which each stays together."""
+    """What is wrong with the slices of a pod set."""
     key, level = Annotation.SLICE_SIZE, Annotation.SLICE_REQUIRED_TOPOLOGY
     if key in said:
         size = slice_size(said)
@@ -138,7 +138,7 @@ def layers_of(written: str) -> list[Layer] | str:
 
 
 def each_layer(layers: list[Layer], path: str) -> Iterator[FieldError]:
-    """What is wrong with layers one by one, and with one inside another."""
+    """What is wrong with single layers, and with their nesting."""
     for index, layer in enumerate(layers):
         yield from label_name_errors(layer.topology, f"{path}[{index}].topology")
         if layer.size < 1:
@@ -154,7 +154,7 @@ def each_layer(layers: list[Layer], path: str) -> Iterator[FieldError]:
 
 
 def size_errors(metadata: Tree, path: str, count: int) -> Iterator[FieldError]:
-    """What is wrong with slices, which are well formed otherwise, in a pod set of so many pods."""
+    """What is wrong with valid slices in a pod set of this many pods."""
     said, at = annotations(metadata), f"{path}.annotations"
     most = f"must not be greater than pod set count {count}"
     size = slice_size(said)

@@ -1,4 +1,4 @@
-"""How does a batch/v1 Job queue? How it is read, held back, started, stopped and counted."""
+"""The kind batch/v1 Job: how it is decoded, suspended, started, stopped and counted."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,19 +36,19 @@ LEFT_OUT_LABELS: Final = KEPT_LABELS - {"batch.kubernetes.io/job-name"}
 """Those of them that the Workload does not carry."""
 WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 DIGITS_MAX: Final = 19
-"""Of a 64-bit number; a longer text is not worth converting."""
+"""Digits of a 64-bit number; a longer text is not converted."""
 NO_TEMPLATE: Final = msgspec.Raw(b"{}")
 INTERVAL: Final = re.compile(r"([0-9]{1,10})(?:-([0-9]{1,10}))?", re.ASCII)
 
 
 class UncountedPods(Wire):
-    """Pods that have ended and that the Job's counters do not hold yet."""
+    """Finished pods that the Job's counters do not include yet."""
 
     succeeded: tuple[str, ...] = ()
 
 
 class JobStatus(Wire):
-    """How far a Job has got."""
+    """The state of a Job."""
 
     conditions: tuple[Condition, ...] = ()
     start_time: str | None = None
@@ -62,7 +62,7 @@ class JobStatus(Wire):
 
 
 class JobSpec(Wire):
-    """What a Job runs; the template as it came."""
+    """The spec of a Job, with the template undecoded."""
 
     parallelism: int = 1
     completions: int | None = None
@@ -73,7 +73,7 @@ class JobSpec(Wire):
     template: msgspec.Raw = NO_TEMPLATE
 
     def __post_init__(self) -> None:
-        # A Raw as decoded is a window on the message it came in, and would keep a whole list response in memory.
+        # A decoded Raw refers to the whole message, and would keep an entire list response in memory.
         msgspec.structs.force_setattr(self, "template", self.template.copy())
 
 
@@ -88,7 +88,7 @@ JOB: Final = msgspec.json.Decoder(JobView)
 
 READ_LABELS: Final = frozenset((Label.QUEUE, Label.PREBUILT_WORKLOAD))
 READ_ANNOTATIONS: Final = frozenset((Annotation.PREBUILT_WORKLOAD,))
-"""What is read of a Job that is over."""
+"""The annotations of a finished Job that are read."""
 OVER: Final = JobSpec()
 TEXTS: Final = Pool[str]()
 NOTES: Final = Mappings()
@@ -96,7 +96,7 @@ STATUSES: Final = Pool[JobStatus]()
 
 
 def read_job(raw: bytes) -> JobView:
-    """The Job in these bytes, but for what nobody needs; raises `msgspec.ValidationError` for what is no Job."""
+    """Decode a Job without the parts that we do not need; raises `msgspec.ValidationError` if it is not a Job."""
     found = read_with(JOB, raw)
     over = end_of(found)
     if over is not None:
@@ -104,14 +104,14 @@ def read_job(raw: bytes) -> JobView:
     notes = found.metadata.annotations
     if LAST_APPLIED not in notes:
         return found
-    # It repeats the whole manifest, and nothing here ever reads it.
+    # It repeats the whole manifest, and is never read here.
     fewer = {key: text for key, text in notes.items() if key != LAST_APPLIED}
     metadata = msgspec.structs.replace(found.metadata, annotations=fewer)
     return msgspec.structs.replace(found, metadata=metadata)
 
 
 def end_of(job: JobView) -> Condition | None:
-    """The condition that says how it ended, once it has."""
+    """The condition that says how a Job ended; None if it has not."""
     for condition in job.status.conditions:
         if condition.type in ("Complete", "Failed") and condition.status == "True":
             return condition
@@ -119,9 +119,9 @@ def end_of(job: JobView) -> Condition | None:
 
 
 def husk(job: JobView, over: Condition) -> JobView:
-    """What is kept of a Job that is over: who it is, whose, in which queue, and how it ended.
+    """The part of a finished Job that is kept: its identity, owner, queue and outcome.
 
-    There may be a hundred thousand of them; what they have in common is kept once.
+    There may be a hundred thousand of them, so equal values are interned.
     """
     seen = job.metadata
     generation = seen.generation or 1
@@ -131,7 +131,7 @@ def husk(job: JobView, over: Condition) -> JobView:
         uid=NAMES.same(seen.uid or ""),
         resource_version=seen.resource_version,
         generation=seen.generation,
-        # How long its Workload took to come is asked only of one that was never changed.
+        # The delay until its Workload is created is measured only for Jobs that never changed.
         creation_timestamp=seen.creation_timestamp if generation == 1 else None,
         deletion_timestamp=seen.deletion_timestamp,
         labels=NOTES.same({key: text for key, text in seen.labels.items() if key in READ_LABELS}),
@@ -143,24 +143,24 @@ def husk(job: JobView, over: Condition) -> JobView:
 
 
 def pods_at_once(parallelism: int | None, completions: int | None) -> int:
-    """The most pods of a Job that run at a time."""
+    """The most pods of a Job that run at the same time."""
     most = 1 if parallelism is None else parallelism
     return most if completions is None else min(most, completions)
 
 
 def whole_number(text: str) -> int | None:
-    """The 64-bit number in a text; None where there is none."""
+    """The 64-bit number in a text; None if there is none."""
     digits = text.lstrip("+-").lstrip("0")
     if not WHOLE_NUMBER.fullmatch(text) or len(digits) > DIGITS_MAX:
         return None
-    # Python refuses to read a number of thousands of zeros.
+    # Python refuses to parse a number of thousands of zeros.
     size = int(digits or "0")
     found = -size if text.startswith("-") else size
     return found if -UNLIMITED - 1 <= found <= UNLIMITED else None
 
 
 def least_pods(annotations: Mapping[str, str]) -> int | None:
-    """The fewest pods with which a Job would start; None when it says nothing that can be understood."""
+    """The minimum number of pods to start a Job with; None if absent or malformed."""
     found = whole_number(annotations.get(Annotation.JOB_MIN_PARALLELISM, ""))
     return found if found is not None and 0 < found < 2**31 else None
 
@@ -171,7 +171,7 @@ def follows(annotations: Mapping[str, str]) -> bool:
 
 
 def indexes_done(texts: Iterable[str], completions: int) -> int:
-    """How many indexes below `completions` lie in intervals such as `1,3-5`, each counted once."""
+    """How many indexes below `completions` are in intervals such as `1,3-5`, each counted once."""
     intervals: list[tuple[int, int]] = []
     for text in texts:
         for interval in text.split(","):
@@ -197,32 +197,32 @@ class BatchJob:
     kind: Final = "Job"
 
     def suspended(self, job: JobView) -> bool:
-        """Whether it is held back, and nothing is left to do for that."""
+        """Whether it is suspended, with nothing left to do to stop it."""
         return job.spec.suspend and not self.stopping(job)
 
     def stopping(self, job: JobView) -> bool:
-        """Whether its stop has begun, and something is left to do for it."""
+        """Whether its stop has begun but is not complete."""
         return job.spec.suspend and job.metadata.annotations.get(Annotation.STOPPING) == "true"
 
     def noticed(self, job: JobView) -> bool:
-        """Whether its own controller has noticed that it may run, so that its status tells of its pods."""
+        """Whether its controller has seen that it may run, so that its status counts its pods."""
         return job.status.start_time is not None
 
     def active(self, job: JobView) -> bool:
-        """Whether pods of it are there."""
+        """Whether it has pods."""
         return job.status.active != 0
 
     def finished(self, job: JobView) -> Outcome | None:
-        """How it ended, once it has."""
+        """How it ended; None if it has not."""
         over = end_of(job)
         return None if over is None else Outcome(over.type == "Complete", over.message)
 
     def count(self, job: JobView) -> int:
-        """The most pods that run at a time."""
+        """The most pods that run at the same time."""
         return pods_at_once(job.spec.parallelism, job.spec.completions)
 
     def pod_sets(self, job: JobView, *, partial: bool) -> tuple[Tree, ...]:
-        """Its pods, as a Workload has them; `partial` says whether fewer pods may be admitted."""
+        """Its pod sets for a Workload; `partial` says whether fewer pods may be admitted."""
         template = template_tree(job.spec.template)
         metadata = template.get("metadata")
         labels = metadata.get("labels") if isinstance(metadata, dict) else None
@@ -232,29 +232,29 @@ class BatchJob:
         return (pod_set(DEFAULT_POD_SET, template, self.count(job), least),)
 
     def shapes(self, job: JobView, *, partial: bool) -> tuple[Shape, ...]:
-        """What of its pods tells it from a job that needs another Workload."""
+        """The parts of its pods whose change requires another Workload."""
         least = least_pods(job.metadata.annotations) if partial else None
         return (Shape(self.count(job), least, *looks(bytes(job.spec.template))),)
 
     def start(self, job: JobView, infos: Sequence[Info]) -> JobPatch | Pause:
-        """The next write on the way to its start; raises `InjectionError` when it can never start like that."""
+        """The next write to start it; raises `InjectionError` if it can never start like that."""
         if len(infos) != 1:
             raise InjectionError(f"invalid podset infos: expecting 1 podset, got {len(infos)}")
         template = fill_in(template_tree(job.spec.template), infos[0])
         return self.made_mutable(job, template) or self.started(job, template, infos[0].count)
 
     def started(self, job: JobView, template: Tree, count: int) -> JobPatch:
-        """The write that starts it, with this change of its template and so many pods."""
+        """The write that starts it, with this change of its template and this many pods."""
         spec: Tree = {"suspend": False, **self.counts(job, count)}
         if template:
             spec["template"] = template
         return JobPatch({"spec": spec}, tells=True, last=True)
 
     def made_mutable(self, job: JobView, template: Tree) -> JobPatch | Pause | None:
-        """What must come before a change of its template, if one is wanted; None when nothing must.
+        """The write that must precede a change of its template; None if none is needed.
 
-        The server lets the template of a suspended Job be changed only when no pod of it is active, and, before
-        Kubernetes 1.36, only when it has no start time; since then the Job controller takes that away by itself.
+        The server allows a change of a suspended Job's template only while it has no active pod, and, before Kubernetes
+        1.36, only if it has no start time; since then the Job controller removes that.
         """
         if not template:
             return None
@@ -263,7 +263,7 @@ class BatchJob:
         return JobPatch({"status": {"startTime": None}}, status=True) if job.status.start_time is not None else None
 
     def counts(self, job: JobView, count: int) -> Tree:
-        """The merge patch that gives a Job which may start with fewer pods so many."""
+        """The merge patch that reduces a Job to this many pods, if it may start with fewer."""
         if least_pods(job.metadata.annotations) is None or count == job.spec.parallelism:
             return {}
         found: Tree = {"parallelism": count}
@@ -272,11 +272,11 @@ class BatchJob:
         return found
 
     def stop(self, job: JobView, pod_sets: Sequence[PodSet]) -> JobPatch | Pause | None:
-        """The next write on the way to its stop, with its pods as they were before; None when it is stopped.
+        """The next write to stop it, given its original pod sets; None if it is stopped.
 
-        First it is held back, and when its pods are gone its template and counts are restored. An annotation lasts
-        from the first write to the last, so that whoever comes after a crash knows that there is something left to
-        do; one that was held back by its user is known by what is still filled in.
+        First it is suspended, and once its pods are gone its template and counts are restored. An annotation marks it
+        from the first write to the last, so that the stop is completed after a crash; a Job that its user suspended is
+        recognized by the injected fields that are still there.
         """
         if not job.spec.suspend:
             note: Tree = {"annotations": {Annotation.STOPPING.value: "true"}}
@@ -295,13 +295,13 @@ class BatchJob:
         return self.made_mutable(job, restored) or JobPatch(body, last=True)
 
     def suspend(self, job: JobView) -> JobPatch | None:
-        """The write that holds it back, and no more; None when it is held back."""
+        """The write that only suspends it; None if it is suspended."""
         return None if job.spec.suspend else JobPatch({"spec": {"suspend": True}}, tells=True)
 
     def reclaimable(self, job: JobView) -> Mapping[str, int]:
-        """The pods of the pod set that need no quota any more: no work is left for them."""
+        """The pods of the pod set that no longer need quota, because no work is left for them."""
         spec, status = job.spec, job.status
-        # The pod set counts the pods that can run at once, so more parallelism than completions frees nothing.
+        # The pod set counts the pods that can run at once, so parallelism beyond completions frees nothing.
         most = self.count(job)
         wanted = spec.parallelism if spec.completions is None else spec.completions
         done = status.succeeded
@@ -311,13 +311,13 @@ class BatchJob:
         return {DEFAULT_POD_SET: most - left} if most > 1 and done > 0 and left < most else {}
 
     def pods_ready(self, job: JobView) -> bool:
-        """Whether all its pods are ready, or have succeeded."""
+        """Whether all its pods are ready or have succeeded."""
         status = job.status
         good = status.succeeded + status.ready + len(status.uncounted_terminated_pods.succeeded)
         return good >= self.count(job)
 
     def priority_class(self, job: JobView) -> str:
-        """A Job names a class in its template only."""
+        """Always empty: a Job names a class only in its template."""
         return ""
 
 

@@ -1,6 +1,6 @@
-"""What does a kind of job have to know about itself? The protocol by which one reconciler serves all kinds.
+"""The protocol of a kind of job, by which one reconciler serves all kinds.
 
-Everything here is pure: a kind reads a view of its object and says what to patch; others do it.
+Everything here is pure: a kind reads a view of its object and returns patches.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from pykueue.jobs.podsets import Info, Shape
 
 
 class Described(Protocol):
-    """A view of an object, as far as all kinds share it."""
+    """The part of an object's view that all kinds share."""
 
     @property
     def metadata(self) -> ObjectMeta:
@@ -31,27 +31,27 @@ class Outcome(Frozen):
 
 
 class JobPatch(Frozen):
-    """One write on the way to a started or a stopped job: a merge patch."""
+    """One write towards a started or a stopped job: a merge patch."""
 
     body: Tree
     status: bool = False
-    """Whether it is the status that is patched."""
+    """Whether it patches the status subresource."""
     tells: bool = False
-    """Whether this is the write that starts or stops the job, rather than one that prepares it or tidies up."""
+    """Whether this write starts or stops the job, rather than preparing it or cleaning up."""
     last: bool = False
     """Whether nothing is left to do after it."""
 
 
 class Pause(Frozen):
-    """Nothing can be written before the job itself has changed."""
+    """Nothing can be written before the job itself changes."""
 
 
 class JobKind(Protocol[View]):
-    """A kind of job that can be held back, started and stopped."""
+    """A kind of job that can be suspended, started and stopped."""
 
     @property
     def framework(self) -> str:
-        """What the Configuration calls it."""
+        """Its name in the Configuration."""
 
     @property
     def group(self) -> str:
@@ -66,40 +66,40 @@ class JobKind(Protocol[View]):
         """The kind."""
 
     def suspended(self, job: View) -> bool:
-        """Whether it is held back, and nothing is left to do for that."""
+        """Whether it is suspended, with nothing left to do to stop it."""
 
     def stopping(self, job: View) -> bool:
-        """Whether its stop has begun, and something is left to do for it."""
+        """Whether its stop has begun but is not complete."""
 
     def noticed(self, job: View) -> bool:
-        """Whether its own controller has noticed that it may run, so that its status tells of its pods."""
+        """Whether its controller has seen that it may run, so that its status counts its pods."""
 
     def active(self, job: View) -> bool:
-        """Whether pods of it are there."""
+        """Whether it has pods."""
 
     def finished(self, job: View) -> Outcome | None:
-        """How it ended, once it has."""
+        """How it ended; None if it has not."""
 
     def pod_sets(self, job: View, *, partial: bool) -> tuple[Tree, ...]:
-        """Its pods, as a Workload has them; `partial` says whether fewer pods may be admitted."""
+        """Its pod sets for a Workload; `partial` says whether fewer pods may be admitted."""
 
     def shapes(self, job: View, *, partial: bool) -> tuple[Shape, ...]:
-        """What of its pods tells it from a job that needs another Workload."""
+        """The parts of its pods whose change requires another Workload."""
 
     def start(self, job: View, infos: Sequence[Info]) -> JobPatch | Pause:
-        """The next write on the way to its start; raises `InjectionError` when it can never start like that."""
+        """The next write to start it; raises `InjectionError` if it can never start like that."""
 
     def stop(self, job: View, pod_sets: Sequence[PodSet]) -> JobPatch | Pause | None:
-        """The next write on the way to its stop, with its pods as they were before; None when it is stopped."""
+        """The next write to stop it, given its original pod sets; None if it is stopped."""
 
     def suspend(self, job: View) -> JobPatch | None:
-        """The write that holds it back, and no more; None when it is held back."""
+        """The write that only suspends it; None if it is suspended."""
 
     def reclaimable(self, job: View) -> Mapping[str, int] | None:
-        """The pods of each set that need their quota no more; None for a kind that cannot tell."""
+        """The pods of each set that no longer need quota; None for a kind that cannot tell."""
 
     def pods_ready(self, job: View) -> bool:
-        """Whether all its pods are ready, or have succeeded."""
+        """Whether all its pods are ready or have succeeded."""
 
     def priority_class(self, job: View) -> str:
-        """The PriorityClass that it names outside its pod templates; empty where there is none."""
+        """The PriorityClass that it names outside its pod templates; empty if there is none."""

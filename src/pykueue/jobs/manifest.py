@@ -1,4 +1,4 @@
-"""What would become of this Job? Its manifest as the Workload that is queued for it, with every mistake in it."""
+"""A Job's manifest as the Workload that would be queued for it, with every mistake in it."""
 
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
@@ -47,7 +47,7 @@ from pykueue.jobs.workload import (
 )
 
 CARRIED: Final = (Annotation.ADMISSION_GATED_BY, Annotation.ELASTIC_JOB)
-"""Annotations of a job that speak to whoever queues it."""
+"""Annotations of a job that address the queueing system."""
 AT_POD_CLASS: Final = "spec.template.spec.priorityClassName"
 OWN_FIELDS: Final[Mapping[str, str]] = {
     "spec.podSets[0].template": "spec.template",
@@ -56,42 +56,42 @@ OWN_FIELDS: Final[Mapping[str, str]] = {
     "spec.queueName": AT_QUEUE,
     "spec.maximumExecutionTimeSeconds": AT_LIMIT,
 }
-"""Where the user of a Job finds what the Workload for it has in these fields."""
+"""Fields of a Workload, and where the author of a Job finds the same."""
 
 
 class Place(Frozen):
-    """What a job finds where it is created."""
+    """The namespace and cluster in which a job would be created."""
 
     default_queue: bool = False
     """Whether its namespace has a LocalQueue for jobs that name none."""
     classes: Mapping[str, int] = {}
     """The value of each WorkloadPriorityClass."""
     default_class: bool = True
-    """Whether the class named default is for jobs that name none."""
+    """Whether the class `default` applies to jobs that name none."""
     pod_classes: Mapping[str, int] = {}
-    """The value of each PriorityClass, beside those that every cluster has."""
+    """The value of each PriorityClass, besides the system classes."""
     default_pod_class: str = ""
     """The PriorityClass for pods that name none."""
     selected: bool = True
     """Whether managedJobsNamespaceSelector selects its namespace."""
     queueless: bool = False
-    """Whether jobs that name no queue are held back too: manageJobsWithoutQueueName."""
+    """Whether jobs that name no queue are suspended too: manageJobsWithoutQueueName."""
 
 
 class PodCounts(Frozen):
-    """How many pods are wanted, and with how few it would start; `None` if with no fewer."""
+    """How many pods are wanted, and the minimum to start with; `None` if it equals the count."""
 
     count: int
     min_count: int | None = None
 
 
 def queue_of(job: Job, place: Place) -> str:
-    """The LocalQueue that a job goes to; empty when it names none and there is none by default."""
+    """The LocalQueue of a job; empty if it names none and there is no default."""
     return queue_label(job.metadata) or (DEFAULT_QUEUE if place.default_queue else "")
 
 
 def left_out(tree: Tree, job: Job, place: Place) -> str:
-    """Why no Workload is made for a Job that asks for nothing unusual; empty when one is."""
+    """Why no Workload is created for a Job; empty if one is."""
     for kind in ("Complete", "Failed"):
         if any(text(one, "type") == kind and text(one, "status") == "True" for one in conditions(tree)):
             return f"its status says that it is {kind}, so there is nothing left to run"
@@ -111,16 +111,16 @@ def conditions(tree: Tree) -> Iterator[Mapping[str, object]]:
 
 
 def in_own_words(sentence: str) -> str:
-    """A sentence about the Workload for a Job with the paths at which the Job has the same."""
+    """A sentence about a Workload, with the paths replaced by those of its Job."""
     for path, own in OWN_FIELDS.items():
         sentence = sentence.replace(path, own)
     return sentence
 
 
 def workload_tree(tree: Tree, job: Job, place: Place) -> tuple[Tree, tuple[FieldError, ...]]:
-    """The Workload for a Job, and everything that keeps the Job from being queued.
+    """The Workload for a Job, and everything that prevents the Job from being queued.
 
-    With mistakes the Workload is good for nothing but to look for further ones.
+    If there are mistakes, use the Workload only to look for further ones.
     """
     meta = job.metadata
     template, mistakes = template_of(tree)
@@ -146,7 +146,7 @@ def workload_tree(tree: Tree, job: Job, place: Place) -> tuple[Tree, tuple[Field
 
 
 def template_of(tree: Tree) -> tuple[Tree, tuple[FieldError, ...]]:
-    """The pod template of a Job as it came."""
+    """The undecoded pod template of a Job."""
     spec = tree.get("spec")
     template = spec.get("template") if isinstance(spec, dict) else None
     if not isinstance(template, dict):
@@ -167,7 +167,7 @@ def malformed(job: Job) -> tuple[FieldError, ...]:
 
 
 def job_pod_counts(job: Job) -> PodCounts | FieldError:
-    """The number of pods a Job runs at once, with the least it accepts; or what is wrong with that annotation."""
+    """How many pods a Job runs at once, with the minimum it accepts; or what is wrong with that annotation."""
     count = pods_of(job)
     asked = job.metadata.annotations.get(Annotation.JOB_MIN_PARALLELISM)
     if asked is None:
@@ -181,12 +181,12 @@ def job_pod_counts(job: Job) -> PodCounts | FieldError:
 
 
 def pods_of(job: Job) -> int:
-    """The most pods of a Job that run at a time."""
+    """The most pods of a Job that run at the same time."""
     return pods_at_once(job.spec.parallelism, job.spec.completions)
 
 
 def unequal(tree: Tree, job: Job) -> Iterator[FieldError]:
-    """What keeps a Job that asks for it from having as many completions as pods at once."""
+    """What is wrong with a Job that asks for completions equal to parallelism."""
     asked = job.metadata.annotations.get(Annotation.JOB_COMPLETIONS_EQUAL_PARALLELISM)
     if asked is None or asked in FALSE:
         return
@@ -220,7 +220,7 @@ def judged_priority(job: Job, pod_sets: tuple[Tree, ...], place: Place) -> tuple
 
 
 def judged_limit(job: Job) -> tuple[FieldError, ...]:
-    """What is wrong with a job's limit on its run time."""
+    """What is wrong with a job's maximum execution time."""
     asked = job.metadata.labels.get(Label.MAX_EXEC_TIME_SECONDS)
     if asked is None or run_limit(job.metadata) is not None:
         return ()

@@ -1,4 +1,4 @@
-"""Is this the Workload of that job? Whether the two ask for the same."""
+"""Whether a Workload matches a job: whether both ask for the same."""
 
 from pykueue.api.core import controller_of
 from pykueue.api.workload import Workload
@@ -17,14 +17,14 @@ from pykueue.jobs.workload import run_limit
 
 
 def equivalent(seen: JobInput, job: Described, workload: Workload) -> bool:
-    """Whether a Workload is that of the job as the job is now."""
+    """Whether a Workload matches the job as it is now."""
     owner = controller_of(workload.metadata)
     if owner is None or owner.name != job.metadata.name:
         return False
     if seen.rules.finish_orphans and owner.uid != job.metadata.uid:
         return False
     if finished(workload) and not workload.spec.pod_sets:
-        # What is over is remembered without its pods.
+        # A finished job is kept without its pods.
         return True
     if workload.spec.maximum_execution_time_seconds != run_limit(job.metadata):
         return False
@@ -40,7 +40,7 @@ def equivalent(seen: JobInput, job: Described, workload: Workload) -> bool:
 
 
 def running_infos(seen: JobInput, workload: Workload) -> tuple[Info, ...] | None:
-    """What the pods of a Workload with quota are given; None where that cannot be said."""
+    """What is injected into the pods of a Workload with quota; None if that cannot be determined."""
     if not reserved(workload):
         return None
     try:

@@ -1,8 +1,8 @@
-"""What should happen to this job now? One pure function from what is seen to a few actions; `controllers` does them.
+"""What to do for a job now: a pure function from what is seen to a few actions, which `controllers` carries out.
 
-The rules stand in Kueue's order, and the first one that speaks wins; only what is written to a Workload's status goes
-along with what is done to the job. Every action changes something that is seen the next time, so a pass that was cut
-short at any point is made good by the next one.
+The rules are in Kueue's order, and the first match decides; only writes to a Workload's status accompany what is done
+to the job. Every action changes something that the next pass sees, so a pass that was interrupted at any point is
+completed by the next one.
 """
 
 from typing import Final
@@ -58,7 +58,7 @@ FAILED: Final = "Failed"
 FAILED_TO_START: Final = "FailedToStart"
 OUT_OF_SYNC: Final = "OutOfSync"
 TOLD: Final = frozenset((SUCCEEDED, FAILED, FAILED_TO_START, OUT_OF_SYNC, OWNER_NOT_FOUND))
-"""Reasons for which a Workload is finished by us, which is told when it is written."""
+"""Reasons for which we finish a Workload and send an Event with the write."""
 BY_KUEUE: Final = "DeactivatedDueTo"
 
 NOT_ADMITTED: Final = "Not admitted by cluster queue"
@@ -75,11 +75,11 @@ TOO_DEEP: Final = Notice(
 )
 EXPIRED: Final = Notice("Deleted", "Deleted job: deactivation retention period expired")
 OWNER_PAUSE: Final = 5.0
-"""Seconds until a job is looked at again whose owner is not there; it will be deleted with it, as a rule."""
+"""Seconds until a job whose owner is missing is looked at again; usually it is deleted with its owner."""
 
 
 def plan(seen: JobInput, now: Instant) -> Actions:
-    """What is to be done for a job now; nothing when all is as it should be."""
+    """What to do for a job now; empty if nothing."""
     job = seen.job
     if job is None or job.metadata.deletion_timestamp is not None:
         return orphaned(seen)
@@ -100,7 +100,7 @@ def plan(seen: JobInput, now: Instant) -> Actions:
 
 
 def orphaned(seen: JobInput) -> Actions:
-    """The job is gone or going: its Workloads are over, and may go too."""
+    """The job is gone or being deleted: finish its Workloads and release them."""
     found: list[Action] = []
     for one in seen.workloads:
         going = one.metadata.deletion_timestamp is not None
@@ -112,7 +112,7 @@ def orphaned(seen: JobInput) -> Actions:
 
 
 def child(seen: JobInput, job: Described, top: Ancestor) -> Actions:
-    """A job that belongs to one that is queued runs only while that one may."""
+    """A job that belongs to a queued one runs only while that one is admitted."""
     if top.admitted or seen.kind.finished(job) is not None:
         return NOTHING
     step = seen.kind.suspend(job)
@@ -120,7 +120,7 @@ def child(seen: JobInput, job: Described, top: Ancestor) -> Actions:
 
 
 def with_prebuilt(seen: JobInput, job: Described, name: str, now: Instant) -> Actions:
-    """The job names a Workload that was made before it; any other that it has is one too many."""
+    """The job names a prebuilt Workload; delete any other that it has."""
     workload = seen.prebuilt
     owner = None if workload is None else controller_of(workload.metadata)
     if workload is not None and owner is None:
@@ -139,10 +139,10 @@ def with_prebuilt(seen: JobInput, job: Described, name: str, now: Instant) -> Ac
 
 
 def with_own(seen: JobInput, job: Described, now: Instant) -> Actions:
-    """The job has one Workload, which we make: the one that equals it is kept, and no other."""
+    """The job has one Workload of our making: keep the one that matches, and delete the others."""
     found = sorted(seen.workloads, key=lambda one: (not reserved(one), one.metadata.creation_timestamp or "", one.name))
     over = seen.kind.finished(job) is not None
-    # What a finished job asked for does not matter any more.
+    # What a finished job asked for no longer matters.
     match = next((one for one in found if (owned(job, one) if over else equivalent(seen, job, one))), None)
     extra = [one for one in found if one is not match]
     if match is None and not over and not seen.kind.suspended(job):
@@ -160,7 +160,7 @@ def with_own(seen: JobInput, job: Described, now: Instant) -> Actions:
 
 
 def settled(seen: JobInput, job: Described, workload: Workload, now: Instant) -> Actions:
-    """The job and its one Workload agree on what is asked for: bring the one's state in line with the other's."""
+    """The job and its one Workload ask for the same: bring their states in line."""
     if finished(workload):
         return let_go(workload)
     if workload.metadata.deletion_timestamp is not None:
@@ -177,7 +177,7 @@ def settled(seen: JobInput, job: Described, workload: Workload, now: Instant) ->
     if evicted is not None and evicted.status == "True":
         return (*stop_evicted(seen, job, workload, evicted, now), *written)
     if seen.kind.stopping(job):
-        # It may have been admitted again meanwhile, but a stop that was begun must be ended before the next start.
+        # It may have been admitted again meanwhile, but a stop must be completed before the next start.
         return (*(stopped(seen, job, workload, NOT_ADMITTED) or NOTHING), *written)
     if not seen.kind.suspended(job) and not admitted(workload):
         return (*(stopped(seen, job, workload, NOT_ADMITTED, confirm=True) or NOTHING), *written)
@@ -188,7 +188,7 @@ def settled(seen: JobInput, job: Described, workload: Workload, now: Instant) ->
 
 
 def let_go(workload: Workload) -> Actions:
-    """Nothing more is done for a Workload that is over."""
+    """Release a Workload that is finished."""
     if not holds_on(workload):
         return NOTHING
     over = condition(workload, WorkloadCondition.FINISHED)
@@ -197,12 +197,12 @@ def let_go(workload: Workload) -> Actions:
 
 
 def finish_notice(workload: Workload) -> Notice:
-    """What is told when a Workload is over."""
+    """The Event of a finished Workload."""
     return Notice("FinishedWorkload", f"Workload '{key_of(workload)}' is declared finished")
 
 
 def stop_evicted(seen: JobInput, job: Described, workload: Workload, evicted: Condition, now: Instant) -> Actions:
-    """An evicted job stops, gives its quota back when its pods are gone, and may be deleted in the end."""
+    """Stop an evicted job, release its quota when its pods are gone, and delete it in the end if so configured."""
     actions = stopped(seen, job, workload, evicted.message)
     ended = actions is None or any(isinstance(one, PatchJob) and one.last for one in actions)
     done = actions or NOTHING
@@ -220,20 +220,20 @@ def stop_evicted(seen: JobInput, job: Described, workload: Workload, evicted: Co
 def stopped(
     seen: JobInput, job: Described, workload: Workload | None, text: str, *, confirm: bool = False
 ) -> Actions | None:
-    """The next write on the way to a stopped job; nothing while that waits for its pods, None when it is stopped."""
+    """The next write to stop a job; empty while it waits for its pods, None when it is stopped."""
     step = seen.kind.stop(job, () if workload is None else workload.spec.pod_sets)
     return None if step is None else patched(step, Notice(STOPPED, text), confirm=confirm)
 
 
 def patched(step: JobPatch | Pause, notice: Notice, *, confirm: bool = False) -> Actions:
-    """A step, told if it is the one that counts."""
+    """A patch, with the Event if this is the decisive write."""
     if isinstance(step, Pause):
         return NOTHING
     return (PatchJob(step.body, step.status, notice if step.tells else None, confirm and step.tells, step.last),)
 
 
 def started(seen: JobInput, job: Described, workload: Workload, written: Actions) -> Actions:
-    """The job may run: start it with what its pods were admitted to."""
+    """Start the job with what its pods were admitted to."""
     try:
         step = seen.kind.start(job, injected(workload, seen.flavors, seen.rules.injection))
     except MissingFlavorError:

@@ -1,4 +1,4 @@
-"""What do a job's pods look like, before and while they run? Pod sets made, filled in, put back, and compared."""
+"""Pod sets of a job: built from templates, injected with what an admission adds, restored, and compared."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -21,9 +21,9 @@ VALUES: Final = "value1={first}, value2={second}"
 SHAPES_KEPT: Final = 512
 CONTAINER_LISTS: Final = ("containers", "initContainers")
 POD_NEEDS: Final = ("resources", "resourceClaims", "overhead", "runtimeClassName")
-"""What a pod as a whole asks for beside its containers."""
+"""Pod-level fields that decide how much a pod requests."""
 AMOUNTS: Final = ("requests", "limits", "overhead")
-"""Members that hold quantities by resource."""
+"""Fields that hold quantities by resource."""
 SERVER_DEFAULTS: Final[Mapping[str, Json]] = {
     "failureThreshold": 3,
     "periodSeconds": 10,
@@ -34,21 +34,21 @@ SERVER_DEFAULTS: Final[Mapping[str, Json]] = {
     "terminationMessagePolicy": "File",
     "timeoutSeconds": 1,
 }
-"""What the API server fills in within a container of a Job, and not in one of a Workload that somebody else made."""
+"""Container fields that the API server defaults in a Job, but not in a Workload made by another client."""
 TAG: Final = re.compile(r"(?:.*/)?[^/:@]+(?::([^/@]+))?(@.*)?")
-"""An image: its tag and its digest."""
+"""The tag and digest of an image."""
 
 
 class InjectionError(ValueError):
-    """Pods that cannot be filled in as their admission says, however often it is tried."""
+    """The admission cannot be injected into the pods, however often it is tried."""
 
 
 class MissingFlavorError(LookupError):
-    """A ResourceFlavor that pods were admitted to and that is not there, for now."""
+    """A ResourceFlavor that pods were admitted to does not exist at present."""
 
 
 class Info(Frozen):
-    """What the pods of one pod set are given when they start."""
+    """What is injected into the pods of one pod set when they start."""
 
     name: str = ""
     count: int = 0
@@ -60,19 +60,19 @@ class Info(Frozen):
 
 
 class Injection(Frozen):
-    """Which optional things pods are given."""
+    """Which optional things are injected."""
 
     queue_labels: bool = True
-    """The queues they came through: the gate AssignQueueLabelsForPods."""
+    """The names of their queues: the gate AssignQueueLabelsForPods."""
     workload: bool = True
     """The name of their Workload: the gate TopologyAwareScheduling."""
 
 
-# What pods look like.
+# Building pod sets.
 
 
 def pod_set(name: str, template: Tree, count: int, min_count: int | None = None) -> Tree:
-    """A pod set of a Workload, its template without what is absent and without variables that a later one replaces."""
+    """A pod set of a Workload; absent fields and overridden environment variables are removed from its template."""
     whole = without_nulls(template)
     assert isinstance(whole, dict), "a mapping without its nulls is a mapping"
     found: Tree = {"name": name, "count": count, "template": sanitized(whole)}
@@ -82,7 +82,7 @@ def pod_set(name: str, template: Tree, count: int, min_count: int | None = None)
 
 
 def sanitized(template: Tree) -> Tree:
-    """The template with each environment variable once, where it first stood, with its last value."""
+    """The template with each environment variable once, at its first position with its last value."""
     spec = template.get("spec")
     if not isinstance(spec, dict):
         return template
@@ -120,7 +120,7 @@ def with_each_once(container: Json) -> Json:
 
 
 def info_of_template(template: Tree) -> Info:
-    """What a template gives its pods by itself."""
+    """What a template itself specifies."""
     metadata, spec = part(template, "metadata"), part(template, "spec")
     return Info(
         labels=texts(metadata.get("labels")),
@@ -132,7 +132,7 @@ def info_of_template(template: Tree) -> Info:
 
 
 def part(tree: Tree, name: str) -> Tree:
-    """A member of a tree that is a tree."""
+    """A member of a tree that is an object; empty if there is none."""
     found = tree.get(name)
     return found if isinstance(found, dict) else {}
 
@@ -143,21 +143,21 @@ def texts(value: Json) -> dict[str, str]:
 
 
 def trees(value: Json) -> tuple[Tree, ...]:
-    """The trees in a list."""
+    """The objects in a list."""
     return tuple(one for one in value if isinstance(one, dict)) if isinstance(value, list) else ()
 
 
 def template_tree(raw: bytes | msgspec.Raw) -> Tree:
-    """A template as a tree of its own."""
+    """A template decoded into a new tree."""
     found = msgspec.json.decode(raw)
     return found if isinstance(found, dict) else {}
 
 
-# What they are given.
+# Injection.
 
 
 def merged(first: Info, second: Info) -> Info:
-    """The first with what the second adds; raises `InjectionError` where the two say different things."""
+    """The first with the additions of the second; raises `InjectionError` if they contradict."""
     if conflict := conflict_of(first, second):
         raise InjectionError(conflict)
     return Info(
@@ -172,7 +172,7 @@ def merged(first: Info, second: Info) -> Info:
 
 
 def conflict_of(first: Info, second: Info) -> str:
-    """The first thing that two say differently, in the words for it; empty when they agree."""
+    """Kueue's message for the first contradiction between two; empty if they agree."""
     for what, ours, theirs in (
         ("annotations", first.annotations, second.annotations),
         ("labels", first.labels, second.labels),
@@ -185,7 +185,7 @@ def conflict_of(first: Info, second: Info) -> str:
 
 
 def added(there: Sequence[Tree], more: Sequence[Tree], same: Callable[[Tree, Tree], bool]) -> tuple[Tree, ...]:
-    """Those of the second list that are not there yet, each once."""
+    """Items of the second list that the first lacks, without duplicates."""
     found: list[Tree] = []
     for one in more:
         if not any(same(one, other) for other in (*there, *found)):
@@ -199,7 +199,7 @@ def same_toleration(first: Tree, second: Tree) -> bool:
 
 
 def toleration_key(seen: Tree) -> tuple[Json, ...]:
-    """What a toleration comes to."""
+    """A toleration in normal form, for comparison."""
     return (
         seen.get("key") or "",
         seen.get("operator") or "Equal",
@@ -216,9 +216,9 @@ def toleration_tree(seen: Toleration) -> Tree:
 
 
 def injected(workload: Workload, flavors: Mapping[str, ResourceFlavor], chosen: Injection) -> tuple[Info, ...]:
-    """What each pod set of an admitted Workload is given, by its flavors, its queues and its checks.
+    """What each pod set of an admitted Workload gets from its flavors, queues and checks.
 
-    Raises `MissingFlavorError` for a flavor that is not there, and `InjectionError` where checks contradict.
+    Raises `MissingFlavorError` for a flavor that does not exist, and `InjectionError` if checks contradict.
     """
     admission = workload.status.admission
     if admission is None:
@@ -238,7 +238,7 @@ def injected_into(
     flavors: Mapping[str, ResourceFlavor],
     chosen: Injection,
 ) -> Info:
-    """What one pod set is given."""
+    """What one pod set gets."""
     labels: dict[str, str] = {Label.POD_SET: given.name}
     if Label.MULTIKUEUE_ORIGIN in workload.metadata.labels:
         labels[Label.MULTIKUEUE_WORKER_POD] = "true"
@@ -260,7 +260,7 @@ def injected_into(
 
 
 def by_flavors(given: PodSetAssignment, count: int, flavors: Mapping[str, ResourceFlavor]) -> Info:
-    """How many pods a pod set has, and which nodes its flavors send them to."""
+    """How many pods a pod set has, and the node selectors and tolerations of its flavors."""
     selector: dict[str, str] = {}
     tolerations: list[Tree] = []
     for name in dict.fromkeys(flavor for _, flavor in sorted(given.flavors.items())):
@@ -278,7 +278,7 @@ def by_flavors(given: PodSetAssignment, count: int, flavors: Mapping[str, Resour
 
 
 def info_of_update(update: PodSetUpdate) -> Info:
-    """What a check gives to pods."""
+    """What a check adds to pods."""
     return Info(
         update.name,
         0,
@@ -290,20 +290,20 @@ def info_of_update(update: PodSetUpdate) -> Info:
 
 
 def fill_in(template: Tree, info: Info) -> Tree:
-    """The merge patch that gives a template what its pods need to start; empty when it has it all."""
+    """The merge patch that injects what pods need to start; empty if the template has it all."""
     has = info_of_template(template)
     wanted = merged(has, info)
     return template_patch(has, wanted)
 
 
 def filled_in(template: Tree, original: Tree) -> bool:
-    """Whether a template still has what its pods were given to start."""
+    """Whether a template still has what was injected."""
     has, had = (info_of_template(one).labels for one in (template, original))
     return Label.POD_SET in has and Label.POD_SET not in had
 
 
 def put_back(template: Tree, original: Tree, kept: frozenset[str]) -> Tree:
-    """The merge patch that makes a template the original again, but for labels that are kept as they are."""
+    """The merge patch that restores the original template, except for labels that are kept."""
     has, wanted = info_of_template(template), info_of_template(original)
     labels = {**wanted.labels, **{key: text for key, text in has.labels.items() if key in kept}}
     return template_patch(has, msgspec.structs.replace(wanted, labels=labels))
@@ -335,16 +335,16 @@ def map_patch(has: Mapping[str, str], wanted: Mapping[str, str]) -> Tree:
     return {**gone, **{key: text for key, text in wanted.items() if has.get(key) != text}}
 
 
-# Whether they are the same.
+# Comparison.
 
 
 class Shape(Frozen):
-    """What of a pod set tells it from others, the rest being free to change."""
+    """The parts of a pod set that must match; the rest may change."""
 
     count: int
     min_count: int | None
     needs: bytes
-    """The containers, and all else in the template that decides how much quota a pod takes."""
+    """The containers, and everything else in the template that decides how much quota a pod takes."""
     tolerations: bytes
 
 
@@ -354,7 +354,7 @@ def shapes_of(workload: Workload) -> tuple[Shape, ...]:
 
 
 def running_shapes(workload: Workload, infos: Sequence[Info]) -> tuple[Shape, ...] | None:
-    """The shapes that the pod sets have while they run; None when they could not run like that."""
+    """The shapes that the pod sets have while they run; None if they cannot run like that."""
     given = {info.name: info for info in infos}
     partial = any(one.min_count is not None for one in workload.spec.pod_sets)
     found: list[Shape] = []
@@ -373,7 +373,7 @@ def running_shapes(workload: Workload, infos: Sequence[Info]) -> tuple[Shape, ..
 
 
 def same_shapes(first: Sequence[Shape], second: Sequence[Shape], *, tolerations: bool) -> bool:
-    """Whether pod sets are the same, one by one; tolerations may be left out of it."""
+    """Whether pod sets match one by one, on request without tolerations."""
     return len(first) == len(second) and all(
         (one.count, one.min_count, one.needs) == (other.count, other.min_count, other.needs)
         and (not tolerations or one.tolerations == other.tolerations)
@@ -383,7 +383,7 @@ def same_shapes(first: Sequence[Shape], second: Sequence[Shape], *, tolerations:
 
 @lru_cache(maxsize=SHAPES_KEPT)
 def looks(raw: bytes) -> tuple[bytes, bytes]:
-    """What the pods of a template need, and their tolerations, each in one spelling."""
+    """What the pods of a template need, and their tolerations, each in normal form."""
     template = sanitized(template_tree(raw))
     spec = part(template, "spec")
     needs: list[Json] = [[plain_container(one) for one in trees(spec.get(name))] for name in CONTAINER_LISTS]
@@ -392,17 +392,17 @@ def looks(raw: bytes) -> tuple[bytes, bytes]:
 
 
 def tolerations_text(seen: Sequence[Tree]) -> bytes:
-    """Tolerations in one spelling."""
+    """Tolerations in normal form."""
     return spelled([list(toleration_key(one)) for one in seen])
 
 
 def spelled(value: Json) -> bytes:
-    """A value as JSON with its members in order."""
+    """A value as JSON with sorted keys."""
     return msgspec.json.encode(value, order="deterministic")
 
 
 def plain_container(container: Tree) -> Json:
-    """A container without what the server would fill in by itself."""
+    """A container without the fields that the server defaults."""
     image = container.get("image")
     if container.get("imagePullPolicy") == pull_policy(image if isinstance(image, str) else ""):
         container = {key: value for key, value in container.items() if key != "imagePullPolicy"}
@@ -410,14 +410,14 @@ def plain_container(container: Tree) -> Json:
 
 
 def pull_policy(image: str) -> str:
-    """When an image is pulled unless its container says otherwise."""
+    """The default pull policy of an image."""
     found = TAG.fullmatch(image)
     tag, digest = (found[1], found[2]) if found else (None, None)
     return "Always" if tag == "latest" or (tag is None and digest is None) else "IfNotPresent"
 
 
 def plain(value: Json, name: str = "") -> Json:
-    """A value without what is absent, empty or filled in by the server, and with amounts in one spelling."""
+    """A value without absent, empty and defaulted members, and with quantities in canonical spelling."""
     if isinstance(value, list):
         return [plain(one) for one in value]
     if not isinstance(value, dict):
@@ -429,14 +429,14 @@ def plain(value: Json, name: str = "") -> Json:
 
 
 def is_default(name: str, key: str, value: Json) -> bool:
-    """Whether the server would have filled a member in like this."""
+    """Whether a member has the server's default value."""
     if name == "fieldRef" and key == "apiVersion":
         return value == "v1"
     return key in SERVER_DEFAULTS and not isinstance(value, bool) and SERVER_DEFAULTS[key] == value
 
 
 def amount(value: Json) -> Json:
-    """A quantity in one spelling; what is none stays as it is."""
+    """A quantity in canonical spelling; anything else unchanged."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return value
     try:

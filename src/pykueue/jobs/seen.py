@@ -1,4 +1,4 @@
-"""What is seen of a job? The job, its Workloads, its owners, and what the Configuration says about all of them."""
+"""The input of `plan`: the job, its Workloads, its owners, and the settings that apply."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -28,12 +28,12 @@ class Ancestry(Frozen):
 
     top: Ancestor | None = None
     missing: bool = False
-    """Whether an owner is not there."""
+    """Whether an owner does not exist."""
     too_deep: bool = False
 
 
 class Rules(Frozen):
-    """What the Configuration and the gates say about jobs."""
+    """The settings and gates that concern jobs."""
 
     queueless: bool = False
     """manageJobsWithoutQueueName"""
@@ -58,26 +58,26 @@ class Rules(Frozen):
 
 
 class JobInput(Frozen):
-    """A job and all that decides what becomes of it."""
+    """A job and everything that decides what to do with it."""
 
     kind: JobKind[Any]
     namespace: str
     job: Described | None
-    """None when there is no such job."""
+    """None if there is no such job."""
     workloads: tuple[Workload, ...] = ()
-    """Those whose controller is a job of this kind and name."""
+    """The Workloads whose controller is a job of this kind and name."""
     prebuilt: Workload | None = None
-    """The one that the job names, if there is one."""
+    """The prebuilt Workload that the job names, if it exists."""
     selected: bool = True
     """Whether managedJobsNamespaceSelector selects its namespace."""
     owners: Ancestry = Ancestry()
     classes: Classes = Classes()
     flavors: Mapping[str, ResourceFlavor] = {}
     beyond: tuple[str, ...] = ()
-    """What it asks for that we cannot do yet."""
+    """What it uses that is not supported yet."""
     rules: Rules = Rules()
     fresh_until: Instant | None = None
-    """Until when the Workload is so new that whoever gives out quota should write first."""
+    """Until when the Workload is so new that the scheduler should write first."""
     unsure_until: Instant | None = None
     """Until when pods may appear that the job's status does not count: it was stopped before its start was noticed."""
 
@@ -98,7 +98,7 @@ def admitted(workload: Workload) -> bool:
 
 
 def finished(workload: Workload) -> bool:
-    """Whether it is over."""
+    """Whether it is finished."""
     return holds(workload, WorkloadCondition.FINISHED)
 
 
@@ -108,11 +108,11 @@ def key_of(workload: Workload) -> str:
 
 
 def holds_on(workload: Workload) -> bool:
-    """Whether our finalizer keeps a Workload from being removed."""
+    """Whether a Workload has our finalizer."""
     return Finalizer.RESOURCE_IN_USE in workload.metadata.finalizers
 
 
 def owned(job: Described, workload: Workload) -> bool:
-    """Whether a Workload is that of this very job, and not of another of its name."""
+    """Whether a Workload belongs to this very job, and not to another of the same name."""
     owner = controller_of(workload.metadata)
     return owner is not None and owner.uid == job.metadata.uid

@@ -1,4 +1,4 @@
-"""Which Workload stands for a job? Its name, queue, priority and limit, as the job's labels and annotations say."""
+"""A job's Workload: its name, queue, priority and limit, from the job's labels and annotations."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha1
@@ -17,13 +17,13 @@ SHORT_NAME_MAX: Final = 63
 HASH_LENGTH: Final = 5
 SECONDS_DIGITS_MAX: Final = 10
 PROVISIONING_PREFIX: Final = "provreq.kueue.x-k8s.io/"
-"""Annotations of a job that become parameters of its ProvisioningRequest."""
+"""The prefix of a job's annotations that become parameters of its ProvisioningRequest."""
 WORKLOAD_CLASS: Final = "WorkloadPriorityClass"
 POD_CLASS: Final = "PriorityClass"
 
 
 class Priority(Frozen):
-    """A priority, and the class that it comes from; without a name, from none."""
+    """A priority, and the class that it comes from; the name is empty if from none."""
 
     value: int = 0
     group: str = ""
@@ -36,51 +36,52 @@ class Priority(Frozen):
 
 
 class MissingClass(Frozen):
-    """A class that is named and does not exist."""
+    """A class that is named but does not exist."""
 
     kind: str
     name: str
 
 
 class Classes(Frozen):
-    """The priority classes that there are."""
+    """The existing priority classes."""
 
     workload: Mapping[str, int] = {}
     """The value of each WorkloadPriorityClass."""
     pods: Mapping[str, int] = {}
-    """The value of each PriorityClass, beside those that every cluster has."""
+    """The value of each PriorityClass, besides the system classes."""
     default: str = ""
     """The PriorityClass for pods that name none."""
 
 
 def workload_name(*, kind: str, group: str, name: str, uid: str, short: bool = False) -> str:
-    """The name of the Workload for a job: the kind, the job's name, and a hash that no other job shares."""
+    """The name of a job's Workload: the kind, the job's name, and a hash that makes it unique."""
     digest = sha1(f"{kind}\n{group}\n{name}\n{uid}".encode(), usedforsecurity=False).hexdigest()[:HASH_LENGTH]
     longest = (SHORT_NAME_MAX if short else NAME_MAX) - HASH_LENGTH - 1
     return f"{f'{kind.lower()}-{name}'[:longest]}-{digest}"
 
 
 def queue_label(metadata: ObjectMeta) -> str:
-    """The LocalQueue that a job names; empty when it names none."""
+    """The LocalQueue that a job names; empty if none."""
     return metadata.labels.get(Label.QUEUE, "")
 
 
 def class_label(metadata: ObjectMeta) -> str:
-    """The WorkloadPriorityClass that a job names; empty when it names none."""
+    """The WorkloadPriorityClass that a job names; empty if none."""
     return metadata.labels.get(Label.PRIORITY_CLASS, "")
 
 
 def prebuilt_name(metadata: ObjectMeta, *, annotations: bool) -> str:
-    """The Workload that was made before its job; empty when there is none."""
+    """The prebuilt Workload of a job; empty if none."""
     named = metadata.annotations.get(Annotation.PREBUILT_WORKLOAD, "")
     older = metadata.labels.get(Label.PREBUILT_WORKLOAD, "")
     return prebuilt_of(named, older, annotations=annotations)
 
 
 def prebuilt_of(named: str, older: str, *, annotations: bool) -> str:
-    """Which of two counts: the name in the annotation, or the one in the label.
+    """The prebuilt Workload's name, from the annotation or the label.
 
-    The gate WorkloadIdentifierAnnotations lets the annotation speak first; a name that no label can hold always may.
+    With the gate WorkloadIdentifierAnnotations the annotation takes precedence; a name that no label can hold always
+    does.
     """
     if annotations:
         return named or older
@@ -88,12 +89,12 @@ def prebuilt_of(named: str, older: str, *, annotations: bool) -> str:
 
 
 def gates_annotation(metadata: ObjectMeta) -> str:
-    """What holds a job back beside quota, as its annotation lists it."""
+    """The admission gates in a job's annotation."""
     return metadata.annotations.get(Annotation.ADMISSION_GATED_BY, "")
 
 
 def run_seconds(text: str | None) -> int | None:
-    """How long a job may be admitted, in seconds, by the text of its label; what says nothing limits nothing."""
+    """A job's maximum execution time in seconds, from the text of its label; None if absent or malformed."""
     if text is not None and text.isascii() and text.isdigit() and len(text) <= SECONDS_DIGITS_MAX:
         found = int(text)
         return found if 0 < found < 2**31 else None
@@ -101,12 +102,12 @@ def run_seconds(text: str | None) -> int | None:
 
 
 def run_limit(metadata: ObjectMeta) -> int | None:
-    """How long a job may be admitted, in seconds."""
+    """A job's maximum execution time in seconds."""
     return run_seconds(metadata.labels.get(Label.MAX_EXEC_TIME_SECONDS))
 
 
 def priority_of(workload_class: str, pod_class: str, classes: Classes) -> Priority | MissingClass:
-    """A job's priority: by its own class, else by the class of its pods, else by the default for pods."""
+    """A job's priority: from its own class, else from the class of its pods, else from the default for pods."""
     if workload_class:
         value = classes.workload.get(workload_class)
         if value is None:
@@ -131,7 +132,7 @@ def pod_class_of(pod_sets: Iterable[Tree]) -> str:
 
 
 def carried_annotations(metadata: ObjectMeta, *, gated: bool) -> Tree:
-    """The annotations of a job that its Workload carries as well."""
+    """The annotations of a job that its Workload gets too."""
     found: Tree = {key: text for key, text in metadata.annotations.items() if key.startswith(PROVISIONING_PREFIX)}
     if gated and gates_annotation(metadata):
         found[Annotation.ADMISSION_GATED_BY] = gates_annotation(metadata)
@@ -139,12 +140,12 @@ def carried_annotations(metadata: ObjectMeta, *, gated: bool) -> Tree:
 
 
 def uid_label(uid: str) -> Tree:
-    """The label by which a Workload is known as that of a job, if the UID can be the value of a label."""
+    """The label that links a Workload to a job's UID, if the UID is a valid label value."""
     return {} if not uid or label_value(uid) else {Label.JOB_UID: uid}
 
 
 def owner_reference(*, api_version: str, kind: str, metadata: ObjectMeta) -> Tree:
-    """The reference by which an object belongs to a job, and is deleted with it."""
+    """The owner reference to a job."""
     return {
         "apiVersion": api_version,
         "kind": kind,
@@ -156,7 +157,7 @@ def owner_reference(*, api_version: str, kind: str, metadata: ObjectMeta) -> Tre
 
 
 def spec_tree(pod_sets: Sequence[Tree], queue: str, priority: Priority, limit: int | None) -> Tree:
-    """What a Workload asks for."""
+    """The spec of a Workload."""
     listed: list[Json] = list(pod_sets)
     spec: Tree = {"podSets": listed, "priority": priority.value}
     if queue:

@@ -1,4 +1,4 @@
-"""What does a Workload learn from its job? How it is made, kept in step, and told about the job's pods."""
+"""How a Workload follows its job: creation, updates, reclaimable pods and readiness."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -51,7 +51,7 @@ READY_SAYS: Final = "All pods reached readiness and the workload is running"
 
 
 def created(seen: JobInput, job: Described) -> Actions:
-    """A Workload for the job, as soon as no pod of it is left."""
+    """Create a Workload for the job, once no pod of it is left."""
     if seen.kind.active(job):
         return NOTHING
     if seen.beyond:
@@ -74,26 +74,26 @@ def created(seen: JobInput, job: Described) -> Actions:
 
 
 def new_name(seen: JobInput, job: Described) -> str:
-    """What the job's Workload is called."""
+    """The name of the job's Workload."""
     name, uid = job.metadata.name or "", job.metadata.uid or ""
     kind = seen.kind
     return workload_name(kind=kind.kind, group=kind.group, name=name, uid=uid, short=seen.rules.short_names)
 
 
 def asked(seen: JobInput, job: Described) -> tuple[tuple[Tree, ...], Priority | MissingClass]:
-    """The pods of the job, and its priority."""
+    """The job's pod sets and priority."""
     pod_sets = seen.kind.pod_sets(job, partial=seen.rules.partial)
     pod_class = seen.kind.priority_class(job) or pod_class_of(pod_sets)
     return pod_sets, priority_of(class_label(job.metadata), pod_class, seen.classes)
 
 
 def spec_of(job: Described, pod_sets: Sequence[Tree], priority: Priority) -> Tree:
-    """What the job asks for."""
+    """The spec of the job's Workload."""
     return spec_tree(pod_sets, queue_label(job.metadata), priority, run_limit(job.metadata))
 
 
 def may_be_rewritten(job: Described, workload: Workload) -> bool:
-    """Whether a Workload that does not equal its suspended job can be made to."""
+    """Whether a Workload that does not match its suspended job can be updated to match."""
     return (
         owned(job, workload)
         and not reserved(workload)
@@ -103,11 +103,11 @@ def may_be_rewritten(job: Described, workload: Workload) -> bool:
 
 
 def rewritten(seen: JobInput, job: Described, workload: Workload, others: Sequence[Workload]) -> Actions:
-    """A pending Workload is given what its job asks for now; the others go."""
+    """Update a pending Workload to match its job; delete the others."""
     pod_sets, priority = asked(seen, job)
     told: Actions = NOTHING
     if isinstance(priority, MissingClass):
-        # The pods must be counted rightly, whatever becomes of the priority.
+        # The pod sets must be right even if the priority class is missing.
         told = (Tell(missing_notice(priority)), Await())
         was = workload.spec.priority_class_ref
         value = workload.spec.priority or 0
@@ -121,12 +121,12 @@ def rewritten(seen: JobInput, job: Described, workload: Workload, others: Sequen
 
 
 def deleted(workload: Workload) -> DeleteWorkload:
-    """A Workload that is one too many."""
+    """Delete a superfluous Workload."""
     return DeleteWorkload(workload, Notice("DeletedWorkload", f"Deleted not matching Workload: {key_of(workload)}"))
 
 
 def adopted(seen: JobInput, job: Described, workload: Workload) -> Tree:
-    """The merge patch by which a Workload becomes that of the job."""
+    """The merge patch by which a job adopts a Workload."""
     others: list[Json] = [
         {
             "apiVersion": one.api_version,
@@ -145,13 +145,13 @@ def adopted(seen: JobInput, job: Described, workload: Workload) -> Tree:
 
 
 def owner_of(seen: JobInput, job: Described) -> Tree:
-    """The reference to the job."""
+    """The owner reference to the job."""
     version = f"{seen.kind.group}/{seen.kind.version}" if seen.kind.group else seen.kind.version
     return owner_reference(api_version=version, kind=seen.kind.kind, metadata=job.metadata)
 
 
 def reclaimed(seen: JobInput, job: Described, workload: Workload) -> Actions:
-    """Pods that need their quota no more; while it is held, their number never falls."""
+    """Write the reclaimable pods; while quota is held, their number never decreases."""
     found = seen.kind.reclaimable(job) if seen.rules.reclaimable else None
     if found is None:
         return NOTHING
@@ -166,18 +166,18 @@ def reclaimed(seen: JobInput, job: Described, workload: Workload) -> Actions:
 
 
 def readiness(seen: JobInput, job: Described, workload: Workload, now: Instant) -> Actions:
-    """Whether the pods are ready, if anybody wants to know."""
+    """Write whether the pods are ready, if waitForPodsReady is on."""
     if not seen.rules.pods_ready:
         return NOTHING
     known = condition(workload, WorkloadCondition.PODS_READY)
     if known is None and not reserved(workload) and seen.fresh_until is not None and now < seen.fresh_until:
-        # Its admission is on its way, as a rule, and two writes at the same time would be in each other's way.
+        # Its admission is usually in flight, and two concurrent writes would conflict.
         return (LookAgain((seen.fresh_until - now) / MICROS),)
     before = "" if known is None else known.reason
     if not admitted(workload):
         found = WritePodsReady(workload, False, WAIT_FOR_START, NOT_READY_SAYS)
     elif holds(workload, WorkloadCondition.EVICTED):
-        # Its pods go because they must; that is no failure to recover from.
+        # Its pods are being stopped; that is no failure to recover from.
         return NOTHING
     elif seen.kind.pods_ready(job):
         again = before in (WAIT_FOR_RECOVERY, RECOVERED)
@@ -191,7 +191,7 @@ def readiness(seen: JobInput, job: Described, workload: Workload, now: Instant) 
 
 
 def kept_up(seen: JobInput, job: Described, workload: Workload) -> Actions:
-    """Queue, priority class and gates of the Workload follow those of a job that waits or runs."""
+    """Make queue, priority class and gates of the Workload follow those of a pending or running job."""
     if prebuilt_name(job.metadata, annotations=seen.rules.prebuilt_annotations):
         return queue_followed(seen, job, workload, {}, (), checks_told(seen, job, workload))
     gates = gates_annotation(job.metadata)
@@ -213,9 +213,9 @@ def kept_up(seen: JobInput, job: Described, workload: Workload) -> Actions:
 def queue_followed(
     seen: JobInput, job: Described, workload: Workload, body: Tree, notices: tuple[Notice, ...], told: Actions
 ) -> Actions:
-    """The patch of a Workload with the job's queue in it, if that has changed and may."""
+    """Add the job's queue to the Workload's patch, if it has changed and may change."""
     queue = queue_label(job.metadata)
-    # The API lets nobody move a Workload that holds quota, so its move waits until it has none.
+    # The API forbids moving a Workload that holds quota, so the move waits until it has none.
     if queue != (workload.spec.queue_name or "") and seen.kind.suspended(job) and not reserved(workload):
         spec = body.get("spec")
         body = {**body, "spec": {**(spec if isinstance(spec, dict) else {}), "queueName": queue or None}}
@@ -223,7 +223,7 @@ def queue_followed(
 
 
 def class_changed(seen: JobInput, job: Described, workload: Workload) -> Priority | MissingClass | None:
-    """The priority that a change of the job's class comes to; None when nothing is to change."""
+    """The new priority after a change of the job's class; None if nothing changes."""
     was = workload.spec.priority_class_ref
     if was is not None and was.kind != WORKLOAD_CLASS:
         return None
@@ -233,23 +233,23 @@ def class_changed(seen: JobInput, job: Described, workload: Workload) -> Priorit
     pod_sets = () if name else seen.kind.pod_sets(job, partial=seen.rules.partial)
     found = priority_of(name, seen.kind.priority_class(job) or pod_class_of(pod_sets), seen.classes)
     if isinstance(found, Priority) and found.kind != WORKLOAD_CLASS and reserved(workload):
-        # The API lets only the name of a class change while quota is held.
+        # While quota is held, the API allows only the name of a class to change.
         return None
     return found
 
 
 def missing_notice(missing: MissingClass) -> Notice:
-    """What is told of a class that is not there."""
+    """The Event for a class that does not exist."""
     return Notice(f"{missing.kind}NotFound", f'{missing.kind} "{missing.name}" not found', warning=True)
 
 
 def unsupported(text: str) -> Notice:
-    """What is told of something that we cannot do yet."""
+    """The Event for a feature that is not supported yet."""
     return Notice("Unsupported", text, warning=True)
 
 
 def checks_told(seen: JobInput, job: Described, workload: Workload) -> Actions:
-    """What the checks say that a job with quota still waits for."""
+    """The Event with the messages of the checks that a job with quota still waits for."""
     if not seen.kind.suspended(job) or not reserved(workload) or admitted(workload):
         return NOTHING
     said = [
