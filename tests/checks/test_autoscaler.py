@@ -224,22 +224,22 @@ def test_details_of_the_class_come_with_the_capacity() -> None:
     [
         pytest.param(
             {"delaySeconds": "-1"},
-            'parameter "delaySeconds": \'-1\' is no whole number; write digits alone, as in "30"',
+            'parameter "delaySeconds": \'-1\' is not a whole number; write digits alone, as in "30"',
             id="a negative delay",
         ),
         pytest.param(
             {"failures": "1" * 10},
-            'parameter "failures": \'1111111111\' is no whole number; write digits alone, as in "30"',
+            'parameter "failures": \'1111111111\' is not a whole number; write digits alone, as in "30"',
             id="a number too large",
         ),
         pytest.param(
             {"maxPods": ""},
-            'parameter "maxPods": \'\' is no whole number; write digits alone, as in "30"',
+            'parameter "maxPods": \'\' is not a whole number; write digits alone, as in "30"',
             id="no number",
         ),
         pytest.param(
             {"details": "zone"},
-            "parameter \"details\": 'zone' is no pair; write key=value,key=value",
+            "parameter \"details\": 'zone' is not a pair; write key=value,key=value",
             id="half a pair",
         ),
         pytest.param(

@@ -78,7 +78,7 @@ def test_a_check_without_its_configuration_says_what_is_wrong(check: AdmissionCh
 def test_the_patience_of_a_check_is_a_number_of_seconds(text: str, seconds: int | None) -> None:
     check = referring({TIMEOUT: text})
     assert timeout(check) == seconds
-    note = ACTIVE if seconds else f"{IDLE}{text!r} is no number of seconds"
+    note = ACTIVE if seconds else f"{IDLE}{text!r} is not a number of seconds"
     assert verdict(check, {"fast": FAST}, "") == Verdict(True, "Active", note)
 
 
@@ -89,7 +89,7 @@ def test_a_check_without_an_annotation_is_patient_forever() -> None:
 
 def test_only_the_beginning_of_a_long_annotation_is_quoted() -> None:
     found = verdict(referring({TIMEOUT: "x" * 10_000}), {"fast": FAST}, "")
-    assert found.message == f"{IDLE}{'x' * 63!r} is no number of seconds"
+    assert found.message == f"{IDLE}{'x' * 63!r} is not a number of seconds"
 
 
 @pytest.mark.parametrize("check", [referring(), admission_check()], ids=["in order", "wrong in itself"])

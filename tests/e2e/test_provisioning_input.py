@@ -226,7 +226,7 @@ def test_a_timeout_that_is_no_number_is_told_and_has_no_effect(team: Team) -> No
     capacity = Capacity(team)
     body = {"metadata": {"annotations": {TIMEOUT: "soon"}}}
     team.client.patch("AdmissionCheck", capacity.check, body)
-    idle = f"the annotation {TIMEOUT} has no effect: 'soon' is no number of seconds"
+    idle = f"the annotation {TIMEOUT} has no effect: 'soon' is not a number of seconds"
     capacity.is_active(message=f"The admission check is active; {idle}")
     job = capacity.queue(cpu=1).job("one")
     capacity.request(job)

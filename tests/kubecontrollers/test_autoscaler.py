@@ -307,7 +307,7 @@ def test_a_wrong_parameter_is_named_in_the_message(kueue: Kueue) -> None:
     provisioned(kueue, SCRIPTED, limit=0, delaySeconds="soon")
     kueue.job("one", queue="main")
     message = evicted(kueue, "one")
-    assert "parameter \"delaySeconds\": 'soon' is no whole number; write digits alone" in message
+    assert "parameter \"delaySeconds\": 'soon' is not a whole number; write digits alone" in message
 
 
 @pytest.mark.parametrize(

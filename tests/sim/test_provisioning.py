@@ -158,7 +158,7 @@ def test_without_its_configuration_a_check_is_inactive_and_its_queue_takes_nothi
 def test_a_wrong_script_is_a_mistake_of_the_file() -> None:
     (found,) = mistakes(provisioning(delaySeconds="soon"))
     assert str(found).endswith(
-        'spec.parameters: parameter "delaySeconds": \'soon\' is no whole number; write digits alone, as in "30"'
+        'spec.parameters: parameter "delaySeconds": \'soon\' is not a whole number; write digits alone, as in "30"'
     )
 
 

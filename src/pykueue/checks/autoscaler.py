@@ -1,7 +1,7 @@
-"""What does an autoscaler answer that cannot add nodes? Whether the pods fit, in the cluster autoscaler's words.
+"""Answers of an autoscaler that cannot add nodes: whether the pods fit, with the cluster autoscaler's messages.
 
-Two of its classes are answered, and one of our own, which does as it is told (`scripted`). Of any other class nothing
-is said, as the cluster autoscaler does.
+It answers two classes of the cluster autoscaler, and a scripted one of our own (`scripted`). Like the cluster
+autoscaler, it ignores requests of other classes.
 """
 
 from collections.abc import Callable
@@ -17,17 +17,17 @@ CHECK_CAPACITY: Final = "check-capacity.autoscaling.x-k8s.io"
 BEST_EFFORT: Final = "best-effort-atomic-scale-up.autoscaling.x-k8s.io"
 NO_RETRY: Final = "noRetry"
 INSTANCE: Final = "processorInstance"
-"""A parameter by which a request is meant for another autoscaler."""
+"""The parameter that addresses a request to another autoscaler."""
 BOOKED: Final = Seconds(600)
-"""How long capacity is kept for the pods that it was found for."""
+"""How long capacity is booked for the pods that it was found for."""
 GIVEN_UP: Final = Seconds(7 * 86_400)
 FOUND: Final = "Capacity is found in the cluster"
 
 
 def answer(request: ProvisioningRequest, fits: Callable[[], bool], now: Instant) -> Answer | None:
-    """What is to be said of a request; None if it is for others to answer.
+    """The answer to a request; None if it is for another autoscaler.
 
-    `fits` says whether all its pods find room beside what runs and what is booked.
+    `fits` says whether all its pods fit beside what runs and what is booked.
     """
     if request.spec.provisioning_class_name == SCRIPTED:
         return as_scripted(request, now)
@@ -35,7 +35,7 @@ def answer(request: ProvisioningRequest, fits: Callable[[], bool], now: Instant)
 
 
 def looks_for_room(request: ProvisioningRequest) -> bool:
-    """Whether a request is answered by the room that there is."""
+    """Whether a request is answered by the free capacity."""
     kind = request.spec.provisioning_class_name
     return kind == BEST_EFFORT or (kind == CHECK_CAPACITY and not request.spec.parameters.get(INSTANCE))
 
@@ -46,17 +46,17 @@ def is_ours(request: ProvisioningRequest) -> bool:
 
 
 def is_booked(request: ProvisioningRequest) -> bool:
-    """Whether room is kept for the pods of a request."""
+    """Whether capacity is booked for the pods of a request."""
     return looks_for_room(request) and true(request, "Provisioned") is not None and not has_ended(request)
 
 
 def waits_for_room(request: ProvisioningRequest) -> bool:
-    """Whether a request is looked at again as room comes free."""
+    """Whether a request is checked again when capacity is freed."""
     return looks_for_room(request) and true(request, "Provisioned") is None and not has_ended(request)
 
 
 def by_room(request: ProvisioningRequest, fits: Callable[[], bool], now: Instant) -> Answer:
-    """Whether capacity is found; once it is, it is booked for a while."""
+    """Whether capacity is found; if so, it is booked for a while."""
     saying = Saying(request, now)
     if has_ended(request):
         return saying.over()

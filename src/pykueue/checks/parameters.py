@@ -1,4 +1,4 @@
-"""What does an AdmissionCheck of ours refer to? Its configuration, its patience, and whether it can be made at all."""
+"""The parameters of our AdmissionChecks: their configuration, timeout, and whether they can be performed."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -32,7 +32,7 @@ def referenced(
 
 
 def timeout(check: AdmissionCheck) -> Seconds | None:
-    """How long the autoscaler may take, as an annotation says; None is forever."""
+    """How long the autoscaler may take, from an annotation; None is forever."""
     text = check.metadata.annotations.get(Annotation.CHECK_TIMEOUT, "")
     if text.isascii() and text.isdigit() and len(text) <= DIGITS_MAX and int(text) > 0:
         return Seconds(int(text))
@@ -40,7 +40,7 @@ def timeout(check: AdmissionCheck) -> Seconds | None:
 
 
 def verdict(check: AdmissionCheck, configs: Mapping[str, ProvisioningRequestConfig], trouble: str) -> Verdict:
-    """Whether a check can be made, where this stands in the way of reading requests or their templates."""
+    """Whether a check can be performed; `trouble` is why requests or their templates cannot be read."""
     if trouble:
         return Verdict(False, "ProvisioningRequestsUnreadable", trouble)
     found = referenced(check, configs)
@@ -48,6 +48,6 @@ def verdict(check: AdmissionCheck, configs: Mapping[str, ProvisioningRequestConf
         return Verdict(False, "BadParametersRef", found)
     stated = check.metadata.annotations.get(Annotation.CHECK_TIMEOUT)
     if stated is not None and timeout(check) is None:
-        idle = f"the annotation {Annotation.CHECK_TIMEOUT} has no effect: {stated[:63]!r} is no number of seconds"
+        idle = f"the annotation {Annotation.CHECK_TIMEOUT} has no effect: {stated[:63]!r} is not a number of seconds"
         return Verdict(True, "Active", f"{ACTIVE}; {idle}")
     return Verdict(True, "Active", ACTIVE)

@@ -1,11 +1,11 @@
-"""What does a Workload with quota still wait for? What those of its checks say that are not ready."""
+"""The messages of checks that keep a Workload with quota from being admitted."""
 
 from pykueue.api.names import WorkloadCondition
 from pykueue.api.trees import Tree, mappings, text
 
 
 def awaited(workload: Tree) -> str:
-    """The checks that keep a Workload with quota from being admitted, with what they say; empty if there are none."""
+    """The checks that a Workload with quota still waits for, with their messages; empty if there are none."""
     conditions = {text(one, "type"): text(one, "status") for _, one in mappings(workload, "status", "conditions")}
     if conditions.get(WorkloadCondition.QUOTA_RESERVED) != "True":
         return ""

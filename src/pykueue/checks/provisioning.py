@@ -1,7 +1,7 @@
-"""What is to happen about a Workload's ProvisioningRequests now? What its checks say, which requests go, which come.
+"""What to do about a Workload's ProvisioningRequests: states of its checks, requests to create and to delete.
 
-Everything is worked out anew from the objects each time: an attempt that was begun and cut short is gone on with, and
-what was done is not done again.
+Everything is derived from the objects each time: an interrupted attempt is continued, and completed steps are not
+repeated.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,11 +24,11 @@ from pykueue.jobs.podsets import InjectionError, MissingFlavorError
 INACTIVE: Final = "the check is not active"
 NOT_NEEDED: Final = "the provisioning request is not needed"
 SILENCE_SECONDS: Final = 60
-"""An autoscaler that has said nothing for so long is worth a word, and again each time this doubles."""
+"""An autoscaler that is silent for this long is reported, and again each time the silence doubles."""
 
 
 class Check(Frozen):
-    """A check of ours that a Workload must pass."""
+    """A check of ours that a Workload lists."""
 
     config: ProvisioningRequestConfigSpec | None
     """None while the check is inactive."""
@@ -37,7 +37,7 @@ class Check(Frozen):
 
 
 class Rules(Frozen):
-    """What the gates say about all this."""
+    """The gates that apply."""
 
     cleans_up: bool = True
     """CleanupProvisioningRequestsOnEviction"""
@@ -46,23 +46,23 @@ class Rules(Frozen):
 
 
 class CheckInput(Frozen):
-    """A Workload and all that decides what becomes of its requests."""
+    """A Workload and everything that decides what to do about its requests."""
 
     workload: Workload
     checks: Mapping[str, Check]
-    """Those of the checks it lists that are ours, by name."""
+    """The checks it lists that are ours, by name."""
     requests: tuple[ProvisioningRequest, ...] = ()
     """Those that belong to it."""
     templates: Mapping[str, str] = {}
-    """The PodTemplates that they refer to and that are there: the UID of the owner of each, by name."""
+    """The existing PodTemplates that they refer to: the UID of each one's owner, by name."""
     flavors: Mapping[str, ResourceFlavor] = {}
     may_run_again: bool = True
-    """Whether its job would run again once it has been stopped for good; if not, it is left to fail by itself."""
+    """Whether its job would run again after it was stopped for good; if not, it is left to fail by itself."""
     rules: Rules = Rules()
 
 
 class Ask(Frozen):
-    """A new attempt: the request, and before it the templates that it refers to."""
+    """A new attempt: the request, and the templates to create before it."""
 
     check: str
     request: Tree
@@ -77,21 +77,21 @@ class Hindered(Frozen):
 
 
 class CheckPlan(Frozen):
-    """What is to be done, in this order."""
+    """What to do, in this order."""
 
     states: tuple[AdmissionCheckState, ...] = ()
-    """What checks say that they did not say before."""
+    """States of checks that differ from the present ones."""
     deletes: tuple[ProvisioningRequest, ...] = ()
     asks: tuple[Ask, ...] = ()
     hindered: tuple[Hindered, ...] = ()
     hand_over: tuple[tuple[str, ProvisioningRequest], ...] = ()
-    """Templates that still belong to the Workload, and the request that they are to go with."""
+    """Templates that the Workload still owns, and the request that should own them."""
     again: Instant | None = None
-    """When to look again if nothing happens before."""
+    """When to look again if nothing changes before."""
 
 
 def plan(seen: CheckInput, now: Instant) -> CheckPlan:
-    """What is to be done for a Workload."""
+    """What to do for a Workload."""
     workload = seen.workload
     going = tuple(one for one in seen.requests if one.metadata.deletion_timestamp is None)
     if held(workload, WorkloadCondition.FINISHED) is not None:
@@ -99,7 +99,7 @@ def plan(seen: CheckInput, now: Instant) -> CheckPlan:
     if held(workload, WorkloadCondition.EVICTED) is not None:
         return CheckPlan(deletes=going if seen.rules.cleans_up else ())
     if held(workload, WorkloadCondition.QUOTA_RESERVED) is None or workload.status.admission is None:
-        # What waits in line without quota, a held queue being the reason, finds its request again.
+        # A workload that waits without quota because its queue is held keeps its request for later.
         return CheckPlan()
     parts = [
         Turn(seen, state, seen.checks[state.name], now)
@@ -133,10 +133,10 @@ class Turn:
         self.due: Instant | None = None
         self.pods: tuple[Pods, ...] = ()
         self.request: ProvisioningRequest | None = None
-        """The latest attempt, if it still asks for what it should."""
+        """The latest attempt, if it still asks for the right things."""
         self.attempt = (said.retry_count or 0) + 1
         self.wanted = False
-        """Whether a new attempt is to be made."""
+        """Whether to make a new attempt."""
         self.hindered = ""
         if check.config is None:
             self.lie_idle()
@@ -147,19 +147,19 @@ class Turn:
             self.look(check.config)
 
     def lie_idle(self) -> None:
-        """There is no configuration. What runs has what it needs."""
+        """Report that the check is inactive, unless it has passed already."""
         if not self.settled():
             self.turn("Pending", INACTIVE)
 
     def settled(self) -> bool:
-        """Whether the check has let its Workload run, and has nothing more to decide."""
+        """Whether the check has passed and has nothing more to decide."""
         return self.admitted and self.said.state == "Ready"
 
     def kept(self) -> Iterable[ProvisioningRequest]:
         """The requests of this check that stay."""
         if self.request is not None:
             return (self.request,)
-        # What runs consumes what was provisioned for it, whatever the configuration says now.
+        # A running workload uses what was provisioned for it, whatever the configuration says now.
         return self.attempts()[-1:] if self.settled() else ()
 
     def attempts(self) -> list[ProvisioningRequest]:
@@ -168,11 +168,11 @@ class Turn:
         return sorted((one for one in there if self.number(one)), key=self.number)
 
     def number(self, request: ProvisioningRequest) -> int:
-        """Which attempt a request is; 0 for one of another check."""
+        """The attempt number of a request; 0 for one of another check."""
         return attempt_of(request.name, self.workload.name, self.said.name) or 0
 
     def look(self, config: ProvisioningRequestConfigSpec) -> None:
-        """Find the latest attempt, and see what has become of it."""
+        """Find the latest attempt and its result."""
         try:
             self.pods = asked(self.workload, config, self.seen.flavors)
             self.hindered = fault(parameters(self.workload, config))
@@ -184,13 +184,13 @@ class Turn:
         if self.hindered and not ready:
             self.run_out(self.waiting_since(), config)
             return
-        # What was provisioned is kept for those who are to use it, whatever would be asked for now.
+        # Provisioned capacity is kept for its pods, even if the request would differ now.
         fitting = [one for one in self.attempts() if ready or asks_for(one, self.workload, config, self.pods)]
         self.request = fitting[-1] if fitting else None
         if self.request is None:
             self.wanted = self.said.state == "Pending"
             if self.seen.rules.keeps_quota:
-                # Nobody else counts attempts that cost no quota.
+                # No other counter includes attempts that cost no quota.
                 self.attempt = max([self.attempt, *(self.number(one) + has_failed(one) for one in self.attempts())])
             if not self.attempts():
                 self.run_out(self.waiting_since(), config)
@@ -199,7 +199,7 @@ class Turn:
         self.judge(self.request, config)
 
     def judge(self, request: ProvisioningRequest, config: ProvisioningRequestConfigSpec) -> None:
-        """Say what the autoscaler says; the first of its conditions that speaks counts."""
+        """Set the check's state from the first decisive condition of the autoscaler."""
         if failed := true(request, "Failed"):
             self.fail("Retrying after failure", failed.message, since(failed, self.now), config)
         elif revoked := true(request, "CapacityRevoked"):
@@ -215,12 +215,12 @@ class Turn:
             self.wait(request, config)
 
     def wait(self, request: ProvisioningRequest, config: ProvisioningRequestConfigSpec) -> None:
-        """Nothing is decided yet: pass on when it may be, or how long nothing was heard."""
+        """Nothing is decided yet: report the estimated time, or how long the autoscaler has been silent."""
         if self.settled() or self.said.state in ("Retry", "Rejected"):
-            # What was decided when our patience ended stands until the Workload has left.
+            # A decision after the timeout stands until the Workload has left.
             return
         if self.lost_templates(request):
-            # Without them nobody can answer it. It is made anew, under the same name.
+            # Without them the request cannot be answered. It is created again under the same name.
             self.request = None
             self.wanted = self.said.state == "Pending"
             return
@@ -233,11 +233,11 @@ class Turn:
         self.run_out(asked_at, config)
 
     def lost_templates(self, request: ProvisioningRequest) -> bool:
-        """Whether a template that a request refers to is not there."""
+        """Whether a template that a request refers to does not exist."""
         return any(one.pod_template_ref.name not in self.seen.templates for one in request.spec.pod_sets)
 
     def silence(self, request: ProvisioningRequest, began: Instant) -> str:
-        """How long a request has gone without any answer, in ever longer steps; empty at first."""
+        """How long a request has had no answer, in growing steps; empty at first."""
         step = SILENCE_SECONDS
         if self.now < after(began, Seconds(step)):
             self.look_again(after(began, Seconds(step)))
@@ -249,7 +249,7 @@ class Turn:
         return f'No answer from the autoscaler for {step // 60} min; does it serve the class "{kind}"?'
 
     def run_out(self, began: Instant, config: ProvisioningRequestConfigSpec) -> None:
-        """Try again when the check's own patience is at an end."""
+        """Retry when the check's own timeout has passed."""
         timeout = self.check.timeout
         if timeout is None or self.said.state != "Pending" or (self.hindered and self.seen.rules.keeps_quota):
             return
@@ -260,20 +260,20 @@ class Turn:
         self.fail("Retrying after timeout", f"no capacity within {timeout} s", after(began, timeout), config)
 
     def waiting_since(self) -> Instant:
-        """Since when the Workload has held quota, and the check been open."""
+        """Since when the Workload has held quota and the check has been pending."""
         opened = self.said.last_transition_time
         reserved = since(held(self.workload, WorkloadCondition.QUOTA_RESERVED), self.now)
         return reserved if opened is None else max(reserved, parse_instant(opened))
 
     def fail(self, prefix: str, why: str, at: Instant, config: ProvisioningRequestConfigSpec) -> None:
-        """An attempt came to nothing at this instant: another one later, or the end."""
+        """Handle an attempt that failed at this instant: retry later, or reject."""
         retries = config.retry_strategy
         if self.attempt > retries.backoff_limit_count:
             self.turn("Rejected", why)
             return
         message = f"{prefix}: {why}"
         if self.attempt <= (self.said.retry_count or 0):
-            # That was dealt with: its Workload left, and is here again.
+            # This failure was handled: the Workload was evicted and has come back.
             self.next_attempt(message)
         elif self.seen.rules.keeps_quota:
             delay = doubled(retries.backoff_base_seconds, retries.backoff_max_seconds, self.attempt)
@@ -289,16 +289,16 @@ class Turn:
             self.says = replace(self.says, requeue_after_seconds=int(delay))
 
     def next_attempt(self, message: str) -> None:
-        """Make another attempt, if the check is still open; if not, this is why."""
+        """Make another attempt if the check is still pending; otherwise only update its message."""
         if self.said.state != "Pending":
             self.turn(self.said.state, message)
             return
-        # What it says now may be why this attempt could not be made before.
+        # The message stays: it may say why this attempt could not be made before.
         self.attempt += 1
         self.wanted = True
 
     def turn(self, state: CheckStateName, message: str, given: tuple[PodSetUpdate, ...] | None = None) -> None:
-        """Say this from now on."""
+        """Set the check's state and message."""
         changed = state != self.said.state
         self.says = replace(
             self.said,
@@ -309,11 +309,11 @@ class Turn:
         )
 
     def look_again(self, at: Instant) -> None:
-        """Look again at an instant, if not before."""
+        """Look again at this instant at the latest."""
         self.due = at if self.due is None else min(self.due, at)
 
     def ask(self) -> Ask | None:
-        """The attempt to be made now."""
+        """The attempt to make now."""
         config = self.check.config
         if not self.wanted or config is None or self.hindered:
             return None
@@ -325,7 +325,7 @@ class Turn:
         )
 
     def orphans(self) -> Iterable[tuple[str, ProvisioningRequest]]:
-        """Templates of the request that do not belong to it yet."""
+        """Templates of the request that it does not own yet."""
         request = self.request
         if request is None:
             return ()
@@ -337,18 +337,18 @@ class Turn:
 
 
 def condition(request: ProvisioningRequest, kind: str) -> Condition | None:
-    """What the autoscaler says about one thing."""
+    """A condition that the autoscaler set; None if absent."""
     return next((one for one in request.status.conditions if one.type == kind), None)
 
 
 def true(request: ProvisioningRequest, kind: str) -> Condition | None:
-    """A condition that holds."""
+    """A condition that is true; None otherwise."""
     found = condition(request, kind)
     return found if found is not None and found.status == "True" else None
 
 
 def has_failed(request: ProvisioningRequest) -> bool:
-    """Whether a request came to nothing."""
+    """Whether a request failed."""
     return any(true(request, kind) is not None for kind in ("Failed", "BookingExpired"))
 
 
@@ -359,14 +359,14 @@ def made_at(request: ProvisioningRequest, now: Instant) -> Instant:
 
 
 def since(seen: Condition | None, now: Instant) -> Instant:
-    """Since when a condition is as it is; one that does not say has only just become so."""
+    """The time of a condition's last transition; now if it has none."""
     return now if seen is None or seen.last_transition_time is None else parse_instant(seen.last_transition_time)
 
 
 def updates(
     request: ProvisioningRequest, config: ProvisioningRequestConfigSpec, pods: tuple[Pods, ...]
 ) -> tuple[PodSetUpdate, ...]:
-    """What the pods are given to find their capacity, each pod set of those that were asked for together alike."""
+    """Updates that let the pods find their capacity; the same for all pod sets of one request."""
     details = request.status.provisioning_class_details
     chosen = () if config.pod_set_updates is None else config.pod_set_updates.node_selector
     selector = {

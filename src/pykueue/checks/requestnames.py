@@ -1,4 +1,4 @@
-"""What are a Workload's ProvisioningRequests called? By Workload, check and attempt; their pod templates by pod set."""
+"""Names of ProvisioningRequests, by Workload, check and attempt, and of their PodTemplates, by pod set."""
 
 import re
 from hashlib import sha1
@@ -6,16 +6,16 @@ from typing import Final
 
 HASH_LENGTH: Final = 5
 PREFIX_MAX: Final = 246
-"""So much leaves room for six digits in the name of an object."""
+"""Leaves room for six digits in the name of an object."""
 TEMPLATE_MAX: Final = 247
 TEMPLATE_PREFIX: Final = "ppt"
 ATTEMPT: Final = re.compile("[1-9][0-9]{0,5}")
 
 
 def request_prefix(workload: str, check: str) -> str:
-    """What the names of all attempts of one check begin with; the number of the attempt follows.
+    """The common prefix of all attempts of one check; the number of the attempt follows.
 
-    What would be too long is cut here and not behind the number, which must stay legible.
+    A long name is cut here and not after the number, which must stay readable.
     """
     name = f"{workload}-{check}"
     return (name if len(name) <= PREFIX_MAX else cut(name, PREFIX_MAX - HASH_LENGTH - 1)) + "-"
@@ -33,13 +33,13 @@ def template_name(request: str, pod_set: str) -> str:
 
 
 def attempt_of(request: str, workload: str, check: str) -> int | None:
-    """Which attempt of a check a request of this name is; None for one that is none of its attempts."""
+    """The attempt of a check that this request name stands for; None if it is not one."""
     prefix = request_prefix(workload, check)
     number = request.removeprefix(prefix)
     return int(number) if request.startswith(prefix) and ATTEMPT.fullmatch(number) else None
 
 
 def cut(name: str, length: int) -> str:
-    """The beginning of a name, and a hash of the whole."""
+    """A name cut to this length, with a hash of the whole."""
     digest = sha1(name.encode(), usedforsecurity=False).hexdigest()[:HASH_LENGTH]
     return f"{name[:length].rstrip('-.')}-{digest}"

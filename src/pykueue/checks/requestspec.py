@@ -1,4 +1,4 @@
-"""What is asked of the autoscaler for a Workload? Its pods, by template and number, and the parameters of the class."""
+"""What a ProvisioningRequest asks for: a Workload's pods, by template and count, and the parameters of the class."""
 
 from collections.abc import Mapping
 from hashlib import sha256
@@ -29,14 +29,14 @@ from pykueue.jobs.workload import PROVISIONING_PREFIX, owner_reference
 API_VERSION: Final = "autoscaling.x-k8s.io/v1"
 IDENTICAL: Final = "IdenticalPodTemplates"
 SCHEDULING: Final = ("nodeSelector", "tolerations", "affinity", "resourceClaims", "resources")
-"""What of a pod decides where it may run, beside the requests of its containers."""
+"""Pod fields that decide where it may run, besides the requests of its containers."""
 DIGEST_LENGTH: Final = 16
 PARAMETERS_MAX: Final = 100
 PARAMETER_LENGTH_MAX: Final = 255
 
 
 class Pods(Frozen):
-    """Pods of one template, and the pod sets that they belong to; the first gave them the template."""
+    """Pods of one template, and their pod sets; the first pod set supplied the template."""
 
     pod_sets: tuple[str, ...]
     template: Tree
@@ -44,16 +44,16 @@ class Pods(Frozen):
 
 
 def is_needed(workload: Workload, config: ProvisioningRequestConfigSpec) -> bool:
-    """Whether the Workload has any pods that the autoscaler is asked about."""
+    """Whether the Workload has pods that need a request."""
     return any(counted(workload, one) for one in relevant(workload, config))
 
 
 def asked(
     workload: Workload, config: ProvisioningRequestConfigSpec, flavors: Mapping[str, ResourceFlavor]
 ) -> tuple[Pods, ...]:
-    """The pods that the autoscaler is asked for, pod sets merged as the configuration says.
+    """The pods to request, with pod sets merged as the configuration says.
 
-    Raises `MissingFlavorError` for a flavor that is not there, and `InjectionError` where a template contradicts its
+    Raises `MissingFlavorError` for a flavor that does not exist, and `InjectionError` if a template contradicts its
     flavors.
     """
     found: list[Pods] = []
@@ -65,7 +65,7 @@ def asked(
 
 
 def relevant(workload: Workload, config: ProvisioningRequestConfigSpec) -> list[PodSet]:
-    """The pod sets that use something which the autoscaler manages; without a list it manages everything."""
+    """The pod sets that use a resource that the autoscaler manages; without a list it manages all."""
     managed = set(config.managed_resources)
     return [one for one in workload.spec.pod_sets if one.count > 0 and (not managed or uses(one, managed))]
 
@@ -82,7 +82,7 @@ def uses(pod_set: PodSet, resources: set[str]) -> bool:
 
 
 def counted(workload: Workload, pod_set: PodSet) -> int:
-    """How many pods of a pod set were given quota."""
+    """How many pods of a pod set were admitted."""
     admission = workload.status.admission
     given = () if admission is None else admission.pod_set_assignments
     found = next((one for one in given if one.name == pod_set.name), None)
@@ -92,7 +92,7 @@ def counted(workload: Workload, pod_set: PodSet) -> int:
 
 
 def on_its_nodes(workload: Workload, pod_set: PodSet, flavors: Mapping[str, ResourceFlavor]) -> Tree:
-    """The template of a pod set as its flavors would have it run, each container asking for at least its limits."""
+    """The template of a pod set with its flavors injected, each container requesting at least its limits."""
     admission = workload.status.admission
     assert admission is not None, "only a Workload with quota is asked for"
     given = next(one for one in admission.pod_set_assignments if one.name == pod_set.name)
@@ -110,7 +110,7 @@ def on_its_nodes(workload: Workload, pod_set: PodSet, flavors: Mapping[str, Reso
 
 
 def with_requests(container: Tree) -> Json:
-    """A container whose limits are requests where it makes none."""
+    """A container with its limits as missing requests."""
     resources = part(container, "resources")
     limits = part(resources, "limits")
     if not limits:
@@ -119,7 +119,7 @@ def with_requests(container: Tree) -> Json:
 
 
 def join(found: list[Pods], more: Pods, policy: str | None) -> None:
-    """Add pods to the first that the policy takes for the same, or else to the list."""
+    """Add pods to the first entry that the policy treats as equal, or to the list."""
     for place, other in enumerate(found):
         if policy is not None and alike(other.template, more.template, policy):
             found[place] = Pods(other.pod_sets + more.pod_sets, other.template, other.count + more.count)
@@ -128,14 +128,14 @@ def join(found: list[Pods], more: Pods, policy: str | None) -> None:
 
 
 def alike(first: Tree, second: Tree, policy: str) -> bool:
-    """Whether the policy takes two templates for the same."""
+    """Whether the policy treats two templates as equal."""
     if policy == IDENTICAL:
         return first == second
     return needs(first) == needs(second)
 
 
 def needs(template: Tree) -> Json:
-    """What of a template decides which nodes will do."""
+    """The parts of a template that decide which nodes are suitable."""
     spec = part(template, "spec")
     requests: list[Json] = [
         [plain(part(part(container, "resources"), "requests"), "requests") for container in trees(spec.get(name))]
@@ -145,7 +145,7 @@ def needs(template: Tree) -> Json:
 
 
 def parameters(workload: Workload, config: ProvisioningRequestConfigSpec) -> dict[str, str]:
-    """The parameters of a request: those of the configuration, and over them what the Workload's annotations say."""
+    """The parameters of a request: those of the configuration, overridden by the Workload's annotations."""
     own = {
         key.removeprefix(PROVISIONING_PREFIX): text
         for key, text in workload.metadata.annotations.items()
@@ -155,7 +155,7 @@ def parameters(workload: Workload, config: ProvisioningRequestConfigSpec) -> dic
 
 
 def fault(given: Mapping[str, str]) -> str:
-    """Why no request can have these parameters; empty where one can."""
+    """Why a request cannot have these parameters; empty if it can."""
     if len(given) > PARAMETERS_MAX:
         return f"{len(given)} parameters are more than the {PARAMETERS_MAX} that a ProvisioningRequest may have"
     long = min((key for key, text in given.items() if len(text) > PARAMETER_LENGTH_MAX), default=None)
@@ -165,7 +165,7 @@ def fault(given: Mapping[str, str]) -> str:
 
 
 def digest(pods: tuple[Pods, ...]) -> str:
-    """A word that stands for all that is asked for, by which a request for something else is known."""
+    """A hash of everything that is asked for, which shows whether a request is out of date."""
     whole = [[list(one.pod_sets), one.template, one.count] for one in pods]
     return sha256(msgspec.json.encode(whole, order="deterministic")).hexdigest()[:DIGEST_LENGTH]
 
@@ -173,7 +173,7 @@ def digest(pods: tuple[Pods, ...]) -> str:
 def asks_for(
     request: ProvisioningRequest, workload: Workload, config: ProvisioningRequestConfigSpec, pods: tuple[Pods, ...]
 ) -> bool:
-    """Whether a request still asks for what it should; one that Kueue made says less of it."""
+    """Whether a request still asks for the right things; one that Kueue made carries less information."""
     spec = request.spec
     listed = tuple((one.pod_template_ref.name, one.count) for one in spec.pod_sets)
     return (
@@ -207,7 +207,7 @@ def request_tree(name: str, workload: Workload, config: ProvisioningRequestConfi
 
 
 def template_trees(request: str, workload: Workload, pods: tuple[Pods, ...]) -> tuple[Tree, ...]:
-    """The PodTemplates that a request refers to; until it is there they belong to the Workload."""
+    """The PodTemplates of a request; the Workload owns them until the request exists."""
     return tuple(
         {
             "apiVersion": "v1",
@@ -225,5 +225,5 @@ def template_trees(request: str, workload: Workload, pods: tuple[Pods, ...]) -> 
 
 
 def owned_by(workload: Workload) -> Tree:
-    """The reference by which something belongs to a Workload."""
+    """The owner reference to a Workload."""
     return owner_reference(api_version=V1BETA2, kind="Workload", metadata=workload.metadata)

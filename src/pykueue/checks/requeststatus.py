@@ -1,4 +1,4 @@
-"""How does an autoscaler answer? By the status of a request, one condition after the other."""
+"""The status of a ProvisioningRequest, built condition by condition."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -13,18 +13,18 @@ from pykueue.checks.provisioning import condition, true
 from pykueue.engine.wording import shortened
 
 ENDS: Final = ("Failed", "CapacityRevoked", "BookingExpired")
-"""After any of these no room is kept for a request, nor looked for."""
+"""After any of these conditions no capacity is booked or searched for."""
 
 
 class Answer(Frozen):
-    """What the status of a request is to be, and when to look at it again if nothing happens before."""
+    """The status of a request, and when to look at it again if nothing changes before."""
 
     status: ProvisioningRequestStatus
     again: Instant | None = None
 
 
 class Saying:
-    """Says things of one request at one moment."""
+    """Builds the status of one request at one moment."""
 
     def __init__(self, request: ProvisioningRequest, now: Instant) -> None:
         self.request = request
@@ -32,7 +32,7 @@ class Saying:
         self.status = request.status
 
     def say(self, kind: str, holds: bool, reason: str, message: str) -> None:
-        """Say something; the time of the last transition moves only when it was not so before."""
+        """Set a condition; its lastTransitionTime changes only with its status."""
         before = condition(self.request, kind)
         new = Condition(
             kind,
@@ -50,23 +50,23 @@ class Saying:
         self.status = replace(self.status, conditions=whole)
 
     def accept(self) -> None:
-        """Say that the request will be answered."""
+        """Accept the request."""
         self.say("Accepted", True, "Accepted", "ProvisioningRequest is accepted by ClusterAutoscaler")
 
     def detail(self, details: Mapping[str, str]) -> None:
-        """Say something about the nodes."""
+        """Set a detail about the nodes."""
         self.status = replace(self.status, provisioning_class_details=details)
 
     def over(self, again: Instant | None = None) -> Answer:
-        """All that was said."""
+        """The resulting answer."""
         return Answer(self.status, again)
 
 
 def has_ended(request: ProvisioningRequest) -> bool:
-    """Whether the capacity of a request is gone, or will never be there."""
+    """Whether the capacity of a request is gone, or will never exist."""
     return any(true(request, kind) is not None for kind in ENDS)
 
 
 def pod_count(request: ProvisioningRequest) -> int:
-    """For how many pods a request asks."""
+    """How many pods a request is for."""
     return sum(one.count for one in request.spec.pod_sets)

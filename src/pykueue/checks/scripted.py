@@ -1,4 +1,4 @@
-"""How is provisioning tried out? By a class of our own, whose requests say in their parameters what becomes of them."""
+"""A provisioning class for experiments, whose requests state their outcome in their parameters."""
 
 import re
 from collections.abc import Mapping
@@ -22,27 +22,27 @@ KNOWN: Final = (*NUMBERS, DETAILS)
 DIGITS_MAX: Final = 9
 SHOWN_MAX: Final = 63
 DETAILS_MAX: Final = 64
-"""For so many a status has room."""
+"""The most details that a status can hold."""
 NEAR_SECONDS: Final = 10
-"""What is as near as this is not announced again."""
+"""A remaining time this short is not announced again."""
 NUMBERED: Final = re.compile(r"-([1-9][0-9]{0,5})$")
 
 
 class Script(Frozen):
-    """What becomes of a request."""
+    """The outcome of a request."""
 
     delay: Seconds = Seconds(0)
     failures: int = 0
-    """How many first attempts come to nothing."""
+    """How many first attempts fail."""
     max_pods: int | None = None
-    """A request for more pods comes to nothing."""
+    """A request for more pods fails."""
     expires: Seconds | None = None
     revoked: Seconds | None = None
     details: Mapping[str, str] = {}
 
 
 def as_scripted(request: ProvisioningRequest, now: Instant) -> Answer:
-    """What is to be said of a request of this class."""
+    """The answer to a request of this class."""
     saying = Saying(request, now)
     if any(true(request, kind) is not None for kind in ("Failed", "CapacityRevoked")):
         return saying.over()
@@ -68,7 +68,7 @@ def as_scripted(request: ProvisioningRequest, now: Instant) -> Answer:
 
 
 def failure(request: ProvisioningRequest, script: Script) -> str:
-    """Why a request comes to nothing; empty if it does not."""
+    """Why a request fails; empty if it does not."""
     attempt, count = attempt_in(request.name), pod_count(request)
     if attempt <= script.failures:
         return f"Attempt {attempt} fails, as the first {script.failures} do by the script"
@@ -78,7 +78,7 @@ def failure(request: ProvisioningRequest, script: Script) -> str:
 
 
 def afterwards(saying: Saying, script: Script, provisioned: Instant) -> Answer:
-    """What becomes of capacity that is there: it may no longer be kept, or be taken back."""
+    """What happens to provisioned capacity: its booking expires, or it is revoked."""
     again: Instant | None = None
     for length, kind, reason, message in (
         (script.expires, "BookingExpired", "CapacityReservationTimeExpired", "Capacity reservation time is expired"),
@@ -95,7 +95,7 @@ def afterwards(saying: Saying, script: Script, provisioned: Instant) -> Answer:
 
 
 def announced(delay: Seconds, due: Instant, now: Instant) -> tuple[Seconds, Instant]:
-    """How much time is said to be left, and when less will be: the whole delay at first, then a half, and so on."""
+    """The announced remaining time, and when to announce less: the whole delay at first, then half, and so on."""
     left = delay
     while True:
         less = Seconds(left // 2)
@@ -108,20 +108,20 @@ def announced(delay: Seconds, due: Instant, now: Instant) -> tuple[Seconds, Inst
 
 
 def spoken(seconds: Seconds) -> str:
-    """A length of time in minutes and seconds."""
+    """A duration in minutes and seconds."""
     minutes, rest = divmod(seconds, 60)
     parts = [f"{minutes} min"] if minutes else []
     return " ".join([*parts, *([f"{rest} s"] if rest or not minutes else [])])
 
 
 def attempt_in(name: str) -> int:
-    """Which attempt a request is, by the number at the end of its name; the first if there is none."""
+    """The attempt number at the end of a request's name; 1 if there is none."""
     found = NUMBERED.search(name)
     return 1 if found is None else int(found[1])
 
 
 def read_script(parameters: Mapping[str, str]) -> tuple[Script, tuple[str, ...]]:
-    """What the parameters say, and what is wrong with them."""
+    """Parse the parameters, and list what is wrong with them."""
     wrong = [
         f'parameter "{name[:SHOWN_MAX]}" is not known; write one of: {", ".join(KNOWN)}'
         for name in sorted(parameters)
@@ -149,17 +149,17 @@ def number(parameters: Mapping[str, str], name: str, wrong: list[str]) -> int:
     text = parameters[name]
     if text.isascii() and text.isdigit() and len(text) <= DIGITS_MAX:
         return int(text)
-    wrong.append(f'parameter "{name}": {text[:SHOWN_MAX]!r} is no whole number; write digits alone, as in "30"')
+    wrong.append(f'parameter "{name}": {text[:SHOWN_MAX]!r} is not a whole number; write digits alone, as in "30"')
     return 0
 
 
 def read_details(text: str, wrong: list[str]) -> dict[str, str]:
-    """What is to be said about the nodes."""
+    """Parse the details about the nodes."""
     found: dict[str, str] = {}
     for part in text.split(",") if text else ():
         key, is_pair, value = part.partition("=")
         if not key.strip() or not is_pair:
-            wrong.append(f'parameter "{DETAILS}": {part[:SHOWN_MAX]!r} is no pair; write key=value,key=value')
+            wrong.append(f'parameter "{DETAILS}": {part[:SHOWN_MAX]!r} is not a pair; write key=value,key=value')
         else:
             found[key.strip()] = value.strip()
     if len(found) > DETAILS_MAX:
