@@ -30,7 +30,7 @@ def test_a_history_with_a_fault_is_told_and_ends_badly(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        pytest.param(None, "give --kubeconfig to follow a cluster, or --history to judge a recording", id="nothing"),
+        pytest.param(None, "give --kubeconfig to follow a cluster, or --history to check a recording", id="nothing"),
         pytest.param("current-context: x\ncontexts: []\n", "kubeconfig: there is no 'x'", id="no such context"),
     ],
 )

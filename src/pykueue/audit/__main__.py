@@ -1,4 +1,4 @@
-"""Who asks the auditor? `python -m pykueue.audit --kubeconfig FILE` follows a cluster and prints what must not be."""
+"""`python -m pykueue.audit --kubeconfig FILE`: follow a cluster and print violations of the rules."""
 
 import gzip
 import sys
@@ -16,14 +16,14 @@ from pykueue.base.clock import SystemClock
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.option("--kubeconfig", type=click.Path(exists=True, dir_okay=False), help="Cluster to follow.")
-@click.option("--history", type=click.Path(exists=True, dir_okay=False), help="Recorded history to judge instead.")
-@click.option("--record", type=click.Path(dir_okay=False), help="File in which to keep what was heard (gzip).")
+@click.option("--history", type=click.Path(exists=True, dir_okay=False), help="Recorded history to check instead.")
+@click.option("--record", type=click.Path(dir_okay=False), help="File in which to record all events (gzip).")
 @click.option("--lease", default="", help="NAMESPACE/NAME of the manager's Lease: waiting counts while it is held.")
-@click.option("--people", is_flag=True, help="People also start Jobs and delete Workloads by hand.")
+@click.option("--people", is_flag=True, help="Users also start Jobs and delete Workloads by hand.")
 @click.option("--plain-resources", is_flag=True, help="No configuration excludes or transforms resources.")
-@click.option("--block-admission", is_flag=True, help="The manager waits for pods to be ready before it goes on.")
-@click.option("--keep-requests", is_flag=True, help="The manager leaves the ProvisioningRequests of the evicted alone.")
-@click.option("--seconds", type=float, help="Stop after so long; without it, when interrupted.")
+@click.option("--block-admission", is_flag=True, help="The manager admits nothing while admitted pods are not ready.")
+@click.option("--keep-requests", is_flag=True, help="The manager keeps ProvisioningRequests of evicted Workloads.")
+@click.option("--seconds", type=float, help="Stop after this many seconds; without it, when interrupted.")
 def main(
     kubeconfig: str | None,
     history: str | None,
@@ -35,9 +35,9 @@ def main(
     keep_requests: bool,
     seconds: float | None,
 ) -> None:
-    """Follow a cluster, and print what must not be: quota overdrawn, jobs without admission, work lost or stuck.
+    """Follow a cluster and print violations: exceeded quota, jobs without admission, work lost or stuck.
 
-    It only reads, and works out by itself what is right. Ctrl-C ends it.
+    It only reads, and computes independently what is right. Ctrl-C ends it.
 
     \b
     Example:
@@ -45,7 +45,7 @@ def main(
       python -m pykueue.audit --kubeconfig ~/.kube/config --seconds 600 --record heard.jsonl.gz
       python -m pykueue.audit --history heard.jsonl.gz
 
-    Exit codes: 0, nothing was found; 1, something was, or the cluster cannot be followed; 2, the flags are wrong.
+    Exit codes: 0, no violations; 1, violations, or the cluster cannot be followed; 2, the flags are wrong.
     """
     settings = Settings(
         lease=lease,
@@ -66,13 +66,13 @@ def main(
                 keep = files.enter_context(gzip.open(record, "wb", compresslevel=1)).write
             watch(auditor, kubeconfig, keep, seconds)
     else:
-        raise click.UsageError("give --kubeconfig to follow a cluster, or --history to judge a recording")
+        raise click.UsageError("give --kubeconfig to follow a cluster, or --history to check a recording")
     click.echo(f"{auditor.events} events, {len(auditor.findings)} findings")
     sys.exit(1 if auditor.findings else 0)
 
 
 def watch(auditor: Auditor, kubeconfig: str, keep: Callable[[bytes], object] | None, seconds: float | None) -> None:
-    """Follow a cluster until time is up or someone interrupts."""
+    """Follow a cluster until the time is up or the process is interrupted."""
 
     def heard(line: Line, found: Iterable[Finding]) -> None:
         if keep is not None:

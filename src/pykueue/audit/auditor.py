@@ -1,6 +1,6 @@
-"""Is all well? The auditor is told every change of the cluster's objects, in order, and says what must not be.
+"""The auditor: receives every change of the cluster's objects in order, and reports violations.
 
-It shares nothing with the manager but the wire types. `follow` feeds it from an API server, `history` from a file.
+It shares nothing with the manager except the wire types. `follow` feeds it from an API server, `history` from a file.
 """
 
 from collections.abc import Iterator
@@ -20,21 +20,21 @@ from pykueue.audit.world import Change, Finding, Settings, World
 from pykueue.base.units import MICROS, Instant
 
 LOOK_MICROS = MICROS
-"""How often to look for what takes too long."""
+"""How often to check for what takes too long."""
 
 
 class Rule(Protocol):
-    """Something that must always be so."""
+    """An invariant of the cluster."""
 
     def seen(self, change: Change, world: World) -> Iterator[Finding]:
-        """What this change breaks, in the world after it."""
+        """Violations by this change, in the world after it."""
 
     def late(self, at: Instant, world: World) -> Iterator[Finding]:
         """What has taken too long."""
 
 
 class Auditor:
-    """Everything that was found wrong, in the order in which it came to light."""
+    """All findings, in order."""
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or Settings()
@@ -56,7 +56,7 @@ class Auditor:
         )
 
     def observe(self, event: Event) -> list[Finding]:
-        """What this event brings to light. Events come in the order of their versions."""
+        """Apply an event and return its findings. Events come in the order of their versions."""
         self.events += 1
         change = self.world.take(event)
         self.uptime.seen(change)
@@ -65,7 +65,7 @@ class Auditor:
         return found + (self.tick(event.at) if event.at - self.looked >= LOOK_MICROS else [])
 
     def tick(self, at: Instant) -> list[Finding]:
-        """What has come to take too long by now."""
+        """Findings about what takes too long by now."""
         self.looked = at
         found = [finding for rule in self.rules for finding in rule.late(at, self.world)]
         self.findings += found

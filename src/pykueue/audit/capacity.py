@@ -1,6 +1,6 @@
-"""Is capacity asked for as it should be? Each attempt once, none left out, none left behind, no admission without one.
+"""Rules of provisioning: each attempt once, none missing, none left behind, no admission without one.
 
-It is about the checks of `kueue.x-k8s.io/provisioning-request`. A request's name says which attempt of which it is.
+They concern the checks of `kueue.x-k8s.io/provisioning-request`. A request's name gives its check and attempt.
 """
 
 import re
@@ -23,16 +23,16 @@ ORPHAN: Final = "orphan"
 
 NUMBERED: Final = re.compile(r"(.+-)([0-9]+)", re.DOTALL)
 SURE_CHARACTERS: Final = 200
-"""So many characters of a name are its own; a longer one may have been cut behind them."""
+"""A name is unchanged up to this many characters; a longer one may have been cut."""
 NOT_NEEDED: Final = "the provisioning request is not needed"
 INACTIVE: Final = "the check is not active"
 RETRYING: Final = "Retrying after"
 SILENT: Final = ("Reset to Pending", RETRYING)
-"""How messages begin that do not say why no capacity is asked for."""
+"""Beginnings of messages that do not explain why no capacity is requested."""
 
 
 class Attempt(Frozen):
-    """Which attempt a request is: of which Workload, by UID, of which check, by what the names of all begin with."""
+    """The attempt that a request stands for: the Workload's UID, the check's common prefix of names, and the number."""
 
     workload: str
     stem: str
@@ -47,14 +47,14 @@ class Capacity:
         self.lag_micros = settings.lag_seconds * MICROS
         self.overdue = Overdue(uptime, settings.lost_seconds)
         self.failed: dict[str, set[Attempt]] = {}
-        """Attempts that came to nothing, by the Workload's UID, as far as they are there or of its present quota."""
+        """Failed attempts, by the Workload's UID, that still exist or belong to its present quota."""
         self.spent: dict[str, set[Attempt]] = {}
-        """Those of them that did so while the Workload was waiting for them."""
+        """Those that failed while the Workload was waiting for them."""
         self.found: dict[tuple[str, str], Instant] = {}
-        """When a request for which capacity was found was last deleted, by Workload and stem."""
+        """When a request with capacity was last deleted, by Workload and stem."""
 
     def seen(self, change: Change, world: World) -> Iterator[Finding]:
-        """What this change breaks."""
+        """Violations by this change."""
         request, workload = change.of(ProvisioningRequest), change.of(Workload)
         if request is not None:
             yield from self.asked(change, world, *request)
@@ -62,14 +62,14 @@ class Capacity:
             yield from self.checked(change, world, *workload)
 
     def late(self, at: Instant, world: World) -> Iterator[Finding]:
-        """What has been amiss for too long."""
+        """What has been wrong for too long."""
         wrong = [*left_behind(world, self.settings), *astray(world), *neglected(world)]
         yield from self.overdue.look(wrong, at, world)
 
     def asked(
         self, change: Change, world: World, old: ProvisioningRequest | None, new: ProvisioningRequest | None
     ) -> Iterator[Finding]:
-        """What is wrong with a request that was just made; remembers what became of it."""
+        """What is wrong with a new request; also records its result."""
         mine = attempt_of(new or old)
         if mine is None:
             return
@@ -87,7 +87,7 @@ class Capacity:
                 self.spent.setdefault(mine.workload, set()).add(mine)
 
     def misnumbered(self, mine: Attempt, new: ProvisioningRequest, workload: Workload, world: World) -> Iterator[str]:
-        """Why an attempt should not have been begun."""
+        """Why an attempt should not have begun."""
         state = next((one for one in workload.status.admission_checks if is_of(mine, workload, one.name)), None)
         over = 0 if state is None else state.retry_count or 0
         for other in world.requests_of(workload):
@@ -108,7 +108,7 @@ class Capacity:
                 yield f"is attempt {mine.number}, and only {over} have come to nothing"
 
     def checked(self, change: Change, world: World, old: Workload | None, new: Workload | None) -> Iterator[Finding]:
-        """What is wrong with what checks say now; forgets what is no longer of interest."""
+        """What is wrong with the present states of checks; also forgets what is no longer needed."""
         if new is None:
             uid = (old.metadata.uid or "") if old is not None else ""
             self.failed.pop(uid, None)
@@ -127,7 +127,7 @@ class Capacity:
                     for rule, says in self.turned(change.at, world, new, said, state)
                 )
         if holds(new, "QuotaReserved") and not holds(old, "QuotaReserved"):
-            # An answer that nobody had heard when the Workload left is asked for again.
+            # An answer that arrived after the Workload left is requested again.
             uid, still = new.metadata.uid or "", {attempt_of(one) for one in world.requests_of(new)}
             self.failed[uid] = {one for one in self.failed.get(uid, ()) if one in still}
             self.spent.pop(uid, None)
@@ -135,7 +135,7 @@ class Capacity:
     def turned(
         self, at: Instant, world: World, workload: Workload, old: AdmissionCheckState, new: AdmissionCheckState
     ) -> Iterator[tuple[str, str]]:
-        """What is wrong with a check that says something else now: the rule, and what it says."""
+        """What is wrong with a check's new state: the rule and the message."""
         mine = list(of_check(world, workload, new.name))
         turned = new.state != old.state
         if turned and new.state == "Ready" and new.message != NOT_NEEDED:
@@ -160,7 +160,7 @@ class Capacity:
 
 
 def attempt_of(request: ProvisioningRequest | None) -> Attempt | None:
-    """Which attempt a request is, by its name; None for what has no number or belongs to no Workload."""
+    """The attempt that a request's name stands for; None if it has no number or belongs to no Workload."""
     found = None if request is None else NUMBERED.fullmatch(request.name)
     uid = "" if request is None else controller_uid(request, "Workload")
     return Attempt(uid, found.group(1), int(found.group(2))) if found is not None and uid else None
@@ -183,24 +183,24 @@ def of_check(world: World, workload: Workload, check: str) -> Iterator[Provision
 
 
 def is_ours(world: World, check: str) -> bool:
-    """Whether a check is one that asks for capacity."""
+    """Whether a check requests capacity."""
     found = world.checks.get(check)
     return found is not None and found.spec.controller_name == CheckController.PROVISIONING
 
 
 def gives_up(world: World, check: str) -> bool:
-    """Whether a check waits for an answer only so long."""
+    """Whether a check has a timeout."""
     found = world.checks.get(check)
     return found is not None and Annotation.CHECK_TIMEOUT in found.metadata.annotations
 
 
 def came_to_nothing(request: ProvisioningRequest) -> bool:
-    """Whether a request was answered, and brings no capacity to whoever has not started yet."""
+    """Whether a request was answered and brings no capacity to a Workload that has not started."""
     return holds(request, "Failed") or holds(request, "BookingExpired")
 
 
 def left_behind(world: World, settings: Settings) -> Iterator[Amiss]:
-    """Requests whose Workload needs them no more."""
+    """Requests that their Workload no longer needs."""
     for key, request in world.requests.items():
         about = f"ProvisioningRequest {key}"
         if not controller_uid(request, "Workload"):
@@ -217,7 +217,7 @@ def left_behind(world: World, settings: Settings) -> Iterator[Amiss]:
 
 
 def astray(world: World) -> Iterator[Amiss]:
-    """PodTemplates whose owner is gone, or not the request that refers to them."""
+    """PodTemplates whose owner is gone, or is not the request that refers to them."""
     wanted = {
         f"{request.namespace}/{one.pod_template_ref.name}": request
         for request in world.requests.values()
@@ -239,7 +239,7 @@ def astray(world: World) -> Iterator[Amiss]:
 
 
 def neglected(world: World) -> Iterator[Amiss]:
-    """Checks that wait though nobody was asked, or has answered; several requests where there should be one."""
+    """Checks that wait without a request, or without an answer; several requests where there should be one."""
     for key, workload in world.workloads.items():
         if not waits(workload):
             continue
@@ -254,7 +254,7 @@ def neglected(world: World) -> Iterator[Amiss]:
 
 
 def unheard(about: str, state: AdmissionCheckState, mine: list[ProvisioningRequest]) -> Iterator[Amiss]:
-    """What is wrong with a check that is Pending, and has this request or none."""
+    """What is wrong with a Pending check that has this request or none."""
     if not mine and (not state.message or state.message.startswith(SILENT)):
         yield Amiss(RULE, about, f"holds quota, check {state.name} is Pending, and nobody asked for capacity")
     for request in mine:
@@ -266,7 +266,7 @@ def unheard(about: str, state: AdmissionCheckState, mine: list[ProvisioningReque
 
 
 def waits(workload: Workload | None) -> bool:
-    """Whether a Workload holds quota, and its checks are to see to it."""
+    """Whether a Workload holds quota and waits for its checks."""
     return (
         workload is not None
         and reserving(workload)

@@ -1,4 +1,4 @@
-"""Does each Workload say what makes sense? Its conditions at every revision, and each step from one to the next."""
+"""Rules of a Workload's conditions, at every revision and for each change between two."""
 
 import re
 from collections.abc import Iterator
@@ -35,11 +35,11 @@ PREEMPTION_REASONS: Final = frozenset(
 )
 PREEMPTOR: Final = re.compile(r"\(UID: ([^,)]+), JobUID: ")
 CLOCK_MICROS: Final = 2 * MICROS
-"""Times on the wire have whole seconds, and no two clocks agree."""
+"""Timestamps have whole seconds, and clocks differ."""
 
 
 class Conditions:
-    """The rule that a Workload's conditions fit together, and that none is left or reached without its reason."""
+    """The rule that a Workload's conditions are consistent, and change only with a reason."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -48,7 +48,7 @@ class Conditions:
         """UIDs of all Workloads that ever were."""
 
     def seen(self, change: Change, world: World) -> Iterator[Finding]:
-        """What this change breaks."""
+        """Violations by this change."""
         old, new = change.of(Workload) or (None, None)
         if new is None:
             return
@@ -66,7 +66,7 @@ class Conditions:
         if holds(new, "QuotaReserved") and not (old is not None and holds(old, "QuotaReserved")):
             yield from (change.found(RESERVATION, about, says) for says in self.reserved(change.at, old, new, world))
         if holds(new, "Admitted") and not (old is not None and holds(old, "Admitted")):
-            # One that is evicted again at once may show both in one write, in which its checks start over.
+            # A Workload that is evicted again at once may show both in one write, in which its checks are reset.
             again = old is not None and holds(new, "Evicted") and not holds(old, "Evicted")
             judged = old if old is not None and again else new
             unready = [check.name for check in judged.status.admission_checks if check.state != "Ready"]
@@ -74,7 +74,7 @@ class Conditions:
                 yield change.found(RULE, about, f"was admitted while checks are not ready: {', '.join(unready)}")
 
     def late(self, at: Instant, world: World) -> Iterator[Finding]:
-        """Nothing: a Workload makes sense at once or not at all."""
+        """Nothing: conditions are right or wrong at once."""
         yield from ()
 
     def eviction(self, old: Workload | None, new: Workload) -> Iterator[str]:
@@ -100,12 +100,12 @@ class Conditions:
             yield f"was preempted for the workload with UID {found.group(1)}, which never was"
 
     def reserved(self, at: Instant, old: Workload | None, new: Workload, world: World) -> Iterator[str]:
-        """What is wrong with a reservation that was just made."""
+        """What is wrong with a new reservation."""
         if not new.spec.active:
             yield "got quota though it is not active"
         if holds(new, "Finished"):
             yield "got quota though it is finished"
-        # One that is evicted again at once may show both in one write; then the eviction is counted.
+        # A Workload that is evicted again at once may show both in one write; then the eviction is counted.
         if holds(new, "Evicted") and evictions(new) <= (evictions(old) if old is not None else 0):
             yield "got quota and still counts as evicted"
         state = new.status.requeue_state
@@ -119,7 +119,7 @@ class Conditions:
         yield from self.queue_refuses(at, new, world)
 
     def queue_refuses(self, at: Instant, new: Workload, world: World) -> Iterator[str]:
-        """Why its queues should not have given it quota; what was edited just now does not count."""
+        """Why its queues should not have given it quota; recent edits are ignored."""
         local_key, name = f"{new.namespace}/{new.spec.queue_name or ''}", world.queue_name_of(new)
         if not world.quiet("LocalQueue", local_key, at, self.lag_micros):
             return
@@ -156,7 +156,7 @@ def evictions(workload: Workload) -> int:
 
 
 def contradictions(workload: Workload) -> Iterator[str]:
-    """What cannot be true at the same time."""
+    """Conditions that exclude each other."""
     reserved, admitted = holds(workload, "QuotaReserved"), holds(workload, "Admitted")
     if admitted and not reserved:
         yield "is admitted and has no quota reserved"
@@ -170,13 +170,13 @@ def contradictions(workload: Workload) -> Iterator[str]:
 
 
 def losses(old: Workload, new: Workload) -> Iterator[str]:
-    """Admission that was lost without an eviction."""
+    """Admissions lost without an eviction."""
     if holds(old, "Admitted") and not holds(new, "Admitted") and not holds(new, "Evicted"):
         yield "lost its admission without an eviction"
 
 
 def backward(old: Workload, new: Workload) -> Iterator[str]:
-    """Steps that lead back where nothing leads back."""
+    """Changes that undo what is final."""
     if holds(old, "Finished") and not holds(new, "Finished"):
         yield "was finished and is no longer"
     before, now = old.status.admission, new.status.admission
@@ -190,7 +190,7 @@ def backward(old: Workload, new: Workload) -> Iterator[str]:
 
 
 def finish(new: Workload, world: World) -> Iterator[str]:
-    """Why a workload should not have been called finished."""
+    """Why a workload should not have been finished."""
     found, job = condition(new, "Finished"), world.job_of(new)
     reason = found.reason if found is not None else ""
     if reason in ("Succeeded", "Failed") and job is not None and not finished(job):
@@ -200,7 +200,7 @@ def finish(new: Workload, world: World) -> Iterator[str]:
 
 
 def miscounted(workload: Workload, admission: Admission, covered: set[str], settings: Settings) -> Iterator[str]:
-    """Pod sets that were charged something other than their pods ask for."""
+    """Pod sets that are charged something other than their pods request."""
     wanted = {pod_set.name: pod_set for pod_set in workload.spec.pod_sets}
     for given in admission.pod_set_assignments:
         pod_set = wanted.get(given.name)
@@ -216,7 +216,7 @@ def miscounted(workload: Workload, admission: Admission, covered: set[str], sett
 
 
 def misassigned(workload: Workload, admission: Admission) -> Iterator[str]:
-    """Pod sets that were given something other than they asked for."""
+    """Pod sets that were assigned something other than they requested."""
     given = {assigned.name: assigned for assigned in admission.pod_set_assignments}
     wanted = {pod_set.name: pod_set for pod_set in workload.spec.pod_sets}
     if given.keys() != wanted.keys():

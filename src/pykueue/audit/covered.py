@@ -1,4 +1,4 @@
-"""Does a Job run more pods than its Workload holds quota for? The pods themselves are counted."""
+"""A Job runs no more pods than its Workload holds quota for; counted from the pods themselves."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -13,10 +13,10 @@ RULE: Final = "uncovered"
 
 
 class Covered:
-    """The rule that quota is held for every pod that runs: reclaimable pods are only those with no work left.
+    """The rule that quota is held for every running pod: only pods with no work left are reclaimable.
 
-    Quota that is given back too early is found at once. A pod too many may be the Job controller's, which acts on what
-    was true before, and is found when it goes on.
+    Quota released too early is found at once. A superfluous pod may come from the Job controller, which acts on earlier
+    state, and is found only if it keeps running.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -24,10 +24,10 @@ class Covered:
         self.beyond: dict[str, Instant] = {}
         """Since when each Workload, by key, has had more pods than quota."""
         self.told: set[str] = set()
-        """Keys of the Workloads of which that was said, until it is no longer so."""
+        """Keys of the Workloads that were reported, until the state ends."""
 
     def seen(self, change: Change, world: World) -> Iterator[Finding]:
-        """What this change breaks, if it gives quota back."""
+        """Violations by this change, if it releases quota."""
         old, new = change.of(Workload) or (None, None)
         if old is None or new is None or change.listed or change.key in self.told:
             return
@@ -37,7 +37,7 @@ class Covered:
             yield change.found(RULE, f"Workload {change.key}", says)
 
     def late(self, at: Instant, world: World) -> Iterator[Finding]:
-        """Pods that have gone on without quota for longer than others may act on what was true before."""
+        """Pods that have run without quota for longer than controllers may lag."""
         wrong = {key: says for key, workload in world.workloads.items() if (says := uncovered(workload, world))}
         self.beyond = {key: self.beyond.get(key, at) for key in wrong}
         self.told &= wrong.keys()
@@ -48,7 +48,7 @@ class Covered:
 
 
 def uncovered(workload: Workload, world: World) -> str:
-    """What is wrong where more pods of a Workload's Job run than it holds quota for; nothing where all is well."""
+    """What is wrong if a Workload's Job runs more pods than it holds quota for; empty if it does not."""
     job = world.job_of(workload) if reserving(workload) else None
     if job is None or len(workload.spec.pod_sets) != 1 or not describes(workload.spec.pod_sets[0], job):
         return ""
@@ -57,7 +57,7 @@ def uncovered(workload: Workload, world: World) -> str:
 
 
 def describes(pod_set: PodSet, job: Job) -> bool:
-    """Whether the pod set has room for all pods that the Job runs at once; if not, someone has just edited the Job."""
+    """Whether the pod set has room for all pods that the Job runs at once; if not, the Job was just edited."""
     parallelism = 1 if job.spec.parallelism is None else job.spec.parallelism
     completions = parallelism if job.spec.completions is None else job.spec.completions
     return min(parallelism, completions) <= pod_set.count

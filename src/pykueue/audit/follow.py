@@ -1,8 +1,8 @@
-"""What is going on in a cluster, in order? One watch for each kind, merged by version, told to the auditor.
+"""Follow a cluster: one watch per kind, merged by version, passed on to the auditor in order.
 
-All kinds are first listed at one and the same version, so that nothing is judged against a world that never was.
-Events of different watches arrive out of step, by seconds where the server is busy; each is held back for a while, and
-all are while a watch is broken, so that the auditor hears them in the order in which they happened.
+All kinds are first listed at the same version, so that the auditor never sees a state that did not exist. Events of
+different watches arrive out of step, by seconds if the server is busy. So each event is delayed for a while, and all
+are while a watch is broken.
 """
 
 import asyncio
@@ -35,17 +35,17 @@ HOLD_SECONDS: Final = 5.0
 LOOK_SECONDS: Final = 0.2
 RETRY_SECONDS: Final = 0.3
 ABSENT_SECONDS: Final = 2.0
-"""How often to see whether a kind is served by now that was not."""
+"""How often to check whether an absent kind is served by now."""
 QUIET_SECONDS: Final = 60
-"""A watch says something at least this often, if only a bookmark; after that it counts as broken."""
+"""A watch sends something at least this often, if only a bookmark; otherwise it counts as broken."""
 
 
 class FollowError(Exception):
-    """The cluster cannot be followed: what was asked, and what the server said."""
+    """The cluster cannot be followed: the request, and the server's response."""
 
 
 class GapError(Exception):
-    """Part of the history is no longer kept by the server, or a kind came or went."""
+    """The server no longer keeps part of the history, or a kind was added or removed."""
 
 
 class AbsentError(Exception):
@@ -53,7 +53,7 @@ class AbsentError(Exception):
 
 
 class Server(Frozen):
-    """Where an API server is, and how it knows us."""
+    """The address of an API server, and our credentials."""
 
     url: str
     token: str = ""
@@ -78,7 +78,7 @@ class Server(Frozen):
         )
 
     def tls(self) -> ssl.SSLContext:
-        """What to trust, and what to show."""
+        """The TLS settings: trusted certificates, and our own."""
         found = ssl.create_default_context(cadata=self.authority or None)
         if self.trusting:
             found.check_hostname, found.verify_mode = False, ssl.CERT_NONE
@@ -99,14 +99,14 @@ def named(items: Sequence[Mapping[str, object]], name: str) -> Mapping[str, dict
 
 
 def text_of(part: Mapping[str, str], key: str) -> str:
-    """What a kubeconfig holds in itself under `key-data`, or names as a file under `key`."""
+    """The content that a kubeconfig holds under `key-data`, or in the file named under `key`."""
     if f"{key}-data" in part:
         return base64.b64decode(part[f"{key}-data"]).decode()
     return Path(part[key]).read_text() if key in part else ""
 
 
 class ListMeta(Wire):
-    """What a list says of itself."""
+    """The metadata of a list."""
 
     resource_version: str = ""
     continue_: str = msgspec.field(default="", name="continue")
@@ -127,7 +127,7 @@ class Watched(Wire):
 
 
 class Bookmark(Wire):
-    """How far a watch has got."""
+    """The version that a watch has reached."""
 
     metadata: ObjectMeta = ObjectMeta()
 
@@ -138,7 +138,7 @@ BOOKMARK: Final = msgspec.json.Decoder(Bookmark)
 
 
 class Follower:
-    """Tells an auditor all that happens in a cluster, until it is cancelled."""
+    """Feeds an auditor with all changes of a cluster until cancelled."""
 
     def __init__(
         self,
@@ -159,20 +159,20 @@ class Follower:
         self.told = 0
         self.last_at = Instant(0)
         self.out_of_order = 0
-        """Events that came too late to be told in their order."""
+        """Events that came too late to be passed on in order."""
         self.gaps = 0
-        """How often the server no longer had what we needed to go on."""
+        """How often the server no longer had the history needed to continue."""
         self.broken: dict[str, Instant] = {}
         """Kinds whose watch is down, and since when."""
         self.whole_since: Instant | None = None
         """Since when every watch has been up."""
         self.absent: set[str] = set()
-        """Kinds that the cluster does without."""
+        """Kinds that the cluster does not serve."""
         self.began = asyncio.Event()
-        """Set once all is listed."""
+        """Set once everything is listed."""
 
     async def run(self) -> None:
-        """Follow the cluster, however often the server goes away."""
+        """Follow the cluster, reconnecting whenever the server goes away."""
         timeout = aiohttp.ClientTimeout(total=None, connect=5, sock_read=QUIET_SECONDS * 2)
         headers = {"Authorization": f"Bearer {self.server.token}"} if self.server.token else {}
         connector = aiohttp.TCPConnector(ssl=self.server.tls(), limit=0)
@@ -187,7 +187,7 @@ class Follower:
                     self.tell_unsure()
 
     async def follow_once(self, session: aiohttp.ClientSession) -> None:
-        """List everything, then watch; ends with a `GapError` when the server forgot too much."""
+        """List everything, then watch; raises `GapError` if the server no longer has the history."""
         version = await self.list_all(session)
         self.broken = {kind: self.clock.now() for kind in SOURCES if kind not in self.absent}
         self.whole_since = None
@@ -199,7 +199,7 @@ class Follower:
             tasks.create_task(self.tell())
 
     async def list_all(self, session: aiohttp.ClientSession) -> int:
-        """Tell all there is, as of one version, and return that version."""
+        """Pass on all objects as of one version, and return that version."""
         while True:
             try:
                 first = LISTED.decode(await self.get(session, SOURCES["Namespace"].path, limit="1"))
@@ -216,14 +216,14 @@ class Follower:
         return int(version)
 
     def tell_unsure(self) -> None:
-        """Tell what is held back without its order: what should have come between will not come any more."""
+        """Pass on delayed events although some before them are missing for good."""
         for _, _, line in sorted(self.held, key=lambda held: held[:2]):
             unseen: EventType = "VANISHED" if line.type == "DELETED" else "LISTED"
             self.pass_on(Line(line.at, unseen, line.kind, line.object))
         self.held.clear()
 
     def tell_differences(self, listed: Iterable[tuple[Source, msgspec.Raw]]) -> None:
-        """Tell how what is there differs from what the auditor has heard of."""
+        """Pass on how the listed objects differ from what the auditor knows."""
         at, there = self.clock.now(), {kind: set[str]() for kind in SOURCES}
         changed: list[Line] = []
         for source, item in listed:
@@ -259,7 +259,7 @@ class Follower:
             asked = {"limit": str(PAGE), "continue": page.metadata.continue_}
 
     async def get(self, session: aiohttp.ClientSession, path: str, **asked: str) -> bytes:
-        """The answer to a read; one that will not come by waiting is a `FollowError`."""
+        """The response to a read; raises `FollowError` for an error that waiting does not cure."""
         async with session.get(f"{path}?{urlencode(asked)}") as answer:
             body = await answer.read()
             if answer.status == 410:
@@ -271,15 +271,15 @@ class Follower:
             return body
 
     async def await_served(self, session: aiohttp.ClientSession, source: Source, version: int) -> None:
-        """Ends with a `GapError` when a kind is served that was not at that version."""
+        """Wait until an absent kind is served, then raise `GapError`."""
         while True:
             await asyncio.sleep(ABSENT_SECONDS)
             with suppress(aiohttp.ClientError, TimeoutError, AbsentError):
                 await self.get(session, source.path, limit="1")
-                raise GapError(f"{source.kind} is served, and was not at {version}")
+                raise GapError(f"{source.kind} is served now, but was not at version {version}")
 
     async def watch(self, session: aiohttp.ClientSession, source: Source, version: int) -> None:
-        """Hold every event of a kind for the teller, through broken connections."""
+        """Queue every event of a kind, reconnecting as necessary."""
         while True:
             with suppress(aiohttp.ClientError, TimeoutError, ValueError):
                 version = await self.stream(session, source, version)
@@ -287,7 +287,7 @@ class Follower:
             await asyncio.sleep(RETRY_SECONDS)
 
     async def stream(self, session: aiohttp.ClientSession, source: Source, version: int) -> int:
-        """Hold the events of one connection; returns the version to go on from."""
+        """Queue the events of one connection; returns the version to continue from."""
         asked = {"watch": "1", "resourceVersion": str(version), "allowWatchBookmarks": "true", "timeoutSeconds": "600"}
         async with session.get(f"{source.path}?{urlencode(asked)}") as answer:
             if answer.status == 410 or (answer.status == 404 and source.optional):
@@ -303,7 +303,7 @@ class Follower:
         return version
 
     def take(self, kind: str, event: Watched) -> int:
-        """Hold an event; returns its version."""
+        """Queue an event; returns its version."""
         if event.type == "ERROR":
             raise GapError(kind)
         if event.type == "BOOKMARK":
@@ -311,14 +311,14 @@ class Follower:
         type_: EventType = "DELETED" if event.type == "DELETED" else "ADDED" if event.type == "ADDED" else "MODIFIED"
         version = version_of(event.object)
         self.count += 1
-        # The line must outlive the buffer that it was read from.
+        # Copy the line, since it must outlive the buffer.
         line = Line(self.clock.now(), type_, kind, msgspec.Raw(bytes(event.object)))
         heapq.heappush(self.held, (version, self.count, line))
         self.arrived(line)
         return version
 
     def mark(self, kind: str, *, up: bool) -> None:
-        """Remember whether a watch is up."""
+        """Record whether a watch is up."""
         now = self.clock.now()
         if up:
             self.broken.pop(kind, None)
@@ -329,7 +329,7 @@ class Follower:
             self.whole_since = None
 
     async def tell(self) -> None:
-        """Tell what has been held long enough, in order, and look now and then for what is late."""
+        """Pass on events that were delayed long enough, in order, and check periodically for what is late."""
         silent = False
         while True:
             await asyncio.sleep(LOOK_SECONDS)
@@ -349,7 +349,7 @@ class Follower:
                 self.late(self.auditor.tick(max(ripe, self.last_at)))
 
     def pass_on(self, line: Line) -> None:
-        """Tell the auditor, with times that never go back."""
+        """Pass an event to the auditor, with times that never go back."""
         self.last_at = max(self.last_at, line.at)
         line = Line(self.last_at, line.type, line.kind, line.object)
         with suppress(UnreadableError):
@@ -357,7 +357,7 @@ class Follower:
 
 
 async def follow_for(follower: Follower, seconds: float | None) -> None:
-    """Follow until time is up, or someone interrupts or ends the process."""
+    """Follow until the time is up or the process is interrupted or terminated."""
     enough = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -372,5 +372,5 @@ async def follow_for(follower: Follower, seconds: float | None) -> None:
 
 
 def follow(follower: Follower, seconds: float | None = None) -> None:
-    """Follow until time is up, or someone interrupts or ends the process."""
+    """Follow until the time is up or the process is interrupted or terminated."""
     asyncio.run(follow_for(follower, seconds))

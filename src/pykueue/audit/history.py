@@ -1,4 +1,4 @@
-"""How is a history kept? One JSON object a line: when we heard, what happened, and the object as the server sent it."""
+"""The file format of a history: one JSON object per line, with the time, the event and the object."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -12,7 +12,7 @@ from pykueue.base.units import Instant
 
 
 class Line(Frozen):
-    """One event as it is kept."""
+    """One recorded event."""
 
     at: Instant
     type: EventType
@@ -25,26 +25,26 @@ METADATA: Final = msgspec.json.Decoder(KubeObject)
 
 
 def version_of(raw: bytes | msgspec.Raw) -> int:
-    """The version of the store at which an object came to be as it is; 0 where it says none."""
+    """The resourceVersion of an object; 0 if it has none."""
     try:
         text = METADATA.decode(raw).metadata.resource_version or "0"
     except msgspec.DecodeError as error:
-        raise UnreadableError(f"metadata cannot be read: {error}; the auditor passes over it") from error
+        raise UnreadableError(f"metadata cannot be read: {error}; the auditor skips it") from error
     return int(text) if text.isdecimal() else 0
 
 
 def event_of(line: Line) -> Event:
-    """The event in a line; raises only `UnreadableError`."""
+    """Decode the event of a line; raises only `UnreadableError`."""
     return Event(line.type, line.kind, version_of(line.object), line.at, read_object(line.kind, line.object))
 
 
 def encode(line: Line) -> bytes:
-    """The line as text, with its end."""
+    """The line as text, with its line break."""
     return msgspec.json.encode(line) + b"\n"
 
 
 def events(lines: Iterable[bytes]) -> Iterator[Event]:
-    """The events of a history, in its order; objects that cannot be read are passed over."""
+    """The events of a history in order; unreadable objects are skipped."""
     for text in lines:
         try:
             yield event_of(LINES.decode(text))

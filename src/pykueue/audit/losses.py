@@ -1,4 +1,4 @@
-"""Is every Job looked after? Jobs without their one Workload, Workloads that vanish, quota that nobody uses."""
+"""Rules on lost objects: Jobs without their one Workload, Workloads that vanish, quota that is never used."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -16,14 +16,14 @@ RULE: Final = "lost"
 
 
 class Losses:
-    """The rule that every unfinished queued Job has exactly one Workload, and that a Job that ended holds no quota."""
+    """The rule that every unfinished queued Job has exactly one Workload, and that a finished Job holds no quota."""
 
     def __init__(self, settings: Settings, uptime: Uptime) -> None:
         self.settings = settings
         self.overdue = Overdue(uptime, settings.lost_seconds)
 
     def seen(self, change: Change, world: World) -> Iterator[Finding]:
-        """What this change breaks."""
+        """Violations by this change."""
         old, new = change.of(Workload) or (None, None)
         job = world.job_of(old) if old is not None else None
         if old is None or new is not None or job is None or change.listed or not self.settings.alone:
@@ -33,7 +33,7 @@ class Losses:
             yield change.found(RULE, f"Workload {change.key}", f"was deleted, and Job {job.name} lives on unchanged")
 
     def late(self, at: Instant, world: World) -> Iterator[Finding]:
-        """What has been amiss for too long."""
+        """What has been wrong for too long."""
         yield from self.overdue.look([*unattended(world), *leaking(world)], at, world)
 
 
@@ -63,7 +63,7 @@ def leaking(world: World) -> Iterator[Amiss]:
 
 
 def cared_for(job: Job) -> bool:
-    """Whether the Job must have a Workload made for it: queued, on its own, unfinished and not about to go."""
+    """Whether the Job must have a Workload: queued, on its own, unfinished and not being deleted."""
     metadata = job.metadata
     return (
         queued(job)

@@ -1,4 +1,4 @@
-"""What has gone on for too long? Sentences that are true for a while are said once they have been true long enough."""
+"""Report states that are allowed for a while once they have lasted too long."""
 
 from collections.abc import Iterable, Iterator
 
@@ -9,7 +9,7 @@ from pykueue.base.units import MICROS, Instant
 
 
 class Amiss(Frozen):
-    """Something that may be so for a moment, but not for long."""
+    """A state that is allowed only for a short time."""
 
     rule: str
     about: str
@@ -17,7 +17,7 @@ class Amiss(Frozen):
 
 
 class Overdue:
-    """Remembers since when things have been amiss, and says each once."""
+    """Records since when such states have lasted, and reports each once."""
 
     def __init__(self, uptime: Uptime, seconds: int) -> None:
         self.uptime, self.seconds = uptime, seconds
@@ -26,7 +26,7 @@ class Overdue:
         """What was reported, until it is no longer true."""
 
     def look(self, amiss: Iterable[Amiss], at: Instant, world: World) -> Iterator[Finding]:
-        """What of all that is amiss now has been so for too long."""
+        """The present states that have lasted too long."""
         self.since = {wrong: self.since.get(wrong, at) for wrong in amiss}
         self.told &= self.since.keys()
         for wrong, since in self.since.items():

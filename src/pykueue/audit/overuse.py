@@ -1,4 +1,4 @@
-"""Does anyone hold more than it may? Reservations against quotas, at every revision."""
+"""Reservations stay within quotas, at every revision."""
 
 from collections.abc import Iterator
 
@@ -20,7 +20,7 @@ class Reservations:
         self.charged: dict[str, tuple[str, dict[Slot, int]]] = {}
 
     def charge(self, key: str, workload: Workload | None) -> set[tuple[str, Slot]]:
-        """Book what a workload holds now; returns where it holds more than before."""
+        """Record what a workload holds now; returns where it holds more than before."""
         before_queue, before = self.charged.pop(key, ("", {}))
         for slot, taken in before.items():
             self.by_queue[before_queue][slot] -= taken
@@ -39,7 +39,7 @@ class Reservations:
 
 
 def reservation(workload: Workload) -> dict[Slot, int]:
-    """What an admission takes of each flavor and resource, less what its finished pods no longer need."""
+    """What an admission takes of each flavor and resource, without its reclaimable pods."""
     taken: dict[Slot, int] = {}
     counts = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
     done = {pods.name: pods.count for pods in workload.status.reclaimable_pods}
@@ -61,30 +61,30 @@ def still_needed(given: PodSetAssignment, resource: str, counts: dict[str, int],
 
 
 class Overuse:
-    """The rule that reservations stay within quotas, but for what an edit of quotas left stranded."""
+    """The rule that reservations stay within quotas, except for what an edit of quotas left stranded."""
 
     def __init__(self, settings: Settings) -> None:
         self.lag_micros = settings.lag_seconds * MICROS
         self.held = Reservations()
         self.forest: Forest | None = None
         self.stranded: dict[tuple[NodeName, Slot], int] = {}
-        """By how much each node may be over: it was so after the latest edit, and has only fallen since."""
+        """By how much each node may exceed its quota: the excess after the latest edit, which may only decrease."""
         self.edited: dict[NodeName, Instant] = {}
         """When the tree below each root was last edited."""
         self.blind = True
-        """Whether what is held has changed while we did not look."""
+        """Whether reservations changed while we could not watch."""
         self.first = True
         self.edited_blind: set[NodeName] = set()
-        """Roots of the trees that were edited while we did not look."""
+        """Roots of the trees that were edited while we could not watch."""
 
     def trees(self, world: World) -> Forest:
-        """The trees as they stand."""
+        """The present trees."""
         if self.forest is None:
             self.forest = Forest(world.queues.values(), world.cohorts.values())
         return self.forest
 
     def seen(self, change: Change, world: World) -> Iterator[Finding]:
-        """What this change breaks."""
+        """Violations by this change."""
         workload = change.of(Workload)
         self.blind = self.blind or change.listed
         if not change.listed and self.blind:
@@ -97,7 +97,7 @@ class Overuse:
             self.requote(change, world)
 
     def look_again(self, change: Change, world: World) -> Iterator[Finding]:
-        """What came to be over while we did not look, where nobody edited quotas; what was so at first is stranded."""
+        """Excess from a time when we could not watch, if no quota was edited; excess at the start is stranded."""
         had, forest = self.stranded, self.trees(world)
         self.strand(forest)
         for (name, slot), over in self.stranded.items():
@@ -117,7 +117,7 @@ class Overuse:
         yield from ()
 
     def requote(self, change: Change, world: World) -> None:
-        """Take what is now over as stranded, in whatever tree the edited node was or is."""
+        """Count the present excess as stranded in every tree that the edited node was or is in."""
         if self.first and change.listed:
             self.forest = None
             return
@@ -133,7 +133,7 @@ class Overuse:
             self.strand(forest)
 
     def strand(self, forest: Forest) -> None:
-        """Write down by how much every node is over."""
+        """Record the excess of every node."""
         slots = {slot for held in self.held.by_queue.values() for slot in held}
         roots = {root for root in forest.roots.values() if root is not None}
         self.stranded = {
@@ -144,14 +144,14 @@ class Overuse:
         }
 
     def charged(self, change: Change, world: World, old: Workload | None, new: Workload | None) -> Iterator[Finding]:
-        """What breaks by what a workload holds now."""
+        """Violations by what a workload holds now."""
         touched = set(self.held.charged.get(change.key, ("", {}))[1])
         queues = {self.held.charged.get(change.key, ("", {}))[0]}
         grown = self.held.charge(change.key, new)
         touched.update(self.held.charged.get(change.key, ("", {}))[1])
         queues.add(self.held.charged.get(change.key, ("", {}))[0])
         forest = self.trees(world)
-        # Someone who turns an evicted workload on again, while it still shows its reservation, edits what is held.
+        # Reactivating an evicted workload that still shows its reservation is an edit of what is held.
         excused = old is not None and not old.spec.active and holds(old, "QuotaReserved")
         for root in {forest.root_of(queue) for queue in queues if queue} - {None}:
             assert root is not None, "the roots are those of trees"
@@ -165,18 +165,18 @@ class Overuse:
                     self.note(name, slot, over)
 
     def note(self, name: NodeName, slot: Slot, over: int) -> None:
-        """Remember by how much a node is over: from here on it may only fall."""
+        """Record the excess of a node, which may only decrease from here on."""
         if over:
             self.stranded[name, slot] = over
         else:
             self.stranded.pop((name, slot), None)
 
     def lately_edited(self, root: NodeName, at: Instant) -> bool:
-        """Whether reservations made before an edit of this tree may still be on their way."""
+        """Whether reservations from before an edit of this tree may still be in flight."""
         return root in self.edited and at - self.edited[root] < self.lag_micros
 
     def found(self, change: Change, account: Account, name: NodeName, how: str) -> Finding:
-        """The finding that a node holds more than it may."""
+        """The finding that a node exceeds its quota."""
         flavor, resource = account.slot
         used, most = amount_text(resource, account.usage[name]), amount_text(resource, account.may_use(name))
         whose = "holds" if name[0] == QUEUE else "and what is below it hold"
@@ -185,7 +185,7 @@ class Overuse:
 
 
 def requoted(change: Change) -> bool:
-    """Whether a change is one of quotas or of a place in the tree."""
+    """Whether a change is one of quotas or of the tree's structure."""
     match change.old, change.new:
         case ClusterQueue(spec=old), ClusterQueue(spec=new):
             return (old.resource_groups, old.cohort_name) != (new.resource_groups, new.cohort_name)

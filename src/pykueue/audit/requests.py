@@ -1,6 +1,6 @@
-"""What does a workload ask for? Only where that is beyond doubt: what its templates say, counted once more.
+"""What a workload requests, recounted from its templates; None wherever that is not certain.
 
-It is counted in fractions, without a line that the manager uses.
+It counts in fractions, and shares no code with the manager.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,7 +16,7 @@ from pykueue.base.units import NANO, Quantity, amount_of
 
 
 def asked(workload: Workload, queue: ClusterQueue, settings: Settings) -> dict[str, int] | None:
-    """The amount of each resource that all pod sets ask for, or None where it depends on more than their templates."""
+    """The amount of each resource that all pod sets request, or None if it depends on more than their templates."""
     covered = covered_by(queue)
     done = {pods.name: pods.count for pods in workload.status.reclaimable_pods}
     wanted: dict[str, int] = {}
@@ -33,7 +33,7 @@ def asked(workload: Workload, queue: ClusterQueue, settings: Settings) -> dict[s
 
 
 def said(workload: Workload) -> dict[str, int]:
-    """What the manager says the workload asks for; nothing where it has not said so."""
+    """What the status says that the workload requests; empty if it does not."""
     total: dict[str, int] = {}
     for request in workload.status.resource_requests:
         for name, quantity in request.resources.items():
@@ -42,7 +42,7 @@ def said(workload: Workload) -> dict[str, int]:
 
 
 def without(amounts: dict[str, int], resource: str) -> dict[str, int]:
-    """The amounts that are not zero, but for one resource."""
+    """The amounts that are not zero, without one resource."""
     return {name: each for name, each in amounts.items() if name != resource and each}
 
 
@@ -52,7 +52,7 @@ def covered_by(queue: ClusterQueue) -> set[str]:
 
 
 def each_pod(pod_set: PodSet, settings: Settings) -> dict[str, int] | None:
-    """What one pod asks for, or None where its template and the settings do not decide that."""
+    """What one pod requests, or None if its template and the settings do not determine it."""
     try:
         spec = decode_template(pod_set.template).spec
     except TemplateError:
@@ -64,7 +64,7 @@ def each_pod(pod_set: PodSet, settings: Settings) -> dict[str, int] | None:
 
 
 def is_choosy(pod_set: PodSet) -> bool:
-    """Whether the pods may run only on some nodes, as far as their template can be read."""
+    """Whether the pods may run only on some nodes, as far as their template can be decoded."""
     try:
         spec = decode_template(pod_set.template).spec
     except TemplateError:
@@ -73,7 +73,7 @@ def is_choosy(pod_set: PodSet) -> bool:
 
 
 def placed(request: TopologyRequest | None) -> bool:
-    """Whether it matters where the pods run; that they have an index, which Jobs of Kueue always say, does not."""
+    """Whether the placement of the pods matters; a pod index, which Jobs of Kueue always have, does not."""
     return request is not None and bool(
         request.required
         or request.preferred
@@ -85,8 +85,11 @@ def placed(request: TopologyRequest | None) -> bool:
 
 
 def whole_pod(spec: PodSpec) -> dict[str, Fraction]:
-    """The most that a pod asks for at any moment of its life: each init container alone with the sidecars before it,
-    then all containers with all sidecars; or what it asks for as a whole, where that is more; and its overhead."""
+    """The most that a pod requests at any moment of its life.
+
+    That is each init container alone with the sidecars before it, then all containers with all sidecars; or the
+    pod-level request, if that is more; and its overhead.
+    """
     moments: list[list[Container]] = []
     sidecars: list[Container] = []
     for container in spec.init_containers:
@@ -105,7 +108,7 @@ def whole_pod(spec: PodSpec) -> dict[str, Fraction]:
 
 
 def requests(containers: Iterable[Container]) -> Iterator[tuple[str, Fraction]]:
-    """Each container's requests; where it has only a limit, that is its request."""
+    """Each container's requests; a limit without a request is the request."""
     for container in containers:
         merged = {**container.resources.limits, **container.resources.requests}
         yield from ((name, exact(quantity)) for name, quantity in merged.items())
@@ -125,7 +128,7 @@ def exact(quantity: Quantity) -> Fraction:
 
 
 def charged(asked: dict[str, Fraction], settings: Settings) -> dict[str, int]:
-    """What is charged for these requests: transformed, and then without what is excluded."""
+    """What is charged for these requests: transformed, then without excluded resources."""
     rules = {rule.input: rule for rule in settings.transformations}
     direct = {name: one for name, one in asked.items() if name not in rules or rules[name].strategy == "Retain"}
     made = totals(
@@ -143,7 +146,7 @@ def charged(asked: dict[str, Fraction], settings: Settings) -> dict[str, int]:
 
 
 def first_slots(queue: ClusterQueue, wanted: dict[str, int]) -> dict[Slot, int]:
-    """What these amounts take if each comes from the first flavor that the queue has for it."""
+    """What these amounts take if each comes from the queue's first flavor for it."""
     return {
         (group.flavors[0].name, name): wanted[name]
         for group in queue.spec.resource_groups
@@ -153,7 +156,7 @@ def first_slots(queue: ClusterQueue, wanted: dict[str, int]) -> dict[Slot, int]:
 
 
 def any_slots(queue: ClusterQueue, wanted: dict[str, int]) -> dict[Slot, int]:
-    """What these amounts would take if each came from every flavor that the queue has for it."""
+    """What these amounts take if each comes from all of the queue's flavors for it."""
     return {
         (flavor.name, name): wanted[name]
         for group in queue.spec.resource_groups

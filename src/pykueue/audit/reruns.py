@@ -1,6 +1,6 @@
-"""Was anything run twice? What Jobs count as done, and pods that are made for it all the same.
+"""No work is run twice: what Jobs count as done, and pods that are created for it nevertheless.
 
-Pods are not counted: one that succeeds while its Job is being suspended may count for nothing, and is rightly replaced.
+Pods are not counted: one that succeeds while its Job is being suspended may not count, and is rightly replaced.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from pykueue.base.units import Instant
 RULE: Final = "rerun"
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
 INDEXES_MAX: Final = 100_000
-"""Indexes that a Job may have; a text that lists more is not read further."""
+"""The most indexes of a Job; a text that lists more is not read further."""
 
 
 class Reruns:
@@ -26,7 +26,7 @@ class Reruns:
         """UIDs of the Jobs that have ended."""
 
     def seen(self, change: Change, world: World) -> Iterator[Finding]:
-        """What this change breaks."""
+        """Violations by this change."""
         pod, job, workload = change.of(Pod), change.of(Job), change.of(Workload)
         if pod is not None and pod[0] is None and pod[1] is not None and not change.listed:
             yield from made(change, world, pod[1])
@@ -38,11 +38,11 @@ class Reruns:
                 yield change.found(RULE, f"Workload {change.key}", "was made for a Job that has ended already")
 
     def late(self, at: Instant, world: World) -> Iterator[Finding]:
-        """Nothing: a Job is run again at once or not at all."""
+        """Nothing: a Job is rerun at once or not at all."""
         yield from ()
 
     def went_back(self, change: Change, old: Job | None, new: Job | None) -> Iterator[Finding]:
-        """What is wrong with a Job that had got further before; forgets Jobs that are gone."""
+        """What is wrong with a Job whose progress decreased; also forgets deleted Jobs."""
         if new is None:
             if old is not None:
                 self.over.discard(old.metadata.uid or "")
@@ -61,7 +61,7 @@ class Reruns:
 
 
 def made(change: Change, world: World, pod: Pod) -> Iterator[Finding]:
-    """What is wrong with a pod that was just made."""
+    """What is wrong with a new pod."""
     job = world.job_of(pod)
     if job is None or not queued(job):
         return
@@ -76,7 +76,7 @@ def made(change: Change, world: World, pod: Pod) -> Iterator[Finding]:
 
 
 def indexes(text: str) -> set[int]:
-    """The indexes in a text such as `1,3-5,7`; what cannot be read is left out."""
+    """The indexes in a text such as `1,3-5,7`; malformed parts are skipped."""
     found: set[int] = set()
     for part in text.split(","):
         first, _, last = part.partition("-")

@@ -1,4 +1,4 @@
-"""Does anything run without admission? Pods of queued Jobs, and the moments at which they were made."""
+"""Nothing runs without admission: pods of queued Jobs, and when they were created."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -15,7 +15,7 @@ OVER: Final = frozenset({"Succeeded", "Failed"})
 
 
 class Starts:
-    """The rule that pods of a queued Job are made and go on only while its Workload is admitted."""
+    """The rule that pods of a queued Job are created and run only while its Workload is admitted."""
 
     def __init__(self, settings: Settings, uptime: Uptime) -> None:
         self.settings, self.uptime = settings, uptime
@@ -25,12 +25,12 @@ class Starts:
         self.held_back: dict[str, Instant] = {}
         """When each Job, by UID, was last seen to be suspended."""
         self.astray: dict[str, Instant] = {}
-        """Since when each pod, by key, goes on without admission."""
+        """Since when each pod, by key, has run without admission."""
         self.told: set[str] = set()
         """UIDs of the pods that were reported."""
 
     def seen(self, change: Change, world: World) -> Iterator[Finding]:
-        """What this change breaks."""
+        """Violations by this change."""
         workload, job, pod = change.of(Workload), change.of(Job), change.of(Pod)
         if workload is not None:
             yield from self.given_back(change, world, *workload)
@@ -40,7 +40,7 @@ class Starts:
             yield from self.made(change, world, pod[1])
 
     def given_back(self, change: Change, world: World, old: Workload | None, new: Workload | None) -> Iterator[Finding]:
-        """What is wrong with an admission that was just lost; remembers when that was."""
+        """What is wrong with an admission that was just lost; also records the time."""
         if old is None or not holds(old, "Admitted") or (new is not None and holds(new, "Admitted")):
             return
         self.lost[controller_uid(old, "Job")] = change.at
@@ -52,7 +52,7 @@ class Starts:
             yield change.found(RULE, f"Workload {change.key}", f"gave its quota back while Job {job.name} still {says}")
 
     def switched(self, change: Change, world: World, old: Job | None, new: Job | None) -> Iterator[Finding]:
-        """What is wrong with a Job that was started; forgets Jobs that are gone."""
+        """What is wrong with a Job that was started; also forgets deleted Jobs."""
         if new is None:
             uid = (old.metadata.uid or "") if old is not None else ""
             self.lost.pop(uid, None)
@@ -65,7 +65,7 @@ class Starts:
             yield change.found("start", f"Job {change.key}", "was started without an admitted Workload")
 
     def made(self, change: Change, world: World, pod: Pod) -> Iterator[Finding]:
-        """What is wrong with a pod that was just made."""
+        """What is wrong with a new pod."""
         job = world.job_of(pod)
         if job is None or not queued(job):
             return
@@ -73,14 +73,14 @@ class Starts:
         if job.spec.suspend and change.at - self.held_back.get(uid, Instant(0)) >= self.lag_micros:
             self.told.add(pod.metadata.uid or "")
             yield change.found(RULE, f"Pod {change.key}", f"was made though Job {job.name} is suspended")
-        # The Job controller may not have heard yet that the Job is suspended, let alone that its admission went.
+        # The Job controller may not know yet that the Job is suspended, or that its admission was lost.
         lately = uid in self.lost and change.at - self.lost[uid] < self.lag_micros
         if not job.spec.suspend and self.settings.alone and not lately and not admitted(job, world):
             self.told.add(pod.metadata.uid or "")
             yield change.found(RULE, f"Pod {change.key}", f"was made though Job {job.name} is not admitted")
 
     def late(self, at: Instant, world: World) -> Iterator[Finding]:
-        """Pods that have gone on without admission for longer than a stop takes."""
+        """Pods that have run without admission for longer than a stop takes."""
         still: dict[str, Instant] = {}
         for key, pod in world.pods.items():
             job = world.job_of(pod)
@@ -98,7 +98,7 @@ class Starts:
 
 
 def queued(job: Job) -> bool:
-    """Whether the Job is the manager's: it names a queue."""
+    """Whether the Job names a queue, and so is managed."""
     return bool(job.metadata.labels.get(Label.QUEUE))
 
 
@@ -108,5 +108,5 @@ def admitted(job: Job, world: World) -> bool:
 
 
 def ended(pod: Pod) -> bool:
-    """Whether the pod is over, or on its way out."""
+    """Whether the pod has ended or is being deleted."""
     return pod.status.phase in OVER or pod.metadata.deletion_timestamp is not None

@@ -1,7 +1,7 @@
-"""Does anyone wait in vain? Workloads that would fit, have nobody before them, and are left waiting all the same.
+"""No workload waits in vain: one that would fit, with nothing ahead of it, is admitted.
 
-Only what is certainly wrong is said: wherever a rule of queueing that the auditor does not know might make a workload
-wait, it counts as waiting rightly.
+Only certain violations are reported: wherever a queueing rule that the auditor does not know might make a workload
+wait, the wait counts as justified.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,7 +21,7 @@ from pykueue.base.units import MICROS, Instant, parse_instant
 
 RULE: Final = "stuck"
 MENDED: Final = ("PodsReadyTimeout", "AdmissionCheck", "ClusterQueueStopped", "LocalQueueStopped", "Deactivated")
-"""Reasons for which a workload is kept out of its queue and which end by themselves, or with what is looked at here."""
+"""Reasons why a workload is inadmissible that end by themselves, or with something that is checked here."""
 
 
 class Stuck:
@@ -30,11 +30,11 @@ class Stuck:
     def __init__(self, settings: Settings, uptime: Uptime, overuse: Overuse) -> None:
         self.settings, self.uptime, self.overuse = settings, uptime, overuse
         self.fits_since: dict[str, Instant] = {}
-        """Since when each waiting workload, by key, would have fitted without a break."""
+        """Since when each pending workload, by key, would have fitted without interruption."""
         self.told: set[str] = set()
 
     def seen(self, change: Change, world: World) -> Iterator[Finding]:
-        """Nothing at once; but whoever no longer fits begins to wait anew."""
+        """Nothing at once; a workload that no longer fits starts a new wait."""
         if change.kind in ("Workload", "ClusterQueue", "Cohort", "LocalQueue") and self.fits_since:
             look = Look(self.settings, self.overuse, world, change.at)
             self.fits_since = {
@@ -60,7 +60,7 @@ class Stuck:
 
 
 class Look:
-    """One look at the world as it is, with what was worked out on the way."""
+    """The world at one moment, with intermediate results."""
 
     def __init__(self, settings: Settings, overuse: Overuse, world: World, at: Instant) -> None:
         self.settings, self.overuse, self.world, self.at = settings, overuse, world, at
@@ -70,7 +70,7 @@ class Look:
         self.leaving: dict[NodeName, bool] = {}
 
     def would_fit(self, workload: Workload) -> bool:
-        """Whether the workload would surely be given quota now; the cheap questions come first."""
+        """Whether the workload would certainly get quota now; the cheap checks come first."""
         name = self.world.queue_name_of(workload)
         queue, root = self.world.queues.get(name), self.forest.root_of(name)
         if queue is None or root is None or not waiting(workload) or self.kept_out(workload):
@@ -89,7 +89,7 @@ class Look:
         )
 
     def kept_out(self, workload: Workload) -> bool:
-        """Whether something about the workload itself may keep it from being considered."""
+        """Whether something about the workload itself may make it inadmissible."""
         reserved, requeued = condition(workload, "QuotaReserved"), condition(workload, "Requeued")
         state, annotations = workload.status.requeue_state, workload.metadata.annotations
         return bool(
@@ -104,7 +104,7 @@ class Look:
         )
 
     def serves(self, queue: ClusterQueue, workload: Workload) -> bool:
-        """Whether both queues are open to the workload, and their flavors to any pod."""
+        """Whether both queues accept the workload, and their flavors accept any pod."""
         local = self.world.local_queues.get(f"{workload.namespace}/{workload.spec.queue_name or ''}")
         namespace = self.world.namespaces.get(workload.namespace)
         flavors = [
@@ -127,13 +127,13 @@ class Look:
         )
 
     def account(self, root: NodeName, slot: Slot) -> Account:
-        """The account of a tree as it stands."""
+        """The present account of a tree."""
         if (root, slot) not in self.accounts:
             self.accounts[root, slot] = Account(self.forest, root, slot, self.overuse.held.by_queue)
         return self.accounts[root, slot]
 
     def someone_leaves(self, root: NodeName) -> bool:
-        """Whether a workload of this tree is being evicted: its room is promised to whoever it leaves for."""
+        """Whether a workload of this tree is being evicted: its quota is promised to its preemptor."""
         if root not in self.leaving:
             self.leaving[root] = any(
                 reserving(workload)
@@ -145,13 +145,13 @@ class Look:
         return self.leaving[root]
 
     def pods_not_ready(self) -> bool:
-        """Whether all must wait for the pods of one that was admitted."""
+        """Whether all must wait for the pods of an admitted workload."""
         return self.settings.block_admission and any(
             reserving(workload) and not holds(workload, "PodsReady") for workload in self.world.workloads.values()
         )
 
     def crowd(self, queue: str) -> list[Workload]:
-        """All who wait in a ClusterQueue."""
+        """All pending workloads of a ClusterQueue."""
         if self.crowds is None:
             self.crowds = {}
             for workload in self.world.workloads.values():
@@ -170,7 +170,7 @@ class Look:
         return True
 
     def fits_beside_others(self, queue: ClusterQueue, root: NodeName, needs: Mapping[Slot, int]) -> bool:
-        """Whether the workload fits even when one from each other queue of the tree is promised all it asks for."""
+        """Whether the workload fits even if one from each other queue of the tree gets all it requests."""
         held: dict[str, Amounts] = dict(self.overuse.held.by_queue)
         for name in self.forest.queues_below(root):
             crowd = self.crowd(name) if name != queue.name else []
@@ -186,9 +186,9 @@ class Look:
 
 
 def turn(workload: Workload) -> tuple[int, str, str]:
-    """The workload's turn in a strict queue: by priority, then by age.
+    """The workload's position in a strict queue: by priority, then by age.
 
-    One that was evicted may count as younger than it is; it then goes behind, and is not said to be first.
+    An evicted workload may count as younger than it is; it then ranks later, and is not reported as first.
     """
     evicted = condition(workload, "Evicted")
     since = workload.metadata.creation_timestamp or ""
@@ -198,7 +198,7 @@ def turn(workload: Workload) -> tuple[int, str, str]:
 
 
 def largest(claims: Iterable[dict[str, int]]) -> dict[str, int]:
-    """The most of each resource that any of these asks for."""
+    """The most of each resource that any of these requests."""
     most: dict[str, int] = {}
     for claim in claims:
         for name, each in claim.items():
@@ -207,5 +207,5 @@ def largest(claims: Iterable[dict[str, int]]) -> dict[str, int]:
 
 
 def added(held: Amounts, more: Mapping[Slot, int]) -> dict[Slot, int]:
-    """What is held with something more."""
+    """The sum of what is held and something more."""
     return {slot: held.get(slot, 0) + more.get(slot, 0) for slot in {**held, **more}}

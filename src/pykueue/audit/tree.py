@@ -1,7 +1,7 @@
-"""How much may each ClusterQueue and cohort use? The arithmetic of cohorts, written for the auditor alone.
+"""How much each ClusterQueue and cohort may use: the arithmetic of cohorts, written for the auditor alone.
 
-Nothing here is shared with the manager: two programs that count in the same way would be wrong in the same way.
-Everything is computed afresh from the quotas and what each ClusterQueue holds, one flavor and resource at a time.
+It shares nothing with the manager: two programs that count in the same way would be wrong in the same way. Everything
+is recomputed from the quotas and what each ClusterQueue holds, one flavor and resource at a time.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -41,7 +41,7 @@ class TreeNode(Frozen):
 
 
 def amount(resource: str, text: str | int) -> int:
-    """The quantity as a whole number; one that cannot be read counts as nothing."""
+    """The quantity as a whole number; zero if malformed."""
     try:
         return amount_of(resource, parse_quantity(str(text)))
     except QuantityError:
@@ -63,19 +63,19 @@ def quotas_of(groups: Iterable[ResourceGroup]) -> dict[Slot, Quota]:
 
 
 def plus(left: int, right: int) -> int:
-    """The sum, where what is unlimited stays so."""
+    """The sum; unlimited stays unlimited."""
     return UNLIMITED if UNLIMITED in (left, right) else min(left + right, UNLIMITED)
 
 
 def minus(left: int, right: int) -> int:
-    """The difference, where what is unlimited stays so unless all of it is taken."""
+    """The difference; unlimited stays unlimited unless all of it is taken."""
     if left == UNLIMITED:
         return 0 if right == UNLIMITED else UNLIMITED
     return left - right
 
 
 class Forest:
-    """All trees of cohorts as they stand. Nodes above or in a circle of cohorts belong to none."""
+    """All present trees of cohorts. Nodes above or in a cycle of cohorts belong to none."""
 
     def __init__(self, queues: Iterable[ClusterQueue], cohorts: Iterable[Cohort]) -> None:
         self.nodes: dict[NodeName, TreeNode] = {}
@@ -85,7 +85,7 @@ class Forest:
             self.add((QUEUE, queue.name), quotas_of(queue.spec.resource_groups), queue.spec.cohort_name)
         for node in list(self.nodes.values()):
             if node.parent is not None and node.parent not in self.nodes:
-                # A cohort exists, without quota of its own, as soon as somebody names it.
+                # A cohort exists, without quota of its own, as soon as something refers to it.
                 self.add(node.parent, {}, None)
         self.children: dict[NodeName, list[NodeName]] = {}
         for name, node in self.nodes.items():
@@ -94,11 +94,11 @@ class Forest:
         self.roots = {name: self.climb(name) for name in self.nodes}
 
     def add(self, name: NodeName, quotas: Mapping[Slot, Quota], parent: str | None) -> None:
-        """Plant a node."""
+        """Add a node."""
         self.nodes[name] = TreeNode(name, quotas, (COHORT, parent) if parent else None)
 
     def climb(self, name: NodeName) -> NodeName | None:
-        """The root above a node, or None when the way up never ends."""
+        """The root above a node, or None in a cycle."""
         passed: set[NodeName] = set()
         while name not in passed:
             passed.add(name)
@@ -109,7 +109,7 @@ class Forest:
         return None
 
     def root_of(self, queue: str) -> NodeName | None:
-        """The root of a ClusterQueue's tree, or None when it has no place in one."""
+        """The root of a ClusterQueue's tree, or None if it belongs to none."""
         return self.roots.get((QUEUE, queue))
 
     def below(self, name: NodeName) -> Iterator[NodeName]:
@@ -124,7 +124,7 @@ class Forest:
 
 
 class Account:
-    """One tree, one flavor and resource: what each node has, keeps for itself, uses, and may still use."""
+    """One tree, one flavor and resource: each node's quota, guaranteed part, usage, and remaining quota."""
 
     def __init__(self, forest: Forest, root: NodeName, slot: Slot, held: Mapping[str, Amounts]) -> None:
         self.forest, self.slot = forest, slot
@@ -139,7 +139,7 @@ class Account:
         return self.forest.nodes[name].quotas.get(self.slot, NO_QUOTA)
 
     def settle(self, name: NodeName, held: Mapping[str, Amounts]) -> None:
-        """Work out a node whose children are settled."""
+        """Compute a node whose children are computed."""
         quota = self.quota(name)
         has, uses = quota.nominal, held.get(name[1], {}).get(self.slot, 0) if name[0] == QUEUE else 0
         for child in self.forest.children.get(name, ()):
@@ -149,16 +149,16 @@ class Account:
         self.kept[name] = max(0, minus(has, quota.lend_max)) if quota.lend_max is not None else 0
 
     def spilt(self, name: NodeName) -> int:
-        """What the node uses beyond the part that it keeps for itself, and so of its parent's."""
+        """What the node uses beyond its guaranteed part, and so takes from its parent."""
         return max(0, self.usage[name] - self.kept[name])
 
     def may_spill(self, name: NodeName) -> int | None:
-        """The most that the node may use of its parent's, or None when only the parent limits it."""
+        """The most that the node may take from its parent, or None if only the parent limits it."""
         limit = self.quota(name).borrow_max
         return None if limit is None else plus(minus(self.subtree[name], self.kept[name]), limit)
 
     def excess(self, name: NodeName) -> int:
-        """By how much the node uses more than it may; negative where something is left."""
+        """By how much the node uses more than it may; negative if something is left."""
         if self.forest.nodes[name].parent is None:
             return self.usage[name] - self.subtree[name]
         most = self.may_spill(name)
@@ -169,7 +169,7 @@ class Account:
         return {name: over for name in self.usage if (over := self.excess(name)) > 0}
 
     def left(self, name: NodeName) -> int:
-        """How much more could be used at this node without anyone using more than it may."""
+        """How much more could be used at this node without any node exceeding its limit."""
         parent = self.forest.nodes[name].parent
         if parent is None:
             return minus(self.subtree[name], self.usage[name])
@@ -179,6 +179,6 @@ class Account:
         return plus(max(0, self.kept[name] - self.usage[name]), above)
 
     def may_use(self, name: NodeName) -> int:
-        """The node's limit in the terms that its owner knows: what it and its children have, and may borrow."""
+        """The node's limit in its owner's terms: what it and its children have, and may borrow."""
         limit = self.quota(name).borrow_max if self.forest.nodes[name].parent is not None else 0
         return UNLIMITED if limit is None else plus(self.subtree[name], limit)

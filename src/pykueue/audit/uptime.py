@@ -1,4 +1,4 @@
-"""Is there a manager at all? Waiting is counted only while one has been at work without a break."""
+"""Measure waiting only while a manager has been running without interruption."""
 
 from pykueue.audit.views import Lease
 from pykueue.audit.world import Change, Settings
@@ -9,7 +9,7 @@ LEASE_SECONDS = 15
 
 
 class Uptime:
-    """Since when the manager has been at work, as its Lease shows, and nobody has asked us to look away."""
+    """Since when the manager has been running, by its Lease, and without a pause of ours."""
 
     def __init__(self, settings: Settings) -> None:
         self.lease = settings.lease
@@ -36,21 +36,21 @@ class Uptime:
             self.since = change.at
 
     def pause(self) -> None:
-        """Count no time from now on: something else is out of order that keeps the manager from its work."""
+        """Stop counting time: an outside disturbance keeps the manager from working."""
         self.paused, self.since = True, None
 
     def resume(self, at: Instant) -> None:
-        """Count time again, from now."""
+        """Start counting time again from now."""
         self.paused = False
         self.since = at if not self.lease or self.holder else None
 
     def interrupted(self, at: Instant) -> None:
-        """Begin to count anew: for a while we could not see what was going on."""
+        """Restart the count: for a while we could not watch."""
         if self.since is not None:
             self.since = at
 
     def waited(self, start: Instant, at: Instant) -> int:
-        """For how many microseconds a manager has been at work while something waited from `start` until `at`."""
+        """For how many microseconds of the wait from `start` to `at` a manager has been running."""
         if self.since is None or self.paused:
             return 0
         if self.lease and at - self.heard > self.lasts_micros:

@@ -1,4 +1,4 @@
-"""What does the auditor read? The objects it follows, as wire types, and one event of their history."""
+"""The objects that the auditor follows, as wire types, and one event of their history."""
 
 from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias, TypeVar
@@ -14,11 +14,11 @@ from pykueue.base.struct import Frozen, Wire
 from pykueue.base.units import Instant
 
 EventType: TypeAlias = Literal["LISTED", "VANISHED", "ADDED", "MODIFIED", "DELETED"]
-"""LISTED is an object that was there when we looked, VANISHED one that was not: we did not see it become so."""
+"""LISTED is an object that existed when we listed, VANISHED one that no longer did: we did not see the change."""
 
 
 class PodStatus(Wire):
-    """How far a pod has got."""
+    """The phase of a pod."""
 
     phase: str | None = None
 
@@ -30,7 +30,7 @@ class Pod(KubeObject):
 
 
 class JobSpec(Wire):
-    """How often a Job is to succeed, and whether it is held back."""
+    """How many completions a Job needs, and whether it is suspended."""
 
     parallelism: int | None = None
     completions: int | None = None
@@ -39,7 +39,7 @@ class JobSpec(Wire):
 
 
 class JobStatus(Wire):
-    """How far a Job has got."""
+    """The progress of a Job."""
 
     active: int | None = None
     succeeded: int | None = None
@@ -55,7 +55,7 @@ class Job(KubeObject):
 
 
 class LeaseSpec(Wire):
-    """Who leads, and for how long without word of it."""
+    """The holder of a lease, and its duration."""
 
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
@@ -68,11 +68,11 @@ class Lease(KubeObject):
 
 
 class LimitRange(KubeObject):
-    """Bounds and defaults for the pods of a namespace; only that there are some is of interest."""
+    """Bounds and defaults for the pods of a namespace; only its existence matters."""
 
 
 class PodTemplate(KubeObject):
-    """The pods that a ProvisioningRequest refers to; only whom they belong to is of interest."""
+    """The pods that a ProvisioningRequest refers to; only its owner matters."""
 
 
 Thing: TypeAlias = (
@@ -115,7 +115,7 @@ class Source(Frozen):
     path: str
     view: type[Thing]
     optional: bool = False
-    """Whether a cluster may do without the kind."""
+    """Whether a cluster may lack the kind."""
 
 
 SOURCES: Final[Mapping[str, Source]] = {
@@ -147,7 +147,7 @@ OWN_READERS: Final[Mapping[type[Thing], msgspec.json.Decoder[Thing]]] = {
 
 
 class Event(Frozen):
-    """One change of one object: what became of it, at which version of the store, and when we heard."""
+    """One change of one object: what happened, at which resourceVersion, and when we received it."""
 
     type: EventType
     kind: str
@@ -157,17 +157,17 @@ class Event(Frozen):
 
 
 class UnreadableError(ValueError):
-    """An object that does not have the form of its kind."""
+    """The object does not have the form of its kind."""
 
 
 def read_object(kind: str, raw: bytes | msgspec.Raw) -> Thing:
-    """The object of this kind in a JSON text; raises only `UnreadableError`."""
+    """Decode an object of this kind from JSON; raises only `UnreadableError`."""
     view = SOURCES[kind].view
     text = bytes(raw)
     try:
         found = OWN_READERS[view].decode(text) if view in OWN_READERS else decode_as(view, text)
     except (DecodeError, msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UnreadableError(f"{kind}: {error}; the auditor passes over it") from error
+        raise UnreadableError(f"{kind}: {error}; the auditor skips it") from error
     assert isinstance(found, view), "an object is read as its kind"
     return found
 
@@ -199,15 +199,15 @@ def waiting(workload: Workload) -> bool:
 
 
 def finished(job: Job) -> bool:
-    """Whether the Job has ended, well or badly."""
+    """Whether the Job has ended, successfully or not."""
     return holds(job, "Complete") or holds(job, "Failed")
 
 
 def controller_uid(thing: KubeObject, kind: str) -> str:
-    """The UID of the owner of this kind that controls the object, or nothing."""
+    """The UID of the owner of this kind that controls the object; empty if there is none."""
     return next((owner.uid for owner in thing.metadata.owner_references if owner.controller and owner.kind == kind), "")
 
 
 def key_of(thing: KubeObject) -> str:
-    """The name by which people know an object: with its namespace, where it has one."""
+    """`namespace/name`, or `name` for a cluster-scoped object."""
     return f"{thing.namespace}/{thing.name}" if thing.namespace else thing.name

@@ -1,4 +1,4 @@
-"""What is there? Every object as of the latest event, and what belongs to what."""
+"""Every object as of the latest event, and the relations between them."""
 
 from collections.abc import Iterator
 from typing import cast
@@ -14,24 +14,24 @@ from pykueue.base.units import Instant
 
 
 class Settings(Frozen):
-    """How long things may take, in seconds, and what else there is in the cluster."""
+    """How long things may take, in seconds, and facts about the cluster."""
 
     stuck_seconds: int = 10
     """How long a workload that would fit may wait."""
     lost_seconds: int = 10
     """How long a queued Job may be without its one Workload."""
     stop_seconds: int = 10
-    """How long pods may go on without an admission."""
+    """How long pods may run without an admission."""
     lag_seconds: int = 5
-    """How long other controllers, and writes that were on their way, may act on what was true before."""
+    """How long other controllers and writes in flight may act on earlier state."""
     lease: str = ""
     """Namespace and name of the manager's Lease; waiting counts only while it is held. Without it, always."""
     alone: bool = True
-    """Whether only the manager starts Jobs and deletes Workloads; otherwise people may do so too."""
+    """Whether only the manager starts Jobs and deletes Workloads; otherwise users may do so too."""
     plain_resources: bool = False
-    """Whether pods are charged what they ask for: nothing but the next two excludes or transforms resources."""
+    """Whether pods are charged what they request, apart from the next two settings."""
     exclude_prefixes: tuple[str, ...] = ()
-    """How the names of resources begin that are not charged."""
+    """Prefixes of the names of resources that are not charged."""
     transformations: tuple[Transformation, ...] = ()
     """What resources are charged as."""
     block_admission: bool = False
@@ -41,7 +41,7 @@ class Settings(Frozen):
 
 
 class Finding(Frozen):
-    """Something that must not be: which rule it breaks, what it is about, and what was seen."""
+    """A violation: the rule, the object, and what was seen."""
 
     rule: str
     about: str
@@ -54,7 +54,7 @@ class Finding(Frozen):
 
 
 class Change(Frozen):
-    """What an event made of an object; `listed` when we did not see it happen."""
+    """The effect of an event on an object; `listed` if we did not see it happen."""
 
     kind: str
     key: str
@@ -65,7 +65,7 @@ class Change(Frozen):
     listed: bool = False
 
     def of(self, view: type[View]) -> tuple[View | None, View | None] | None:
-        """The object before and after, when it is of this kind."""
+        """The object before and after, if it is of this kind."""
         if view.__name__ != self.kind:
             return None
         old = self.old if isinstance(self.old, view) else None
@@ -81,7 +81,7 @@ class World:
 
     def __init__(self) -> None:
         self.shelves: dict[str, dict[str, Thing]] = {kind: {} for kind in SOURCES}
-        # Each shelf holds its own kind alone: `take` sees to it.
+        # Each dict holds only its own kind, which `take` ensures.
         self.workloads = cast("dict[str, Workload]", self.shelves["Workload"])
         self.queues = cast("dict[str, ClusterQueue]", self.shelves["ClusterQueue"])
         self.cohorts = cast("dict[str, Cohort]", self.shelves["Cohort"])
@@ -113,7 +113,7 @@ class World:
         return {thing.namespace for thing in self.shelves["LimitRange"].values()}
 
     def take(self, event: Event) -> Change:
-        """What this event changes, after having made the change."""
+        """Apply an event, and return the change."""
         key, shelf = key_of(event.object), self.shelves[event.kind]
         old = shelf.get(key)
         new = None if event.type in ("DELETED", "VANISHED") else event.object
@@ -130,7 +130,7 @@ class World:
         return Change(event.kind, key, old, new, event.version, event.at, listed)
 
     def link(self, kind: str, key: str, thing: Thing | None, *, present: bool) -> None:
-        """Keep in mind, or forget, whom this object belongs to."""
+        """Record or forget what this object belongs to."""
         if thing is None:
             return
         if kind in self.uids:
@@ -155,15 +155,15 @@ class World:
                 owned.pop(uid, None)
 
     def job_of(self, thing: Workload | Pod) -> Job | None:
-        """The Job that controls this object, while it exists."""
+        """The Job that controls this object; None if it is gone."""
         return self.jobs.get(self.job_keys.get(controller_uid(thing, "Job"), ""))
 
     def workload_of(self, request: ProvisioningRequest) -> Workload | None:
-        """The Workload that a request belongs to, while it exists."""
+        """The Workload that a request belongs to; None if it is gone."""
         return self.workloads.get(self.uids["Workload"].get(controller_uid(request, "Workload"), ""))
 
     def requests_of(self, workload: Workload) -> Iterator[ProvisioningRequest]:
-        """The requests of a Workload that nobody has had deleted."""
+        """The requests of a Workload that are not being deleted."""
         for key in self.request_keys.get(workload.metadata.uid or "", ()):
             if self.requests[key].metadata.deletion_timestamp is None:
                 yield self.requests[key]
@@ -179,17 +179,17 @@ class World:
             yield self.pods[key]
 
     def queue_name_of(self, workload: Workload) -> str:
-        """The name of the ClusterQueue that its LocalQueue leads to; empty where there is none."""
+        """The name of the ClusterQueue of its LocalQueue; empty if there is none."""
         found = self.local_queues.get(f"{workload.namespace}/{workload.spec.queue_name or ''}")
         return (found.spec.cluster_queue or "") if found is not None else ""
 
     def quiet(self, kind: str, key: str, at: Instant, lag_micros: int) -> bool:
-        """Whether nobody has edited this object for so long."""
+        """Whether this object has not been edited for this long."""
         return at - self.edited.get((kind, key), Instant(-lag_micros)) >= lag_micros
 
 
 def edited(old: Thing | None, new: Thing | None) -> bool:
-    """Whether an object appeared, went, or changed in what people write."""
+    """Whether an object was created, deleted, or changed in its spec or labels."""
     if old is None or new is None:
         return old is not new
     before, after = old.metadata, new.metadata
