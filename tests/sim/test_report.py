@@ -192,7 +192,8 @@ def test_equal_workloads_share_their_verdict() -> None:
 def test_a_backoff_says_until_when() -> None:
     waits = configuration("waitForPodsReady: {timeout: 1m}\n")
     assert (
-        "keeps away until 2026-01-01T00:02:00Z" in waiting(waits, queue(), job("a", ready_seconds="never"), until=90)[1]
+        "waits for its backoff until 2026-01-01T00:02:00Z"
+        in waiting(waits, queue(), job("a", ready_seconds="never"), until=90)[1]
     )
 
 

@@ -1,4 +1,4 @@
-"""How does a report look to a program? One JSON object; `docs/simulate.md` says what its fields mean."""
+"""A report as one JSON object; `docs/simulate.md` describes its fields."""
 
 from typing import Final
 
@@ -81,7 +81,7 @@ def use_json(one: UseRow) -> dict[str, Json]:
 
 
 def waiting_json(one: WaitingRow, start: Instant) -> dict[str, Json]:
-    """One workload that has not come to its end."""
+    """One workload that has not finished."""
     return {
         "workload": one.workload,
         "name": one.name,

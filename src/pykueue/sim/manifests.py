@@ -1,4 +1,4 @@
-"""What do these files hold? Manifests in YAML or JSON as judged objects, and every mistake in them at once."""
+"""Read manifests in YAML or JSON as validated objects, with every mistake in them at once."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
@@ -36,7 +36,7 @@ LIMITS: Final = Limits(
     DEPTH_MAX, NODES_MAX, NODES_MAX, BYTES_MAX, f"more than {NODES_MAX} values in one document; split it"
 )
 UNKNOWN_SHOWN_MAX: Final = 50
-"""Unknown fields of one object that are listed; who has more of them has another kind of file."""
+"""At most this many unknown fields of one object are listed."""
 
 SIMULATED: Final = (
     "ClusterQueue",
@@ -58,26 +58,26 @@ PLAIN: Final[Mapping[str, tuple[str, Callable[[Tree], View]]]] = {
     "PriorityClass": (PRIORITY_VERSION, read_priority_class),
     "Job": ("batch/v1", lambda tree: from_tree(tree, Job)),
 }
-"""Kinds of Kubernetes itself that are simulated: the API version of each, and how it is read."""
+"""Kubernetes kinds that are simulated: the API version of each, and its decoder."""
 
 
 class Document(Frozen):
-    """One object as it stands in a file."""
+    """One object of a file."""
 
     file: str
     number: int
     tree: Tree
     item: int = 0
-    """Its place in a List; 0 when it stands alone."""
+    """Its position in a List; 0 if it stands alone."""
 
     @property
     def where(self) -> str:
-        """The file, and which of its documents."""
+        """The file, and the number of the document."""
         return f"{self.file}: document {self.number}" + (f", item {self.item}" if self.item else "")
 
     @property
     def called(self) -> str:
-        """The kind and name as far as the object says them."""
+        """The kind and name, as far as the object gives them."""
         metadata = self.tree.get("metadata")
         meta = metadata if isinstance(metadata, dict) else {}
         names = (self.tree.get("kind"), meta.get("name") or meta.get("generateName"))
@@ -85,7 +85,7 @@ class Document(Frozen):
 
 
 class Mistake(Frozen):
-    """One mistake: where it stands, and what to do about it."""
+    """One mistake: where it is, and what to do."""
 
     where: str
     text: str
@@ -96,7 +96,7 @@ class Mistake(Frozen):
 
 
 class Object(Frozen):
-    """An object that passed what an API server would ask of it, or whose mistakes are noted; defaults filled in."""
+    """A validated object with defaults, or one whose mistakes are recorded."""
 
     document: Document
     kind: str
@@ -112,7 +112,7 @@ class Object(Frozen):
 
     @property
     def key(self) -> str:
-        """Its name, after its namespace if it has one."""
+        """`namespace/name`, or `name` for a cluster-scoped object."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
@@ -174,7 +174,7 @@ def is_configuration(document: Document) -> bool:
 
 
 def objects(found: Iterable[Document], gates: Mapping[str, bool]) -> tuple[list[Object], list[Mistake]]:
-    """The objects of these documents, each once, and all that is wrong with them."""
+    """The objects of these documents, without duplicates, and all that is wrong with them."""
     judged: list[Object] = []
     mistakes: list[Mistake] = []
     seen: dict[tuple[str, str], Document] = {}
@@ -193,7 +193,7 @@ def objects(found: Iterable[Document], gates: Mapping[str, bool]) -> tuple[list[
 
 
 def named(document: Document, given: dict[str, int]) -> Document:
-    """The document with a name, if it only says how its name begins."""
+    """The document with a generated name, if it only gives a prefix."""
     metadata = document.tree.get("metadata")
     if not isinstance(metadata, dict) or metadata.get("name") is not None:
         return document
@@ -206,7 +206,7 @@ def named(document: Document, given: dict[str, int]) -> Document:
 
 
 def judge(document: Document, gates: Mapping[str, bool], errors: list[str]) -> Object | None:
-    """The object, if it passes all that an API server would ask of it."""
+    """The object, if it passes an API server's validation."""
     tree = document.tree
     kind = tree.get("kind")
     if isinstance(kind, str) and kind in PLAIN:
@@ -227,7 +227,7 @@ def judge(document: Document, gates: Mapping[str, bool], errors: list[str]) -> O
 
 
 def other_kind(kind: object, error: str) -> str:
-    """What to say about a kind that is not simulated."""
+    """The message for a kind that is not simulated."""
     if error and (not isinstance(kind, str) or kind in SIMULATED or "did you mean" in error):
         return error
     offer = ", ".join((*SIMULATED, *PLAIN, CONFIGURATION))
@@ -235,9 +235,9 @@ def other_kind(kind: object, error: str) -> str:
 
 
 def judge_plain(document: Document, kind: str, errors: list[str]) -> Object | None:
-    """An object of Kubernetes' own kinds, of which only what we read is judged.
+    """An object of one of Kubernetes' kinds; only the fields that we read are validated.
 
-    One with mistakes is given back too, as far as it can be read: there may be more of them in what it asks for.
+    One with mistakes is returned too, as far as it can be decoded: its requests may contain more of them.
     """
     version, read = PLAIN[kind]
     tree = document.tree
@@ -254,7 +254,7 @@ def judge_plain(document: Document, kind: str, errors: list[str]) -> Object | No
 
 
 def judge_known(document: Document, known: Kind, gates: Mapping[str, bool], errors: list[str]) -> Object | None:
-    """An object of Kueue's kinds, judged by its schema and by the rules across its fields."""
+    """An object of Kueue's kinds, validated by its schema and by the rules across its fields."""
     tree, kind, old = document.tree, known.kind, document.tree.get("apiVersion") == V1BETA1
     version = "v1beta1" if old else "v1beta2"
     if old:
@@ -281,7 +281,7 @@ def judge_known(document: Document, known: Kind, gates: Mapping[str, bool], erro
 
 
 def template_errors(kind: str, tree: Tree) -> Iterator[FieldError]:
-    """What the pods of a Workload would be refused for, beyond what its own schema can say."""
+    """What the API server would refuse in a Workload's pods, beyond its own schema."""
     spec = tree.get("spec")
     pod_sets = spec.get("podSets") if kind == "Workload" and isinstance(spec, dict) else None
     for index, pod_set in enumerate(pod_sets if isinstance(pod_sets, list) else ()):
@@ -297,7 +297,7 @@ def placed(document: Document, kind: str, tree: Tree, view: View) -> Object:
 
 
 def metadata_errors(kind: str, tree: Tree) -> Iterator[FieldError]:
-    """What an API server has against the metadata of any object."""
+    """The mistakes in the metadata of any object."""
     metadata = tree.get("metadata")
     if not isinstance(metadata, dict):
         yield required("metadata.name", "give the object a name")
@@ -313,5 +313,5 @@ def metadata_errors(kind: str, tree: Tree) -> Iterator[FieldError]:
     yield from labels_errors(metadata.get("labels"), "metadata.labels")
     yield from annotations_errors(metadata.get("annotations"), "metadata.annotations")
     if kind in PLAIN and kind != "Job":
-        # Of the other kinds the schema judges the metadata along with the rest.
+        # For the other kinds the schema validates the metadata with the rest.
         yield from (replace(error, path=f"metadata.{error.path}") for error in problems(ObjectMeta, metadata))

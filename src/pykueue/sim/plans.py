@@ -1,4 +1,4 @@
-"""How does a job behave? When it arrives, how long it runs and how it stops, as its annotations say."""
+"""How a job behaves: its arrival, run time and stop time, from its annotations."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -22,7 +22,7 @@ KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
     "Workload": OF_A_JOB,
     "AdmissionCheck": (ANSWER, Annotation.CHECK_TIMEOUT),
 }
-"""The annotations of ours that objects of a kind may have."""
+"""Our annotations, by the kind of object that may have them."""
 
 ANSWERS: Final = ("ready", "pending", "retry", "rejected")
 NEVER: Final = "never"
@@ -30,14 +30,14 @@ RUN_DEFAULT: Final = Micros(60_000_000)
 
 
 class RunPlan(Frozen):
-    """How a job behaves: when its pods are ready once it may start, how long it runs, how long it takes to stop."""
+    """When the job's pods are ready after a start, how long it runs, and how long it takes to stop."""
 
     run: Micros = RUN_DEFAULT
     ready: Micros | None = Micros(0)
-    """None: never."""
+    """None if never."""
     stop: Micros = Micros(0)
     checkpoint: bool = False
-    """Whether an evicted job goes on where it was; otherwise it starts over."""
+    """Whether an evicted job continues where it was; otherwise it starts over."""
 
 
 def plan_of(annotations: Mapping[str, str]) -> tuple[RunPlan, tuple[FieldError, ...]]:
@@ -56,7 +56,7 @@ def plan_of(annotations: Mapping[str, str]) -> tuple[RunPlan, tuple[FieldError, 
 def length(
     annotations: Mapping[str, str], key: str, absent: Micros, errors: list[FieldError], other: str = ""
 ) -> Micros:
-    """The length of time that an annotation gives, in seconds or as a duration."""
+    """The duration that an annotation gives, in seconds or as a duration text."""
     text = annotations.get(key)
     if text is None:
         return absent
@@ -70,7 +70,7 @@ def length(
 
 
 def arrival_of(annotations: Mapping[str, str], start: Instant) -> tuple[Instant, tuple[FieldError, ...]]:
-    """When a job comes: at the start, so long after it, or at an instant."""
+    """When a job arrives: at the start, a duration after it, or at an instant."""
     text = annotations.get(ARRIVAL)
     if text is None:
         return start, ()

@@ -1,7 +1,7 @@
-"""How do provisioning checks answer here? By the rules of a cluster (`checks`), on requests that exist here alone.
+"""Provisioning checks in a simulation: the rules of a cluster (`checks`) on simulated requests.
 
-A class that a script plays (`checks.scripted`) does as it is told. Of any other, capacity is found at once: there are
-no nodes here.
+A scripted class (`checks.scripted`) follows its script. For any other, capacity is found at once, since there are no
+nodes here.
 """
 
 from collections.abc import Mapping
@@ -26,11 +26,11 @@ from pykueue.checks.scripted import SCRIPTED, as_scripted
 from pykueue.engine import model
 
 ROUNDS_MAX: Final = 100
-"""Far more turns than a check and an autoscaler take to come to rest at one instant."""
+"""Far more rounds than a check and an autoscaler need to settle at one instant."""
 
 
 class Provisioned(Frozen):
-    """What a simulation knows of provisioning: its checks by name, and all that they go by."""
+    """The provisioning checks by name, and everything that they use."""
 
     checks: Mapping[str, Check] = {}
     flavors: Mapping[str, ResourceFlavor] = {}
@@ -38,7 +38,7 @@ class Provisioned(Frozen):
 
 
 class Provisioner:
-    """The requests of all workloads, and what is said of them."""
+    """The requests of all workloads, and their answers."""
 
     def __init__(self, known: Provisioned) -> None:
         self.known = known
@@ -46,14 +46,14 @@ class Provisioner:
         """By workload and name."""
 
     def concerns(self, level: model.Workload) -> bool:
-        """Whether anything is to be looked after for a workload."""
+        """Whether a workload has provisioning checks to handle."""
         listed = any(one.name in self.known.checks for one in level.checks)
         return listed or bool(self.requests.get(level.key))
 
     def turn(
         self, view: Workload, level: model.Workload, now: Instant, *, may_run_again: bool
     ) -> tuple[tuple[model.CheckState, ...], Instant | None]:
-        """What the checks of a workload say now, and when to look again if nothing happens before."""
+        """The states of a workload's checks now, and when to look again if nothing changes before."""
         requests = self.requests.setdefault(level.key, {})
         states = level.checks
         for _ in range(ROUNDS_MAX):
@@ -86,11 +86,11 @@ class Provisioner:
             if not (news or found.asks or new or found.deletes):
                 due = [one for one in (found.again, *(one.again for one in answers.values())) if one is not None]
                 return states, min(due, default=None)
-        raise AssertionError(f"{level.key}: its checks and their requests do not come to rest")
+        raise AssertionError(f"{level.key}: its checks and their requests do not settle after {ROUNDS_MAX} rounds")
 
 
 def as_made(ask: Ask, now: Instant) -> ProvisioningRequest:
-    """A request as an API server would give it back."""
+    """A request as an API server would return it."""
     metadata = ask.request["metadata"]
     assert isinstance(metadata, dict), "a request is made with metadata"
     given: Tree = {**metadata, "uid": text(metadata, "name"), "creationTimestamp": format_instant(now)}
@@ -98,14 +98,14 @@ def as_made(ask: Ask, now: Instant) -> ProvisioningRequest:
 
 
 def answered(request: ProvisioningRequest, now: Instant) -> Answer:
-    """What an autoscaler says of a request."""
+    """A request with the autoscaler's answer."""
     if request.spec.provisioning_class_name == SCRIPTED:
         return as_scripted(request, now)
     return by_room(request, lambda: True, now)
 
 
 def as_stored(view: Workload, level: model.Workload) -> Workload:
-    """A workload as it would be stored, as far as provisioning asks."""
+    """A workload as it would be stored, as far as provisioning needs."""
     conditions = tuple(
         Condition(kind, "True", kind, "", None if at is None else format_instant(at))
         for kind, holds, at in (

@@ -1,4 +1,4 @@
-"""What came of it? The past as lines that people read, and as tables of waits and use. Next: `document`."""
+"""The result of a simulation: events in words, and tables of waits and usage. Next: `document`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
@@ -33,15 +33,15 @@ FOLLOWS: Final[Mapping[What, tuple[What, ...]]] = {
 
 ENDINGS: Final = {
     End.REST: "nothing is left to happen",
-    End.UNTIL: "the time that was asked for is over",
+    End.UNTIL: "the requested time is over",
     End.REPEATS: "what is left repeats itself: jobs whose pods are never ready are tried again and again; "
     "see --until, or set backoffLimitCount",
-    End.BOUND: "it did not come to rest after very many rounds, so it was stopped; see --until",
+    End.BOUND: "it did not settle after very many rounds, so it was stopped; see --until",
 }
 
 
 class Line(Frozen):
-    """One thing that happened, in words."""
+    """One event, in words."""
 
     at: Instant
     workload: str
@@ -53,14 +53,14 @@ class Line(Frozen):
     reason: str = ""
     """The reason in Kueue's spelling."""
     message: str = ""
-    """What Kueue would write into the condition."""
+    """The message that Kueue would write into the condition."""
     by: str = ""
     beside: bool = False
     """Whether the line before says all of it."""
 
 
 class Spread(Frozen):
-    """How long something took, over several times: microseconds."""
+    """Statistics of durations, in microseconds."""
 
     count: int
     mean: int
@@ -69,7 +69,7 @@ class Spread(Frozen):
 
 
 class QueueRow(Frozen):
-    """What became of the workloads of one ClusterQueue."""
+    """Statistics of the workloads of one ClusterQueue."""
 
     queue: str
     workloads: int
@@ -78,28 +78,28 @@ class QueueRow(Frozen):
     wait: Spread | None
     """From arrival to the first start."""
     waited: int
-    """Microseconds that its workloads waited in all: before their first start, and again after each eviction."""
+    """Microseconds that its workloads waited in total: before their first start, and again after each eviction."""
     preempts: int
     """How often one of its workloads preempted another."""
     preempted: int
     evicted: int
-    """How often one of its workloads was evicted otherwise."""
+    """How often one of its workloads was evicted for another reason."""
 
 
 class UseRow(Frozen):
-    """How much of a quota was used."""
+    """Usage of a quota."""
 
     queue: str
     flavor: str
     resource: str
     nominal: int
     tenths_of_percent: int | None
-    """The use over the whole time; None without a nominal quota."""
+    """The usage over the whole time; None without a nominal quota."""
     peak: int
 
 
 class WaitingRow(Frozen):
-    """A workload that has not come to its end, and why."""
+    """A workload that has not finished, and why."""
 
     workload: str
     name: str
@@ -111,7 +111,7 @@ class WaitingRow(Frozen):
 
 
 class Report(Frozen):
-    """Everything about a simulation that is worth printing."""
+    """The printable result of a simulation."""
 
     start: Instant
     end: Instant
@@ -124,7 +124,7 @@ class Report(Frozen):
 
 
 class Names:
-    """What users call things, and which queue they belong to."""
+    """Names that users know, and the queue of each workload."""
 
     def __init__(self, past: Past) -> None:
         local = {thing.key: thing.queue for thing in past.trace.things if isinstance(thing, LocalQueue)}
@@ -133,11 +133,11 @@ class Names:
         self.jobs = {one.workload.key for one in past.trace.arrivals if one.of_job}
 
     def of(self, key: str) -> str:
-        """What the user calls a workload."""
+        """The user's name for a workload."""
         return self.names.get(key, key)
 
     def told(self, text: str, key: str) -> str:
-        """A sentence about a workload, with the names that users gave and the places where they wrote things."""
+        """A sentence about a workload, with the user's names and paths."""
         if key in self.jobs:
             text = in_own_words(text)
         for word in text.split():
@@ -148,7 +148,7 @@ class Names:
 
 
 def report(past: Past) -> Report:
-    """The past, told and counted."""
+    """Build the report."""
     names = Names(past)
     return Report(
         past.trace.start,
@@ -163,7 +163,7 @@ def report(past: Past) -> Report:
 
 
 def lines(past: Past, names: Names) -> tuple[Line, ...]:
-    """What happened, in order."""
+    """All events, in order."""
     found: list[Line] = []
     latest: dict[str, Moment] = {}
     for moment in past.moments:
@@ -174,7 +174,7 @@ def lines(past: Past, names: Names) -> tuple[Line, ...]:
 
 
 def line(moment: Moment, before: Moment | None, names: Names) -> Line:
-    """One thing that happened, in words."""
+    """One event, in words."""
     decision, key = moment.decision, moment.workload
     word, text, by = "", "", ""
     helps: tuple[str, ...] = ()
@@ -184,7 +184,7 @@ def line(moment: Moment, before: Moment | None, names: Names) -> Line:
         why, helps = verdict(decision.why, moment.level)
     elif isinstance(decision, Evict):
         word, text, by = decision.preemption or decision.reason, decision.message, decision.by
-    # A start whose pods run at once, and an eviction whose pods are gone at once, are one thing to a reader.
+    # To a reader, a start whose pods run at once, and an eviction whose pods are gone at once, are one event.
     follows: tuple[What, ...] = FOLLOWS.get(moment.what, ())
     if isinstance(decision, Wait) and isinstance(decision.why, Inactive):
         follows = (What.EVICTED, What.RELEASES)
@@ -207,7 +207,7 @@ def is_queueless(level: Workload) -> bool:
 
 
 def happening(moment: Moment, names: Names) -> str:
-    """What happened without a decision, in words."""
+    """An event without a decision, in words."""
     level = moment.level
     if moment.what is What.ARRIVES and level is not None:
         priority = f", priority {level.priority}" if level.priority else ""
@@ -220,7 +220,7 @@ def happening(moment: Moment, names: Names) -> str:
 
 
 def request(workload: Workload) -> str:
-    """What a workload asks for in all."""
+    """What a workload requests in total."""
     totals: dict[str, int] = {}
     for pod_set in workload.pod_sets:
         for resource, amount in pod_set.requests:
@@ -229,7 +229,7 @@ def request(workload: Workload) -> str:
 
 
 def queue_rows(past: Past, names: Names) -> tuple[QueueRow, ...]:
-    """The ClusterQueues and what became of their workloads, by name."""
+    """The rows of the ClusterQueues, by name."""
     arrived = {one.workload.key: one.at for one in past.trace.arrivals}
     known = [thing.name for thing in past.trace.things if isinstance(thing, ClusterQueue)]
     counts: dict[str, dict[str, int]] = {name: {} for name in (*known, *names.queues.values())}
@@ -262,9 +262,9 @@ def queue_rows(past: Past, names: Names) -> tuple[QueueRow, ...]:
 
 
 def waited_by(past: Past) -> Mapping[str, int]:
-    """How long each workload waited in all: until its first start, and from each eviction to its next start.
+    """How long each workload waited in total: until its first start, and from each eviction to its next start.
 
-    Time for which it was deactivated does not count, for then it does not ask for anything.
+    Time while it was deactivated does not count, since it requests nothing then.
     """
     total: dict[str, int] = {}
     since: dict[str, Instant] = {}
@@ -280,12 +280,12 @@ def waited_by(past: Past) -> Mapping[str, int]:
 
 
 def waits_now(level: Workload) -> bool:
-    """Whether a workload asks to start and may not yet: it is not admitted, or has to stop."""
+    """Whether a workload waits to start: it is not admitted, or is being stopped."""
     return level.active and not level.finished and (level.admitted_at is None or level.evicted is not None)
 
 
 def spread(values: Sequence[int]) -> Spread | None:
-    """Mean, 95th percentile by nearest rank, and maximum; None of nothing."""
+    """Mean, 95th percentile by nearest rank, and maximum; None without values."""
     if not values:
         return None
     ordered = sorted(values)
@@ -294,7 +294,7 @@ def spread(values: Sequence[int]) -> Spread | None:
 
 
 class QuotaUse:
-    """How much of one quota is used, and was."""
+    """Present and accumulated usage of one quota."""
 
     def __init__(self) -> None:
         self.now = 0
@@ -304,7 +304,7 @@ class QuotaUse:
         self.since = Instant(0)
 
     def change(self, amount: int, at: Instant) -> None:
-        """Use so much more, or less, from now on."""
+        """Change the usage by this amount from now on."""
         self.total += self.now * (at - self.since)
         self.now, self.since = self.now + amount, at
         self.peak = max(self.peak, self.now)
@@ -314,7 +314,7 @@ Slot: TypeAlias = tuple[str, str, str]
 
 
 def use_rows(past: Past) -> tuple[UseRow, ...]:
-    """Each quota of each ClusterQueue, and how much of it was used from the start to the end."""
+    """Each quota of each ClusterQueue, and its usage from the start to the end."""
     held: dict[Slot, QuotaUse] = {}
     holding: dict[str, Mapping[Slot, int]] = {}
     for moment in past.moments:
@@ -338,7 +338,7 @@ def use_rows(past: Past) -> tuple[UseRow, ...]:
 
 
 def usage_after(moment: Moment) -> Mapping[Slot, int] | None:
-    """What a workload holds from this moment on; None when the moment changes nothing."""
+    """What a workload holds from this moment on; None if the moment changes nothing."""
     decision, level = moment.decision, moment.level
     if isinstance(decision, Unreserve) or moment.what is What.FINISHES:
         return {}
@@ -360,12 +360,12 @@ Likeness: TypeAlias = tuple[str, tuple[PodSet, ...], int]
 
 
 def likeness(level: Workload) -> Likeness:
-    """What workloads share that no decision could tell apart."""
+    """What workloads share that no decision could distinguish."""
     return level.local_queue, level.pod_sets, level.priority
 
 
 def waiting_rows(past: Past, names: Names) -> tuple[WaitingRow, ...]:
-    """Who has not come to its end, since when, why, and what would help."""
+    """The workloads that have not finished, since when, why, and what would help."""
     said: dict[str, Why] = {}
     since: dict[str, Instant] = {}
     deactivated: dict[str, str] = {}
@@ -391,7 +391,7 @@ def waiting_rows(past: Past, names: Names) -> tuple[WaitingRow, ...]:
 
 
 def standing(level: Workload, why: Why) -> tuple[str, str, tuple[str, ...]]:
-    """What an unfinished workload does, why, and what would help."""
+    """The state of an unfinished workload, the reason, and what would help."""
     if level.admitted_at is not None and level.active:
         ready = level.pods_ready is not None and level.pods_ready.ready
         return ("runs", "it needs more time", ()) if ready else ("starts", "its pods are not all ready", ())
@@ -401,5 +401,5 @@ def standing(level: Workload, why: Why) -> tuple[str, str, tuple[str, ...]]:
         told = "".join(f": {check.message}" for check in late if check.message)
         return "reserves", f"AdmissionCheck {pending} is not ready{told}", (f"see what {pending} waits for",)
     if level.requeue_at is not None and level.active:
-        return "waits", f"it was evicted, and keeps away until {format_instant(level.requeue_at)}", ()
+        return "waits", f"it was evicted, and waits for its backoff until {format_instant(level.requeue_at)}", ()
     return "waits" if level.active else "deactivated", *verdict(why, level)

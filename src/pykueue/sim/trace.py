@@ -1,4 +1,4 @@
-"""What is to be simulated? Judged manifests as a cluster, and as jobs that arrive in it; `plans` says how they go."""
+"""The input of a simulation: validated manifests as a cluster and its arriving jobs; `plans` has their behaviour."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
@@ -49,41 +49,41 @@ from pykueue.sim.provisioning import Provisioned
 
 START: Final = parse_instant("2026-01-01T00:00:00Z")
 SHOWN_MAX: Final = 3
-"""Names that a note lists."""
+"""The most names that a note lists."""
 
 
 class Arrival(Frozen):
-    """A workload, when it comes, and how its job behaves."""
+    """A workload, its arrival, and how its job behaves."""
 
     at: Instant
     workload: model.Workload
     plan: RunPlan
     name: str
-    """What the user calls it: the job's name, or that of a Workload of its own."""
+    """The user's name for it: that of the job, or of a Workload without one."""
     of_job: bool = False
-    """Whether the user wrote a Job, and finds in it what the workload says."""
+    """Whether the user wrote a Job, so that messages refer to its fields."""
     view: Workload = Workload()
-    """The same as it is stored."""
+    """The workload as it is stored."""
     may_run_again: bool = True
-    """Whether its job would run again once it has been stopped for good."""
+    """Whether its job would run again after it was stopped for good."""
 
 
 class Trace(Frozen):
-    """All that a simulation needs."""
+    """The complete input of a simulation."""
 
     start: Instant
     options: model.Options
     things: tuple[model.Thing, ...]
     arrivals: tuple[Arrival, ...]
     answers: Mapping[str, str] = {}
-    """What each AdmissionCheck says: one of ANSWERS."""
+    """The answer of each AdmissionCheck: one of ANSWERS."""
     notes: tuple[str, ...] = ()
     provisioned: Provisioned = Provisioned()
-    """The AdmissionChecks that have capacity provisioned."""
+    """The AdmissionChecks that use provisioning."""
 
 
 class Setting(Frozen):
-    """What the user says beside the manifests."""
+    """The user's settings besides the manifests."""
 
     configuration: tuple[str, bytes] | None = None
     """The name and text of a Configuration file."""
@@ -94,7 +94,7 @@ class Setting(Frozen):
 
 
 class Invalid(ValueError):
-    """Manifests that cannot be simulated, with every reason."""
+    """Manifests that cannot be simulated, with all reasons."""
 
     def __init__(self, mistakes: Sequence[Mistake]) -> None:
         super().__init__("\n".join(map(str, mistakes)))
@@ -102,7 +102,7 @@ class Invalid(ValueError):
 
 
 def read_trace(files: Iterable[tuple[str, bytes]], setting: Setting | None = None) -> Trace:
-    """The simulation that these files describe, or `Invalid` with everything that is wrong with them."""
+    """Read the simulation that these files describe; raises `Invalid` with all mistakes."""
     setting = setting or Setting()
     found: list[Document] = []
     mistakes: list[Mistake] = []
@@ -121,7 +121,7 @@ def read_trace(files: Iterable[tuple[str, bytes]], setting: Setting | None = Non
 
 
 def configuration_of(setting: Setting, found: list[Document], mistakes: list[Mistake]) -> Loaded:
-    """The Configuration, from the file that was named for it or from among the manifests."""
+    """The Configuration, from its own file or from among the manifests."""
     sources = [] if setting.configuration is None else [setting.configuration]
     sources += [(one.where, msgspec.json.encode(one.tree)) for one in found]
     for where, _ in sources[1:]:
@@ -135,7 +135,7 @@ def configuration_of(setting: Setting, found: list[Document], mistakes: list[Mis
 
 
 class Reader:
-    """Turns judged objects into a trace."""
+    """Turns validated objects into a trace."""
 
     def __init__(self, loaded: Loaded, setting: Setting) -> None:
         self.loaded = loaded
@@ -158,7 +158,7 @@ class Reader:
         self.trusted: list[str] = []
 
     def take(self, judged: Sequence[Object], mistakes: list[Mistake]) -> None:
-        """Read all objects: first the cluster, then the jobs in it."""
+        """Read all objects: first the cluster, then the jobs."""
         for one in judged:
             self.take_cluster(one, mistakes)
         self.things += (self.provisioning_check(name) for name in self.provisioning)
@@ -206,7 +206,7 @@ class Reader:
                 self.runtime_classes[one.name] = view
 
     def take_check(self, one: Object, view: AdmissionCheck, mistakes: list[Mistake]) -> None:
-        """Read an AdmissionCheck: active unless it says otherwise, or unless we cannot do its work; how it answers."""
+        """Read an AdmissionCheck and its answer; active unless it says otherwise or is not supported."""
         if view.spec.controller_name == CheckController.PROVISIONING and ANSWER not in one.annotations:
             self.provisioning[one.name] = view
             return
@@ -224,7 +224,7 @@ class Reader:
             note(mistakes, one, invalid(path, answer, f"write one of: {', '.join(ANSWERS)}"))
 
     def take_config(self, one: Object, view: ProvisioningRequestConfig, mistakes: list[Mistake]) -> None:
-        """Read how capacity is provisioned; by a script, which must be one, or at once."""
+        """Read a provisioning configuration and validate its script, if it has one."""
         self.configs[one.name] = view
         kind = view.spec.provisioning_class_name
         if kind == SCRIPTED:
@@ -235,7 +235,7 @@ class Reader:
             self.notes.append(f"ProvisioningRequestConfig {one.name}: {taken}")
 
     def provisioning_check(self, name: str) -> model.Check:
-        """A check that has capacity provisioned: active where its configuration is there, as on a cluster."""
+        """A provisioning check, active if its configuration exists, as on a cluster."""
         view = self.provisioning[name]
         found = verdict(view, self.configs, "")
         if not found.active:
@@ -243,7 +243,7 @@ class Reader:
         return replace(inbound.check(view), active=found.active)
 
     def provisioned(self) -> Provisioned:
-        """All that decides about provisioning."""
+        """Everything that provisioning uses."""
         checks: dict[str, Check] = {}
         for name, view in self.provisioning.items():
             config = referenced(view, self.configs)
@@ -253,18 +253,18 @@ class Reader:
         return Provisioned(checks, self.flavors, rules)
 
     def take_pod_class(self, one: Object, view: PriorityClass, mistakes: list[Mistake]) -> None:
-        """Read a PriorityClass, of which one at most is for pods that name none."""
+        """Read a PriorityClass; at most one may be the default."""
         if view.global_default and (other := self.default_pod_class()):
             detail = f"PriorityClass {other} is the global default already; keep one"
             note(mistakes, one, invalid("globalDefault", True, detail))
         self.pod_classes[one.name] = view
 
     def default_pod_class(self) -> str:
-        """The PriorityClass for pods that name none; empty where there is none."""
+        """The PriorityClass for pods that name none; empty if there is none."""
         return next((name for name, found in self.pod_classes.items() if found.global_default), "")
 
     def place(self, namespace: str) -> manifest.Place:
-        """What a job finds in a namespace."""
+        """The queues and classes that a job finds in a namespace."""
         return manifest.Place(
             namespace in self.default_queues,
             self.classes,
@@ -324,7 +324,7 @@ class Reader:
         self.arrivals.append(Arrival(at, workload, plan, one.key, of_job, view, may_run_again))
 
     def note_strangers(self, one: Object) -> None:
-        """Say which annotations look like ours and are not."""
+        """Warn about annotations that look like ours and are not."""
         known = KNOWN.get(one.kind, ())
         for key in one.annotations:
             if key.startswith(PREFIX) and key not in known:
@@ -332,7 +332,7 @@ class Reader:
                 self.notes.append(f"{one.kind} {one.key}: annotation {key} is not known; {offer}")
 
     def trace(self) -> Trace:
-        """What was read, in order of arrival."""
+        """The trace, in order of arrival."""
         if self.guessed:
             who = listed(self.guessed)
             self.notes.append(f"no {RUN} on {who}; taken to run for {RUN_DEFAULT // 1_000_000} s")
@@ -350,7 +350,7 @@ class Reader:
 
 
 def note(mistakes: list[Mistake], one: Object, error: FieldError) -> None:
-    """Add a mistake of an object."""
+    """Record a mistake of an object."""
     mistakes.append(Mistake(one.document.where, str(error), one.document.called))
 
 
@@ -367,19 +367,20 @@ def named_namespace(namespace: model.Namespace) -> model.Namespace:
 
 
 def made_up_uid(kind: str, key: str) -> str:
-    """A UID for an object that has none, always the same for the same object."""
+    """A UID for an object that has none, derived from its key."""
     text = sha256(f"{kind} {key}".encode()).hexdigest()
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:32]))
 
 
 def in_line(arrivals: Iterable[Arrival], start: Instant) -> list[Arrival]:
-    """The arrivals in order; those of one instant stand in line as they stand in the files."""
+    """The arrivals in order; those of one instant in the order of the files."""
     ordered = sorted(arrivals, key=lambda one: one.at)
     found: list[Arrival] = []
     for position, one in enumerate(ordered):
         created = one.workload.created
         if not 0 < created < start:
-            # A microsecond apart, for the engine orders workloads of the same instant by UID, which says nothing here.
+            # A microsecond apart, since the engine orders workloads of the same instant by UID, which is arbitrary
+            # here.
             created = Instant(one.at + position)
         found.append(replace(one, workload=replace(one.workload, created=created)))
     return found

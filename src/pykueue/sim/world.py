@@ -1,4 +1,4 @@
-"""What would happen? Virtual time, a heap of events, and the loop around the engine; jobs behave as their plans say."""
+"""The simulation: virtual time, a heap of events, and the loop around the engine; jobs follow their plans."""
 
 from enum import StrEnum
 from heapq import heappop, heappush
@@ -18,19 +18,19 @@ from pykueue.sim.provisioning import Provisioner
 from pykueue.sim.trace import Arrival, Trace
 
 CHECK_RETRY: Final = Seconds(60)
-"""How long a check that asks for another try wants to wait for it."""
+"""How long a check that asks for a retry waits for it."""
 TRIES_SHOWN: Final = 3
-"""How often a job whose pods are never ready is tried before the rest goes without saying."""
+"""How often a job whose pods are never ready is started before repetitions are omitted."""
 ROUNDS_BASE: Final = 10_000
 ROUNDS_EACH: Final = 500
-"""Rounds of deciding after which something must be wrong: so many, and so many more for each workload."""
+"""Rounds of deciding that indicate an endless loop: this many, and this many more for each workload."""
 END_OF_TIME: Final = parse_instant("9000-01-01T00:00:00Z")
 
 TELLS: Final = {"ready": "Ready", "pending": "Pending", "retry": "Retry", "rejected": "Rejected"}
 
 
 class What(StrEnum):
-    """What happens to a workload."""
+    """Kinds of event of a workload."""
 
     ARRIVES = "arrives"
     WAITS = "waits"
@@ -46,7 +46,7 @@ class What(StrEnum):
 
 
 class Moment(Frozen):
-    """One thing that happened, with the decision behind it if the engine made one."""
+    """One event, with the decision behind it if the engine made one."""
 
     at: Instant
     workload: str
@@ -62,26 +62,26 @@ class End(StrEnum):
     REST = "rest"
     """Nothing is left to happen."""
     UNTIL = "until"
-    """The time that was asked for is over."""
+    """The requested time is over."""
     REPEATS = "repeats"
-    """What is left would repeat itself for ever."""
+    """The rest would repeat itself forever."""
     BOUND = "bound"
-    """It took more rounds than any sound simulation should."""
+    """It exceeded the bound on rounds."""
 
 
 class Past(Frozen):
-    """All that happened."""
+    """Everything that happened."""
 
     trace: Trace
     moments: tuple[Moment, ...]
     end: Instant
     ended: End
     levels: tuple[Workload, ...]
-    """Every workload as it was at the end, in order of arrival."""
+    """Every workload in its final state, in order of arrival."""
 
 
 class Event(StrEnum):
-    """What the cluster does by itself."""
+    """Events of the cluster itself."""
 
     ARRIVE = "arrive"
     READY = "ready"
@@ -91,20 +91,20 @@ class Event(StrEnum):
 
 
 class Run:
-    """A job under way, or on its way."""
+    """The state of one job."""
 
     def __init__(self, arrival: Arrival) -> None:
         self.arrival = arrival
         self.attempt = 0
-        """Counts admissions, so that an event of an earlier one is known for what it is."""
+        """Counts admissions, so that events of an earlier one are recognized."""
         self.since: Instant | None = None
         """Since when all its pods run."""
         self.done = Micros(0)
-        """How much of its run an earlier attempt has done for good."""
+        """How much of its run earlier attempts have saved."""
         self.retried: set[str] = set()
-        """Checks that have asked for another try."""
+        """Checks that have asked for a retry."""
         self.looks: set[Instant] = set()
-        """When its requests for capacity are looked at again."""
+        """When its requests for capacity are checked again."""
 
     @property
     def plan(self) -> RunPlan:
@@ -135,16 +135,16 @@ class World:
             self.plan(arrival.at, Event.ARRIVE, arrival.workload.key)
 
     def run(self, until: Instant | None = None) -> Past:
-        """Let it happen, up to an instant or until nothing is left to happen."""
+        """Run until an instant, or until nothing is left to happen."""
         ended = self.proceed(END_OF_TIME if until is None else min(until, END_OF_TIME), bounded=until is None)
         if ended is not End.UNTIL:
-            # The engine may have looked again at something that had long been settled; that is not part of the story.
+            # The engine may have repeated decisions that were settled; they are not part of the result.
             self.now = self.moments[-1].at if self.moments else self.trace.start
         levels = tuple(self.level(key) for key in self.runs)
         return Past(self.trace, tuple(self.moments), self.now, ended, levels)
 
     def proceed(self, until: Instant, *, bounded: bool) -> End:
-        """Go from one instant to the next; why it ends."""
+        """Go from one instant to the next; returns why it ended."""
         while True:
             if not self.settle():
                 return End.BOUND
@@ -162,7 +162,7 @@ class World:
                 self.happen(event, self.runs[key], key, attempt)
 
     def settle(self) -> bool:
-        """Let the engine decide until it has nothing more to say at this instant; whether it came to rest."""
+        """Let the engine decide until nothing changes at this instant; returns whether it settled."""
         while (wake := self.engine.next_wake()) is not None and wake <= self.now:
             self.rounds += 1
             if self.rounds > self.rounds_max:
@@ -175,7 +175,7 @@ class World:
         return True
 
     def next_instant(self) -> Instant | None:
-        """When something happens next, in the cluster or in the engine's timers."""
+        """The next instant with an event of the cluster or a timer of the engine."""
         found = [self.heap[0][0]] if self.heap else []
         wake = self.engine.next_wake()
         if wake is not None:
@@ -183,7 +183,7 @@ class World:
         return min(found, default=None)
 
     def repeats(self) -> bool:
-        """Whether all that is left is to start jobs again and again whose pods are never ready."""
+        """Whether the rest only restarts jobs whose pods are never ready."""
         waiting = self.trace.options.pods_ready
         if self.heap or waiting is None or waiting.backoff_limit is not None:
             return False
@@ -200,27 +200,27 @@ class World:
         )
 
     def level(self, key: str) -> Workload:
-        """A workload as it is now; as it will come if it is still on its way."""
+        """A workload's present state; its initial state if it has not arrived."""
         level = self.engine.workload(key)
         return self.runs[key].arrival.workload if level is None else level
 
     def plan(self, at: Instant, event: Event, key: str) -> None:
-        """Have an event happen; those of one instant happen in the order in which they were planned."""
+        """Schedule an event; those of one instant happen in the order in which they were scheduled."""
         self.planned += 1
         heappush(self.heap, (at, self.planned, event, key, self.runs[key].attempt))
 
     def later(self, delay: Micros) -> Instant:
-        """The instant so much later."""
+        """The instant this much later."""
         return Instant(self.now + delay)
 
     def record(self, key: str, what: What, decision: Decision | None = None) -> None:
-        """Note what happened."""
+        """Record an event."""
         self.moments.append(Moment(self.now, key, what, decision, self.level(key)))
 
-    # What the cluster does by itself.
+    # Events of the cluster itself.
 
     def happen(self, event: Event, run: Run, key: str, attempt: int) -> None:
-        """Something happens that nobody decided."""
+        """Handle an event that the engine did not decide."""
         level = self.level(key)
         current = attempt == run.attempt
         match event:
@@ -244,7 +244,7 @@ class World:
                 pass  # It was evicted before its pods were ready or done.
 
     def resume(self, run: Run, key: str) -> None:
-        """Go on with a workload whose manifest says that it holds quota already."""
+        """Continue a workload whose manifest says that it holds quota already."""
         level = self.level(key)
         if level.admission is None or level.finished:
             return
@@ -266,13 +266,13 @@ class World:
         self.plan(self.later(Micros(max(0, run.plan.run - run.done))), Event.FINISH, key)
 
     def not_ready(self) -> PodsReady:
-        """The condition of a job whose pods are yet to start."""
+        """The condition of a job whose pods have not started."""
         return PodsReady(False, "WaitForStart", self.now)
 
-    # What the engine decides.
+    # Decisions of the engine.
 
     def carry_out(self, decision: Decision, run: Run) -> None:
-        """Do what was decided."""
+        """Carry out a decision."""
         key = decision.workload
         match decision:
             case Wait():
@@ -299,7 +299,7 @@ class World:
                 assert_never(decision)
 
     def start(self, run: Run, key: str) -> None:
-        """The job may start: its pods are created, and are ready when its plan says."""
+        """Start the job: its pods are created, and are ready when its plan says."""
         run.attempt += 1
         run.since = None
         self.engine.observe(Seen(replace(self.level(key), pods_ready=self.not_ready())))
@@ -307,7 +307,7 @@ class World:
             self.plan(self.later(run.plan.ready), Event.READY, key)
 
     def stop(self, run: Run, key: str) -> None:
-        """The job must stop: its pods are gone after a while, and with them its progress unless that was saved."""
+        """Stop the job: its pods are gone after a while, and so is its progress unless it was saved."""
         level = self.level(key)
         if run.plan.checkpoint and run.since is not None:
             run.done = Micros(run.done + self.now - run.since)
@@ -317,7 +317,7 @@ class World:
             self.plan(self.later(delay), Event.STOPPED, key)
 
     def answer(self, run: Run, key: str) -> None:
-        """Every AdmissionCheck of the workload's queue answers as the manifests say."""
+        """Let every AdmissionCheck of the workload's queue answer as the manifests say."""
         level = self.level(key)
         if level.admission is None or self.engine.queue(level.admission.queue) is None:
             return
@@ -327,7 +327,7 @@ class World:
         self.provision(run, key)
 
     def say(self, run: Run, level: Workload, check: str) -> CheckState:
-        """What one check says of a workload; it asks for another try only once."""
+        """The state of one check of a workload; it asks for a retry only once."""
         if check in self.provisioner.known.checks:
             said = next((one for one in level.checks if one.name == check), None)
             return CheckState(check, "Pending", self.now) if said is None else said
@@ -340,7 +340,7 @@ class World:
         return CheckState(check, TELLS[answer], self.now)
 
     def provision(self, run: Run, key: str) -> None:
-        """Have the workload's checks say what has become of the capacity that they asked for."""
+        """Update the workload's provisioning checks from the state of their requests."""
         level = self.level(key)
         if not self.provisioner.concerns(level):
             return
