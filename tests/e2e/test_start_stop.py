@@ -26,7 +26,9 @@ def started(team: Team, **how: object) -> ManagerProcess:
 def await_lead(team: Team, manager: ManagerProcess) -> None:
     """Return when the holder of the Lease is this very manager; one that was killed holds it for some seconds more."""
     site = team.cluster.site
-    team.eventually(lambda: f"{site.holder()} leads by lease {NAMESPACE}/{LEASE}" in manager.logged(), "it leads")
+    team.eventually(
+        lambda: f"leading identity={site.holder()} lease={NAMESPACE}/{LEASE}" in manager.logged(), "it leads"
+    )
 
 
 def test_it_is_ready_within_two_seconds_and_gone_within_two(team: Team) -> None:

@@ -144,9 +144,17 @@ def test_what_fails_is_tried_again_after_longer_and_longer_waits(caplog: pytest.
         run(test)
     told = [(record.levelname, record.message, bool(record.exc_info)) for record in caplog.records]
     assert told == [
-        ("WARNING", "test: cannot reconcile a: patch things default/a: gone; trying again in 0.005 s", False),
-        ("ERROR", "test: cannot reconcile a: ValueError('what?'); trying again in 0.010 s", True),
-        ("DEBUG", "test: cannot reconcile a: patch things default/a: changed; trying again in 0.020 s", False),
+        (
+            "WARNING",
+            "test: cannot reconcile, will retry object=a seconds=0.005 error=patch things default/a: gone",
+            False,
+        ),
+        ("ERROR", "test: cannot reconcile, will retry object=a seconds=0.010 error=ValueError('what?')", True),
+        (
+            "DEBUG",
+            "test: cannot reconcile, will retry object=a seconds=0.020 error=patch things default/a: changed",
+            False,
+        ),
     ]
     assert {record.object for record in caplog.records} == {"a"}  # type: ignore[attr-defined]  # the log's `extra` puts it there
 

@@ -217,7 +217,7 @@ def test_an_object_that_cannot_be_read_is_named_once_and_keeps_its_last_form(cap
         await seen.api.remove("things", "default/a")
         await seen.until(lambda: "default/a" not in seen.values())
         assert seen.told[2:] == ["default/b 1->2", "default/a 1->3", "default/a 3->None"]
-        named = [record.object for record in caplog.records if "cannot be read" in record.message]  # type: ignore[attr-defined]  # the log's `extra` puts it there
+        named = [record.object for record in caplog.records if "malformed object" in record.message]  # type: ignore[attr-defined]  # the log's `extra` puts it there
         assert named == ["default/a", "default/new", "default/a"]
 
     with caplog.at_level(logging.ERROR):

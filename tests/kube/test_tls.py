@@ -53,7 +53,7 @@ def test_one_curve_can_be_demanded(curves: tuple[int, ...], possible: bool) -> N
     if possible:
         assert server_context(Tls(curve_preferences=curves))
         return
-    with pytest.raises(TlsError, match="only one curve can be demanded"):
+    with pytest.raises(TlsError, match="only one curve can be set"):
         server_context(Tls(curve_preferences=curves))
 
 

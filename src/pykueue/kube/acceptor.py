@@ -1,8 +1,8 @@
-"""Accept connections, and bound those whose client has not identified itself.
+"""Accept connections, and limit those whose client has not identified itself.
 
-A client proves who it is by the request it sends, so a connection costs us a descriptor before we know whose it is.
-`Acceptor` ends an anonymous connection after some seconds, and keeps few of them: at the limit it closes the oldest and
-accepts the new one, so that whoever holds a token always gets in. Identified connections are limited per user.
+A client identifies itself only by the request that it sends, so every connection first costs a descriptor. `Acceptor`
+closes an anonymous connection after some seconds, and keeps few of them: at the limit it closes the oldest and accepts
+the new one, so that a client with a token always gets in. Identified connections are limited per user.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ LOG: Final = logging.getLogger(__name__)
 
 ANONYMOUS_SECONDS: Final = 10.0
 EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-"""Errors of accept(2) that go away when something is closed."""
+"""Errors of accept(2) that pass once a descriptor is closed."""
 RETRY_SECONDS: Final = 0.05
 
 
@@ -37,7 +37,7 @@ class ConnectionLimits(Frozen):
 
 
 def limits_for(descriptors: int) -> ConnectionLimits:
-    """The limits for a process that may open so many files: an eighth for strangers, a quarter for each user."""
+    """The limits for this many file descriptors: an eighth for anonymous clients, a quarter for each user."""
     return ConnectionLimits(
         anonymous=min(max(descriptors // 8, 16), 256), per_user=min(max(descriptors // 4, 32), 1024)
     )
@@ -57,17 +57,17 @@ class Connection:
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
         self.user = ""
-        """Who uses it; empty while that is unknown."""
+        """Its user; empty while unknown."""
         self.requests = 0
         """How many requests it is serving now."""
 
     @property
     def open(self) -> bool:
-        """Whether the connection still holds a descriptor."""
+        """Whether the connection still has a descriptor."""
         return self.sock.fileno() >= 0
 
     def close(self) -> None:
-        """End the connection, whatever state TLS or HTTP is in: the transport sees the end of its stream."""
+        """Close the connection in any state of TLS or HTTP: the transport sees the end of its stream."""
         with contextlib.suppress(OSError):
             self.sock.shutdown(socket.SHUT_RDWR)
 
@@ -87,12 +87,12 @@ class Acceptor:
         self.context = context
         self.limits = limits
         self.connections: dict[asyncio.BaseProtocol, Connection] = {}
-        """Oldest first; those that have ended leave at the next `prune`."""
+        """Oldest first; closed ones are removed by `prune`."""
         self.tasks: set[asyncio.Task[None]] = set()
         self.accepting: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to accept."""
+        """Start accepting."""
         self.listener.setblocking(False)
         self.accepting = asyncio.create_task(self.accept())
 
@@ -113,7 +113,7 @@ class Acceptor:
                 sock, _ = await loop.sock_accept(self.listener)
             except OSError as error:
                 if error.errno in EXHAUSTED:
-                    LOG.warning("connections: %s; closing the least useful one", error.strerror)
+                    LOG.warning("acceptor: cannot accept a connection, closing another error=%s", error.strerror)
                     self.relieve()
                     await asyncio.sleep(RETRY_SECONDS)
                 elif self.listener.fileno() < 0:
@@ -128,7 +128,7 @@ class Acceptor:
             task.add_done_callback(self.tasks.discard)
 
     async def hand_over(self, sock: socket.socket) -> None:
-        """Give a connection its protocol, after the TLS handshake, and end it if its client stays unknown."""
+        """Give a connection its protocol after the TLS handshake, and close it if its client stays anonymous."""
         loop = asyncio.get_running_loop()
         protocol = self.factory()
         connection = self.connections[protocol] = Connection(sock)
@@ -137,21 +137,21 @@ class Acceptor:
         try:
             await loop.connect_accepted_socket(lambda: protocol, sock, ssl=self.context, ssl_handshake_timeout=timeout)
         except (OSError, ssl.SSLError):
-            # A failed handshake is the client's affair: whoever scans ports would fill the log.
+            # A failed handshake is not logged: port scans would fill the log.
             self.connections.pop(protocol, None)
             sock.close()
 
     def expire(self, connection: Connection) -> None:
-        """End a connection whose client has not identified itself in time."""
+        """Close a connection whose client has not identified itself in time."""
         if not connection.user:
             connection.close()
 
     def prune(self) -> None:
-        """Forget connections that have ended."""
+        """Remove closed connections."""
         self.connections = {protocol: one for protocol, one in self.connections.items() if one.open}
 
     def relieve(self) -> None:
-        """Free a descriptor: the oldest anonymous connection, else an idle one of whoever has most."""
+        """Free a descriptor: close the oldest anonymous connection, or an idle one of the user with most."""
         self.prune()
         strangers = [one for one in self.connections.values() if not one.user]
         idle = [one for one in self.connections.values() if one.user and not one.requests]
@@ -163,9 +163,9 @@ class Acceptor:
             one.close()
 
     def identify(self, protocol: asyncio.BaseProtocol, user: str) -> bool:
-        """Record whose a connection is; False if that user has too many connections, all of them in use.
+        """Record the user of a connection; False if all connections of that user are in use and there are too many.
 
-        At a user's limit the connection that has been open longest without serving a request now makes room.
+        At a user's limit, the oldest connection that serves no request is closed.
         """
         connection = self.connections.get(protocol)
         if connection is None or connection.user == user:

@@ -1,7 +1,7 @@
-"""How is a certificate made, and when is it time for another? An authority of our own, and what it signs.
+"""Certificates of our own: a certificate authority, what it signs, and when to renew it.
 
-The authority's key is RSA in the older of its two notations: Kueue reads no other, and would be stuck with any other in
-its place if it came back after us. What the authority signs is on the curve P-256.
+The authority's key is RSA in PKCS#1 format: Kueue reads no other, and would fail on any other if it were installed
+again after us. The authority signs certificates with P-256 keys.
 """
 
 import ipaddress
@@ -24,19 +24,19 @@ ORGANIZATION: Final = "kueue"
 AUTHORITY_DAYS: Final = 3652
 SERVING_DAYS: Final = 365
 AHEAD: Final = timedelta(days=90)
-"""So long before its end a certificate is replaced, or after two thirds of its life if that is later."""
+"""A certificate is replaced this long before it expires, or after two thirds of its lifetime if that is later."""
 RSA_BITS: Final = 2048
 RSA_EXPONENT: Final = 65537
 SKEW: Final = timedelta(hours=1)
-"""So far in the past a life begins, for those whose clocks are behind."""
+"""The validity begins this far in the past, for clients whose clocks are behind."""
 NAME_MAX: Final = 64
-"""Characters of a common name."""
+"""The most characters of a common name."""
 
 Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
 
 class Pair(Frozen):
-    """A certificate and its key, ready for use."""
+    """A certificate and its key, decoded."""
 
     certificate: x509.Certificate
     key: Key
@@ -46,15 +46,15 @@ class Pair(Frozen):
 
 
 def moment(now: Instant) -> datetime:
-    """The instant as certificates write it."""
+    """The instant in the form that certificates use."""
     return EPOCH + timedelta(microseconds=now)
 
 
 def renewed(held: Bundle | None, names: tuple[str, ...], now: Instant) -> Bundle:
-    """The bundle that should be in use now for a server of these names: the one at hand, unless it has to be replaced.
+    """The bundle to use now for a server of these names: the present one, unless it must be replaced.
 
-    A new certificate is signed by the authority at hand as long as that can be; a new authority comes with the old one
-    behind it, so that whoever still shows an older certificate is trusted too.
+    The present authority signs a new certificate as long as it can; a new authority is followed by the old one in the
+    bundle, so that older certificates stay trusted.
     """
     authority = None if held is None else pair_in(held.authority, held.authority_key)
     if authority is not None and (due(authority.certificate, now) or not is_authority(authority)):
@@ -75,7 +75,7 @@ def renewed(held: Bundle | None, names: tuple[str, ...], now: Instant) -> Bundle
 
 
 def suits(held: Bundle, authority: x509.Certificate, names: tuple[str, ...], now: Instant) -> bool:
-    """Whether the certificate at hand will do for a while."""
+    """Whether the present certificate can be used for a while."""
     serving = pair_in(held.certificate, held.key)
     if serving is None or due(serving.certificate, now):
         return False
@@ -83,7 +83,7 @@ def suits(held: Bundle, authority: x509.Certificate, names: tuple[str, ...], now
 
 
 def pair_in(certificate: bytes, key: bytes) -> Pair | None:
-    """The certificate and the key in these texts; nothing where they are no pair."""
+    """Decode a certificate and its key; None if they do not match."""
     try:
         found = x509.load_pem_x509_certificates(certificate)[0]
         secret = serialization.load_pem_private_key(key, password=None)
@@ -99,13 +99,13 @@ def public_bytes(certificate: x509.Certificate) -> bytes:
 
 
 def due(certificate: x509.Certificate, now: Instant) -> bool:
-    """Whether it is time for another certificate, or not yet time for this one."""
+    """Whether a certificate must be renewed, or is not valid yet."""
     begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     return not begin <= moment(now) < end - min(AHEAD, (end - begin) / 3)
 
 
 def is_authority(pair: Pair) -> bool:
-    """Whether a certificate may vouch for others, for us and for Kueue."""
+    """Whether a certificate is an authority that we and Kueue accept."""
     if not isinstance(pair.key, rsa.RSAPrivateKey):
         return False
     try:
@@ -115,7 +115,7 @@ def is_authority(pair: Pair) -> bool:
 
 
 def serves(certificate: x509.Certificate, authority: x509.Certificate, names: tuple[str, ...]) -> bool:
-    """Whether a server of these names can show this certificate to whoever trusts the authority."""
+    """Whether a server of these names can use this certificate with clients that trust the authority."""
     try:
         certificate.verify_directly_issued_by(authority)
         listed = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -125,7 +125,7 @@ def serves(certificate: x509.Certificate, authority: x509.Certificate, names: tu
 
 
 def still_valid(trusted: bytes, now: Instant) -> bytes:
-    """Those of the certificates in this text that have not come to their end, without those that cannot be read."""
+    """The certificates in this text that have not expired, without malformed ones."""
     try:
         found = x509.load_pem_x509_certificates(trusted)
     except ValueError:
@@ -134,7 +134,7 @@ def still_valid(trusted: bytes, now: Instant) -> bytes:
 
 
 def alternative(name: str) -> x509.GeneralName:
-    """A name of a server as certificates list it."""
+    """A server's name as a subject alternative name."""
     try:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
@@ -142,13 +142,13 @@ def alternative(name: str) -> x509.GeneralName:
 
 
 def new_authority(now: Instant) -> Pair:
-    """An authority of our own."""
+    """A new certificate authority."""
     key = rsa.generate_private_key(public_exponent=RSA_EXPONENT, key_size=RSA_BITS)
     subject = named(AUTHORITY_NAME)
     made = begun(subject, subject, key.public_key(), now, AUTHORITY_DAYS)
     made = made.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     made = made.add_extension(usage(signs=True), critical=True)
-    # Kueue looks for its name here, and makes everything anew where it is not.
+    # Kueue looks for its name here, and recreates everything if it is missing.
     made = made.add_extension(x509.SubjectAlternativeName([x509.DNSName(AUTHORITY_NAME)]), critical=False)
     made = made.add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key()), critical=False)
     return Pair(made.sign(key, hashes.SHA256()), key)
@@ -176,7 +176,7 @@ def begun(
     now: Instant,
     days: int,
 ) -> x509.CertificateBuilder:
-    """What all our certificates begin with."""
+    """The common part of all our certificates."""
     at = moment(now)
     return (
         x509.CertificateBuilder()
@@ -191,13 +191,13 @@ def begun(
 
 
 def named(name: str) -> x509.Name:
-    """A subject of this name; a name that is too long is left to the list of alternatives."""
+    """A subject of this name; a name that is too long is only in the alternative names."""
     short = [x509.NameAttribute(NameOID.COMMON_NAME, name)] if len(name) <= NAME_MAX else []
     return x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, ORGANIZATION), *short])
 
 
 def usage(*, signs: bool) -> x509.KeyUsage:
-    """What a key is for: to sign certificates, or to serve."""
+    """The key usage: signing certificates, or serving."""
     return x509.KeyUsage(
         digital_signature=True,
         key_cert_sign=signs,

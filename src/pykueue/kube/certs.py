@@ -1,7 +1,7 @@
-"""Which certificate do we serve with, and who must trust it? Made, stored, rotated and injected, or read from files.
+"""The webhooks' certificate: created, stored, rotated and injected, or read from files.
 
-Every replica runs this, leading or not. They agree on one bundle through the Secret that it is stored in: whoever
-writes it first has made it for all. `certmaking` says when a bundle has to be replaced.
+Every replica runs this, leader or not. They agree on one bundle through the Secret that stores it: the first to write
+it decides for all. `certmaking` says when a bundle must be replaced.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ CONVERTED: Final = tuple(
     f"{KINDS[kind].plural}.{KINDS[kind].group}"
     for kind in ("LocalQueue", "ClusterQueue", "Cohort", "Workload", "MultiKueueCluster")
 )
-"""The definitions whose objects are converted by a webhook."""
+"""The definitions whose objects a webhook converts."""
 ENTRIES: Final = ("ca.crt", "ca.key", "tls.crt", "tls.key")
 """The entries of the Secret, in the order of a bundle's fields."""
 ATTEMPTS: Final = 5
@@ -53,46 +53,46 @@ FILES_SECONDS: Final = 5
 
 
 class Certificates(Protocol):
-    """Where a server gets its certificate from."""
+    """A source of the server's certificate."""
 
     ready: asyncio.Event
-    """Whether there is one."""
+    """Whether there is a certificate."""
     trouble: str
-    """What stands in the way; empty while all is well."""
+    """The present problem; empty if there is none."""
 
     async def run(self) -> None:
-        """Keep the certificate up to date, for ever."""
+        """Keep the certificate up to date until cancelled."""
 
 
 class Names(Frozen):
-    """What the objects are called that the certificates are about."""
+    """Names of the objects that the certificates concern."""
 
     namespace: str
     service: str = WEBHOOK_SERVICE
     secret: str = WEBHOOK_SECRET
     also: tuple[str, ...] = ()
-    """Other names and addresses that the webhooks are reached by."""
+    """Further names and addresses of the webhooks."""
 
     @property
     def served(self) -> tuple[str, ...]:
-        """The names that the certificate is for."""
+        """The names that the certificate covers."""
         host = f"{self.service}.{self.namespace}.svc"
         return (host, f"{host}.cluster.local", *self.also)
 
     def configuration(self, stage: str) -> str:
-        """The name of the webhook configuration, `mutating` or `validating`, beside this service."""
+        """The name of this service's webhook configuration, `mutating` or `validating`."""
         return f"{self.service.removesuffix('-webhook-service')}-{stage}-webhook-configuration"
 
 
 class ServiceReference(Wire):
-    """The Service that a webhook is reached by."""
+    """The Service of a webhook."""
 
     namespace: str = ""
     name: str = ""
 
 
 class ClientConfig(Wire):
-    """How a webhook is reached and trusted."""
+    """How a webhook is reached and verified."""
 
     service: ServiceReference | None = None
     ca_bundle: str = ""
@@ -106,7 +106,7 @@ class Webhook(Wire):
 
 
 class WebhookConfiguration(Wire):
-    """A webhook configuration, as far as trust goes."""
+    """A webhook configuration, as far as trust is concerned."""
 
     webhooks: list[Webhook] | None = None
 
@@ -125,13 +125,13 @@ class Conversion(Wire):
 
 
 class DefinitionSpec(Wire):
-    """What a definition says of conversion."""
+    """The conversion part of a definition."""
 
     conversion: Conversion | None = None
 
 
 class Definition(Wire):
-    """A CustomResourceDefinition, as far as trust goes."""
+    """A CustomResourceDefinition, as far as trust is concerned."""
 
     spec: DefinitionSpec = DefinitionSpec()
 
@@ -150,7 +150,7 @@ TREE: Final = msgspec.json.Decoder(dict[str, Any])
 
 
 class OwnCertificates:
-    """Certificates that we make ourselves, and have the API server trust."""
+    """Certificates that we create, and inject where the API server needs them."""
 
     def __init__(self, kube: Kube, clock: Clock, context: ssl.SSLContext, names: Names) -> None:
         self.kube = kube
@@ -161,7 +161,7 @@ class OwnCertificates:
         self.trouble = "the certificate is not made yet"
         self.used: Bundle | None = None
         self.told: dict[str, str] = {}
-        """What was last said of each object in which the bundle belongs, so that it is said once."""
+        """The last message about each object that needs the bundle, so that each is logged once."""
 
     async def run(self) -> None:
         """Keep certificate and trust up to date until cancelled."""
@@ -173,19 +173,19 @@ class OwnCertificates:
             await self.clock.sleep(delay * MICROS)
 
     async def once(self) -> bool:
-        """Bring everything up to date; whether nothing is left to do."""
+        """Bring everything up to date; returns whether nothing is left to do."""
         try:
             bundle = await self.agreed()
             self.show(bundle)
             injected = await self.inject(base64.b64encode(bundle.authority).decode())
         except (KubeError, TlsError) as error:
             if self.trouble != str(error):
-                LOG.error("the webhooks' certificate is not up to date: %s; trying again", error)
+                LOG.error("certificates: update failed, will retry error=%s", error)
             self.trouble = str(error)
             return False
         except Exception:
-            LOG.exception("the webhooks' certificate is not up to date; trying again")
-            self.trouble = "a mistake of ours, which the log tells"
+            LOG.exception("certificates: update failed, will retry")
+            self.trouble = "internal error while updating the certificate; see the log"
             return False
         self.trouble = ""
         self.ready.set()
@@ -197,11 +197,11 @@ class OwnCertificates:
             return
         use(self.context, bundle.certificate, bundle.key)
         self.used = bundle
-        LOG.info("serving with the certificate in Secret %s/%s", self.names.namespace, self.names.secret)
+        LOG.info("certificates: serving from a Secret secret=%s/%s", self.names.namespace, self.names.secret)
 
     async def agreed(self) -> Bundle:
         """The bundle that all replicas use: the stored one, or a new one that is stored first."""
-        # What makes certificates takes a tenth of a second to import and many megabytes, and not everybody makes any.
+        # The import takes a tenth of a second and many megabytes, and not every process creates certificates.
         from pykueue.kube.certmaking import renewed
 
         for _ in range(ATTEMPTS):
@@ -213,10 +213,10 @@ class OwnCertificates:
             try:
                 await self.store(stored, wanted)
             except (ConflictError, ExistsError):
-                continue  # Another replica was faster: its bundle is ours too.
-            LOG.info("a new certificate is in Secret %s/%s", self.names.namespace, self.names.secret)
+                continue  # Another replica was faster; use its bundle.
+            LOG.info("certificates: stored a new certificate secret=%s/%s", self.names.namespace, self.names.secret)
             return wanted
-        raise TlsError(f"Secret {self.names.namespace}/{self.names.secret} keeps changing; see who else writes it")
+        raise TlsError(f"Secret {self.names.namespace}/{self.names.secret} keeps changing; find its other writer")
 
     async def stored(self) -> Tree | None:
         """The Secret, if there is one."""
@@ -226,7 +226,7 @@ class OwnCertificates:
             return None
 
     async def store(self, stored: Tree | None, bundle: Bundle) -> None:
-        """Write the bundle to the Secret, unless somebody has written to it since it was read."""
+        """Write the bundle to the Secret, unless it has changed since it was read."""
         values = (bundle.authority, bundle.authority_key, bundle.certificate, bundle.key)
         written: Tree = {key: base64.b64encode(value).decode() for key, value in zip(ENTRIES, values, strict=True)}
         if stored is None:
@@ -235,12 +235,12 @@ class OwnCertificates:
             await self.kube.create(SECRETS, msgspec.json.encode(made), self.names.namespace)
             return
         data = stored.get("data")
-        # The version that was read is in the metadata, and makes this a conflict if it is no longer the present one.
+        # The metadata contains the version that was read, so a later change makes this a conflict.
         changed: Tree = {**stored, "data": {**(data if isinstance(data, dict) else {}), **written}}
         await self.kube.replace(SECRETS, self.names.secret, msgspec.json.encode(changed), self.names.namespace)
 
     async def inject(self, authority: str) -> bool:
-        """Have the API server trust the authority; whether it does wherever it should."""
+        """Inject the authority wherever it belongs; returns whether it is everywhere."""
         told = await asyncio.gather(
             self.told_of(MUTATING_WEBHOOKS, self.names.configuration("mutating"), authority),
             self.told_of(VALIDATING_WEBHOOKS, self.names.configuration("validating"), authority),
@@ -249,7 +249,10 @@ class OwnCertificates:
         return all(told)
 
     async def told_of(self, resource: Resource, name: str, authority: str) -> bool:
-        """Have one object trust the authority; whether it does, or need not. What is missing now may come."""
+        """Inject the authority into one object; returns whether it is there or not needed.
+
+        A missing object may appear later.
+        """
         where = f"{resource.kind} {name}"
         try:
             raw = await self.kube.get(resource, name)
@@ -257,32 +260,32 @@ class OwnCertificates:
             steps = (definition_steps if resource is CRDS else configuration_steps)(raw, authority, ours)
             if steps:
                 await self.change(resource, name, raw, steps)
-                LOG.info("%s trusts our certificate now", where)
+                LOG.info("certificates: injected the authority object=%s", where)
         except NotFoundError:
-            self.say(where, "does not exist, so nothing is asked of our webhooks by it", logging.INFO)
+            self.say(where, "does not exist, so the API server does not call its webhooks", logging.INFO)
             return False
         except (KubeError, msgspec.DecodeError) as error:
-            self.say(where, f"cannot be told to trust our certificate: {error}; trying again", logging.ERROR)
+            self.say(where, f"did not accept our authority, will retry: {error}", logging.ERROR)
             return False
         self.told.pop(where, None)
         return True
 
     async def change(self, resource: Resource, name: str, raw: bytes, steps: list[PatchOperation]) -> None:
-        """Carry out the steps on an object as it was read. Where Kueue's roles are in force, we may only replace it."""
+        """Apply the steps to an object as it was read. Under Kueue's roles we may only replace it."""
         try:
             await self.kube.patch(resource, name, msgspec.json.encode(steps), how=Patch.JSON)
         except DeniedError:
             await self.kube.replace(resource, name, msgspec.json.encode(stepped(TREE.decode(raw), steps)))
 
     def say(self, where: str, what: str, level: int) -> None:
-        """Log something about an object, once."""
+        """Log a message about an object once."""
         if self.told.get(where) != what:
-            LOG.log(level, "%s %s", where, what)
+            LOG.log(level, "certificates: %s %s", where, what)
         self.told[where] = what
 
 
 def stepped(tree: Tree, steps: list[PatchOperation]) -> Tree:
-    """The object after the steps of a patch; the version that it was read with guards what `test` would."""
+    """The object after the steps of a patch; its resourceVersion takes the place of `test`."""
     for step in steps:
         if step.op == "add":
             *way, last = step.path.split("/")[1:]
@@ -294,7 +297,7 @@ def stepped(tree: Tree, steps: list[PatchOperation]) -> Tree:
 
 
 def configuration_steps(raw: bytes, authority: str, ours: ServiceReference) -> list[PatchOperation]:
-    """The patch by which a webhook configuration trusts the authority, wherever it does not lead to somebody else."""
+    """The patch that injects the authority into a webhook configuration, except into webhooks of other servers."""
     steps: list[PatchOperation] = []
     for index, webhook in enumerate(WEBHOOK_CONFIGURATION.decode(raw).webhooks or ()):
         if trusts(webhook.client_config, authority, ours):
@@ -306,7 +309,7 @@ def configuration_steps(raw: bytes, authority: str, ours: ServiceReference) -> l
 
 
 def definition_steps(raw: bytes, authority: str, ours: ServiceReference) -> list[PatchOperation]:
-    """The patch by which a definition whose objects our webhook converts trusts the authority."""
+    """The patch that injects the authority into a definition whose objects our webhook converts."""
     conversion = DEFINITION.decode(raw).spec.conversion
     if conversion is None or conversion.strategy != "Webhook" or conversion.webhook is None:
         return []
@@ -317,12 +320,12 @@ def definition_steps(raw: bytes, authority: str, ours: ServiceReference) -> list
 
 
 def trusts(client: ClientConfig, authority: str, ours: ServiceReference) -> bool:
-    """Whether a webhook trusts the authority already, or has no need to since it is somebody else's."""
+    """Whether a webhook has the authority already, or belongs to another server."""
     return client.ca_bundle == authority or client.service not in (None, ours)
 
 
 def bundle_in(secret: Mapping[str, Json]) -> Bundle | None:
-    """The bundle in a Secret; nothing where an entry is missing or cannot be read."""
+    """The bundle in a Secret; None if an entry is missing or malformed."""
     data = secret.get("data")
     if not isinstance(data, dict):
         return None
@@ -337,7 +340,7 @@ def bundle_in(secret: Mapping[str, Json]) -> Bundle | None:
 
 
 class GivenCertificates:
-    """A certificate that somebody else keeps up to date, as `tls.crt` and `tls.key` in a folder."""
+    """A certificate maintained by others, as `tls.crt` and `tls.key` in a folder."""
 
     def __init__(self, folder: Path, clock: Clock, context: ssl.SSLContext) -> None:
         self.folder = folder
@@ -348,24 +351,24 @@ class GivenCertificates:
         self.used: tuple[bytes, bytes] | None = None
 
     async def run(self) -> None:
-        """Read the files, and again whenever they change, until cancelled."""
+        """Read the files, and again after each change, until cancelled."""
         while True:
             self.once()
             delay = FILES_SECONDS if self.ready.is_set() else FIRST_SECONDS
             await self.clock.sleep(delay * MICROS)
 
     def once(self) -> None:
-        """Serve with what is in the files now; while they make no sense, with what was there before."""
+        """Serve with the present files; while they are invalid, with the previous ones."""
         try:
             found = ((self.folder / "tls.crt").read_bytes(), (self.folder / "tls.key").read_bytes())
             if found != self.used:
                 use(self.context, *found)
                 self.used = found
-                LOG.info("serving with the certificate in %s", self.folder)
+                LOG.info("certificates: serving from files folder=%s", self.folder)
         except (OSError, TlsError) as error:
             says = f"webhook.certDir: {error}; put a certificate in tls.crt and its key in tls.key"
             if self.trouble != says:
-                LOG.error("%s", says)
+                LOG.error("certificates: %s", says)
             self.trouble = says
             return
         self.trouble = ""

@@ -1,4 +1,4 @@
-"""How does a change reach whoever acts on it? Workers that take keys from a queue and reconcile them, one at a time."""
+"""Controllers: workers that take keys from a queue and reconcile them."""
 
 import asyncio
 import logging
@@ -15,9 +15,9 @@ LOG: Final = logging.getLogger(__name__)
 
 
 class Controller:
-    """Reconciles keys: each as often as it changes, none twice at once, again after a while when it fails.
+    """Reconciles keys: after each change, one at a time per key, and again with backoff after a failure.
 
-    `reconcile` returns the seconds after which to look at the object again, or None. To find nothing is to be done.
+    `reconcile` returns the seconds after which to reconcile again, or None. It must succeed if there is nothing to do.
     """
 
     def __init__(
@@ -36,19 +36,19 @@ class Controller:
         self.rng = rng
         self.queue = WorkQueue()
         self.observe: Callable[[str, str, float], None] | None = None
-        """Told of each attempt: our name, `success`, `requeue_after` or `error`, and the seconds that it took."""
+        """Called after each attempt with our name, `success`, `requeue_after` or `error`, and the seconds it took."""
         self.idle: list[asyncio.Future[None]] = []
         """Workers that wait for a key."""
         self.sooner = asyncio.Event()
-        """Set when a key is due earlier than the timer knows."""
+        """Set when a key is due earlier than the timer."""
 
     def add(self, key: str) -> None:
-        """Have an object reconciled soon."""
+        """Reconcile an object soon."""
         self.queue.add(key)
         self.rouse()
 
     def add_after(self, key: str, seconds: float) -> None:
-        """Have an object reconciled after a while, unless it is due earlier anyway."""
+        """Reconcile an object after this many seconds, unless it is due earlier anyway."""
         if seconds <= 0:
             self.add(key)
             return
@@ -66,7 +66,7 @@ class Controller:
                 tasks.create_task(self.work())
 
     async def tick(self) -> None:
-        """Add late keys when they are due."""
+        """Add delayed keys when they are due."""
         while True:
             self.queue.wake(self.clock.moment())
             self.rouse()
@@ -78,7 +78,7 @@ class Controller:
                 await self.until(due)
 
     async def until(self, due: Moment) -> None:
-        """Return at a moment, or before it when a key is due sooner."""
+        """Wait until a moment, or until a key is due sooner."""
         waits = {asyncio.ensure_future(self.clock.sleep_to(due)), asyncio.ensure_future(self.sooner.wait())}
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -87,7 +87,7 @@ class Controller:
                 wait.cancel()
 
     async def work(self) -> None:
-        """Take one key after the other."""
+        """Reconcile one key after the other."""
         loop = asyncio.get_running_loop()
         while True:
             key = self.queue.take()
@@ -99,18 +99,18 @@ class Controller:
             try:
                 await free
             finally:
-                # Only one that was not roused is still in the list.
+                # A worker that was woken is no longer in the list.
                 if free in self.idle:
                     self.idle.remove(free)
 
     async def attempt(self, key: str) -> None:
-        """Reconcile one object, and see to it that it is looked at again if need be."""
+        """Reconcile one object, and schedule it again if necessary."""
         after: float | None = None
         began = self.clock.moment()
         try:
             after = await self.reconcile(key)
         except NotFoundError:
-            LOG.debug("%s: %s is gone", self.name, key, extra={"object": key})
+            LOG.debug("%s: object is gone object=%s", self.name, key, extra={"object": key})
         except Exception as error:
             due = self.queue.failed(key, self.clock.moment(), self.rng())
             self.complain(key, error, (due - self.clock.moment()) / MICROS)
@@ -128,12 +128,12 @@ class Controller:
         self.rouse()
 
     def tell(self, outcome: str, began: Moment) -> None:
-        """Tell whoever observes us how an attempt went."""
+        """Call the observer with the result of an attempt."""
         if self.observe is not None:
             self.observe(self.name, outcome, (self.clock.moment() - began) / MICROS)
 
     def complain(self, key: str, error: Exception, seconds: float) -> None:
-        """Say that an object could not be reconciled, as loudly as the reason asks for."""
+        """Log a failed attempt, at a level that fits the reason."""
         match error:
             case ConflictError() | NotLeadingError():
                 level = logging.DEBUG
@@ -143,18 +143,18 @@ class Controller:
                 level = logging.ERROR
         LOG.log(
             level,
-            "%s: cannot reconcile %s: %s; trying again in %.3f s",
+            "%s: cannot reconcile, will retry object=%s seconds=%.3f error=%s",
             self.name,
             key,
-            error if isinstance(error, KubeError) else repr(error),
             seconds,
+            error if isinstance(error, KubeError) else repr(error),
             extra={"object": key},
-            # A failure of the world says all in its message; anything else is a mistake of ours.
+            # The message of a KubeError says everything; anything else is a bug and needs its traceback.
             exc_info=None if isinstance(error, KubeError) else error,
         )
 
     def rouse(self) -> None:
-        """Have as many idle workers look again as there are keys for."""
+        """Wake as many idle workers as there are keys."""
         for _ in range(min(len(self.idle), len(self.queue.ready))):
             free = self.idle.pop()
             if not free.done():

@@ -1,4 +1,4 @@
-"""What is there now? A cache of all objects of a kind, kept up to date by a watch, and callbacks when one changes."""
+"""A cache of all objects of a kind, kept up to date by a watch, with callbacks for changes."""
 
 import asyncio
 import gc
@@ -21,9 +21,9 @@ LOG: Final = logging.getLogger(__name__)
 
 INITIAL_END: Final = "k8s.io/initial-events-end"
 STREAM_SECONDS: Final = 60.0
-"""How long a streaming list may say nothing before it is given up for a paged one."""
+"""How long a streaming list may be silent before a paged list replaces it."""
 BRIEF_MICROS: Final = 1 * MICROS
-"""A watch that lasted no longer than this counts as a failure, however it ended."""
+"""A watch that ended within this time counts as a failure."""
 FIRST_MICROS: Final = 100_000
 LAST_MICROS: Final = 5 * MICROS
 SLOW_FIRST_MICROS: Final = 1 * MICROS
@@ -43,7 +43,7 @@ T = TypeVar("T", bound=Described)
 
 
 class Change(msgspec.Struct, Generic[T], frozen=True):
-    """An object before and after; one of them may be absent, never both."""
+    """An object before and after; at least one of them is present."""
 
     key: str
     old: T | None
@@ -58,7 +58,7 @@ class Event(Wire):
 
 
 class Identity(Wire):
-    """The few words of metadata that tell objects and versions apart."""
+    """The metadata that identifies objects and versions."""
 
     name: str = ""
     namespace: str = ""
@@ -67,7 +67,7 @@ class Identity(Wire):
 
 
 class Identified(Wire):
-    """Any object, as far as telling it apart needs."""
+    """Any object, decoded only as far as its identity."""
 
     metadata: Identity = Identity()
 
@@ -91,20 +91,20 @@ PAGE: Final = msgspec.json.Decoder(Page)
 
 
 def key_of(metadata: ObjectMeta | Identity) -> str:
-    """`namespace/name`, or `name` for what has no namespace."""
+    """`namespace/name`, or `name` for a cluster-scoped object."""
     return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name or ""
 
 
 def version_of(described: Described) -> int:
-    """The resourceVersion as a number; 0 where there is none."""
+    """The resourceVersion as a number; 0 if there is none."""
     return int(described.metadata.resource_version or 0)
 
 
 class PausedCollector:
     """Disables the garbage collector while any context is active.
 
-    A list makes many objects and no garbage; scanning them again and again as they grow in number takes as long as
-    decoding them.
+    A list creates many objects and no garbage; scanning the growing number of them repeatedly takes as long as decoding
+    them.
     """
 
     def __init__(self) -> None:
@@ -132,15 +132,15 @@ class Index(Generic[T]):
     def __init__(self, keys: Callable[[T], Iterable[str]]) -> None:
         self.keys = keys
         self.values: dict[str, tuple[str, T] | dict[str, T]] = {}
-        """Most values are of one object only, and a dict is large."""
+        """Most values belong to one object only, and a dict is large."""
 
     def get(self, value: str) -> Mapping[str, T]:
-        """The objects with this value at this moment, by their key; to be read at once."""
+        """The present objects with this value, by key; valid until the next change."""
         held = self.values.get(value, {})
         return dict((held,)) if isinstance(held, tuple) else held
 
     def update(self, key: str, old: T | None, new: T | None) -> None:
-        """Take in a change of an object."""
+        """Apply a change of an object."""
         left = set() if old is None else set(self.keys(old))
         if new is not None:
             for value in self.keys(new):
@@ -150,7 +150,7 @@ class Index(Generic[T]):
             self.remove(value, key)
 
     def add(self, value: str, key: str, new: T) -> None:
-        """An object has this value."""
+        """Add an object to this value."""
         held = self.values.get(value)
         if held is None:
             self.values[value] = (key, new)
@@ -162,7 +162,7 @@ class Index(Generic[T]):
             held[key] = new
 
     def remove(self, value: str, key: str) -> None:
-        """An object has this value no more."""
+        """Remove an object from this value."""
         held = self.values.get(value)
         if isinstance(held, dict):
             held.pop(key, None)
@@ -173,11 +173,11 @@ class Index(Generic[T]):
 class Informer(Generic[T]):
     """All objects of a kind, as this process knows them.
 
-    Versions only grow: whatever arrives late, by the watch or as the answer to a write, never takes the place of
-    something newer. An object that cannot be read keeps its last readable form.
+    Versions only grow: late arrivals, by the watch or as the response to a write, never replace something newer. An
+    object that cannot be decoded keeps its last valid form.
 
-    `shrink` gives the part that is kept of an object of which only a part is, and any other object itself. Of a part it
-    gives another part, never that part itself.
+    `shrink` returns the reduced form of an object that need not be kept whole, and any other object itself. Of a
+    reduced form it returns another object, never that form itself.
     """
 
     def __init__(
@@ -201,38 +201,38 @@ class Informer(Generic[T]):
         self.namespace = namespace
         self.labels = labels
         self.patience = patience
-        """Microseconds between two looks, at most, at a kind that is not served or may not be read."""
+        """The longest delay in microseconds between attempts for a kind that is not served or may not be read."""
         self.rng = rng
         self.objects: dict[str, T] = {}
         self.synced = asyncio.Event()
         self.trouble = ""
-        """What stands in the way of watching, for people to see; empty while all is well."""
+        """Why the watch fails, for users; empty if it does not."""
         self.unreadable: set[str] = set()
-        """Objects that could not be read when they last changed."""
+        """Objects that could not be decoded at their last change."""
         self.indexes: list[Index[T]] = []
         self.handlers: list[Callable[[Change[T]], None]] = []
         self.turns: list[Callable[[], None]] = []
-        """Called when the first full picture is there, and when trouble comes or goes."""
+        """Called when the first list is complete, and when trouble begins or ends."""
         self.streams = True
-        """Whether the server may be able to send a list as a watch."""
+        """Whether the server may support streaming lists."""
         self.version = ""
-        """Where the watch goes on from; empty when everything must be listed."""
+        """The version to continue the watch from; empty if everything must be listed."""
         self.told = 0
-        """The version up to which the server has told us everything."""
+        """The version up to which the server has sent everything."""
         self.failures = 0
 
     def get(self, key: str) -> T | None:
-        """The object of this key."""
+        """The object with this key; None if there is none."""
         return self.objects.get(key)
 
     def listen(self, handler: Callable[[Change[T]], None]) -> None:
-        """Have a function called with every change, and with every object there is already."""
+        """Call a function with every change, starting with all present objects."""
         self.handlers.append(handler)
         for key, known in list(self.objects.items()):
             self.tell(handler, Change(key, None, known))
 
     def index(self, keys: Callable[[T], Iterable[str]]) -> Index[T]:
-        """The objects by values of theirs, kept up to date; handlers find it changed already."""
+        """An index by values of objects, kept up to date; it is updated before the handlers run."""
         made = Index(keys)
         self.indexes.append(made)
         for key, known in self.objects.items():
@@ -240,15 +240,15 @@ class Informer(Generic[T]):
         return made
 
     def learn(self, raw: bytes) -> T:
-        """The object in the answer to a write of ours, which is also taken into the cache if it is news."""
+        """Decode the response to a write of ours, and cache it if it is newer."""
         learned = self.read(raw)
-        # What the watch is past, it has told us already, and perhaps that the object is gone.
+        # The watch is past this version, and may have reported the object's deletion.
         if version_of(learned) > self.told:
             self.take(key_of(learned.metadata), learned)
         return learned
 
     async def refresh(self) -> None:
-        """Take in everything as the server has it now, however far behind the watch may be."""
+        """List everything now, however far behind the watch is."""
         await self.list_pages()
 
     async def run(self) -> None:
@@ -267,49 +267,50 @@ class Informer(Generic[T]):
             except KubeError as error:
                 delay = self.judge(error)
             except TimeoutError:
-                LOG.info("%s: the streaming list stands still; listing by pages", self.resource)
+                LOG.info("%s: streaming list made no progress, listing by pages", self.resource)
                 self.streams = False
             except Exception:
-                LOG.exception("%s: the watch failed", self.resource)
+                LOG.exception("%s: watch failed", self.resource)
                 delay = self.pause(FIRST_MICROS, LAST_MICROS)
             if delay:
                 await self.clock.sleep(delay)
 
     def judge(self, error: KubeError) -> int:
-        """Draw the consequences of a failure: microseconds to wait before going on."""
+        """Handle a failure; returns the microseconds to wait before continuing."""
         match error:
             case GoneError():
-                LOG.info("%s: version %s is no longer kept; listing anew", self.resource, self.version)
+                LOG.info("%s: version expired, listing again version=%s", self.resource, self.version)
                 self.version = ""
             case RejectedError() if self.streams and not self.version:
-                LOG.info("%s: the server has no streaming list (%s); listing by pages", self.resource, error.message)
+                LOG.info("%s: server has no streaming list, listing by pages error=%s", self.resource, error.message)
                 self.streams = False
                 return 0
             case DeniedError() | NotFoundError():
                 if self.trouble != str(error):
-                    LOG.error("cannot watch %s: %s; trying again now and then", self.resource, error)
+                    LOG.error("%s: cannot watch, will retry error=%s", self.resource, error)
                 self.version = ""
                 self.turn(str(error))
                 return self.pause(SLOW_FIRST_MICROS, self.patience)
             case RejectedError():
-                LOG.error("cannot watch %s: %s", self.resource, error)
-                # To list anew is what shows that the trouble is over.
+                LOG.error("%s: cannot watch error=%s", self.resource, error)
+                # A new list will show when the trouble is over.
                 self.version = ""
                 self.turn(str(error))
                 return self.pause(SLOW_FIRST_MICROS, self.patience)
             case _:
-                # One line tells of an outage; how often it was tried in vain, nobody needs to read.
-                LOG.log(logging.DEBUG if self.failures else logging.INFO, "%s: no watch: %s", self.resource, error)
+                # Log an outage once, not each attempt.
+                level = logging.DEBUG if self.failures else logging.INFO
+                LOG.log(level, "%s: watch ended error=%s", self.resource, error)
         return self.pause(FIRST_MICROS, LAST_MICROS)
 
     def pause(self, first: int, last: int) -> int:
-        """Microseconds to wait, longer after each failure in a row."""
+        """Microseconds to wait, longer after each consecutive failure."""
         whole = min(last, first << min(self.failures, DOUBLINGS_MAX))
         self.failures += 1
         return int(whole * (0.5 + self.rng() / 2))
 
     async def follow(self) -> None:
-        """Take in a watch until it ends; one without a version begins with everything there is."""
+        """Apply a watch until it ends; without a version it begins with all objects."""
         events = self.kube.watch(self.resource, self.namespace, version=self.version, labels=self.labels)
         if not self.version and not await self.list_stream(events):
             return
@@ -317,7 +318,7 @@ class Informer(Generic[T]):
             self.event(line, None)
 
     async def list_stream(self, events: AsyncIterator[bytes]) -> bool:
-        """Take in the list that a watch begins with; whether it came to its end."""
+        """Apply the list at the beginning of a watch; returns whether it was complete."""
         seen: set[str] = set()
         with gc_paused:
             async with timeout(STREAM_SECONDS) as guard:
@@ -328,7 +329,7 @@ class Informer(Generic[T]):
         return False
 
     def event(self, line: bytes, seen: set[str] | None) -> bool:
-        """Take in one line of a watch; whether it was the one that ends a list, whose keys `seen` collects."""
+        """Apply one line of a watch; returns whether it ended the list, whose keys `seen` collects."""
         try:
             said = EVENT.decode(line)
             raw = bytes(said.object)
@@ -351,7 +352,7 @@ class Informer(Generic[T]):
                     self.listed(seen, version)
                     return True
         except (msgspec.DecodeError, ValueError) as error:
-            LOG.error("%s: a line of the watch makes no sense and is passed over: %s", self.resource, error)
+            LOG.error("%s: skipped a malformed watch event error=%s", self.resource, error)
             return False
         self.failures = 0
         if version > self.told:
@@ -360,7 +361,7 @@ class Informer(Generic[T]):
         return False
 
     def refused(self, raw: bytes) -> None:
-        """Raise what an error within a watch says."""
+        """Raise the error of a watch event."""
         status = STATUS.decode(raw)
         what = f"watch {self.resource}"
         if status.code == 410:
@@ -368,7 +369,7 @@ class Informer(Generic[T]):
         raise KubeError(what, status.code, status.reason, status.message)
 
     async def list_pages(self) -> None:
-        """Take in a list page by page."""
+        """Apply a list page by page."""
         seen: set[str] = set()
         version = ""
         with gc_paused:
@@ -380,7 +381,7 @@ class Informer(Generic[T]):
         self.listed(seen, int(version))
 
     def listed(self, seen: set[str], version: int) -> None:
-        """A list is complete: what it does not hold is gone, unless it came after it."""
+        """Complete a list: remove what it does not contain, unless it came later."""
         for key, known in list(self.objects.items()):
             if key not in seen and version_of(known) <= version:
                 self.put(key, None)
@@ -392,14 +393,14 @@ class Informer(Generic[T]):
         self.turn("", first=first)
 
     def turn(self, trouble: str, *, first: bool = False) -> None:
-        """Note what is in the way of watching, and tell whoever wants to know."""
+        """Set the trouble, and call the observers."""
         if trouble != self.trouble or first:
             self.trouble = trouble
             for tell in self.turns:
                 tell()
 
     def arrival(self, raw: bytes) -> tuple[str, int]:
-        """Take in an object from the server: its key and its version."""
+        """Apply an object from the server; returns its key and its version."""
         try:
             arrived = self.read(raw)
         except Exception as error:
@@ -408,7 +409,7 @@ class Informer(Generic[T]):
             if key not in self.unreadable:
                 self.unreadable.add(key)
                 LOG.error(
-                    "%s %s cannot be read and is passed over: %s",
+                    "%s: skipped a malformed object object=%s error=%s",
                     self.resource.kind,
                     key,
                     error,
@@ -420,21 +421,21 @@ class Informer(Generic[T]):
         return key, version_of(arrived)
 
     def departure(self, key: str, version: int) -> None:
-        """Take in that an object is gone, unless a later one of the same name is known already."""
+        """Remove an object, unless a later one of the same name is known."""
         self.unreadable.discard(key)
         known = self.objects.get(key)
         if known is not None and version_of(known) <= version:
             self.put(key, None)
 
     def take(self, key: str, arrived: T) -> None:
-        """Take an object into the cache if it is newer than what is there."""
+        """Cache an object if it is newer."""
         self.unreadable.discard(key)
         known = self.objects.get(key)
         if known is None or version_of(known) < version_of(arrived):
             self.put(key, arrived)
 
     def put(self, key: str, new: T | None) -> None:
-        """Change the cache, then the indexes, then tell the handlers."""
+        """Update the cache, then the indexes, then call the handlers."""
         old = self.objects.get(key)
         key = NAMES.same(key) if old is None else key
         kept = new if new is None or self.shrink is None else self.shrink(new)
@@ -446,21 +447,19 @@ class Informer(Generic[T]):
             try:
                 index.update(key, old, kept)
             except Exception:
-                LOG.exception("%s %s: cannot be indexed", self.resource.kind, key, extra={"object": key})
-        # An object that has just become one to be shrunk is told of whole; before and after are always comparable.
+                LOG.exception("%s: indexing failed object=%s", self.resource.kind, key, extra={"object": key})
+        # Handlers get the whole object when it has just become one to shrink, so that before and after are comparable.
         change = Change(key, old, kept if old is None or self.is_shrunk(old) else new)
         for handler in self.handlers:
             self.tell(handler, change)
 
     def is_shrunk(self, known: T) -> bool:
-        """Whether only a part of an object is kept."""
+        """Whether an object is kept in reduced form."""
         return self.shrink is not None and self.shrink(known) is not known
 
     def tell(self, handler: Callable[[Change[T]], None], change: Change[T]) -> None:
-        """Call a handler; what it raises is logged."""
+        """Call a handler and log what it raises."""
         try:
             handler(change)
         except Exception:
-            LOG.exception(
-                "%s %s: a handler failed on its change", self.resource.kind, change.key, extra={"object": change.key}
-            )
+            LOG.exception("%s: handler failed object=%s", self.resource.kind, change.key, extra={"object": change.key})

@@ -1,8 +1,8 @@
-"""Who leads? One of several replicas, chosen by a Lease as client-go does it; the others watch and wait.
+"""Leader election among replicas by a Lease, as in client-go.
 
-The lease is renewed on a thread of its own, with a loop and connections of its own, so that nothing that keeps the main
-loop busy can lose it. Leading ends by CLOCK_BOOTTIME, well before another replica may take the lease: a
-machine that resumes from a suspend does not believe that it still leads.
+The lease is renewed on a thread of its own, with a loop and connections of its own, so that a busy main loop cannot
+lose it. Leadership ends by CLOCK_BOOTTIME, well before another replica may take the lease: a machine that resumes from
+a suspend does not assume that it still leads.
 """
 
 import asyncio
@@ -35,16 +35,16 @@ from pykueue.kube.port import (
 LOG: Final = logging.getLogger(__name__)
 
 STANDBY_SECONDS: Final = 1.0
-"""How often a replica that does not lead looks at the lease at least, so that one let go is taken up within 2 s."""
+"""How often at least a standby replica reads the lease, so that a released one is taken within 2 s."""
 RELEASE_SECONDS: Final = 1.0
-"""How long letting go may take."""
+"""How long a release may take."""
 RELEASED: Final = "released"
 
 LeaseTree = dict[str, str | int]
 
 
 class LeaseSpec(Wire):
-    """Who holds a lease, and since when."""
+    """The holder of a lease, and its times."""
 
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
@@ -54,7 +54,7 @@ class LeaseSpec(Wire):
 
 
 class LeaseMeta(Wire):
-    """What tells versions of a lease apart."""
+    """The version of a lease."""
 
     resource_version: str = ""
 
@@ -67,7 +67,7 @@ class Lease(Wire):
 
 
 class Terms(Frozen):
-    """The lengths of time that an election goes by, in seconds."""
+    """The durations of an election, in seconds."""
 
     lease: float
     renew: float
@@ -87,30 +87,30 @@ class Leadership(Protocol):
 
     @property
     def leading(self) -> bool:
-        """Whether it leads at this very moment; any thread may ask."""
+        """Whether it leads at this moment; safe to call from any thread."""
 
     def at_loss(self, cut: Callable[[], None]) -> None:
-        """Have a function called, on the loop that runs the election, as soon as the lease is lost."""
+        """Call a function on the election's loop as soon as the lease is lost."""
 
     async def run(self, started: Callable[[], None], stopped: Callable[[str], None]) -> None:
-        """Stand for election, lead, and return when that is over; both functions are called on the caller's loop."""
+        """Take part in the election, lead, and return when that ends; both functions run on the caller's loop."""
 
     async def release(self) -> None:
-        """Let go, so that another may lead at once; `run` then returns."""
+        """Release the lease, so that another replica may lead at once; `run` then returns."""
 
 
 class Always:
-    """Leads from the start to the end: election is off."""
+    """Leads from start to end, because election is off."""
 
     def __init__(self) -> None:
         self.leading = False
         self.over = asyncio.Event()
 
     def at_loss(self, cut: Callable[[], None]) -> None:
-        """Do nothing: this cannot be lost."""
+        """Do nothing: this leadership cannot be lost."""
 
     async def run(self, started: Callable[[], None], stopped: Callable[[str], None]) -> None:
-        """Lead until let go."""
+        """Lead until released."""
         self.leading = not self.over.is_set()
         try:
             if self.leading:
@@ -121,15 +121,15 @@ class Always:
         stopped(RELEASED)
 
     async def release(self) -> None:
-        """Lead no more."""
+        """Stop leading."""
         self.leading = False
         self.over.set()
 
 
 class Election:
-    """Stands for election with others; once it has led and lost, it is over.
+    """Takes part in an election; it ends when leadership is lost.
 
-    `connect` is called on the election's own thread; what it gives is used and closed there alone.
+    `connect` is called on the election's own thread, and its result is used and closed only there.
     """
 
     def __init__(
@@ -158,15 +158,15 @@ class Election:
 
     @property
     def leading(self) -> bool:
-        """Whether this process leads at this very moment; any thread may ask."""
+        """Whether this process leads at this moment; safe to call from any thread."""
         return self.thread is not None and self.thread.leading
 
     def at_loss(self, cut: Callable[[], None]) -> None:
-        """Have a function called, on the loop that runs the election, as soon as the lease is lost."""
+        """Call a function on the election's loop as soon as the lease is lost."""
         self.cuts.append(cut)
 
     async def run(self, started: Callable[[], None], stopped: Callable[[str], None]) -> None:
-        """Stand for election, lead, and return when that is over; both functions are called on the caller's loop."""
+        """Take part in the election, lead, and return when that ends; both functions run on the caller's loop."""
         if self.released:
             return
         loop = asyncio.get_running_loop()
@@ -175,20 +175,20 @@ class Election:
         try:
             reason = await asyncio.shield(campaign.outcome)
         finally:
-            # Cancelled or not, the lease is let go if it is ours, and nothing of the thread is left behind.
+            # Even if cancelled, release the lease if it is ours, and end the thread.
             await campaign.end()
         if campaign.led:
             stopped(reason)
 
     async def release(self) -> None:
-        """Let go, so that another may lead at once; `run` then returns."""
+        """Release the lease, so that another replica may lead at once; `run` then returns."""
         self.released = True
         if self.thread is not None:
             await self.thread.end()
 
 
 class Campaign(threading.Thread):
-    """The thread on which a lease is taken and renewed."""
+    """The thread that takes and renews the lease."""
 
     def __init__(self, election: Election, caller: asyncio.AbstractEventLoop, started: Callable[[], None]) -> None:
         super().__init__(name="election", daemon=True)
@@ -196,58 +196,59 @@ class Campaign(threading.Thread):
         self.caller = caller
         self.started = started
         self.outcome: asyncio.Future[str] = caller.create_future()
-        """Why it is over; a future of the caller's loop."""
+        """Why it ended; a future of the caller's loop."""
         self.loop = asyncio.SelectorEventLoop()
         self.letting_go = asyncio.Event()
         self.until = 0.0
-        """Up to when we lead, by `uptime`."""
+        """Until when we lead, by `uptime`."""
         self.led = False
         self.seen = Lease()
         self.seen_at = 0.0
-        """When the lease was seen to change last."""
+        """When the lease was last seen to change."""
 
     @property
     def leading(self) -> bool:
-        """Whether we lead at this very moment."""
+        """Whether we lead at this moment."""
         return uptime() < self.until
 
     async def end(self) -> None:
-        """Have the lease let go and return when the thread is done with it, or after a moment."""
+        """Release the lease; return when the thread has ended, or after a short time."""
         self.until = 0.0
         if not self.outcome.done():
             self.loop.call_soon_threadsafe(self.letting_go.set)
             await waited({self.outcome}, RELEASE_SECONDS)
 
     def run(self) -> None:
-        """Stand for election; the thread's own main function."""
-        reason = "the election failed by a mistake of ours; see the log"
+        """The thread's main function."""
+        reason = "internal error in the election; see the log"
         try:
             with asyncio.Runner(loop_factory=lambda: self.loop) as runner:
                 reason = runner.run(self.campaign())
         except Exception:
-            LOG.exception("the election failed")
+            LOG.exception("election: failed")
         finally:
             self.until = 0.0
             self.tell(lambda: None if self.outcome.done() else self.outcome.set_result(reason))
 
     def tell(self, what: Callable[[], None]) -> None:
-        """Have the caller's loop call a function, if there still is one."""
+        """Call a function on the caller's loop, if that still runs."""
         with contextlib.suppress(RuntimeError):
             self.caller.call_soon_threadsafe(what)
 
     async def campaign(self) -> str:
-        """Take the lease, keep it as long as possible, let it go: why it is over."""
+        """Take the lease, keep it as long as possible, release it; returns why it ended."""
         kube = self.election.connect()
         try:
             while not await self.attempt(kube, self.election.terms.renew):
                 if await self.rest(min(self.election.terms.retry, STANDBY_SECONDS)):
                     return RELEASED
             self.led = True
-            LOG.info("%s leads by lease %s/%s", self.election.identity, self.election.namespace, self.election.name)
+            election = self.election
+            LOG.info("election: leading identity=%s lease=%s/%s", election.identity, election.namespace, election.name)
             self.tell(self.started)
             reason = await self.keep(kube)
             self.until = 0.0
-            LOG.info("%s leads no more: %s", self.election.identity, reason)
+            LOG.info("election: stopped leading identity=%s reason=%s", self.election.identity, reason)
             if reason == RELEASED:
                 await self.let_go(kube)
             else:
@@ -258,7 +259,7 @@ class Campaign(threading.Thread):
             await kube.close()
 
     async def keep(self, kube: Kube) -> str:
-        """Renew the lease until that fails for too long, or it is to be let go: why."""
+        """Renew the lease until that fails for too long or it is released; returns why."""
         while not await self.rest(min(self.election.terms.retry, max(0.0, self.until - uptime()))):
             left = self.until - uptime()
             if left <= 0:
@@ -268,11 +269,11 @@ class Campaign(threading.Thread):
         return RELEASED
 
     def holder(self) -> str:
-        """Who holds the lease, as far as we know."""
+        """The holder of the lease, as last seen."""
         return (self.seen.spec or LeaseSpec()).holder_identity or ""
 
     async def rest(self, seconds: float) -> bool:
-        """Wait for a while; whether the lease is to be let go."""
+        """Sleep; returns whether the lease is to be released."""
         try:
             async with timeout(seconds * (0.9 + self.election.rng() / 10)):
                 await self.letting_go.wait()
@@ -281,21 +282,21 @@ class Campaign(threading.Thread):
         return True
 
     async def attempt(self, kube: Kube, seconds: float) -> bool:
-        """Try once to take or renew the lease, in so much time; whether it is ours now."""
+        """Try once to take or renew the lease within this time; returns whether it is ours."""
         began = uptime()
         try:
             async with timeout(seconds):
                 ours = await self.take(kube)
         except (KubeError, TimeoutError) as error:
-            LOG.warning("the lease could not be taken or renewed: %s", str(error) or "no answer in time")
+            LOG.warning("election: cannot take or renew the lease error=%s", str(error) or "no response in time")
             return False
         if ours:
-            # Counted from before the request: others count from after it.
+            # Counted from before the request, while others count from after it.
             self.until = 0.0 if self.letting_go.is_set() else began + self.election.terms.renew
         return ours
 
     async def take(self, kube: Kube) -> bool:
-        """Take or renew the lease if it is free or ours; whether it is ours now."""
+        """Take or renew the lease if it is free or ours; returns whether it is ours."""
         election = self.election
         if self.holder() != election.identity:
             try:
@@ -312,14 +313,14 @@ class Campaign(threading.Thread):
             try:
                 await self.write(kube, self.claim(spec.acquire_time if renews else None, transitions))
             except ConflictError:
-                # Somebody was faster, or an earlier write of ours was done after all without our hearing of it.
+                # Another replica was faster, or an earlier write of ours succeeded although its response was lost.
                 self.observe(await kube.get(LEASES, election.name, election.namespace))
             else:
                 return True
         return False
 
     def claim(self, acquired: str | None, transitions: int) -> LeaseTree:
-        """A lease that is ours as of now."""
+        """A lease that is ours from now."""
         now = micro_time(self.election.clock.now())
         return {
             "holderIdentity": self.election.identity,
@@ -330,7 +331,7 @@ class Campaign(threading.Thread):
         }
 
     async def create(self, kube: Kube) -> bool:
-        """Make the lease; whether nobody else was faster."""
+        """Create the lease; returns whether no other replica was faster."""
         election = self.election
         tree = {
             "apiVersion": LEASES.api_version,
@@ -345,31 +346,31 @@ class Campaign(threading.Thread):
         return True
 
     async def write(self, kube: Kube, spec: LeaseTree) -> None:
-        """Change the lease if it is still the one that we have seen."""
+        """Write the lease if it is still the version that was seen."""
         election = self.election
         tree = {"metadata": {"resourceVersion": self.seen.metadata.resource_version}, "spec": spec}
         body = msgspec.json.encode(tree)
         self.observe(await kube.patch(LEASES, election.name, body, election.namespace, how=Patch.MERGE))
 
     def observe(self, raw: bytes) -> None:
-        """Take in how the lease is; what changed, changed now."""
+        """Record the state of the lease, and the time if it changed."""
         found = LEASE.decode(raw)
         if found != self.seen:
             self.seen, self.seen_at = found, uptime()
 
     async def let_go(self, kube: Kube) -> None:
-        """Leave the lease to whoever comes first."""
+        """Release the lease."""
         now = micro_time(self.election.clock.now())
         empty: LeaseTree = {"holderIdentity": "", "leaseDurationSeconds": 1, "acquireTime": now, "renewTime": now}
         try:
             async with timeout(RELEASE_SECONDS):
                 await self.write(kube, empty)
         except (KubeError, TimeoutError) as error:
-            LOG.warning("the lease could not be let go, and expires by itself: %s", str(error) or "no answer in time")
+            LOG.warning("election: cannot release the lease error=%s", str(error) or "no response in time")
 
 
 class Fenced:
-    """A Kubernetes API that takes writes only from a leader."""
+    """A Kubernetes API that allows writes only while leading."""
 
     def __init__(self, kube: Kube, election: Leadership) -> None:
         self.kube = kube
@@ -378,23 +379,23 @@ class Fenced:
         election.at_loss(self.cut)
 
     def cut(self) -> None:
-        """Close all connections, so that nothing is sent that waits to be."""
+        """Close all connections, so that no waiting request is sent."""
         self.closing = asyncio.get_running_loop().create_task(self.kube.close())
 
     def check(self, verb: str, resource: Resource, namespace: str, name: str) -> None:
-        """Refuse to go on when this process does not lead."""
+        """Raise `NotLeadingError` if this process does not lead."""
         if not self.election.leading:
             what = f"{verb} {resource} {namespace}/{name}" if namespace else f"{verb} {resource} {name}"
             raise NotLeadingError(what, 0, "NotLeading", "nothing was sent: this process does not lead")
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> bytes:
-        """An object."""
+        """Get an object."""
         return await self.kube.get(resource, name, namespace)
 
     def pages(
         self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> AsyncIterator[bytes]:
-        """A list, as the list objects of its pages."""
+        """List objects, page by page."""
         return self.kube.pages(resource, namespace, labels=labels, fields=fields)
 
     def watch(
@@ -404,7 +405,7 @@ class Fenced:
         return self.kube.watch(resource, namespace, version=version, labels=labels, fields=fields)
 
     async def create(self, resource: Resource, body: bytes, namespace: str = "") -> bytes:
-        """The object that was created."""
+        """Create an object."""
         self.check("create", resource, namespace, "")
         return await self.kube.create(resource, body, namespace)
 
@@ -419,12 +420,12 @@ class Fenced:
         subresource: str = "",
         manager: str = "",
     ) -> bytes:
-        """The object as it is after a patch."""
+        """Patch an object."""
         self.check("patch", resource, namespace, name)
         return await self.kube.patch(resource, name, body, namespace, how=how, subresource=subresource, manager=manager)
 
     async def replace(self, resource: Resource, name: str, body: bytes, namespace: str = "") -> bytes:
-        """The object as it is after it was replaced."""
+        """Replace an object."""
         self.check("replace", resource, namespace, name)
         return await self.kube.replace(resource, name, body, namespace)
 
@@ -439,12 +440,12 @@ class Fenced:
         version: str = "",
         grace: int | None = None,
     ) -> None:
-        """Have an object deleted."""
+        """Delete an object."""
         self.check("delete", resource, namespace, name)
         await self.kube.delete(
             resource, name, namespace, propagation=propagation, uid=uid, version=version, grace=grace
         )
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         await self.kube.close()

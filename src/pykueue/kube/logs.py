@@ -1,4 +1,4 @@
-"""Container output: what a client may ask for, and who serves it."""
+"""Container output: the query of a client, and the interface that serves it."""
 
 from collections.abc import AsyncIterator, Awaitable
 from typing import Final, Protocol
@@ -11,12 +11,12 @@ POSITION: Final = "pykueuePosition"
 HOLD: Final = "pykueueHold"
 SECRET: Final = "pykueueSecret"
 POD_UID: Final = "pykueueUid"
-"""Parameters of our own, which other servers ignore; an answer to the first has the header `PART_HEADER`."""
+"""Parameters of our own, which other servers ignore; a response to the first has the header `PART_HEADER`."""
 PART_HEADER: Final = "Pykueue-Log-Part"
 
 
 class LogError(Exception):
-    """Output that cannot be served; `gone` if it is no longer kept, otherwise the request is at fault."""
+    """The output cannot be served; `gone` if it is no longer kept, otherwise the request is wrong."""
 
     def __init__(self, message: str, *, gone: bool = False) -> None:
         super().__init__(message)
@@ -29,30 +29,30 @@ class LogQuery(Frozen):
     container: str
     follow: bool = False
     previous: bool = False
-    """Of the run before the present one."""
+    """The output of the previous run."""
     timestamps: bool = False
     since: Instant | None = None
     tail: int | None = None
     limit_bytes: int | None = None
     position: int | None = None
-    """Our own: the part of the log that begins there, as records (`logfiles`), which also says what was read."""
+    """Our own: the part of the log from there on, as records (`logfiles`), which also acknowledges what was read."""
     hold: bool = False
-    """Our own: no output, but the job waits for its follower as long as this is read."""
+    """Our own: no output, but the job waits for its follower as long as this stream is read."""
     secret: str = ""
-    """Our own: what shows that the `run` that started the job is reading."""
+    """Our own: proof that the reader is the `run` that started the job."""
 
 
 class LogPart(Frozen):
     """A part of a log."""
 
     position: int
-    """Where it begins: later than was asked for if that is no longer kept."""
+    """Where it begins: later than requested if that is no longer kept."""
     data: bytes
     ended: bool
-    """Whether nothing more will come."""
+    """Whether the log is complete."""
 
     def body(self) -> bytes:
-        """As it is sent, with a first line of fixed length."""
+        """The wire format, with a first line of fixed length."""
         return b"%020d %d\n%s" % (self.position, self.ended, self.data)
 
 
@@ -60,13 +60,13 @@ PART_HEAD: Final = len(b"00000000000000000000 0\n")
 
 
 def part_of(body: bytes) -> LogPart:
-    """A part of a log as it was sent."""
+    """Decode a part of a log."""
     position, ended = body[:PART_HEAD].split()
     return LogPart(int(position), body[PART_HEAD:], ended == b"1")
 
 
 class LogSource(Protocol):
-    """Who has the output of containers."""
+    """The source of containers' output."""
 
     def stream(self, pod: Tree, asked: LogQuery) -> Awaitable[AsyncIterator[bytes]]:
         """The output in pieces of whole lines; with `follow` until the container has ended.

@@ -1,4 +1,4 @@
-"""What do people hear of? Notices: what happened to an object, why, and who says so; they become Events."""
+"""Notices: what happened to an object, why, and who reports it; they become Events."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -19,4 +19,4 @@ class Notice(Frozen):
 
 
 Tell: TypeAlias = Callable[[Notice], None]
-"""Where notices go; it neither waits nor fails."""
+"""A sink for notices; it neither blocks nor fails."""

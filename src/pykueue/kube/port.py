@@ -1,7 +1,7 @@
-"""What do controllers need of a Kubernetes API? The `Kube` protocol, what it works on, and how it fails.
+"""The `Kube` protocol: what controllers need of a Kubernetes API, its types and its errors.
 
-Bodies are bytes in and bytes out: whoever needs an object decodes it into the view that it wants. `http` implements it
-for a real API server; `lease.Fenced` stands before any implementation and lets only a leader write.
+Bodies are bytes: callers decode them into the view that they need. `http` implements the protocol for a real API
+server; `lease.Fenced` wraps any implementation and allows writes only while leading.
 """
 
 from collections.abc import AsyncIterator
@@ -81,7 +81,7 @@ ACCESS_REVIEWS: Final = Resource("authorization.k8s.io", "v1", "subjectaccessrev
 
 
 class Patch(StrEnum):
-    """The kinds of patch, by media type."""
+    """The type of a patch."""
 
     MERGE = "application/merge-patch+json"
     JSON = "application/json-patch+json"
@@ -99,7 +99,7 @@ class StatusDetails(Wire):
 
 
 class Status(Wire):
-    """The body of an answer that is no object."""
+    """The body of a response that is not an object."""
 
     message: str = ""
     reason: str = ""
@@ -108,7 +108,7 @@ class Status(Wire):
 
 
 class KubeError(Exception):
-    """A call that failed: what was asked of what, and what the server said."""
+    """A call that failed: the call, and the server's message."""
 
     def __init__(self, what: str, code: int, reason: str, message: str) -> None:
         super().__init__(f"{what}: {message or reason or code}")
@@ -124,7 +124,7 @@ class NotFoundError(KubeError):
 
 
 class ConflictError(KubeError):
-    """The object has changed, or its identity is another, since it was read."""
+    """The object has changed, or was replaced by another, since it was read."""
 
 
 class ExistsError(KubeError):
@@ -132,48 +132,48 @@ class ExistsError(KubeError):
 
 
 class GoneError(KubeError):
-    """The version to go on from is no longer kept (410); list anew."""
+    """The version to continue from is no longer kept (410); list again."""
 
 
 class DeniedError(KubeError):
-    """We may not do this (401 or 403 by the server itself); the message names verb and resource."""
+    """We are not allowed to do this (401, or 403 by the server itself); the message names verb and resource."""
 
 
 class RejectedError(KubeError):
-    """The server, or a webhook, judged the object wrong (400, 403 by a webhook, 413, 422); asking again is no use."""
+    """The server or a webhook refused the object (400, 403 by a webhook, 413, 422); a retry does not help."""
 
 
 class UnansweredError(KubeError):
-    """No answer came, or the server was overloaded to the end: what was asked may have been done or not."""
+    """No response, or an overloaded server: the request may have been carried out or not."""
 
 
 class NotLeadingError(KubeError):
-    """Nothing was sent: this process may not write any more."""
+    """Nothing was sent: this process no longer leads."""
 
 
 class Kube(Protocol):
-    """A Kubernetes API. Every call raises a `KubeError` and nothing else when it fails."""
+    """A Kubernetes API. Every call that fails raises a `KubeError` and nothing else."""
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> bytes:
-        """An object."""
+        """Get an object."""
 
     def pages(
         self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> AsyncIterator[bytes]:
-        """A list, as the list objects of its pages; all of one version."""
+        """List objects, page by page, all of one version."""
 
     def watch(
         self, resource: Resource, namespace: str = "", *, version: str = "", labels: str = "", fields: str = ""
     ) -> AsyncIterator[bytes]:
         """Events after a version, with bookmarks, each a JSON object with `type` and `object`.
 
-        Without a version the objects there are come first, as ADDED, and a bookmark with the annotation
-        `k8s.io/initial-events-end` ends them; a server that cannot do this raises `RejectedError`. The iteration ends
-        when the server closes the connection; `GoneError` means that the version is too old.
+        Without a version, all present objects come first, as ADDED, ended by a bookmark with the annotation
+        `k8s.io/initial-events-end`; a server without this feature raises `RejectedError`. The iteration ends when the
+        server closes the connection; `GoneError` means that the version is too old.
         """
 
     async def create(self, resource: Resource, body: bytes, namespace: str = "") -> bytes:
-        """The object that was created."""
+        """Create an object."""
 
     async def patch(
         self,
@@ -186,10 +186,10 @@ class Kube(Protocol):
         subresource: str = "",
         manager: str = "",
     ) -> bytes:
-        """The object as it is after a patch; an apply takes over fields that others own."""
+        """Patch an object; an apply takes over fields that others own."""
 
     async def replace(self, resource: Resource, name: str, body: bytes, namespace: str = "") -> bytes:
-        """The object as it is after it was replaced."""
+        """Replace an object."""
 
     async def delete(
         self,
@@ -205,7 +205,7 @@ class Kube(Protocol):
         """Delete an object if it still has the given uid and version; `grace` overrides its grace period in seconds."""
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
 
 
 STATUS: Final = msgspec.json.Decoder(Status)

@@ -1,4 +1,4 @@
-"""How do we serve over TLS? The demands of a Configuration, and a certificate that can change while we serve."""
+"""TLS of our servers: the settings of a Configuration, and a certificate that can change while serving."""
 
 import contextlib
 import os
@@ -26,20 +26,20 @@ CIPHERS: Final[Mapping[str, str]] = {
     "CHACHA20_POLY1305_SHA256": "CHACHA20-POLY1305",
     "RC4_128_SHA": "RC4-SHA",
 }
-"""What OpenSSL calls the second half of a cipher suite, after `WITH`."""
+"""OpenSSL's names for the second half of a cipher suite, after `WITH`."""
 EXCHANGES: Final[Mapping[str, str]] = {"ECDHE_ECDSA": "ECDHE-ECDSA-", "ECDHE_RSA": "ECDHE-RSA-", "RSA": ""}
-"""What OpenSSL calls the first half."""
+"""OpenSSL's names for the first half."""
 
 
 class TlsError(ValueError):
-    """A demand on connections that cannot be met here, or a certificate that cannot be used."""
+    """A TLS setting that is not supported here, or an unusable certificate."""
 
 
 class Bundle(Frozen):
-    """All that the webhooks' TLS needs, as PEM. Printing one does not show its keys."""
+    """The webhooks' certificate, key and authority as PEM. Its repr does not show the keys."""
 
     authority: bytes
-    """The certificate to trust, and behind it earlier ones that may still be in use."""
+    """The certificate to trust, followed by earlier ones that may still be in use."""
     authority_key: bytes
     certificate: bytes
     key: bytes
@@ -49,13 +49,13 @@ class Bundle(Frozen):
 
 
 def server_context(demands: Tls | None = None) -> ssl.SSLContext:
-    """How our servers speak; it needs a certificate (`use`) before anybody gets through."""
+    """A server context; it needs a certificate (`use`) before any handshake succeeds."""
     demands = demands or Tls()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = VERSIONS[demands.min_version]
     context.set_alpn_protocols(["http/1.1"])
     suites = [suite for suite in demands.cipher_suites if "_WITH_" in suite]
-    # Those of TLS 1.3 have names without WITH; there is no choosing among them, here or in Go.
+    # Names of TLS 1.3 suites lack WITH; neither Go nor Python lets one choose among them.
     if suites:
         try:
             context.set_ciphers(":".join(map(cipher, suites)))
@@ -75,22 +75,22 @@ def cipher(suite: str) -> str:
 
 
 def choose_curve(context: ssl.SSLContext, preferences: tuple[int, ...]) -> None:
-    """Have the context agree on keys by one curve only; Python cannot name several."""
+    """Restrict the key exchange to one curve; Python cannot name several."""
     wanted = [CURVES[curve] for curve in preferences if curve in CURVES]
     if len(preferences) != 1 or not wanted:
         raise TlsError(
-            "tls.curvePreferences: only one curve can be demanded, and only one of "
+            "tls.curvePreferences: only one curve can be set, and it must be one of "
             f"{', '.join(map(str, CURVES))}; name one, or remove the list"
         )
     context.set_ecdh_curve(wanted[0])
 
 
 def use(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Show this certificate, with the chain behind it, from the next handshake on; open connections stay."""
+    """Use this certificate with its chain from the next handshake on; open connections stay."""
     with in_file(certificate.strip() + b"\n" + key.strip() + b"\n") as path:
         try:
-            # On a mismatch a context is left with half of the pair, so it is tried on one that nobody uses. An empty
-            # password keeps an encrypted key from asking at the terminal.
+            # A mismatch leaves a context with half of the pair, so the pair is tried on a scratch context first. An
+            # empty password prevents a prompt for an encrypted key.
             for loaded in (ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), context):
                 loaded.load_cert_chain(path, password="")
         except (ssl.SSLError, ValueError) as error:
@@ -99,9 +99,9 @@ def use(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
 
 @contextlib.contextmanager
 def in_file(content: bytes) -> Iterator[str]:
-    """The path of a file with this content while it is needed; in memory where the system can, so that no disk sees it.
+    """The path of a temporary file with this content, in memory if the system supports that.
 
-    Python's ssl takes certificates from files only.
+    Python's ssl takes certificates only from files, and keys must not reach a disk.
     """
     if hasattr(os, "memfd_create"):
         handle, path = os.memfd_create("certificate"), ""

@@ -160,11 +160,11 @@ def test_authorities_without_every_extension_are_accepted(authority: Authority) 
 def test_a_certificate_that_is_of_no_use_is_said_to_be_so(authority: Authority) -> None:
     certificate, _ = authority.issue("mine", user="mine")
     _, other = authority.issue("other", user="other")
-    with pytest.raises(CredentialError, match="a pair"):
+    with pytest.raises(CredentialError, match="PEM and match"):
         Connection("https://x", NOBODY).tls(Credential("", certificate.read_text(), other.read_text()))
     with pytest.raises(CredentialError, match="certificate authority"):
         Connection("https://x", NOBODY, authority="what?").tls(Credential())
-    with pytest.raises(DeniedError, match="a pair"):
+    with pytest.raises(DeniedError, match="PEM and match"):
         asyncio.run(reach(Connection("https://127.0.0.1:1", Fixed(Credential("", certificate.read_text(), "what?")))))
 
 

@@ -66,9 +66,11 @@ def test_a_program_is_given_its_arguments_and_environment(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("script", "said"),
     [
-        pytest.param("echo please log in >&2; exit 3", "ended with 3: please log in", id="it fails"),
-        pytest.param("echo secret", "has printed no ExecCredential", id="it prints something else"),
-        pytest.param(says(V1BETA1, token="secret"), "where client.authentication.k8s.io/v1 Exec", id="another version"),
+        pytest.param("echo please log in >&2; exit 3", "exited with code 3: please log in", id="it fails"),
+        pytest.param("echo secret", "printed no ExecCredential", id="it prints something else"),
+        pytest.param(
+            says(V1BETA1, token="secret"), "but must print a client.authentication.k8s.io/v1 Exec", id="another version"
+        ),
         pytest.param(says(), "neither a token nor a certificate", id="it gives nothing"),
         pytest.param(says(clientCertificateData="secret"), "without its key", id="it gives half"),
         pytest.param(says(token="secret", expirationTimestamp="soon"), "'soon' as expirationTimestamp", id="no time"),
@@ -90,7 +92,7 @@ def test_a_program_that_is_not_there_says_how_to_get_it(tmp_path: Path) -> None:
 
 def test_a_program_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(execplugin, "PATIENCE_SECONDS", 0.2)
-    with pytest.raises(CredentialError, match="has not ended"):
+    with pytest.raises(CredentialError, match="did not finish"):
         asyncio.run(plugin(tmp_path, "exec sleep 60").fetch(SystemClock()))
 
 

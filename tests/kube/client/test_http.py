@@ -382,7 +382,7 @@ def test_without_a_credential_nothing_is_sent() -> None:
 
 def test_a_token_that_would_break_a_header_is_refused() -> None:
     async def test(api: TinyApi, kube: HttpKube) -> None:
-        with pytest.raises(DeniedError, match="cannot stand in a header") as caught:
+        with pytest.raises(DeniedError, match="a header cannot contain") as caught:
             await change(kube)
         assert "secret" not in str(caught.value)
         assert api.log == []
@@ -540,7 +540,7 @@ def test_a_watch_that_falls_silent_is_cut_off(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(http, "IDLE_SECONDS", 0.1)
 
     async def test(api: TinyApi, kube: HttpKube) -> None:
-        with pytest.raises(UnansweredError, match="nothing came"):
+        with pytest.raises(UnansweredError, match="no data"):
             await anext(aiter(kube.watch(THINGS, version="100")))
 
     run(test, clock=SystemClock())

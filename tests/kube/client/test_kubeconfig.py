@@ -212,12 +212,14 @@ def test_a_plugin_is_told_what_it_asks_for(tmp_path: Path) -> None:
     ("entries", "said"),
     [
         pytest.param(
-            {"cluster": {"server": "it:6443"}}, "clusters[it].cluster.server: 'it:6443' is no address", id="no scheme"
+            {"cluster": {"server": "it:6443"}},
+            "clusters[it].cluster.server: 'it:6443' is not an address",
+            id="no scheme",
         ),
         pytest.param({"cluster": {"server": "https://it:x"}}, "clusters[it].cluster.server: ", id="no port"),
         pytest.param(
             {"cluster": {"certificate-authority-data": "?"}},
-            "clusters[it].cluster.certificate-authority-data: is no PEM in base64",
+            "clusters[it].cluster.certificate-authority-data: is not PEM in base64",
             id="no base64",
         ),
         pytest.param(

@@ -1,4 +1,4 @@
-"""What does an answer of the API server mean? The error that it is, and whether to ask again."""
+"""Responses of the API server: the error that each one means, and whether to retry."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -19,7 +19,7 @@ from pykueue.kube.port import (
 )
 
 TEXT_MAX: Final = 1024
-"""Characters of an answer that is no Status that an error repeats."""
+"""An error repeats this many characters of a response that is not a Status."""
 BY_CODE: Final[Mapping[int, type[KubeError]]] = {
     401: DeniedError,
     404: NotFoundError,
@@ -30,7 +30,7 @@ BY_CODE: Final[Mapping[int, type[KubeError]]] = {
 
 
 def status_of(code: int, body: bytes) -> Status:
-    """What an answer says, of the server itself or of something between."""
+    """The Status of a response, from the server itself or from an intermediary."""
     try:
         said = STATUS.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -39,7 +39,7 @@ def status_of(code: int, body: bytes) -> Status:
 
 
 def error_of(what: str, code: int, said: Status) -> KubeError:
-    """The error that an answer with this code is."""
+    """The error for a response with this code."""
     if code == 403:
         kind: type[KubeError] = DeniedError if denied(said) else RejectedError
     elif code == 409:
@@ -52,19 +52,19 @@ def error_of(what: str, code: int, said: Status) -> KubeError:
 
 
 def denied(said: Status) -> bool:
-    """Whether a 403 speaks of us; otherwise it speaks of the object, as a webhook, a policy or a quota would."""
+    """Whether a 403 refuses us; otherwise it refuses the object, as a webhook, a policy or a quota does."""
     if said.message.startswith("admission webhook "):
         return False
     return 'User "' in said.message or "is forbidden: " not in said.message
 
 
 def unprocessed(code: int, retry_after: float | None) -> bool:
-    """Whether the server says that it has not begun with what was asked."""
+    """Whether the server did not start processing the request."""
     return code == 429 or (code == 503 and retry_after is not None)
 
 
 def seconds_of(header: str | None) -> float | None:
-    """The seconds that a Retry-After header asks for; None where it says none."""
+    """The seconds in a Retry-After header; None if absent."""
     try:
         return max(0.0, float(header)) if header else None
     except ValueError:

@@ -1,4 +1,4 @@
-"""Where is the API server, and how is it reached and trusted?"""
+"""The address of the API server, and its TLS settings."""
 
 import contextlib
 import ipaddress
@@ -15,30 +15,30 @@ DEFAULT_NAMESPACE: Final = "default"
 
 
 class Connection(Frozen):
-    """One API server, as one of its users reaches it."""
+    """One API server and one of its users."""
 
     server: str
-    """Its address without a slash at the end; it may hold a path."""
+    """Its URL without a trailing slash; it may contain a path."""
     credentials: Credentials
     authority: str = ""
-    """Certificates, as PEM, of whom we trust to vouch for the server; empty: whom the system trusts."""
+    """Trusted certificates as PEM; empty for those of the system."""
     insecure: bool = False
     server_name: str = ""
-    """The name that the server's certificate must bear, if not its host's."""
+    """The name that the server's certificate must have, if not the host's."""
     proxy: str = ""
     namespace: str = DEFAULT_NAMESPACE
     headers: tuple[tuple[str, str], ...] = ()
     """Headers of every request, such as those of impersonation."""
 
     def tls(self, credential: Credential) -> ssl.SSLContext | None:
-        """How to speak to the server with this credential; None where it is not encrypted."""
+        """The TLS settings for this credential; None for an unencrypted server."""
         if urlsplit(self.server).scheme != "https":
             return None
         try:
             made = ssl.create_default_context(cadata=self.authority or None)
         except (ssl.SSLError, ValueError) as error:
-            raise CredentialError(f"the certificate authority is no PEM with certificates: {error}") from error
-        # Many cluster authorities lack extensions that Python 3.13 insists on and no other client does.
+            raise CredentialError(f"the certificate authority does not contain PEM certificates: {error}") from error
+        # Many cluster authorities lack extensions that Python 3.13 requires and other clients do not.
         made.verify_flags &= ~ssl.VERIFY_X509_STRICT
         made.set_alpn_protocols(["http/1.1"])
         if self.insecure:
@@ -49,13 +49,13 @@ class Connection(Frozen):
                 use(made, credential.certificate.encode(), credential.key.encode())
             except TlsError as error:
                 raise CredentialError(
-                    f"the client certificate is of no use: {error}; it and its key must be PEM, unencrypted, and a pair"
+                    f"the client certificate cannot be used: {error}; it and its key must be unencrypted PEM and match"
                 ) from error
         return made
 
 
 def proxy_for(server: str, environment: Mapping[str, str]) -> str:
-    """The proxy that the environment names for this server, by the rules that Go programs go by; empty if none."""
+    """The proxy for this server from the environment, by the rules of Go programs; empty if none."""
     url = urlsplit(server)
     host = url.hostname or ""
     name = "HTTPS_PROXY" if url.scheme == "https" else "HTTP_PROXY"
@@ -69,7 +69,7 @@ def proxy_for(server: str, environment: Mapping[str, str]) -> str:
 
 
 def spares(rule: str, host: str, port: int | None) -> bool:
-    """Whether an entry of NO_PROXY means this host: `*`, an address, a network, a name, or a name with all below it."""
+    """Whether an entry of NO_PROXY matches this host: `*`, an address, a network, a name, or a domain."""
     if rule == "*":
         return True
     if not rule:
@@ -85,7 +85,7 @@ def spares(rule: str, host: str, port: int | None) -> bool:
 
 
 def address_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """The address that a host is written as; None where it is a name."""
+    """The address that a host is written as; None for a name."""
     try:
         return ipaddress.ip_address(host)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Who are we to the API server? A token or a client certificate, from wherever it comes, renewed when it grows old."""
+"""Credentials for the API server: a token or a client certificate, from any source, renewed as necessary."""
 
 import logging
 from pathlib import Path
@@ -11,20 +11,20 @@ from pykueue.base.units import MICROS, Moment
 LOG: Final = logging.getLogger(__name__)
 
 REREAD_MICROS: Final = 60 * MICROS
-"""How long what a file held is used before the file is read again."""
+"""How long the content of a file is used before it is read again."""
 
 
 class Credential(Frozen):
-    """What is shown to the server, and until when it need not be asked for again."""
+    """A credential, and until when it may be used without fetching it again."""
 
     authorization: str = ""
-    """The value of the header, with its scheme."""
+    """The value of the Authorization header, with its scheme."""
     certificate: str = ""
     key: str = ""
     until: Moment | None = None
 
     def __repr__(self) -> str:
-        # Secrets must not reach a log by way of somebody's %r.
+        # Secrets must not reach a log through %r.
         return f"Credential(until={self.until})"
 
     def same(self, other: "Credential") -> bool:
@@ -33,14 +33,14 @@ class Credential(Frozen):
 
 
 class CredentialError(Exception):
-    """There is no credential to show: where it should have come from, what is wrong, what to do."""
+    """There is no credential: the source, what is wrong, and what to do."""
 
 
 class Credentials(Protocol):
     """A source of credentials."""
 
     async def fetch(self, clock: Clock) -> Credential:
-        """The credential to show from now on; asked for again when its time is up or a server refuses it."""
+        """The credential to use from now on; called again when it expires or a server refuses it."""
 
 
 class Fixed:
@@ -55,7 +55,7 @@ class Fixed:
 
 
 class Files:
-    """Credentials in files that somebody replaces from time to time."""
+    """Credentials in files that are replaced from time to time."""
 
     def __init__(
         self,
@@ -66,14 +66,14 @@ class Files:
         rest: Credential = Credential(),  # noqa: B008  # it is frozen
     ) -> None:
         self.rest = rest
-        """What stands in no file."""
+        """The parts that are not in files."""
         self.token = token
         self.certificate = certificate
         self.key = key
         self.last: Credential | None = None
 
     async def fetch(self, clock: Clock) -> Credential:
-        """What the files hold now; while they cannot be read, what they held last."""
+        """The present content of the files; while they cannot be read, the previous one."""
         until = Moment(clock.moment() + REREAD_MICROS)
         try:
             found = Credential(
@@ -85,18 +85,18 @@ class Files:
         except CredentialError as error:
             if self.last is None:
                 raise
-            LOG.warning("%s; going on with the credential of before", error)
+            LOG.warning("credentials: cannot read, using the previous ones error=%s", error)
             found = Credential(self.last.authorization, self.last.certificate, self.last.key, until)
         self.last = found
         return found
 
 
 def text_of(path: Path) -> str:
-    """What a file holds."""
+    """The content of a file."""
     try:
         found = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise CredentialError(f"{path}: cannot be read: {error}; check that it exists and may be read") from error
+        raise CredentialError(f"{path}: cannot be read: {error}; check that it exists and is readable") from error
     if not found.strip():
         raise CredentialError(f"{path}: is empty; it should hold a credential")
     return found

@@ -1,4 +1,4 @@
-"""How does a program give us our credential? The exec plugins of kubeconfig, `client.authentication.k8s.io`."""
+"""The exec plugins of kubeconfig (`client.authentication.k8s.io`): credentials from a program."""
 
 import asyncio
 import contextlib
@@ -20,13 +20,13 @@ VERSIONS: Final = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
 INFO: Final = "KUBERNETES_EXEC_INFO"
 PATIENCE_SECONDS: Final = 60.0
 EARLY_MICROS: Final = 10 * MICROS
-"""How long before it expires a credential is no longer used, so that none expires on its way."""
+"""How long before its expiry a credential is replaced, so that none expires in flight."""
 SAID_MAX: Final = 500
-"""Characters of a program's complaint that an error repeats."""
+"""An error repeats this many characters of a program's output."""
 
 
 class ExecStatus(Wire):
-    """The credential that a program has printed."""
+    """The credential that a program prints."""
 
     token: str = ""
     client_certificate_data: str = ""
@@ -35,7 +35,7 @@ class ExecStatus(Wire):
 
 
 class ExecCredential(Wire):
-    """What a program prints."""
+    """The output of a program."""
 
     api_version: str = ""
     kind: str = ""
@@ -43,19 +43,19 @@ class ExecCredential(Wire):
 
 
 class Program(Frozen):
-    """A program that prints credentials, and what it wants to know."""
+    """A program that prints credentials, and its input."""
 
     command: str
     arguments: tuple[str, ...]
     environment: Mapping[str, str]
-    """Set on top of our own."""
+    """Added to our own environment."""
     api_version: str
     cluster: Tree | None = None
-    """What it is told of the cluster, if it asks for it."""
+    """The information about the cluster, if the program asks for it."""
     hint: str = ""
     """How to install it."""
     where: str = ""
-    """Which file and field names it."""
+    """The file and field that name it."""
 
 
 CREDENTIAL: Final = msgspec.json.Decoder(ExecCredential)
@@ -68,11 +68,11 @@ class Plugin:
         self.program = program
 
     async def fetch(self, clock: Clock) -> Credential:
-        """What the program prints now."""
+        """Run the program and return its credential."""
         return self.read(await self.output(), clock)
 
     async def output(self) -> bytes:
-        """What the program writes to its standard output."""
+        """The standard output of the program."""
         program = self.program
         spec: Tree = {"interactive": False}
         if program.cluster is not None:
@@ -94,7 +94,7 @@ class Plugin:
             async with timeout(PATIENCE_SECONDS):
                 said, complaint = await process.communicate()
         except TimeoutError as error:
-            raise self.fault(f"{program.command!r} has not ended after {PATIENCE_SECONDS:.0f} s") from error
+            raise self.fault(f"{program.command!r} did not finish within {PATIENCE_SECONDS:.0f} s") from error
         finally:
             if process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
@@ -102,25 +102,25 @@ class Plugin:
                 await process.wait()
         if process.returncode:
             last = complaint.decode(errors="replace").strip()[-SAID_MAX:]
-            raise self.fault(f"{program.command!r} ended with {process.returncode}: {last or 'it says nothing'}")
+            raise self.fault(f"{program.command!r} exited with code {process.returncode}: {last or 'no output'}")
         return said
 
     def read(self, said: bytes, clock: Clock) -> Credential:
-        """The credential in what the program has printed, which no error repeats."""
+        """The credential in the output, which no error repeats."""
         try:
             found = CREDENTIAL.decode(said)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise self.fault(f"{self.program.command!r} has printed no ExecCredential") from error
+            raise self.fault(f"{self.program.command!r} printed no ExecCredential") from error
         status = found.status
         if found.kind != "ExecCredential" or found.api_version != self.program.api_version or status is None:
             raise self.fault(
-                f"{self.program.command!r} has printed {found.api_version or 'nothing'} {found.kind} "
-                f"where {self.program.api_version} ExecCredential with a status was wanted"
+                f"{self.program.command!r} printed {found.api_version or 'nothing'} {found.kind}, "
+                f"but must print a {self.program.api_version} ExecCredential with a status"
             )
         if bool(status.client_certificate_data) != bool(status.client_key_data):
-            raise self.fault(f"{self.program.command!r} has printed a certificate without its key, or the reverse")
+            raise self.fault(f"{self.program.command!r} printed a certificate without its key, or the reverse")
         if not status.token and not status.client_certificate_data:
-            raise self.fault(f"{self.program.command!r} has printed neither a token nor a certificate")
+            raise self.fault(f"{self.program.command!r} printed neither a token nor a certificate")
         return Credential(
             authorization=f"Bearer {status.token}" if status.token else "",
             certificate=status.client_certificate_data,
@@ -129,16 +129,16 @@ class Plugin:
         )
 
     def expiry(self, text: str, clock: Clock) -> Moment | None:
-        """When the program must be asked again; None where it has not said."""
+        """When the program must run again; None if it did not say."""
         if not text:
             return None
         try:
             expires = parse_instant(text)
         except ValueError as error:
-            raise self.fault(f"{self.program.command!r} has printed {text!r} as expirationTimestamp") from error
+            raise self.fault(f"{self.program.command!r} printed {text!r} as expirationTimestamp") from error
         left = expires - clock.now()
         return Moment(clock.moment() + max(left - EARLY_MICROS, min(left, 0)))
 
     def fault(self, problem: str) -> CredentialError:
-        """An error that says which file and field led to it."""
+        """An error that names the file and field."""
         return CredentialError(f"{self.program.where}: {problem}")

@@ -1,4 +1,4 @@
-"""How is a real API server asked? `Kube` over HTTP."""
+"""`Kube` over HTTP: the client of a real API server."""
 
 import asyncio
 import logging
@@ -39,27 +39,27 @@ FIRST_SECONDS: Final = 0.1
 LAST_SECONDS: Final = 10.0
 RETRY_AFTER_MAX: Final = 60.0
 WATCH_SECONDS: Final = (300, 600)
-"""The server ends a watch after a time between these."""
+"""The server ends a watch after a random time between these."""
 IDLE_SECONDS: Final = 150.0
-"""A watch that brings not even a bookmark for so long is dead."""
+"""A watch without even a bookmark for this long is dead."""
 FORCE_MICROS: Final = 5 * MICROS
 """How long after a forced renewal a refused credential is not renewed again."""
 JSON: Final = "application/json"
 FAILED: Final = b'{"type":"ERROR"'
-"""How an event that is an error begins; it is an error of the watch itself."""
+"""The beginning of an error event, which is an error of the watch itself."""
 
 
 class Call(Frozen):
-    """One thing to ask of the server."""
+    """One call to the server."""
 
     method: str
     path: str
     what: str
-    """How errors name it: verb, resource, name."""
+    """Its name in errors: verb, resource, name."""
     body: bytes | None = None
     content: str = JSON
     repeatable: bool = False
-    """Whether to ask twice does no harm."""
+    """Whether it is safe to send it twice."""
 
 
 class ListMeta(Wire):
@@ -69,7 +69,7 @@ class ListMeta(Wire):
 
 
 class Page(Wire):
-    """A page of a list, as far as going on needs."""
+    """The part of a page that paging needs."""
 
     metadata: ListMeta = ListMeta()
 
@@ -86,25 +86,25 @@ def collection(resource: Resource, namespace: str) -> str:
 
 
 def path_of(resource: Resource, namespace: str, name: str, subresource: str = "") -> str:
-    """The path of an object or a part of it."""
+    """The path of an object or a subresource."""
     path = f"{collection(resource, namespace)}/{quote(name, safe='')}"
     return f"{path}/{subresource}" if subresource else path
 
 
 def query(**parameters: str) -> str:
-    """A query of those parameters that have a value."""
+    """A query string of the parameters that have a value."""
     given = {name: value for name, value in parameters.items() if value}
     return f"?{urlencode(given, quote_via=quote)}" if given else ""
 
 
 @lru_cache(maxsize=64)
 def signed(manager: str, *, force: bool = False) -> str:
-    """The query of a write by a field manager."""
+    """The query string of a write by a field manager."""
     return query(fieldManager=manager, force="true" if force else "")
 
 
 def called(verb: str, resource: Resource, namespace: str = "", name: str = "", subresource: str = "") -> str:
-    """How errors name a call."""
+    """The name of a call in errors."""
     part = f"/{subresource}" if subresource else ""
     within = f"{namespace}/{name}" if namespace and name else namespace or name
     return f"{verb} {resource}{part} {within}".rstrip()
@@ -136,7 +136,7 @@ class HttpKube:
             else Direct(connection.server, connection.server_name)
         )
         self.observe: Callable[[str, str, str], None] | None = None
-        """Told of each answer: its code, the method, and the server's host."""
+        """Called with each response: its code, the method, and the server's host."""
         self.host = urlsplit(connection.server).netloc
         self.credential: Credential | None = None
         self.headers: tuple[tuple[str, str], ...] = ()
@@ -145,14 +145,14 @@ class HttpKube:
         self.closed = False
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> bytes:
-        """An object."""
+        """Get an object."""
         what = called("get", resource, namespace, name)
         return await self.call(Call("GET", path_of(resource, namespace, name), what, repeatable=True))
 
     async def pages(
         self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> AsyncIterator[bytes]:
-        """A list, as the list objects of its pages; all of one version."""
+        """List objects, page by page, all of one version."""
         path, what = collection(resource, namespace), called("list", resource, namespace)
         token = ""
         while True:
@@ -164,7 +164,7 @@ class HttpKube:
                 return
 
     async def create(self, resource: Resource, body: bytes, namespace: str = "") -> bytes:
-        """The object that was created."""
+        """Create an object."""
         path = collection(resource, namespace) + signed(MANAGER)
         return await self.call(Call("POST", path, called("create", resource, namespace), body))
 
@@ -179,7 +179,7 @@ class HttpKube:
         subresource: str = "",
         manager: str = "",
     ) -> bytes:
-        """The object as it is after a patch; an apply takes over fields that others own."""
+        """Patch an object; an apply takes over fields that others own."""
         path = path_of(resource, namespace, name, subresource)
         path += signed(manager or MANAGER, force=how is Patch.APPLY)
         return await self.call(
@@ -187,7 +187,7 @@ class HttpKube:
         )
 
     async def replace(self, resource: Resource, name: str, body: bytes, namespace: str = "") -> bytes:
-        """The object as it is after it was replaced."""
+        """Replace an object."""
         path = path_of(resource, namespace, name) + signed(MANAGER)
         return await self.call(Call("PUT", path, called("replace", resource, namespace, name), body))
 
@@ -215,14 +215,14 @@ class HttpKube:
         await self.call(Call("DELETE", path_of(resource, namespace, name), what, body, repeatable=bool(uid)))
 
     async def close(self) -> None:
-        """Let go of all connections; nothing is sent any more."""
+        """Close all connections; nothing is sent afterwards."""
         self.closed = True
         await self.transport.close()
 
     async def watch(
         self, resource: Resource, namespace: str = "", *, version: str = "", labels: str = "", fields: str = ""
     ) -> AsyncIterator[bytes]:
-        """Events after a version, or everything there is and then its events; see the port."""
+        """Events after a version, or all objects and then their events; see the port."""
         low, high = WATCH_SECONDS
         initial = {} if version else {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         asked = query(
@@ -249,7 +249,7 @@ class HttpKube:
             stream.close()
 
     async def call(self, call: Call) -> bytes:
-        """The body of the answer to a call, which is sent again where that is safe and may help."""
+        """The body of the response to a call, with retries where they are safe and useful."""
         tries = 0
         while True:
             tries += 1
@@ -271,7 +271,7 @@ class HttpKube:
             await self.pause(tries, retry_after)
 
     async def exchange(self, call: Call) -> Response:
-        """The answer to a call, of whatever status; a credential that is refused is renewed once."""
+        """The response to a call, of any status; a refused credential is renewed once."""
         if self.limit is not None:
             await self.limit.wait()
         credential = await self.current(call.what)
@@ -283,12 +283,12 @@ class HttpKube:
         return answer
 
     def tell(self, status: int, call: Call) -> None:
-        """Tell whoever observes us of an answer."""
+        """Call the observer with a response."""
         if self.observe is not None:
             self.observe(str(status), call.method, self.host)
 
     async def open(self, call: Call) -> Stream:
-        """The answer to a call, to be read as it comes; one that is an error is raised."""
+        """The streamed response to a call; an error response is raised."""
         tries = 0
         while True:
             tries += 1
@@ -308,7 +308,7 @@ class HttpKube:
             await self.pause(tries, retry_after)
 
     async def attempt(self, call: Call) -> Stream:
-        """The beginning of an answer, of whatever status; a credential that is refused is renewed once."""
+        """The beginning of a response, of any status; a refused credential is renewed once."""
         credential = await self.current(call.what)
         stream = await self.transport.open(self.request(call), IDLE_SECONDS)
         self.tell(stream.status, call)
@@ -319,18 +319,18 @@ class HttpKube:
         return stream
 
     def request(self, call: Call) -> Request:
-        """A call as it is sent, with the credential of now."""
+        """The request of a call, with the present credential."""
         may_send = None if call.method == "GET" else self.may_write
         return Request(call.method, call.path, self.headers, call.body, call.content, may_send)
 
     def unsent(self, call: Call, error: UnsentError) -> KubeError:
-        """Why nothing was sent."""
+        """The error for a request that was not sent."""
         if call.method != "GET" and self.may_write is not None and not self.may_write():
             return NotLeadingError(call.what, 0, "NotLeading", "nothing was sent: this process does not lead")
         return UnansweredError(call.what, 0, "Unreachable", str(error))
 
     async def current(self, what: str) -> Credential:
-        """The credential to show, renewed if its time is up."""
+        """The present credential, renewed if it has expired."""
         known = self.credential
         if known is not None and (known.until is None or self.clock.moment() < known.until):
             return known
@@ -341,7 +341,7 @@ class HttpKube:
             return await self.fetch(what)
 
     async def renewed(self, refused: Credential, what: str) -> bool:
-        """Whether there is another credential to try in place of one that was refused."""
+        """Whether there is another credential to use instead of the refused one."""
         async with self.renewing:
             if self.credential is not refused and self.credential is not None:
                 return not self.credential.same(refused)
@@ -351,12 +351,12 @@ class HttpKube:
             return not (await self.fetch(what)).same(refused)
 
     async def fetch(self, what: str) -> Credential:
-        """A new credential, with which requests are made from now on."""
+        """Fetch a new credential and use it from now on."""
         try:
             found = await self.connection.credentials.fetch(self.clock)
             if not found.authorization.isprintable():
                 raise CredentialError(
-                    "the token holds characters that cannot stand in a header; was it cut out wrongly?"
+                    "the token contains characters that a header cannot contain; check how it was copied"
                 )
             if self.credential is None or self.credential.certificate != found.certificate:
                 self.transport.trust(self.connection.tls(found))
@@ -368,26 +368,26 @@ class HttpKube:
         return found
 
     async def pause(self, tries: int, retry_after: float | None) -> None:
-        """Wait before a call is sent again: as long as the server asks for, or longer each time."""
+        """Wait before a retry: as long as the server asks for, or longer each time."""
         longest = min(LAST_SECONDS, FIRST_SECONDS * 2**tries)
         seconds = longest * (0.5 + self.rng() / 2) if retry_after is None else retry_after + self.rng() * FIRST_SECONDS
         await self.clock.sleep(int(min(seconds, RETRY_AFTER_MAX) * MICROS))
 
 
 def error_in(what: str, line: bytes) -> KubeError:
-    """The error that an event of a watch is."""
+    """The error in an event of a watch."""
     status = STATUS.decode(msgspec.json.decode(line, type=dict[str, msgspec.Raw])["object"])
     return error_of(what, status.code, status)
 
 
 async def parts(stream: Stream) -> AsyncIterator[bytes]:
-    """A stream piece by piece."""
+    """The pieces of a stream."""
     while part := await stream.readany():
         yield part
 
 
 async def lines(stream: Stream) -> AsyncIterator[bytes]:
-    """The lines of a stream, split at the byte `\\n` alone: other line breaks may stand within a value."""
+    """The lines of a stream, split only at the byte `\n`: values may contain other line breaks."""
     rest: list[bytes] = []
     while part := await stream.readany():
         first, *more = part.split(b"\n")
@@ -400,7 +400,7 @@ async def lines(stream: Stream) -> AsyncIterator[bytes]:
 
 
 class Limit:
-    """At most so many calls in a second, after a burst; those above it wait their turn."""
+    """A rate limit: at most this many calls per second after a burst; further calls wait in order."""
 
     def __init__(self, clock: Clock, qps: float, burst: int) -> None:
         self.clock = clock
@@ -409,7 +409,7 @@ class Limit:
         self.next = Moment(0)
 
     async def wait(self) -> None:
-        """Return when it is this caller's turn."""
+        """Wait for this caller's turn."""
         now = self.clock.moment()
         turn = max(self.next, now - self.slack)
         self.next = Moment(turn + self.gap)

@@ -1,4 +1,4 @@
-"""Which cluster are we to work on, and as whom? Kubeconfig files as kubectl reads them, or the pod that we run in."""
+"""The cluster and user to use: kubeconfig files as kubectl reads them, or the pod's service account."""
 
 import base64
 import binascii
@@ -24,18 +24,18 @@ ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 class KubeconfigError(Exception):
-    """Settings that lead to no cluster: which file and field, what is wrong, what to do."""
+    """Settings that lead to no cluster: the file and field, what is wrong, and what to do."""
 
 
 class Extension(Wire):
-    """A setting of somebody else's."""
+    """A setting of another program."""
 
     name: str = ""
     extension: object = None
 
 
 class ClusterEntry(Wire, rename="kebab"):
-    """Where a cluster is, and whom to trust to vouch for it."""
+    """The address of a cluster, and the certificates to trust."""
 
     server: str = ""
     tls_server_name: str = ""
@@ -66,7 +66,7 @@ class ExecEntry(Wire):
 
 
 class UserEntry(Wire, rename="kebab"):
-    """Who somebody is."""
+    """A user's credentials."""
 
     client_certificate: str = ""
     client_certificate_data: str = ""
@@ -85,7 +85,7 @@ class UserEntry(Wire, rename="kebab"):
 
 
 class ContextEntry(Wire):
-    """Who works on which cluster, and in which namespace."""
+    """A user, a cluster and a namespace."""
 
     cluster: str = ""
     user: str = ""
@@ -126,23 +126,23 @@ E = TypeVar("E")
 
 
 class Found(Frozen):
-    """An entry, the file that it stands in, and where in there."""
+    """An entry, its file, and its path there."""
 
     entry: object
     file: Path
     path: str
 
     def at(self, field: str) -> str:
-        """How an error names a field of this entry."""
+        """The name of a field of this entry in errors."""
         return f"{self.file}: {self.path}.{field}"
 
     def beside(self, name: str) -> Path:
-        """A file that the entry names, which is meant from where its own file is."""
+        """A file that the entry names, relative to its own file."""
         return self.file.parent / Path(name).expanduser() if name.startswith("~") else self.file.parent / name
 
 
 class Merged(Frozen):
-    """What several files say together; of two entries with one name the first counts."""
+    """Several files merged; of two entries with one name the first counts."""
 
     clusters: Mapping[str, Found]
     users: Mapping[str, Found]
@@ -158,7 +158,7 @@ def connection(
     environment: Mapping[str, str] = os.environ,
     account: Path = ACCOUNT,
 ) -> Connection:
-    """The cluster that the settings lead to: the file given, KUBECONFIG, ~/.kube/config, or the pod that we run in."""
+    """The cluster to use: from the file given, KUBECONFIG, ~/.kube/config, or the pod's service account."""
     try:
         if kubeconfig:
             return from_files((Path(kubeconfig),), context, environment)
@@ -178,12 +178,12 @@ def connection(
 
 
 def in_cluster(environment: Mapping[str, str], account: Path) -> Connection:
-    """The cluster of the pod that we run in, as its service account."""
+    """The cluster of the pod that we run in, with its service account."""
     host, port = environment.get("KUBERNETES_SERVICE_HOST", ""), environment.get("KUBERNETES_SERVICE_PORT", "")
     if not host or not port:
         raise KubeconfigError(
-            "no cluster to work on: no kubeconfig is given, KUBECONFIG is not set, ~/.kube/config does not exist, and "
-            "this is no pod; give --kubeconfig"
+            "no cluster is configured: KUBECONFIG is not set, ~/.kube/config does not exist, and this is not a pod; "
+            "give --kubeconfig"
         )
     server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
     namespace = account / "namespace"
@@ -223,7 +223,7 @@ def from_files(files: tuple[Path, ...], context: str | None, environment: Mappin
 
 
 def merge(files: tuple[Path, ...]) -> Merged:
-    """What the files say together."""
+    """Merge the files."""
     clusters: dict[str, Found] = {}
     users: dict[str, Found] = {}
     contexts: dict[str, Found] = {}
@@ -243,11 +243,11 @@ def merge(files: tuple[Path, ...]) -> Merged:
 
 
 def read_kubeconfig(file: Path) -> Kubeconfig:
-    """What one file says."""
+    """Read one file."""
     try:
         parsed = yaml_tree(file.read_text(encoding="utf-8"), FILE)
     except (OSError, UnicodeDecodeError) as error:
-        raise KubeconfigError(f"{file}: cannot be read: {error}; check that it exists and may be read") from error
+        raise KubeconfigError(f"{file}: cannot be read: {error}; check that it exists and is readable") from error
     if parsed.mistakes:
         raise KubeconfigError(f"{file}: {parsed.mistakes[0]}")
     try:
@@ -268,13 +268,13 @@ def named(entries: Mapping[str, Found], name: str, where: str, what: str) -> Fou
 
 
 def entry_of(found: Found, kind: type[E]) -> E:
-    """The entry itself, of the kind that it is."""
+    """The entry, decoded as its kind."""
     assert isinstance(found.entry, kind), f"{found.path} holds another kind of entry than {kind.__name__}"
     return found.entry
 
 
 def server_of(found: Found, cluster: ClusterEntry) -> str:
-    """The address of a cluster, without a slash at the end."""
+    """The URL of a cluster, without a trailing slash."""
     url = urlsplit(cluster.server)
     try:
         wrong = url.scheme not in ("http", "https") or not url.hostname or (url.port is not None and not url.port)
@@ -282,13 +282,13 @@ def server_of(found: Found, cluster: ClusterEntry) -> str:
         wrong = True
     if wrong:
         raise KubeconfigError(
-            f"{found.at('server')}: {cluster.server!r} is no address; write it as in https://127.0.0.1:6443"
+            f"{found.at('server')}: {cluster.server!r} is not an address; write it as in https://127.0.0.1:6443"
         )
     return cluster.server.rstrip("/")
 
 
 def authority_of(found: Found, cluster: ClusterEntry) -> str:
-    """The certificates that vouch for the server."""
+    """The trusted certificates of the server."""
     given = bool(cluster.certificate_authority or cluster.certificate_authority_data)
     if given and cluster.insecure_skip_tls_verify:
         raise KubeconfigError(
@@ -303,12 +303,12 @@ def authority_of(found: Found, cluster: ClusterEntry) -> str:
 
 
 def pem(found: Found, field: str, *, file: str, data: str) -> str:
-    """What a pair of fields holds, one with the data and one with the name of a file; the data counts."""
+    """The content of a pair of fields, one with the data and one with the name of a file; the data takes precedence."""
     if data:
         try:
             return base64.b64decode(data, validate=True).decode("ascii")
         except (binascii.Error, UnicodeDecodeError, ValueError) as error:
-            raise KubeconfigError(f"{found.at(field + '-data')}: is no PEM in base64; encode it again") from error
+            raise KubeconfigError(f"{found.at(field + '-data')}: is not PEM in base64; encode it again") from error
     if not file:
         return ""
     try:
@@ -318,17 +318,17 @@ def pem(found: Found, field: str, *, file: str, data: str) -> str:
 
 
 def proxy_of(found: Found, cluster: ClusterEntry, environment: Mapping[str, str]) -> str:
-    """The proxy to go through."""
+    """The proxy to use."""
     if not cluster.proxy_url:
         return proxy_for(cluster.server, environment)
     if urlsplit(cluster.proxy_url).scheme not in ("http", "https"):
-        # The value may hold a password, so the error does not repeat it.
+        # The value may contain a password, so the error does not repeat it.
         raise KubeconfigError(f"{found.at('proxy-url')}: only http:// and https:// proxies are supported")
     return cluster.proxy_url
 
 
 def credentials_of(found: Found, cluster: Found) -> Credentials:
-    """Where a user's credential comes from."""
+    """The source of a user's credentials."""
     user = entry_of(found, UserEntry)
     if user.auth_provider is not None and not (user.exec or user.token or user.token_file):
         raise KubeconfigError(f"{found.at('auth-provider')}: is no longer supported by Kubernetes; use exec")
@@ -340,7 +340,7 @@ def credentials_of(found: Found, cluster: Found) -> Credentials:
         missing = "client-key" if certificate else "client-certificate"
         raise KubeconfigError(f"{found.at(missing)}: is missing; a client certificate and its key go together")
     known = Credential(authorization(found, user), certificate, key)
-    # Data in the file itself counts for more than a file that it names.
+    # Data in the kubeconfig takes precedence over a file that it names.
     certificate_file = "" if user.client_certificate_data else user.client_certificate
     key_file = "" if user.client_key_data else user.client_key
     if not user.token_file and not certificate_file and not key_file:
@@ -354,14 +354,14 @@ def credentials_of(found: Found, cluster: Found) -> Credentials:
 
 
 def authorization(found: Found, user: UserEntry) -> str:
-    """The header that a user's own words make."""
+    """The Authorization header of a user's token or password."""
     if user.token:
         return f"Bearer {user.token}"
     if user.username:
         pair = f"{user.username}:{user.password}".encode()
         return f"Basic {base64.b64encode(pair).decode()}"
     if user.password:
-        raise KubeconfigError(f"{found.at('username')}: is missing, though there is a password")
+        raise KubeconfigError(f"{found.at('username')}: is missing, but there is a password; set both or neither")
     return ""
 
 
@@ -374,7 +374,7 @@ def program_of(found: Found, said: ExecEntry, cluster: Found) -> Program:
             f"{found.at('exec.apiVersion')}: {said.api_version!r} is not supported; use {' or '.join(VERSIONS)}"
         )
     if said.interactive_mode == "Always":
-        raise KubeconfigError(f"{found.at('exec.interactiveMode')}: is Always, and nobody is here to answer")
+        raise KubeconfigError(f"{found.at('exec.interactiveMode')}: is Always, but there is no terminal; use Never")
     return Program(
         command=str(found.beside(said.command)) if os.sep in said.command else said.command,
         arguments=said.args or (),
@@ -387,7 +387,7 @@ def program_of(found: Found, said: ExecEntry, cluster: Found) -> Program:
 
 
 def cluster_info(found: Found) -> Tree:
-    """What a plugin that asks for it is told of the cluster."""
+    """The cluster information for a plugin that asks for it."""
     cluster = entry_of(found, ClusterEntry)
     authority = authority_of(found, cluster)
     settings = next((one.extension for one in cluster.extensions or () if one.name == f"{GROUP}/exec"), None)
@@ -403,7 +403,7 @@ def cluster_info(found: Found) -> Tree:
 
 
 def impersonation(user: UserEntry, found: Found) -> tuple[tuple[str, str], ...]:
-    """The headers by which a user acts as another."""
+    """The headers for impersonation."""
     pairs = [("Impersonate-User", user.as_)] if user.as_ else []
     pairs += [("Impersonate-Uid", user.as_uid)] if user.as_uid else []
     pairs += [("Impersonate-Group", group) for group in user.as_groups or ()]

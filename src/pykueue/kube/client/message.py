@@ -1,4 +1,4 @@
-"""What does the server say on the wire? Answers of HTTP/1.1, read as their bytes come, in pieces of any size."""
+"""HTTP/1.1 responses, parsed incrementally from pieces of any size."""
 
 from collections.abc import Callable
 from enum import Enum, auto
@@ -6,23 +6,23 @@ from typing import Final
 
 HEAD_MAX: Final = 64 * 1024
 LINE_MAX: Final = 4 * 1024
-"""Bytes of the line before a chunk, or of a line after the last one."""
+"""The most bytes of a line before a chunk, or of a trailer line."""
 BLANK: Final = b"\r\n\r\n"
 BREAK: Final = b"\r\n"
 BODILESS: Final = (204, 304)
 
 
 class MalformedError(Exception):
-    """Bytes that are no answer of HTTP/1.1."""
+    """The bytes are not an HTTP/1.1 response."""
 
 
 class Part(Enum):
-    """What is read next."""
+    """The part that is parsed next."""
 
     HEAD = auto()
     BODY = auto()
     REST = auto()
-    """The body, to the end of the connection."""
+    """The body, until the connection ends."""
     SIZE = auto()
     CHUNK = auto()
     BREAK = auto()
@@ -32,29 +32,29 @@ class Part(Enum):
 
 
 class Answer:
-    """One answer as far as it has come; `take` is handed the body piece by piece."""
+    """One response as far as it has arrived; `take` is called with each piece of the body."""
 
     def __init__(self, take: Callable[[bytes], None]) -> None:
         self.take = take
         self.status = 0
-        """The code; 0 until the head is complete."""
+        """The status code; 0 until the head is complete."""
         self.headers: dict[bytes, bytes] = {}
-        """By their names in lower case."""
+        """By name in lower case."""
         self.part = Part.HEAD
         self.left = 0
         """Bytes that are missing of the body or chunk."""
         self.kept = b""
-        """The beginning of a line, or of the head, that is not complete yet."""
+        """An incomplete line or head."""
         self.lasts = True
-        """Whether the connection can be used again afterwards."""
+        """Whether the connection can be reused afterwards."""
 
     @property
     def complete(self) -> bool:
-        """Whether all of it has come."""
+        """Whether the response is complete."""
         return self.part is Part.END
 
     def feed(self, data: bytes) -> None:
-        """Read on."""
+        """Parse more bytes."""
         if self.kept:
             data = self.kept + data
             self.kept = b""
@@ -72,8 +72,8 @@ class Answer:
                 self.take(data[at:])
                 return
             elif part is Part.END:
-                # An answer that nobody has asked for.
-                raise MalformedError(f"{size - at} bytes too many")
+                # A response without a request.
+                raise MalformedError(f"{size - at} surplus bytes")
             elif part is Part.SIZE and (after := self.whole_chunks(data, at)) > at:
                 at = after
             else:
@@ -82,15 +82,15 @@ class Answer:
                 if end < 0:
                     self.kept = data[at:]
                     if len(self.kept) > (HEAD_MAX if part is Part.HEAD else LINE_MAX):
-                        raise MalformedError("a line without an end")
+                        raise MalformedError("a line is too long")
                     return
                 self.line(part, data[at:end])
                 at = end + len(ends)
 
     def whole_chunks(self, data: bytes, at: int) -> int:
-        """Read chunks as long as they are there as a whole; where the first one begins that is not, or is the last.
+        """Parse complete chunks; returns the position of the first that is incomplete or the last.
 
-        Everything here can be read in single steps too; this is what most of a watch is, in a third of the time.
+        The step-by-step parser could do this too; most of a watch takes this path, in a third of the time.
         """
         while (end := data.find(BREAK, at)) >= 0:
             begin = end + 2
@@ -102,13 +102,13 @@ class Answer:
         return at
 
     def finish(self) -> bool:
-        """The connection has ended: whether the answer is complete."""
+        """Handle the end of the connection; returns whether the response is complete."""
         if self.part is Part.REST:
             self.part = Part.END
         return self.complete
 
     def line(self, part: Part, line: bytes) -> None:
-        """Take in the head, or a line between chunks."""
+        """Parse the head, or a line between chunks."""
         if part is Part.HEAD:
             self.head(line)
         elif part is Part.SIZE:
@@ -122,15 +122,15 @@ class Answer:
             self.part = Part.END
 
     def head(self, head: bytes) -> None:
-        """Take in status and headers."""
+        """Parse the status line and the headers."""
         first, *lines = head.split(BREAK)
         version, _, rest = first.partition(b" ")
         code = rest[:3]
         if version not in (b"HTTP/1.1", b"HTTP/1.0") or len(code) < 3 or not code.isdigit():
-            raise MalformedError(f"{first[:40]!r} does not begin an answer")
+            raise MalformedError(f"{first[:40]!r} is not a status line")
         status = int(code)
         if status < 200:
-            # The real answer is still to come; nothing that we send asks to switch protocols.
+            # An interim response; we never ask to switch protocols.
             return
         headers = self.headers
         for line in lines:
@@ -142,7 +142,7 @@ class Answer:
         self.part = self.measure(status)
 
     def measure(self, status: int) -> Part:
-        """How the end of the body is found."""
+        """Determine how the body ends."""
         if status in BODILESS:
             return Part.END
         if b"chunked" in self.headers.get(b"transfer-encoding", b"").lower():
@@ -152,18 +152,18 @@ class Answer:
             self.lasts = False
             return Part.REST
         if not length.isdigit():
-            raise MalformedError(f"{length[:40]!r} is no length")
+            raise MalformedError(f"{length[:40]!r} is not a length")
         self.left = int(length)
         return Part.BODY if self.left else Part.END
 
 
 def size_of(line: bytes) -> int:
-    """The size that the line before a chunk names."""
+    """The size in the line before a chunk."""
     digits = line.partition(b";")[0].strip()
-    # Signs and underscores, which Python would take for part of a number, are none here.
+    # Python's int() accepts signs and underscores, which are not allowed here.
     if not digits.isalnum():
-        raise MalformedError(f"{line[:40]!r} is no size of a chunk")
+        raise MalformedError(f"{line[:40]!r} is not a chunk size")
     try:
         return int(digits, 16)
     except ValueError:
-        raise MalformedError(f"{line[:40]!r} is no size of a chunk") from None
+        raise MalformedError(f"{line[:40]!r} is not a chunk size") from None

@@ -1,4 +1,4 @@
-"""How does a request reach a server behind a proxy? The same as `transport`, by a library that speaks with proxies."""
+"""Requests through a proxy: like `transport`, with a library that supports proxies."""
 
 import ssl
 
@@ -19,39 +19,39 @@ BUFFER = 1 << 20
 
 
 class ProxiedStream:
-    """An answer that goes on and on."""
+    """A streamed response."""
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self.response = response
 
     @property
     def status(self) -> int:
-        """The code of the answer."""
+        """The status code."""
         return self.response.status
 
     @property
     def retry_after(self) -> str:
-        """What the header of this name says."""
+        """The value of the Retry-After header."""
         return self.header("Retry-After")
 
     def header(self, name: str) -> str:
-        """The value of a header; empty where the answer has none."""
+        """The value of a header; empty if absent."""
         return self.response.headers.get(name, "")
 
     async def readany(self) -> bytes:
-        """What has come of the body since it was asked last, at least something; nothing at its end."""
+        """The next bytes of the body; empty at its end."""
         try:
             return await self.response.content.readany()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise LostError(f"the connection was lost: {error!r}") from error
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self.response.close()
 
 
 class Proxied:
-    """The way to a server through a proxy."""
+    """A transport through a proxy."""
 
     def __init__(self, server: str, server_name: str, proxy: str) -> None:
         self.server = server
@@ -62,11 +62,11 @@ class Proxied:
         self.closed = False
 
     def trust(self, tls: ssl.SSLContext | None) -> None:
-        """Speak like this on all connections from now on."""
+        """Use these TLS settings on all connections from now on."""
         self.tls = tls
 
     async def exchange(self, request: Request) -> Response:
-        """The answer to a request."""
+        """Send a request and return the response."""
         response = await self.ask(request, aiohttp.ClientTimeout(total=CALL_SECONDS, sock_connect=CONNECT_SECONDS))
         try:
             body = await response.read()
@@ -75,14 +75,14 @@ class Proxied:
         return Response(response.status, response.headers.get("Retry-After", ""), body)
 
     async def open(self, request: Request, idle: float) -> ProxiedStream:
-        """The answer to a request, to be read as it comes; silence for so many seconds ends it."""
+        """Send a request and stream the response; silence for this many seconds ends it."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=idle)
         return ProxiedStream(await self.ask(request, timeout))
 
     async def ask(self, request: Request, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
-        """The answer to a request, its body still to be read."""
+        """Send a request and return the response with its body unread."""
         if self.closed or (request.may_send is not None and not request.may_send()):
-            raise UnsentError("the connections are closed" if self.closed else "it may not be sent any more")
+            raise UnsentError("the connections are closed" if self.closed else "sending is no longer allowed")
         if self.session is None:
             self.session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=2 * CONNECTIONS_MAX),
@@ -106,14 +106,14 @@ class Proxied:
             aiohttp.ClientProxyConnectionError,
             aiohttp.ConnectionTimeoutError,
         ) as error:
-            raise UnsentError(f"the server cannot be reached by its proxy: {error}") from error
+            raise UnsentError(f"the server cannot be reached through its proxy: {error}") from error
         except aiohttp.ClientHttpProxyError as error:
-            raise UnsentError(f"the proxy refuses: {error.status} {error.message}") from error
+            raise UnsentError(f"the proxy refused the connection: {error.status} {error.message}") from error
         except (aiohttp.ClientError, TimeoutError, OSError, RuntimeError) as error:
-            raise LostError(f"no answer came: {error!r}") from error
+            raise LostError(f"no response: {error!r}") from error
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         self.closed = True
         if self.session is not None:
             await self.session.close()

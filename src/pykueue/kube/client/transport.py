@@ -1,8 +1,8 @@
-"""How does a request reach the server, and its answer us? Connections of our own, kept and used again.
+"""Requests and responses over connections of our own, which are kept and reused.
 
-A general HTTP library spends several times the processor time that all the rest of a write costs this process, and does
-not say whether a request was sent when its connection breaks; that decides here what may be asked again. `proxied`
-is the same by way of a proxy.
+A general HTTP library takes several times the processor time of all the rest of a write, and does not say whether a
+request was sent when its connection breaks; that decides here what may be retried. `proxied` is the variant for
+proxies.
 """
 
 import asyncio
@@ -18,14 +18,14 @@ from pykueue.base.timers import Timer, timeout, uptime
 from pykueue.kube.client.message import Answer, MalformedError
 
 CALL_SECONDS: Final = 60.0
-"""How long the answer to a call may take."""
+"""How long the response to a call may take."""
 CONNECT_SECONDS: Final = 10.0
 IDLE_SECONDS: Final = 45.0
-"""How long a connection may have been idle to be used again; servers keep them for 90 s."""
+"""How long an idle connection may be reused; servers keep them for 90 s."""
 CONNECTIONS_MAX: Final = 64
-"""How many calls are under way at once."""
+"""How many calls may be in flight."""
 WAITING_MAX: Final = 4 << 20
-"""Bytes of a stream that wait to be read at which the server is made to wait until they are."""
+"""Unread bytes of a stream at which reading from the server pauses."""
 KEEPALIVE: Final = (
     ("SO_KEEPALIVE", socket.SOL_SOCKET, 1),
     ("TCP_KEEPIDLE", socket.IPPROTO_TCP, 30),
@@ -33,19 +33,19 @@ KEEPALIVE: Final = (
     ("TCP_KEEPCNT", socket.IPPROTO_TCP, 3),
     ("TCP_USER_TIMEOUT", socket.IPPROTO_TCP, 60_000),
 )
-"""Options by which the kernel notices within a minute that the other side is no longer there."""
+"""Options by which the kernel detects a dead peer within a minute."""
 
 
 class UnsentError(Exception):
-    """Nothing was sent: the server cannot be reached, or we may not send."""
+    """Nothing was sent: the server cannot be reached, or sending is not allowed."""
 
 
 class LostError(Exception):
-    """It was sent, and no answer has come."""
+    """The request was sent, and no response arrived."""
 
 
 class Request(Frozen):
-    """What is sent."""
+    """A request."""
 
     method: str
     path: str
@@ -55,11 +55,11 @@ class Request(Frozen):
     content: str = ""
     """The media type of the body."""
     may_send: Callable[[], bool] | None = None
-    """Asked at the last moment; if it says no, nothing is sent."""
+    """Called right before sending; if it returns False, nothing is sent."""
 
 
 class Response(Frozen):
-    """A whole answer."""
+    """A complete response."""
 
     status: int
     retry_after: str
@@ -67,44 +67,44 @@ class Response(Frozen):
 
 
 class Stream(Protocol):
-    """An answer whose body goes on and on."""
+    """A streamed response."""
 
     @property
     def status(self) -> int:
-        """The code of the answer."""
+        """The status code."""
 
     @property
     def retry_after(self) -> str:
-        """What the header of this name says."""
+        """The value of the Retry-After header."""
 
     def header(self, name: str) -> str:
-        """The value of a header; empty where the answer has none."""
+        """The value of a header; empty if absent."""
 
     async def readany(self) -> bytes:
-        """What has come of the body since it was asked last, at least something; nothing at its end."""
+        """The next bytes of the body; empty at its end."""
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
 
 
 class Transport(Protocol):
-    """A way to the server. Calls raise `UnsentError` or `LostError` and nothing else when there is no answer."""
+    """A connection to the server. Without a response, calls raise only `UnsentError` or `LostError`."""
 
     def trust(self, tls: ssl.SSLContext | None) -> None:
-        """Speak like this on all connections from now on."""
+        """Use these TLS settings on all connections from now on."""
 
     async def exchange(self, request: Request) -> Response:
-        """The answer to a request."""
+        """Send a request and return the response."""
 
     async def open(self, request: Request, idle: float) -> Stream:
-        """The answer to a request, to be read as it comes; silence for so many seconds ends it."""
+        """Send a request and stream the response; silence for this many seconds ends it."""
 
     async def close(self) -> None:
-        """Let go of all connections; whatever waits to be sent is not sent."""
+        """Close all connections; requests that wait to be sent are not sent."""
 
 
 class Line(asyncio.Protocol):
-    """One connection, and the answer that is coming on it."""
+    """One connection, and the response that is arriving on it."""
 
     def __init__(self, pool: "Direct") -> None:
         self.pool = pool
@@ -114,18 +114,18 @@ class Line(asyncio.Protocol):
         self.size = 0
         self.waiter: asyncio.Future[None] | None = None
         self.streams = False
-        """Whether whoever waits wants each piece, and not the whole."""
+        """Whether the waiter wants each piece rather than the whole."""
         self.paused = False
         self.broken: str | None = None
-        """Why nothing more will come."""
+        """Why nothing more will arrive."""
         self.last = False
-        """Whether it is not to be used again."""
+        """Whether it must not be reused."""
         self.heard = 0.0
-        """When something came last."""
+        """When data last arrived."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The connection stands."""
-        # What other loops than asyncio's own call a transport is one by what it does, not by its class.
+        """Keep the transport."""
+        # Transports of other loops than asyncio's own share its methods, not its class.
         self.transport = cast("asyncio.Transport", transport)
         self.pool.lines.add(self)
         found = transport.get_extra_info("socket")
@@ -135,15 +135,15 @@ class Line(asyncio.Protocol):
                     found.setsockopt(level, getattr(socket, name), value)
 
     def data_received(self, data: bytes) -> None:
-        """Something has come."""
+        """Parse what has arrived."""
         answer = self.answer
         if answer is None:
-            self.fail("the server spoke without being asked")
+            self.fail("the server sent data without a request")
             return
         try:
             answer.feed(data)
         except MalformedError as error:
-            self.fail(f"the answer cannot be understood: {error}")
+            self.fail(f"the response is malformed: {error}")
             return
         if answer.complete or (self.streams and answer.status):
             self.wake()
@@ -154,7 +154,7 @@ class Line(asyncio.Protocol):
                 self.transport.pause_reading()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The connection is gone."""
+        """Fail the pending response."""
         self.pool.forget(self)
         if self.answer is not None and error is None and self.answer.status:
             self.answer.finish()
@@ -164,7 +164,7 @@ class Line(asyncio.Protocol):
         self.wake()
 
     def fail(self, reason: str) -> None:
-        """Give the connection up."""
+        """Fail the connection with this reason."""
         if self.broken is None:
             self.broken = reason
         self.abort()
@@ -177,7 +177,7 @@ class Line(asyncio.Protocol):
             self.transport.abort()
 
     def wake(self) -> None:
-        """Have whoever waits look again."""
+        """Wake the waiter."""
         waiter, self.waiter = self.waiter, None
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
@@ -195,13 +195,13 @@ class Line(asyncio.Protocol):
         self.size += len(part)
 
     async def wait(self) -> None:
-        """Return when there is something new."""
+        """Wait for something new."""
         self.waiter = self.pool.loop.create_future()
         await self.waiter
 
     async def whole(self) -> Response:
-        """The answer to what was sent, once it is complete."""
-        timer = Timer(CALL_SECONDS, lambda: self.fail(f"no answer came within {CALL_SECONDS:.0f} s"))
+        """The complete response to the request."""
+        timer = Timer(CALL_SECONDS, lambda: self.fail(f"no response within {CALL_SECONDS:.0f} s"))
         answer = self.answer
         assert answer is not None, "nothing was sent that could be answered"
         try:
@@ -221,7 +221,7 @@ class Line(asyncio.Protocol):
 
 
 class LineStream:
-    """An answer that goes on and on, on a connection that is its own."""
+    """A streamed response on a connection of its own."""
 
     def __init__(self, line: Line, answer: Answer, idle: float) -> None:
         self.line = line
@@ -231,16 +231,16 @@ class LineStream:
 
     @property
     def status(self) -> int:
-        """The code of the answer."""
+        """The status code."""
         return self.answer.status
 
     @property
     def retry_after(self) -> str:
-        """What the header of this name says."""
+        """The value of the Retry-After header."""
         return self.header("Retry-After")
 
     def header(self, name: str) -> str:
-        """The value of a header; empty where the answer has none."""
+        """The value of a header; empty if absent."""
         return self.answer.headers.get(name.lower().encode("latin-1"), b"").decode("latin-1")
 
     def check(self) -> None:
@@ -249,17 +249,17 @@ class LineStream:
         if silent < self.idle or self.line.paused:
             self.guard = Timer(max(0.01, self.idle - silent), self.check)
         else:
-            self.line.fail(f"nothing came for {self.idle:.0f} s")
+            self.line.fail(f"no data for {self.idle:.0f} s")
 
     async def head(self) -> None:
-        """Return when the status is known."""
+        """Wait until the status is known."""
         while not self.answer.status:
             if self.line.broken is not None:
                 raise LostError(self.line.broken)
             await self.line.wait()
 
     async def readany(self) -> bytes:
-        """What has come of the body since it was asked last, at least something; nothing at its end."""
+        """The next bytes of the body; empty at its end."""
         line = self.line
         while not line.parts:
             if self.answer.complete:
@@ -277,13 +277,13 @@ class LineStream:
         return part
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self.guard.cancel()
         self.line.abort()
 
 
 class Direct:
-    """The way to a server without a proxy in between."""
+    """A transport without a proxy."""
 
     def __init__(self, server: str, server_name: str = "") -> None:
         url = urlsplit(server)
@@ -296,18 +296,18 @@ class Direct:
         self.tls: ssl.SSLContext | None = None
         self.lines: set[Line] = set()
         self.idle: list[tuple[float, Line]] = []
-        """Connections to be used again, the one used last at the end, and since when they are idle."""
+        """Connections to reuse, the most recent last, with the time since when they are idle."""
         self.slots = asyncio.Semaphore(CONNECTIONS_MAX)
         self.closed = False
         self.heads: dict[tuple[tuple[str, str], ...], bytes] = {}
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The loop that all of this runs on."""
+        """The loop of this transport."""
         return asyncio.get_running_loop()
 
     def trust(self, tls: ssl.SSLContext | None) -> None:
-        """Speak like this on all connections from now on; those there are end after what they are at."""
+        """Use these TLS settings on all connections from now on; present ones end after their current request."""
         self.tls = tls
         for line in self.lines:
             line.last = True
@@ -316,7 +316,7 @@ class Direct:
         self.idle.clear()
 
     async def exchange(self, request: Request) -> Response:
-        """The answer to a request."""
+        """Send a request and return the response."""
         async with self.slots:
             line = await self.line()
             try:
@@ -329,7 +329,7 @@ class Direct:
                     self.idle.append((uptime(), line))
 
     async def open(self, request: Request, idle: float) -> LineStream:
-        """The answer to a request, to be read as it comes; silence for so many seconds ends it."""
+        """Send a request and stream the response; silence for this many seconds ends it."""
         line = await self.connect()
         line.streams = True
         line.heard = uptime()
@@ -348,19 +348,19 @@ class Direct:
         return stream
 
     def send(self, line: Line, request: Request) -> None:
-        """Send a request, if we may."""
+        """Send a request, if allowed."""
         if self.closed:
             raise UnsentError("the connections are closed")
         if request.may_send is not None and not request.may_send():
-            raise UnsentError("it may not be sent any more")
+            raise UnsentError("sending is no longer allowed")
         line.send(self.head(request), request.body)
 
     def head(self, request: Request) -> bytes:
-        """Everything of a request that goes before its body."""
+        """A request's bytes before its body."""
         fixed = self.heads.get(request.headers)
         if fixed is None:
             text = "".join(f"{name}: {value}\r\n" for name, value in (("Host", self.authority), *request.headers))
-            # They change when a token does, and old ones are not needed again.
+            # Headers change with the token, and old ones are not needed again.
             self.heads = {request.headers: (fixed := text.encode("latin-1"))}
         first = f"{request.method} {self.prefix}{request.path} HTTP/1.1\r\n".encode("ascii")
         if request.body is None:
@@ -369,7 +369,7 @@ class Direct:
         return b"%b%bContent-Type: %b\r\nContent-Length: %d\r\n\r\n" % (first, fixed, request.content.encode(), length)
 
     async def line(self) -> Line:
-        """A connection that is free, or a new one."""
+        """An idle connection, or a new one."""
         fresh = uptime() - IDLE_SECONDS
         while self.idle:
             since, line = self.idle.pop()
@@ -398,18 +398,18 @@ class Direct:
         return line
 
     def forget(self, line: Line) -> None:
-        """A connection is gone."""
+        """Remove a connection that is gone."""
         self.lines.discard(line)
         if line.answer is None:
             self.idle = [(since, one) for since, one in self.idle if one is not line]
 
     async def close(self) -> None:
-        """Let go of all connections; whatever waits to be sent is not sent."""
+        """Close all connections; requests that wait to be sent are not sent."""
         self.closed = True
         for line in list(self.lines):
             line.fail("the connections were closed")
         self.idle.clear()
-        # A transport that was aborted is gone for good in one of the next turns of the loop.
+        # An aborted transport is closed in one of the next turns of the loop.
         for _ in range(10):
             if not self.lines:
                 break
