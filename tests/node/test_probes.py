@@ -37,7 +37,7 @@ async def answering(head: bytes, seen: list[bytes]) -> asyncio.Server:
         (b"HTTP/1.1 200 OK\r\n\r\n", Answer(True)),
         (b"HTTP/1.1 302 Found\r\n\r\n", Answer(True)),
         (b"HTTP/1.1 404 Not Found\r\n\r\n", Answer(False, "HTTP probe failed with statuscode: 404")),
-        (b"SSH-2.0-x\r\n", Answer(False, "the answer is not HTTP")),
+        (b"SSH-2.0-x\r\n", Answer(False, "the response is not HTTP")),
         (
             b"",
             Answer(
@@ -98,7 +98,7 @@ def test_commands(outcome: Outcome, wanted: Answer) -> None:
 
 
 def test_grpc_is_refused_clearly() -> None:
-    assert "no gRPC probes" in asyncio.run(found({"grpc": {"port": 1}})).message
+    assert "not support gRPC probes" in asyncio.run(found({"grpc": {"port": 1}})).message
 
 
 def test_the_defaults_of_the_api() -> None:

@@ -150,7 +150,9 @@ def test_a_volume_that_cannot_be_made_is_said(tmp_path: Path) -> None:
         async with host(tmp_path) as on:
             await on.pod("p", shell("true"), volumes=[{"name": "v", "nfs": {"server": "s"}}])
             await on.until(lambda: "FailedMount" in on.reasons())
-            assert on.said[0].note.startswith('MountVolume.SetUp failed for volume "v" : local pods have no volumes')
+            assert on.said[0].note.startswith(
+                'MountVolume.SetUp failed for volume "v" : local pods do not support volumes'
+            )
             await on.pod("q", shell("cat v/k"), volumes=[{"name": "v", "configMap": {"name": "late"}}])
             await on.until(lambda: [one for one in on.said if "late" in one.note])
             await on.hold("ConfigMap", "late", {"k": "v"})
@@ -415,7 +417,7 @@ def test_a_pod_that_waits_for_gpus_says_so_once(tmp_path: Path) -> None:
             await on.until(lambda: any(box.lives["main"].tries > 1 for box in on.runner.boxes.values()))
             (notice,) = on.said
             assert (notice.reason, notice.warning) == ("InsufficientGPUs", True)
-            assert notice.note == "The pod waits for room on this machine: 1 GPUs are asked for, 0 are free"
+            assert notice.note == "The pod waits for free GPUs: 1 requested, 0 free"
 
     asyncio.run(story())
 
@@ -485,11 +487,11 @@ def test_a_scratch_folder_that_others_made_is_not_used(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "theirs")
     (tmp_path / "file").touch()
     for name in ("link", "file"):
-        with pytest.raises(SpawnError, match=f"{name}: pods are to run there"):
+        with pytest.raises(SpawnError, match=f"{name}: must be a folder of the server's user"):
             asyncio.run(story(tmp_path / name))
     if os.geteuid() == 0:
         os.chown(tmp_path / "theirs", NOBODY, NOBODY)
-        with pytest.raises(SpawnError, match=f"that of user {NOBODY}, who could change what they find"):
+        with pytest.raises(SpawnError, match=f"belongs to user {NOBODY}"):
             asyncio.run(story(tmp_path / "theirs"))
 
 
@@ -498,7 +500,7 @@ def test_a_pod_of_nobody_known_does_not_run(tmp_path: Path) -> None:
         async with host(tmp_path, account=lambda pod: None) as on:
             await on.pod("p", shell("true"))
             await on.until(lambda: on.state("p").get("waiting"))
-            assert "nobody on this machine is known as the creator" in on.state("p")["waiting"]["message"]
+            assert "the creator of this pod is not a user of this machine" in on.state("p")["waiting"]["message"]
 
     asyncio.run(story())
 

@@ -278,7 +278,7 @@ def test_a_fork_server_that_does_not_come_up_is_tried_again(tmp_path: Path, monk
             monkeypatch.setattr(sys, "executable", "/nonesuch")
             server.kill()
             await watched.until(lambda: not watched.spawner.ready)
-            with pytest.raises(SpawnError, match="is being started again"):
+            with pytest.raises(SpawnError, match="is restarting"):
                 watched.start("exit 0")
             monkeypatch.undo()
             await watched.until(lambda: watched.spawner.ready)
@@ -365,7 +365,7 @@ def test_one_message_that_cannot_be_taken_in_costs_only_itself(
             watched.start("exit 0", "u/main/1")
             await watched.over("u/main/1")
             await watched.until(lambda: watched.gone == ["u/main/1"])
-            assert caplog.text.count("cannot take in") == 2
+            assert caplog.text.count("cannot handle a message") == 2
             assert watched.spawner.reading is not None
             assert not watched.spawner.reading.done()
 

@@ -1,7 +1,7 @@
-"""What became of an attempt to run a container? Its record on disk, as its supervisor wrote it.
+"""Attempts to run a container: their records on disk, as their supervisors wrote them.
 
-Attempts lie in `FOLDER/POD-UID/CONTAINER/NUMBER/`: the record, and the log files. The names come from a client, so
-they are checked before they are a path.
+Attempts are in `FOLDER/POD-UID/CONTAINER/NUMBER/`: the record, and the log files. The names come from a client, so they
+are validated before they become a path.
 """
 
 import re
@@ -21,29 +21,29 @@ from pykueue.node.supervision.supervisor import RECORD
 
 UID: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 CANNOT_START: Final = 128
-"""The exit code of a command that cannot be started, as runtimes have it."""
+"""The exit code of a command that cannot be started, as in container runtimes."""
 AGREE_MICROS: Final = 100_000
-"""Two dates that differ by less are the same one, read at two moments."""
+"""Two dates that differ by less are treated as one date, read at two moments."""
 
 
 Dating: TypeAlias = Callable[[str, str], Instant]
-"""Makes a date of a time in a record, and of the boot that it belongs to."""
+"""Converts a time in a record, and its boot, to a date."""
 
 
 class Process(Frozen):
-    """A process, told from all others that had or will have its number."""
+    """A process, identified beyond its reusable pid."""
 
     pid: int
     start: int
     boot: str
 
     def alive(self, boot: str) -> bool:
-        """Whether it is there, on a machine that was booted so."""
+        """Whether it exists, given the present boot id."""
         return self.boot == boot and self.start != 0 and process_start(self.pid) == self.start
 
 
 class Attempt(Frozen):
-    """What the record of an attempt says so far."""
+    """The record of an attempt so far."""
 
     supervisor: Process
     command: Process | None = None
@@ -63,7 +63,7 @@ class Attempt(Frozen):
         return self.ended is not None
 
     def state(self) -> State:
-        """How the container stands."""
+        """The state of the container."""
         if self.ended is None:
             return Waiting() if self.began is None else Running(self.began)
         if self.problem:
@@ -74,32 +74,32 @@ class Attempt(Frozen):
 
 
 def lost(attempt: Attempt | None, now: Instant) -> Ended:
-    """The end of an attempt whose supervisor is gone without a word."""
+    """The end of an attempt whose supervisor died without reporting."""
     began = now if attempt is None or attempt.began is None else attempt.began
     return Ended(LOST_CODE, began, now, LOST, LOST_MESSAGE)
 
 
 def key_of(uid: str, container: str, number: int) -> str:
-    """Where an attempt lies in the folder; raises `ValueError` for names that are no names."""
+    """The path of an attempt in the folder; raises `ValueError` for invalid names."""
     return f"{checked(uid)}/{checked(container)}/{number}"
 
 
 def checked(name: str) -> str:
-    """The name, if it may be part of a path."""
+    """The name, if it is safe as part of a path."""
     if UID.fullmatch(name) is None:
-        raise ValueError(f"{name!r} cannot be the name of a folder; names hold a-z, 0-9 and -, and at most 63 of them")
+        raise ValueError(f"{name!r} cannot be the name of a folder; use at most 63 of a-z, 0-9 and -")
     return name
 
 
 def written(time: str, boot: str) -> Instant:
-    """The date that a record says."""
+    """The date in a record."""
     return Instant(int(time.partition("@")[0]) // 1000)
 
 
 def dated(clock: Clock, present: str) -> Dating:
-    """How a server reads the times of records: what was written since this machine started is placed by its uptime.
+    """How a server reads the times of records: times since the boot are placed by the uptime.
 
-    The server and its supervisors may differ about the date after the wall clock was set, and never about the uptime.
+    The server and its supervisors may disagree about the date after the wall clock was set, but never about the uptime.
     """
 
     def date(time: str, boot: str) -> Instant:
@@ -113,7 +113,7 @@ def dated(clock: Clock, present: str) -> Dating:
 
 
 def learned(before: Attempt | None, line: str, date: Dating = written) -> Attempt | None:
-    """What is known of an attempt after one more line of its record; a line that makes no sense changes nothing."""
+    """The attempt after one more line of its record; a malformed line changes nothing."""
     kind, _, rest = line.partition(" ")
     try:
         match kind:
@@ -143,16 +143,16 @@ def learned(before: Attempt | None, line: str, date: Dating = written) -> Attemp
 
 
 def parse(text: str, date: Dating = written) -> Attempt | None:
-    """What a record says; None if nobody has claimed the attempt."""
+    """Parse a record; None if the attempt was never claimed."""
     attempt = None
-    # A line without its end is still being written, or never was.
+    # A line without its end is still being written, or never was completed.
     for line in text.split("\n")[:-1]:
         attempt = learned(attempt, line, date)
     return attempt
 
 
 def read_attempt(folder: Path, key: str, date: Dating = written) -> Attempt | None:
-    """The record of an attempt; None if nobody has claimed it."""
+    """Read the record of an attempt; None if it was never claimed."""
     try:
         return parse((folder / key / RECORD).read_text(encoding="utf-8", errors="replace"), date)
     except OSError:
@@ -160,12 +160,12 @@ def read_attempt(folder: Path, key: str, date: Dating = written) -> Attempt | No
 
 
 def claimed(folder: Path, key: str) -> bool:
-    """Whether somebody has claimed an attempt, whatever became of it."""
+    """Whether an attempt was claimed, whatever its result."""
     return (folder / key / RECORD).exists()
 
 
 def pods(folder: Path) -> list[str]:
-    """The pods of which something is kept."""
+    """The pods that have files."""
     try:
         return sorted(entry.name for entry in folder.iterdir() if UID.fullmatch(entry.name))
     except FileNotFoundError:
@@ -182,7 +182,7 @@ def numbers(folder: Path, uid: str, container: str) -> list[int]:
 
 
 def containers(folder: Path, uid: str) -> list[str]:
-    """The containers of a pod of which something is kept."""
+    """The containers of a pod that have files."""
     try:
         entries = (folder / checked(uid)).iterdir()
         return sorted(entry.name for entry in entries if entry.is_dir() and UID.fullmatch(entry.name))
@@ -191,7 +191,7 @@ def containers(folder: Path, uid: str) -> list[str]:
 
 
 class StillRunning(Frozen):
-    """A container that runs, whether or not a server does."""
+    """A container that runs, with or without a server."""
 
     pod: str
     """Its namespace and name."""
@@ -201,12 +201,12 @@ class StillRunning(Frozen):
 
 
 def folder_of(data: Path) -> Path:
-    """Where the attempts lie in the folder of a server's data."""
+    """The folder of attempts in a server's data folder."""
     return data / "pods"
 
 
 def still_running(data: Path) -> list[StillRunning]:
-    """The containers of a server's data that run now."""
+    """The containers of a data folder that run now."""
     folder, boot = folder_of(data), boot_id()
     found = []
     for uid in pods(folder):
@@ -220,7 +220,7 @@ def still_running(data: Path) -> list[StillRunning]:
 
 
 def drop(folder: Path, uid: str, container: str, *, keep: Iterable[int]) -> None:
-    """Remove all attempts of a container but some."""
+    """Remove all attempts of a container except some."""
     kept = set(keep)
     for number in numbers(folder, uid, container):
         if number not in kept:
@@ -228,5 +228,5 @@ def drop(folder: Path, uid: str, container: str, *, keep: Iterable[int]) -> None
 
 
 def abandoned(attempt: Attempt) -> bool:
-    """Whether the supervisor of an attempt is gone without a word."""
+    """Whether the supervisor of an attempt died without reporting."""
     return not attempt.over and not attempt.supervisor.alive(boot_id())

@@ -1,6 +1,6 @@
-"""What is kept of pods that are over, and for how long? Their output and what they left, as long as the pods exist.
+"""Remove the files of pods: keep the output of finished pods as long as the pods exist.
 
-Removing files waits for the disk, so it is done elsewhere (`removal`), a while later, and for many pods at once.
+Removal waits for the disk, so another process does it (`removal`), a while later, and for many pods at once.
 """
 
 import asyncio
@@ -14,13 +14,13 @@ from pykueue.base.units import MICROS
 from pykueue.node.attempts import checked
 
 POD: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
-"""The uid of a pod, as the API makes it."""
+"""The uid of a pod, as the API generates it."""
 LINGER_MICROS: Final = 2 * MICROS
-"""How long the files of a pod outlive it, for those who follow its output and look ten times a second."""
+"""How long the files of a deleted pod are kept, for followers that read its output ten times a second."""
 
 
 class Cleaner:
-    """Removes what nobody needs any more, a while later."""
+    """Removes files that are no longer needed, after a delay."""
 
     def __init__(
         self,
@@ -35,39 +35,39 @@ class Cleaner:
         self.folder = folder
         self.scratch = scratch
         self.clean = clean
-        """Has the two folders cleaned: of pods that are over, and of pods that are gone."""
+        """Cleans the two folders: of finished pods, and of deleted pods."""
         self.held = held
-        """Whether the output of a pod is still being read by the `run` that started it."""
+        """Whether the `run` that started a pod is still reading its output."""
         self.over: list[str] = []
-        """Pods of which only what they printed is kept."""
+        """Finished pods, of which only the output is kept."""
         self.gone: list[str] = []
-        """Pods of which nothing is kept."""
+        """Deleted pods, of which nothing is kept."""
         self.task: asyncio.Task[None] | None = None
 
     def tidy(self, uid: str) -> None:
-        """Keep nothing of a pod that is over but what somebody may want to read."""
+        """Remove everything of a finished pod except its output."""
         self.over.append(checked(uid))
         self.begin()
 
     def remove(self, uid: str) -> None:
-        """Keep nothing of a pod that exists no more."""
+        """Remove everything of a deleted pod."""
         if os.path.exists(f"{self.folder}/{checked(uid)}") or os.path.exists(f"{self.scratch}/{uid}"):
             self.gone.append(uid)
             self.begin()
 
     def sweep(self, known: Container[str]) -> None:
-        """Keep no folder of a pod but of those that are known."""
+        """Remove the folders of unknown pods."""
         try:
             names = os.listdir(self.scratch)
         except FileNotFoundError:
             return
         for name in names:
-            # Whatever else lies there is not ours to remove.
+            # Other files are not ours to remove.
             if POD.fullmatch(name) and name not in known:
                 self.remove(name)
 
     def begin(self) -> None:
-        """See to it that somebody cleans."""
+        """Start the cleaning task if necessary."""
         if self.task is None or self.task.done():
             self.task = asyncio.get_running_loop().create_task(self.run(), name="cleaning")
 
@@ -82,7 +82,7 @@ class Cleaner:
                 self.clean(self.folder, self.scratch, over, gone)
 
     async def close(self) -> None:
-        """Stop; what is left of pods that are gone is found to be of the past at the next start."""
+        """Stop; leftovers of deleted pods are found at the next start."""
         if self.task is not None:
             self.task.cancel()
             await asyncio.wait((self.task,))

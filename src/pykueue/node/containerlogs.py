@@ -1,4 +1,4 @@
-"""What did a container print? Its log files, read as `kubectl logs` or `pykueue run` ask for them.
+"""Read the output of containers for `kubectl logs` and `pykueue run`.
 
 Files are read in bounded pieces and in a thread, so that the event loop never waits for a log.
 """
@@ -21,38 +21,38 @@ from pykueue.node.supervision.logfiles import SUFFIX, Record, Records, lost_line
 
 BLOCK: Final = 1 << 18
 PART_BYTES: Final = 1 << 20
-"""The most that one answer to a reader by position holds."""
+"""The most bytes in one response to a reader by position."""
 LAST_LINES: Final = 80
 LAST_BYTES: Final = 2048
 LAST_WINDOW: Final = 1 << 16
 LOOK_MICROS: Final = 100_000
-"""How often a log that is followed is looked at."""
+"""How often a followed log is read."""
 WAIT_MICROS: Final = 20 * MICROS
-"""How long a reader by position waits for more output before it is told that there is none."""
+"""How long a reader by position waits for more output before it gets an empty response."""
 HOLD_MICROS: Final = 2 * MICROS
-"""How often it is written down that a follower is connected."""
+"""How often the presence of a follower is recorded."""
 HELD_SECONDS: Final = 10.0
-"""After so long without that, a follower is taken to be gone, and the output of a deleted pod is removed."""
+"""After this long without a sign of it, a follower counts as gone, and the output of a deleted pod is removed."""
 RECORD_HEAD: Final = re.compile(rb"[-0-9]{10}T[:0-9]{8}\.[0-9]{9}Z std(?:out|err) [0-9]{15} [0-9]{7}\n")
 
 
 class Cut:
-    """Takes what is wanted out of the records of a log."""
+    """Selects the requested output from the records of a log."""
 
     def __init__(self, asked: LogQuery) -> None:
         self.timestamps = asked.timestamps
         self.since = b"" if asked.since is None else (micro_time(asked.since)[:-1] + "000Z").encode()
         self.left = asked.limit_bytes
-        """How much may still be given; None: anything."""
+        """How much may still be returned; None is unlimited."""
         self.inside = False
-        """Whether the next byte goes on with a line whose beginning was given or passed over."""
+        """Whether the next byte continues a line whose beginning was returned or skipped."""
         self.passing = False
-        """Whether that line is passed over."""
+        """Whether that line is skipped."""
         self.expected = 0 if asked.tail is None and asked.since is None else None
-        """How many bytes of output should have come before the next record; None: any number."""
+        """How many bytes of output should precede the next record; None if unknown."""
 
     def take(self, record: Record) -> bytes:
-        """What is wanted of the next record."""
+        """The requested part of the next record."""
         found, data = b"", record.data
         if self.expected is not None and record.printed > self.expected:
             found = lost_line(record.printed - self.expected, inside=self.inside)
@@ -72,7 +72,7 @@ class Cut:
         return found
 
     def stamped(self, stamp: bytes, data: bytes) -> bytes:
-        """Some lines, with their time if that is asked for."""
+        """Some lines, with timestamps if requested."""
         if not self.timestamps:
             return data
         ends = data.endswith(b"\n")
@@ -80,17 +80,17 @@ class Cut:
 
 
 class Reader:
-    """Reads the log of one attempt from its beginning, as far as it goes now."""
+    """Reads the log of one attempt from its beginning to its present end."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.position = 0
         self.skip = 0
-        """Bytes of output that are left out of the next record."""
+        """Bytes of output to skip in the next record."""
         self.records = Records()
 
     def read(self) -> list[Record]:
-        """The next records; none if nothing has come since the last call."""
+        """The next records; empty if nothing is new."""
         while True:
             position, data = read_part(self.folder, self.position, BLOCK)
             if position != self.position:
@@ -106,12 +106,12 @@ class Reader:
                 return found
 
     def cut(self, cut: Cut) -> bytes | None:
-        """What is wanted of the next records; None if there are none now."""
+        """The requested part of the next records; None if there are none now."""
         found = self.read()
         return b"".join([cut.take(one) for one in found]) if found else None
 
     def skip_to_tail(self, lines: int) -> None:
-        """Go to where only so many lines are left."""
+        """Skip to the last lines."""
         end = log_end(self.folder)
         if lines == 0:
             self.position = end
@@ -120,7 +120,7 @@ class Reader:
         for begin in reversed(begins(self.folder)):
             for position, printed in reversed(whole_file(self.folder, begin, end)):
                 if newlines is None:
-                    # The newline that ends the last line begins none.
+                    # The newline that ends the last line does not begin another.
                     newlines = -1 if printed.endswith(b"\n") else 0
                 newlines += printed.count(b"\n")
                 self.position = position
@@ -162,13 +162,13 @@ def read_part(folder: Path, position: int, most: int) -> tuple[int, bytes]:
                 file.seek(start - begin)
                 return start, file.read(most)
         except FileNotFoundError:
-            # It was the oldest, and was removed just now.
+            # It was the oldest file, and was just removed.
             continue
     return position, b""
 
 
 def whole_file(folder: Path, begin: int, end: int) -> list[tuple[int, bytes]]:
-    """The records of one file of a log, each with its position and what was printed, as far as the log went."""
+    """The records of one log file up to the present end, each with its position and output."""
     position, data = read_part(folder, begin, max(0, end - begin))
     if position != begin:
         return []
@@ -181,30 +181,30 @@ def whole_file(folder: Path, begin: int, end: int) -> list[tuple[int, bytes]]:
 
 
 class ContainerLogs:
-    """Has the output of the containers of this machine; a `LogSource`."""
+    """The output of the containers of this machine; a `LogSource`."""
 
     def __init__(self, folder: Path, clock: Clock) -> None:
         self.folder = folder
         self.clock = clock
         self.hold_micros = HOLD_MICROS
         self.connected: dict[str, float] = {}
-        """By the uid of a pod: when its follower was last known to be connected, since the machine was booted."""
+        """By the uid of a pod: when its follower was last known to be connected, in seconds since boot."""
 
     async def stream(self, pod: Tree, asked: LogQuery) -> AsyncIterator[bytes]:
         """The output in pieces; with `follow` until the container has ended."""
         key = self.key(pod, asked)
         if asked.hold:
             return self.hold(key, asked.secret)
-        # What printed nothing leaves nothing behind.
+        # A container without output has no files.
         return self.pieces(key, asked) if key else nothing()
 
     def key(self, pod: Tree, asked: LogQuery) -> str:
-        """The attempt whose output is asked for; empty if the container is over and has left none."""
+        """The attempt whose output is requested; empty if the container has ended without any."""
         uid, name = text(pod, "metadata", "uid"), text(pod, "metadata", "name")
         try:
             known = attempts.numbers(self.folder, uid, asked.container)
         except ValueError as error:
-            # Of a pod that is gone, the follower names the container itself.
+            # For a deleted pod, the follower names the container.
             raise LogError(str(error)) from error
         known = [
             number for number in known if attempts.claimed(self.folder, attempts.key_of(uid, asked.container, number))
@@ -224,14 +224,14 @@ class ContainerLogs:
         if asked.tail is not None:
             await asyncio.to_thread(reader.skip_to_tail, asked.tail)
         while True:
-            # Asked before the files are read: what comes before the end is then read after it.
+            # Checked before reading: output from before the end is then read after this check.
             ended = self.over(key)
             while asked.follow or reader.position < end:
                 piece = await asyncio.to_thread(reader.cut, cut)
                 if piece is None:
                     break
                 for at in range(0, len(piece), BLOCK):
-                    # With the time before each line, it may be many times larger than what was read.
+                    # With timestamps, the result may be many times larger than what was read.
                     yield piece[at : at + BLOCK]
                     await asyncio.sleep(0)
                 if cut.left == 0:
@@ -241,7 +241,7 @@ class ContainerLogs:
             await self.clock.sleep(LOOK_MICROS)
 
     async def part(self, pod: Tree, asked: LogQuery) -> LogPart:
-        """The log from a position on, as far as one answer goes; waits a while if there is nothing yet."""
+        """The log from a position on, up to one response; waits a while if there is nothing yet."""
         key, position = self.key(pod, asked), asked.position or 0
         if asked.secret and key:
             self.note(key, asked.secret, position)
@@ -256,7 +256,7 @@ class ContainerLogs:
             await self.clock.sleep(LOOK_MICROS)
 
     async def hold(self, key: str, secret: str) -> AsyncIterator[bytes]:
-        """Nothing, for as long as it is read: until then a job waits for this follower, and its output is kept."""
+        """An empty stream: as long as it is read, the job waits for this follower, and its output is kept."""
         pieces: tuple[bytes, ...] = ()
         try:
             while self.note(key, secret):
@@ -267,7 +267,7 @@ class ContainerLogs:
             self.note(key, secret)
 
     def note(self, key: str, secret: str, position: int = 0) -> bool:
-        """Note that the follower of an attempt is connected and has read so far; False if this is not its secret."""
+        """Record that the follower of an attempt is connected and has read this far; False if the secret is wrong."""
         known = followers.connected(self.folder / key, secret, position)
         if known:
             now = followers.boot_seconds()
@@ -293,32 +293,32 @@ class ContainerLogs:
         return followers.boot_seconds() - self.connected.get(uid, -HELD_SECONDS) < HELD_SECONDS
 
     def over(self, key: str) -> bool:
-        """Whether nothing more will come of an attempt."""
+        """Whether an attempt has no more output."""
         attempt = attempts.read_attempt(self.folder, key)
         return attempt is None or attempt.over or attempts.abandoned(attempt)
 
 
 def last_words(folder: Path, key: str) -> str:
-    """The end of what an attempt printed, as much of it as a status may hold."""
+    """The end of an attempt's output, as much as a status may hold."""
     end = log_end(folder / key)
     position, data = max(0, end - LAST_WINDOW), b""
     while position < end and (part := read_part(folder / key, position, end - position))[1]:
         position, data = part[0] + len(part[1]), data + part[1]
     first = RECORD_HEAD.search(data)
-    # Headers are looked for rather than counted, for which the whole file would have to be read.
+    # Search backwards for headers, since counting would need the whole file.
     words = RECORD_HEAD.sub(b"", data[first.start() :] if first else data)
     return b"".join(words.splitlines(keepends=True)[-LAST_LINES:])[-LAST_BYTES:].decode(errors="replace")
 
 
 async def nothing() -> AsyncIterator[bytes]:
-    """No output."""
+    """An empty stream."""
     pieces: tuple[bytes, ...] = ()
     for piece in pieces:
         yield piece
 
 
 def waiting_reason(pod: Tree, container: str) -> str:
-    """Why a container has not started; empty if it has, once."""
+    """Why a container has not started; empty if it has."""
     for field in ("containerStatuses", "initContainerStatuses"):
         for _, status in mappings(pod, "status", field):
             if text(status, "name") == container:

@@ -1,6 +1,7 @@
-"""How is a container run by podman or docker? The argument vector, built without a shell.
+"""Run containers by podman or docker: the argument vector, built without a shell.
 
-Values of variables are not in it, where anybody could read them: the runtime takes them from its own environment.
+It does not contain the values of variables, which other users could see there: the runtime takes them from its own
+environment.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +17,7 @@ Runtime: TypeAlias = Literal["podman", "docker"]
 
 
 def container_name(key: str) -> str:
-    """The name that a runtime knows an attempt by."""
+    """The name of an attempt in the runtime."""
     return "pykueue-" + key.replace("/", "-")
 
 
@@ -33,7 +34,7 @@ def run_argv(
     groups: Iterable[int] = (),
     keep_ids: bool = False,
 ) -> tuple[str, ...]:
-    """The command that runs a container to its end, in the foreground."""
+    """The command that runs a container in the foreground."""
     argv = [runtime, "run", "--rm", "--name", container_name(key), "--network", "host", "--log-driver", "none"]
     argv += ["--attach", "stdout", "--attach", "stderr", "--pull", pull_policy(container)]
     for name in variables:
@@ -62,25 +63,25 @@ def run_argv(
     command = [expanded(one, variables) for one in strings(member(container, "command"))]
     args = [expanded(one, variables) for one in strings(member(container, "args"))]
     if command:
-        # The entry point is one word to these programs; the rest of it comes before the arguments.
+        # The runtimes take one word as the entry point; the rest of it goes before the arguments.
         argv += ["--entrypoint", command[0]]
     return (*argv, "--", text(container, "image"), *command[1:], *args)
 
 
 class Inside(Frozen):
-    """Whom a container runs as, seen from inside; empty: the user of its image."""
+    """The user inside a container; empty for the user of its image."""
 
     user: str = ""
     groups: tuple[int, ...] = ()
     keep_ids: bool = False
-    """Whether podman, started by a user, has to give the ids inside the meaning that they have outside."""
+    """Whether rootless podman has to map the ids inside to the same ids outside."""
 
 
 def inside_of(runtime: Runtime, starter: Account, account: Account) -> Inside:
-    """Whom a container runs as that this account starts and that is to run as that one.
+    """The user inside a container that one account starts and that runs as another.
 
-    Docker's containers are started by its daemon, as root, whoever asks for them: those of a user get the user's ids.
-    Podman starts a user's containers as that user, and ids matter only where a securityContext names some.
+    Docker's daemon starts all containers as root: those of a user get the user's ids. Podman starts a user's containers
+    as that user, and ids matter only if a securityContext names some.
     """
     if not account.asked and (starter.uid == 0 or runtime == "podman"):
         return Inside()
@@ -89,7 +90,7 @@ def inside_of(runtime: Runtime, starter: Account, account: Account) -> Inside:
 
 
 def mount_argument(mount: Mount) -> str:
-    """A volume as an argument; the fields are comma-separated, so a comma within one is quoted as in CSV."""
+    """A volume as an argument; fields are comma-separated, so a comma within one is quoted as in CSV."""
     fields = ["type=bind", f"source={mount.source}", f"target={mount.path}"]
     if mount.read_only:
         fields.append("readonly")
@@ -97,10 +98,10 @@ def mount_argument(mount: Mount) -> str:
 
 
 def pull_policy(container: Mapping[str, object]) -> str:
-    """When the image is fetched."""
+    """When to pull the image."""
     return {"Always": "always", "Never": "never"}.get(text(container, "imagePullPolicy"), "missing")
 
 
 def remove_argv(runtime: Runtime, key: str) -> tuple[str, ...]:
-    """The command that ends and removes whatever is left of an attempt."""
+    """The command that stops and removes an attempt's container."""
     return (runtime, "rm", "--force", container_name(key))

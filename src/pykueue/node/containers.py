@@ -1,6 +1,6 @@
-"""What does a runner remember of a pod? Each container's attempts, and how they stand.
+"""A runner's state of a pod: each container's attempts, and their states.
 
-None of it is lost with the runner: the records on disk say it all again.
+All of it can be restored from the records on disk.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from pykueue.node.spawn import Start
 from pykueue.node.supervision.processes import end_marked
 
 KEPT: Final = 2
-"""Attempts of a container that are kept: the present one and, for `kubectl logs --previous`, the one before."""
+"""Attempts of a container that are kept: the present and, for `kubectl logs --previous`, the previous one."""
 
 
 class Life:
@@ -41,46 +41,46 @@ class Life:
         self.init = init
         self.sidecar = init and is_sidecar(spec)
         self.number = -1
-        """The present attempt; none before the first."""
+        """The present attempt; 0 before the first."""
         self.attempt: Attempt | None = None
         self.asked = False
-        """Whether it was asked to start, and nobody has claimed it yet."""
+        """Whether its start was requested but not claimed yet."""
         self.fresh = False
-        """Whether it was asked just now."""
+        """Whether its start was requested just now."""
         self.end: Ended | None = None
         """How the present attempt ended."""
         self.last: Ended | None = None
-        """How the one before ended."""
+        """How the previous one ended."""
         self.falls = 0
-        """How often it ended in a row without having run for long."""
+        """How often in a row it ended soon after its start."""
         self.waiting = Waiting()
         self.retry_at: Moment | None = None
-        """Before this it is of no use to try again."""
+        """When it may be tried again."""
         self.tries = 0
         """How often in a row it could not be started."""
         self.held = 0
-        """For how many falls it was said that it is held back."""
+        """The number of failures for which its back-off was reported."""
         self.probed: dict[str, bool] = {}
-        """What its probes have found."""
+        """The results of its probes."""
         self.tasks: list[asyncio.Task[None]] = []
         self.start: Start | None = None
         self.kill_at: Moment | None = None
-        """It is to end, and is killed at this moment; None: it may go on."""
+        """When it is killed, if it has to end; None if it may continue."""
         self.hook: asyncio.Task[None] | None = None
-        """What it does before it is told to end."""
+        """The task of its preStop hook."""
         self.told = False
         self.killed = False
         self.adopted = False
-        """Whether an earlier server had it started, so that nobody tells us if its supervisor dies."""
+        """Whether an earlier server started it, so that the death of its supervisor is not reported to us."""
 
     @property
     def key(self) -> str:
-        """Where the present attempt lies."""
+        """The path of the present attempt."""
         return attempts.key_of(self.uid, self.name, self.number)
 
     @property
     def alive(self) -> bool:
-        """Whether something of it runs, or may."""
+        """Whether a process of it runs, or may run."""
         return self.asked or (self.attempt is not None and self.end is None)
 
     @property
@@ -89,7 +89,7 @@ class Life:
         return self.attempt is not None and self.attempt.began is not None and self.end is None
 
     def begin(self, start: Start) -> None:
-        """The next attempt is asked for."""
+        """Request the next attempt."""
         self.last = self.end or self.last
         self.end = self.attempt = None
         self.number += 1
@@ -105,13 +105,13 @@ class Life:
         self.told = self.killed = self.adopted = False
 
     def take_back(self) -> None:
-        """The attempt that was asked for was never claimed."""
+        """Undo the request of an attempt that was never claimed."""
         self.asked = False
         self.number -= 1
         self.end, self.last = self.last, None
 
     def settle(self, attempt: Attempt) -> None:
-        """Take in what is known of the present attempt."""
+        """Apply what is known of the present attempt."""
         self.attempt = attempt
         self.asked = False
         state = attempt.state()
@@ -119,7 +119,7 @@ class Life:
             self.over(state)
 
     def over(self, end: Ended) -> None:
-        """The present attempt has ended."""
+        """Record the end of the present attempt."""
         self.asked = False
         self.end = end
         self.falls = 1 if end.ended - end.began >= FORGET_MICROS else self.falls + 1
@@ -132,7 +132,7 @@ class Life:
         self.tasks.clear()
 
     def container(self) -> Container:
-        """How it stands."""
+        """The state for podstatus."""
         if self.number < 0:
             return FRESH if self.waiting == Waiting() else Container(self.waiting)
         state: State
@@ -149,7 +149,7 @@ class Life:
         return Container(state, self.last, self.number, ready, started, self.key)
 
     def restore(self, folder: Path, boot: str, now: Instant, date: Dating = written) -> None:
-        """Take in what the disk says of attempts that an earlier server had started."""
+        """Restore the attempts that an earlier server started from disk."""
         numbers = attempts.numbers(folder, self.uid, self.name)
         claimed = [one for one in numbers if attempts.claimed(folder, attempts.key_of(self.uid, self.name, one))]
         if not claimed:
@@ -169,28 +169,28 @@ class Life:
             self.abandon(boot, now)
 
     def abandon(self, boot: str, now: Instant) -> None:
-        """The supervisor is gone without a word: end what it may have left, unless the machine was booted since."""
+        """Record the death of the supervisor, and end what it may have left unless the machine was rebooted since."""
         if self.attempt is None or self.attempt.supervisor.boot == boot:
             end_marked(self.key)
         self.over(lost(self.attempt, now))
 
 
 CONTAINERS_MAX: Final = 256
-"""Containers of one pod that run on this machine; each is a process with a supervisor, and all are one status."""
+"""The most containers of one pod on this machine; each is a process with a supervisor, and all share one status."""
 CROWDED_REASON: Final = "UnexpectedAdmissionError"
 CROWDED_MESSAGE: Final = f"Pod was rejected: more than {CONTAINERS_MAX} containers; use several pods"
 
 
 class Ending(Frozen):
-    """Why a pod is to end, and how it is then said to have ended."""
+    """Why a pod must end, and the resulting status."""
 
     due: Moment
-    """When what is left is killed."""
+    """When remaining processes are killed."""
     phase: Phase | None = None
     reason: str = ""
     message: str = ""
     deleted: bool = False
-    """Whether the object goes, too."""
+    """Whether the object is deleted, too."""
 
 
 class Box:
@@ -202,11 +202,11 @@ class Box:
         self.lives: dict[str, Life] = {}
         self.ending: Ending | None = None
         self.gone = False
-        """Whether the object exists no more, so that nothing of it may run."""
+        """Whether the object was deleted, so that nothing of it may run."""
         self.closed = False
-        """Whether somebody else has said that it is over."""
+        """Whether another client has set a final phase."""
         self.finished = False
-        """Whether its last status is being written, or is."""
+        """Whether its final status is being written, or is written."""
         for field in ("initContainers", "containers"):
             for spec in specs(pod, field):
                 name = text(spec, "name")
@@ -214,11 +214,11 @@ class Box:
 
     @property
     def alive(self) -> bool:
-        """Whether something of it runs, or may."""
+        """Whether a process of it runs, or may run."""
         return any(life.alive for life in self.lives.values())
 
     def overdue(self, now: Instant, moment: Moment) -> Ending | None:
-        """How a pod ends that has too many containers to start here, or is past its deadline; None for any other."""
+        """How a pod ends that has too many containers or is past its deadline; None for any other."""
         if len(self.lives) > CONTAINERS_MAX and not self.alive:
             return Ending(moment, "Failed", CROWDED_REASON, CROWDED_MESSAGE)
         due = deadline(self.pod)
@@ -228,11 +228,11 @@ class Box:
         return Ending(end, "Failed", DEADLINE_REASON, DEADLINE_MESSAGE)
 
     def containers(self) -> dict[str, Container]:
-        """How its containers stand."""
+        """The states of its containers."""
         return {name: life.container() for name, life in self.lives.items()}
 
     def shown(self, held: Iterable[str]) -> dict[str, Container]:
-        """How its containers stand for people to see: those that are held back wait."""
+        """The states of its containers for users: those in back-off are shown as waiting."""
         shown = self.containers()
         for name in held:
             life = self.lives[name]
@@ -244,5 +244,5 @@ class Box:
         return shown
 
     def falls(self) -> dict[str, int]:
-        """How often each container fell in a row."""
+        """How often in a row each container failed."""
         return {name: life.falls for name, life in self.lives.items()}

@@ -1,6 +1,6 @@
-"""What does a container find in its environment? Its variables, as a kubelet makes them, and `$(NAME)` filled in.
+"""Environment variables of a container, as a kubelet builds them, with `$(NAME)` expanded.
 
-Pure: `sources_of` names the ConfigMaps and Secrets that are needed, and `environment` is given what they hold.
+Pure: `sources_of` names the ConfigMaps and Secrets that are needed, and `environment` takes their content.
 """
 
 import base64
@@ -15,8 +15,10 @@ from pykueue.base.struct import Frozen
 from pykueue.base.units import Quantity
 
 EXPANDED_MAX: Final = 6 * 1024 * 1024
-"""Characters that variables, or arguments, may have together when `$(NAME)` is filled in; Linux starts no program with
-more."""
+"""The most characters that all variables, or all arguments, may have after expansion.
+
+Linux starts no program with more.
+"""
 REFERENCE: Final = re.compile(r"\$(\$|\(([^()]*)\))")
 SUBSCRIPT: Final = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
 NAME: Final = re.compile(r"[^\0=]+")
@@ -30,15 +32,15 @@ class Source(Frozen):
 
 
 Holdings: TypeAlias = Mapping[Source, Mapping[str, bytes] | None]
-"""What sources hold; None for one that does not exist."""
+"""The content of sources; None for one that does not exist."""
 
 
 class ConfigError(Exception):
-    """The container cannot be made from what there is; the message is the kubelet's."""
+    """The container cannot be created as configured; the message is the kubelet's."""
 
 
 def sources_of(container: Mapping[str, object]) -> set[Source]:
-    """The ConfigMaps and Secrets that the environment of a container is made from."""
+    """The ConfigMaps and Secrets that the environment of a container refers to."""
     found = set()
     for _, bundle in mappings(container, "envFrom"):
         for field, kind in (("configMapRef", "ConfigMap"), ("secretRef", "Secret")):
@@ -52,7 +54,7 @@ def sources_of(container: Mapping[str, object]) -> set[Source]:
 
 
 def held(tree: Tree) -> dict[str, bytes]:
-    """What a ConfigMap or Secret holds."""
+    """The content of a ConfigMap or Secret."""
     secret = text(tree, "kind") == "Secret"
     values: dict[str, bytes] = {}
     for key, value in mapping(tree, "data").items():
@@ -65,7 +67,7 @@ def held(tree: Tree) -> dict[str, bytes]:
 
 
 def decoded(value: str) -> bytes:
-    """The bytes that base64 stands for; what is none stands for nothing."""
+    """Decode base64; empty if malformed."""
     try:
         return base64.b64decode(value)
     except (binascii.Error, ValueError):
@@ -80,9 +82,9 @@ def environment(
     node: Mapping[str, Quantity],
     host: str,
 ) -> dict[str, str]:
-    """The variables that a container asks for; raises `ConfigError` when one cannot be had.
+    """The variables of a container; raises `ConfigError` if one cannot be resolved.
 
-    `node` is what the node has to give, for limits that the container does not set.
+    `node` has the node's resources, for limits that the container does not set.
     """
     made: dict[str, str] = {}
     length = 0
@@ -104,7 +106,7 @@ def environment(
 
 
 def bundled(bundle: Mapping[str, object], holdings: Holdings) -> Mapping[str, bytes]:
-    """Everything that a ConfigMap or Secret holds."""
+    """All entries of a ConfigMap or Secret."""
     for field, kind in (("configMapRef", "ConfigMap"), ("secretRef", "Secret")):
         if has(bundle, field):
             name = text(bundle, field, "name")
@@ -124,7 +126,7 @@ def derived(
     node: Mapping[str, Quantity],
     host: str,
 ) -> str | None:
-    """The value that a variable takes from elsewhere; None when it is optional and not there."""
+    """The value of a variable with a `valueFrom`; None if it is optional and missing."""
     for field, kind in (("configMapKeyRef", "ConfigMap"), ("secretKeyRef", "Secret")):
         if has(origin, field):
             name, key = text(origin, field, "name"), text(origin, field, "key")
@@ -142,11 +144,11 @@ def derived(
         return field_value(pod, text(origin, "fieldRef", "fieldPath"), host=host)
     if has(origin, "resourceFieldRef"):
         return resource_value(pod, container, mapping(origin, "resourceFieldRef"), node)
-    raise ConfigError("a variable takes its value from something that local pods do not have")
+    raise ConfigError("a variable has a kind of valueFrom that local pods do not support")
 
 
 def field_value(pod: Tree, path: str, *, host: str) -> str:
-    """The value of a field of the pod, as the downward API gives it."""
+    """The value of a field of the pod, as the downward API provides it."""
     subscript = SUBSCRIPT.fullmatch(path)
     if subscript is not None:
         return text(pod, "metadata", subscript.group(1), subscript.group(2))
@@ -170,7 +172,7 @@ def quoted(value: object) -> str:
 def resource_value(
     pod: Tree, container: Mapping[str, object], reference: Mapping[str, object], node: Mapping[str, Quantity]
 ) -> str:
-    """An amount that a container asks for or is held to, in units of the divisor, rounded up."""
+    """A request or limit of a container, in units of the divisor, rounded up."""
     which, _, resource = text(reference, "resource").partition(".")
     other = text(reference, "containerName")
     if other:
@@ -178,7 +180,7 @@ def resource_value(
         container = next((one for one in every if text(one, "name") == other), {})
     asked = amount(member(container, "resources", which, resource))
     if asked is None and which == "limits":
-        # What sets itself no limit is limited by the node.
+        # Without a limit of its own, the node's capacity is the limit.
         asked = node.get(resource)
     divisor = amount(member(reference, "divisor"))
     unit = divisor.nanos if divisor is not None and divisor.nanos > 0 else 10**9
@@ -186,10 +188,9 @@ def resource_value(
 
 
 def expanded(value: str, variables: Mapping[str, str], most: int = EXPANDED_MAX) -> str:
-    """A text with each `$(NAME)` replaced that is known; `$$` stands for a dollar sign.
+    """A text with each known `$(NAME)` replaced; `$$` stands for a dollar sign.
 
-    Raises `ConfigError` where the outcome has more characters than these: variables that name each other twice grow
-    exponentially.
+    Raises `ConfigError` if the result is longer than `most`: variables that name each other twice grow exponentially.
     """
     length = len(value)
 
@@ -207,7 +208,7 @@ def expanded(value: str, variables: Mapping[str, str], most: int = EXPANDED_MAX)
 
 
 def command_line(container: Mapping[str, object], variables: Mapping[str, str]) -> tuple[str, ...]:
-    """The command and its arguments; empty when there is no command, whatever the arguments."""
+    """The command and its arguments; empty if there is no command."""
     command, args = (strings(member(container, field)) for field in ("command", "args"))
     made: list[str] = []
     left = EXPANDED_MAX

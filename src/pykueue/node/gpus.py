@@ -1,7 +1,6 @@
-"""Which GPU does a container get? Each for itself, for as long as its pod lasts.
+"""Assign GPUs to containers, each exclusively, for the lifetime of the pod.
 
-Who has which is written beside the pod's attempts before anything starts, so that a server which was killed finds it
-again.
+The assignment is written beside the pod's attempts before anything starts, so that a restarted server finds it again.
 """
 
 import asyncio
@@ -33,7 +32,7 @@ class Gpu(Frozen):
 
 
 def parse_gpus(listing: str) -> tuple[Gpu, ...]:
-    """The GPUs in the answer of nvidia-smi."""
+    """The GPUs in the output of nvidia-smi."""
     found = []
     for line in listing.splitlines():
         index, _, rest = line.partition(",")
@@ -44,7 +43,7 @@ def parse_gpus(listing: str) -> tuple[Gpu, ...]:
 
 
 async def find_gpus() -> tuple[Gpu, ...]:
-    """The GPUs that nvidia-smi finds; none where there is no such program."""
+    """The GPUs that nvidia-smi finds; none if there is no such program."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return ()
@@ -57,7 +56,7 @@ async def find_gpus() -> tuple[Gpu, ...]:
             stderr=asyncio.subprocess.DEVNULL,
         )
     except OSError as error:
-        LOG.warning("cannot ask %s for GPUs: %s; give their number with --gpus", program, error)
+        LOG.warning("gpus: query failed, set their number with --gpus program=%s error=%s", program, error)
         return ()
     try:
         async with timeout(QUERY_SECONDS):
@@ -65,13 +64,13 @@ async def find_gpus() -> tuple[Gpu, ...]:
     except TimeoutError:
         process.kill()
         await process.wait()
-        LOG.warning("%s does not answer within %d s; give the number of GPUs with --gpus", program, QUERY_SECONDS)
+        LOG.warning("gpus: query timed out, set their number with --gpus program=%s", program)
         return ()
     return parse_gpus(listing.decode(errors="replace"))
 
 
 class Shares:
-    """Who has which GPU."""
+    """The assignment of GPUs."""
 
     def __init__(self, folder: Path, gpus: Iterable[Gpu]) -> None:
         self.folder = folder
@@ -80,7 +79,7 @@ class Shares:
         """Indices by pod and container."""
 
     def restore(self, uid: str) -> None:
-        """Take in what a pod had before this server."""
+        """Restore the assignment of a pod from an earlier server."""
         try:
             found = msgspec.json.decode((self.folder / uid / FILE).read_bytes(), type=dict[str, tuple[int, ...]])
         except (OSError, msgspec.DecodeError):
@@ -88,7 +87,7 @@ class Shares:
         self.held[uid] = found
 
     def free(self) -> list[int]:
-        """The indices that nobody has."""
+        """The unassigned indices."""
         taken = {index for shares in self.held.values() for indices in shares.values() for index in indices}
         return [gpu.index for gpu in self.gpus if gpu.index not in taken]
 
@@ -113,16 +112,16 @@ class Shares:
         return shares
 
     def release(self, uid: str) -> None:
-        """A pod is over."""
+        """Release the GPUs of a pod."""
         if self.held.pop(uid, None) is not None:
             (self.folder / uid / FILE).unlink(missing_ok=True)
 
     def variables(self, indices: Iterable[int]) -> dict[str, str]:
-        """What a container's environment says of its GPUs; nothing on a machine that has none."""
+        """The environment variables for a container's GPUs; empty on a machine without GPUs."""
         if not self.gpus:
             return {}
         shown = ",".join(str(index) for index in indices)
-        # The order in which CUDA counts by itself is not that of nvidia-smi.
+        # CUDA's default order differs from that of nvidia-smi.
         return {
             "CUDA_VISIBLE_DEVICES": shown,
             "NVIDIA_VISIBLE_DEVICES": shown or "void",

@@ -1,4 +1,4 @@
-"""What is done with a container while it runs? Its probes, the hooks at its start and before its end, and its end."""
+"""Probes, lifecycle hooks and termination of running containers."""
 
 import asyncio
 import logging
@@ -30,14 +30,14 @@ CANNOT: Final = (StartFailure, VolumeError, NoRoomError, SpawnError, KubeError, 
 
 
 class Say(Protocol):
-    """Tells people what happened to a pod."""
+    """Reports an event of a pod."""
 
     def __call__(self, pod: Tree, reason: str, note: str, *, warning: bool = False) -> None:
         """Say it."""
 
 
 class Tending:
-    """Probes containers, runs their hooks, and has them end."""
+    """Probes containers, runs their hooks, and stops them."""
 
     def __init__(
         self, clock: Clock, spawner: Spawner, workshop: Workshop, say: Say, changed: Callable[[str], None]
@@ -47,10 +47,10 @@ class Tending:
         self.workshop = workshop
         self.say = say
         self.changed = changed
-        """Told the uid of a pod of which something new is known."""
+        """Called with the uid of a pod whose state changed."""
 
     def begin(self, box: Box, life: Life) -> None:
-        """Begin to tend a container that runs."""
+        """Start the postStart hook and the probes of a running container."""
         if has(life.spec, "lifecycle", "postStart") and not life.adopted:
             life.tasks.append(asyncio.create_task(self.after_start(box, life)))
         asked = probes_of(life.spec)
@@ -60,14 +60,14 @@ class Tending:
             self.probe_started(box, life)
 
     def probe_started(self, box: Box, life: Life) -> None:
-        """Begin the probes of a container that has started."""
+        """Start the probes of a container that has started."""
         kinds: tuple[Kind, ...] = ("readiness", "liveness")
         for kind in kinds:
             if kind in probes_of(life.spec):
                 self.probe(box, life, kind)
 
     def probe(self, box: Box, life: Life, kind: Kind) -> None:
-        """Begin one probe."""
+        """Start one probe."""
         probe = probes_of(life.spec)[kind]
 
         async def once() -> Answer:
@@ -91,14 +91,14 @@ class Tending:
         life.tasks.append(asyncio.create_task(prober.run(), name=f"{kind} {life.key}"))
 
     def restart(self, box: Box, life: Life, kind: Kind, grace: int | None) -> None:
-        """Have a container that is not well end, so that it starts again if it may."""
+        """Stop an unhealthy container, so that it restarts if its policy allows."""
         if life.kill_at is None:
             self.say(box.pod, "Killing", f"Container {life.name} failed {kind} probe, will be restarted")
             seconds = grace_seconds(box.pod) if grace is None else grace
             life.kill_at = Moment(self.clock.moment() + seconds * MICROS)
 
     async def beside(self, box: Box, life: Life, command: tuple[str, ...], seconds: float) -> Outcome:
-        """Run a command as the container runs: same user, environment, folder and limits."""
+        """Run a command like the container: same user, environment, folder and limits."""
         if not command:
             return Outcome(1, "no command specified")
         try:
@@ -110,7 +110,7 @@ class Tending:
             return Outcome(1, str(error))
 
     async def after_start(self, box: Box, life: Life) -> None:
-        """Run the hook at the start of a container; one that fails ends it."""
+        """Run the postStart hook of a container; a failure stops it."""
         answer = await self.hook(box, life, "postStart", HOOK_SECONDS)
         if not answer.well and life.kill_at is None:
             self.say(box.pod, "FailedPostStartHook", f"PostStartHook failed: {answer.message}".rstrip(), warning=True)
@@ -118,7 +118,7 @@ class Tending:
             self.changed(box.uid)
 
     def press_all(self, box: Box, due: Moment, now: Moment) -> list[Moment | None]:
-        """Have everything of a pod end: first what it is about, then its sidecars."""
+        """Stop everything of a pod: first the main containers, then the sidecars."""
         mains = [life for life in box.lives.values() if not life.sidecar]
         lives = mains if any(life.alive for life in mains) else list(box.lives.values())
         for life in lives:
@@ -126,7 +126,7 @@ class Tending:
         return [self.press(box, life, now) for life in lives]
 
     def press(self, box: Box, life: Life, now: Moment) -> Moment | None:
-        """Tell a container to end if it is to, and kill it when its time is over; when to look again."""
+        """Signal a container that has to end, and kill it when its time is over; returns when to look again."""
         if life.kill_at is None or not life.alive or life.attempt is None or life.killed:
             return None
         if not life.told and life.hook is None:
@@ -143,7 +143,7 @@ class Tending:
         return None
 
     def before_end(self, box: Box, life: Life, due: Moment) -> asyncio.Task[None] | None:
-        """Begin the hook before the end of a container; None if it has none."""
+        """Start the preStop hook of a container; None if it has none."""
         if not has(life.spec, "lifecycle", "preStop") or not life.running:
             return None
 
@@ -159,7 +159,7 @@ class Tending:
         return asyncio.create_task(run(), name=f"preStop {life.key}")
 
     async def hook(self, box: Box, life: Life, which: str, seconds: float) -> Answer:
-        """What a hook of a container came to."""
+        """The result of a hook of a container."""
         hook = mapping(life.spec, "lifecycle", which)
         if has(hook, "exec"):
             outcome = await self.beside(box, life, tuple(strings(member(hook, "exec", "command"))), seconds)
@@ -175,14 +175,14 @@ class Tending:
                 return await within(self.clock, seconds, http(host, port, get))
             return Answer(True)
         except (OSError, TimeoutError, ValueError) as error:
-            return Answer(False, str(error) or "no answer in time")
+            return Answer(False, str(error) or "no response in time")
 
     async def remove_containers(self, box: Box, runtime: Runtime) -> None:
-        """Have a runtime remove what it may still have of a pod."""
+        """Remove a pod's containers from the runtime."""
         for life in box.lives.values():
             if life.start is not None:
                 start: Start = msgspec.structs.replace(life.start, argv=remove_argv(runtime, life.key))
                 try:
                     await self.spawner.run_once(start, REMOVE_SECONDS)
                 except SpawnError as error:
-                    LOG.warning("%s: what is left of it cannot be removed: %s", life.key, error)
+                    LOG.warning("container: cannot remove it from the runtime container=%s error=%s", life.key, error)

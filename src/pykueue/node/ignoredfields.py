@@ -1,8 +1,8 @@
-"""Which fields of a pod does one machine not honour? One row each, with what the pod's author is told.
+"""Fields of a pod that this node does not honour, one row each, with the warning for the pod's author.
 
-What is honoured has no row, and neither has `image`: every pod must name one, and docs/local.md says what becomes of
-it. A field that cannot work at all, such as a volume of a kind that is not built, keeps the pod from starting and is
-reported there.
+Honoured fields have no row, and neither has `image`: every pod must name one, and docs/local.md explains its effect. A
+field that cannot work at all, such as a volume of an unsupported kind, prevents the pod from starting and is reported
+there.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ NO_CLUSTER: Final = "is ignored: there are no Services and no cluster DNS on one
 
 
 NOTHING: Final[tuple[object, ...]] = (None, False, "", [], {})
-"""Values by which a field asks for nothing."""
+"""Values that request nothing."""
 
 
 class Row(Frozen):
@@ -30,13 +30,13 @@ class Row(Frozen):
     """Its path in a pod spec; `containers[]` stands for init containers too."""
     says: str
     usual: tuple[object, ...] = ()
-    """Values that ask for nothing but what happens anyhow."""
+    """Values that request only what happens anyway."""
     off: bool = False
-    """Whether it asks for something by being false."""
+    """Whether it requests something when false."""
     in_runtime: bool = False
     """Whether a container runtime honours it."""
     resource: str = ""
-    """The resource whose limit it is: a server that enforces it does honour the field."""
+    """The resource whose limit it is: a server that enforces the limit honours the field."""
 
 
 ROWS: Final = (
@@ -132,7 +132,7 @@ class RowTree:
 
 
 def grown() -> RowTree:
-    """All rows as a tree: a spec is then read once, whatever the number of rows."""
+    """All rows as a tree, so that a spec is read once for any number of rows."""
     root = RowTree()
     for row in ROWS:
         paths = [row.field]
@@ -150,15 +150,15 @@ TREE: Final = grown()
 
 
 def ignored(spec: Mapping[str, object], path: str, *, enforced: frozenset[str], runtime: bool) -> tuple[str, ...]:
-    """What to tell the author of a pod spec: each field that is not honoured, once, where it first stands."""
-    # What is honoured here all the same counts as told.
+    """The warnings for a pod spec: each ignored field once, where it first occurs."""
+    # Fields that are honoured here count as reported.
     told = {row.field: "" for row in ROWS if (runtime and row.in_runtime) or row.resource in enforced}
     look(TREE, spec, path, told)
     return tuple(told[row.field] for row in ROWS if told.get(row.field))
 
 
 def look(node: RowTree, value: object, path: str, told: dict[str, str]) -> None:
-    """Find what a field and the fields below it ask for; there may be very many containers."""
+    """Find the ignored fields at and below a value; there may be very many containers."""
     if isinstance(value, dict):
         for name, inner in value.items():
             below = node.below.get(name)
@@ -175,12 +175,12 @@ def look(node: RowTree, value: object, path: str, told: dict[str, str]) -> None:
 
 
 def asks(row: Row, value: object) -> bool:
-    """Whether a value of a field asks for something that is not honoured."""
+    """Whether a value of a field requests something that is ignored."""
     return value is False if row.off else value not in row.usual and value not in NOTHING
 
 
 def spec_in(group: str, kind: str, tree: Tree) -> tuple[Mapping[str, object], str] | None:
-    """The pod spec of a Pod or Job and where it stands; None for other kinds, and where there is none."""
+    """The pod spec of a Pod or Job and its path; None for other kinds and if there is none."""
     fields = SPECS.get((group, kind))
     value: object = tree
     for field in fields or ():
@@ -192,4 +192,4 @@ SPECS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
     ("", "Pod"): ("spec",),
     ("batch", "Job"): ("spec", "template", "spec"),
 }
-"""Where the kinds whose pods this server runs keep the spec of those."""
+"""The path of the pod spec in the kinds whose pods this node runs."""

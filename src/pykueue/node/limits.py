@@ -1,10 +1,10 @@
-"""What holds a container to its limits? A cgroup where this user has one to give, else what a process can be held to.
+"""Enforce the limits of containers: by cgroups where this user may create them, otherwise by rlimits.
 
 With cgroup v2: memory.max, cpu.max, cpu.weight and pids.max, for all processes of the container together. Without:
-RLIMIT_DATA for its memory, process by process (not RLIMIT_AS, which programs that merely reserve addresses, CUDA among
-them, would run into at once), and RLIMIT_NPROC, which counts all processes of a user and does not bind root. As it
-counts what else the user runs, a container may have as many more as there are when it starts; for the user of this very
-server, whose desktop may grow meanwhile, the default leaves more room.
+RLIMIT_DATA for its memory, per process (not RLIMIT_AS, which programs that merely reserve addresses, such as CUDA,
+would exceed at once), and RLIMIT_NPROC, which counts all processes of a user and does not bind root. Since it counts
+what else the user runs, the limit is relative to the count at the start of the container; for the user of this server,
+whose desktop may grow meanwhile, the default leaves more room.
 """
 
 import contextlib
@@ -29,11 +29,11 @@ CPU_PERIOD: Final = 100_000
 WEIGHT_MIN: Final = 1
 WEIGHT_MAX: Final = 10_000
 COUNT_MICROS: Final = 1 * MICROS
-"""How long a count of a user's processes is good for."""
+"""How long a count of a user's processes is reused."""
 
 
 class Fence(Frozen):
-    """What a container is held to, and by what."""
+    """The limits of a container, and how they are enforced."""
 
     rlimits: tuple[tuple[int, int], ...] = ()
     cgroup: str = ""
@@ -41,12 +41,12 @@ class Fence(Frozen):
 
 
 def pids_default() -> int:
-    """How many processes and threads a container may have: a hundred for each core, and at least 200."""
+    """The default limit of processes and threads of a container: 100 per core, and at least 200."""
     return max(PIDS_LEAST, PIDS_PER_CORE * (os.cpu_count() or 1))
 
 
 def own_cgroup(proc: Path = Path("/proc/self")) -> Path | None:
-    """The cgroup v2 folder that this process is in; None where there is none."""
+    """The cgroup v2 folder of this process; None if there is none."""
     try:
         mounts = (proc / "mountinfo").read_text().splitlines()
         groups = (proc / "cgroup").read_text().splitlines()
@@ -56,14 +56,14 @@ def own_cgroup(proc: Path = Path("/proc/self")) -> Path | None:
     within = next((line[3:] for line in groups if line.startswith("0::")), None)
     if mount is None or within is None:
         return None
-    # A container sees its own cgroup as the root of what is mounted.
+    # A container sees its own cgroup as the root of the mount.
     root, point = mount[3], mount[4]
     inside = within.removeprefix(root) if root != "/" and within.startswith(root) else within
     return Path(point) / inside.lstrip("/")
 
 
 class Limits:
-    """Holds containers to their limits, by the best means there are."""
+    """Enforces limits of containers by the best available means."""
 
     def __init__(
         self,
@@ -76,29 +76,29 @@ class Limits:
     ) -> None:
         self.now = now
         self.name = name
-        """What tells our cgroups from those of another server on this machine."""
+        """Distinguishes our cgroups from those of another server on this machine."""
         self.pids_max = pids_max or pids_default()
         self.pids_own = pids_max or max(PIDS_OWN, self.pids_max)
-        """The same for the user that we are, where only a count by user can be had."""
+        """The same for the user of this process, if processes are counted by user."""
         self.root = os.geteuid() == 0 if root is None else root
         self.own = own
         self.base: Path | None = None
-        """Where the cgroups of containers are made; None: nowhere."""
+        """The cgroup below which those of containers are created; None if there is none."""
         self.controllers: frozenset[str] = frozenset()
         self.counts: dict[int, tuple[Moment, int]] = {}
 
     def open(self) -> None:
-        """Find out what there is, and prepare it."""
+        """Detect and prepare the available means."""
         if self.own is not None:
             self.prepare(self.own)
-        LOG.info("limits of containers: %s", self.describe())
+        LOG.info("limits: enforced by %s", self.describe())
 
     def prepare(self, own: Path) -> None:
-        """Make a cgroup for all containers below our own, with as many controllers as can be had."""
+        """Create a cgroup for all containers below our own, with all available controllers."""
         base = own / self.name
         try:
             if not set((own / "cgroup.controllers").read_text().split()) & set(WANTED):
-                # It could hold processes together, but not to anything: supervisors do the former.
+                # Without controllers a cgroup only groups processes, which supervisors do anyway.
                 return
             self.enable(own)
             base.mkdir(exist_ok=True)
@@ -106,10 +106,10 @@ class Limits:
             self.controllers = frozenset((base / "cgroup.subtree_control").read_text().split()) & frozenset(WANTED)
             self.base = base
         except OSError as error:
-            LOG.debug("no cgroup can be made in %s: %s", own, error)
+            LOG.debug("limits: cannot create a cgroup parent=%s error=%s", own, error)
 
     def enable(self, folder: Path) -> None:
-        """Have a cgroup give its children what it has, moving ourselves out of the way if we alone are in it."""
+        """Delegate a cgroup's controllers to its children, moving this process out if nothing else is in it."""
         there = (folder / "cgroup.controllers").read_text().split()
         given = (folder / "cgroup.subtree_control").read_text().split()
         missing = [name for name in WANTED if name in there and name not in given]
@@ -117,7 +117,7 @@ class Limits:
             return
         inside = (folder / "cgroup.procs").read_text().split()
         if inside == [str(os.getpid())]:
-            # A cgroup with processes of its own cannot share out; where we are its only one, we step aside.
+            # A cgroup with processes cannot delegate; if we are the only one in it, we move to a child.
             aside = folder / f"{self.name}-server"
             aside.mkdir(exist_ok=True)
             (aside / "cgroup.procs").write_text(str(os.getpid()))
@@ -126,7 +126,7 @@ class Limits:
                 (folder / "cgroup.subtree_control").write_text(f"+{name}")
 
     def describe(self) -> str:
-        """Which means there are, for the log and for the node."""
+        """The available means, for the log and the node."""
         by_cgroup = [name for name in WANTED if name in self.controllers]
         said = [f"cgroup v2 ({', '.join(by_cgroup)})"] if by_cgroup else []
         left = []
@@ -141,7 +141,7 @@ class Limits:
         return "; ".join(said)
 
     def fence(self, container: Mapping[str, object], *, key: str, uid: int) -> Fence:
-        """What a container is held to, that runs as this user."""
+        """The limits of a container that runs as this user."""
         limits, requests = member(container, "resources", "limits"), member(container, "resources", "requests")
         memory, cpu = amount(member(limits, "memory")), amount(member(limits, "cpu"))
         share = amount(member(requests, "cpu")) or cpu
@@ -165,7 +165,7 @@ class Limits:
         return Fence(tuple(rlimits), cgroup, files)
 
     def count(self, uid: int) -> int:
-        """How many processes and threads a user has, as of a moment ago."""
+        """A user's number of processes and threads, cached briefly."""
         known = self.counts.get(uid)
         now = self.now()
         if known is None or not 0 <= now - known[0] < COUNT_MICROS:
@@ -173,39 +173,39 @@ class Limits:
         return known[1]
 
     def leftovers(self) -> list[Path]:
-        """The cgroups of containers that are there."""
+        """The existing cgroups of containers."""
         try:
             return [] if self.base is None else [entry for entry in self.base.iterdir() if entry.is_dir()]
         except OSError:
             return []
 
     def close(self) -> None:
-        """Remove our cgroup, if nothing is in it any more."""
+        """Remove our cgroup if it is empty."""
         if self.base is not None:
             with contextlib.suppress(OSError):
                 self.base.rmdir()
 
 
 def weight(milli: int) -> int:
-    """The cpu.weight that so many thousandths of a core stand for; a core is the kernel's default of 100."""
+    """The cpu.weight for this many thousandths of a core; one core is the kernel's default of 100."""
     return max(WEIGHT_MIN, min(WEIGHT_MAX, milli // 10))
 
 
 def tasks_of(uid: int) -> int:
-    """How many processes and threads a user has."""
+    """A user's number of processes and threads."""
     count = 0
     with os.scandir("/proc") as entries:
         for entry in entries:
             if entry.name.isdigit():
                 with contextlib.suppress(OSError):
                     if entry.stat().st_uid == uid:
-                        # The links of this folder are itself, its parent, and one for each thread.
+                        # The link count of this folder is two plus the number of threads.
                         count += os.stat(f"/proc/{entry.name}/task").st_nlink - 2
     return count
 
 
 def end_cgroup(folder: Path) -> None:
-    """End whatever is left in a cgroup, and remove it."""
+    """Kill everything in a cgroup, and remove it."""
     with contextlib.suppress(OSError):
         (folder / "cgroup.kill").write_text("1")
     with contextlib.suppress(OSError):

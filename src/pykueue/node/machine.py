@@ -1,4 +1,4 @@
-"""What is this machine, as a Kubernetes Node? Its cores, memory and GPUs, and that it is well."""
+"""This machine as a Kubernetes Node: its cores, memory and GPUs, and its heartbeat."""
 
 import contextlib
 import logging
@@ -28,11 +28,11 @@ LOG: Final = logging.getLogger(__name__)
 LEASE_NAMESPACE: Final = "kube-node-lease"
 LEASE_SECONDS: Final = 40
 BEAT_MICROS: Final = 20 * MICROS
-"""Half of what the lease lasts: each beat is a durable write, and nobody waits for this node to fail."""
+"""Half of the lease's duration: each renewal is a durable write, and nothing waits for this node to fail."""
 RETRY_MICROS: Final = 2 * MICROS
 PODS_MAX: Final = 1000
 LIMITS: Final = "pykueue.io/limits"
-"""The annotation that says by what means containers are held to their limits."""
+"""The annotation that says how limits of containers are enforced."""
 MAKER: Final = "-pykueue"
 VERSION: Final = f"v1.36.0{MAKER}"
 NAME_FILE: Final = "node"
@@ -41,7 +41,7 @@ NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 
 
 class Machine(Frozen):
-    """What this machine has to give."""
+    """The resources of this machine."""
 
     cpus_milli: int
     memory_bytes: int
@@ -50,7 +50,7 @@ class Machine(Frozen):
     pods: int = PODS_MAX
 
     def resources(self) -> dict[str, Quantity]:
-        """As a Node's capacity counts it."""
+        """The resources as a Node's capacity."""
         found = {
             "cpu": Quantity(self.cpus_milli * 1_000_000),
             "ephemeral-storage": Quantity(self.disk_bytes * NANO, "BinarySI"),
@@ -63,10 +63,10 @@ class Machine(Frozen):
 
 
 async def find_machine(*, cpus: float | None = None, memory: int | None = None, gpus: int | None = None) -> Machine:
-    """This machine, with whatever is given in place of what is found."""
+    """This machine, with the given values in place of the detected ones."""
     found = () if gpus == 0 else await find_gpus()
     if gpus is not None:
-        # A number alone makes GPUs too, so that queues can be tried where there are none.
+        # A count alone also creates GPUs, so that queues can be tried on machines without any.
         found = tuple(found[index] if index < len(found) else Gpu(index) for index in range(gpus))
     pages, page = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
     disk = os.statvfs("/")
@@ -79,13 +79,13 @@ async def find_machine(*, cpus: float | None = None, memory: int | None = None, 
 
 
 def node_name() -> str:
-    """The name of this machine's Node: its host name, as far as a name may be so."""
+    """The name of this machine's Node: its host name as a valid name."""
     spelled = "".join(one if one.isascii() and one.isalnum() else "-" for one in socket.gethostname().lower())
     return spelled[:63].strip("-") or "localhost"
 
 
 def kept_name(data: Path) -> str:
-    """The name of the Node whose data this is: pods are bound to it, so it stays when the machine is renamed."""
+    """The name of the Node in this data folder: pods are bound to it, so it survives a rename of the machine."""
     path = data / NAME_FILE
     try:
         name = path.read_text(encoding="ascii").strip()
@@ -100,12 +100,12 @@ def kept_name(data: Path) -> str:
 
 
 def architecture() -> str:
-    """The architecture of this machine, by the name that Kubernetes has for it."""
+    """The architecture of this machine in Kubernetes' terms."""
     return {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
 
 
 def os_image() -> str:
-    """The operating system, as it calls itself."""
+    """The name of the operating system."""
     try:
         return platform.freedesktop_os_release().get("PRETTY_NAME", "Linux")
     except OSError:
@@ -113,7 +113,7 @@ def os_image() -> str:
 
 
 def first_line(path: str) -> str:
-    """The first line of a file; empty where there is none."""
+    """The first line of a file; empty if there is none."""
     try:
         with open(path, encoding="utf-8") as file:
             return file.readline().strip()
@@ -139,7 +139,7 @@ def node_tree(name: str, machine: Machine, now: Instant, *, annotations: Mapping
 
 
 def node_status(name: str, machine: Machine, now: Instant) -> Tree:
-    """The status of a Node that is well."""
+    """The status of a healthy Node."""
     amounts: Tree = {resource: str(quantity) for resource, quantity in machine.resources().items()}
     return {
         "addresses": [{"type": "InternalIP", "address": LOCALHOST}, {"type": "Hostname", "address": name}],
@@ -163,13 +163,13 @@ def node_status(name: str, machine: Machine, now: Instant) -> Tree:
 
 
 def merging(status: Mapping[str, object]) -> Tree:
-    """A status as a merge patch, which leaves what it does not name: GPUs that are gone are named too."""
+    """A status as a merge patch, which keeps what it does not name: GPUs that are gone are set to null."""
     amounts = {name: {RESOURCE: None, **mapping(status, name)} for name in ("allocatable", "capacity")}
     return {**status, **amounts}  # type: ignore[dict-item]  # parts of a Tree are Json
 
 
 def conditions(now: Instant) -> list[Json]:
-    """That nothing is short, and that pods can come."""
+    """The conditions of a healthy Node."""
     moment = format_instant(now)
     rows = (
         ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
@@ -191,7 +191,7 @@ def conditions(now: Instant) -> list[Json]:
 
 
 class NodeKeeper:
-    """Keeps the Node object of this machine, and says now and then that it is well."""
+    """Maintains the Node object of this machine and its heartbeat."""
 
     def __init__(self, kube: Kube, clock: Clock, name: str, machine: Machine, limits: str) -> None:
         self.kube = kube
@@ -201,7 +201,7 @@ class NodeKeeper:
         self.annotations = {LIMITS: limits}
 
     async def register(self) -> None:
-        """Have the Node there, with what this machine has now; what others wrote on it stays."""
+        """Create or update the Node with the present resources; fields of other writers stay."""
         tree = node_tree(self.name, self.machine, self.clock.now(), annotations=self.annotations)
         status: Json = {"status": merging(mapping(tree, "status"))}
         del tree["status"]
@@ -215,13 +215,13 @@ class NodeKeeper:
         await self.replace_others()
 
     async def replace_others(self) -> None:
-        """Delete Nodes of ours with another name, as of data that came without it: nobody runs the pods of those."""
+        """Delete Nodes of ours with another name, such as from copied data: their pods would never run."""
         async for raw in self.kube.pages(NODES):
             for item in PAGE.decode(raw).items or ():
                 found: Json = msgspec.json.decode(item)
                 name = text(found, "metadata", "name")
                 if name != self.name and text(found, "status", "nodeInfo", "kubeletVersion").endswith(MAKER):
-                    LOG.warning("node %s is no more: this machine is now the node %s", name, self.name)
+                    LOG.warning("node: deleted a Node of another name deleted=%s name=%s", name, self.name)
                     with contextlib.suppress(NotFoundError):
                         await self.kube.delete(NODES, name)
                     with contextlib.suppress(NotFoundError):
@@ -242,7 +242,7 @@ class NodeKeeper:
                 registered = False
                 delay = RETRY_MICROS
             except KubeError as error:
-                LOG.warning("node %s: cannot say that it is well: %s", self.name, error)
+                LOG.warning("node: heartbeat failed name=%s error=%s", self.name, error)
                 delay = RETRY_MICROS
             await self.clock.sleep(delay)
 
@@ -256,12 +256,12 @@ class NodeKeeper:
             await self.lease(now)
 
     async def lease(self, now: str) -> None:
-        """Make the Lease, and its namespace if need be."""
+        """Create the Lease, and its namespace if necessary."""
         namespace: Tree = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": LEASE_NAMESPACE}}
         try:
             await self.kube.create(NAMESPACES, msgspec.json.encode(namespace))
         except ExistsError:
-            LOG.debug("%s is there already", LEASE_NAMESPACE)
+            LOG.debug("node: namespace exists name=%s", LEASE_NAMESPACE)
         lease: Tree = {
             "apiVersion": LEASES.api_version,
             "kind": LEASES.kind,

@@ -1,4 +1,4 @@
-"""What is to happen to a pod's containers next? Pure: from how they stand to which are to start, end or wait."""
+"""What to do with a pod's containers next: pure, from their states to which start, end or wait."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -23,69 +23,69 @@ from pykueue.node.podstatus import (
 FIRST_SECONDS: Final = 10
 LAST_SECONDS: Final = 300
 FORGET_MICROS: Final = 2 * LAST_SECONDS * MICROS
-"""A container that ran for so long begins anew with its back-off."""
+"""A container that ran for this long starts over with its back-off."""
 GRACE_DEFAULT: Final = 30
 DEADLINE_REASON: Final = "DeadlineExceeded"
 DEADLINE_MESSAGE: Final = "Pod was active on the node longer than the specified deadline"
 
 
 class Steps(Frozen):
-    """What is to happen now, and when to look again if nothing happens."""
+    """What to do now, and when to look again if nothing changes."""
 
     start: tuple[str, ...] = ()
     held: Mapping[str, Instant] = {}
-    """Containers that are to start again, but not before an instant."""
+    """Containers to restart, but not before an instant."""
     end: tuple[str, ...] = ()
     """Sidecars that are no longer needed."""
 
     @property
     def wake(self) -> Instant | None:
-        """When the first of those that are held is due."""
+        """When the first back-off ends."""
         return min(self.held.values(), default=None)
 
 
 def delay_seconds(falls: int) -> int:
-    """How long a container that fell so many times in a row is held: not at first, then 10 s, doubled up to 5 min."""
+    """The back-off after this many consecutive failures: none at first, then 10 s, doubled up to 5 min."""
     return 0 if falls <= 1 else min(LAST_SECONDS, FIRST_SECONDS << min(falls - 2, 10))
 
 
 def restart_due(end: Ended, falls: int) -> Instant:
-    """When a container may start again."""
+    """When a container may restart."""
     return after(end.ended, Seconds(delay_seconds(falls)))
 
 
 def wants_restart(policy: str, end: Ended) -> bool:
-    """Whether a container that ended so is to run again."""
+    """Whether the restart policy restarts a container that ended like this."""
     return policy == "Always" or (policy == "OnFailure" and end.code != 0)
 
 
 def duration(seconds: int) -> str:
-    """A number of seconds as Go prints it."""
+    """Seconds as Go prints a duration."""
     minutes, rest = divmod(seconds, 60)
     return f"{minutes}m{rest}s" if minutes else f"{rest}s"
 
 
 def held_state(pod: Tree, name: str, falls: int) -> Waiting:
-    """How a container stands that is held back."""
+    """The state of a container in back-off."""
     return Waiting(
         BACK_OFF, f"back-off {duration(delay_seconds(falls))} restarting failed container={name} pod={label(pod)}"
     )
 
 
 def label(pod: Tree) -> str:
-    """A pod as messages of a kubelet name it."""
+    """A pod as the kubelet's messages name it."""
     meta = [text(pod, "metadata", field) for field in ("name", "namespace", "uid")]
     return f"{meta[0]}_{meta[1]}({meta[2]})"
 
 
 def steps(pod: Tree, containers: Mapping[str, Container], falls: Mapping[str, int], now: Instant) -> Steps:
-    """What is to happen to a pod that is to go on."""
+    """What to do with a pod that is not ending."""
     policy = restart_policy(pod)
     start: list[str] = []
     held: dict[str, Instant] = {}
 
     def begin(name: str, again: str) -> bool:
-        """Have a container started if it should be; whether it will run, now or later."""
+        """Start a container if it should run; returns whether it will run, now or later."""
         known = containers.get(name, FRESH)
         end = known.state if isinstance(known.state, Ended) else known.last
         match known.state:
@@ -120,35 +120,35 @@ def steps(pod: Tree, containers: Mapping[str, Container], falls: Mapping[str, in
     alive = [] if failed else [begin(name, policy) for name in mains]
     if any(alive):
         return Steps(tuple(start), held)
-    # Nothing but sidecars is left, and they are there for the others: the last to start ends first.
+    # Only sidecars are left, which serve the others: the last to start ends first.
     running = [name for name in sidecars if isinstance(containers.get(name, FRESH).state, Running)]
     return Steps(end=tuple(reversed(running)))
 
 
 def grace_seconds(pod: Tree) -> int:
-    """How long a pod has to end after SIGTERM."""
+    """A pod's grace period after SIGTERM."""
     given = whole(pod, "spec", "terminationGracePeriodSeconds")
     return GRACE_DEFAULT if given is None else given
 
 
 def kill_due(pod: Tree, now: Instant) -> Instant:
-    """When what is left of a pod that is being deleted is killed."""
+    """When the remaining processes of a deleted pod are killed."""
     grace = whole(pod, "metadata", "deletionGracePeriodSeconds")
     if grace is None:
         grace = grace_seconds(pod)
     moment = text(pod, "metadata", "deletionTimestamp")
-    # The time of deletion is the end of the grace period, cut to whole seconds.
+    # deletionTimestamp is the end of the grace period, truncated to whole seconds.
     return now if grace <= 0 or not moment else after(parse_instant(moment), Seconds(1))
 
 
 def deadline(pod: Tree) -> Instant | None:
-    """When a pod has been active for as long as it may."""
+    """When a pod reaches its activeDeadlineSeconds."""
     seconds = whole(pod, "spec", "activeDeadlineSeconds")
     started = text(pod, "status", "startTime")
     return None if seconds is None or not started else after(parse_instant(started), Seconds(seconds))
 
 
 def until(now: Moment, wakes: list[Moment | None]) -> float | None:
-    """Seconds until the first of some moments."""
+    """Seconds until the earliest of some moments."""
     due = [wake for wake in wakes if wake is not None]
     return max(0.001, (min(due) - now) / MICROS) if due else None

@@ -1,7 +1,7 @@
-"""What does a pod's status say? Its phase, conditions and container statuses, from how its containers stand.
+"""The status of a pod from the states of its containers: phase, conditions and container statuses.
 
-Pure, and without processes: whoever knows how containers stand, a runner or a script, gets from `status_of` the status
-that a kubelet would write. What others wrote into it (PodScheduled, DisruptionTarget, readiness gates) stays.
+Pure: `status_of` returns the status that a kubelet would write, for a runner as for a script. Conditions of other
+writers (PodScheduled, DisruptionTarget, readiness gates) stay.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,7 +29,7 @@ OURS: Final = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersR
 
 
 class Waiting(Frozen, tag=True):
-    """Not running yet, or not again yet."""
+    """Not running, at first or before a restart."""
 
     reason: str = CREATING
     message: str = ""
@@ -42,7 +42,7 @@ class Running(Frozen, tag=True):
 
 
 class Ended(Frozen, tag=True):
-    """Over."""
+    """Terminated."""
 
     code: int
     began: Instant
@@ -57,18 +57,18 @@ State: TypeAlias = Waiting | Running | Ended
 
 
 class Container(Frozen):
-    """How a container stands."""
+    """The state of a container."""
 
     state: State = Waiting()
     last: Ended | None = None
-    """How the attempt before ended."""
+    """How the previous attempt ended."""
     restarts: int = 0
     ready: bool = False
-    """What its readiness probe says, while it runs; without a probe, running is ready."""
+    """The result of its readiness probe, while it runs; without a probe, running is ready."""
     started: bool = False
-    """What its startup probe says, while it runs; without a probe, running is started."""
+    """The result of its startup probe, while it runs; without a probe, running is started."""
     attempt: str = ""
-    """What tells this attempt from any other, for `containerID`."""
+    """The identity of this attempt, for `containerID`."""
 
 
 FRESH: Final = Container()
@@ -80,7 +80,7 @@ def restart_policy(pod: Tree) -> str:
 
 
 def is_sidecar(container: Mapping[str, object]) -> bool:
-    """Whether an init container keeps running beside what starts after it."""
+    """Whether an init container keeps running beside the containers started after it."""
     return container.get("restartPolicy") == "Always"
 
 
@@ -92,19 +92,19 @@ def specs(pod: Tree, which: str = "containers") -> list[Mapping[str, object]]:
 
 
 def succeeded(state: State) -> bool:
-    """Whether it ended well."""
+    """Whether it terminated successfully."""
     return isinstance(state, Ended) and state.code == 0
 
 
 def initialized(pod: Tree, containers: Mapping[str, Container]) -> bool:
-    """Whether every init container has done its part: ended well, or started where it stays."""
+    """Whether every init container is done: succeeded, or started if it is a sidecar."""
     return not uninitialized(pod, containers)
 
 
 def uninitialized(pod: Tree, containers: Mapping[str, Container]) -> list[str]:
-    """The init containers that have not done their part, in order."""
+    """The init containers that are not done, in order."""
     if any(not isinstance(containers.get(name, FRESH).state, Waiting) for name in names(specs(pod))):
-        # Main containers start only after all of this, and a sidecar that is restarted takes nothing back.
+        # Main containers start only after all of these, and a restart of a sidecar changes nothing.
         return []
     left = []
     for spec in specs(pod, "initContainers"):
@@ -121,7 +121,7 @@ def names(containers: Iterable[Mapping[str, object]]) -> list[str]:
 
 
 def phase_of(pod: Tree, containers: Mapping[str, Container]) -> Phase:
-    """The phase of a pod whose containers stand so."""
+    """The phase of a pod with these container states."""
     policy = restart_policy(pod)
     plain = [spec for spec in specs(pod, "initContainers") if not is_sidecar(spec)]
     if policy == "Never":
@@ -137,7 +137,7 @@ def phase_of(pod: Tree, containers: Mapping[str, Container]) -> Phase:
     if waiting or not known:
         return "Pending"
     if running or policy == "Always" or any(isinstance(one.state, Running) for one in containers.values()):
-        # A pod is over when its sidecars are, too.
+        # A pod ends only when its sidecars have ended, too.
         return "Running"
     ends = [one.state if isinstance(one.state, Ended) else one.last for one in known]
     if all(end is not None and end.code == 0 for end in ends):
@@ -146,7 +146,7 @@ def phase_of(pod: Tree, containers: Mapping[str, Container]) -> Phase:
 
 
 def final_phase(pod: Tree, containers: Mapping[str, Container]) -> Phase:
-    """The phase of a pod that was made to end, once nothing of it runs."""
+    """The phase of a pod that was stopped, once nothing of it runs."""
     states = [containers.get(name, FRESH).state for name in names(specs(pod))]
     return "Succeeded" if states and all(succeeded(state) for state in states) else "Failed"
 
@@ -161,9 +161,9 @@ def status_of(
     reason: str = "",
     message: str = "",
 ) -> Tree:
-    """The status of a pod whose containers stand so; `phase`, `reason` and `message` where they follow from no state.
+    """The status of a pod; `phase`, `reason` and `message` override what follows from the container states.
 
-    What is not the kubelet's is taken over from the status that the pod has.
+    Fields that are not the kubelet's are copied from the present status.
     """
     before = pod.get("status")
     status: Tree = dict(before) if isinstance(before, dict) else {}
@@ -178,7 +178,7 @@ def status_of(
         if value:
             status[name] = value
         elif not over:
-            # What the scheduler said of a pod that could not be placed is over once it runs.
+            # The scheduler's message about a pod that could not be placed is obsolete once it runs.
             status.pop(name, None)
     status["hostIP"] = host
     status["hostIPs"] = [{"ip": host}]
@@ -211,7 +211,7 @@ def entry(
     if isinstance(state, Waiting) and state == Waiting():
         state = Waiting(idle)
     if isinstance(state, Waiting) and over and known.last is not None:
-        # A pod that is over waits for nothing: how it ended last is how it ended.
+        # A finished pod waits for nothing: its last termination is its state.
         state, known = known.last, Container(known.last, None, known.restarts, attempt=known.attempt)
     running = isinstance(state, Running)
     ready = succeeded(state) if init and not is_sidecar(spec) else running and known.ready
@@ -232,12 +232,12 @@ def entry(
 
 
 def container_id(attempt: str) -> str:
-    """How a status names an attempt to run a container."""
+    """The containerID of an attempt."""
     return f"process://{attempt}"
 
 
 def state_tree(state: State, attempt: str) -> Tree:
-    """A state as it is written."""
+    """A state in wire format."""
     match state:
         case Waiting(reason=reason, message=message):
             waiting: Tree = {"reason": reason}
@@ -261,7 +261,7 @@ def state_tree(state: State, attempt: str) -> Tree:
 
 
 def conditions_of(pod: Tree, containers: Mapping[str, Container], phase: Phase, now: Instant) -> list[Json]:
-    """All conditions: those of others as they are, and ours."""
+    """All conditions: those of other writers unchanged, and ours."""
     known = {text(one, "type"): one for one in stored_conditions(pod)}
     generation = whole(pod, "metadata", "generation")
     ready = readiness(pod, containers, phase)
@@ -298,7 +298,7 @@ def conditions_of(pod: Tree, containers: Mapping[str, Container], phase: Phase, 
 
 
 def stored_conditions(pod: Tree) -> list[Tree]:
-    """The conditions that a pod has."""
+    """The present conditions of a pod."""
     status = pod.get("status")
     found = status.get("conditions") if isinstance(status, dict) else None
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
@@ -315,7 +315,7 @@ def initialization(pod: Tree, containers: Mapping[str, Container], phase: Phase)
 
 
 def readiness(pod: Tree, containers: Mapping[str, Container], phase: Phase) -> tuple[str, str, str]:
-    """Status, reason and message of ContainersReady, and of Ready where no gate is in the way."""
+    """Status, reason and message of ContainersReady, and of Ready if all readiness gates hold."""
     if phase == "Succeeded":
         return "False", "PodCompleted", ""
     if phase == "Failed":
@@ -332,7 +332,7 @@ def readiness(pod: Tree, containers: Mapping[str, Container], phase: Phase) -> t
 
 
 def unmet_gates(pod: Tree, conditions: Mapping[str, Mapping[str, object]]) -> str:
-    """What a kubelet says of readiness gates that do not hold; empty when all do."""
+    """The kubelet's message about readiness gates that do not hold; empty if all do."""
     said = []
     for _, gate in mappings(pod, "spec", "readinessGates"):
         kind = text(gate, "conditionType")

@@ -1,7 +1,7 @@
-"""Which pods are bound to our node? A list and a watch of them, of which only those that go on are kept by others.
+"""List and watch the pods bound to our node, without caching them.
 
-An informer would keep every pod that there is, and finished ones are many and of no interest to a node; so this one
-keeps nothing but where the watch stands.
+An informer would cache every pod, and finished ones are many and irrelevant to a node; this one keeps only the position
+of the watch.
 """
 
 import asyncio
@@ -24,13 +24,13 @@ DOUBLINGS_MAX: Final = 7
 
 
 def tree_of(raw: bytes) -> Tree:
-    """The object in these bytes."""
+    """Decode an object."""
     tree: Tree = msgspec.json.decode(raw)
     return tree
 
 
 class Meta(Wire):
-    """What is read of a pod before anything else."""
+    """The metadata that is read first."""
 
     uid: str = ""
     resource_version: str = "0"
@@ -45,14 +45,14 @@ class Phase(Wire):
 
 
 class Glance(Wire):
-    """A pod at a glance."""
+    """The part of a pod that decides whether to decode the rest."""
 
     metadata: Meta = Meta()
     status: Phase = Phase()
 
     @property
     def done(self) -> bool:
-        """Whether it is over, and nobody waits for us to let go of it."""
+        """Whether it has ended, and needs no confirmation from us."""
         meta = self.metadata
         waited_for = meta.deletion_timestamp is not None and meta.deletion_grace_period_seconds != 0
         return self.status.phase in ("Succeeded", "Failed") and not waited_for
@@ -62,7 +62,7 @@ GLANCE: Final = msgspec.json.Decoder(Glance)
 
 
 class PodWatch:
-    """Tells of every pod that is bound to a node."""
+    """Reports every pod bound to a node."""
 
     def __init__(
         self,
@@ -79,19 +79,19 @@ class PodWatch:
         self.clock = clock
         self.fields = f"spec.nodeName={node}"
         self.seen = seen
-        """Told of a pod that goes on, or that waits for us."""
+        """Called with a pod that is not finished, or that waits for our confirmation."""
         self.over = over
-        """Told the uid of a pod that is over."""
+        """Called with the uid of a finished pod."""
         self.gone = gone
-        """Told the uid of a pod that exists no more."""
+        """Called with the uid of a deleted pod."""
         self.listed = listed
-        """Told the uids of all pods that there are."""
+        """Called with the uids of all pods."""
         self.version = ""
         self.failures = 0
         self.synced = asyncio.Event()
 
     async def run(self) -> None:
-        """Tell of all pods until cancelled."""
+        """Report all pods until cancelled."""
         while True:
             try:
                 if not self.version:
@@ -99,23 +99,23 @@ class PodWatch:
                 async for line in self.kube.watch(PODS, version=self.version, fields=self.fields):
                     self.take(line)
                     self.failures = 0
-                # One that ends at once, as when the store closes, must not keep others from their turn.
+                # A watch that ends at once, as when the store closes, must not starve other tasks.
                 await asyncio.sleep(0)
                 continue
             except GoneError:
                 self.version = ""
                 continue
             except KubeError as error:
-                LOG.info("pods of this node: no watch: %s", error)
+                LOG.info("podwatch: watch ended error=%s", error)
             except Exception:
-                LOG.exception("pods of this node: the watch failed")
+                LOG.exception("podwatch: watch failed")
                 self.version = ""
             delay = FIRST_MICROS << min(self.failures, DOUBLINGS_MAX)
             self.failures += 1
             await self.clock.sleep(delay)
 
     async def list(self) -> None:
-        """Tell of all pods that there are now."""
+        """Report all present pods."""
         uids = set()
         version = ""
         async for raw in self.kube.pages(PODS, fields=self.fields):
@@ -128,7 +128,7 @@ class PodWatch:
         self.synced.set()
 
     def look(self, raw: bytes) -> Meta:
-        """Tell of one pod: its metadata."""
+        """Report one pod; returns its metadata."""
         glance = GLANCE.decode(raw)
         if glance.done:
             self.over(glance.metadata.uid)
@@ -137,7 +137,7 @@ class PodWatch:
         return glance.metadata
 
     def take(self, line: bytes) -> None:
-        """Tell of one change."""
+        """Report one change."""
         event = EVENT.decode(line)
         raw = bytes(event.object)
         match event.type:

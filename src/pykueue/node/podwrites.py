@@ -1,4 +1,4 @@
-"""How does a node say what became of a pod? By its status, written when it differs from what is stored."""
+"""Write the status of pods when it differs from what is stored."""
 
 import logging
 from collections.abc import Mapping
@@ -21,17 +21,17 @@ REPORTER: Final = "kubelet"
 
 
 class PodWrites:
-    """Writes the status of pods, and removes those that have ended and were to go."""
+    """Writes the status of pods, and removes deleted ones that have ended."""
 
     def __init__(self, kube: Kube, clock: Clock) -> None:
         self.kube = kube
         self.clock = clock
 
     async def write(self, box: Box, containers: Mapping[str, Container], ending: Ending | None = None) -> None:
-        """Write the status of a pod if it has changed; a pod that is not there any more is marked as gone.
+        """Write the status of a pod if it has changed; a pod that no longer exists is marked as gone.
 
-        If somebody else was faster, the pod is read anew and the conflict is raised: what is to be written depends on
-        it, and whoever tries again does so a moment later.
+        On a conflict the pod is read again and the error is raised: the status depends on the pod, and the caller
+        retries a moment later.
         """
         body = self.change(box, containers, ending)
         if body is None or box.gone:
@@ -48,12 +48,12 @@ class PodWrites:
         except NotFoundError:
             box.gone = True
         else:
-            # Of a pod that is over there is nothing more to write, so nobody asks how it looks now.
+            # Nothing more is written for a finished pod, so its new version is not needed.
             if not box.finished:
                 learn(box, tree_of(raw))
 
     async def refresh(self, box: Box, namespace: str, name: str) -> None:
-        """Take in a pod as it is stored now."""
+        """Read a pod again."""
         try:
             pod = tree_of(await self.kube.get(PODS, name, namespace))
         except NotFoundError:
@@ -65,7 +65,7 @@ class PodWrites:
             learn(box, pod)
 
     def change(self, box: Box, containers: Mapping[str, Container], ending: Ending | None) -> bytes | None:
-        """What is to be written for the status of a pod to be right; None if it is."""
+        """The patch that corrects the status of a pod; None if it is right."""
         ending = ending or Ending(self.clock.moment())
         status = status_of(
             box.pod,
@@ -85,22 +85,22 @@ class PodWrites:
         return msgspec.json.encode({"metadata": meta, "status": news})
 
     async def remove(self, box: Box) -> None:
-        """Have the object of a pod removed of which nothing runs any more."""
+        """Remove the object of a pod of which nothing runs any more."""
         name, namespace = text(box.pod, "metadata", "name"), text(box.pod, "metadata", "namespace")
         try:
             await self.kube.delete(PODS, name, namespace, uid=box.uid, grace=0)
         except (NotFoundError, ConflictError):
-            LOG.debug("pod %s is gone already", label(box.pod))
+            LOG.debug("pod: already deleted pod=%s", label(box.pod))
 
 
 def learn(box: Box, pod: Tree) -> None:
-    """Take in a pod, if it is newer than what is known."""
+    """Keep a pod if it is newer."""
     if version(pod) > version(box.pod):
         box.pod = pod
 
 
 def bare(value: Json) -> Json:
-    """A value without what is empty in it: a server may keep that or leave it out, and means the same."""
+    """A value without empty members, which a server may keep or drop."""
     if isinstance(value, dict):
         return {name: inner for name, one in value.items() if (inner := bare(one)) not in (None, "", {}, [])}
     return [bare(one) for one in value] if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""How is a container made ready to start? Its environment, its folders, its GPUs and limits, put into one `Start`."""
+"""Prepare a container's start: its environment, folders, GPUs and limits, as one `Start`."""
 
 import asyncio
 import contextlib
@@ -32,24 +32,24 @@ from pykueue.node.volumes import link_mounts, make_passable, make_volumes, mount
 
 CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap", True)
 PASSED_ON: Final = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "SSL_CERT_FILE")
-"""The variables that we pass on to processes of our own user."""
+"""The variables that processes of our own user inherit."""
 SYSTEM_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 VARIABLES: Final = 500
-"""Variables of a container that are put together on the event loop."""
+"""Up to this many variables are expanded on the event loop."""
 VOLUMES: Final = ".volumes"
-"""The folder of a pod's volumes; no container can be named so."""
+"""The folder of a pod's volumes; no container can have this name."""
 NO_COMMAND: Final = (
     "no command specified: local pods run as processes and do not look into images; give the container a command, "
     "or start pykueue with --container-runtime"
 )
 NO_CREATOR: Final = (
-    "nobody on this machine is known as the creator of this pod, so there is no user to run it as; "
+    "the creator of this pod is not a user of this machine, so there is no account to run it as; "
     "have an administrator add them with `pykueue user add`"
 )
 
 
 class StartFailure(Exception):
-    """A container cannot be made; the reason and the message of how it waits."""
+    """A container cannot be created; the reason and message of its waiting state."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -58,30 +58,30 @@ class StartFailure(Exception):
 
 
 class NoRoomError(Exception):
-    """The GPUs that a pod asks for are still in use."""
+    """The GPUs that a pod requests are still in use."""
 
 
 class Workshop(Frozen):
-    """What containers are made with."""
+    """Prepares containers."""
 
     kube: Kube
     shares: Shares
     limits: Limits
     scratch: Path
     scope: Callable[[Tree], Scope]
-    """Who a pod runs as, and whom it may name."""
+    """The account of a pod, and the users that it may name."""
     may_mount: Callable[[Tree], bool]
     node: Mapping[str, Quantity]
-    """What the node has to give."""
+    """The node's resources."""
     passed: Mapping[str, str]
-    """What a process of our own user finds in its environment as we found it."""
+    """The variables that a process of our own user inherits."""
     runtime: Runtime | None = None
     host: str = LOCALHOST
     grace_seconds: float = GRACE_SECONDS
-    """How long a job waits for the `run` that follows it to connect again."""
+    """How long a job waits for the `run` that follows it to reconnect."""
 
     async def start(self, pod: Tree, container: Mapping[str, object], number: int) -> Start:
-        """A container as it is to start; raises `StartFailure`, `VolumeError` or `NoRoomError` when it cannot."""
+        """A container's start; raises `StartFailure`, `VolumeError` or `NoRoomError` if it cannot start."""
         uid, name = text(pod, "metadata", "uid"), text(container, "name")
         scope = self.scope(pod)
         if scope.account is None:
@@ -95,7 +95,7 @@ class Workshop(Frozen):
         folder = f"{self.scratch}/{checked(uid)}/{checked(name)}"
         volumes: Mapping[str, Path] = {}
         if specs(pod, "volumes"):
-            # It waits for the disk, so it is done beside the loop; a mere folder is made by the supervisor.
+            # Volumes wait for the disk, so a thread makes them; the supervisor makes a plain folder.
             volumes = await asyncio.to_thread(self.furnish, pod, container, holdings, account, scope)
         try:
             work = partial(environment, pod, container, holdings, node=self.node, host=self.host)
@@ -104,7 +104,7 @@ class Workshop(Frozen):
             raise StartFailure("CreateContainerConfigError", str(error)) from error
         gpus = self.gpus(pod, name)
         fence = self.limits.fence(container, key=key, uid=account.uid)
-        # Which GPUs it has is not for a manifest to say.
+        # A manifest must not choose the GPUs.
         given = self.shares.variables(gpus)
         named = {**volume_variables(container, volumes), **asked, **given}
         variables = {**self.basics(pod, account), **named, MARK: key}
@@ -115,7 +115,7 @@ class Workshop(Frozen):
             cwd = text(container, "workingDir") or folder
         else:
             mounts = mounts_of(container, volumes)
-            # In a container there are no GPUs but its own, and their numbers are others.
+            # A container has only its own GPUs, which have other numbers inside.
             inside = {name: value for name, value in asked.items() if name not in given}
             seen = inside_of(self.runtime, scope.account, account)
             argv = run_argv(
@@ -140,7 +140,7 @@ class Workshop(Frozen):
             variables,
             cwd,
             label,
-            # The runtime is started by the creator, whomever it is told to run the container as.
+            # The creator starts the runtime, whatever user the container runs as.
             account if self.runtime is None else scope.account,
             folder,
             rlimits=fence.rlimits if self.runtime is None else (),
@@ -153,7 +153,7 @@ class Workshop(Frozen):
     def furnish(
         self, pod: Tree, container: Mapping[str, object], holdings: Holdings, account: Account, scope: Scope
     ) -> Mapping[str, Path]:
-        """Make the volumes of a pod, and put those of a container into the folder that it starts in."""
+        """Create the volumes of a pod, and link those of a container into its working folder."""
         uid = text(pod, "metadata", "uid")
         volumes = make_volumes(
             pod,
@@ -172,11 +172,11 @@ class Workshop(Frozen):
         return volumes
 
     def folder(self, uid: str, container: str) -> Path:
-        """Where a container starts, unless it says otherwise."""
+        """The default working folder of a container."""
         return self.scratch / checked(uid) / checked(container)
 
     def basics(self, pod: Tree, account: Account) -> dict[str, str]:
-        """What every process finds in its environment."""
+        """The variables of every process."""
         return {
             "PATH": SYSTEM_PATH,
             **(self.passed if account.is_own() else {}),
@@ -203,11 +203,11 @@ class Workshop(Frozen):
                     wanted[text(spec, "name")] = asked.whole()
         shares = self.shares.take(text(pod, "metadata", "uid"), wanted)
         if shares is None:
-            raise NoRoomError(f"{sum(wanted.values())} GPUs are asked for, {len(self.shares.free())} are free")
+            raise NoRoomError(f"{sum(wanted.values())} requested, {len(self.shares.free())} free")
         return shares.get(container, ())
 
     async def holdings(self, pod: Tree, container: Mapping[str, object]) -> Holdings:
-        """What the ConfigMaps and Secrets hold that a container needs."""
+        """The content of the ConfigMaps and Secrets that a container needs."""
         found: dict[Source, Mapping[str, bytes] | None] = {}
         namespace = text(pod, "metadata", "namespace")
         many = has_many_variables(container)
@@ -225,38 +225,38 @@ class Workshop(Frozen):
 
 
 def has_many_variables(container: Mapping[str, object]) -> bool:
-    """Whether the variables of a container are so many that they are put together beside the event loop."""
+    """Whether a container has so many variables that a thread must expand them."""
     variables = container.get("env")
     return isinstance(variables, list) and len(variables) > VARIABLES
 
 
 def passed_on() -> dict[str, str]:
-    """What a process of our own user finds in its environment as we found it."""
+    """The variables that a process of our own user inherits."""
     return {name: os.environ[name] for name in PASSED_ON if name in os.environ}
 
 
 def make_scratch(folder: Path) -> None:
-    """Have the folder be there in which those of pods are made; raises `SpawnError` if it is another's."""
+    """Create the folder of pods' folders; raises `SpawnError` if another user owns it."""
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700, parents=True)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
         raise SpawnError(
-            f"{folder}: pods are to run there, but it is no folder, or that of user {found.st_uid}, who could change "
-            "what they find; move it away, or use another data folder"
+            f"{folder}: must be a folder of the server's user, since pods run there, but it is not a folder or belongs "
+            f"to user {found.st_uid}; move it away, or use another data folder"
         )
     if os.geteuid() == 0:
         folder.chmod(0o711)
 
 
 def make_folder(folder: Path, container: Mapping[str, object], volumes: Mapping[str, Path], account: Account) -> None:
-    """Make the folder that a container starts in, with its mounts."""
+    """Create the working folder of a container, with its mounts."""
     make_passable(folder.parent, account)
     partial = folder.with_name(f".{folder.name}.new")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(mode=0o700)
     link_mounts(container, partial, volumes)
     if not account.is_own():
-        # Given away last: while it is ours, nobody can put anything in its place.
+        # Change the owner last: while the folder is ours, no other user can replace anything in it.
         os.chown(partial, account.uid, account.gid)
     partial.rename(folder)

@@ -1,4 +1,4 @@
-"""Is a container alive, started, ready? Its probes: a command, an HTTP request or a TCP connection, again and again."""
+"""Probes of containers: a command, an HTTP request or a TCP connection, repeated."""
 
 import asyncio
 import contextlib
@@ -21,14 +21,14 @@ AGENT: Final = "kube-probe/1.36"
 
 
 class Answer(Frozen):
-    """What a probe found; the message says why it failed."""
+    """The result of a probe; the message says why it failed."""
 
     well: bool
     message: str = ""
 
 
 class Timing(Frozen):
-    """When a probe is made, and how often it must agree."""
+    """When a probe runs, and its thresholds."""
 
     delay: int = 0
     period: int = 10
@@ -38,7 +38,7 @@ class Timing(Frozen):
 
 
 def timing(probe: Mapping[str, object]) -> Timing:
-    """The timing that a probe asks for, with the defaults of the API."""
+    """The timing of a probe, with the API's defaults."""
     return Timing(
         whole(probe, "initialDelaySeconds") or 0,
         whole(probe, "periodSeconds") or 10,
@@ -59,7 +59,7 @@ def port_of(container: Mapping[str, object], port: object) -> int:
 
 
 async def within(clock: Clock, seconds: float, work: Awaitable[T]) -> T:
-    """What comes of some work; raises `TimeoutError` if it takes longer than this."""
+    """Await some work; raises `TimeoutError` after this many seconds."""
     task = asyncio.ensure_future(work)
     late = asyncio.ensure_future(clock.sleep(int(seconds * MICROS)))
     try:
@@ -74,11 +74,11 @@ async def within(clock: Clock, seconds: float, work: Awaitable[T]) -> T:
 
 
 async def http(host: str, port: int, get: Mapping[str, object]) -> Answer:
-    """What an HTTP request finds: well is any code from 200 to 399."""
+    """Send an HTTP request; a status from 200 to 399 is a success."""
     secure = text(get, "scheme") == "HTTPS"
     context = None
     if secure:
-        # As a kubelet does: the certificate is not what is asked about.
+        # As in a kubelet, the certificate is not verified.
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
@@ -94,7 +94,7 @@ async def http(host: str, port: int, get: Mapping[str, object]) -> Answer:
         first = (await reader.readline()).split()
         code = int(first[1]) if len(first) > 1 and first[1].isdigit() else 0
         if not code:
-            return Answer(False, "the answer is not HTTP")
+            return Answer(False, "the response is not HTTP")
         return Answer(200 <= code < 400, "" if 200 <= code < 400 else f"HTTP probe failed with statuscode: {code}")
     finally:
         writer.close()
@@ -103,7 +103,7 @@ async def http(host: str, port: int, get: Mapping[str, object]) -> Answer:
 
 
 def clean(line: str) -> str:
-    """A header that cannot become two."""
+    """A header value without line breaks."""
     return line.replace("\r", " ").replace("\n", " ")
 
 
@@ -117,13 +117,13 @@ async def tcp(host: str, port: int) -> Answer:
 
 
 Run: TypeAlias = Callable[[tuple[str, ...], float], Awaitable[Outcome]]
-"""Runs a command beside the container, for so many seconds at most."""
+"""Runs a command beside the container, for at most this many seconds."""
 
 
 async def ask(
     probe: Mapping[str, object], container: Mapping[str, object], *, host: str, clock: Clock, run: Run
 ) -> Answer:
-    """What one probe finds now."""
+    """Run a probe once."""
     seconds = timing(probe).timeout
     if has(probe, "exec"):
         command = tuple(strings(member(probe, "exec", "command")))
@@ -143,11 +143,11 @@ async def ask(
         port = port_of(container, member(probe, "tcpSocket", "port"))
         place = f"{where}:{port}"
         return await reached(within(clock, seconds, tcp(where, port)), place, "", f"dial tcp {place}: i/o timeout")
-    return Answer(False, "local pods have no gRPC probes; use exec, httpGet or tcpSocket")
+    return Answer(False, "local pods do not support gRPC probes; use exec, httpGet or tcpSocket")
 
 
 async def reached(asking: Awaitable[Answer], place: str, said: str, late: str) -> Answer:
-    """The answer of a probe over the network, or what went wrong in the words of a kubelet."""
+    """The result of a network probe, with failures in the kubelet's words."""
     try:
         return await asking
     except TimeoutError:
@@ -157,19 +157,19 @@ async def reached(asking: Awaitable[Answer], place: str, said: str, late: str) -
 
 
 def os_words(error: Exception) -> str:
-    """What the system says of a failure, as Go writes it."""
+    """An operating system error in Go's words."""
     number = getattr(error, "errno", None)
     return os.strerror(number).lower() if isinstance(number, int) and number > 0 else ""
 
 
 def path_of(get: Mapping[str, object]) -> str:
-    """The path that is asked for."""
+    """The path of the request."""
     path = text(get, "path")
     return path if path.startswith("/") else "/" + path
 
 
 class Prober:
-    """Makes one probe of a container again and again, and says when what it finds changes."""
+    """Runs one probe of a container repeatedly, and reports changes of its result."""
 
     def __init__(
         self,
@@ -186,11 +186,11 @@ class Prober:
         self.ask_once = ask_once
         self.clock = clock
         self.changed = changed
-        """Told when enough answers in a row agree on something new."""
+        """Called when enough consecutive results agree on a change."""
         self.failed = failed
-        """Told of each answer that is not well, and why."""
+        """Called with each failure and its reason."""
         self.well = kind == "liveness"
-        """A container is alive until it is found dead; it is neither started nor ready until found so."""
+        """A container is alive until probes fail; it is neither started nor ready until they succeed."""
 
     async def run(self) -> None:
         """Probe until cancelled; a startup probe ends when the container has started."""
@@ -213,6 +213,6 @@ class Prober:
 
 
 def probes_of(container: Mapping[str, object]) -> dict[Kind, Mapping[str, object]]:
-    """The probes that a container asks for."""
+    """The probes of a container."""
     kinds: tuple[Kind, ...] = ("startup", "readiness", "liveness")
     return {kind: mapping(container, f"{kind}Probe") for kind in kinds if has(container, f"{kind}Probe")}

@@ -1,8 +1,8 @@
-"""Who runs the pods of this machine? What a kubelet does, with processes in place of containers.
+"""Run the pods of this machine: a kubelet with processes in place of containers.
 
-Each pod is a `Box`, reconciled one at a time: read how its containers stand, plan (`podplan`), do (`spawn`), and write
-its status (`podstatus`) if that changed. Supervisors tell when a process starts or ends; nothing polls but for
-processes that an earlier server had started.
+Each pod is a `Box`, reconciled one at a time: read the states of its containers, plan (`podplan`), act (`spawn`), and
+write its status (`podstatus`) if that changed. Supervisors report when a process starts or ends; only processes that an
+earlier server started are polled.
 """
 
 import asyncio
@@ -55,24 +55,24 @@ LOG: Final = logging.getLogger(__name__)
 
 WORKERS: Final = 32
 SETTLE_SECONDS: Final = 0.01
-"""A process that runs is not written down at once: many end within this time, and one write then says it all."""
+"""A running process is reported after this delay: many end earlier, and one write then says it all."""
 BUSY_SECONDS: Final = 0.1
-"""The same where there are more than a few pods, for then everything takes longer."""
+"""The same with more than a few pods, when everything takes longer."""
 FEW: Final = 4
 NEWS_MICROS: Final = 100_000
-"""So long nothing is written of a container that was just asked to start."""
+"""How long nothing is written about a container after its start was requested."""
 UNHEARD_MICROS: Final = 1 * MICROS
-"""After so long without news of a container that was asked to start, its record is read."""
+"""After this long without news of a container whose start was requested, its record is read."""
 SWEEP_MICROS: Final = 2 * MICROS
 CONFIG_SECONDS: Final = 10
-"""How long it takes to try again what was configured wrongly."""
+"""How long to wait before retrying after a configuration error."""
 MOUNT_SECONDS_MAX: Final = 122
 ROOM_SECONDS: Final = 1.0
 ROOM_SAID: Final = 600
-"""After so many tries it is said again that there is no room: Events do not stay."""
+"""After this many attempts the lack of GPUs is reported again, since Events expire."""
 BURY_SECONDS: Final = 0.5
 STOP_MICROS: Final = 5 * MICROS
-"""How much longer than their grace period pods are waited for at the end."""
+"""How much longer than their grace period to wait for pods at shutdown."""
 STOP_REASON: Final = "Terminated"
 STOP_MESSAGE: Final = "Pod was terminated in response to imminent node shutdown."
 
@@ -81,26 +81,26 @@ class Settings(Frozen):
     """How to run pods."""
 
     data: Path
-    """Where attempts and logs are kept."""
+    """The folder of attempts and logs."""
     scratch: Path | None = None
-    """Where the folders of pods are; where pods of several users run, all must be able to pass. None: with the data."""
+    """The folder of pods' folders, which all users of pods must be able to traverse; None for the data folder."""
     node: str = ""
-    """The name of the Node; empty: the one that it had, and at first that of this machine."""
+    """The name of the Node; empty for the one in the data folder, or else this machine's."""
     on_stop: Literal["keep", "terminate"] = "keep"
     pids_max: int = 0
-    """How many processes and threads a container may have; 0: some for each core."""
+    """The most processes and threads of a container; 0 for a default per core."""
     runtime: Runtime | None = None
     grace_seconds: float = GRACE_SECONDS
-    """How long a job waits for the `run` that follows it to connect again."""
+    """How long a job waits for the `run` that follows it to reconnect."""
 
 
 def own_account(pod: Tree) -> Account | None:
-    """The user that we are, whoever made the pod."""
+    """The user of this process, for pods of any creator."""
     return Account.of_this_process()
 
 
 def always(pod: Tree) -> bool:
-    """Yes."""
+    """Always True."""
     return True
 
 
@@ -157,7 +157,7 @@ class Runner:
         self.stopping = False
 
     async def open(self) -> None:
-        """Be ready to start processes; whatever an earlier server was starting has started or never will."""
+        """Start the fork server; afterwards nothing that an earlier server requested can still start."""
         make_scratch(self.workshop.scratch)
         self.limits.open()
         await self.spawner.open()
@@ -175,7 +175,7 @@ class Runner:
             tasks.create_task(self.sweep(), name="adopted processes")
 
     async def stop(self, policy: Literal["keep", "terminate"] | None = None) -> None:
-        """Prepare to stop, while `run` still runs: pods go on by themselves, or end first. `close` comes after."""
+        """Prepare to stop while `run` still runs: pods keep running, or end first. Call `close` afterwards."""
         self.stopping = True
         if (policy or self.settings.on_stop) == "keep":
             return
@@ -190,7 +190,7 @@ class Runner:
             await self.clock.sleep(int(SETTLE_SECONDS * MICROS))
 
     async def close(self) -> None:
-        """Let go of everything but the processes."""
+        """Release everything except the processes."""
         for box in self.boxes.values():
             for life in box.lives.values():
                 life.quiet()
@@ -198,10 +198,10 @@ class Runner:
         await self.spawner.close()
         self.limits.close()
 
-    # What the API says.
+    # From the API.
 
     def seen(self, pod: Tree) -> None:
-        """Take in a pod that is bound to us."""
+        """Handle a pod that is bound to us."""
         uid = text(pod, "metadata", "uid")
         box = self.boxes.get(uid)
         if box is None:
@@ -209,7 +209,7 @@ class Runner:
                 box = Box(uid, pod)
                 self.restore(box)
             except ValueError as error:
-                LOG.error("pod %s is left alone: %s", label(pod), error)
+                LOG.error("pod: ignored pod=%s error=%s", label(pod), error)
                 return
             self.boxes[uid] = box
         else:
@@ -217,26 +217,26 @@ class Runner:
         self.controller.add(uid)
 
     def restore(self, box: Box) -> None:
-        """Take in what an earlier server had started of a pod."""
+        """Restore what an earlier server started of a pod."""
         if (self.folder / attempts.checked(box.uid)).exists():
             now = self.clock.now()
             for life in box.lives.values():
                 life.restore(self.folder, self.spawner.boot, now, self.date)
                 self.explain(life)
                 if life.alive:
-                    LOG.info("found again: container %s of pod %s", life.name, label(box.pod))
+                    LOG.info("container: still running, adopted container=%s pod=%s", life.name, label(box.pod))
                 if life.running:
                     self.tending.begin(box, life)
 
     def closed(self, uid: str) -> None:
-        """A pod is over, by our word or somebody else's."""
+        """Handle a pod that has ended, as reported by us or by another client."""
         box = self.boxes.get(uid)
         if box is not None and not box.finished:
             box.closed = True
             self.controller.add(uid)
 
     def deleted(self, uid: str) -> None:
-        """The object of a pod is no more."""
+        """Handle the deletion of a pod's object."""
         box = self.boxes.get(uid)
         if box is None:
             self.cleaner.remove(uid)
@@ -245,7 +245,7 @@ class Runner:
         self.controller.add(uid)
 
     def listed(self, uids: set[str]) -> None:
-        """These are all pods that there are: whatever else is found here is of the past."""
+        """Handle the list of all pods: anything else on this machine is left over."""
         for uid in self.boxes.keys() - uids:
             self.deleted(uid)
         for uid in attempts.pods(self.folder):
@@ -258,7 +258,7 @@ class Runner:
                 end_cgroup(folder)
 
     def bury_found(self, uid: str) -> None:
-        """End what runs of a pod that no longer exists."""
+        """End the processes of a pod that no longer exists."""
         spec: Json = [{"name": name} for name in attempts.containers(self.folder, uid)]
         box = Box(uid, {"metadata": {"uid": uid}, "spec": {"containers": spec}})
         box.gone = True
@@ -267,7 +267,7 @@ class Runner:
             life.restore(self.folder, self.spawner.boot, self.clock.now(), self.date)
         self.controller.add(uid)
 
-    # What supervisors say.
+    # From supervisors.
 
     def life_of(self, key: str) -> tuple[Box, Life] | None:
         """The pod and container whose present attempt this is."""
@@ -280,25 +280,25 @@ class Runner:
         return box, life
 
     def heard(self, key: str, line: str) -> None:
-        """Take in what a supervisor said."""
+        """Handle a supervisor's message."""
         found = self.life_of(key)
         if found is None:
             return
         box, life = found
         if life.attempt is None and not line.startswith("supervisor "):
-            # What came before was not heard; the record has it all.
+            # Earlier messages were lost; the record has them all.
             self.reread(box, life)
         elif (attempt := attempts.learned(life.attempt, line, self.date)) is not None:
             self.take_in(box, life, attempt)
 
     def reread(self, box: Box, life: Life) -> None:
-        """Take in what the record says: a server that is too busy to listen misses what it is told."""
+        """Read the record again: a busy server can miss messages."""
         attempt = attempts.read_attempt(self.folder, life.key, self.date)
         if attempt is not None and attempt != life.attempt:
             self.take_in(box, life, attempt)
 
     def take_in(self, box: Box, life: Life, attempt: Attempt) -> None:
-        """Take in what is known of an attempt now."""
+        """Apply what is known of an attempt."""
         before = life.running
         life.settle(attempt)
         if life.running and not before:
@@ -315,14 +315,14 @@ class Runner:
             self.controller.add(box.uid)
 
     def explain(self, life: Life) -> None:
-        """Let what a container printed last say why it failed, if it is to be so."""
+        """Use the end of a container's output as its termination message, if so configured."""
         end = life.end
         if end is not None and end.code and text(life.spec, "terminationMessagePolicy") == "FallbackToLogsOnError":
             words = end.message or last_words(self.folder, life.key)
             life.end = msgspec.structs.replace(end, message=words)
 
     def supervisor_gone(self, key: str) -> None:
-        """A supervisor is no more: the record says how it ended, or that it never began."""
+        """Handle the death of a supervisor: the record says how the attempt ended, or that it never began."""
         found = self.life_of(key)
         if found is None:
             return
@@ -332,7 +332,7 @@ class Runner:
             if attempt is not None and (attempt.over or attempt.supervisor.alive(self.spawner.boot)):
                 self.take_in(box, life, attempt)
             elif attempts.claimed(self.folder, key):
-                LOG.warning("the supervisor of %s is gone without a word", key)
+                LOG.warning("container: supervisor died without reporting attempt=%s", key)
                 life.attempt = attempt
                 life.abandon(self.spawner.boot, self.clock.now())
             else:
@@ -341,13 +341,13 @@ class Runner:
             self.controller.add(box.uid)
 
     def renewed(self) -> None:
-        """Another fork server was started: its predecessor tells us no more of those whom it started."""
+        """Handle a new fork server: it does not report supervisors of the previous one."""
         for life in [life for box in self.boxes.values() for life in box.lives.values() if life.alive]:
             life.adopted = True
             self.supervisor_gone(life.key)
 
     async def sweep(self) -> None:
-        """See to processes that an earlier server had started: nobody tells us if their supervisors die."""
+        """Check processes that an earlier server started: the death of their supervisors is not reported."""
         while True:
             await self.clock.sleep(SWEEP_MICROS)
             adopted = [
@@ -357,10 +357,10 @@ class Runner:
                 if life.attempt is not None and not life.attempt.supervisor.alive(self.spawner.boot):
                     self.supervisor_gone(life.key)
 
-    # What is done about it.
+    # Reconciliation.
 
     async def reconcile(self, uid: str) -> float | None:
-        """Bring a pod to where it should be: seconds after which to look again."""
+        """Bring a pod to its desired state; returns the seconds after which to look again."""
         box = self.boxes.get(uid)
         if box is None:
             return None
@@ -397,7 +397,7 @@ class Runner:
             await self.finish(box, None)
             return None
         if any(box.lives[name].fresh for name in plan.start):
-            # The next news of it is a matter of milliseconds, and is then written in one go.
+            # More news is due in milliseconds; write it all at once then.
             for name in plan.start:
                 box.lives[name].fresh = False
             return until(self.clock.moment(), [*wakes, Moment(moment + NEWS_MICROS)])
@@ -405,7 +405,7 @@ class Runner:
         return self.bury(box, moment) if box.gone else until(self.clock.moment(), wakes)
 
     def must_end(self, box: Box, now: Instant) -> Ending | None:
-        """Whether a pod is to end, and why."""
+        """Whether a pod must end, and why."""
         if text(box.pod, "metadata", "deletionTimestamp"):
             return Ending(Moment(self.clock.moment() + kill_due(box.pod, now) - now), deleted=True)
         if box.ending is None and (over := box.overdue(now, self.clock.moment())) is not None:
@@ -414,7 +414,7 @@ class Runner:
         return box.ending
 
     def held(self, box: Box, name: str) -> None:
-        """Say that a container is held back, once each time."""
+        """Report a container's back-off, once per failure."""
         life = box.lives[name]
         if life.held != life.falls:
             life.held = life.falls
@@ -422,7 +422,7 @@ class Runner:
             self.say(box.pod, "BackOff", note, warning=True)
 
     async def start(self, box: Box, life: Life, now: Moment) -> Moment | None:
-        """Have a container started; when to try again if it cannot be."""
+        """Start a container; returns when to retry if it cannot start."""
         if life.alive or self.stopping:
             return None
         if life.retry_at is not None and life.retry_at > now:
@@ -442,10 +442,10 @@ class Runner:
             life.retry_at = Moment(now + min(MOUNT_SECONDS_MAX, 1 << min(life.tries - 1, 7)) * MICROS)
         except NoRoomError as error:
             if life.tries % ROOM_SAID == 1:
-                self.say(box.pod, "InsufficientGPUs", f"The pod waits for room on this machine: {error}", warning=True)
+                self.say(box.pod, "InsufficientGPUs", f"The pod waits for free GPUs: {error}", warning=True)
             life.retry_at = Moment(now + int(ROOM_SECONDS * MICROS))
         except (OSError, SpawnError) as error:
-            LOG.warning("container %s of pod %s cannot be started: %s", life.name, label(box.pod), error)
+            LOG.warning("container: cannot start container=%s pod=%s error=%s", life.name, label(box.pod), error)
             self.say(box.pod, "FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}", warning=True)
             life.retry_at = Moment(now + min(MOUNT_SECONDS_MAX, 1 << min(life.tries - 1, 7)) * MICROS)
         else:
@@ -457,7 +457,7 @@ class Runner:
         return life.retry_at
 
     def bury(self, box: Box, now: Moment) -> float | None:
-        """End at once what runs of a pod that exists no more, or that was declared over; then forget it."""
+        """End all processes of a pod that was deleted or declared finished; then forget it."""
         for life in box.lives.values():
             life.kill_at = now
             self.tending.press(box, life, now)
@@ -469,8 +469,8 @@ class Runner:
         return None
 
     async def finish(self, box: Box, ending: Ending | None) -> None:
-        """Write how a pod ended, and let go of it."""
-        # Before anybody hears of it, what it had is free for the next.
+        """Write how a pod ended, and release it."""
+        # Its GPUs must be free before anyone learns that it has ended.
         self.shares.release(box.uid)
         box.finished = True
         await self.writes.write(box, box.containers(), ending)
@@ -485,14 +485,14 @@ class Runner:
             self.cleaner.tidy(box.uid)
 
     def forget(self, box: Box) -> None:
-        """A pod needs us no more."""
+        """Forget a pod."""
         self.shares.release(box.uid)
         for life in box.lives.values():
             life.quiet()
         self.boxes.pop(box.uid, None)
 
     def say(self, pod: Tree, reason: str, note: str, *, warning: bool = False) -> None:
-        """Tell people what happened to a pod."""
+        """Report an event of a pod."""
         meta = pod.get("metadata")
         about = Ref("v1", "Pod", *(text(meta, name) for name in ("namespace", "name", "uid", "resourceVersion")))
         if about.name:

@@ -1,9 +1,9 @@
-"""Who does a container run as? Its creator's account, with what a securityContext may change of that.
+"""The account of a container: its creator's, as changed by a securityContext.
 
-A pod runs as the account of the user who created it. A user's pod may name that account and its groups, and nothing
-else: a larger choice would let every user become any other, root included. An administrator's pod may name any user and
-group. The same rule is asked twice: when a Pod or Job is created, and when a container starts, as an account's groups
-may have changed since and older objects were stored without it.
+A pod runs as the account of the user who created it. A user's pod may name only that account and its groups: otherwise
+every user could become any other, including root. An administrator's pod may name any user and group. The rule is
+checked twice: when a Pod or Job is created, and when a container starts, since an account's groups may have changed
+meanwhile and older objects were stored without the check.
 """
 
 import os
@@ -21,16 +21,16 @@ from pykueue.node.accounts import Account
 ERRORS_MAX: Final = 100
 CONTAINERS: Final = ("initContainers", "containers")
 OF_CONTAINERS: Final = ("runAsUser", "runAsGroup", "runAsNonRoot")
-"""What a container may say otherwise than its pod."""
+"""Fields in which a container may override its pod."""
 STRICT: Final = "Strict"
-"""The supplementalGroupsPolicy by which a process has no group that its pod does not name."""
+"""The supplementalGroupsPolicy that limits a process to the groups that its pod names."""
 
 
 class Scope(Frozen):
-    """What a pod may ask for: its creator's account, and whether it may name any other."""
+    """What a pod may request: its creator's account, and whether it may name others."""
 
     account: Account | None
-    """None: the creator is no user of this machine, and the pod cannot run."""
+    """None if the creator is not a user of this machine; the pod cannot run then."""
     any: bool = False
     """Whether any user and group may be named."""
     switches: bool = True
@@ -41,7 +41,7 @@ class Scope(Frozen):
         return self.any or (self.account is not None and uid == self.account.uid)
 
     def has_primary(self, gid: int) -> bool:
-        """Whether this group may be the first of a process; without root, only the server's own can."""
+        """Whether this may be the primary group of a process; without root, only the server's own can."""
         if self.switches:
             return self.has_group(gid)
         return self.account is not None and gid == self.account.gid
@@ -61,7 +61,7 @@ class Scope(Frozen):
 
 
 def scope(account: Account | None, *, any: bool) -> Scope:
-    """What a pod of this account may ask for; only root can give it any other."""
+    """What a pod of this account may request; only root can start processes of others."""
     root = os.geteuid() == 0
     return Scope(account, any and root, root)
 
@@ -72,11 +72,11 @@ ROWS: Final = (
     ("fsGroup", Scope.has_group),
     ("supplementalGroups", Scope.has_group),
 )
-"""The fields that name users and groups, and who says whether a pod may."""
+"""The fields that name users and groups, and the check of each."""
 
 
 def id_errors(spec: Mapping[str, object], path: str, scope: Scope) -> list[FieldError]:
-    """The users and groups that a pod spec names and may not."""
+    """The users and groups that a pod spec names but may not."""
     return [*islice(foreign_ids(spec, path, scope), ERRORS_MAX)]
 
 
@@ -87,7 +87,7 @@ def foreign_ids(spec: Mapping[str, object], path: str, scope: Scope) -> Iterator
     yield from context_errors(member(spec, "securityContext"), f"{path}.securityContext", scope)
     for field in CONTAINERS:
         for index, container in enumerate(items(spec, field)):
-            # There may be very many, and few have one.
+            # There may be very many containers, and few have a securityContext.
             if isinstance(container, dict) and container.get("securityContext"):
                 yield from context_errors(
                     container["securityContext"], f"{path}.{field}[{index}].securityContext", scope
@@ -95,7 +95,7 @@ def foreign_ids(spec: Mapping[str, object], path: str, scope: Scope) -> Iterator
 
 
 def context_errors(context: object, path: str, scope: Scope) -> Iterator[FieldError]:
-    """The users and groups that a securityContext names and may not."""
+    """The users and groups that a securityContext names but may not."""
     for field, allowed in ROWS:
         value = member(context, field)
         for one in value if isinstance(value, list) else [value]:
@@ -104,11 +104,11 @@ def context_errors(context: object, path: str, scope: Scope) -> Iterator[FieldEr
 
 
 class RefusedError(Exception):
-    """A container may not run as it asks; the message says why."""
+    """A container requests an account that it may not have; the message says why."""
 
 
 def account_for(pod: Mapping[str, object], container: Mapping[str, object], scope: Scope) -> Account:
-    """The account that a container runs as; raises `RefusedError` where it asks for one that it may not have."""
+    """The account of a container; raises `RefusedError` if it requests one that it may not have."""
     spec = mapping(pod, "spec")
     assert scope.account is not None, "a pod without an account does not get here"
     whole_pod, own = mapping(spec, "securityContext"), mapping(container, "securityContext")
@@ -117,7 +117,7 @@ def account_for(pod: Mapping[str, object], container: Mapping[str, object], scop
         raise RefusedError(f"{error.path}: {error.detail} (pod: {shown(pod)}, container: {text(container, 'name')})")
     account = changed(scope.account, asked)
     if account.uid == 0 and asked.get("runAsNonRoot") is True:
-        # In the kubelet's words: people search for them.
+        # The kubelet's message, which users search for.
         broken = whole(asked, "runAsUser") is not None
         why = "container's runAsUser breaks non-root policy" if broken else NON_ROOT
         raise RefusedError(f"{why} (pod: {shown(pod)}, container: {text(container, 'name')})")
@@ -130,7 +130,7 @@ NON_ROOT: Final = "container has runAsNonRoot and image will run as root"
 
 
 def changed(account: Account, asked: Mapping[str, object]) -> Account:
-    """The account with what a securityContext asks for."""
+    """The account as changed by a securityContext."""
     user, group = whole(asked, "runAsUser"), whole(asked, "runAsGroup")
     named = [one for one in (*items(asked, "supplementalGroups"), asked.get("fsGroup")) if isinstance(one, int)]
     strict = text(asked, "supplementalGroupsPolicy") == STRICT
@@ -138,13 +138,13 @@ def changed(account: Account, asked: Mapping[str, object]) -> Account:
         return account
     made = account if user is None or user == account.uid else Account.numbered(user)
     gid = made.gid if group is None else group
-    # Whoever names another first group is in the account's own no more.
+    # With another primary group, a process is no longer in the account's own.
     kept = () if strict else (one for one in made.groups if group is None or one != made.gid)
     return msgspec.structs.replace(made, gid=gid, groups=tuple(sorted({gid, *kept, *named})), asked=True)
 
 
 def several_users(pod: Mapping[str, object], scope: Scope) -> bool:
-    """Whether the containers of a pod run as different users, who share its volumes."""
+    """Whether the containers of a pod, which share its volumes, run as different users."""
     spec = mapping(pod, "spec")
     default = whole(spec, "securityContext", "runAsUser")
     named = {
@@ -157,7 +157,7 @@ def several_users(pod: Mapping[str, object], scope: Scope) -> bool:
 
 
 def has_user(container: Mapping[str, object]) -> bool:
-    """Whether a container says itself which user it runs as."""
+    """Whether a container itself names its user."""
     return whole(container, "securityContext", "runAsUser") is not None
 
 

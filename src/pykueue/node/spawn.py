@@ -1,6 +1,6 @@
-"""How does the server have processes started, and hear of them? It asks the fork server, and listens to supervisors.
+"""Start processes through the fork server, and receive the messages of their supervisors.
 
-The fork server is another program (`forkserver`), started by exec, so neither threads nor loops of ours matter to it.
+The fork server is another program (`forkserver`), started by exec, so our threads and event loops do not affect it.
 """
 
 import asyncio
@@ -39,37 +39,37 @@ PROGRAM: Final = (
     "import sys; sys.path[:0] = [sys.argv[1]]; from pykueue.node.supervision.forkserver import main; main(*{})"
 )
 AGAIN_MICROS: Final = 1 * MICROS
-"""How long it takes until a fork server that did not come up is tried again."""
+"""How long to wait before a failed fork server is started again."""
 GRACE_MICROS: Final = 1 * MICROS
-"""How much longer than its own limit a probe is waited for."""
+"""How much longer than its own limit to wait for a probe."""
 
 
 class Start(Frozen):
     """A process to start."""
 
     key: str
-    """Where its attempt lies in the folder of attempts."""
+    """The path of its attempt in the folder of attempts."""
     argv: tuple[str, ...]
     env: Mapping[str, str]
     cwd: str
     label: str = ""
-    """Whose process it is, for people: the namespace and name of its pod."""
+    """Its pod's namespace and name, for users."""
     account: Account | None = None
-    """Who it runs as; None: the user that we are."""
+    """The user that it runs as; None for the user of this process."""
     folder: str = ""
-    """A folder of theirs that is made where it is missing, and removed again if nothing is left in it."""
+    """A folder of that user, created if missing, and removed again if it stays empty."""
     rlimits: tuple[tuple[int, int], ...] = ()
     cgroup: str = ""
     cgroup_limits: Mapping[str, str] = {}
     log_bytes_max: int = LOG_BYTES_MAX
     log_files_max: int = LOG_FILES_MAX
     follower: str = ""
-    """The hash of the secret of the `run` that its output waits for; empty: it waits for none."""
+    """The hash of the secret of the `run` that its output waits for; empty if there is none."""
     grace_seconds: float = GRACE_SECONDS
-    """How long it waits for that `run` to connect again."""
+    """How long it waits for that `run` to reconnect."""
 
     def request(self) -> Request:
-        """As the fork server reads it."""
+        """The message to the fork server."""
         account = self.account
         return {
             "key": self.key,
@@ -88,7 +88,7 @@ class Start(Frozen):
 
 
 class Outcome(Frozen):
-    """How a command that was run beside a container ended."""
+    """The result of a command that ran beside a container."""
 
     code: int
     output: str = ""
@@ -100,7 +100,7 @@ class SpawnError(Exception):
 
 
 class Spawner:
-    """Has processes started in a folder of attempts, and passes on what their supervisors say."""
+    """Starts processes in a folder of attempts, and passes on their supervisors' messages."""
 
     def __init__(
         self,
@@ -113,45 +113,45 @@ class Spawner:
         self.folder = folder
         self.clock = clock
         self.heard = heard
-        """Told a key and a line of its record."""
+        """Called with a key and a line of its record."""
         self.gone = gone
-        """Told the key whose supervisor is no more, or could not be made."""
+        """Called with the key whose supervisor has died, or could not be started."""
         self.renewed = renewed
-        """Told that another fork server was started: what the one before was asked, it has done or never will."""
+        """Called when a new fork server was started: the previous one completed or dropped its requests."""
         self.boot = boot_id()
         self.server: subprocess.Popen[bytes] | None = None
         self.control: socket.socket | None = None
         self.writer: asyncio.StreamWriter | None = None
         self.reading: asyncio.Task[None] | None = None
         self.ready = False
-        """Whether a fork server is there to be asked."""
+        """Whether a fork server is running."""
         self.notices: socket.socket | None = None
         self.counter = itertools.count()
         self.onces: dict[str, asyncio.Future[Outcome]] = {}
         self.closing = False
         self.refusal = ""
-        """Why the last process could not be made; empty when it could."""
+        """Why the last process could not be started; empty if it was."""
 
     async def open(self) -> None:
-        """Start the fork server; returns when whatever an earlier server had begun has begun or never will."""
+        """Start the fork server; afterwards nothing that an earlier server requested can still start."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.listen()
         await self.begin()
 
     def listen(self) -> None:
-        """Hear what supervisors say, also those that an earlier server had started."""
+        """Receive messages of supervisors, including those that an earlier server started."""
         notices = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         notices.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
         path = self.folder / NOTICES
         path.unlink(missing_ok=True)
-        # The path of a socket may not be long; by the folder's number it never is.
+        # Socket paths are limited in length; through the folder's descriptor this one is always short.
         folder = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
             notices.bind(f"/proc/self/fd/{folder}/{NOTICES}")
         except OSError as error:
             notices.close()
             raise SpawnError(
-                f"{path}: no socket can be made there ({error.strerror}); keep the data on a local file system"
+                f"{path}: cannot create a socket ({error.strerror}); keep the data on a local file system"
             ) from error
         finally:
             os.close(folder)
@@ -182,11 +182,11 @@ class Spawner:
                 self.ready = True
                 self.reading = asyncio.create_task(self.read(reader), name="fork server")
                 return
-            LOG.info("the processes of an earlier server are still being started; waiting for that to end")
-        raise SpawnError("the fork server ended before it began; its error is printed above")
+            LOG.info("fork server: waiting until the previous one has ended")
+        raise SpawnError("the fork server exited at startup; its error is printed above")
 
     async def read(self, reader: asyncio.StreamReader) -> None:
-        """Pass on what the fork server says; if it ends, start another."""
+        """Pass on the fork server's messages; if it ends, start another."""
         while (message := await receive(reader)) is not None:
             with costing_itself(message):
                 match message:
@@ -194,11 +194,11 @@ class Spawner:
                         self.over(key)
                     case ("refused", str(key), str(why)):
                         self.refusal = why
-                        LOG.error("no process can be made for %s: %s", key, why)
+                        LOG.error("fork server: cannot start a process attempt=%s error=%s", key, why)
                         self.over(key)
         self.ready = False
         while not self.closing and not self.ready:
-            LOG.error("the fork server has ended; starting another")
+            LOG.error("fork server: ended, starting another")
             if self.writer is not None:
                 self.writer.close()
             if self.server is not None:
@@ -206,24 +206,24 @@ class Spawner:
             try:
                 await self.begin()
             except (SpawnError, OSError) as error:
-                LOG.error("%s", error)
+                LOG.error("fork server: cannot start error=%s", error)
                 await self.clock.sleep(AGAIN_MICROS)
             else:
                 with costing_itself("another fork server"):
                     self.renewed()
 
     def over(self, key: str) -> None:
-        """A supervisor is gone."""
-        # What it said last may still lie in the socket.
+        """Handle the death of a supervisor."""
+        # Its last messages may still be in the socket.
         self.hear()
         waiting = self.onces.pop(key, None)
         if waiting is None:
             self.gone(key)
         elif not waiting.done():
-            waiting.set_result(Outcome(CODE_UNKNOWN, self.refusal or "it ended without a word"))
+            waiting.set_result(Outcome(CODE_UNKNOWN, self.refusal or "it ended without a message"))
 
     def hear(self) -> None:
-        """Pass on what supervisors said."""
+        """Pass on supervisors' messages."""
         assert self.notices is not None, "the socket is there while we listen to it"
         while True:
             try:
@@ -235,7 +235,7 @@ class Spawner:
                 self.said(key.decode(errors="replace"), line)
 
     def said(self, key: str, line: bytes) -> None:
-        """Pass on one line, or answer who asked for a command to be run."""
+        """Pass on one line, or complete the waiting `run_once`."""
         if not line.startswith(b"once "):
             self.refusal = ""
             self.heard(key, line.decode(errors="replace"))
@@ -246,25 +246,25 @@ class Spawner:
             waiting.set_result(Outcome(int(code), output.decode(errors="replace"), late == b"1"))
 
     def start(self, start: Start) -> None:
-        """Have a process started under a supervisor, once; what becomes of it is heard."""
+        """Start a process under a supervisor, once; its state is reported later."""
         self.ask(start.request())
 
     def clean(self, folder: str, scratch: str, over: list[str], gone: list[str]) -> None:
-        """Have the files of pods removed; what cannot be asked for now is found at the next start."""
+        """Request the removal of files of pods; a request that cannot be sent is found at the next start."""
         try:
             self.ask({"clean": (folder, scratch, over, gone)})
         except SpawnError:
-            LOG.debug("nobody is there to clean up")
+            LOG.debug("fork server: not running, files are removed at the next start")
 
     def ask(self, request: Request) -> None:
         """Send a request to the fork server."""
         if not self.ready or self.writer is None:
-            raise SpawnError("the fork server is being started again; try once more")
+            raise SpawnError("the fork server is restarting; try again")
         body = marshal.dumps(request)
         self.writer.write(len(body).to_bytes(HEAD, "big") + body)
 
     async def run_once(self, start: Start, seconds: float) -> Outcome:
-        """Run a command to its end, for so long at most: its code and the beginning of its output."""
+        """Run a command for at most this long: its code and the beginning of its output."""
         key = f"once-{next(self.counter)}"
         request = {**start.request(), "key": key, "once": True, "seconds": seconds}
         answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
@@ -279,7 +279,7 @@ class Spawner:
             self.onces.pop(key, None)
 
     def send(self, process: Process, number: signal.Signals) -> bool:
-        """Send a signal to exactly this process; whether it was there."""
+        """Signal exactly this process; returns whether it existed."""
         if process.boot != self.boot:
             return False
         try:
@@ -290,7 +290,7 @@ class Spawner:
             os.kill(process.pid, number)
             return True
         try:
-            # Between the two, the number could have gone to another; the handle cannot.
+            # The pid could be reused between check and signal; the pidfd cannot.
             if not process.alive(self.boot):
                 return False
             signal.pidfd_send_signal(handle, number)
@@ -301,7 +301,7 @@ class Spawner:
             os.close(handle)
 
     async def close(self) -> None:
-        """Let the fork server go; supervisors stay."""
+        """Stop the fork server; supervisors keep running."""
         self.closing = True
         if self.writer is not None:
             self.writer.close()
@@ -317,16 +317,16 @@ class Spawner:
 
 
 CODE_UNKNOWN: Final = -1
-"""The code of a command of which nobody knows how it ended."""
+"""The code of a command whose end is unknown."""
 
 
 @contextlib.contextmanager
 def costing_itself(message: object) -> Iterator[None]:
-    """A message that cannot be taken in is said to be so, and those after it are heard all the same."""
+    """Log a message that cannot be handled, and continue with the next."""
     try:
         yield
     except Exception:
-        LOG.exception("cannot take in %r", message)
+        LOG.exception("fork server: cannot handle a message message=%r", message)
 
 
 async def receive(reader: asyncio.StreamReader) -> tuple[object, ...] | None:

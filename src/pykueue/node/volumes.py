@@ -1,8 +1,8 @@
-"""Where does a process find its volumes? In folders of its pod, and under their mount paths in its working folder.
+"""Volumes of a process: folders of its pod, linked under their mount paths in its working folder.
 
-A process has the file system of the machine, so nothing can be mounted for it alone. A volume that is mounted at
-`/data/in` is found at `data/in` in the folder that the container starts in, and by the variable
-`PYKUEUE_VOLUME_<NAME>`. Pure but for `make_volumes` and `link_mounts`.
+A process has the file system of the machine, so nothing can be mounted for it alone. A volume mounted at `/data/in` is
+found at `data/in` in the container's working folder, and by the variable `PYKUEUE_VOLUME_<NAME>`. Pure except for
+`make_volumes` and `link_mounts`.
 """
 
 import errno
@@ -25,7 +25,7 @@ VARIABLE: Final = "PYKUEUE_VOLUME_"
 
 
 class VolumeError(Exception):
-    """A volume cannot be made; the message is what the event says."""
+    """A volume cannot be created; the message is that of the event."""
 
 
 class File(Frozen):
@@ -37,7 +37,7 @@ class File(Frozen):
 
 
 def volume_sources(pod: Tree) -> set[Source]:
-    """The ConfigMaps and Secrets that the volumes of a pod are made from."""
+    """The ConfigMaps and Secrets that the volumes of a pod refer to."""
     found = set()
     for _, volume in mappings(pod, "spec", "volumes"):
         for origin in origins(volume):
@@ -49,12 +49,12 @@ def volume_sources(pod: Tree) -> set[Source]:
 
 
 def secret_name(origin: Mapping[str, object]) -> str:
-    """The Secret that a volume, or a part of one, is made from; the two name it differently."""
+    """The Secret of a volume, or of a part of one; the two fields have different names."""
     return text(origin, "secret", "secretName") or text(origin, "secret", "name")
 
 
 def origins(volume: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
-    """What a volume is made from: itself, or the parts of a projected one."""
+    """The sources of a volume: itself, or the parts of a projected one."""
     if has(volume, "projected"):
         for _, part in mappings(volume, "projected", "sources"):
             yield part
@@ -65,7 +65,7 @@ def origins(volume: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
 def files_of(
     pod: Tree, volume: Mapping[str, object], holdings: Holdings, node: Mapping[str, Quantity], host: str
 ) -> list[File]:
-    """The files of a volume; raises `VolumeError` when one cannot be had."""
+    """The files of a volume; raises `VolumeError` if one cannot be provided."""
     mode = next((whole(volume, kind, "defaultMode") for kind in KINDS if has(volume, kind)), None)
     return [
         File(safe_path(file.path), file.content, file.mode or mode or MODE)
@@ -77,7 +77,7 @@ def files_of(
 def part_files(
     pod: Tree, origin: Mapping[str, object], holdings: Holdings, node: Mapping[str, Quantity], host: str
 ) -> Iterator[File]:
-    """The files that one part of a volume gives; a mode of 0 stands for the default."""
+    """The files of one part of a volume; a mode of 0 stands for the default."""
     if has(origin, "configMap"):
         yield from held_files(
             pod, "ConfigMap", text(origin, "configMap", "name"), mapping(origin, "configMap"), holdings
@@ -97,13 +97,13 @@ def part_files(
     else:
         kind = next((name for name in origin if name != "name"), "nothing")
         raise VolumeError(
-            f"local pods have no volumes of the kind {kind}; use emptyDir, configMap, secret, downwardAPI, projected "
-            "or hostPath"
+            f"local pods do not support volumes of kind {kind}; use emptyDir, configMap, secret, downwardAPI, "
+            "projected or hostPath"
         )
 
 
 def held_files(pod: Tree, kind: str, name: str, origin: Mapping[str, object], holdings: Holdings) -> Iterator[File]:
-    """The files that a ConfigMap or Secret gives."""
+    """The files of a ConfigMap or Secret."""
     held = holdings.get(Source(kind, name))
     optional = member(origin, "optional") is True
     if held is None:
@@ -124,10 +124,10 @@ def held_files(pod: Tree, kind: str, name: str, origin: Mapping[str, object], ho
 
 
 def safe_path(path: str) -> str:
-    """A path that stays where it is put; raises `VolumeError` for any other."""
+    """A path that stays inside its volume; raises `VolumeError` for any other."""
     parts = PurePosixPath(path).parts
     if not parts or path.startswith("/") or ".." in parts or "\0" in path:
-        raise VolumeError(f"{path!r} is no path within a volume; write one without .. and without a leading /")
+        raise VolumeError(f"{path!r} is not a path within a volume; write one without .. and without a leading /")
     return "/".join(parts)
 
 
@@ -143,7 +143,7 @@ def make_volumes(
     group: int | None = None,
     shared: bool = False,
 ) -> dict[str, Path]:
-    """The volumes of a pod, each a folder that is there from now on; what was made before stays as it is.
+    """Create the volumes of a pod, each as a folder; existing ones stay unchanged.
 
     They belong to an account, and to a group (`fsGroup`) that may write in them; a pod whose containers run as several
     users shares them with all.
@@ -169,7 +169,7 @@ def make_volumes(
 
 
 def host_path(volume: Mapping[str, object], *, may_mount: bool) -> Path:
-    """The folder of the machine that a volume stands for."""
+    """The folder of a hostPath volume."""
     path = Path(text(volume, "hostPath", "path"))
     kind = text(volume, "hostPath", "type")
     if not may_mount:
@@ -186,14 +186,14 @@ def host_path(volume: Mapping[str, object], *, may_mount: bool) -> Path:
 
 
 def make_passable(folder: Path, account: Account | None, *, shared: bool = False) -> None:
-    """Make a folder that is ours, through which another user can pass if theirs lies in it."""
+    """Create a folder of ours that another user can traverse if theirs is in it."""
     folder.mkdir(mode=0o700, exist_ok=True)
     if shared or (account is not None and not account.is_own()):
         folder.chmod(0o711)
 
 
 def make_volume(folder: Path, files: list[File], account: Account | None, group: int | None, mode: int) -> None:
-    """Write a volume beside its place and put it there whole; it belongs to the user only once it is."""
+    """Write a volume to a temporary place and rename it; the user owns it only afterwards."""
     shared = group is not None or mode != 0o700
     make_passable(folder.parent.parent, account, shared=shared)
     make_passable(folder.parent, account, shared=shared)
@@ -208,13 +208,13 @@ def make_volume(folder: Path, files: list[File], account: Account | None, group:
             stream.write(file.content)
             os.fchmod(descriptor, file.mode & 0o777)
     give(partial, account, group)
-    # A file of a group's volume is the group's too, as with the kubelet.
+    # As in the kubelet, files of a volume with a group belong to the group too.
     partial.chmod(mode if group is None else mode | 0o2070)
     partial.rename(folder)
 
 
 def give(folder: Path, account: Account | None, group: int | None) -> None:
-    """Give all that is in a folder, and the folder, to a user and a group; a group may read what is there."""
+    """Give a folder and its content to a user and a group, and let the group read it."""
     foreign = account is not None and not account.is_own()
     if not foreign and group is None:
         return
@@ -230,7 +230,7 @@ def give(folder: Path, account: Account | None, group: int | None) -> None:
 
 
 class Mount(Frozen):
-    """A volume, or a part of it, where a container is to find it."""
+    """A volume, or a part of it, at a path of a container."""
 
     volume: str
     path: str
@@ -240,13 +240,13 @@ class Mount(Frozen):
 
 
 def mounts_of(container: Mapping[str, object], volumes: Mapping[str, Path]) -> list[Mount]:
-    """The mounts of a container; raises `VolumeError` for one that leads out of its volume or is not had here."""
+    """The mounts of a container; raises `VolumeError` for one that leaves its volume or does not exist here."""
     found = []
     for _, mount in mappings(container, "volumeMounts"):
         name = text(mount, "name")
         place = volumes.get(name)
         if text(mount, "subPathExpr"):
-            raise VolumeError(f'volume "{name}": local pods have no subPathExpr; write out the path as subPath')
+            raise VolumeError(f'volume "{name}": local pods do not support subPathExpr; write the path as subPath')
         if place is not None:
             source = part_of(place, text(mount, "subPath"))
             found.append(Mount(name, text(mount, "mountPath"), source, member(mount, "readOnly") is True))
@@ -254,17 +254,17 @@ def mounts_of(container: Mapping[str, object], volumes: Mapping[str, Path]) -> l
 
 
 def part_of(place: Path, inner: str) -> Path:
-    """A part of a volume, which must lie in it whatever links another container may have put there."""
+    """A part of a volume, which must be inside it whatever links another container may have created."""
     if not inner:
         return place
     found, whole = os.path.realpath(place / safe_path(inner)), os.path.realpath(place)
     if not found.startswith(whole + "/"):
-        raise VolumeError(f"{inner!r} leads out of the volume; name a part of it that is no link to elsewhere")
+        raise VolumeError(f"{inner!r} leaves the volume; name a part of it that is not a link to elsewhere")
     return Path(found)
 
 
 def volume_variables(container: Mapping[str, object], volumes: Mapping[str, Path]) -> dict[str, str]:
-    """The variables that say where the volumes of a container are."""
+    """The variables with the paths of a container's volumes."""
     return {
         VARIABLE + "".join(one if one.isalnum() else "_" for one in mount.volume).upper(): str(mount.source)
         for mount in mounts_of(container, volumes)
@@ -272,19 +272,19 @@ def volume_variables(container: Mapping[str, object], volumes: Mapping[str, Path
 
 
 def link_mounts(container: Mapping[str, object], folder: Path, volumes: Mapping[str, Path]) -> None:
-    """Put the mounts of a container under its working folder, in which nobody else can write yet."""
+    """Link the mounts of a container under its working folder, which no other user can write to yet."""
     for mount in mounts_of(container, volumes):
         where = safe_path(mount.path.lstrip("/") or mount.volume)
         link = folder / where
         inner = [folder / above for above in PurePosixPath(where).parents if above.name]
         try:
-            # Never through a mount: its volume is the user's, whose links would lead us, as root, anywhere.
+            # Never through a mount: its volume belongs to the user, whose links could lead us, as root, anywhere.
             if any(above.is_symlink() for above in inner):
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
             link.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             link.symlink_to(mount.source)
         except OSError as error:
             raise VolumeError(
-                f'volume "{mount.volume}" cannot be put at {where} in the working folder: {error.strerror}; '
+                f'volume "{mount.volume}" cannot be linked at {where} in the working folder: {error.strerror}; '
                 "mount volumes beside each other, not into each other"
             ) from error

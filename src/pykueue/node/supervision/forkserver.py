@@ -1,9 +1,8 @@
-"""Who makes processes quickly? A small process that forks one supervisor for each request.
+"""Start processes fast: a small process that forks one supervisor per request.
 
-It is started by the server with few imports, so that a copy of it is made in a millisecond and costs little memory. It
-ends with the server; the supervisors live on. It holds a lock on the folder of attempts, and a supervisor keeps a copy
-of that lock until it has claimed its attempt: whoever gets the lock knows that nothing will start any more but what it
-starts itself.
+The server starts it with few imports, so that a fork takes a millisecond and little memory. It ends with the server;
+the supervisors keep running. It holds a lock on the folder of attempts, and a supervisor keeps a copy of that lock
+until it has claimed its attempt: the holder of the lock knows that nothing else can start.
 """
 
 import contextlib
@@ -24,7 +23,7 @@ from pykueue.node.supervision.supervisor import SIGNALS, Request, prepare, super
 
 LOCK: Final = ".lock"
 HEAD: Final = 4
-"""Bytes that say how long a message is."""
+"""Size of a message's length prefix."""
 
 
 def send(control: socket.socket, *message: str | int) -> None:
@@ -34,7 +33,7 @@ def send(control: socket.socket, *message: str | int) -> None:
 
 
 class ForkServer:
-    """Forks supervisors, and says when they are gone."""
+    """Forks supervisors, and reports when they have ended."""
 
     def __init__(self, control: socket.socket, lock: int, voice: socket.socket) -> None:
         self.control = control
@@ -45,7 +44,7 @@ class ForkServer:
         self.boot = boot_id()
 
     def run(self) -> None:
-        """Serve until the server is gone."""
+        """Serve until the server has ended."""
         wake, waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
         poller = select.poll()
@@ -60,7 +59,7 @@ class ForkServer:
                     return
 
     def receive(self) -> bool:
-        """Take in what the server asks for; False when it is gone."""
+        """Read the server's requests; False when it has ended."""
         block = self.control.recv(1 << 20)
         self.buffer += block
         while len(self.buffer) >= HEAD:
@@ -77,7 +76,7 @@ class ForkServer:
         if "clean" in request:
             self.clean(request)
             return
-        # What comes before it is ready to hear is kept for it.
+        # Signals that arrive before it is ready stay pending.
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         try:
             pid = os.fork()
@@ -91,7 +90,7 @@ class ForkServer:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
     def clean(self, request: Request) -> None:
-        """Fork somebody who removes files."""
+        """Fork a process that removes files."""
         with contextlib.suppress(OSError):
             if not os.fork():
                 try:
@@ -103,7 +102,7 @@ class ForkServer:
                     os._exit(0)
 
     def in_child(self, request: Request) -> None:
-        """Be a supervisor; does not return."""
+        """Become a supervisor; does not return."""
         try:
             signal.set_wakeup_fd(-1)
             self.control.close()
@@ -118,7 +117,7 @@ class ForkServer:
             os._exit(0)
 
     def reap(self) -> None:
-        """Say which supervisors are gone."""
+        """Report supervisors that have ended."""
         while self.children:
             try:
                 pid, _ = os.waitpid(-1, os.WNOHANG)
@@ -132,9 +131,9 @@ class ForkServer:
 
 
 def main(folder: str, fd: int) -> None:
-    """Serve requests that come by a socket, for the attempts in a folder."""
+    """Serve requests from a socket, for the attempts in a folder."""
     os.chdir(folder)
-    # Whatever supervisors write is for us alone.
+    # Files of supervisors are readable only by our user.
     os.umask(0o077)
     control = socket.socket(fileno=fd)
     control.set_inheritable(False)
@@ -151,5 +150,5 @@ def main(folder: str, fd: int) -> None:
         send(control, "ready", os.getpid())
         server.run()
     except (ConnectionError, KeyboardInterrupt):
-        # The server is gone, and so is our purpose.
+        # The server has ended, so this process ends too.
         sys.exit(0)

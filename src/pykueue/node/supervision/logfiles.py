@@ -1,4 +1,4 @@
-"""How is the output of a process kept? In files of bounded size, as records that name their stream and time.
+"""The log of a process: files of bounded size, with records that name their stream and time.
 
 A record is a header of fixed length and the bytes that the process printed:
 
@@ -30,20 +30,20 @@ ROTATED: Final = "log rotation removed them"
 
 
 class LogFiles:
-    """Writes the output of a process to files, and removes the oldest file when there are too many."""
+    """Writes the output of a process to files, and removes the oldest file if there are too many."""
 
     def __init__(self, folder: str, size: int, files: int, clock: Callable[[], int]) -> None:
         self.folder = folder
         self.size = size
         self.files = files
         self.clock = clock
-        """The nanoseconds since the epoch."""
+        """Nanoseconds since the epoch."""
         self.position = 0
-        """Where in the log the next record begins."""
+        """The position in the log at which the next record begins."""
         self.printed = 0
         """Bytes of output in all records so far."""
         self.begins: deque[int] = deque()
-        """The positions at which the files begin that are kept."""
+        """The positions at which the kept files begin."""
         self.fd = -1
         self.used = 0
         self.inside: set[bytes] = set()
@@ -51,13 +51,13 @@ class LogFiles:
         self.second = -1
         self.stamp = b""
         self.owed = b""
-        """The rest of a record of which the disk has taken only the beginning."""
+        """The rest of a record of which only the beginning was written."""
         self.lost: dict[bytes, int] = {}
-        """Bytes of each stream that the disk did not take, and that no record mentions yet."""
+        """Bytes of each stream that were not written and that no record mentions yet."""
         self.why = ""
 
     def now(self) -> bytes:
-        """The time as it stands in a header, always of the same length."""
+        """The time as it is in a header, always of the same length."""
         nanos = self.clock()
         second = nanos // 1_000_000_000
         if second != self.second:
@@ -72,9 +72,9 @@ class LogFiles:
         return self.begins[1] if len(self.begins) > 1 else self.position
 
     def take(self, stream: bytes, block: bytes, *, keep: bool = False) -> None:
-        """Write some output; what the disk does not take is lost, and counted.
+        """Write some output; what cannot be written is lost, and counted.
 
-        To keep what there is, the last file may grow until the log is twice as large as otherwise.
+        On a full disk, the last file may grow until the log is twice as large as otherwise.
         """
         try:
             self.settle()
@@ -90,7 +90,7 @@ class LogFiles:
             self.lost[stream] = self.lost.get(stream, 0) + len(block)
 
     def confess(self) -> None:
-        """Say in each stream how much of it was lost."""
+        """Write into each stream how much of it was lost."""
         for stream, count in list(self.lost.items()):
             line = b"\n" if stream in self.inside else b""
             line += b"[%d bytes of output are lost here: %s]\n" % (count, self.why.encode())
@@ -98,7 +98,7 @@ class LogFiles:
             del self.lost[stream]
 
     def put(self, stream: bytes, data: bytes) -> None:
-        """Write a record; raises `OSError` only if the disk took nothing of it."""
+        """Write a record; raises `OSError` only if nothing of it was written."""
         record = b"%s%s %015d %07d\n%s" % (self.now(), stream, self.printed, len(data), data)
         written = os.write(self.fd, record)
         if data.endswith(b"\n"):
@@ -115,7 +115,7 @@ class LogFiles:
                 self.settle()
 
     def settle(self) -> None:
-        """Complete the record of which only a part is written; raises `OSError` while the disk takes nothing."""
+        """Complete a partial record; raises `OSError` while nothing can be written."""
         while self.owed:
             written = os.write(self.fd, self.owed)
             if not written:
@@ -153,23 +153,23 @@ class Record(NamedTuple):
     """A record of a log, or a part of one."""
 
     stamp: bytes
-    """When it was printed, with the space that follows the time in a line; empty where that is unknown."""
+    """When it was printed, followed by a space; empty if unknown."""
     stream: bytes
     printed: int
-    """How many bytes of output came before."""
+    """How many bytes of output precede it."""
     data: bytes
 
 
 class Records:
-    """Takes a log apart that comes in pieces of any size."""
+    """Parses a log from pieces of any size."""
 
     def __init__(self) -> None:
         self.rest = b""
         self.head = Record(b"", STDOUT, 0, b"")
         self.left = 0
-        """Bytes of the present record that have not come yet."""
+        """Bytes of the present record that are missing."""
         self.foreign = False
-        """Whether this is no log of ours; its bytes are then passed on as they are."""
+        """Whether this is not a log in our format; its bytes are then passed on unchanged."""
 
     def feed(self, data: bytes) -> Iterator[Record]:
         """The records in the next piece of the log."""
@@ -191,7 +191,7 @@ class Records:
                 yield head._replace(data=part)
 
     def begin(self, header: bytes, rest: int) -> int:
-        """Begin a record: how long its header is."""
+        """Begin a record; returns the length of its header."""
         stream = header[STAMP : STAMP + len(STDOUT)]
         numbers = header[STAMP + len(STDOUT) :].split()
         if self.foreign or stream not in STREAMS or len(numbers) != 2 or not all(one.isdigit() for one in numbers):
@@ -205,5 +205,5 @@ class Records:
 
 
 def lost_line(count: int, *, inside: bool) -> bytes:
-    """The line that stands in place of output that is no longer kept."""
+    """The line that replaces output that is no longer kept."""
     return (b"\n" if inside else b"") + b"[%d bytes of output are lost here: %s]\n" % (count, ROTATED.encode())

@@ -1,4 +1,4 @@
-"""How does the output of a command come in? By a pipe for each stream, in whole lines where they come quickly.
+"""The output pipes of a command, read in whole lines where they arrive quickly.
 
 Supervisors read them, so this module imports little.
 """
@@ -10,9 +10,9 @@ from typing import Final
 
 BLOCK: Final = 1 << 18
 LINE_BYTES: Final = 16 * 1024
-"""A line that is longer is passed on in parts."""
+"""A longer line is passed on in parts."""
 LINE_SECONDS: Final = 0.02
-"""How long the rest of a line is waited for, so that lines of the two streams do not cut each other up."""
+"""How long to wait for the rest of a line, so that lines of the two streams are not interleaved."""
 
 
 class Pipe:
@@ -26,14 +26,14 @@ class Pipe:
             fcntl.fcntl(self.fd, fcntl.F_SETPIPE_SZ, BLOCK)
         os.set_blocking(self.fd, False)
         self.open = True
-        """Whether more may come: a command can close its output and live on."""
+        """Whether more may come: a command can close its output and keep running."""
         self.held = b""
-        """The beginning of a line whose end has not come yet."""
+        """The beginning of an incomplete line."""
         self.due = 0.0
-        """When that is passed on without its end."""
+        """When it is passed on although incomplete."""
 
     def read(self, now: float) -> bytes | None:
-        """What is to be passed on of the output that there is; None if there is none, or no more."""
+        """The output to pass on now; None if there is none, or no more."""
         try:
             block = os.read(self.fd, BLOCK)
         except BlockingIOError:
@@ -47,10 +47,10 @@ class Pipe:
         return self.take(end if len(self.held) - end <= LINE_BYTES else len(self.held))
 
     def overdue(self, now: float) -> bytes:
-        """The beginning of a line whose end was waited for long enough."""
+        """An incomplete line that has waited long enough."""
         return self.take(len(self.held)) if self.held and now >= self.due else b""
 
     def take(self, size: int) -> bytes:
-        """So much of what is held."""
+        """This much of the held output."""
         taken, self.held = self.held[:size], self.held[size:]
         return taken

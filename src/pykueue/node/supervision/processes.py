@@ -1,4 +1,4 @@
-"""Which processes are there? What /proc says of them, and how they are told apart and reached.
+"""Processes in /proc: how to identify, find and signal them.
 
 Supervisors use this too, so it imports next to nothing.
 """
@@ -9,13 +9,13 @@ import signal
 from typing import Final
 
 MARK: Final = "PYKUEUE_ATTEMPT"
-"""The variable by which all processes of an attempt are known, unless they hide."""
+"""The environment variable that marks all processes of an attempt, unless they remove it."""
 
 
 def process_start(pid: int) -> int:
-    """When a process began, in ticks since the machine did, or 0 if it is gone or a mere zombie.
+    """When a process started, in ticks since boot; 0 if it is gone or a zombie.
 
-    Together with its number it tells a process from all others.
+    Together with the pid it identifies a process.
     """
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
@@ -26,13 +26,13 @@ def process_start(pid: int) -> int:
 
 
 def boot_id() -> str:
-    """What tells this run of the machine from all others."""
+    """The id of this boot of the machine."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return file.read().strip()
 
 
 def descendants(root: int) -> dict[int, int]:
-    """All processes below one, each with its process group."""
+    """All descendants of a process, each with its process group."""
     children: dict[int, list[tuple[int, int]]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -53,19 +53,19 @@ def descendants(root: int) -> dict[int, int]:
 
 
 def signal_one(pid: int, number: int) -> None:
-    """Send a signal to a process, if it is there."""
+    """Signal a process, if it exists."""
     with contextlib.suppress(OSError):
         os.kill(pid, number)
 
 
 def signal_group(group: int, number: int) -> None:
-    """Send a signal to a process group, if it is there."""
+    """Signal a process group, if it exists."""
     with contextlib.suppress(OSError):
         os.killpg(group, number)
 
 
 def end_marked(key: str) -> int:
-    """Kill whatever has the mark of an attempt that nobody looks after any more: how many that were."""
+    """Kill all processes marked with an attempt that has no supervisor; returns how many."""
     mark = f"{MARK}={key}".encode()
     ended = 0
     for name in os.listdir("/proc"):

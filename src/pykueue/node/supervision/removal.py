@@ -1,7 +1,7 @@
-"""How are the files of pods removed? In a copy of the fork server, so that nobody waits for the disk.
+"""Remove the files of pods in a fork of the fork server, so that the server does not wait for the disk.
 
-Part of what is removed belongs to users, who could put a link in the way of a folder at any moment; so nothing here
-follows a link, and everything is reached from the folder above it. It imports next to nothing.
+Some of these files belong to users, who could replace a folder by a link at any moment; so nothing here follows links,
+and everything is opened relative to its parent folder. It imports next to nothing.
 """
 
 import contextlib
@@ -12,7 +12,7 @@ OPEN: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def remove_tree(name: str) -> None:
-    """Remove a folder and all that is in it, as far as possible."""
+    """Remove a folder and its content, as far as possible."""
     with contextlib.suppress(OSError):
         top = os.open(name, OPEN)
         try:
@@ -23,7 +23,7 @@ def remove_tree(name: str) -> None:
 
 
 def empty(top: int) -> None:
-    """Empty a folder; what lies deeper is first moved up to it, so that at any depth only two folders are open."""
+    """Empty a folder; deeper folders are first moved up, so that at any depth only two folders are open."""
     left = remove_flat(top)
     moved = 0
     while left:
@@ -33,7 +33,7 @@ def empty(top: int) -> None:
             try:
                 for deeper in remove_flat(folder):
                     moved += 1
-                    # By our number it is unlike what another of us may have left there.
+                    # Our pid makes the name differ from what another process may have left there.
                     name = f".{os.getpid()}-{moved}"
                     with contextlib.suppress(OSError):
                         os.rename(deeper, name, src_dir_fd=folder, dst_dir_fd=top)
@@ -44,7 +44,7 @@ def empty(top: int) -> None:
 
 
 def remove_flat(folder: int) -> list[str]:
-    """Remove the files and empty folders in a folder: the folders that are left."""
+    """Remove the files and empty folders in a folder; returns the folders that are left."""
     with os.scandir(folder) as entries:
         found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
     left = []
@@ -61,7 +61,7 @@ def remove_flat(folder: int) -> list[str]:
 
 
 def printed(pod: str) -> bool:
-    """Whether a pod has left output in its folder of attempts."""
+    """Whether a pod has output in its folder of attempts."""
     with contextlib.suppress(OSError):
         for container in os.listdir(pod):
             with contextlib.suppress(NotADirectoryError):
@@ -72,7 +72,7 @@ def printed(pod: str) -> bool:
 
 
 def clean(folder: str, scratch: str, over: list[str], gone: list[str]) -> None:
-    """Keep only the output of pods that are over, and nothing of pods that are gone."""
+    """Keep only the output of finished pods, and nothing of deleted pods."""
     for uid in over:
         if not printed(f"{folder}/{uid}"):
             remove_tree(f"{folder}/{uid}")

@@ -1,8 +1,8 @@
-"""Who looks after one process? A small process of its own, that outlives the server which asked for it.
+"""Supervise one process from a small process of its own, which outlives the server.
 
-It runs in a copy of the fork server (`forkserver`), so it imports next to nothing. It starts the command, copies its
+It runs in a fork of the fork server (`forkserver`), so it imports next to nothing. It starts the command, copies its
 output into log files (`logfiles`), stops copying while the `run` that follows the command has to catch up
-(`followers`), passes signals on, waits for the end, ends what the command left behind, and writes all that
+(`followers`), passes signals on, waits for the end, kills what the command left behind, and writes all that
 into the record of the attempt:
 
     supervisor PID START BOOT POD    written with O_EXCL before anything else: an attempt begins once or never
@@ -10,8 +10,8 @@ into the record of the attempt:
     failed TIME TEXT                 it could not be started
     exited CODE SIGNAL TIME OOM
 
-TIME is `DATE@UPTIME`, both in nanoseconds: the server goes by the second where somebody has set the wall clock. Each
-line is also sent to the server, if there is one to hear it. `attempts` reads the record.
+TIME is `DATE@UPTIME`, both in nanoseconds: the server uses the second if the wall clock was set. Each line is also sent
+to the server, if it is running. `attempts` reads the record.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ Request: TypeAlias = dict[str, object]
 
 RECORD: Final = "record"
 NOTICES: Final = ".notices"
-"""The socket beside the attempts on which the server hears of them."""
+"""The socket beside the attempts on which the server receives messages."""
 PR_SET_PDEATHSIG: Final = 1
 PR_SET_CHILD_SUBREAPER: Final = 36
 TELL_TRIES: Final = 100
@@ -43,23 +43,23 @@ FOLDER_TRIES: Final = 100
 CGROUP_TRIES: Final = 20
 LAST_BLOCKS: Final = 64
 GATE_SECONDS: Final = 0.02
-"""How often a supervisor that waits for a reader looks whether it still has to."""
+"""How often a supervisor that waits for a reader checks whether it still has to."""
 LOOK_SECONDS: Final = 1.0
-"""How often it looks at the clock while it has a deadline: the poller does not count a suspend."""
+"""How often it reads the clock while it has a deadline: the poller does not count a suspend."""
 END_TRIES: Final = 500
 RECORD_TRIES: Final = 3600
 SIGNALS: Final = (signal.SIGTERM, signal.SIGUSR1, signal.SIGCHLD)
-"""What a supervisor listens to: end gently, end now, and something has ended."""
+"""The signals of a supervisor: end gracefully, end now, and a child has ended."""
 IGNORED: Final = (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE)
-"""What must not end a fork server or a supervisor; commands find these as usual."""
+"""Signals that must not end a fork server or a supervisor; commands get the defaults."""
 OOM_SCORE: Final = b"500"
-"""If the machine runs out of memory, a container goes before the server does."""
+"""If the machine runs out of memory, a container is killed before the server."""
 
 LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
 
 class Supervisor:
-    """Looks after one process, from its start to its end."""
+    """Supervises one process, from its start to its end."""
 
     def __init__(self, request: Request, boot: str, voice: socket.socket) -> None:
         self.request = request
@@ -68,19 +68,19 @@ class Supervisor:
         self.key = str(request["key"])
         self.cgroup = str(request.get("cgroup") or "")
         self.once = bool(request.get("once"))
-        """Whether this is a probe or the like: no record, no log, and its output goes with the answer."""
+        """Whether this is a probe or a hook: no record, no log, and its output is part of the answer."""
         self.record = -1
         self.child = 0
         self.status: int | None = None
         self.output: LogFiles | Capture = Capture()
         self.gate = Gate("", "", 0)
         self.ending = False
-        """Whether the command has ended, or was told to."""
-        # The fork server may have been copied long after it started, so the date begins here.
+        """Whether the command has ended, or was signalled to end."""
+        # The fork server may have been running for long, so the date is read again.
         self.wall = SteadyWall()
 
     def claim(self) -> bool:
-        """Be the one that runs this attempt; False if another is or was."""
+        """Claim this attempt; False if it was claimed before."""
         if self.once:
             return True
         os.makedirs(self.key, 0o700, exist_ok=True)
@@ -96,7 +96,7 @@ class Supervisor:
             while rest:
                 rest = rest[os.write(self.record, rest) :]
         except OSError:
-            # On a full disk it is not claimed, and nothing has begun.
+            # On a full disk the attempt is not claimed, and nothing has begun.
             os.unlink(f"{self.key}/{RECORD}")
             raise
         self.tell(line)
@@ -106,19 +106,19 @@ class Supervisor:
         follower = self.request.get("follower") or ("", 0.0)
         assert isinstance(follower, tuple)
         with contextlib.suppress(OSError):
-            # On a full disk the job does not wait for anybody.
+            # On a full disk the job does not wait for its follower.
             self.gate = Gate(self.key, *follower)
         return True
 
     def note(self, line: str) -> None:
-        """Write a line into the record, and tell the server; a full disk is waited for, but not by the server."""
+        """Write a line into the record, and send it to the server; only the write waits for a full disk."""
         data = line.encode(errors="replace")
         rest = data + b"\n"
         told = False
         for _ in range(RECORD_TRIES):
             try:
                 while rest:
-                    # Of a line that fits only in part, the rest follows when there is room.
+                    # If a line is written only in part, the rest follows when there is room.
                     rest = rest[os.write(self.record, rest) :]
                 break
             except OSError:
@@ -130,11 +130,11 @@ class Supervisor:
             self.tell(data)
 
     def time(self) -> str:
-        """The present, for the record."""
+        """The present time, for the record."""
         return f"{self.wall.now()}@{boot_nanos()}"
 
     def tell(self, line: bytes) -> None:
-        """Tell the server; when nobody listens, the record says it."""
+        """Send a line to the server; if that does not listen, it reads the record later."""
         said = self.key.encode() + b"\0" + line
         for _ in range(TELL_TRIES):
             try:
@@ -167,14 +167,14 @@ class Supervisor:
         self.unfence()
 
     def make_folder(self) -> None:
-        """Make the folder of the container, and give it to its user; the one above it stays ours."""
+        """Create the folder of the container, and give it to its user; its parent stays ours."""
         folder, ids = self.request["folder"], self.request["ids"]
         assert isinstance(folder, bytes)
         if not folder or self.once or os.path.isdir(folder):
             return
         above = os.path.dirname(folder)
         for _ in range(FOLDER_TRIES):
-            # Another container of the pod that ends just now removes the upper one if it finds it empty.
+            # Another container of the pod that ends now removes the parent if it is empty.
             with contextlib.suppress(FileExistsError):
                 os.mkdir(above, 0o700)
             try:
@@ -187,7 +187,7 @@ class Supervisor:
             os.chown(folder, ids[0], ids[1], follow_symlinks=False)
 
     def remove_folder(self) -> None:
-        """Remove the folder of the container if nothing was left in it, and the one above likewise."""
+        """Remove the folder of the container if it is empty, and its parent likewise."""
         folder = self.request["folder"]
         assert isinstance(folder, bytes)
         if folder and not self.once:
@@ -196,7 +196,7 @@ class Supervisor:
                 os.rmdir(os.path.dirname(folder))
 
     def fence(self) -> None:
-        """Make the cgroup, with its limits."""
+        """Create the cgroup, with its limits."""
         if not self.cgroup:
             return
         os.makedirs(self.cgroup, 0o755, exist_ok=True)
@@ -207,7 +207,7 @@ class Supervisor:
                 file.write(value)
 
     def unfence(self) -> None:
-        """Remove the cgroup, and end what is left in it; one that stays all the same is found again by the server."""
+        """Kill what is left in the cgroup, and remove it; the server finds it again if that fails."""
         if not self.cgroup or self.once:
             return
         for _ in range(CGROUP_TRIES):
@@ -220,7 +220,7 @@ class Supervisor:
                 time.sleep(0.01)
 
     def launch(self, output: int, errors: int) -> str:
-        """Start the command; what went wrong, or nothing."""
+        """Start the command; returns what went wrong, or an empty text."""
         report, reporter = os.pipe2(os.O_CLOEXEC)
         self.child = os.fork()
         if not self.child:
@@ -243,7 +243,7 @@ class Supervisor:
         return ""
 
     def become(self, output: int, errors: int) -> None:
-        """Turn this copy of us into the command. Whatever it may not keep is given away in the right order."""
+        """Turn this fork into the command. Privileges are dropped in the right order."""
         request = self.request
         os.setsid()
         if self.cgroup:
@@ -277,7 +277,7 @@ class Supervisor:
             os.chdir(cwd)
         except OSError as error:
             raise StartError(f'chdir to cwd ("{cwd.decode(errors="replace")}") failed: {lower(error)}') from error
-        # Some we ignore ourselves, and whoever started the server in the background may have had it ignore others.
+        # We ignore some signals ourselves, and a server started in the background may have inherited more.
         for number in signal.valid_signals():
             if signal.getsignal(number) is signal.SIG_IGN:
                 signal.signal(number, signal.SIG_DFL)
@@ -300,7 +300,7 @@ class Supervisor:
             for pipe in pipes:
                 if pipe.open and not waits:
                     poller.register(pipe.fd, select.POLLIN)
-            # While it waits for its reader, the command stops as soon as the pipes are full.
+            # While it waits for its reader, the command blocks as soon as the pipes are full.
             dues = [] if waits else [pipe.due for pipe in pipes if pipe.held]
             now = boot_seconds()
             dues += [] if deadline is None else [deadline, now + LOOK_SECONDS]
@@ -314,21 +314,21 @@ class Supervisor:
                 for number in os.read(wake, 512):
                     self.hear(number)
             for pipe in pipes:
-                # The one before may have filled the last file that there is room for.
+                # The previous block may have filled the last file that there is room for.
                 if not self.waits():
                     self.copy(pipe, ready=pipe.fd in ready)
         self.ending = True
         self.end_rest()
         for pipe in pipes:
             for _ in range(LAST_BLOCKS):
-                # If something has escaped us and goes on printing, we do not wait for it.
+                # Do not wait for processes that have escaped and keep printing.
                 if not self.copy(pipe, ready=pipe.open):
                     break
             self.write(pipe, pipe.take(len(pipe.held)))
         self.tell_end(timed_out)
 
     def waits(self) -> bool:
-        """Whether the command has to wait for its follower; not when it ends, for which it may have to print."""
+        """Whether the command has to wait for its follower; not while it ends, since it may have to print for that."""
         return not self.ending and self.unread()
 
     def unread(self) -> bool:
@@ -337,7 +337,7 @@ class Supervisor:
         return position is not None and self.gate.closed(position)
 
     def copy(self, pipe: Pipe, *, ready: bool) -> bool:
-        """Copy what output there is; False if nothing more has come."""
+        """Copy the available output; False if there is none."""
         now = boot_seconds()
         block = pipe.read(now) if ready else None
         self.write(pipe, pipe.overdue(now) if block is None else block)
@@ -349,7 +349,7 @@ class Supervisor:
             self.output.take(pipe.stream, block, keep=self.ending and self.unread())
 
     def hear(self, number: int) -> None:
-        """Act on a signal."""
+        """Handle a signal."""
         if number == signal.SIGCHLD:
             self.reap()
         elif number == signal.SIGTERM:
@@ -360,7 +360,7 @@ class Supervisor:
             self.end_all(signal.SIGKILL)
 
     def reap(self) -> bool:
-        """Take note of those that ended; whether any live on."""
+        """Reap ended children; returns whether any are left."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -372,7 +372,7 @@ class Supervisor:
                 return True
 
     def end_all(self, number: int) -> None:
-        """Send a signal to the command and to all that came of it, wherever they have gone."""
+        """Signal the command and all its descendants, in whatever process group they are."""
         below = descendants(os.getpid())
         if number == signal.SIGKILL:
             self.kill_tree(below)
@@ -384,7 +384,7 @@ class Supervisor:
                 signal_one(pid, number)
 
     def kill_tree(self, below: dict[int, int]) -> None:
-        """Kill them all: first all are stopped, so that none makes new ones while others die."""
+        """Kill all of them: stop all first, so that none forks while others die."""
         if self.cgroup and not self.once:
             with contextlib.suppress(OSError), open(f"{self.cgroup}/cgroup.kill", "w") as file:
                 file.write("1")
@@ -407,7 +407,7 @@ class Supervisor:
             time.sleep(0.001 if attempt < 50 else 0.02)
 
     def tell_end(self, timed_out: bool) -> None:
-        """Write down how it ended."""
+        """Record how it ended."""
         assert self.status is not None, "whoever tells the end has seen it"
         self.remove_folder()
         code = os.waitstatus_to_exitcode(self.status)
@@ -420,7 +420,7 @@ class Supervisor:
             self.note(f"exited {code} {number} {self.time()} {int(self.oom())}")
 
     def oom(self) -> bool:
-        """Whether the kernel ended something of it for want of memory within its limit."""
+        """Whether the kernel killed part of it for exceeding its memory limit."""
         try:
             with open(f"{self.cgroup}/memory.events", "rb") as file:
                 return any(line.startswith(b"oom_kill ") and line.split()[1] != b"0" for line in file)
@@ -428,7 +428,7 @@ class Supervisor:
             return False
 
     def failed(self, problem: str) -> None:
-        """Write down that it could not be started."""
+        """Record that it could not be started."""
         self.remove_folder()
         line = problem.replace("\n", " ")
         if self.once:
@@ -442,21 +442,21 @@ class StartError(Exception):
 
 
 def heard(number: int, frame: object) -> None:
-    """A signal has come; the loop reads which one from the wake-up pipe."""
+    """Do nothing: the loop reads the signal from the wake-up pipe."""
 
 
 def found(name: bytes, env: dict[bytes, bytes]) -> bool:
-    """Whether there is such a file at all: one with a path is judged by whoever runs it."""
+    """Whether the file exists at all; a path is left to exec to check."""
     return b"/" in name or any(os.path.exists(folder + b"/" + name) for folder in env.get(b"PATH", b"").split(b":"))
 
 
 def lower(error: OSError) -> str:
-    """What went wrong, as runtimes word it."""
+    """An error in the words of container runtimes."""
     return (error.strerror or str(error)).lower()
 
 
 def prepare() -> socket.socket:
-    """Set up once what all copies of this process share: signals, standard streams, and the socket to speak by."""
+    """Set up once what all forks of this process share: signals, standard streams, and the socket for messages."""
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
     for number in SIGNALS:
@@ -471,7 +471,10 @@ def prepare() -> socket.socket:
 
 
 def supervise(request: Request, boot: str, voice: socket.socket, lock: int) -> None:
-    """Look after one attempt in this process, from beginning to end. The lock is let go once the attempt is claimed."""
+    """Supervise one attempt in this process, from beginning to end.
+
+    The lock is released once the attempt is claimed.
+    """
     os.setsid()
     supervisor = Supervisor(request, boot, voice)
     mine = supervisor.claim()
