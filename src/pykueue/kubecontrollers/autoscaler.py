@@ -1,7 +1,7 @@
-"""Who answers ProvisioningRequests where there is no cluster autoscaler? We do, from the room that is on the nodes.
+"""Answers ProvisioningRequests from the free capacity of the nodes, where there is no cluster autoscaler.
 
-What is said is worked out by `checks.autoscaler`. Room is what the scheduler would find: what pods have taken is gone,
-and so is what pods about to be scheduled need, and what is booked for pods that are yet to come.
+`checks.autoscaler` decides the answers. Free capacity is what the scheduler would find: without what pods use, what
+pods about to be scheduled need, and what is booked for future pods.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ MANAGER: Final = "cluster-autoscaler"
 
 
 class TemplateBody(Wire):
-    """A PodTemplate as it is sent."""
+    """A PodTemplate in wire format."""
 
     metadata: ObjectMeta = ObjectMeta()
     template: PodTemplate = PodTemplate()
@@ -47,11 +47,11 @@ class Template(Frozen):
     spec: PodSpec
     requests: Mapping[str, int]
     shape: str
-    """What tells such pods from those that fit elsewhere."""
+    """The key of pods that fit on the same nodes."""
 
     @property
     def metadata(self) -> ObjectMeta:
-        """As much of its metadata as caches ask for."""
+        """The part of its metadata that caches need."""
         return ObjectMeta(name=self.name, namespace=self.namespace, resource_version=str(self.version))
 
 
@@ -59,7 +59,7 @@ TEMPLATE: Final = msgspec.json.Decoder(TemplateBody, dec_hook=read_special)
 
 
 def read_template(raw: bytes) -> Template:
-    """The template in these bytes."""
+    """Decode a template."""
     body = read_with(TEMPLATE, raw)
     metadata, spec = body.metadata, body.template.spec
     version = int(metadata.resource_version or 0)
@@ -67,7 +67,7 @@ def read_template(raw: bytes) -> Template:
 
 
 class Room:
-    """How full the nodes would be."""
+    """The simulated usage of the nodes."""
 
     def __init__(self, nodes: Iterable[Node], used: Mapping[str, Usage]) -> None:
         self.plots: list[tuple[Node, Usage]] = []
@@ -79,7 +79,7 @@ class Room:
             self.plots.append((node, usage))
 
     def put(self, spec: PodSpec, wanted: Mapping[str, int]) -> bool:
-        """Take room for a pod where the scheduler would; whether there is any."""
+        """Place a pod where the scheduler would; returns whether it fits."""
         fitting = [
             (fullness(node, usage), node.name, usage)
             for node, usage in self.plots
@@ -92,7 +92,7 @@ class Room:
 
 
 class Autoscaler:
-    """Answers ProvisioningRequests, the oldest first."""
+    """Answers ProvisioningRequests, oldest first."""
 
     def __init__(self, kube: Kube, clock: Clock, nodes: Informer[Node], pods: Informer[Pod]) -> None:
         self.kube = kube
@@ -104,27 +104,27 @@ class Autoscaler:
         )
         self.templates: Informer[Template] = Informer(kube, POD_TEMPLATES, read_template, clock)
         self.by_template = self.requests.index(template_keys)
-        # One at a time: what is booked for one is gone when the next is looked at.
+        # One worker: what one request books is gone for the next.
         self.controller = Controller("autoscaler", self.reconcile, clock)
         self.booked: dict[str, None] = {}
-        """Requests that room is kept for."""
+        """Requests that capacity is booked for."""
         self.waiting: dict[str, str] = {}
-        """Requests that look for room, and since when."""
+        """Requests that wait for capacity, and since when."""
         self.consumed: dict[str, int] = {}
-        """How many pods have taken what was booked for them, by request."""
+        """How many pods have used their booked capacity, by request."""
         self.unplaced: dict[str, Pod] = {}
-        """Pods that are to be scheduled."""
+        """Pods to be scheduled."""
         self.used: dict[str, Usage] = {}
-        """What is taken of each node by pods that are bound; the scheduler's own count runs ahead of that."""
+        """What bound pods use of each node; the scheduler's own count is ahead of it."""
         self.hopeless: set[tuple[tuple[str, int], ...]] = set()
-        """What found no room, by shapes and numbers of pods, and will find none until some comes free."""
+        """What did not fit, by shapes and numbers of pods, and will not until something is freed."""
         self.requests.listen(self.request_changed)
         self.templates.listen(self.template_changed)
         pods.listen(self.pod_changed)
         nodes.listen(self.node_changed)
 
     async def run(self) -> None:
-        """Act for ever."""
+        """Answer requests until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.requests.run(), name="provisioning requests")
             tasks.create_task(self.templates.run(), name="pod templates")
@@ -132,10 +132,10 @@ class Autoscaler:
                 await informer.synced.wait()
             tasks.create_task(self.controller.run(), name="autoscaler")
 
-    # What makes us look.
+    # Triggers.
 
     def request_changed(self, change: Change[ProvisioningRequest]) -> None:
-        """A request is new, books room, or gives it back."""
+        """Handle a request that is new, books capacity, or releases it."""
         key, new = change.key, change.new
         if new is not None and is_booked(new):
             self.booked[key] = None
@@ -148,13 +148,13 @@ class Autoscaler:
             self.controller.add(key)
 
     def template_changed(self, change: Change[Template]) -> None:
-        """A request may have been in want of its template."""
+        """Look at requests that may have lacked this template."""
         if change.old is None:
             for key in self.by_template.get(change.key):
                 self.controller.add(key)
 
     def pod_changed(self, change: Change[Pod]) -> None:
-        """A pod takes room, or gives it back."""
+        """Handle a pod that takes or frees capacity."""
         key, old, new = change.key, change.old, change.new
         self.count(old, -1)
         self.count(new, 1)
@@ -174,13 +174,13 @@ class Autoscaler:
             self.wake()
 
     def node_changed(self, change: Change[Node]) -> None:
-        """There may be other room."""
+        """Handle a node: capacity may have changed."""
         old, new = change.old, change.new
         if old is None or new is None or msgspec.structs.replace(old, version=new.version) != new:
             self.wake()
 
     def count(self, pod: Pod | None, sign: int) -> None:
-        """Note that a pod has taken what was booked for it, or is no longer there."""
+        """Count a pod that has used its booked capacity, or no longer exists."""
         if pod is None or not pod.consumed:
             return
         key = f"{pod.namespace}/{pod.consumed}"
@@ -191,21 +191,21 @@ class Autoscaler:
             self.consumed.pop(key, None)
 
     def wake(self) -> None:
-        """Look again at every request that found no room, the oldest first."""
+        """Look again at every request that did not fit, oldest first."""
         self.hopeless.clear()
         for key in sorted(self.waiting, key=lambda one: (self.waiting[one], one)):
             self.controller.add(key)
 
-    # What we do.
+    # Reconciliation.
 
     async def reconcile(self, key: str) -> float | None:
-        """Answer a request; the seconds after which to look again."""
+        """Answer a request; returns the seconds after which to look again."""
         request = self.requests.get(key)
         if request is None or request.metadata.deletion_timestamp is not None or not is_ours(request):
             return None
         pods = self.pods_of(request)
         if pods is None:
-            # It is looked at again when they are there.
+            # It is looked at again when the templates exist.
             return None
         now = self.clock.now()
         found = answer(request, lambda: self.fits(key, pods), now)
@@ -227,13 +227,15 @@ class Autoscaler:
             )
             request = self.requests.learn(raw)
             last = found.status.conditions[-1]
-            LOG.info("%s=%s: %s", last.type, last.status, last.message, extra={"object": key})
+            LOG.info(
+                "autoscaler: answered %s=%s message=%s", last.type, last.status, last.message, extra={"object": key}
+            )
         if waits_for_room(request) and self.requests.get(key) is not None:
             self.waiting[key] = request.metadata.creation_timestamp or ""
         return None if found.again is None else max(0, found.again - now) / MICROS
 
     def pods_of(self, request: ProvisioningRequest) -> list[tuple[Template, int]] | None:
-        """What a request asks for; None if a template is not there."""
+        """The pods of a request; None if a template does not exist."""
         found: list[tuple[Template, int]] = []
         for one in request.spec.pod_sets:
             template = self.templates.get(f"{request.namespace}/{one.pod_template_ref.name}")
@@ -243,13 +245,13 @@ class Autoscaler:
         return found
 
     def fits(self, key: str, pods: Sequence[tuple[Template, int]]) -> bool:
-        """Whether all these pods find room beside all others that have it, or are promised it."""
+        """Whether all these pods fit beside all others that run or have booked capacity."""
         wanted = tuple((template.shape, count) for template, count in pods)
         if wanted in self.hopeless:
             return False
         room = Room(self.nodes.objects.values(), self.used)
         for spec, amounts, count in self.promised(key):
-            # What finds no room itself takes none from others.
+            # Pods that do not fit take nothing from others.
             for _ in range(count):
                 if not room.put(spec, amounts):
                     break
@@ -259,7 +261,7 @@ class Autoscaler:
         return False
 
     def promised(self, key: str) -> Iterator[tuple[PodSpec, Mapping[str, int], int]]:
-        """Pods that have no node yet and are to have room all the same: of other requests, and about to be bound."""
+        """Unbound pods with a claim to capacity: of other requests, and about to be bound."""
         for other in self.booked:
             request, taken = self.requests.get(other), self.consumed.get(other, 0)
             if request is None or other == key or pod_count(request) <= taken:

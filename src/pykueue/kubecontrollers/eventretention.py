@@ -1,4 +1,4 @@
-"""How long are Events kept? An hour after they were last said, and no more than so many at a time."""
+"""Delete Events an hour after their last occurrence, and the oldest when there are too many."""
 
 import asyncio
 from heapq import heappop, heappush
@@ -22,13 +22,13 @@ ALL: Final = "events"
 
 
 class Series(Wire):
-    """How a repetition goes on."""
+    """The series of a repeated Event."""
 
     last_observed_time: str | None = None
 
 
 class EventMeta(Wire):
-    """What of an Event's metadata matters here."""
+    """The metadata of an Event that is used here."""
 
     name: str = ""
     namespace: str = ""
@@ -37,7 +37,7 @@ class EventMeta(Wire):
 
 
 class EventBody(Wire):
-    """An Event as it is sent."""
+    """An Event in wire format."""
 
     metadata: EventMeta = EventMeta()
     series: Series | None = None
@@ -45,17 +45,17 @@ class EventBody(Wire):
 
 
 class Event(Frozen):
-    """An Event as far as its age goes."""
+    """An Event reduced to its age."""
 
     namespace: str
     name: str
     version: int
     said: Instant
-    """When it was last said."""
+    """When it last occurred."""
 
     @property
     def metadata(self) -> ObjectMeta:
-        """As much of its metadata as caches ask for."""
+        """The part of its metadata that caches need."""
         return ObjectMeta(name=self.name, namespace=self.namespace, resource_version=str(self.version))
 
 
@@ -63,7 +63,7 @@ EVENT: Final = msgspec.json.Decoder(EventBody)
 
 
 def read_event(raw: bytes) -> Event:
-    """The Event in these bytes."""
+    """Decode an Event."""
     body = EVENT.decode(raw)
     metadata = body.metadata
     times = (
@@ -85,26 +85,26 @@ class EventRetention:
         self.most = most
         self.events: Informer[Event] = Informer(kube, EVENTS, read_event, clock)
         self.order: list[tuple[Instant, str]] = []
-        """A heap of all Events by when they were last said; what is no longer so is passed over."""
+        """A heap of all Events by their last occurrence; outdated entries are skipped."""
         self.leaving: set[str] = set()
-        """Keys of Events that we have deleted, and that the watch has not told of yet."""
+        """Keys of Events that we have deleted and that the watch still shows."""
         self.controller = Controller("events", self.reconcile, clock)
         self.events.listen(self.changed)
 
     async def run(self) -> None:
-        """Act for ever."""
+        """Delete old Events until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.events.run(), name="events")
             tasks.create_task(self.act(), name="event retention")
 
     async def act(self) -> None:
-        """Act once everything is known."""
+        """Reconcile once the first list is complete."""
         await self.events.synced.wait()
         self.controller.add(ALL)
         await self.controller.run()
 
     def changed(self, change: Change[Event]) -> None:
-        """Remember when an Event was said; look when there are too many."""
+        """Record the age of an Event; reconcile if there are too many."""
         new = change.new
         if new is None:
             self.leaving.discard(change.key)
@@ -117,11 +117,11 @@ class EventRetention:
             self.controller.add_after(ALL, self.seconds)
 
     def surplus(self) -> int:
-        """How many Events are too many."""
+        """How many Events exceed the limit."""
         return len(self.events.objects) - len(self.leaving) - self.most
 
     async def reconcile(self, _: str) -> float | None:
-        """Delete what is too old, or too much; seconds after which to look again."""
+        """Delete Events that are too old or too many; returns the seconds after which to look again."""
         while True:
             now = self.clock.now()
             surplus = self.surplus()
@@ -139,7 +139,7 @@ class EventRetention:
             await asyncio.gather(*(self.delete(event) for event in batch))
 
     async def delete(self, event: Event) -> None:
-        """Delete an Event as it was seen."""
+        """Delete an Event at the version that was seen."""
         key = f"{event.namespace}/{event.name}"
         self.leaving.add(key)
         try:

@@ -1,4 +1,4 @@
-"""How many finished Jobs and ended pods are kept? So many; the oldest go first, whatever they say themselves."""
+"""Limit the number of finished Jobs and ended pods by deleting the oldest."""
 
 import asyncio
 from heapq import heappop, heappush
@@ -21,7 +21,7 @@ T = TypeVar("T", Job, Pod)
 
 
 def end_of(one: Job | Pod | None) -> Instant | None:
-    """When something ended for good; None for what goes on, or is not counted yet."""
+    """When something ended for good; None if it has not, or is not counted yet."""
     match one:
         case Job(ended=ended):
             return ended
@@ -32,7 +32,7 @@ def end_of(one: Job | Pod | None) -> Instant | None:
 
 
 class Ended(Generic[T]):
-    """What has ended of a kind, the oldest first."""
+    """The ended objects of a kind, oldest first."""
 
     def __init__(self, informer: Informer[T], most: int | None, full: Controller) -> None:
         self.informer: Informer[T] = informer
@@ -40,13 +40,13 @@ class Ended(Generic[T]):
         self.full = full
         self.count = 0
         self.order: list[tuple[Instant, str]] = []
-        """A heap; what the informer no longer says is passed over."""
+        """A heap; outdated entries are skipped."""
         self.leaving: set[str] = set()
-        """Keys of what we have deleted, and is still there."""
+        """Keys of objects that we have deleted and that still exist."""
         informer.listen(self.changed)
 
     def changed(self, change: Change[T]) -> None:
-        """Count what ends, and what goes."""
+        """Handle an object that ends or is deleted."""
         old, new = end_of(change.old), end_of(change.new)
         self.count += (new is not None) - (old is not None)
         if change.new is None:
@@ -59,7 +59,7 @@ class Ended(Generic[T]):
             self.full.add(str(self.informer.resource))
 
     def oldest(self) -> list[T]:
-        """Those that are too many, a few at a time."""
+        """The surplus objects, a few at a time."""
         found: list[T] = []
         surplus = 0 if self.most is None else self.count - len(self.leaving) - self.most
         while self.order and len(found) < min(surplus, AT_ONCE):
@@ -71,7 +71,7 @@ class Ended(Generic[T]):
         return found
 
     def put_back(self, one: T) -> None:
-        """Have something that could not be deleted considered again."""
+        """Consider an object again that could not be deleted."""
         ended, key = end_of(one), f"{one.namespace}/{one.name}"
         self.leaving.discard(key)
         if ended is not None:
@@ -79,7 +79,7 @@ class Ended(Generic[T]):
 
 
 class Retention:
-    """Deletes the oldest of what has ended when there is too much of it."""
+    """Deletes the oldest ended objects when there are too many."""
 
     def __init__(
         self,
@@ -97,13 +97,13 @@ class Retention:
         self.pods = Ended(pods, most_pods, self.controller)
 
     async def run(self) -> None:
-        """Act for ever; Jobs and pods are followed elsewhere."""
+        """Delete surplus objects until cancelled; others run the informers of Jobs and pods."""
         await self.jobs.informer.synced.wait()
         await self.pods.informer.synced.wait()
         await self.controller.run()
 
     async def reconcile(self, kind: str) -> float | None:
-        """Delete of a kind what is too much."""
+        """Delete the surplus of a kind."""
         if kind == str(self.jobs.informer.resource):
             await asyncio.gather(*(self.delete(self.jobs, job) for job in self.jobs.oldest()))
         else:
@@ -111,7 +111,7 @@ class Retention:
         return None
 
     async def delete(self, ended: Ended[T], one: T) -> None:
-        """Delete something as it was seen."""
+        """Delete an object at the version that was seen."""
         try:
             await self.kube.delete(ended.informer.resource, one.name, one.namespace, version=str(one.version))
         except NotFoundError:

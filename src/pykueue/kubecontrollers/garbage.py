@@ -1,7 +1,7 @@
-"""What goes with its owner? Objects whose owners are all gone; and owners that wait for, or leave, what is theirs.
+"""The garbage collector: deletes objects whose owners are all gone; handles foreground and orphan deletion.
 
-Every kind that is served is watched for its metadata alone. An object that may be garbage is read anew before anything
-is done to it, and deleted as it was read.
+It watches the metadata of every served kind. It reads an object again before it acts on it, and deletes it at the
+version that it read.
 """
 
 import asyncio
@@ -27,24 +27,24 @@ MANAGER: Final = "kube-controller-manager"
 WORKERS: Final = 16
 ATTEMPTS_MAX: Final = 4
 BREATH: Final = 100
-"""Objects of a list that are taken in at a time."""
+"""Objects of a list that are handled at a time."""
 PAUSE_MICROS: Final = 1 * MICROS
 IGNORED: Final = frozenset(("events", "events.events.k8s.io", "leases.coordination.k8s.io"))
 """Kinds that change all the time, and neither have owners nor own anything."""
 
 
 class Owners(Frozen):
-    """The owners of an object, by what there is of them."""
+    """The owners of an object, by their state."""
 
     solid: tuple[str, ...] = ()
-    """Those that are there."""
+    """Those that exist."""
     absent: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
-    """Those that are being deleted, and go after this object."""
+    """Those in foreground deletion, which wait for this object."""
 
 
 class Garbage:
-    """Deletes what has lost its owners."""
+    """Deletes objects that have lost their owners."""
 
     def __init__(self, kube: Kube, clock: Clock, resources: Callable[[], Iterable[Resource]]) -> None:
         self.kube = kube
@@ -56,14 +56,14 @@ class Garbage:
         self.ownership = Ownership()
         self.controller = Controller("garbage", self.examine, clock, WORKERS)
         self.unlisted: set[str] = set()
-        """Kinds of which the first list is still missing."""
+        """Kinds whose first list is missing."""
         self.ready = asyncio.Event()
-        """Set when everything has been listed; before that nobody's dependents are all known."""
+        """Set when everything is listed; before that the dependents of an owner are not all known."""
         self.changed = asyncio.Event()
-        """Set when other kinds may be served."""
+        """Set when the served kinds may have changed."""
 
     async def run(self) -> None:
-        """Act for ever."""
+        """Collect garbage until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.act(), name="garbage")
             following: dict[str, asyncio.Task[None]] = {}
@@ -78,22 +78,22 @@ class Garbage:
                 await self.changed.wait()
 
     async def act(self) -> None:
-        """Act once everything is known."""
+        """Reconcile once everything is listed."""
         await self.ready.wait()
         await self.controller.run()
 
     def survey(self) -> None:
-        """Learn which kinds are served."""
+        """Discover the served kinds."""
         found = {str(one): one for one in self.resources() if str(one) not in IGNORED}
         if not self.ownership.complete:
             self.unlisted |= set(found) - set(self.served)
         self.served = found
         self.kinds = {(one.group, one.kind): one for one in found.values()}
 
-    # What we hear.
+    # Watching.
 
     async def follow(self, resource: Resource) -> None:
-        """Follow a kind, for ever."""
+        """Follow a kind until cancelled."""
         version = ""
         while True:
             try:
@@ -102,20 +102,20 @@ class Garbage:
                 version = self.begin_again(resource)
                 continue
             except KubeError as error:
-                LOG.info("%s: cannot follow who owns them: %s", resource, error)
+                LOG.info("garbage: watch ended resource=%s error=%s", resource, error)
             except Exception:
-                LOG.exception("%s: cannot follow who owns them", resource)
+                LOG.exception("garbage: watch failed resource=%s", resource)
                 version = self.begin_again(resource)
             await self.clock.sleep(PAUSE_MICROS)
 
     def begin_again(self, resource: Resource) -> str:
-        """No version: a kind is to be listed anew, for what went meanwhile nobody has told us of."""
+        """Forget the version of a kind, so that it is listed again: deletions may have been missed."""
         self.unlisted.add(str(resource))
         self.ownership.doubt()
         return ""
 
     async def take_in(self, resource: Resource, version: str) -> str:
-        """Follow a kind from a version on until the watch ends; the version to go on from."""
+        """Follow a kind from a version until the watch ends; returns the version to continue from."""
         events = self.kube.watch(resource, version=version)
         if not version:
             with gc_paused:
@@ -126,7 +126,7 @@ class Garbage:
                         break
                     count += 1
                     if count % BREATH == 0:
-                        # A list of many thousands must not keep everybody else waiting.
+                        # A list of many thousands must not block other tasks.
                         await asyncio.sleep(0)
             self.listed(str(resource))
         async for line in events:
@@ -134,7 +134,7 @@ class Garbage:
         return version
 
     def heard(self, resource: Resource, line: bytes, version: str) -> tuple[str, bool]:
-        """Take in a line of a watch: the version reached, and whether it ends the first list."""
+        """Handle a line of a watch; returns the version reached, and whether it ends the first list."""
         said = EVENT.decode(line)
         raw = bytes(said.object)
         if said.type == "ERROR":
@@ -148,21 +148,21 @@ class Garbage:
             self.controller.add(one)
         if resource.kind == CRDS.kind:
             self.changed.set()
-        # A list comes in the order of names.
+        # A list is in the order of names.
         return max(version, metadata.resource_version, key=int_of), False
 
     def listed(self, key: str) -> None:
-        """A kind has been listed, or is no longer served."""
+        """Record that a kind is listed, or no longer served."""
         self.unlisted.discard(key)
         if not self.unlisted and not self.ownership.complete:
             for one in self.ownership.completed():
                 self.controller.add(one)
             self.ready.set()
 
-    # What we do.
+    # Reconciliation.
 
     async def examine(self, key: str) -> float | None:
-        """Look at an object, and delete it if it is garbage; again if somebody else writes it at the same time."""
+        """Delete an object if it is garbage, with retries on conflicts."""
         for _ in range(ATTEMPTS_MAX - 1):
             try:
                 await self.settle(key)
@@ -174,7 +174,7 @@ class Garbage:
         return None
 
     async def settle(self, key: str) -> None:
-        """Do about an object, as it is now, what is to be done."""
+        """Handle an object in its present state."""
         found = await self.read(key)
         if found is None:
             return
@@ -187,7 +187,7 @@ class Garbage:
             await self.judge(key, found)
 
     async def judge(self, key: str, found: Metadata) -> None:
-        """Delete an object that has lost its owners; of one that has some left, drop the references to the others."""
+        """Delete an object that has lost its owners; if some are left, drop the references to the others."""
         owners = await self.owners(key, found)
         lost = (*owners.absent, *owners.waiting)
         if not lost:
@@ -213,7 +213,7 @@ class Garbage:
         )
 
     async def owners(self, key: str, found: Metadata) -> Owners:
-        """What there is of an object's owners."""
+        """The owners of an object, by their state."""
         solid: list[str] = []
         absent: list[str] = []
         waiting: list[str] = []
@@ -230,7 +230,7 @@ class Garbage:
         return Owners(tuple(solid), tuple(absent), tuple(waiting))
 
     async def owner(self, found: Metadata, reference: OwnerReference) -> Metadata | None:
-        """An owner, if it is there; one of a kind that is not served, or out of reach, is taken to be there."""
+        """An owner, if it exists; one of a kind that is not served or not readable is assumed to exist."""
         group = reference.api_version.rpartition("/")[0]
         resource = self.kinds.get((group, reference.kind))
         if resource is None or (resource.namespaced and not found.namespace):
@@ -246,13 +246,13 @@ class Garbage:
         return owner
 
     async def let_go(self, key: str, found: Metadata, finalizer: str, *, wait: bool) -> None:
-        """Take our finalizer off an object that is being deleted, if nothing that it waits for is left."""
+        """Remove our finalizer from an object in deletion, if no dependent that it waits for is left."""
         if wait:
             kind = self.served[key.split("|")[0]].kind
             for dependent in self.ownership.of(found.uid):
                 other = await self.read(dependent)
                 references = () if other is None else other.owner_references
-                # Whoever knows a uid could name it with another kind, which nobody would look at.
+                # Anyone could name this uid with another kind, to which the check of blockOwnerDeletion did not apply.
                 claims = [one for one in references if (one.uid, one.kind, one.name) == (found.uid, kind, found.name)]
                 if any(one.block_owner_deletion for one in claims):
                     return
@@ -260,7 +260,7 @@ class Garbage:
         await self.patch(key, found, {"finalizers": [*left] or None})
 
     async def leave(self, owner: Metadata) -> None:
-        """Take the references to an owner off everything that belongs to it."""
+        """Remove the references to an owner from all its dependents."""
         for key in self.ownership.of(owner.uid):
             found = await self.read(key)
             if found is not None and any(one.uid == owner.uid for one in found.owner_references):
@@ -268,7 +268,7 @@ class Garbage:
                 await self.patch(key, found, {"ownerReferences": [msgspec.to_builtins(one) for one in left] or None})
 
     async def read(self, key: str) -> Metadata | None:
-        """The metadata of an object as it is now; None if it is gone."""
+        """The present metadata of an object; None if it is gone."""
         kind, namespace, name = key.split("|")
         resource = self.served.get(kind)
         if resource is None:
@@ -279,7 +279,7 @@ class Garbage:
             return None
 
     async def patch(self, key: str, found: Metadata, change: Tree) -> None:
-        """Change the metadata of an object as it was seen."""
+        """Patch the metadata of an object at the version that was seen."""
         resource = self.served[key.split("|")[0]]
         guard: Tree = {"uid": found.uid, "resourceVersion": found.resource_version, **change}
         body = msgspec.json.encode({"metadata": guard})

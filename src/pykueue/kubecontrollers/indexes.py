@@ -1,4 +1,4 @@
-"""Which indexes of a Job are done? Sets of indexes as ordered intervals, in the text that Job status has for them."""
+"""Sets of completion indexes of a Job as ordered intervals, in the text format of a Job's status."""
 
 import re
 from collections.abc import Iterable
@@ -11,12 +11,12 @@ NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 
 
 def read_number(text: str) -> int | None:
-    """The whole number in a text."""
+    """The whole number in a text; None if malformed."""
     return int(text) if NUMBER.fullmatch(text) else None
 
 
 def read_indexes(text: str, completions: int) -> Intervals:
-    """The indexes below `completions` in a text such as `0,3-5,7`; an interval that makes no sense is passed over."""
+    """The indexes below `completions` in a text such as `0,3-5,7`; malformed intervals are skipped."""
     found: list[tuple[int, int]] = []
     for part in text.split(",") if text else ():
         start, dash, end = part.partition("-")
@@ -31,7 +31,7 @@ def read_indexes(text: str, completions: int) -> Intervals:
 
 
 def merged(intervals: Iterable[tuple[int, int]]) -> Intervals:
-    """The same indexes, each once and in order."""
+    """The same indexes as disjoint intervals, in order."""
     result: list[tuple[int, int]] = []
     for first, last in sorted(intervals):
         if result and first <= result[-1][1] + 1:
@@ -43,7 +43,7 @@ def merged(intervals: Iterable[tuple[int, int]]) -> Intervals:
 
 
 def with_indexes(intervals: Intervals, indexes: Iterable[int]) -> Intervals:
-    """These indexes beside those."""
+    """The intervals with these indexes added."""
     added = [(index, index) for index in indexes]
     return merged((*intervals, *added)) if added else intervals
 
@@ -54,7 +54,7 @@ def total(intervals: Intervals) -> int:
 
 
 def holds(intervals: Intervals, index: int) -> bool:
-    """Whether an index is among them."""
+    """Whether an index is included."""
     return any(first <= index <= last for first, last in intervals)
 
 
@@ -70,7 +70,7 @@ def write_indexes(intervals: Intervals) -> str:
 
 
 def gaps(intervals: Intervals, completions: int, most: int) -> list[int]:
-    """The first indexes below `completions` that are not among these, `most` of them at the most."""
+    """The first indexes below `completions` that are not included, at most `most`."""
     found: list[int] = []
     candidate = 0
     for first, last in (*intervals, (completions, completions)):
@@ -86,6 +86,6 @@ def overlap(one: Intervals, other: Intervals) -> int:
     left, right = list(one), list(other)
     while left and right:
         common += max(0, min(left[0][1], right[0][1]) - max(left[0][0], right[0][0]) + 1)
-        # The one that ends first can meet nothing more.
+        # The one that ends first cannot overlap anything more.
         (left if left[0][1] <= right[0][1] else right).pop(0)
     return common

@@ -1,7 +1,7 @@
-"""Who makes pods of Jobs? The Job controller: reads a Job and its pods, plans (`jobplan`), does, and looks again.
+"""The Job controller: reads a Job and its pods, plans (`jobplan`), acts, and repeats.
 
-Every answer to a write is taken into the caches at once, so the next look sees it; only deletions have no answer, and
-are remembered until the watch tells of them.
+The response to every write goes to the caches at once, so the next plan sees it; deletions have none, and are
+remembered until the watch reports them.
 """
 
 import asyncio
@@ -27,20 +27,20 @@ REPORTER: Final = "job-controller"
 MANAGER: Final = "kube-controller-manager"
 WORKERS: Final = 16
 CROWD: Final = 50
-"""A Job of more pods than this is not looked at for each of them alone."""
+"""A Job with more pods than this is not reconciled for each single pod."""
 STEPS_MAX: Final = 20
-"""Steps in a row for one Job, after which others have their turn."""
+"""Steps in a row for one Job before others get their turn."""
 ATTEMPTS_MAX: Final = 5
 PAUSE_SECONDS: Final = 0.05
 BATCH_SECONDS: Final = 0.1
 NEW: Final = JobStatus()
 CALM_PLAN: Final = PodPlan()
 CLOSING: Final = "because it is being terminated"
-"""What the server says of a namespace that takes nothing more."""
+"""The server's message about a namespace that is being deleted."""
 
 
 def jobs_of(pod: Pod) -> tuple[str, ...]:
-    """The key of the Job that controls a pod, if one does."""
+    """The key of the Job that controls a pod, if any."""
     return (job_of(pod),) if pod.job else ()
 
 
@@ -50,16 +50,16 @@ def job_of(pod: Pod) -> str:
 
 
 class JobController:
-    """Keeps as many pods of every Job running as it asks for, and counts how they end."""
+    """Keeps the desired number of pods of every Job running, and counts how they end."""
 
     def __init__(self, kube: Kube, clock: Clock, tell: Tell, *, batch: float = BATCH_SECONDS) -> None:
         self.kube = kube
         self.clock = clock
         self.tell = tell
         self.batch = batch
-        """Seconds for which it may wait to be written that pods are ready, or that a new Job is suspended.
+        """How many seconds the write that pods are ready, or that a new Job is suspended, may be delayed.
 
-        A short pod then costs no write for the one, and a Job that is admitted at once none for the other.
+        A short pod then needs no write for the former, and a Job that is admitted at once none for the latter.
         """
         self.jobs: Informer[Job] = Informer(kube, JOBS, read_job, clock)
         self.pods: Informer[Pod] = Informer(kube, PODS, read_pod, clock)
@@ -67,42 +67,42 @@ class JobController:
         self.controller = Controller("job", self.reconcile, clock, WORKERS)
         self.orphans = Controller("orphan pods", self.free, clock)
         self.backoffs: dict[str, tuple[str, Backoff]] = {}
-        """By key of a Job whose pods have failed: its uid, and how often."""
+        """By key of a Job whose pods have failed: its uid, and the failures."""
         self.doomed: set[str] = set()
-        """Uids of pods that we have deleted, and that the watch has not told of yet."""
+        """Uids of pods that we have deleted and that the watch still shows."""
         self.jobs.listen(self.job_changed)
         self.pods.listen(self.pod_changed)
 
     async def run(self) -> None:
-        """Act for ever."""
+        """Reconcile Jobs until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.jobs.run(), name="jobs")
             tasks.create_task(self.pods.run(), name="pods of jobs")
             tasks.create_task(self.act(), name="job controller")
 
     async def act(self) -> None:
-        """Act once everything is known."""
+        """Reconcile once everything is listed."""
         await self.jobs.synced.wait()
         await self.pods.synced.wait()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.controller.run(), name="jobs to look at")
             tasks.create_task(self.orphans.run(), name="pods that lost their job")
 
-    # What makes us look.
+    # Triggers.
 
     def job_changed(self, change: Change[Job]) -> None:
-        """Look at a Job that changed, if there may be something to do for it."""
+        """Reconcile a Job that changed, if there may be something to do."""
         work = None if change.new is None else change.new.work
         if change.new is None:
             self.backoffs.pop(change.key, None)
         if change.old is None and work is not None and work.spec.suspend and work.status == NEW:
-            # Often it may start in a moment, and that it was suspended need not be said.
+            # Often it starts a moment later, and the write that it is suspended can be saved.
             self.controller.add_after(change.key, self.batch)
         elif work is not None or self.by_job.get(change.key):
             self.look(change.key)
 
     def pod_changed(self, change: Change[Pod]) -> None:
-        """Look at the Job of a pod that changed, at once if that can change what it needs."""
+        """Reconcile the Job of a pod that changed, at once if that can change what it needs."""
         old, new = change.old, change.new
         if self.doomed and old is not None and (new is None or new.deleting or new.uid != old.uid):
             self.doomed.discard(old.uid)
@@ -119,17 +119,17 @@ class JobController:
                 self.look(job_of(pod))
 
     def look(self, key: str, after: float = 0.0) -> None:
-        """Look at a Job, unless that is being done: what changes until the end of it is seen by its last plan."""
+        """Reconcile a Job, unless that is in progress: its last plan then sees the change."""
         if key not in self.controller.queue.working:
             crowded = len(self.by_job.get(key)) > CROWD
             self.controller.add_after(key, self.batch if crowded else after)
 
-    # What we do.
+    # Reconciliation.
 
     async def reconcile(self, key: str) -> float | None:
-        """Do for one Job what there is to do; seconds after which to look again.
+        """Do everything for one Job; returns the seconds after which to look again.
 
-        Nothing is waited for between the last plan and the end, so no change can fall in between.
+        There is no await between the last plan and the end, so no change can be missed.
         """
         for _ in range(STEPS_MAX):
             job, pods = self.jobs.get(key), list(self.by_job.get(key).values())
@@ -137,7 +137,7 @@ class JobController:
             if job is not None and work is None and job.ended is None:
                 return None
             own = [] if work is None else [self.as_known(pod) for pod in pods if belongs(pod, work)]
-            # Those whose Job is gone or finished, or another's, nobody will count.
+            # Pods whose Job is gone, finished or not ours are not counted.
             strange = [pod for pod in pods if pod.tracked and (work is None or not belongs(pod, work))]
             now = self.clock.now()
             step = CALM_PLAN if work is None else plan(work, own, now, self.backoff(key, work))
@@ -151,30 +151,30 @@ class JobController:
                 elif job is not None and work is not None:
                     await self.carry_out(job, work, step)
             except NotFoundError:
-                # What is gone we shall be told of in a moment.
+                # It is gone, and the watch will report it.
                 await asyncio.sleep(0)
             except ConflictError:
                 await self.catch_up(key)
         return PAUSE_SECONDS
 
     async def catch_up(self, key: str) -> None:
-        """See a Job that somebody else has written as it is now; the watch may be a little behind."""
+        """Read a Job again that another client has written; the watch may be behind."""
         namespace, _, name = key.partition("/")
         await asyncio.sleep(0)
         with contextlib.suppress(NotFoundError):
             self.jobs.learn(await self.kube.get(JOBS, name, namespace))
 
     def backoff(self, key: str, work: Work) -> Backoff:
-        """How often the Job's pods have failed of late."""
+        """How often the Job's pods have failed recently."""
         uid, backoff = self.backoffs.get(key, ("", CALM))
         return backoff if uid == work.uid else CALM
 
     def as_known(self, pod: Pod) -> Pod:
-        """The pod, deleted if we have done that."""
+        """The pod, marked as deleted if we have deleted it."""
         return msgspec.structs.replace(pod, deleting=True) if pod.uid in self.doomed else pod
 
     async def carry_out(self, job: Job, work: Work, step: PodPlan) -> None:
-        """Do what was planned, in its order; what fails is raised after everything else was done."""
+        """Carry out a plan in order; a failure is raised after everything else was done."""
         key = f"{job.namespace}/{job.name}"
         failure: Exception | None = None
         try:
@@ -200,7 +200,7 @@ class JobController:
             raise failure
 
     async def create(self, job: Job, work: Work, step: PodPlan) -> None:
-        """Create pods: one, then two, then four at a time, so that what fails for all is not tried for all."""
+        """Create pods in batches of 1, 2, 4 and so on, so that an error common to all is not repeated for all."""
         bodies = new_pods(job, work, step.create)
         size = 1
         while bodies:
@@ -239,7 +239,7 @@ class JobController:
             self.doomed.discard(pod.uid)
 
     async def write(self, job: Job, work: Work, status: JobStatus) -> None:
-        """Write the status of the Job as it was seen."""
+        """Write the status of the Job at the version that was seen."""
         guard: Tree = {"uid": work.uid, "resourceVersion": str(job.version)}
         body = msgspec.json.encode({"metadata": guard, "status": status_patch(work.status, status)})
         raw = await self.kube.patch(
@@ -248,7 +248,7 @@ class JobController:
         self.jobs.learn(raw)
 
     async def release(self, pod: Pod) -> None:
-        """Take our finalizer off a pod."""
+        """Remove our finalizer from a pod."""
         found = pod
         for attempt in range(ATTEMPTS_MAX):
             if not found.tracked or found.uid != pod.uid:
@@ -261,36 +261,36 @@ class JobController:
             except ConflictError:
                 if attempt == ATTEMPTS_MAX - 1:
                     raise
-                # What came before ours is perhaps still on its way.
+                # An earlier write of another client may still be in flight.
                 await asyncio.sleep(0)
                 raw = await self.kube.get(PODS, pod.name, pod.namespace)
             found = self.pods.learn(raw)
 
     async def free(self, key: str) -> float | None:
-        """Take our finalizer off a pod that no Job controls, or none any longer: nobody will count it."""
+        """Remove our finalizer from a pod that no Job controls, since it will not be counted."""
         pod = self.pods.get(key)
         if pod is not None and pod.tracked and not pod.job:
             await self.release(pod)
         return None
 
     def say(self, job: Job, work: Work, reason: str, note: str, *, warning: bool = False) -> None:
-        """Tell people about a Job."""
+        """Report an event of a Job."""
         about = Ref("batch/v1", "Job", job.namespace, job.name, work.uid, str(job.version))
         self.tell(Notice(about, reason, note, REPORTER, warning))
 
 
 def belongs(pod: Pod, work: Work) -> bool:
-    """Whether a pod is a Job's: it names it, and was created in the same name, as all are that we create."""
+    """Whether a pod belongs to a Job: it names it, and has the same creator, as all pods that we create."""
     return pod.owner == work.uid and pod.creator == work.creator
 
 
 def stages(pod: Pod) -> tuple[bool, bool, bool, int]:
-    """What of a pod changes what its Job needs, but for its readiness."""
+    """What of a pod changes what its Job needs, apart from its readiness."""
     return pod.over, pod.tracked, pod.deleting, pod.restarts
 
 
 async def together(calls: Iterable[Awaitable[None]]) -> None:
-    """Do things at once; the first failure is raised when all are done, one that is more than absence before others."""
+    """Run calls concurrently; the first failure is raised when all are done, NotFound last."""
     results = await asyncio.gather(*calls, return_exceptions=True)
     failures = [one for one in results if isinstance(one, BaseException)]
     if failures:

@@ -1,9 +1,9 @@
-"""What is to happen to a Job next? Which pods to create and delete, what to write, and whom to let go of after that.
+"""What to do for a Job next: which pods to create and delete, what to write, and which finalizers to remove.
 
-`plan` is asked again after each step has been carried out, and says nothing when nothing is left to do. That is what
-makes a kill at any moment harmless: an ended pod is first written down as uncounted, then loses our finalizer, and only
-then moves to the counters; whoever comes later sees from the pods' finalizers which of it has been done. The last
-write of a Job counts all at once, for nobody counts for a finished Job again.
+`plan` is called again after each step, and returns nothing when nothing is left to do. So a kill at any moment is
+harmless: an ended pod is first recorded as uncounted, then loses our finalizer, and only then moves to the counters;
+the pods' finalizers show which of this was done. The last write of a Job counts everything at once, since a finished
+Job is not counted again.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -44,12 +44,12 @@ from pykueue.kubecontrollers.podfailure import FAIL_INDEX, judge
 FIRST_DELAY: Final = 10 * MICROS
 LAST_DELAY: Final = 360 * MICROS
 MOST_AT_ONCE: Final = 500
-"""Pods created or deleted in one step, and pods uncounted at a time: a status must not grow without bounds."""
+"""Pods created or deleted in one step, and pods uncounted at a time, so that the status stays bounded."""
 PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 class Backoff(Frozen):
-    """How often pods of a Job have failed since one succeeded, and when the last of them did."""
+    """How many pods of a Job have failed since one succeeded, and when the last one did."""
 
     failures: int = 0
     last: Instant = Instant(0)
@@ -69,12 +69,12 @@ class NewPod(Frozen):
 
     index: int | None = None
     failures: int | None = None
-    """Failures of its index so far; None where they are not counted by index."""
+    """Failures of its index so far; None if they are not counted by index."""
     ignored: int = 0
 
 
 class Remark(Frozen):
-    """What people should hear of the Job."""
+    """An event of the Job."""
 
     reason: str
     note: str
@@ -82,39 +82,39 @@ class Remark(Frozen):
 
 
 class PodPlan(Frozen):
-    """What is to happen, in this order."""
+    """What to do, in this order."""
 
     create: tuple[NewPod, ...] = ()
     delete: tuple[Pod, ...] = ()
     lets_go: bool = False
-    """Whether the pods to delete lose our finalizer before that: they are not to be counted."""
+    """Whether the pods to delete lose our finalizer first, since they are not counted."""
     status: JobStatus | None = None
-    """What to write; None when there is nothing to."""
+    """What to write; None if nothing."""
     release: tuple[Pod, ...] = ()
-    """Pods that lose our finalizer once that is written."""
+    """Pods that lose our finalizer after the write."""
     remarks: tuple[Remark, ...] = ()
     backoff: Backoff = CALM
-    """What to remember once the status is written."""
+    """The backoff after the status is written."""
     wake: Instant | None = None
-    """When to ask again though nothing has happened."""
+    """When to plan again if nothing changes."""
 
 
 class Tally(Frozen):
-    """What there is, counted."""
+    """The present pods, counted."""
 
     active: tuple[Pod, ...]
     terminating: tuple[Pod, ...]
     new_succeeded: tuple[Pod, ...]
-    """Ended pods of which the status knows nothing yet."""
+    """Ended pods that the status does not include yet."""
     new_failed: tuple[Pod, ...]
     succeeded: int
     failed: int
     done: Intervals = ()
     """Indexes that have succeeded."""
     lost: Intervals | None = None
-    """Indexes that have failed for good; None where failures are not counted by index."""
+    """Indexes that have failed for good; None if failures are not counted by index."""
     awaiting: Mapping[int, Pod] = {}
-    """By index the failed pod that is kept until its replacement carries on its count of failures."""
+    """By index: the failed pod that is kept until its replacement takes over its count of failures."""
 
     @property
     def ready(self) -> int:
@@ -123,19 +123,19 @@ class Tally(Frozen):
 
 
 def failed(spec: JobSpec, pod: Pod) -> bool:
-    """Whether a pod counts as failed; one that is being deleted does, unless it may take its time to end."""
+    """Whether a pod counts as failed; so does one being deleted, unless only ended pods are replaced."""
     if pod.phase == "Failed":
         return True
     return pod.deleting and pod.phase != "Succeeded" and not spec.patient
 
 
 def valid(spec: JobSpec, pod: Pod) -> bool:
-    """Whether a pod can count: where pods have indexes, its own must be one of the Job's."""
+    """Whether a pod can count: in an Indexed Job, its index must be valid."""
     return not spec.indexed or (pod.index is not None and pod.index < (spec.completions or 0))
 
 
 def tally(work: Work, pods: Sequence[Pod]) -> Tally:
-    """Count what there is."""
+    """Count the pods."""
     spec, status = work.spec, work.status
     known = status.uncounted_terminated_pods or NOTHING
     fresh = [pod for pod in pods if pod.tracked and valid(spec, pod)]
@@ -154,7 +154,7 @@ def tally(work: Work, pods: Sequence[Pod]) -> Tally:
 
 
 def by_index(work: Work, fresh: Sequence[Pod], plain: Tally) -> Tally:
-    """Count what there is by index, too; `fresh` are the pods with a valid index that have our finalizer."""
+    """Count the pods by index, too; `fresh` are the pods with a valid index that have our finalizer."""
     spec, status = work.spec, work.status
     completions = spec.completions or 0
     before = read_indexes(status.completed_indexes, completions)
@@ -189,7 +189,7 @@ def index_failed(spec: JobSpec, pod: Pod) -> bool:
 
 
 def remembered(backoff: Backoff, succeeded: Iterable[Pod], failed: Iterable[Pod]) -> Backoff:
-    """How often pods have failed since one succeeded, with the pods that ended since it was last asked."""
+    """The backoff including the pods that ended since the last call."""
     failures = sorted(pod.ended for pod in failed)
     successes = [pod.ended for pod in succeeded]
     if not successes:
@@ -199,7 +199,7 @@ def remembered(backoff: Backoff, succeeded: Iterable[Pod], failed: Iterable[Pod]
 
 
 def plan(work: Work, pods: Sequence[Pod], now: Instant, backoff: Backoff = CALM, *, hands: bool = True) -> PodPlan:
-    """What is to happen to a Job that is not finished; without `hands` nothing is created or deleted."""
+    """What to do for an unfinished Job; without `hands` nothing is created or deleted."""
     sums = tally(work, pods)
     start = work.status.start_time or (None if work.spec.suspend else format_instant(now))
     verdict, wake = judged(work, pods, sums, start, now)
@@ -208,7 +208,7 @@ def plan(work: Work, pods: Sequence[Pod], now: Instant, backoff: Backoff = CALM,
     if verdict is not None:
         step = PodPlan(delete=sums.active if hands else ())
         if len(step.delete) < len(sums.active):
-            # It cannot be said while pods may go on and come to another end.
+            # The result is not final while pods run that may end differently.
             verdict = None
     else:
         if hands and not work.deleting:
@@ -225,7 +225,7 @@ def plan(work: Work, pods: Sequence[Pod], now: Instant, backoff: Backoff = CALM,
 
 
 def sooner(step: PodPlan, wake: Instant | None) -> PodPlan:
-    """The step with the earlier of its own time to ask again and another."""
+    """The step with the earlier of its own wake-up time and another."""
     times = [time for time in (step.wake, wake) if time is not None]
     return msgspec.structs.replace(step, wake=min(times, default=None))
 
@@ -238,7 +238,7 @@ def restarted(status: JobStatus, start: str | None) -> JobStatus:
 def judged(
     work: Work, pods: Sequence[Pod], sums: Tally, start: str | None, now: Instant
 ) -> tuple[Verdict | None, Instant | None]:
-    """The verdict on a Job, reached before or now, but for its completions; and when its deadline is."""
+    """The verdict on a Job, earlier or now, apart from its completions; and its deadline."""
     spec = work.spec
     stands = standing(work.status)
     if stands is not None:
@@ -266,13 +266,13 @@ def judged(
 
 
 def restarted_too_often(spec: JobSpec, pods: Sequence[Pod]) -> bool:
-    """Whether containers that are started again in place have failed as often as pods may."""
+    """Whether containers restarted in place have failed as often as pods may."""
     restarts = sum(pod.restarts for pod in pods if pod.restarts_itself and pod.phase in ("Running", "Pending"))
     return restarts >= max(spec.retries, 1)
 
 
 def managed(spec: JobSpec, sums: Tally, now: Instant, backoff: Backoff) -> PodPlan:
-    """Which pods to create or to delete, so that as many run as should."""
+    """Which pods to create or delete to reach the desired number."""
     running = len(sums.active)
     if spec.suspend:
         return PodPlan(delete=sums.active, lets_go=True) if sums.active else PodPlan()
@@ -294,7 +294,7 @@ def managed(spec: JobSpec, sums: Tally, now: Instant, backoff: Backoff) -> PodPl
 
 
 def to_create(spec: JobSpec, sums: Tally, missing: int, now: Instant) -> PodPlan:
-    """Which indexes get a pod now."""
+    """The indexes that get a pod now."""
     taken = [(pod.index, pod.index) for pod in sums.active if pod.index is not None]
     if spec.patient:
         taken += [(pod.index, pod.index) for pod in sums.terminating if pod.index is not None]
@@ -318,7 +318,7 @@ def to_create(spec: JobSpec, sums: Tally, missing: int, now: Instant) -> PodPlan
 
 
 def to_remove(spec: JobSpec, active: Sequence[Pod], least: int) -> list[Pod]:
-    """Pods that are too many: at least so many, and every one whose index is missing, out of range or another's too."""
+    """Surplus pods: at least this many, and every one whose index is missing, out of range or a duplicate."""
     surplus: list[Pod] = []
     left = list(active)
     if spec.indexed:
@@ -337,13 +337,13 @@ def to_remove(spec: JobSpec, active: Sequence[Pod], least: int) -> list[Pod]:
 
 
 def worth(pod: Pod) -> tuple[bool, int, bool, int, int, int]:
-    """The pod that has got the least far, and would be missed least, comes first."""
+    """Sort key: the pod with the least progress comes first."""
     since = -pod.ready_since if pod.ready else 0
     return bool(pod.node), PHASES.get(pod.phase, 0), pod.ready, since, -pod.most_restarts, -pod.created
 
 
 def held_back(spec: JobSpec, status: JobStatus, now: Instant) -> tuple[JobStatus, tuple[Remark, ...]]:
-    """The status with what is to be said of a Job that is, or was, suspended."""
+    """The status with the conditions of a Job that is, or was, suspended."""
     if spec.suspend:
         said = condition("Suspended", "True", "JobSuspended", "Job suspended", now)
         remark, begun = Remark("Suspended", "Job suspended"), None
@@ -353,7 +353,7 @@ def held_back(spec: JobSpec, status: JobStatus, now: Instant) -> tuple[JobStatus
     conditions = with_condition(status.conditions, said)
     if conditions is status.conditions:
         return status, ()
-    # The deadline counts from when it last began to run without a break.
+    # The deadline counts from its last resumption.
     return msgspec.structs.replace(status, conditions=conditions, start_time=begun), (remark,)
 
 
@@ -368,7 +368,7 @@ def written(
     backoff: Backoff,
     now: Instant,
 ) -> PodPlan:
-    """The step with what to write, and whom to let go of then."""
+    """The step with its write, and the finalizers to remove afterwards."""
     spec = work.spec
     release, uncounted, whole = released(work, pods, sums, verdict)
     known = status.uncounted_terminated_pods or NOTHING
@@ -402,7 +402,7 @@ def written(
 
 
 def last_words(spec: JobSpec, status: JobStatus, verdict: Verdict) -> tuple[Remark, ...]:
-    """What people hear of a Job that is over."""
+    """The events of a finished Job."""
     if verdict.failed:
         return (Remark(verdict.reason, verdict.message, warning=True),)
     completed = Remark("Completed", "Job completed")
@@ -415,7 +415,7 @@ def last_words(spec: JobSpec, status: JobStatus, verdict: Verdict) -> tuple[Rema
 def released(
     work: Work, pods: Sequence[Pod], sums: Tally, verdict: Verdict | None
 ) -> tuple[tuple[Pod, ...], Uncounted, bool]:
-    """The pods to let go of, what is uncounted until that is done, and whether that is all there is."""
+    """The pods to release, which are uncounted until then, and whether those are all."""
     spec = work.spec
     known = still_tracked(work.status.uncounted_terminated_pods or NOTHING, pods)
     succeeded, failing = list(known.succeeded), list(known.failed)
@@ -427,7 +427,7 @@ def released(
             continue
         news = False
         if pod.phase == "Succeeded" and pod.uid not in known.failed:
-            # Its index, where it has one, is enough to tell that it was counted.
+            # Its index, if it has one, is enough to see that it was counted.
             news = pod.uid not in known.succeeded if not spec.indexed else not holds(before, pod.index or 0)
             listed = None if spec.indexed else succeeded
         else:

@@ -1,4 +1,4 @@
-"""How is the state of a Job written down? Its conditions, its counters, and the patch from one status to the next."""
+"""The status of a Job: its conditions, its counters, and the patch between two of them."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -25,12 +25,12 @@ class Verdict(Frozen):
 
     @property
     def interim(self) -> str:
-        """The condition that says so while pods of it are left."""
+        """The condition while pods of it are left."""
         return FAILURE_TARGET if self.failed else SUCCESS_CRITERIA_MET
 
     @property
     def final(self) -> str:
-        """The condition that says so when none is."""
+        """The condition when none is left."""
         return "Failed" if self.failed else "Complete"
 
 
@@ -44,7 +44,7 @@ FAILED_INDEXES: Final = Verdict(True, "FailedIndexes", "Job has failed indexes")
 
 
 def standing(status: JobStatus) -> Verdict | None:
-    """The verdict that was reached before, and stands."""
+    """The verdict that was reached earlier."""
     for kind in (SUCCESS_CRITERIA_MET, FAILURE_TARGET):
         found = status.holds(kind)
         if found is not None:
@@ -53,7 +53,7 @@ def standing(status: JobStatus) -> Verdict | None:
 
 
 def successful(policy: SuccessPolicy | None, completions: int, done: Intervals) -> Verdict | None:
-    """The verdict of a success policy on the indexes that have succeeded."""
+    """The verdict of a success policy on the succeeded indexes."""
     for position, rule in enumerate(policy.rules if policy is not None and done else ()):
         if rule.succeeded_indexes is not None:
             wanted = read_indexes(rule.succeeded_indexes, completions)
@@ -74,7 +74,7 @@ def condition(kind: str, status: str, reason: str, message: str, now: Instant) -
 
 
 def with_condition(conditions: tuple[Condition, ...], wanted: Condition) -> tuple[Condition, ...]:
-    """The conditions with this one; the same ones if it says nothing new, as it does when it was never true."""
+    """The conditions with this one; unchanged if it adds nothing, such as one that is false and was never true."""
     for position, known in enumerate(conditions):
         if known.type == wanted.type:
             if (known.status, known.reason, known.message) == (wanted.status, wanted.reason, wanted.message):
@@ -86,7 +86,7 @@ def with_condition(conditions: tuple[Condition, ...], wanted: Condition) -> tupl
 def concluded(
     conditions: tuple[Condition, ...], verdict: Verdict, now: Instant, *, over: bool
 ) -> tuple[Condition, ...]:
-    """The conditions with a verdict, and with the end if it is over."""
+    """The conditions with a verdict, and with the final condition if no pod is left."""
     kinds = (verdict.interim, verdict.final) if over else (verdict.interim,)
     known = {one.type for one in conditions if one.status == "True"}
     for kind in kinds:
@@ -96,7 +96,7 @@ def concluded(
 
 
 def still_tracked(uncounted: Uncounted, pods: Sequence[Pod]) -> Uncounted:
-    """Those of the uncounted pods that may not be counted yet, because they still have our finalizer."""
+    """The uncounted pods that still have our finalizer, and so may not be counted yet."""
     if not uncounted.succeeded and not uncounted.failed:
         return uncounted
     tracked = {pod.uid for pod in pods if pod.tracked}
@@ -107,12 +107,12 @@ def still_tracked(uncounted: Uncounted, pods: Sequence[Pod]) -> Uncounted:
 
 
 def status_patch(old: JobStatus, new: JobStatus) -> Tree:
-    """The merge patch that makes one status of another."""
+    """The merge patch that turns one status into another."""
     return difference(msgspec.to_builtins(old), msgspec.to_builtins(new))
 
 
 def difference(old: Tree, new: Tree) -> Tree:
-    """The merge patch that makes one tree of another; lists are replaced as a whole."""
+    """The merge patch that turns one tree into another; lists are replaced whole."""
     patch: Tree = {key: None for key in old if key not in new}
     for key, value in new.items():
         known = old.get(key)

@@ -1,6 +1,7 @@
-"""What does the Job controller see of a Job and of its pods? The few facts that its plan is made of.
+"""The Job controller's views of Jobs and pods: the few facts that its plan needs.
 
-Of what has ended only a husk is kept: 100,000 finished Jobs lie in the store, and each costs a few hundred bytes here.
+Of ended objects only a reduced form is kept: the store may hold 100,000 finished Jobs, and each costs a few hundred
+bytes here.
 """
 
 from collections.abc import Mapping
@@ -30,7 +31,7 @@ ENDED: Final = ("Succeeded", "Failed")
 
 
 class ExitCodes(Wire):
-    """Exit codes that a rule is about."""
+    """The exit codes of a rule."""
 
     operator: str = ""
     values: tuple[int, ...] = ()
@@ -38,7 +39,7 @@ class ExitCodes(Wire):
 
 
 class ConditionPattern(Wire):
-    """A condition of a pod that a rule is about."""
+    """The pod condition of a rule."""
 
     type: str = ""
     status: str = "True"
@@ -59,20 +60,20 @@ class FailurePolicy(Wire):
 
 
 class SuccessRule(Wire):
-    """Which indexes, or how many of them, are enough."""
+    """Which indexes, or how many of them, are sufficient."""
 
     succeeded_indexes: str | None = None
     succeeded_count: int | None = None
 
 
 class SuccessPolicy(Wire):
-    """When an Indexed Job has succeeded though not all of its indexes have."""
+    """When an Indexed Job succeeds although not all of its indexes have."""
 
     rules: tuple[SuccessRule, ...] = ()
 
 
 class JobSpec(Wire):
-    """What a Job runs; the template as it came."""
+    """The spec of a Job, with the template undecoded."""
 
     parallelism: int = 1
     completions: int | None = None
@@ -103,7 +104,7 @@ class JobSpec(Wire):
 
     @property
     def patient(self) -> bool:
-        """Whether a pod is replaced only when it has ended, not already when it begins to."""
+        """Whether a pod is replaced only when it has ended, not already when it is being deleted."""
         return self.pod_replacement_policy == "Failed" or self.pod_failure_policy is not None
 
 
@@ -119,14 +120,14 @@ class Condition(Wire):
 
 
 class Uncounted(Wire):
-    """Pods that have ended, and that the counters do not hold yet."""
+    """Ended pods that the counters do not include yet."""
 
     succeeded: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
 
 
 class JobStatus(Wire):
-    """How far a Job has got."""
+    """The state of a Job."""
 
     conditions: tuple[Condition, ...] = ()
     start_time: str | None = None
@@ -145,13 +146,13 @@ class JobStatus(Wire):
         return next((one for one in self.conditions if one.type == kind), None)
 
     def holds(self, kind: str) -> Condition | None:
-        """The condition of this type, where it is true."""
+        """The condition of this type, if it is true."""
         found = self.condition(kind)
         return found if found is not None and found.status == "True" else None
 
 
 class JobBody(Wire):
-    """A batch/v1 Job as it is sent."""
+    """A batch/v1 Job in wire format."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: JobSpec = JobSpec()
@@ -159,14 +160,14 @@ class JobBody(Wire):
 
 
 class Work(Frozen):
-    """What a Job that is not finished asks for, and how far it has got."""
+    """An unfinished Job's spec and status."""
 
     uid: str
     spec: JobSpec
     status: JobStatus
     deleting: bool = False
     creator: str = ""
-    """Who created it, as admission wrote it down; its pods run in that name."""
+    """Who created it, as recorded at admission; its pods have the same creator."""
 
 
 class Job(Frozen):
@@ -176,16 +177,16 @@ class Job(Frozen):
     name: str
     version: int
     work: Work | None = None
-    """None when it is finished, or another controller's."""
+    """None if it is finished, or belongs to another controller."""
     ended: Instant | None = None
     """When it finished, if it has."""
     ttl: int | None = None
-    """Seconds for which it is kept after that; None: no limit of its own."""
+    """Seconds for which it is kept after that; None if it sets no limit."""
     deleting: bool = False
 
     @property
     def metadata(self) -> ObjectMeta:
-        """As much of its metadata as caches ask for."""
+        """The part of its metadata that caches need."""
         return ObjectMeta(name=self.name, namespace=self.namespace, resource_version=str(self.version))
 
 
@@ -197,7 +198,7 @@ class Terminated(Wire):
 
 
 class ContainerState(Wire):
-    """What a container does; only its end is of interest."""
+    """The state of a container; only its termination is used."""
 
     terminated: Terminated | None = None
 
@@ -218,7 +219,7 @@ class InitContainer(Wire):
 
 
 class PodSpec(Wire):
-    """What of a pod's spec matters here."""
+    """The part of a pod's spec that is used here."""
 
     node_name: str = ""
     restart_policy: str = "Always"
@@ -226,7 +227,7 @@ class PodSpec(Wire):
 
 
 class PodStatus(Wire):
-    """How a pod is doing."""
+    """The state of a pod."""
 
     phase: str = "Pending"
     conditions: tuple[PodCondition, ...] = ()
@@ -235,7 +236,7 @@ class PodStatus(Wire):
 
 
 class PodMeta(Wire):
-    """What of a pod's metadata matters here."""
+    """The part of a pod's metadata that is used here."""
 
     name: str = ""
     namespace: str = ""
@@ -250,7 +251,7 @@ class PodMeta(Wire):
 
 
 class PodBody(Wire):
-    """A Pod as it is sent."""
+    """A Pod in wire format."""
 
     metadata: PodMeta = PodMeta()
     spec: PodSpec = PodSpec()
@@ -265,7 +266,7 @@ class Pod(Frozen):
     version: int
     uid: str = ""
     job: str = ""
-    """The Job that controls it; empty for a pod of somebody else."""
+    """The Job that controls it; empty for other pods."""
     owner: str = ""
     """That Job's uid."""
     phase: str = "Pending"
@@ -278,27 +279,27 @@ class Pod(Frozen):
     ready_since: Instant = Instant(0)
     created: Instant = Instant(0)
     ended: Instant = Instant(0)
-    """When it ended, as far as can be told; of interest once it has, or is being deleted."""
+    """When it ended, as far as known; meaningful once it has ended or is being deleted."""
     restarts: int = 0
     """Of all its containers."""
     most_restarts: int = 0
     """Of one container."""
     restarts_itself: bool = False
-    """Whether its containers are started again in place when they fail."""
+    """Whether failed containers restart in place."""
     exits: tuple[tuple[str, int], ...] = ()
-    """Containers that ended with another code than 0, init containers last."""
+    """Containers that ended with a non-zero code, init containers last."""
     conditions: tuple[tuple[str, str], ...] = ()
     failures: int = 0
     """Failures of its index before it."""
     ignored: int = 0
-    """Failures of its index before it that do not count."""
+    """Ignored failures of its index before it."""
     finalizers: tuple[str, ...] = ()
     creator: str = ""
-    """In whose name it was created, as admission wrote it down."""
+    """Who created it, as recorded at admission."""
 
     @property
     def metadata(self) -> ObjectMeta:
-        """As much of its metadata as caches ask for."""
+        """The part of its metadata that caches need."""
         return ObjectMeta(name=self.name, namespace=self.namespace, resource_version=str(self.version))
 
     @property
@@ -308,12 +309,12 @@ class Pod(Frozen):
 
     @property
     def active(self) -> bool:
-        """Whether it runs, or is to run."""
+        """Whether it runs, or will run."""
         return not self.over and not self.deleting
 
     @property
     def terminating(self) -> bool:
-        """Whether it is on its way out and has not ended yet."""
+        """Whether it is being deleted and has not ended yet."""
         return self.deleting and not self.over
 
 
@@ -322,22 +323,22 @@ POD: Final = msgspec.json.Decoder(PodBody)
 
 
 def decoded_job(raw: bytes) -> JobBody:
-    """The Job in these bytes."""
+    """Decode a Job."""
     return read_with(JOB, raw)
 
 
 def decoded_pod(raw: bytes) -> PodBody:
-    """The pod in these bytes."""
+    """Decode a pod."""
     return read_with(POD, raw)
 
 
 def instant(text: str | None) -> Instant:
-    """The instant in a text; the epoch where there is none."""
+    """The instant in a text; the epoch if empty."""
     return parse_instant(text) if text else Instant(0)
 
 
 def read_job(raw: bytes) -> Job:
-    """The Job in these bytes, as the controller sees it."""
+    """The controller's view of a Job."""
     body = decoded_job(raw)
     metadata, spec, status = body.metadata, body.spec, body.status
     namespace, name = intern(metadata.namespace or ""), metadata.name or ""
@@ -349,14 +350,14 @@ def read_job(raw: bytes) -> Job:
         return Job(namespace, NAMES.same(name), version, None, ended, spec.ttl_seconds_after_finished, deleting)
     if spec.managed_by not in (None, OURS):
         return Job(namespace, name, version)
-    # A Raw as decoded is a window on the message it came in, and would keep a whole list response in memory.
+    # A decoded Raw refers to the whole message, and would keep an entire list response in memory.
     msgspec.structs.force_setattr(spec, "template", spec.template.copy())
     creator = metadata.annotations.get(Annotation.CREATOR, "")
     return Job(namespace, name, version, Work(metadata.uid or "", spec, status, deleting, creator))
 
 
 def read_pod(raw: bytes) -> Pod:
-    """The pod in these bytes, as the controller sees it; of one that has ended and is counted, its husk."""
+    """The controller's view of a pod; the reduced form of one that has ended and is counted."""
     body = decoded_pod(raw)
     metadata, spec, status = body.metadata, body.spec, body.status
     namespace, version = intern(metadata.namespace), int(metadata.resource_version)
@@ -408,19 +409,19 @@ def read_pod(raw: bytes) -> Pod:
 
 
 def index_of(annotations: Mapping[str, str]) -> int | None:
-    """The index that a pod was made for."""
+    """The completion index of a pod."""
     found = read_number(annotations.get(INDEX, ""))
     return None if found is None or found < 0 else found
 
 
 def count_of(text: str | None) -> int:
-    """The count in an annotation; 0 where it makes no sense."""
+    """The count in an annotation; 0 if malformed."""
     found = read_number(text or "")
     return found if found is not None and 0 <= found <= INT32_MAX else 0
 
 
 def ending(pod: PodBody) -> Instant:
-    """When a pod ended, as far as can be told: its containers', its readiness' end, its deletion, its creation."""
+    """When a pod ended: by its containers, the end of its readiness, its deletion, or its creation."""
     metadata, status = pod.metadata, pod.status
     sidecars = {one.name for one in pod.spec.init_containers if one.restart_policy == "Always"}
     counted = (*status.container_statuses, *(one for one in status.init_container_statuses if one.name in sidecars))

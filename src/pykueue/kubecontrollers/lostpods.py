@@ -1,4 +1,4 @@
-"""What becomes of pods whose node is gone? After a while they have failed, and go: nobody could say how they ended."""
+"""Fail and delete pods whose node has been gone for a while."""
 
 from typing import Final
 
@@ -16,17 +16,17 @@ from pykueue.kubecontrollers.scheduler import Pod
 
 MANAGER: Final = "kube-controller-manager"
 PATIENCE_SECONDS: Final = 40.0
-"""How long a node may be away before its pods are given up."""
+"""How long a node may be missing before its pods fail."""
 
 
 class PodStatus(Wire):
-    """The conditions of a pod, as they came."""
+    """The undecoded conditions of a pod."""
 
     conditions: tuple[dict[str, object], ...] = ()
 
 
 class PodBody(KubeObject):
-    """A pod as it is sent."""
+    """A pod in wire format."""
 
     status: PodStatus = PodStatus()
 
@@ -35,7 +35,7 @@ POD: Final = msgspec.json.Decoder(PodBody)
 
 
 def on_node(pod: Pod) -> tuple[str, ...]:
-    """The node that a pod runs on, if it does."""
+    """The node of a pod, if it runs."""
     return (pod.node,) if pod.node else ()
 
 
@@ -49,25 +49,25 @@ class LostPods:
         self.pods = pods
         self.by_node = pods.index(on_node)
         self.since: dict[str, int] = {}
-        """By node that is missed: since when."""
+        """By missing node: since when."""
         self.controller = Controller("lost pods", self.reconcile, clock)
         self.nodes.listen(lambda change: self.controller.add(change.key))
         self.pods.listen(self.pod_changed)
 
     async def run(self) -> None:
-        """Act for ever; nodes and pods are followed by the scheduler."""
+        """Reconcile until cancelled; the scheduler runs the informers of nodes and pods."""
         await self.nodes.synced.wait()
         await self.pods.synced.wait()
         await self.controller.run()
 
     def pod_changed(self, change: Change[Pod]) -> None:
-        """Look at the node of a pod that comes or goes, if it is missed."""
+        """Look at the node of a pod that is added or removed, if the node is missing."""
         for pod in (change.old, change.new):
             if pod is not None and pod.node and self.nodes.get(pod.node) is None:
                 self.controller.add(pod.node)
 
     async def reconcile(self, node: str) -> float | None:
-        """End the pods of a node that has been away too long; seconds after which to look again."""
+        """End the pods of a node that has been missing too long; returns the seconds after which to look again."""
         if self.nodes.get(node) is not None or not self.by_node.get(node):
             self.since.pop(node, None)
             return None
@@ -80,7 +80,7 @@ class LostPods:
         return None
 
     async def end(self, pod: Pod) -> None:
-        """Say that a pod has failed, and delete it."""
+        """Mark a pod as failed, and delete it."""
         try:
             found = POD.decode(await self.kube.get(PODS, pod.name, pod.namespace))
             uid = found.metadata.uid or ""
@@ -91,11 +91,11 @@ class LostPods:
             )
             await self.kube.delete(PODS, pod.name, pod.namespace, uid=uid, grace=0)
         except (NotFoundError, ConflictError):
-            # Gone, or changed at this moment; the watch tells.
+            # Gone, or changed at this moment; the watch reports it.
             return
 
     def failure(self, pod: PodBody) -> dict[str, object]:
-        """The status of a pod that is given up."""
+        """The status of a pod whose node is lost."""
         kept = [one for one in pod.status.conditions if one.get("type") != "DisruptionTarget"]
         lost: dict[str, object] = {
             "type": "DisruptionTarget",

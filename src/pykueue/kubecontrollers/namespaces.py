@@ -1,4 +1,4 @@
-"""What becomes of a namespace that is deleted? Everything in it goes, pods first; then the namespace itself."""
+"""Deletion of namespaces: delete their content, pods first, then remove the finalizer."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -21,7 +21,7 @@ WORKERS: Final = 2
 AT_ONCE: Final = 50
 FIRST_SECONDS: Final = 0.05
 LAST_SECONDS: Final = 1.0
-"""Between two looks at a namespace that something is left in; at first shorter, and longer each time."""
+"""The longest delay between two checks of a namespace that is not empty; shorter at first."""
 FINE: Final = (
     ("NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"),
     ("NamespaceDeletionGroupVersionParsingFailure", "ParsedGroupVersions", "All legacy kube types successfully parsed"),
@@ -33,17 +33,17 @@ FINE: Final = (
     ("NamespaceContentRemaining", "ContentRemoved", "All content successfully removed"),
     ("NamespaceFinalizersRemaining", "ContentHasNoFinalizers", "All content-preserving finalizers finished"),
 )
-"""The conditions of a namespace that is being deleted, while nothing is in the way."""
+"""The conditions of a namespace in deletion while nothing is in the way."""
 
 
 class Spec(Wire):
-    """Who must let go of a namespace."""
+    """The finalizers of a namespace."""
 
     finalizers: tuple[str, ...] = ()
 
 
 class Status(Wire):
-    """How its deletion gets on."""
+    """The progress of its deletion."""
 
     conditions: tuple[Condition, ...] = ()
 
@@ -56,19 +56,19 @@ class Namespace(KubeObject):
 
 
 class Left(Frozen):
-    """What is left of a kind in a namespace."""
+    """Remaining objects of a kind in a namespace."""
 
     resource: Resource
     count: int
     finalizers: tuple[str, ...] = ()
-    """Those of all objects, each as often as there is it."""
+    """The finalizers of all objects, with their counts."""
 
 
 NAMESPACE: Final = msgspec.json.Decoder(Namespace)
 
 
 class Namespaces:
-    """Empties namespaces that are being deleted, and lets them go."""
+    """Empties namespaces that are being deleted, and finalizes them."""
 
     def __init__(self, kube: Kube, clock: Clock, resources: Callable[[], Iterable[Resource]]) -> None:
         self.kube = kube
@@ -76,25 +76,25 @@ class Namespaces:
         self.resources = resources
         self.namespaces: Informer[Namespace] = Informer(kube, NAMESPACES, NAMESPACE.decode, clock)
         self.waits: dict[str, float] = {}
-        """Seconds that were last waited for each namespace in which something is left."""
+        """The last delay in seconds for each namespace that is not empty."""
         self.controller = Controller("namespace", self.reconcile, clock, WORKERS)
         self.namespaces.listen(self.changed)
 
     async def run(self) -> None:
-        """Act for ever."""
+        """Reconcile until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.namespaces.run(), name="namespaces")
             tasks.create_task(self.controller.run(), name="namespace controller")
 
     def changed(self, change: Change[Namespace]) -> None:
-        """Look at a namespace whose deletion begins."""
+        """Handle a namespace whose deletion begins."""
         old, new = change.old, change.new
         begun = old is not None and old.metadata.deletion_timestamp is not None
         if new is not None and new.metadata.deletion_timestamp is not None and not begun:
             self.controller.add(change.key)
 
     async def reconcile(self, name: str) -> float | None:
-        """Delete what is in a namespace; seconds after which to look again."""
+        """Delete the content of a namespace; returns the seconds after which to look again."""
         namespace = self.namespaces.get(name)
         if namespace is None or namespace.metadata.deletion_timestamp is None:
             return None
@@ -114,7 +114,7 @@ class Namespaces:
         return None
 
     async def emptied(self, name: str, resources: Sequence[Resource], failures: list[str]) -> list[Left]:
-        """What is left of some kinds after everything there was has been deleted."""
+        """Delete all objects of some kinds; returns what is left."""
         found: list[Left] = []
         for resource in resources:
             try:
@@ -133,7 +133,7 @@ class Namespaces:
         return found
 
     async def there(self, resource: Resource, name: str) -> list[Metadata]:
-        """What there is of a kind in a namespace."""
+        """The objects of a kind in a namespace."""
         return [
             read_metadata(item)
             async for raw in self.kube.pages(resource, name)
@@ -148,7 +148,7 @@ class Namespaces:
             return
 
     async def report(self, namespace: Namespace, left: Sequence[Left], failures: Sequence[str]) -> None:
-        """Write down how it gets on, once something is in the way."""
+        """Write the conditions, once something is in the way."""
         known = namespace.status.conditions
         if not known and not left and not failures:
             return
@@ -162,7 +162,7 @@ class Namespaces:
         self.namespaces.learn(raw)
 
     async def finalize(self, name: str) -> None:
-        """Let go of a namespace; others may hold it still."""
+        """Remove our finalizer from a namespace; others may remain."""
         namespace = self.namespaces.get(name)
         if namespace is None:
             return
@@ -178,7 +178,7 @@ class Namespaces:
 def conditions(
     known: tuple[Condition, ...], left: Sequence[Left], failures: Sequence[str], now: Instant
 ) -> tuple[Condition, ...]:
-    """The conditions of a namespace in which this is left."""
+    """The conditions of a namespace with these remaining objects."""
     trouble: dict[str, tuple[str, str]] = {}
     if failures:
         listed = ", ".join(sorted(failures))

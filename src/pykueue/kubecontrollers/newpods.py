@@ -1,4 +1,4 @@
-"""What does a pod of a Job look like? The Job's template, with what ties it to its Job and its index."""
+"""Pods of a Job: the Job's template, with labels, owner and index."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -12,11 +12,11 @@ from pykueue.kubecontrollers.jobviews import FAILURES, IGNORED_FAILURES, INDEX, 
 
 INDEX_VARIABLE: Final = "JOB_COMPLETION_INDEX"
 PREFIX_LENGTH_MAX: Final = 58
-"""The server appends five letters to a prefix, and a name has 63 of them."""
+"""The server appends five characters to a prefix, and a name has at most 63."""
 
 
 def new_pods(job: Job, work: Work, wanted: Iterable[NewPod]) -> list[bytes]:
-    """The pods that are wanted, as they are sent to the server."""
+    """The pods to create."""
     template = msgspec.json.decode(work.spec.template)
     metadata, spec = tree_in(template, "metadata"), tree_in(template, "spec")
     if work.spec.indexed:
@@ -26,7 +26,7 @@ def new_pods(job: Job, work: Work, wanted: Iterable[NewPod]) -> list[bytes]:
         }
     finalizers = metadata.get("finalizers")
     kept: list[Json] = finalizers if isinstance(finalizers, list) else []
-    # In whose name a pod runs, its template cannot say.
+    # The template must not set the creator of a pod.
     notes: Tree = {key: note for key, note in tree_in(metadata, "annotations").items() if key != Annotation.CREATOR}
     if work.creator:
         notes[Annotation.CREATOR] = work.creator
@@ -69,20 +69,20 @@ def new_pod(job: Job, base: Tree, spec: Tree, wanted: NewPod) -> Tree:
 
 
 def tree_in(tree: Tree, key: str) -> Tree:
-    """The object under a key; an empty one where there is none."""
+    """The object under a key; empty if there is none."""
     found = tree.get(key)
     return found if isinstance(found, dict) else {}
 
 
 def with_variable(containers: Json) -> Json:
-    """The containers, each with the variable that tells it its index."""
+    """The containers with the variable for their index."""
     if not isinstance(containers, list):
         return containers
     return [with_index(container) if isinstance(container, dict) else container for container in containers]
 
 
 def with_index(container: Tree) -> Tree:
-    """The container with the variable that tells it its index, unless it has one of that name."""
+    """The container with the variable for its index, unless it has one of that name."""
     env = container.get("env")
     known: list[Json] = env if isinstance(env, list) else []
     if any(isinstance(one, dict) and one.get("name") == INDEX_VARIABLE for one in known):

@@ -1,8 +1,8 @@
-"""Who belongs to whom? Objects by the owners that they name, and which of them are worth a look after a change.
+"""Dependents by owner, and which objects to examine after a change.
 
-Only objects that have an owner are remembered, by their key alone and by a hash of that owner's uid, for there may be
-hundreds of thousands of them. What is remembered may be out of date, or of another owner with the same hash; whoever
-looks at an object reads it anew.
+Only objects with an owner are recorded, by their key and by a hash of the owner's uid, since there may be hundreds of
+thousands of them. An entry may be out of date, or of another owner with the same hash; so callers read an object again
+before they act.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,7 +23,7 @@ Keys: TypeAlias = str | tuple[str, ...] | dict[str, None]
 
 
 class Metadata(Wire):
-    """What of an object's metadata matters here."""
+    """The part of an object's metadata that is used here."""
 
     name: str = ""
     namespace: str = ""
@@ -35,12 +35,12 @@ class Metadata(Wire):
 
     @property
     def waits(self) -> bool:
-        """Whether it is being deleted, and goes after what belongs to it."""
+        """Whether it is in foreground deletion."""
         return self.deletion_timestamp is not None and Finalizer.FOREGROUND in self.finalizers
 
     @property
     def orphans(self) -> bool:
-        """Whether it is being deleted, and leaves what belongs to it."""
+        """Whether it is in orphan deletion."""
         return self.deletion_timestamp is not None and Finalizer.ORPHAN in self.finalizers
 
 
@@ -54,30 +54,30 @@ THING: Final = msgspec.json.Decoder(Thing)
 
 
 def read_metadata(raw: bytes | msgspec.Raw) -> Metadata:
-    """The metadata of the object in these bytes."""
+    """Decode the metadata of an object."""
     return read_with(THING, raw).metadata
 
 
 class Ownership:
-    """The objects that have owners. `seen` and `gone` answer with the keys of those that are worth a look."""
+    """The objects that have owners. `seen` and `gone` return the keys of objects to examine."""
 
     def __init__(self) -> None:
         self.dependents: dict[int, Keys] = {}
         """By the hash of an owner's uid."""
         self.owners: dict[str, int | tuple[int, ...]] = {}
-        """By key of an object that has owners: the hashes of their uids, so that it can be told which it has lost."""
+        """By key of an object with owners: the hashes of their uids, so that lost owners are noticed."""
         self.alive: dict[int, None] = {}
-        """Hashes of uids of objects that are there, the latest last; not all of them once everything is listed.
+        """Hashes of uids of existing objects, the latest last; incomplete once everything is listed.
 
-        They are many for a moment; and two of the same hash would only keep something that could go.
+        They are many for a short time; a collision only keeps an object that could be deleted.
         """
         self.waiting: dict[str, str] = {}
-        """Keys by uid of owners that go after what belongs to them."""
+        """Keys by uid of owners in foreground deletion."""
         self.complete = False
-        """Whether everything has been listed, so that an owner we do not know is perhaps absent."""
+        """Whether everything is listed, so that an unknown owner may be absent."""
 
     def completed(self) -> list[str]:
-        """Everything has been listed: owners that wait, their dependents, and those of owners that were in no list."""
+        """Everything is listed: returns waiting owners, their dependents, and dependents of unlisted owners."""
         self.complete = True
         waiting = {hash(uid) for uid in self.waiting}
         lost = [mark for mark in self.dependents if mark not in self.alive or mark in waiting]
@@ -86,20 +86,20 @@ class Ownership:
         return found
 
     def doubt(self) -> None:
-        """Something may have gone unseen: nobody is taken to be there before everything is listed again."""
+        """Changes may have been missed: assume nothing exists until everything is listed again."""
         self.complete = False
         self.alive = {}
 
     def is_alive(self, uid: str) -> bool:
-        """Whether an object of this uid is known to be there."""
+        """Whether an object of this uid is known to exist."""
         return hash(uid) in self.alive
 
     def of(self, uid: str) -> tuple[str, ...]:
-        """The keys of what belongs to an owner."""
+        """The keys of an owner's dependents."""
         return each(self.dependents.get(hash(uid), ()))
 
     def seen(self, key: str, metadata: Metadata) -> Iterator[str]:
-        """An object is there, or has changed."""
+        """Record that an object exists or has changed."""
         self.remember(metadata.uid)
         owners = [reference.uid for reference in metadata.owner_references]
         marks = dict.fromkeys(map(hash, owners))
@@ -108,7 +108,7 @@ class Ownership:
             self.discard(mark, key)
         dependents = self.dependents
         for mark in marks:
-            # Most owners have one dependent; an object can name tens of thousands of owners.
+            # Most owners have one dependent, but an object can name tens of thousands of owners.
             if mark not in dependents:
                 dependents[mark] = key
             else:
@@ -127,7 +127,7 @@ class Ownership:
             yield key
 
     def gone(self, key: str, metadata: Metadata) -> Iterator[str]:
-        """An object is no longer there."""
+        """Record that an object no longer exists."""
         self.alive.pop(hash(metadata.uid), None)
         self.waiting.pop(metadata.uid, None)
         for mark in self.owners_of(key):
@@ -139,7 +139,7 @@ class Ownership:
         yield from each(self.dependents.pop(hash(metadata.uid), ()))
 
     def remember(self, uid: str) -> None:
-        """An object of this uid is there."""
+        """Record that an object of this uid exists."""
         self.alive.pop(hash(uid), None)
         self.alive[hash(uid)] = None
         if self.complete and len(self.alive) > ALIVE_MAX:
@@ -151,19 +151,19 @@ class Ownership:
         return (held,) if isinstance(held, int) else held
 
     def note(self, key: str, marks: tuple[int, ...]) -> None:
-        """An object has these owners now."""
+        """Record the present owners of an object."""
         if not marks:
             self.owners.pop(key, None)
         elif marks != self.owners_of(key):
             self.owners[key] = marks[0] if len(marks) == 1 else marks
 
     def belongs(self, mark: int, key: str) -> bool:
-        """Whether an object is taken to belong to an owner."""
+        """Whether an object is recorded as a dependent of an owner."""
         held = self.dependents.get(mark, ())
         return held == key if isinstance(held, str) else key in held
 
     def add(self, mark: int, key: str) -> None:
-        """An object belongs to an owner."""
+        """Add a dependent."""
         if self.belongs(mark, key):
             return
         held = self.dependents.get(mark, ())
@@ -173,7 +173,7 @@ class Ownership:
             self.dependents[mark] = packed((*each(held), key))
 
     def discard(self, mark: int, key: str) -> None:
-        """An object does not belong to an owner."""
+        """Remove a dependent."""
         held = self.dependents.get(mark, ())
         if isinstance(held, dict) and len(held) > FEW:
             held.pop(key, None)
@@ -186,18 +186,18 @@ class Ownership:
 
 
 def packed(keys: tuple[str, ...]) -> Keys:
-    """Keys in as little room as they need: most owners have one or two, and a dict is large."""
+    """Keys in compact form: most owners have one or two dependents, and a dict is large."""
     if len(keys) == 1:
         return keys[0]
     return keys if len(keys) <= FEW else dict.fromkeys(keys)
 
 
 def each(held: Keys) -> tuple[str, ...]:
-    """The keys in what is kept for an owner."""
+    """The keys in a compact form."""
     return (held,) if isinstance(held, str) else tuple(held)
 
 
 def without(references: Iterable[OwnerReference], uids: Iterable[str]) -> tuple[OwnerReference, ...]:
-    """The references but for those to some owners."""
+    """The references except those to some owners."""
     left_out = set(uids)
     return tuple(one for one in references if one.uid not in left_out)

@@ -1,4 +1,4 @@
-"""What does a pod's failure mean? The first rule of the Job's policy that matches it says."""
+"""The pod failure policy of a Job: the first matching rule decides."""
 
 from typing import Final
 
@@ -12,12 +12,12 @@ COUNT: Final = "Count"
 
 
 class Judgement(Frozen):
-    """What is to be done about a pod that failed."""
+    """What to do about a failed pod."""
 
     action: str = ""
-    """Of the rule that matched; empty when none did."""
+    """Of the matching rule; empty if none matches."""
     message: str = ""
-    """Why the Job fails, when it does."""
+    """Why the Job fails, if it does."""
 
     @property
     def counts(self) -> bool:
@@ -29,7 +29,7 @@ COUNTED: Final = Judgement()
 
 
 def judge(policy: FailurePolicy | None, pod: Pod) -> Judgement:
-    """What a policy says about a pod that failed; without a rule that matches, the failure counts."""
+    """The decision of a policy about a failed pod; without a matching rule, the failure counts."""
     for position, rule in enumerate(policy.rules if policy is not None else ()):
         why = grounds(rule, pod)
         if why:
@@ -39,7 +39,7 @@ def judge(policy: FailurePolicy | None, pod: Pod) -> Judgement:
 
 
 def grounds(rule: FailureRule, pod: Pod) -> str:
-    """Why a rule matches a pod; empty when it does not."""
+    """Why a rule matches a pod; empty if it does not."""
     if rule.action not in (FAIL_JOB, FAIL_INDEX, IGNORE, COUNT):
         return ""
     if rule.on_exit_codes is not None:
@@ -54,7 +54,7 @@ def grounds(rule: FailureRule, pod: Pod) -> str:
 
 
 def exits_match(asked: ExitCodes, container: str, code: int) -> bool:
-    """Whether a container that ended with this code, which is not 0, is what a rule is about."""
+    """Whether a rule matches a container that ended with this non-zero code."""
     if asked.container_name not in (None, container):
         return False
     match asked.operator:

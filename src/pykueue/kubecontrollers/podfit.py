@@ -1,4 +1,4 @@
-"""Does a pod fit on a node? What it asks for, where it may run, what is left, and why not in the scheduler's words."""
+"""Whether a pod fits on a node: requests, placement and free resources, with the scheduler's messages."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
@@ -22,7 +22,7 @@ from pykueue.kubecontrollers.indexes import read_number
 UNSCHEDULABLE: Final = Taint("node.kubernetes.io/unschedulable", "NoSchedule", "")
 KEEPS_OUT: Final = ("NoSchedule", "NoExecute")
 POD_LEVEL: Final = ("cpu", "memory")
-"""What a pod as a whole may ask for, beside huge pages."""
+"""Resources that a pod as a whole may request, besides huge pages."""
 
 
 class Blocked(Frozen):
@@ -30,25 +30,25 @@ class Blocked(Frozen):
 
     reasons: tuple[str, ...]
     hopeless: bool = True
-    """Whether it would not fit there if it were empty, either."""
+    """Whether it would not fit on the empty node either."""
 
 
 class NodeSpec(Wire):
-    """What of a node's spec matters here."""
+    """The part of a node's spec that is used here."""
 
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
 
 
 class NodeStatus(Wire):
-    """What a node has to give."""
+    """The resources of a node."""
 
     allocatable: ResourceList = msgspec.field(default_factory=ResourceList)
     capacity: ResourceList = msgspec.field(default_factory=ResourceList)
 
 
 class NodeBody(Wire):
-    """A Node as it is sent."""
+    """A Node in wire format."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: NodeSpec = NodeSpec()
@@ -64,11 +64,11 @@ class Node(Frozen):
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
     amounts: Mapping[str, int] = {}
-    """What it has to give; `pods` among it."""
+    """Its allocatable resources, including `pods`."""
 
     @property
     def metadata(self) -> ObjectMeta:
-        """As much of its metadata as caches ask for."""
+        """The part of its metadata that caches need."""
         return ObjectMeta(name=self.name, resource_version=str(self.version))
 
 
@@ -76,7 +76,7 @@ NODE: Final = msgspec.json.Decoder(NodeBody, dec_hook=read_special)
 
 
 def read_node(raw: bytes) -> Node:
-    """The node in these bytes."""
+    """Decode a node."""
     body = read_with(NODE, raw)
     metadata, spec, status = body.metadata, body.spec, body.status
     given = status.allocatable or status.capacity
@@ -91,12 +91,12 @@ def read_node(raw: bytes) -> Node:
 
 
 def requested(spec: PodSpec) -> dict[str, int]:
-    """What a pod asks for: its containers together, or the largest moment of its start, and what running it costs."""
+    """What a pod requests: all containers together, or the peak during initialization, plus overhead."""
     running: dict[str, int] = {}
     for container in spec.containers:
         add(running, asked(container.resources))
     beside: dict[str, int] = {}
-    """What the sidecars started so far ask for."""
+    """Requests of the sidecars started so far."""
     largest: dict[str, int] = {}
     for container in spec.init_containers:
         moment = dict(asked(container.resources))
@@ -116,7 +116,7 @@ def requested(spec: PodSpec) -> dict[str, int]:
 
 
 def asked(resources: Resources) -> dict[str, int]:
-    """What is asked for; a limit stands for a request that is missing."""
+    """The requests; a limit stands in for a missing request."""
     return {name: amount_of(name, quantity) for name, quantity in {**resources.limits, **resources.requests}.items()}
 
 
@@ -127,7 +127,7 @@ def add(total: dict[str, int], more: Mapping[str, int]) -> None:
 
 
 def blocked(spec: PodSpec, wanted: Mapping[str, int], node: Node, used: Mapping[str, int], pods: int) -> Blocked | None:
-    """Why a pod does not fit on a node on which so much is used, and so many pods are; None if it fits."""
+    """Why a pod does not fit on a node with this usage and number of pods; None if it fits."""
     if node.unschedulable and not tolerated(spec.tolerations, UNSCHEDULABLE):
         return Blocked(("node(s) were unschedulable",))
     if any(taint.effect in KEEPS_OUT and not tolerated(spec.tolerations, taint) for taint in node.taints):
@@ -141,7 +141,7 @@ def blocked(spec: PodSpec, wanted: Mapping[str, int], node: Node, used: Mapping[
 
 
 def shortages(wanted: Mapping[str, int], node: Node, used: Mapping[str, int], pods: int) -> Iterator[tuple[str, bool]]:
-    """What there is too little of, and whether there would be if nothing ran there."""
+    """Insufficient resources, and whether each would be insufficient on the empty node."""
     if pods + 1 > node.amounts.get("pods", 0):
         yield "Too many pods", False
     for name in sorted(wanted, key=resource_order):
@@ -157,12 +157,12 @@ def resource_order(name: str) -> tuple[int, str]:
 
 
 def tolerated(tolerations: Iterable[Toleration], taint: Taint) -> bool:
-    """Whether a taint is put up with."""
+    """Whether a taint is tolerated."""
     return any(tolerates(one, taint) for one in tolerations)
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Whether a toleration is about a taint."""
+    """Whether a toleration matches a taint."""
     if toleration.effect not in (None, "", taint.effect) or toleration.key not in (None, "", taint.key):
         return False
     match toleration.operator:
@@ -184,7 +184,7 @@ def wanted_there(spec: PodSpec, node: Node) -> bool:
 
 
 def term_holds(term: NodeSelectorTerm, node: Node) -> bool:
-    """Whether all conditions of a term hold; one without conditions holds nowhere."""
+    """Whether all requirements of a term hold; a term without any never holds."""
     if not term.match_expressions and not term.match_fields:
         return False
     fields = {"metadata.name": node.name}
@@ -194,7 +194,7 @@ def term_holds(term: NodeSelectorTerm, node: Node) -> bool:
 
 
 def requirement_holds(requirement: NodeSelectorRequirement, labels: Mapping[str, str]) -> bool:
-    """Whether labels, or fields, meet a condition."""
+    """Whether labels, or fields, meet a requirement."""
     value = labels.get(requirement.key)
     match requirement.operator:
         case "In":
@@ -212,7 +212,7 @@ def requirement_holds(requirement: NodeSelectorRequirement, labels: Mapping[str,
 
 
 def compares(requirement: NodeSelectorRequirement, value: str | None) -> bool:
-    """Whether a label is a whole number above, or below, the one that is given."""
+    """Whether a label is an integer above, or below, the given one."""
     number = read_number(value or "")
     bound = read_number(requirement.values[0]) if len(requirement.values) == 1 else None
     if number is None or bound is None:
@@ -221,7 +221,7 @@ def compares(requirement: NodeSelectorRequirement, value: str | None) -> bool:
 
 
 def message(found: Sequence[Blocked]) -> str:
-    """Why a pod fits on none of the nodes, as the scheduler says it."""
+    """Why a pod fits on none of the nodes, in the scheduler's words."""
     if not found:
         return "no nodes available to schedule pods"
     nobody = f"0/{len(found)} nodes are available:"
@@ -234,7 +234,7 @@ def message(found: Sequence[Blocked]) -> str:
 
 
 def counted(reasons: Iterable[str]) -> str:
-    """Reasons with how often there is each, in the order of the text."""
+    """Reasons with their counts, in alphabetical order."""
     counts: dict[str, int] = {}
     for reason in reasons:
         counts[reason] = counts.get(reason, 0) + 1

@@ -1,7 +1,7 @@
-"""On which node does a pod run? The scheduler: binds pods that fit, and says of the others why they do not.
+"""The pod scheduler: binds pods that fit, and reports why the others do not.
 
-A pod that fits nowhere waits with those that ask for the same; when room may have come free, those that wait are tried
-in order of their priority, and of those that ask for the same none after one that does not fit.
+A pod that fits nowhere waits with those of the same shape. When resources may have been freed, waiting pods are tried
+in order of priority; after one that does not fit, others of its shape are skipped.
 """
 
 import asyncio
@@ -30,17 +30,17 @@ WORKERS: Final = 16
 UNSCHEDULABLE: Final = "Unschedulable"
 OVER: Final = ("Succeeded", "Failed")
 TURN: Final = ""
-"""The key of no pod: that those that wait are to be tried again."""
+"""A key that is not a pod's: try the waiting pods again."""
 
 
 class Gate(Wire):
-    """What a pod must lose before it is scheduled."""
+    """A scheduling gate, which must be removed before the pod is scheduled."""
 
     name: str = ""
 
 
 class FullSpec(PodSpec):
-    """A pod's spec, with what is the scheduler's."""
+    """A pod's spec, with the scheduler's fields."""
 
     node_name: str = ""
     scheduler_name: str = ""
@@ -48,14 +48,14 @@ class FullSpec(PodSpec):
 
 
 class FullStatus(Wire):
-    """What of a pod's status matters here; its conditions as they came."""
+    """The part of a pod's status that is used here, with undecoded conditions."""
 
     phase: str = "Pending"
     conditions: tuple[dict[str, object], ...] = ()
 
 
 class Body(Wire):
-    """A Pod as it is sent."""
+    """A Pod in wire format."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: FullSpec = FullSpec()
@@ -63,7 +63,7 @@ class Body(Wire):
 
 
 class Unplaced(Frozen):
-    """What the scheduler needs to know of a pod that has no node yet."""
+    """An unbound pod, as far as the scheduler needs it."""
 
     spec: PodSpec
     priority: int
@@ -71,19 +71,19 @@ class Unplaced(Frozen):
     conditions: tuple[dict[str, object], ...]
     generation: int | None = None
     consumes: str = ""
-    """The ProvisioningRequest whose capacity it is to take, by name."""
+    """The name of the ProvisioningRequest whose capacity it uses."""
 
     def said(self) -> dict[str, object]:
-        """What its status says of its being scheduled."""
+        """Its PodScheduled condition; empty if there is none."""
         return next((one for one in self.conditions if one.get("type") == "PodScheduled"), {})
 
     def shape(self) -> str:
-        """What tells it from pods that fit elsewhere."""
+        """The key of pods that fit on the same nodes."""
         return shape_of(self.spec)
 
 
 def shape_of(spec: PodSpec) -> str:
-    """What tells pods from those that fit elsewhere."""
+    """The key of pods that fit on the same nodes."""
     return repr((sorted(requested(spec).items()), sorted(spec.node_selector.items()), spec.affinity, spec.tolerations))
 
 
@@ -95,16 +95,16 @@ class Pod(Frozen):
     version: int
     uid: str = ""
     node: str = ""
-    """Where it takes room; empty when it has no node yet, or has ended."""
+    """The node whose resources it uses; empty if it is unbound or has ended."""
     requests: Mapping[str, int] = {}
     unplaced: Unplaced | None = None
     """None unless it is to be scheduled."""
     consumed: str = ""
-    """The ProvisioningRequest whose capacity it has taken, by name."""
+    """The name of the ProvisioningRequest whose capacity it has used."""
 
     @property
     def metadata(self) -> ObjectMeta:
-        """As much of its metadata as caches ask for."""
+        """The part of its metadata that caches need."""
         return ObjectMeta(name=self.name, namespace=self.namespace, resource_version=str(self.version))
 
 
@@ -112,7 +112,7 @@ BODY: Final = msgspec.json.Decoder(Body, dec_hook=read_special)
 
 
 def read_pod(raw: bytes) -> Pod:
-    """The pod in these bytes, as the scheduler sees it."""
+    """The scheduler's view of a pod."""
     body = read_with(BODY, raw)
     metadata, spec, status = body.metadata, body.spec, body.status
     namespace, name, version = (
@@ -135,14 +135,14 @@ def read_pod(raw: bytes) -> Pod:
 
 
 class Usage:
-    """What is taken of a node."""
+    """The used resources of a node."""
 
     def __init__(self) -> None:
         self.amounts: dict[str, int] = {}
         self.pods = 0
 
     def take(self, requests: Mapping[str, int], sign: int) -> None:
-        """Take room for a pod, or give it back."""
+        """Add a pod's requests, or remove them."""
         add(self.amounts, {name: sign * amount for name, amount in requests.items()})
         self.pods += sign
 
@@ -158,43 +158,43 @@ class Scheduler:
         self.kube = kube
         self.clock = clock
         self.bind = bind
-        """What binds a pod, by namespace and name, to a node; the pod after that."""
+        """Binds a pod, by namespace and name, to a node; returns the bound pod."""
         self.tell = tell
         self.nodes: Informer[Node] = Informer(kube, NODES, read_node, clock)
         self.pods: Informer[Pod] = Informer(kube, PODS, read_pod, clock)
         self.controller = Controller("scheduler", self.reconcile, clock, WORKERS)
         self.used: dict[str, Usage] = {}
-        """By node, of those of which something is taken; a pod can name any node, there or not."""
+        """By node, if anything is used; a pod can name a node that does not exist."""
         self.stuck: dict[str, dict[str, tuple[int, str]]] = {}
-        """Pods that fit nowhere, by shape: priority and age by key."""
+        """Unschedulable pods by shape: priority and age by key."""
         self.shapes: dict[str, str] = {}
         """Their shapes, by key."""
         self.nodes.listen(self.node_changed)
         self.pods.listen(self.pod_changed)
 
     async def run(self) -> None:
-        """Act for ever."""
+        """Schedule pods until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.nodes.run(), name="nodes")
             tasks.create_task(self.pods.run(), name="pods to schedule")
             tasks.create_task(self.act(), name="scheduler")
 
     async def act(self) -> None:
-        """Act once everything is known."""
+        """Reconcile once everything is listed."""
         await self.nodes.synced.wait()
         await self.pods.synced.wait()
         await self.controller.run()
 
-    # What makes us look.
+    # Triggers.
 
     def node_changed(self, change: Change[Node]) -> None:
-        """There may be other room."""
+        """Handle a node: free resources may have changed."""
         old, new = change.old, change.new
         if old is None or new is None or msgspec.structs.replace(old, version=new.version) != new:
             self.wake()
 
     def pod_changed(self, change: Change[Pod]) -> None:
-        """A pod is to be scheduled, takes room, or gives it back."""
+        """Handle a pod that is to be scheduled, or that takes or frees resources."""
         old, new = change.old, change.new
         before = old.node if old is not None else ""
         now = new.node if new is not None else ""
@@ -212,23 +212,23 @@ class Scheduler:
             self.controller.add(change.key)
 
     def take(self, node: str, requests: Mapping[str, int]) -> None:
-        """Take room of a node for a pod."""
+        """Take resources of a node for a pod."""
         self.used.setdefault(node, Usage()).take(requests, 1)
 
     def give_back(self, node: str, requests: Mapping[str, int]) -> None:
-        """Give the room of a pod back."""
+        """Free a pod's resources."""
         usage = self.used[node]
         usage.take(requests, -1)
         if not usage.pods:
             del self.used[node]
 
     def wake(self) -> None:
-        """Try those that wait again, soon."""
+        """Try the waiting pods again soon."""
         if self.stuck:
             self.controller.add(TURN)
 
     def line_up(self) -> None:
-        """Try those again that may fit now, in order of their priority; of a shape none after one that does not fit."""
+        """Queue waiting pods that may fit now, in order of priority; of a shape none after one that does not fit."""
         lines = {shape: [(rank, key) for key, rank in waiting.items()] for shape, waiting in self.stuck.items()}
         for line in lines.values():
             heapify(line)
@@ -250,7 +250,7 @@ class Scheduler:
             self.give_back(node, pod.requests)
 
     def unstick(self, key: str) -> None:
-        """A pod no longer waits; try the next of its shape."""
+        """Remove a pod from the waiting ones; try the next of its shape."""
         shape = self.shapes.pop(key, None)
         if shape is None:
             return
@@ -261,10 +261,10 @@ class Scheduler:
         else:
             self.controller.add(min(waiting, key=lambda other: waiting[other]))
 
-    # What we do.
+    # Reconciliation.
 
     async def reconcile(self, key: str) -> float | None:
-        """Find a place for a pod."""
+        """Bind a pod to a node, or report why not."""
         if key == TURN:
             self.line_up()
             return None
@@ -277,12 +277,12 @@ class Scheduler:
             self.stuck.setdefault(shape, {})[key] = (-pod.unplaced.priority, pod.unplaced.created)
             await self.explain(pod, pod.unplaced, found)
             return None
-        # Until it is stored, others must not take the same room.
+        # Until the binding is stored, other pods must not use the same resources.
         self.take(node, pod.requests)
         try:
             raw = await self.bind(pod.namespace, pod.name, node)
         except ConflictError:
-            # It was bound, or it is going; the watch tells.
+            # It was bound, or is being deleted; the watch reports it.
             return None
         finally:
             self.give_back(node, pod.requests)
@@ -291,7 +291,7 @@ class Scheduler:
         return None
 
     def place(self, pod: Pod, unplaced: Unplaced) -> tuple[str | None, list[Blocked]]:
-        """The node with the most room left of those where a pod fits; why not, for the others."""
+        """The node with the most free resources on which a pod fits; otherwise, why it fits on none."""
         best: tuple[float, str] | None = None
         found: list[Blocked] = []
         for node in self.nodes.objects.values():
@@ -305,7 +305,7 @@ class Scheduler:
         return None if best is None else best[1], found
 
     async def explain(self, pod: Pod, unplaced: Unplaced, found: list[Blocked]) -> None:
-        """Say why a pod fits nowhere, unless that has been said."""
+        """Report why a pod fits nowhere, unless that was reported."""
         why = message(found)
         said = unplaced.said()
         if (said.get("status"), said.get("reason"), said.get("message")) == ("False", UNSCHEDULABLE, why):
@@ -332,13 +332,13 @@ class Scheduler:
         self.say(pod, "FailedScheduling", why, "Scheduling", warning=True)
 
     def say(self, pod: Pod, reason: str, note: str, action: str, *, warning: bool = False) -> None:
-        """Tell people about a pod."""
+        """Report an event of a pod."""
         about = Ref("v1", "Pod", pod.namespace, pod.name, pod.uid, str(pod.version))
         self.tell(Notice(about, reason, note, NAME, warning, action))
 
 
 def fullness(node: Node, usage: Usage) -> float:
-    """How much of a node's CPU and memory is taken, as a part of both."""
+    """The sum of the used shares of a node's CPU and memory."""
     parts = [
         usage.amounts.get(name, 0) / node.amounts[name] for name in ("cpu", "memory") if node.amounts.get(name, 0) > 0
     ]

@@ -1,4 +1,4 @@
-"""How long is a finished Job kept? As long as it says (`ttlSecondsAfterFinished`); then it goes, pods first."""
+"""Delete finished Jobs after their `ttlSecondsAfterFinished`, pods first."""
 
 from typing import Final
 
@@ -13,14 +13,14 @@ WORKERS: Final = 4
 
 
 def due(job: Job | None) -> Instant | None:
-    """When a Job is to go; None if it is not finished, or may stay."""
+    """When a Job is deleted; None if it is not finished, or has no TTL."""
     if job is None or job.ended is None or job.ttl is None:
         return None
     return after(job.ended, Seconds(job.ttl))
 
 
 class Ttl:
-    """Deletes finished Jobs whose time is over."""
+    """Deletes finished Jobs whose TTL has expired."""
 
     def __init__(self, kube: Kube, clock: Clock, jobs: Informer[Job]) -> None:
         self.kube = kube
@@ -30,18 +30,18 @@ class Ttl:
         jobs.listen(self.changed)
 
     async def run(self) -> None:
-        """Act for ever; the Jobs are followed elsewhere."""
+        """Reconcile until cancelled; another controller runs the informer of Jobs."""
         await self.jobs.synced.wait()
         await self.controller.run()
 
     def changed(self, change: Change[Job]) -> None:
-        """Look at a Job when its time is over."""
+        """Look at a Job when its TTL expires."""
         time = due(change.new)
         if time is not None:
             self.controller.add_after(change.key, (time - self.clock.now()) / MICROS)
 
     async def reconcile(self, key: str) -> float | None:
-        """Delete a Job if its time is over; seconds after which to look again."""
+        """Delete a Job if its TTL has expired; returns the seconds after which to look again."""
         job = self.jobs.get(key)
         time = due(job)
         if job is None or time is None or job.deleting:
@@ -52,6 +52,6 @@ class Ttl:
         try:
             await self.kube.delete(JOBS, job.name, job.namespace, propagation="Foreground", version=str(job.version))
         except ConflictError:
-            # It has changed, and we shall hear of it.
+            # It has changed, and the watch will report it.
             return None
         return None
