@@ -24,4 +24,4 @@ def test_a_held_loop_is_a_metric_and_is_logged(tmp_path: Path) -> None:
         time.sleep(STOPPED_SECONDS)
         os.kill(machine.pid, signal.SIGCONT)
         assert soon(lambda: longest(machine.kubectl("get", "--raw", "/metrics")) >= STOPPED_SECONDS / 2)
-        assert soon(lambda: "the event loop was held for" in log.read_text())
+        assert soon(lambda: "event loop: was blocked" in log.read_text())

@@ -1,4 +1,4 @@
-"""Does this job belong to another that is queued? The way up from owner to owner."""
+"""Find a job's topmost queued owner by following owner references."""
 
 import logging
 from collections import OrderedDict
@@ -24,7 +24,7 @@ OBJECT: Final = msgspec.json.Decoder(KubeObject)
 
 
 class Hop(Frozen):
-    """What is known of an owner: its identity, its own owner, and, of a kind that is queued, its standing."""
+    """An owner: its identity, its own owner, and, for a queued kind, its state."""
 
     uid: str
     above: OwnerReference | None
@@ -32,13 +32,13 @@ class Hop(Frozen):
 
 
 def group_kind(reference: OwnerReference) -> tuple[str, str]:
-    """The group and kind of the object that a reference is to."""
+    """The group and kind that a reference names."""
     group, slash, _ = reference.api_version.rpartition("/")
     return (group if slash else ""), reference.kind
 
 
 def known_kinds(external: tuple[str, ...]) -> frozenset[tuple[str, str]]:
-    """The kinds of owner that are looked at: every framework, those of other projects that are named, ReplicaSet."""
+    """The kinds of owner to look at: every framework, external frameworks, and ReplicaSet."""
     found = {("apps", "ReplicaSet")}
     for name in (*FRAMEWORKS.values(), *external):
         kind, _, rest = name.partition(".")
@@ -47,7 +47,7 @@ def known_kinds(external: tuple[str, ...]) -> frozenset[tuple[str, str]]:
 
 
 class Ancestors:
-    """Finds the topmost owner of a job that is queued by itself."""
+    """Finds the topmost owner of a job that is queued itself."""
 
     def __init__(
         self,
@@ -60,13 +60,13 @@ class Ancestors:
     ) -> None:
         self.kube = kube
         self.queued = queued
-        """By group and kind of those that are queued: the object of a key."""
+        """By group and kind of queued jobs: returns the object of a key."""
         self.admitted = admitted
         """Whether the job of this kind and key has an unfinished Workload that is admitted."""
         self.queueless = queueless
         self.known = known_kinds(external)
         self.remembered: OrderedDict[str, OwnerReference | None] = OrderedDict()
-        """The owners of owners of other kinds, by their UID; that never changes."""
+        """The owners of owners of other kinds, by UID; they never change."""
 
     async def of(self, job: Described) -> Ancestry:
         """What is known of a job's owners."""
@@ -78,7 +78,7 @@ class Ancestors:
         passed = {job.metadata.uid}
         while reference is not None and group_kind(reference) in self.known:
             if reference.uid in passed:
-                # Objects that own each other in a circle belong to nobody.
+                # Objects that own each other in a cycle belong to no queued owner.
                 return Ancestry(too_deep=True)
             hop = await self.owner(reference, namespace)
             if hop is None:
@@ -93,7 +93,7 @@ class Ancestors:
         return Ancestry(top)
 
     async def owner(self, reference: OwnerReference, namespace: str) -> Hop | None:
-        """The object that a reference is to; None when it is not there."""
+        """The object that a reference names; None if it does not exist."""
         kind = group_kind(reference)
         find = self.queued.get(kind)
         if find is None:
@@ -109,7 +109,7 @@ class Ancestors:
         return Hop(metadata.uid or "", controller_of(metadata), ancestor)
 
     async def other(self, reference: OwnerReference, namespace: str) -> Hop:
-        """An owner of a kind that is not queued here, of which only its own owner matters."""
+        """An owner of a kind that is not queued here; only its own owner matters."""
         if reference.uid in self.remembered:
             self.remembered.move_to_end(reference.uid)
             return Hop(reference.uid, self.remembered[reference.uid])
@@ -119,10 +119,10 @@ class Ancestors:
         try:
             metadata = OBJECT.decode(await self.kube.get(resource, reference.name, namespace)).metadata
         except NotFoundError:
-            # Whatever belongs to an owner that is gone goes too, so there is nothing to wait for.
+            # Dependents of a deleted owner are deleted too, so there is nothing to wait for.
             return Hop(reference.uid, None)
         except DeniedError as error:
-            LOG.info("the way up ends at %s/%s: %s", namespace, reference.name, error)
+            LOG.info("ancestors: may not read an owner owner=%s/%s error=%s", namespace, reference.name, error)
             metadata = ObjectMeta(uid=reference.uid)
         hop = Hop(metadata.uid or "", controller_of(metadata))
         if hop.uid == reference.uid:

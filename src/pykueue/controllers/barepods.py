@@ -1,4 +1,4 @@
-"""Which Pods ask for a queue in vain? A Warning Event on each, until plain pods and pod groups are built."""
+"""Warning Events on Pods that name a queue in vain, until plain pods and pod groups are built."""
 
 from typing import Final
 
@@ -22,13 +22,13 @@ ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
 class PodStatus(Wire):
-    """How far a Pod has come."""
+    """The phase of a Pod."""
 
     phase: str = ""
 
 
 class Pod(Wire):
-    """What of a Pod matters here."""
+    """The part of a Pod that is used here."""
 
     metadata: ObjectMeta = ObjectMeta()
     status: PodStatus = PodStatus()
@@ -38,7 +38,7 @@ POD: Final = msgspec.json.Decoder(Pod)
 
 
 def read_pod(raw: bytes) -> Pod:
-    """The Pod, with no more of its metadata than is needed: there may be many."""
+    """Decode a Pod with as little of its metadata as necessary, since there may be many."""
     pod = POD.decode(raw)
     metadata = pod.metadata
     owner = controller_of(metadata)
@@ -55,7 +55,7 @@ def read_pod(raw: bytes) -> Pod:
 
 
 class BarePods:
-    """Follows the Pods with a queue label, and no others."""
+    """Watches only the Pods with a queue label."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -67,7 +67,7 @@ class BarePods:
         await self.pods.run()
 
     def hear(self, change: Change[Pod]) -> None:
-        """A Pod has come or changed."""
+        """Handle a Pod that was added or changed."""
         old, new = change.old, change.new
         if new is None or (old is not None and old.metadata.uid == new.metadata.uid and is_bare(old)):
             return
@@ -75,13 +75,13 @@ class BarePods:
             self.cluster.events.warning(ref(PODS, new.metadata), REASON, NOTE, REPORTER)
 
     def selected(self, namespace: str) -> bool:
-        """Whether jobs of a namespace are queued; one that we have not heard of yet counts as if they were."""
+        """Whether jobs of a namespace are queued; an unknown namespace counts as one where they are."""
         found, selector = self.cluster.namespaces.get(namespace), self.cluster.settings.intake.namespaces
         return found is None or selector is None or matches(selector, found.metadata.labels)
 
 
 def is_bare(pod: Pod) -> bool:
-    """Whether a Pod that has not ended names a queue and has no controller that could be queued in its place."""
+    """Whether an unfinished Pod names a queue and has no controller that could be queued in its place."""
     metadata = pod.metadata
     going = pod.status.phase not in ENDED and metadata.deletion_timestamp is None
     return going and metadata.labels[Label.QUEUE] != "" and controller_of(metadata) is None

@@ -1,4 +1,4 @@
-"""What do the controllers share? The API, the clock, the settings, and a picture of every kind they read."""
+"""What the controllers share: the API, the clock, the settings, and an informer for every kind they read."""
 
 import asyncio
 from collections.abc import Mapping
@@ -46,18 +46,18 @@ PRIORITY_CLASS: Final = msgspec.json.Decoder(PriorityClass)
 
 
 LOOK_AGAIN: Final = 10_000
-"""Microseconds between two looks at whether the first picture is there."""
+"""Microseconds between two checks whether the first lists are complete."""
 
 
 class Followed(Protocol):
-    """What the informers of all kinds share."""
+    """The common interface of the informers of all kinds."""
 
     resource: Resource
     synced: asyncio.Event
     trouble: str
 
     async def run(self) -> None:
-        """Follow the kind, for ever."""
+        """Follow the kind until cancelled."""
 
 
 class Settings(Frozen):
@@ -71,7 +71,7 @@ class Settings(Frozen):
 
 
 def settings(loaded: Loaded, seed: int = 0, *, scheduling: bool = True) -> Settings:
-    """What a Configuration means to the controllers; the seed feeds the jitter of backoffs.
+    """The controllers' settings for a Configuration; the seed feeds the jitter of backoffs.
 
     Without `scheduling` nothing is admitted and nothing preempted.
     """
@@ -81,13 +81,13 @@ def settings(loaded: Loaded, seed: int = 0, *, scheduling: bool = True) -> Setti
 
 
 class Cluster:
-    """The cluster as the controllers see it, and how they change it."""
+    """The informers, and the API for writes."""
 
     def __init__(
         self, kube: Kube, reading: Kube, clock: Clock, chosen: Settings, *, instance: str, with_jobs: bool = True
     ) -> None:
         self.kube = kube
-        """Writes through this one end with the lease."""
+        """For writes that must stop when the lease is lost."""
         self.reading = reading
         self.clock = clock
         self.settings = chosen
@@ -131,7 +131,7 @@ class Cluster:
             self.local_queues,
             self.workloads,
         )
-        """Nothing is decided before there is a full picture of these."""
+        """Nothing is decided before the first lists of these are complete."""
         self.others: tuple[Followed, ...] = (
             self.checks,
             self.priority_classes,
@@ -140,10 +140,10 @@ class Cluster:
             self.runtime_classes,
             *((self.jobs,) if with_jobs else ()),
         )
-        """If one of these cannot be read, that is reported, and the rest goes on without."""
+        """If one of these cannot be read, that is reported, and everything else continues."""
 
     def missing(self) -> tuple[str, ...]:
-        """The kinds of which the first full picture is still missing, each with what is in the way."""
+        """The kinds whose first list is missing, each with the reason."""
         return tuple(
             f"{one.resource}: {one.trouble or 'not listed yet'}"
             for one in (*self.essential, *self.others)
@@ -151,12 +151,12 @@ class Cluster:
         )
 
     async def until_synced(self) -> None:
-        """Return when there is a first full picture."""
+        """Wait until the first lists are complete."""
         while self.missing():
             await self.clock.sleep(LOOK_AGAIN)
 
     async def follow(self) -> None:
-        """Keep the picture up to date, for ever."""
+        """Run all informers until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for one in (*self.essential, *self.others):
                 tasks.create_task(one.run(), name=f"follow {one.resource}")

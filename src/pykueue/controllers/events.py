@@ -1,7 +1,7 @@
-"""How do people hear what we did? Kubernetes Events, written in the background and never at a caller's expense.
+"""Write Kubernetes Events in the background, without blocking or failing the caller.
 
-What is said goes into a bounded buffer, and a few writers send it on. The same thing said again within minutes becomes
-a series of the first Event, as client-go does it. An Event that cannot be stored is lost; that is said once in the log.
+Events go to a bounded buffer, and a few writers send them. A repetition within minutes becomes a series of the first
+Event, as in client-go. An Event that cannot be stored is lost, which is logged once.
 """
 
 import asyncio
@@ -24,13 +24,13 @@ NAME_LENGTH_MAX: Final = 253
 INSTANCE_LENGTH_MAX: Final = 128
 CUT: Final = " ..."
 CLUSTER_NAMESPACE: Final = "default"
-"""Where Events about objects without a namespace are kept."""
+"""The namespace of Events about cluster-scoped objects."""
 BUFFER_MAX: Final = 10_000
 SERIES_MAX: Final = 4_096
 SERIES_IDLE: Final = 6 * 60 * MICROS
-"""After so long without a repetition, the same thing is news again."""
+"""After this long without a repetition, the same Event starts a new series."""
 SERIES_GAP: Final = 60 * MICROS
-"""A series is written at its first repetition and then once in this time, however often it repeats."""
+"""A series is written at its first repetition and then at most once per this time."""
 WRITERS: Final = 8
 DRAIN_SECONDS: Final = 1.0
 
@@ -48,7 +48,7 @@ def ref(resource: Resource, metadata: ObjectMeta) -> Ref:
 
 
 def owner(metadata: ObjectMeta) -> Ref | None:
-    """The object that controls the one with this metadata, as an Event names it; None where nothing does."""
+    """The controller of the object with this metadata, as an Event names it; None if there is none."""
     for one in metadata.owner_references:
         if one.controller:
             return Ref(one.api_version, one.kind, metadata.namespace or "", one.name, one.uid)
@@ -56,7 +56,7 @@ def owner(metadata: ObjectMeta) -> Ref | None:
 
 
 class Said:
-    """One thing that was said, once or again."""
+    """One Event and its repetitions."""
 
     __slots__ = (
         "about",
@@ -84,15 +84,15 @@ class Said:
         self.kind, self.reason, self.note, self.reporter, self.action = "", "", "", "", ""
         self.count = 1
         self.told = 0
-        """Up to which count it is written; none before the first write."""
+        """The count that is written; 0 before the first write."""
         self.heard = self.stored = moment
-        """When it was said last, and when it was last sent to be written."""
+        """When it last occurred, and when it was last queued."""
         self.asked = True
-        """Whether it stands in the buffer, or is being written."""
+        """Whether it is queued or being written."""
 
 
 class Recorder:
-    """Says what happened to objects. Nothing here waits, and nothing here fails its caller."""
+    """Records Events. Nothing here blocks or fails its caller."""
 
     def __init__(self, kube: Kube, clock: Clock, instance: str) -> None:
         self.kube = kube
@@ -100,9 +100,9 @@ class Recorder:
         self.instance = instance
         self.buffer: deque[Said] = deque()
         self.said: OrderedDict[tuple[str, ...], Said] = OrderedDict()
-        """What a repetition would be a repetition of, the latest last."""
+        """Events that a repetition would continue, the latest last."""
         self.owing: dict[tuple[str, ...], Said] = {}
-        """Series that have gone on since they were written."""
+        """Series that have continued since they were written."""
         self.news = asyncio.Event()
         self.stamp = 0
         self.lost = 0
@@ -110,15 +110,15 @@ class Recorder:
         self.stopping = False
 
     def normal(self, about: Ref, reason: str, note: str, reporter: str, action: str = "") -> None:
-        """Say that something went as it should."""
+        """Record a normal Event."""
         self.say("Normal", about, reason, note, reporter, action)
 
     def warning(self, about: Ref, reason: str, note: str, reporter: str, action: str = "") -> None:
-        """Say that something needs someone's attention."""
+        """Record a warning."""
         self.say("Warning", about, reason, note, reporter, action)
 
     def say(self, kind: str, about: Ref, reason: str, note: str, reporter: str, action: str) -> None:
-        """Put it in the buffer, or count it if it was said before."""
+        """Queue an Event, or count it as a repetition."""
         now, moment = self.clock.now(), self.clock.moment()
         note = cut(note)
         key = (about.uid or f"{about.namespace}/{about.name}", reason, kind, reporter, note)
@@ -132,7 +132,7 @@ class Recorder:
             elif not known.asked:
                 self.owing[key] = known
             return
-        # As client-go names them: the nanosecond, in hexadecimal; told apart by counting where the clock does not.
+        # Named as in client-go, after the nanosecond in hexadecimal; incremented if the clock has not advanced.
         self.stamp = max(self.stamp + 1, now * 1000)
         suffix = f".{self.stamp:x}"
         name = about.name[: NAME_LENGTH_MAX - len(suffix)].rstrip(".-") + suffix
@@ -144,9 +144,9 @@ class Recorder:
         self.ask(said)
 
     def ask(self, said: Said) -> None:
-        """Have it written, unless too much waits already."""
+        """Queue it to be written, unless the buffer is full."""
         if len(self.buffer) >= BUFFER_MAX:
-            self.lose(said, "more is said than the API server takes")
+            self.lose(said, "the buffer is full because the API server is slow")
             return
         said.asked = True
         self.owing.pop(said.key, None)
@@ -154,7 +154,7 @@ class Recorder:
         self.news.set()
 
     def lose(self, said: Said, why: object) -> None:
-        """It is not written; if it is said again, it is said anew."""
+        """Drop an Event; a repetition starts over."""
         said.asked = False
         self.owing.pop(said.key, None)
         if self.said.get(said.key) is said:
@@ -162,10 +162,11 @@ class Recorder:
         self.lost += 1
         if not self.losing:
             self.losing = True
-            LOG.warning("an Event (%s about %s %s) is lost: %s", said.reason, said.about.kind, said.about.name, why)
+            about = f"{said.about.kind}/{said.about.name}"
+            LOG.warning("events: lost an Event reason=%s object=%s error=%s", said.reason, about, why)
 
     async def run(self) -> None:
-        """Write what is said, until stopped; then for a moment more."""
+        """Write Events until stopped; then for a short time more."""
         writers = [asyncio.create_task(self.write_all(), name=f"events-{n}") for n in range(WRITERS)]
         try:
             while True:
@@ -180,13 +181,13 @@ class Recorder:
             await asyncio.gather(*late, return_exceptions=True)
 
     def settle_series(self) -> None:
-        """Have the series written that have gone on since they were."""
+        """Queue the series that have continued since they were written."""
         due = self.clock.moment() - SERIES_GAP
         for said in [said for said in self.owing.values() if said.stored <= due]:
             self.ask(said)
 
     async def write_all(self) -> None:
-        """Write one thing after the other."""
+        """Write queued Events one after the other."""
         while True:
             while self.buffer:
                 await self.write(self.buffer.popleft())
@@ -196,7 +197,7 @@ class Recorder:
             await self.news.wait()
 
     async def write(self, said: Said) -> None:
-        """Store an Event, or how its series stands."""
+        """Store an Event, or update its series."""
         count = said.count
         namespace = said.about.namespace or CLUSTER_NAMESPACE
         said.stored = self.clock.moment()
@@ -208,7 +209,7 @@ class Recorder:
                 body = msgspec.json.encode({"series": series(said)})
                 await self.kube.patch(EVENTS, said.name, body, namespace, how=Patch.MERGE)
         except NotLeadingError:
-            # Whoever leads now says what there is to say.
+            # The new leader records what there is to record.
             said.asked = False
             self.said.pop(said.key, None)
             return
@@ -216,7 +217,7 @@ class Recorder:
             if said.told == 0:
                 self.lose(said, error)
                 return
-            # Events are kept for an hour or so; a long series outlives its first one.
+            # Events are kept for about an hour; a long series outlives its first one.
             said.told = 0
         except KubeError as error:
             self.lose(said, error)
@@ -233,7 +234,7 @@ class Recorder:
 
 
 def event(said: Said, instance: str) -> Tree:
-    """An Event as it is stored at first; what was said again in the meantime is in it."""
+    """A new Event, including the repetitions so far."""
     about = said.about
     regarding: Tree = {"apiVersion": about.api_version, "kind": about.kind, "name": about.name, "uid": about.uid}
     if about.namespace:
@@ -259,12 +260,12 @@ def event(said: Said, instance: str) -> Tree:
 
 
 def series(said: Said) -> Tree:
-    """How often it was said, and when last."""
+    """The count and last time of a series."""
     return {"count": said.count, "lastObservedTime": micro_time(said.last)}
 
 
 def cut(note: str) -> str:
-    """A note as long as the API server takes."""
+    """A note, truncated to the API server's limit."""
     if len(note) * 4 <= NOTE_BYTES_MAX:
         return note
     encoded = note.encode(errors="replace")

@@ -1,7 +1,7 @@
-"""What is kept of a Workload that is over? Who it is, whose, in which queue, and that it has ended; nothing else.
+"""The reduced form of a finished Workload: its identity, owner, queue and end.
 
-There may be a hundred thousand of them, and all that they have in common is kept once. What is written of a Workload
-that is over are patches of its metadata and its priority: a husk is no ground for a write of its status.
+There may be a hundred thousand of them, so equal values are interned. Only metadata and priority of a finished Workload
+are patched: a reduced form must not be used to write a status.
 """
 
 from collections.abc import Callable
@@ -24,14 +24,14 @@ NONE: Final = LABELS.same({})
 
 
 def husks(*, timed: bool) -> Callable[[Workload], Workload]:
-    """What makes a husk of a Workload that is over, and leaves any other as it is.
+    """Returns the function that reduces a finished Workload, and returns any other unchanged.
 
-    When it ended is kept only where somebody asks for it.
+    The time of its end is kept only if it is needed.
     """
 
     def husk(seen: Workload) -> Workload:
         finished = held(seen, WorkloadCondition.FINISHED)
-        # A job that could not start may be edited, and then differs from what its Workload says.
+        # The job of a Workload that could not start may be edited, and then no longer matches.
         if finished is None or finished.reason == FAILED_TO_START:
             return seen
         return Workload(
@@ -46,10 +46,10 @@ def husks(*, timed: bool) -> Callable[[Workload], Workload]:
 
 
 def metadata(seen: ObjectMeta) -> ObjectMeta:
-    """Who it is, and whose."""
+    """Its identity and owner."""
     labels = NONE
     if not seen.owner_references and Label.JOB_UID in seen.labels:
-        # Without an owner this tells that it had one.
+        # On an orphan this label shows that it had an owner.
         labels = {Label.JOB_UID.value: seen.labels[Label.JOB_UID]}
     return ObjectMeta(
         name=seen.name,
@@ -67,7 +67,7 @@ def metadata(seen: ObjectMeta) -> ObjectMeta:
 
 
 def owner(seen: OwnerReference) -> OwnerReference:
-    """An owner, in words that it shares with others."""
+    """An owner, with interned texts."""
     return replace(
         seen,
         api_version=TEXTS.same(seen.api_version),
@@ -78,7 +78,7 @@ def owner(seen: OwnerReference) -> OwnerReference:
 
 
 def spec(seen: WorkloadSpec) -> WorkloadSpec:
-    """Where it was queued, and its priority, which still follows its class."""
+    """Its queue and its priority, which still follows its class."""
     return SPECS.same(
         WorkloadSpec(
             queue_name=seen.queue_name,
@@ -90,7 +90,7 @@ def spec(seen: WorkloadSpec) -> WorkloadSpec:
 
 
 def status(seen: Workload, finished: Condition, *, timed: bool) -> WorkloadStatus:
-    """Which conditions it has, and why it is over."""
+    """Its conditions, and why it is finished."""
     since = finished.last_transition_time if timed else None
     return STATUSES.same(
         WorkloadStatus(

@@ -1,8 +1,8 @@
-"""How do jobs follow their Workloads, and Workloads their jobs? One reconciler for every kind: read, plan, do.
+"""The job reconciler, one for every kind: keep jobs and their Workloads in line (read, plan, act).
 
-What is read comes from the informers; `jobs.plan` says what to do; every write is taken into the informers at once, and
-what changed there has the job looked at again. So a pass needs no memory of the one before, and a process that was
-killed between any two writes is followed by one that goes on where it stopped.
+It reads from the informers; `jobs.plan` decides; every write goes to the informers at once, and each change there
+triggers the job again. So a pass needs no memory of the previous one, and after a kill between any two writes the next
+process continues where this one stopped.
 """
 
 import asyncio
@@ -48,24 +48,24 @@ from pykueue.kube.port import JOBS, WORKLOADS, NotFoundError, RejectedError, Res
 LOG: Final = logging.getLogger(__name__)
 
 LARGE_BYTES: Final = 64 * 1024
-"""Of pod templates, from where on they are looked at beside the event loop."""
+"""Pod templates larger than this are planned in a thread."""
 WORKERS: Final = 10
 CLASSES_SECONDS: Final = 5.0
-"""How long the priority classes are waited for at the beginning."""
+"""How long to wait for the priority classes at the start."""
 NEWS_SECONDS: Final = 1.0
 """When to look again if an informer was behind, in case it stays behind."""
 FRESH: Final = 1 * MICROS
-"""How long a new Workload is left to whoever gives out quota."""
+"""How long a new Workload is left to the scheduler's first write."""
 UNSURE: Final = 1 * MICROS
-"""How long pods may appear after a job was stopped whose start its controller had not noticed, or had just noticed."""
+"""How long pods may appear after a stop that came before, or just after, the job's controller noticed its start."""
 REJECTED_SECONDS: Final = 10.0
-"""When to try again what the server judged wrong, unless something changes before."""
+"""When to retry what the server refused, unless something changes before."""
 
 Stop: TypeAlias = Callable[[str], None]
 
 
 def rules_of(settings: Settings) -> Rules:
-    """What a Configuration and the gates say about jobs."""
+    """The rules for jobs from the Configuration and the gates."""
     configuration, gates = settings.loaded.configuration, settings.gates
     return Rules(
         queueless=configuration.manage_jobs_without_queue_name,
@@ -83,7 +83,7 @@ def rules_of(settings: Settings) -> Rules:
 
 
 class Jobs:
-    """Every kind of job that is queued."""
+    """All kinds of job that are queued."""
 
     def __init__(self, cluster: Cluster, kinds: tuple[JobKind[Any], ...], stopped: Stop) -> None:
         followed = {("batch", "Job"): (JOBS, cluster.jobs)}
@@ -101,7 +101,7 @@ class Jobs:
 
     @property
     def controllers(self) -> tuple[Controller, ...]:
-        """The work queues, one for each kind."""
+        """The controllers, one per kind."""
         return tuple(one.controller for one in self.reconcilers)
 
     def is_admitted(self, kind: tuple[str, str], key: str) -> bool:
@@ -118,7 +118,7 @@ class Jobs:
                 await cluster.priority_classes.synced.wait()
                 await cluster.pod_priority_classes.synced.wait()
         except TimeoutError:
-            LOG.warning("going on without all priority classes; jobs that name one they do not know of must wait")
+            LOG.warning("jobs: continuing without all priority classes, jobs that name an unknown one wait")
         async with asyncio.TaskGroup() as tasks:
             for one in self.reconcilers:
                 tasks.create_task(one.controller.run())
@@ -144,11 +144,11 @@ class Reconciler:
         workers = configuration.controller.group_kind_concurrency.get(f"{kind.kind}.{kind.group}", 0)
         self.controller = Controller(kind.framework, self.reconcile, cluster.clock, max(workers, WORKERS))
         self.classes: Classes | None = None
-        """Those there are, until one changes."""
+        """The present classes; None after a change."""
         self.told: dict[str, frozenset[Notice]] = {}
-        """What was told of a job that no write went with, so that it is told once."""
+        """The last Event about a job that belonged to no write, so that it is sent once."""
         self.fresh: dict[str, Moment] = {}
-        """Jobs whose Workload was made just now, and until when that is so."""
+        """Jobs whose Workload was just created, and until when that counts."""
         self.unsure: dict[str, Moment] = {}
         """Jobs that were stopped before their start was noticed, and until when pods may still appear."""
         self.waiting: set[str] = set()
@@ -164,7 +164,7 @@ class Reconciler:
         cluster.pod_priority_classes.listen(self.classes_changed)
         cluster.flavors.listen(self.rouse)
 
-    # Who is looked at again, and when.
+    # Triggers.
 
     def prebuilt_keys(self, job: JobView) -> Iterable[str]:
         """The Workload that a job names."""
@@ -172,7 +172,7 @@ class Reconciler:
         return (f"{job.namespace}/{name}",) if name else ()
 
     def workload_changed(self, change: Change[Workload]) -> None:
-        """A Workload concerns its job, the job that names it, and jobs that belong to its job."""
+        """Reconcile the Workload's job, the job that names it, and jobs that belong to its job."""
         for seen in (change.old, change.new):
             owner = None if seen is None else controller_of(seen.metadata)
             if seen is not None and owner is not None:
@@ -182,30 +182,30 @@ class Reconciler:
         self.add_all(self.by_prebuilt.get(change.key))
 
     def namespace_changed(self, change: Change[Any]) -> None:
-        """A namespace whose labels change may be selected now, or no more."""
+        """Reconcile the jobs of a namespace whose labels changed, since its selection may have changed."""
         if change.new is not None and (change.old is None or change.old.metadata.labels != change.new.metadata.labels):
             self.add_all(self.by_namespace.get(change.key))
 
     def classes_changed(self, change: Change[Any]) -> None:
-        """Another class, or another value: it is read anew, and those that wait for one try again."""
+        """Drop the cached classes, and retry jobs that wait for one."""
         self.classes = None
         self.rouse(change)
 
     def rouse(self, change: Change[Any]) -> None:
-        """Something is new that jobs may wait for."""
+        """Retry jobs that may wait for this object."""
         if change.old is None:
             waiting, self.waiting = self.waiting, set()
             self.add_all(waiting)
 
     def add_all(self, keys: Iterable[str]) -> None:
-        """Have jobs looked at soon."""
+        """Reconcile jobs soon."""
         for key in list(keys):
             self.controller.add(key)
 
-    # Read, plan, do.
+    # Reconciliation.
 
     async def reconcile(self, key: str) -> float | None:
-        """Bring a job and its Workload in line; the seconds after which to look again."""
+        """Bring a job and its Workload in line; returns the seconds after which to look again."""
         seen = await self.read(key)
         actions = await planned(seen, self.cluster.clock.now())
         self.tell(key, seen, actions)
@@ -223,19 +223,20 @@ class Reconciler:
                 case Await():
                     self.waiting.add(key)
                 case Tell():
-                    pass  # Said already.
+                    pass  # Sent by `tell` above.
                 case _:
                     self.remember(key, seen, action)
                     try:
                         await self.writes.carry_out(seen, action)
                     except RejectedError as error:
-                        # What the server will not have now it may have when something else has changed.
-                        LOG.warning("%s: %s: %.1000s", self.controller.name, key, error, extra={"object": key})
+                        # The server may accept later what it refuses now.
+                        name = self.controller.name
+                        LOG.warning("%s: write refused error=%.1000s", name, error, extra={"object": key})
                         return REJECTED_SECONDS
         return min(again, default=None)
 
     def remember(self, key: str, seen: JobInput, action: Write) -> None:
-        """Note what the API does not tell, and what may be forgotten."""
+        """Record what the API does not show, and drop what is no longer needed."""
         now = self.cluster.clock.moment()
         if isinstance(action, CreateWorkload):
             self.fresh[key] = Moment(now + FRESH)
@@ -243,7 +244,7 @@ class Reconciler:
             self.unsure[key] = Moment(now + UNSURE)
 
     async def read(self, key: str) -> JobInput:
-        """All that decides what becomes of a job."""
+        """Everything that decides what to do for a job."""
         namespace = key.partition("/")[0]
         cluster, job = self.cluster, self.jobs.get(key)
         workloads = tuple(self.owned.get(f"{self.kind.group}/{self.kind.kind}/{key}").values())
@@ -269,13 +270,13 @@ class Reconciler:
         )
 
     def forget(self, key: str) -> None:
-        """There is no such job any more."""
+        """Forget a job that no longer exists."""
         self.waiting.discard(key)
         self.fresh.pop(key, None)
         self.unsure.pop(key, None)
 
     def lasting(self, until: dict[str, Moment], key: str) -> Instant | None:
-        """Until when something is so of a job; None when it is so no more."""
+        """Until when something holds for a job; None if it no longer does."""
         found = until.get(key)
         if found is not None and found <= self.cluster.clock.moment():
             del until[key]
@@ -283,13 +284,13 @@ class Reconciler:
         return None if found is None else instant_of(self.cluster.clock, found)
 
     def selected(self, namespace: str) -> bool:
-        """Whether the jobs of a namespace are ours."""
+        """Whether the jobs of a namespace are managed."""
         found = self.cluster.namespaces.get(namespace)
         selector = self.cluster.settings.intake.namespaces
         return found is not None and (selector is None or matches(selector, found.metadata.labels))
 
     def known_classes(self) -> Classes:
-        """The priority classes there are."""
+        """The present priority classes."""
         if self.classes is None:
             pods = self.cluster.pod_priority_classes.objects
             defaults = sorted((one.value, name) for name, one in pods.items() if one.global_default)
@@ -301,7 +302,7 @@ class Reconciler:
         return self.classes
 
     def beyond(self, job: JobView) -> tuple[str, ...]:
-        """What a job asks for that we cannot do yet."""
+        """What a job uses that is not supported yet."""
         asked = job.metadata.annotations.get(Annotation.ELASTIC_JOB)
         if asked is None or not self.cluster.settings.gates["ElasticJobsViaWorkloadSlices"]:
             return unbuilt(self.kind.kind, job)
@@ -309,7 +310,7 @@ class Reconciler:
         return (*unbuilt(self.kind.kind, job), *unbuilt("Workload", elastic))
 
     async def overlooked(self, key: str, seen: JobInput, actions: Actions) -> bool:
-        """Whether the informers were behind, before something is done that could not be made good again."""
+        """Whether the informers were behind, checked before an action that cannot be undone."""
         if seen.job is None:
             return await self.is_news(self.resource, self.jobs, key)
         deletes = any(isinstance(one, DeleteWorkload) for one in actions)
@@ -323,7 +324,7 @@ class Reconciler:
         return any(await asyncio.gather(*looks))
 
     async def is_news(self, resource: Resource, informer: Informer[Any], key: str) -> bool:
-        """Whether the server knows more of an object than we do; if so, we know it now, or soon."""
+        """Whether the server has a newer version of an object; if so, it is in the informer now, or soon."""
         namespace, _, name = key.partition("/")
         known = informer.get(key)
         try:
@@ -334,7 +335,7 @@ class Reconciler:
         return known is None or known.metadata.resource_version != found.metadata.resource_version
 
     def tell(self, key: str, seen: JobInput, actions: Actions) -> None:
-        """Tell people what no write goes with, unless they were told last time."""
+        """Send Events that belong to no write, unless they were sent last time."""
         notices = tuple(one.notice for one in actions if isinstance(one, Tell))
         before = self.told.get(key, frozenset())
         self.writes.say(seen, *(one for one in notices if one not in before))
@@ -360,12 +361,12 @@ def owner_uids(job: JobView) -> Iterable[str]:
 
 
 async def planned(seen: JobInput, now: Instant) -> Actions:
-    """What is to be done; pods with very much in them are looked at beside the event loop."""
+    """The plan; very large pod templates are handled in a thread."""
     templates = [one.template for workload in seen.workloads for one in workload.spec.pod_sets]
     if isinstance(seen.job, JobView):
         templates.append(seen.job.spec.template)
     if sum(memoryview(one).nbytes for one in templates) <= LARGE_BYTES:
         return plan(seen, now)
-    # Flavors may come and go meanwhile.
+    # Flavors may change meanwhile.
     settled = msgspec.structs.replace(seen, flavors=dict(seen.flavors))
     return await asyncio.to_thread(plan, settled, now)

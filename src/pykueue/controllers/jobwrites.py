@@ -1,6 +1,6 @@
-"""How is what was planned for a job carried out? Each action as a write under a precondition, and what people hear.
+"""Carry out the actions planned for a job: each as a write with a precondition, and its Events.
 
-Every answer is taken into the informers at once, so that the next plan sees it.
+Every response goes to the informers at once, so that the next plan sees it.
 """
 
 from typing import Any, Final, assert_never
@@ -38,7 +38,7 @@ RECLAIMABLE_MANAGER: Final = "kueue-reclaimable-pods"
 
 
 class JobWrites:
-    """Carries out what was planned for jobs of one kind."""
+    """Carries out the actions planned for jobs of one kind."""
 
     def __init__(self, cluster: Cluster, resource: Resource, jobs: Informer[Any], framework: str) -> None:
         self.cluster = cluster
@@ -47,7 +47,7 @@ class JobWrites:
         self.reporter = f"{framework}-kueue-controller"
 
     async def carry_out(self, seen: JobInput, action: Write) -> None:
-        """Do one thing."""
+        """Carry out one action."""
         match action:
             case CreateWorkload():
                 await self.create(seen, action)
@@ -76,10 +76,10 @@ class JobWrites:
             case _:
                 assert_never(action)
 
-    # The writes.
+    # Writes.
 
     async def create(self, seen: JobInput, action: CreateWorkload) -> None:
-        """Create a Workload; one of that name that we have not heard of is looked at."""
+        """Create a Workload; an unknown one of that name is read first."""
         body = msgspec.json.encode(action.tree)
         try:
             raw = await self.cluster.kube.create(WORKLOADS, body, seen.namespace)
@@ -96,7 +96,7 @@ class JobWrites:
         self.say(seen, action.notice)
 
     async def patch_workload(self, workload: Workload, body: Tree) -> None:
-        """Patch a Workload as it was seen."""
+        """Patch a Workload at the version that was seen."""
         raw = await self.cluster.kube.patch(
             WORKLOADS,
             workload.name,
@@ -106,11 +106,11 @@ class JobWrites:
             manager=MANAGER,
         )
         if workload.metadata.deletion_timestamp is None:
-            # One that is being deleted may be gone by now, and the watch says so.
+            # A Workload in deletion may be gone by now, which the watch reports.
             self.cluster.workloads.learn(raw)
 
     async def remove_finalizer(self, workload: Workload) -> None:
-        """Let go of a Workload."""
+        """Remove our finalizer from a Workload."""
         left = [one for one in workload.metadata.finalizers if one != Finalizer.RESOURCE_IN_USE]
         body: Tree = {"metadata": {"finalizers": list(left)}}
         if not self.cluster.settings.gates["RemoveFinalizersWithStrictPatch"]:
@@ -122,7 +122,7 @@ class JobWrites:
         return self.cluster.workloads.learn(await self.cluster.kube.get(WORKLOADS, workload.name, workload.namespace))
 
     async def delete(self, seen: JobInput, action: DeleteWorkload) -> None:
-        """Delete a Workload that is one too many; it is told when it was not being deleted already."""
+        """Delete a superfluous Workload, with an Event unless it was being deleted already."""
         workload = action.workload
         try:
             if holds_on(workload):
@@ -136,7 +136,7 @@ class JobWrites:
         self.say(seen, action.notice)
 
     def readiness(self, action: WritePodsReady) -> Tree:
-        """The condition that says whether the pods are ready."""
+        """Write the PodsReady condition."""
         condition: Tree = {
             "type": WorkloadCondition.PODS_READY.value,
             "status": "True" if action.ready else "False",
@@ -149,7 +149,7 @@ class JobWrites:
         return {"conditions": [condition]}
 
     async def patch_job(self, seen: JobInput, action: PatchJob) -> None:
-        """Patch the job as it was seen."""
+        """Patch the job at the version that was seen."""
         assert seen.job is not None, "there is a job to patch"
         metadata = seen.job.metadata
         raw = await self.cluster.kube.patch(
@@ -170,10 +170,10 @@ class JobWrites:
         metadata = seen.job.metadata
         await self.cluster.kube.delete(self.resource, metadata.name or "", seen.namespace, uid=metadata.uid or "")
 
-    # What people hear.
+    # Events.
 
     def say(self, seen: JobInput, *notices: Notice | None) -> None:
-        """Tell people about the job, if it is still there."""
+        """Send Events about the job, if it still exists."""
         for one in notices:
             if one is not None and seen.job is not None:
                 tell = self.cluster.events.warning if one.warning else self.cluster.events.normal

@@ -1,4 +1,4 @@
-"""Where does the journal go? Into a file that is set aside when it is full; each file replays by itself."""
+"""The journal's file, with rotation; each file can be replayed by itself."""
 
 import os
 from pathlib import Path
@@ -10,7 +10,7 @@ KEPT: Final = 4
 
 
 class JournalFile:
-    """A file of lines, and those that were full before it."""
+    """The current file of lines, and the rotated ones."""
 
     def __init__(self, path: Path, *, full: int = FULL, kept: int = KEPT) -> None:
         self.path = path
@@ -18,20 +18,20 @@ class JournalFile:
         self.kept = kept
         self.size = 0
         self.opening = 0
-        """How much of it is the picture that it begins with."""
+        """The size of the snapshot at its beginning."""
         self.file: BinaryIO | None = None
 
     @property
     def is_full(self) -> bool:
-        """Whether it is time to begin another file."""
+        """Whether to begin another file."""
         return self.size - self.opening >= max(self.full, self.opening)
 
     def opened(self) -> None:
-        """What is written so far is what the file begins with."""
+        """Mark the end of the snapshot at the beginning of the file."""
         self.opening = self.size
 
     def begin(self) -> None:
-        """Set the current file aside, and open a new one that only its owner can read."""
+        """Rotate the current file, and open a new one that only its owner can read."""
         self.close()
         for number in range(self.kept, 0, -1):
             older = self.path if number == 1 else self.aside(number - 1)
@@ -42,7 +42,7 @@ class JournalFile:
         self.size = 0
 
     def aside(self, number: int) -> Path:
-        """Where the file goes that was full so many files ago."""
+        """The path of a rotated file, by its age."""
         return self.path.with_name(f"{self.path.name}.{number}")
 
     def write(self, line: bytes) -> None:
@@ -54,12 +54,12 @@ class JournalFile:
         self.size += len(line)
 
     def flush(self) -> None:
-        """Hand everything to the operating system."""
+        """Flush to the operating system."""
         if self.file is not None:
             self.file.flush()
 
     def close(self) -> None:
-        """Write out what is left."""
+        """Flush and close."""
         if self.file is not None:
             self.file.close()
             self.file = None

@@ -1,6 +1,6 @@
-"""Who looks after Workloads beside the scheduler? Orphans, the end of retention, lists of checks, priority classes.
+"""What neither the scheduler nor jobs do for Workloads: orphans, retention, lists of checks, priority classes.
 
-What a Workload needs is worked out when it changes, and most need nothing: then nothing is queued and nothing is kept.
+The needs of a Workload are computed when it changes, and most need nothing: then nothing is queued and nothing is kept.
 """
 
 import asyncio
@@ -32,13 +32,13 @@ LISTING_SECONDS: Final = 1.0
 
 
 class Workloads:
-    """Does for Workloads what neither the scheduler nor their jobs do."""
+    """Reconciles what neither the scheduler nor their jobs do for Workloads."""
 
     def __init__(self, cluster: Cluster, pump: Decider) -> None:
         self.cluster = cluster
         self.pump = pump
         self.acts = False
-        """Whether it is for us to act; what happens before that is looked at when it is."""
+        """Whether we lead; earlier changes are considered when we start to."""
         gates, configuration = cluster.settings.gates, cluster.settings.loaded.configuration
         retention = configuration.object_retention_policies.workloads.after_finished
         self.rules = Rules(gates["FinishOrphanedWorkloads"], retention)
@@ -51,7 +51,7 @@ class Workloads:
         cluster.priority_classes.listen(self.class_changed)
 
     def workload_changed(self, change: Change[Workload]) -> None:
-        """Have a Workload looked after, now or later, if it needs anything."""
+        """Queue a Workload, now or later, if it needs anything."""
         if change.new is not None and self.acts:
             self.consider(change.key, change.new)
 
@@ -63,19 +63,19 @@ class Workloads:
             case LookAgain(at):
                 self.controller.add_after(key, (at - self.cluster.clock.now()) / MICROS)
             case SyncChecks() if held(seen, WorkloadCondition.QUOTA_RESERVED) is None:
-                # Most are given quota right away, and their checks are listed with it.
+                # Most get quota right away, and their checks are listed with it.
                 self.controller.add_after(key, LISTING_SECONDS)
             case _:
                 self.controller.add(key)
 
     def need(self, seen: Workload) -> Need | None:
-        """What a Workload needs at this moment."""
+        """What a Workload needs at present."""
         local = self.cluster.local_queues.get(f"{seen.namespace}/{seen.spec.queue_name}")
         queue = None if local is None else self.cluster.cluster_queues.get(local.spec.cluster_queue or "")
         return need(seen, queue, self.rules, self.cluster.clock.now())
 
     def queue_changed(self, change: Change[ClusterQueue]) -> None:
-        """The checks of a ClusterQueue's workloads follow its own."""
+        """Consider the workloads of a ClusterQueue whose checks changed."""
         old, new = change.old, change.new
         if new is None or (old is not None and old.metadata.generation == new.metadata.generation):
             return
@@ -83,12 +83,12 @@ class Workloads:
             self.consider_behind(door)
 
     def local_queue_changed(self, change: Change[LocalQueue]) -> None:
-        """A new LocalQueue tells its workloads which checks they must pass."""
+        """Consider the workloads of a new LocalQueue."""
         if change.old is None and change.new is not None:
             self.consider_behind(change.key)
 
     def consider_behind(self, door: str) -> None:
-        """Look at all Workloads of a LocalQueue."""
+        """Consider all Workloads of a LocalQueue."""
         if not self.acts:
             return
         for key in self.pump.engine.workloads_of(door):
@@ -97,13 +97,13 @@ class Workloads:
                 self.consider(key, seen)
 
     def class_changed(self, change: Change[WorkloadPriorityClass]) -> None:
-        """A class that is new, or has another value, gives it to its workloads."""
+        """Apply a class that is new or has another value to its workloads."""
         old, new = change.old, change.new
         if new is not None and (old is None or old.value != new.value) and self.acts:
             self.classes.add(change.key)
 
     async def run(self) -> None:
-        """Look after all Workloads that there are and that come, until cancelled; only a leader does."""
+        """Reconcile all Workloads until cancelled; only while leading."""
         self.acts = True
         try:
             for name in self.cluster.priority_classes.objects:
@@ -117,7 +117,7 @@ class Workloads:
             self.acts = False
 
     async def reconcile(self, key: str) -> float | None:
-        """Do what a Workload needs; what it needs after that comes with its next change."""
+        """Do what a Workload needs; further needs follow from its next change."""
         seen = self.cluster.workloads.get(key)
         if seen is None:
             return None
@@ -131,7 +131,7 @@ class Workloads:
             case Finish():
                 status = finished(seen, OWNER_NOT_FOUND, OWNER_NOT_FOUND_SAYS, now)
                 await self.cluster.writes.admission(seen, status)
-                LOG.info("finished, because its owner is gone", extra={"object": key})
+                LOG.info("workloads: finished a Workload whose owner is gone", extra={"object": key})
             case LetGo():
                 await self.let_go(seen)
             case Expire():
@@ -143,7 +143,7 @@ class Workloads:
         return None
 
     async def let_go(self, seen: Workload) -> Workload:
-        """Take our finalizer off a Workload."""
+        """Remove our finalizer from a Workload."""
         left = [one for one in seen.metadata.finalizers if one != Finalizer.RESOURCE_IN_USE]
         metadata: Tree = {"uid": seen.metadata.uid, "finalizers": [*left] or None}
         if self.strict:
@@ -151,7 +151,7 @@ class Workloads:
         return await self.patch(seen, {"metadata": metadata})
 
     async def expire(self, seen: Workload) -> None:
-        """Delete a Workload that has been kept long enough."""
+        """Delete a Workload whose retention time is over."""
         if Finalizer.RESOURCE_IN_USE in seen.metadata.finalizers:
             seen = await self.let_go(seen)
         await self.cluster.kube.delete(WORKLOADS, seen.name, seen.namespace, uid=seen.metadata.uid or "")
@@ -159,7 +159,7 @@ class Workloads:
         self.cluster.events.normal(about, "Deleted", "Deleted finished workload due to elapsed retention", CONTROLLER)
 
     async def spread(self, name: str) -> float | None:
-        """Give the value of a class to every Workload that refers to it, finished ones too."""
+        """Apply the value of a class to every Workload that refers to it, including finished ones."""
         found = self.cluster.priority_classes.get(name)
         if found is None:
             return None
@@ -179,17 +179,17 @@ class Workloads:
         return None
 
     async def prioritize(self, seen: Workload, priority: int) -> None:
-        """Give a Workload another priority."""
+        """Set the priority of a Workload."""
         try:
             await self.patch(seen, {"metadata": {"uid": seen.metadata.uid}, "spec": {"priority": priority}})
         except (NotFoundError, ConflictError):
-            # It is gone, or another of its name has come, which knows the value already.
-            LOG.debug("has no need of a priority any more", extra={"object": seen.name})
+            # It is gone, or was replaced by one of the same name, which has the new value already.
+            LOG.debug("workloads: priority not set, the Workload is gone or was replaced", extra={"object": seen.name})
         except RejectedError as error:
-            LOG.error("its priority stays %s: %s", seen.spec.priority, error, extra={"object": seen.name})
+            LOG.error("workloads: cannot set the priority error=%s", error, extra={"object": seen.name})
 
     async def patch(self, seen: Workload, body: Tree) -> Workload:
-        """The Workload after a merge patch."""
+        """Apply a merge patch to a Workload."""
         raw = await self.cluster.kube.patch(
             WORKLOADS, seen.name, msgspec.json.encode(body), seen.namespace, how=Patch.MERGE
         )
@@ -197,6 +197,6 @@ class Workloads:
 
 
 def refers_to(seen: Workload, name: str) -> bool:
-    """Whether a Workload has its priority from this WorkloadPriorityClass."""
+    """Whether a Workload's priority comes from this WorkloadPriorityClass."""
     named = seen.spec.priority_class_ref
     return named is not None and named.kind == WORKLOAD_CLASS and named.name == name

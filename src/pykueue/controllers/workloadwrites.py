@@ -1,7 +1,7 @@
-"""How is the status of a Workload written? By server-side apply of what its manager owns, under a precondition.
+"""Write the status of Workloads by server-side apply of what each field manager owns, with a precondition.
 
-An apply takes nothing from a field that another manager owns as well: what must go is looked for in the answer, and
-removed by a patch of its own if it is still there.
+An apply cannot remove a field that another manager owns as well: such fields are found in the response and removed by a
+separate patch.
 """
 
 from typing import Any, Final
@@ -18,7 +18,7 @@ from pykueue.kube.port import WORKLOADS, ConflictError, Kube, Patch
 
 ADMISSION: Final = "kueue-admission"
 MANAGER: Final = "kueue"
-"""Who owns what is written of objects beside the status of Workloads."""
+"""The field manager of writes other than the status of Workloads."""
 SLICE: Final = (
     "admission",
     "requeueState",
@@ -30,26 +30,26 @@ SLICE: Final = (
     "unhealthyNodes",
     "preemptionGates",
 )
-"""Fields of the status, beside conditions and checks, that `kueue-admission` alone has the say over."""
+"""Fields of the status, besides conditions and checks, that only `kueue-admission` controls."""
 DEACTIVATION: Final = WorkloadCondition.DEACTIVATION_TARGET
 """The one condition that is removed again."""
 QUOTED: Final = tuple((name, f'"{name}"'.encode()) for name in SLICE)
 MENDS: Final = 5
 SHARED: Final = ("admissionChecks", "requeueState")
-"""Fields whose parts others may own too, so that an apply cannot take them away."""
+"""Fields whose parts others may own too, so that an apply cannot remove them."""
 
 
 class Writes:
-    """Writes the status of Workloads, and remembers the answer."""
+    """Writes the status of Workloads, and caches the responses."""
 
     def __init__(self, kube: Kube, workloads: Informer[Workload], *, merge: bool = False) -> None:
         self.kube = kube
         self.workloads = workloads
         self.merge = merge
-        """Whether plain merge patches are sent instead: the gate WorkloadRequestUseMergePatch."""
+        """Whether to send merge patches instead: the gate WorkloadRequestUseMergePatch."""
 
     async def admission(self, seen: Workload, status: Tree) -> Workload:
-        """The Workload once the slice of `kueue-admission` is this; raises ConflictError when `seen` is out of date."""
+        """Write the slice of `kueue-admission`; raises ConflictError if `seen` is out of date."""
         if self.merge or drops_check(seen, status):
             return await self.mend(seen, merged(seen, status))
         raw = await self.apply(seen, status, ADMISSION, version=seen.metadata.resource_version or "")
@@ -61,19 +61,19 @@ class Writes:
             try:
                 return await self.mend(found, left)
             except ConflictError:
-                # The slice is stored; someone reacted to it before what is left over was removed.
+                # The slice is stored; another client reacted to it before the leftovers were removed.
                 raw = await self.kube.get(WORKLOADS, seen.name, seen.namespace)
                 found = self.workloads.learn(raw)
         return found
 
     async def own(self, seen: Workload, status: Tree, manager: str) -> Workload:
-        """The Workload once another manager's few fields are these."""
+        """Write the fields of another field manager."""
         if self.merge:
             return await self.mend(seen, merged(seen, status, whole=False))
         return self.workloads.learn(await self.apply(seen, status, manager))
 
     async def apply(self, seen: Workload, status: Tree, manager: str, version: str = "") -> bytes:
-        """The answer to an apply on the object that was seen, and at no other version where one is given."""
+        """The response to an apply on the object that was seen, at this version if one is given."""
         metadata: Tree = {"name": seen.name, "namespace": seen.namespace, "uid": seen.metadata.uid}
         if version:
             metadata["resourceVersion"] = version
@@ -89,7 +89,7 @@ class Writes:
         )
 
     async def mend(self, seen: Workload, status: Tree) -> Workload:
-        """The Workload once these fields of its status are so, whoever owns them; null removes one."""
+        """Set these fields of the status regardless of their owners; null removes one."""
         raw = await self.kube.patch(
             WORKLOADS,
             seen.name,
@@ -102,21 +102,21 @@ class Writes:
         return self.workloads.learn(raw)
 
     async def deactivate(self, seen: Workload) -> Workload:
-        """The Workload once it is inactive."""
+        """Deactivate a Workload."""
         body = guarded(seen.metadata, {"spec": {"active": False}})
         raw = await self.kube.patch(WORKLOADS, seen.name, body, seen.namespace, how=Patch.MERGE, manager=ADMISSION)
         return self.workloads.learn(raw)
 
 
 def guarded(seen: ObjectMeta, body: Tree) -> bytes:
-    """A patch that changes nothing but the object at the version that was seen."""
+    """A patch that applies only to the version that was seen."""
     more = body.get("metadata")
     guard: Tree = {"uid": seen.uid, "resourceVersion": seen.resource_version}
     return msgspec.json.encode({**body, "metadata": {**(more if isinstance(more, dict) else {}), **guard}})
 
 
 class StatusOnly(msgspec.Struct):
-    """The status of an object, as it came."""
+    """The undecoded status of an object."""
 
     status: dict[str, Any] = {}
 
@@ -125,7 +125,7 @@ STATUS: Final = msgspec.json.Decoder(StatusOnly)
 
 
 def leftovers(raw: bytes, status: Tree) -> Tree:
-    """What of the slice is still there in an answer though it was left out, as a patch that removes it."""
+    """The patch that removes what the slice left out but a response still has; empty if nothing."""
     gone = [name for name, quoted in QUOTED if name not in status and quoted in raw]
     shared = [name for name in SHARED if name in status]
     target = b'"DeactivationTarget"' in raw and DEACTIVATION not in kinds(status.get("conditions"))
@@ -142,13 +142,13 @@ def leftovers(raw: bytes, status: Tree) -> Tree:
 
 
 def drops_check(seen: Workload, status: Tree) -> bool:
-    """Whether a check is listed no more; an apply would leave in pieces what its own controller has applied too."""
+    """Whether a check is no longer listed; an apply would leave parts that its own controller has applied too."""
     kept = {text(one, "name") for one in items(status.get("admissionChecks"))}
     return any(one.name not in kept for one in seen.status.admission_checks)
 
 
 def same(first: Json, second: Json) -> bool:
-    """Whether two values are written alike; what comes of our structs has tuples for lists."""
+    """Whether two values are equal in JSON; our structs have tuples for lists."""
     one, other = (msgspec.json.encode(value, order="deterministic") for value in (first, second))
     return one == other
 
@@ -159,7 +159,7 @@ def kinds(conditions: Json) -> set[str]:
 
 
 def replaced(found: Json, wanted: Json) -> Json:
-    """A value for a merge patch that turns what was found into what is wanted."""
+    """A merge patch value that turns what was found into what is wanted."""
     if isinstance(found, dict) and isinstance(wanted, dict):
         return {**{name: None for name in found if name not in wanted}, **wanted}
     return wanted
@@ -171,7 +171,7 @@ def items(value: Json) -> list[Tree]:
 
 
 def merged(seen: Workload, status: Tree, *, whole: bool = True) -> Tree:
-    """The same as a merge patch: what is left out of the slice is removed, and conditions of others stay."""
+    """The slice as a merge patch: what it leaves out is removed, and conditions of others stay."""
     current: Tree = msgspec.to_builtins(seen.status)
     patch: Tree = {name: replaced(current.get(name), value) for name, value in status.items()}
     if whole:

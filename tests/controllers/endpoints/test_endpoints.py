@@ -107,7 +107,7 @@ def test_a_webhook_answers_over_tls() -> None:
                 assert (await answer.json())["response"]["patchType"] == "JSONPatch"
             async with setup.client.post(f"{url}/mutate-batch-v1-job", data=b"{") as answer:
                 assert answer.status == 400
-                assert "the body cannot be read" in await answer.text()
+                assert "the body cannot be decoded" in await answer.text()
             async with setup.client.get(f"{url}/mutate-batch-v1-job") as answer:
                 assert answer.status == 405
             async with setup.client.post(f"{url}/elsewhere", json={}) as answer:
@@ -289,7 +289,7 @@ def test_what_is_no_address_is_refused(address: str) -> None:
         async with running(Listening(webhook="0", health="0", metrics=address)):
             raise AssertionError("it listens nowhere")
 
-    with pytest.raises(EndpointError, match=r"metrics\.bindAddress: .* is no address; write host:port"):
+    with pytest.raises(EndpointError, match=r"metrics\.bindAddress: .* is not an address; write host:port"):
         asyncio.run(story())
 
 

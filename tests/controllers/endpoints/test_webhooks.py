@@ -217,10 +217,10 @@ def test_a_question_that_comes_too_early_is_to_be_asked_again(caplog: pytest.Log
 @pytest.mark.parametrize(
     ("path", "body", "status", "says"),
     [
-        pytest.param(JOB_PATHS[0], b"", 400, "the body cannot be read", id="nothing"),
-        pytest.param(JOB_PATHS[0], b"{", 400, "the body cannot be read", id="half a review"),
-        pytest.param(JOB_PATHS[0], b"\xff\xfe", 400, "the body cannot be read", id="no text"),
-        pytest.param(JOB_PATHS[0], b"[" * 100_000, 400, "the body cannot be read", id="very deep"),
+        pytest.param(JOB_PATHS[0], b"", 400, "the body cannot be decoded", id="nothing"),
+        pytest.param(JOB_PATHS[0], b"{", 400, "the body cannot be decoded", id="half a review"),
+        pytest.param(JOB_PATHS[0], b"\xff\xfe", 400, "the body cannot be decoded", id="no text"),
+        pytest.param(JOB_PATHS[0], b"[" * 100_000, 400, "the body cannot be decoded", id="very deep"),
         pytest.param(JOB_PATHS[0], {}, 400, "missing required field `request`", id="no request"),
         pytest.param(JOB_PATHS[0], {**review(job()), "request": None}, 400, "$.request", id="a null request"),
         pytest.param(JOB_PATHS[0], review(job(), operation="EAT"), 400, "'EAT'", id="an odd operation"),
@@ -229,7 +229,7 @@ def test_a_question_that_comes_too_early_is_to_be_asked_again(caplog: pytest.Log
             JOB_PATHS[0],
             {**review(job()), "apiVersion": "admission.k8s.io/v1beta1"},
             400,
-            "ask in admission.k8s.io/v1",
+            "use admission.k8s.io/v1",
             id="an older review",
         ),
         pytest.param(JOB_PATHS[0], review(job(), kind={"kind": "Pod"}), 400, "this path is for Job", id="another kind"),
@@ -276,7 +276,7 @@ def test_everything_that_cannot_be_converted_is_named() -> None:
     assert said["convertedObjects"] == []
     assert said["result"]["status"] == "Failure"
     assert said["result"]["message"] == (
-        "objects[1]: is no object but int; objects[2]: Pod of v1 is unknown; "
+        "objects[1]: is not an object but int; objects[2]: Pod of v1 is unknown; "
         "objects[3]: Queue of kueue.x-k8s.io/v1beta2 is unknown"
     )
 
@@ -284,7 +284,7 @@ def test_everything_that_cannot_be_converted_is_named() -> None:
 def test_a_version_that_is_not_served_cannot_be_wished_for() -> None:
     said = response("/convert", wish(queue("a"), version="v1"))
     assert said["result"]["status"] == "Failure"
-    assert "is not served; ask for kueue.x-k8s.io/v1beta1 or kueue.x-k8s.io/v1beta2" in said["result"]["message"]
+    assert "is not served; use kueue.x-k8s.io/v1beta1 or kueue.x-k8s.io/v1beta2" in said["result"]["message"]
 
 
 def test_a_long_list_is_converted_while_others_get_their_turn() -> None:

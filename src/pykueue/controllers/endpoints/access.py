@@ -1,4 +1,4 @@
-"""May whoever holds this token read our metrics? The API server knows; its answers are remembered for a while."""
+"""Authorization of metrics scrapes by the API server, with a cache of its answers."""
 
 import hashlib
 import logging
@@ -27,7 +27,7 @@ UNAVAILABLE: Final = 503
 
 
 class User(Wire):
-    """Who a token stands for."""
+    """The user of a token."""
 
     username: str = ""
     uid: str = ""
@@ -36,26 +36,26 @@ class User(Wire):
 
 
 class TokenStatus(Wire):
-    """What the API server says of a token."""
+    """The API server's answer about a token."""
 
     authenticated: bool = False
     user: User = User()
 
 
 class TokenReview(Wire):
-    """A question about a token, answered."""
+    """A TokenReview."""
 
     status: TokenStatus = TokenStatus()
 
 
 class AccessStatus(Wire):
-    """What the API server says of a wish."""
+    """The API server's answer about an access."""
 
     allowed: bool = False
 
 
 class AccessReview(Wire):
-    """A question about a wish, answered."""
+    """A SubjectAccessReview."""
 
     status: AccessStatus = AccessStatus()
 
@@ -65,14 +65,14 @@ ACCESS_REVIEW: Final = msgspec.json.Decoder(AccessReview)
 
 
 class Remembered(Frozen):
-    """An answer, and until when it holds."""
+    """An answer, and until when it is valid."""
 
     status: int
     until: Moment
 
 
 class Access:
-    """Lets in whoever may `get` the path `/metrics`, by the roles of the cluster."""
+    """Admits clients that may `get` the path `/metrics` by the roles of the cluster."""
 
     def __init__(self, kube: Kube, clock: Clock) -> None:
         self.kube = kube
@@ -92,13 +92,13 @@ class Access:
         try:
             status = await self.ask(token)
         except (KubeError, msgspec.DecodeError) as error:
-            LOG.error("cannot tell who may read the metrics: %s", error)
+            LOG.error("metrics: cannot authorize a scrape error=%s", error)
             return UNAVAILABLE
         self.remember(key, status)
         return status
 
     async def ask(self, token: str) -> int:
-        """What the API server says of whoever holds the token."""
+        """Ask the API server about the holder of the token."""
         asked: Tree = {"apiVersion": TOKEN_REVIEWS.api_version, "kind": TOKEN_REVIEWS.kind, "spec": {"token": token}}
         answer = TOKEN_REVIEW.decode(await self.kube.create(TOKEN_REVIEWS, msgspec.json.encode(asked))).status
         if not answer.authenticated:
@@ -118,7 +118,7 @@ class Access:
         return OK if granted.allowed else FORBIDDEN
 
     def remember(self, key: bytes, status: int) -> None:
-        """Keep an answer for a while; of too many, the oldest is forgotten."""
+        """Cache an answer for a while; the oldest is dropped if there are too many."""
         seconds = GRANTED_SECONDS if status == OK else REFUSED_SECONDS
         self.remembered.pop(key, None)
         while len(self.remembered) >= REMEMBERED_MAX:

@@ -1,4 +1,4 @@
-"""What does an incoming object find in the cluster? The informers' picture, as admission needs it."""
+"""The cluster state that admission needs, from the informers."""
 
 from collections.abc import Mapping
 from typing import Final, Protocol
@@ -18,14 +18,14 @@ from pykueue.kube.informer import Informer
 from pykueue.kube.port import JOBS, NAMESPACES, Kube, NotFoundError
 
 WAIT_SECONDS: Final = 5.0
-"""How long a question waits for the first picture of the cluster; the API server waits ten seconds for us."""
+"""How long a request waits for the first lists; the API server waits ten seconds for us."""
 ANCESTORS_MAX: Final = 10
 OWNER: Final = "batch/Job"
 NAMESPACE: Final = msgspec.json.Decoder(Namespace)
 
 
 class Pictured(Protocol):
-    """What `Cluster` holds of what admission reads."""
+    """The parts of `Cluster` that admission reads."""
 
     namespaces: Informer[Namespace]
     local_queues: Informer[LocalQueue]
@@ -34,11 +34,11 @@ class Pictured(Protocol):
 
 
 class NotYetError(Exception):
-    """A question that came before we know enough to answer it."""
+    """A request arrived before the cluster state is known."""
 
 
 class Admission:
-    """The cluster as admission sees it; what an informer has not seen yet is asked of the API server."""
+    """The cluster as admission sees it; what the informers do not know yet is read from the API server."""
 
     def __init__(self, kube: Kube, pictured: Pictured, configuration: Configuration, gates: Mapping[str, bool]) -> None:
         self.kube = kube
@@ -52,10 +52,10 @@ class Admission:
             managed_kinds=frozenset(f"{group}/{kind}" if group else kind for kind, _, group in kinds),
             creation_order=waits is not None and waits.requeuing_strategy.timestamp == "Creation",
         )
-        """What is the same for every object."""
+        """The part that is the same for every object."""
 
     async def world(self, namespace: str, owner: Mapping[str, object] | None) -> AdmitWorld:
-        """What an object in this namespace finds, that this reference says to be controlled by another."""
+        """The world for an object in this namespace, with the reference to its controller."""
         if not namespace:
             return self.settled
         pictured = self.pictured
@@ -72,7 +72,7 @@ class Admission:
     async def until_pictured(
         self, *informers: Informer[Namespace] | Informer[LocalQueue] | Informer[WorkloadPriorityClass]
     ) -> None:
-        """Return when these have been listed once; what cannot be listed at all is not waited for."""
+        """Wait until these kinds are listed, except those that cannot be listed at all."""
         try:
             async with timeout(WAIT_SECONDS):
                 for one in informers:
@@ -82,7 +82,7 @@ class Admission:
             raise NotYetError("the manager has just started and does not know the cluster yet; try again") from error
 
     async def labels(self, namespace: str) -> Mapping[str, str]:
-        """The labels of a namespace, which may be so new that no informer has seen it."""
+        """The labels of a namespace, which may be too new for the informer."""
         known = self.pictured.namespaces.get(namespace)
         if known is None:
             try:
@@ -92,7 +92,7 @@ class Admission:
         return known.metadata.labels
 
     async def managed(self, namespace: str, reference: Mapping[str, object] | None) -> bool:
-        """Whether a job's controller, or that one's, and so on, is queued itself, so that the job is not."""
+        """Whether one of a job's controllers, direct or indirect, is queued itself, so that the job is not."""
         for _ in range(ANCESTORS_MAX):
             if reference is None or group_kind(reference) != OWNER:
                 return False
@@ -116,7 +116,7 @@ class Admission:
 
 
 def described(reference: OwnerReference | None) -> Mapping[str, object] | None:
-    """A reference as objects hold it."""
+    """A reference as the wire type of objects."""
     if reference is None:
         return None
     return {"apiVersion": reference.api_version, "kind": reference.kind, "name": reference.name, "uid": reference.uid}

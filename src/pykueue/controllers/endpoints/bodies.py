@@ -1,8 +1,8 @@
-"""Read the bodies of webhook requests within one bound of memory.
+"""Read the bodies of webhook requests within a memory limit.
 
-Anyone who reaches the webhook port may send, and the pod's memory is limited. All bodies together stay under a bound;
-when it is reached, the slowest body of the address that holds most is dropped. A body must keep up a minimal rate, so
-one that trickles holds its bytes for seconds only.
+Any client that reaches the webhook port may send, and the pod's memory is limited. All bodies together stay under a
+limit; when it is reached, the slowest body of the address that holds most is dropped. A body must arrive at a minimum
+rate, so a slow one holds its bytes only for seconds.
 """
 
 import contextlib
@@ -20,17 +20,17 @@ NO_ROOM: Final = "other requests need the memory; send it again"
 
 
 class BodyLimits(Frozen):
-    """How much may be held, and how slowly it may come."""
+    """Limits of memory and of the transfer rate."""
 
     bytes_max: int = 160 * MEBIBYTE
-    """Of all requests that are being read or worked on, and of all responses that are being sent."""
+    """For all requests that are read or processed, and all responses that are sent."""
     start_seconds: float = 10.0
     rate: int = 4 * MEBIBYTE
-    """Bytes a second that a body must come at, and a response be taken at, on average after the first seconds."""
+    """Minimum average rate in bytes per second of a request or response after the first seconds."""
 
 
 class BodyError(Exception):
-    """A body that was not read to its end: the HTTP status, and why."""
+    """A body was not read completely: the HTTP status, and why."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -38,7 +38,7 @@ class BodyError(Exception):
 
 
 class Body:
-    """A request's body while it is read and worked on, then the response while it is sent."""
+    """A request's body while it is read and processed, then the response while it is sent."""
 
     __slots__ = ("address", "complete", "dropped", "pieces", "size", "timeout")
 
@@ -52,7 +52,7 @@ class Body:
         self.timeout: Timeout | None = None
 
     def become(self, size: int) -> None:
-        """Let go of the request, and count a response of this size in its place."""
+        """Release the request, and count a response of this size in its place."""
         self.pieces = bytearray()
         self.size = size
 
@@ -63,11 +63,11 @@ class Bodies:
     def __init__(self, limits: BodyLimits) -> None:
         self.limits = limits
         self.held: dict[Body, None] = {}
-        """In the order in which they began."""
+        """In order of arrival."""
 
     @contextlib.asynccontextmanager
     async def read(self, address: str, pieces: AsyncIterator[bytes], most: int) -> AsyncIterator[Body]:
-        """Yield a whole body, which counts until the block ends; raises a `BodyError`."""
+        """Read a complete body, which counts until the block ends; raises `BodyError`."""
         with self.holding(address) as body:
             await self.fill(body, pieces, most)
             yield body
@@ -99,7 +99,7 @@ class Bodies:
                     body.timeout.restart(began + allowed - uptime())
         except TimeoutError:
             if not body.dropped:
-                raise BodyError(408, "the body comes too slowly") from None
+                raise BodyError(408, "the body arrives too slowly") from None
         finally:
             body.timeout = None
         if body.dropped:
@@ -107,23 +107,23 @@ class Bodies:
         body.complete = True
 
     def sending(self, size: int) -> Timeout:
-        """A context in which a response of this size must have been taken; it raises a TimeoutError."""
+        """A context that raises TimeoutError if a response of this size is not taken in time."""
         return timeout(self.limits.start_seconds + size / self.limits.rate)
 
     def make_room(self, body: Body, more: int) -> None:
-        """Drop other bodies, or refuse this one, until so many more bytes fit."""
+        """Drop other bodies, or refuse this one, until this many more bytes fit."""
         while sum(one.size for one in self.held) + more > self.limits.bytes_max:
             victim = self.victim()
             if victim is None or victim is body:
                 raise BodyError(503, NO_ROOM)
-            LOG.warning("webhooks: dropping a body of %d bytes from %s", victim.size, victim.address)
+            LOG.warning("webhooks: dropped a body bytes=%d address=%s", victim.size, victim.address)
             victim.dropped = True
             victim.become(0)
             assert victim.timeout is not None, "what is incomplete is being read"
             victim.timeout.restart(0)
 
     def victim(self) -> Body | None:
-        """The incomplete body to drop: of the address that holds most bytes, the one that began first."""
+        """The incomplete body to drop: the oldest of the address that holds most bytes."""
         totals: dict[str, int] = {}
         for one in self.held:
             totals[one.address] = totals.get(one.address, 0) + one.size

@@ -1,7 +1,7 @@
-"""What does the cluster ask us over HTTP, and where? Three servers: webhooks, probes, metrics.
+"""The HTTP servers of the manager: webhooks, probes and metrics.
 
-All three listen on every replica, leading or not. `webhooks` answers the API server's questions, `access` decides who
-may read the metrics.
+All three listen on every replica, leader or not. `webhooks` answers the API server, `access` decides who may read the
+metrics.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ OFF: Final = "0"
 IDLE_SECONDS: Final = 600
 """Longer than the API server keeps an idle connection, so that we never close one that is about to be used."""
 GRACE_SECONDS: Final = 0.3
-"""What a request in flight gets to end in when we stop."""
+"""How long a request in flight may take to end when we stop."""
 GZIP_LEVEL: Final = 1
 
 
@@ -42,19 +42,19 @@ class EndpointError(Exception):
 
 
 class Listening(Frozen):
-    """Where we listen, as `host:port` with an empty host for all interfaces; `0` for not at all."""
+    """Addresses as `host:port` with an empty host for all interfaces; `0` for none."""
 
     webhook: str = ":9443"
     health: str = ":8081"
     metrics: str = ":8443"
     secure: bool = True
-    """Whether metrics are served over https to those whom the cluster's roles let; else over http to anybody."""
+    """Whether metrics are served over https with authorization; otherwise over http to any client."""
     readiness: str = "readyz"
     liveness: str = "healthz"
 
 
 def listening(configuration: Configuration, *, webhook: bool = True, secure: bool = True) -> Listening:
-    """Where a Configuration has us listen."""
+    """The addresses in a Configuration."""
     host = f"[{configuration.webhook.host}]" if ":" in configuration.webhook.host else configuration.webhook.host
     health = configuration.health
     return Listening(
@@ -68,7 +68,7 @@ def listening(configuration: Configuration, *, webhook: bool = True, secure: boo
 
 
 class Endpoints:
-    """The servers. Ports are those that were asked for, or those that were free where 0 was."""
+    """The servers. A port of 0 selects a free one."""
 
     def __init__(
         self,
@@ -91,10 +91,10 @@ class Endpoints:
         self.runners: list[web.AppRunner] = []
         self.acceptors: list[Acceptor] = []
         self.webhook_port = self.health_port = self.metrics_port = 0
-        """0 until it is known, and where nothing listens."""
+        """0 until it is known, and if nothing listens."""
 
     async def start(self) -> None:
-        """Listen everywhere, or raise an `EndpointError` and listen nowhere."""
+        """Listen everywhere, or raise `EndpointError` and listen nowhere."""
         plan = self.plan
         try:
             self.health_port = await self.serve("health.healthProbeBindAddress", plan.health, self.health, None)
@@ -107,7 +107,7 @@ class Endpoints:
             raise
 
     async def stop(self) -> None:
-        """Stop listening, and let go of all connections, within a second."""
+        """Stop listening, and close all connections within a second."""
         runners, self.runners = self.runners, []
         acceptors, self.acceptors = self.acceptors, []
         await asyncio.gather(*(acceptor.stop() for acceptor in acceptors))
@@ -115,14 +115,14 @@ class Endpoints:
         await asyncio.gather(*(runner.cleanup() for runner in runners))
 
     async def serve(self, setting: str, address: str, handler: Handler, context: ssl.SSLContext | None) -> int:
-        """Listen at an address; the port."""
+        """Listen at an address; returns the port."""
         if address == OFF:
             return 0
         bound = bind(setting, address)
         app = web.Application()
 
         async def identified(request: web.Request) -> web.StreamResponse:
-            # Nobody logs in here: whoever sends a request is known by its address, and limited by that.
+            # Clients are not authenticated here, so they are identified and limited by address.
             if not acceptor.identify(request.protocol, request.remote or "unknown"):
                 return said(429, "too many connections from this address")
             with acceptor.serving(request.protocol):
@@ -142,9 +142,9 @@ class Endpoints:
         return port
 
     async def webhook(self, request: web.Request) -> web.StreamResponse:
-        """Answer a question of the API server."""
+        """Answer a webhook request."""
         if request.method != "POST":
-            return said(405, f"{request.method} is not for webhooks; POST a review")
+            return said(405, f"{request.method} is not supported for webhooks; POST a review")
         try:
             pieces = request.content.iter_any()
             async with self.bodies.read(request.remote or "", pieces, body_max(request.path)) as body:
@@ -157,7 +157,7 @@ class Endpoints:
             refusal.force_close()
             return refusal
         except (TimeoutError, ConnectionError):
-            # The client has gone, or takes no response: there is nobody to tell.
+            # The client has gone or does not read the response.
             if request.transport is not None:
                 request.transport.abort()
             return web.Response(status=499)
@@ -175,29 +175,29 @@ class Endpoints:
         return said(503, "\n".join(("not ready:", *(f"- {one}" for one in missing)))) if missing else said(200, "ok")
 
     async def metrics(self, request: web.Request) -> web.StreamResponse:
-        """Answer with the metrics, if whoever asks may have them."""
+        """Answer a scrape, if the client may read the metrics."""
         if request.path != METRICS_PATH:
             return said(404, f"metrics are at {METRICS_PATH}")
         if request.method not in ("GET", "HEAD"):
-            return said(405, f"{request.method} is not for metrics; GET them")
+            return said(405, f"{request.method} is not supported for metrics; use GET")
         status = await self.access.judge(request.headers) if self.plan.secure else OK
         if status != OK:
             return refused(status)
         try:
             body = self.page()
         except Exception:
-            LOG.exception("the metrics cannot be collected")
-            return said(500, "the metrics could not be collected; the log of the manager says why")
+            LOG.exception("metrics: cannot collect")
+            return said(500, "the metrics could not be collected; see the log of the manager")
         headers = {"Content-Type": CONTENT_TYPE, "Vary": "Accept-Encoding"}
         if "gzip" in request.headers.get("Accept-Encoding", "").lower():
-            # Such a text is a few hundredths of its size after the least effort; aiohttp would take thrice as long.
+            # Level 1 already reduces the text to a few percent; aiohttp's default would take three times as long.
             body = await asyncio.to_thread(gzip.compress, body, GZIP_LEVEL)
             headers["Content-Encoding"] = "gzip"
         return web.Response(body=body, headers=headers)
 
 
 async def sent(request: web.Request, answer: Answer, size: int) -> web.StreamResponse:
-    """Send an answer piece by piece."""
+    """Send a response piece by piece."""
     response = web.StreamResponse(status=answer.status)
     response.content_type = answer.content_type
     response.content_length = size
@@ -209,7 +209,7 @@ async def sent(request: web.Request, answer: Answer, size: int) -> web.StreamRes
 
 
 def refused(status: int) -> web.Response:
-    """What somebody is told who may not read the metrics, or not now."""
+    """The response to a client that may not read the metrics, or not now."""
     match status:
         case 401:
             response = said(UNAUTHORIZED, "send the token of a service account: Authorization: Bearer …")
@@ -222,18 +222,18 @@ def refused(status: int) -> web.Response:
 
 
 def said(status: int, says: str) -> web.Response:
-    """An answer in words."""
+    """A plain text response."""
     return web.Response(status=status, text=f"{says}\n")
 
 
 def bind(setting: str, address: str) -> socket.socket:
-    """A socket that listens at an address as Go writes it: `:8443`, `127.0.0.1:0`, `[::1]:8081`."""
+    """A listening socket for an address in Go's form: `:8443`, `127.0.0.1:0`, `[::1]:8081`."""
     host, colon, port = address.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise EndpointError(f"{setting}: {address!r} is no address; write host:port, or :port for all interfaces")
+        raise EndpointError(f"{setting}: {address!r} is not an address; write host:port, or :port for all interfaces")
     if host in ("", "::") and socket.has_dualstack_ipv6():
-        # Where IPv6 is known but switched off, IPv4 says what is the matter, if anything is.
+        # If IPv6 is known but disabled, the error of IPv4 is the relevant one.
         with contextlib.suppress(OSError):
             return socket.create_server(("", int(port)), family=socket.AF_INET6, dualstack_ipv6=True)
     try:

@@ -1,7 +1,7 @@
-"""What do we answer when the API server asks about an object? AdmissionReview and ConversionReview, in and out.
+"""Webhooks: AdmissionReview and ConversionReview, in and out.
 
-The paths are Kueue's own, those of kinds that we do not queue included, so that existing webhook configurations keep
-working with us behind them. What is decided is decided by `jobs/admit.py`; `endpoints.py` serves this over HTTP.
+The paths are Kueue's own, including those of kinds that we do not queue, so that existing webhook configurations keep
+working. `jobs/admit.py` decides; `endpoints.py` serves this over HTTP.
 """
 
 import asyncio
@@ -31,18 +31,18 @@ from pykueue.jobs.admit_world import AdmitWorld
 LOG: Final = logging.getLogger(__name__)
 
 World: TypeAlias = Callable[[str, Mapping[str, object] | None], Awaitable[AdmitWorld]]
-"""What admission may know about the cluster for an object in a namespace, with the reference to its controller."""
+"""Returns the cluster state for an object in a namespace, given the reference to its controller."""
 
 ADMISSION: Final = "admission.k8s.io/v1"
 CONVERSION: Final = "apiextensions.k8s.io/v1"
 CONVERT_PATH: Final = "/convert"
 WARNINGS_MAX: Final = 10
 ADMISSION_BYTES_MAX: Final = 16 * 1024 * 1024
-"""An object of up to 3 MiB, before and after the change, with some of its characters escaped."""
+"""An object of up to 3 MiB, before and after the change, with some characters escaped."""
 CONVERSION_BYTES_MAX: Final = 128 * 1024 * 1024
-"""A list is converted in one piece."""
+"""A list is converted in one request."""
 TURN: Final = 100
-"""So many objects are converted before others get their turn."""
+"""How many objects are converted before other tasks get their turn."""
 MUTATED: Final = ("ClusterQueue", "ResourceFlavor", "Workload")
 VALIDATED: Final = (*MUTATED, "Cohort")
 CONVERTERS: Final[Mapping[str, Callable[[Tree], Tree]]] = {V1BETA1: to_v1beta1, V1BETA2: to_v1beta2}
@@ -54,7 +54,7 @@ POD: Final = "Pod"
 
 
 class Hook(Frozen):
-    """What is asked at a path: about which kind, and whether what to fill in or whether it may be."""
+    """A webhook path: the kind, and whether it mutates or validates."""
 
     stage: Stage
     group: str
@@ -62,7 +62,7 @@ class Hook(Frozen):
 
 
 def hook_paths() -> Mapping[str, Hook]:
-    """Every path that Kueue serves a webhook at."""
+    """Every webhook path of Kueue."""
     stored = KINDS["Workload"].versions[0]
     asked: list[tuple[Stage, str, str, str]] = [
         *(("mutate", GROUP, stored, kind) for kind in MUTATED),
@@ -89,7 +89,7 @@ class GroupVersionKind(Wire):
 
 
 class AdmissionRequest(Wire):
-    """What the API server asks about one object."""
+    """The request of an AdmissionReview."""
 
     uid: str
     operation: Operation
@@ -109,12 +109,12 @@ class AdmissionReview(Wire):
 
 
 class ConversionRequest(Wire):
-    """Objects that are wanted in another version."""
+    """The request of a ConversionReview."""
 
     uid: str
     desired_api_version: str = msgspec.field(name="desiredAPIVersion")
     objects: list[msgspec.Raw] = []
-    """Each is decoded, converted and encoded by itself: all at once would take several times the body's memory."""
+    """Each is decoded, converted and encoded separately: all at once would take several times the body's memory."""
 
 
 class ConversionReview(Wire):
@@ -131,15 +131,15 @@ CONVERSION_REVIEW: Final = msgspec.json.Decoder(ConversionReview)
 
 
 class Answer(Frozen):
-    """An answer over HTTP: JSON if all is well, else a sentence."""
+    """An HTTP response: JSON if successful, otherwise a sentence."""
 
     status: int
     pieces: tuple[bytes, ...]
-    """The body, which for a long list is not joined into one: it may be a hundred megabytes."""
+    """The body in pieces, not joined since a long list may have a hundred megabytes."""
 
     @property
     def body(self) -> bytes:
-        """The body as a whole."""
+        """The whole body."""
         return b"".join(self.pieces)
 
     @property
@@ -149,29 +149,29 @@ class Answer(Frozen):
 
 
 class QuestionError(ValueError):
-    """A question that cannot be understood; the text says why."""
+    """A request that cannot be decoded; the text says why."""
 
 
 Perform: TypeAlias = Callable[[Callable[[], Verdict]], Awaitable[Verdict]]
 
 
 async def at_once(work: Callable[[], Verdict]) -> Verdict:
-    """The outcome of work that is done here and now."""
+    """Run the work in place."""
     return work()
 
 
 class Webhooks:
-    """Answers the API server's questions about objects."""
+    """Answers the API server's webhook requests."""
 
     def __init__(self, world: World, perform: Perform = at_once) -> None:
         self.world = world
         self.perform = perform
-        """Carries out what may take long for a large object."""
+        """Runs work that may take long for a large object."""
         self.converting = asyncio.Lock()
-        """Held while a long list is converted, so that one at a time takes memory."""
+        """Held while a long list is converted, so that only one takes memory at a time."""
 
     async def answer(self, path: str, body: bytes | bytearray) -> Answer:
-        """What to answer at a path; never an exception."""
+        """The response for a path; never raises."""
         hook = HOOKS.get(path)
         if hook is None and path != CONVERT_PATH:
             return failure(404, f"{path}: there is no webhook here; Kueue's paths look like /mutate-batch-v1-job")
@@ -182,15 +182,15 @@ class Webhooks:
             review = question(ADMISSION_REVIEW, ADMISSION, body)
             return Answer(200, (msgspec.json.encode(await self.admission(hook, review.request)),))
         except QuestionError as error:
-            LOG.warning("a question at %s cannot be answered: %s", path, error)
+            LOG.warning("webhooks: bad request path=%s error=%s", path, error)
             return failure(400, f"{path}: {error}")
         except Exception:
-            # What an answer holds is what came in, so it is JSON; this is a bug, and the server must hear something.
-            LOG.exception("%s: the answer cannot be written", path)
-            return failure(500, f"{path}: the question could not be answered; the log of the manager says why")
+            # A response contains only what came in as JSON, so this is a bug; the server must get a response anyway.
+            LOG.exception("webhooks: request failed path=%s", path)
+            return failure(500, f"{path}: internal error; see the log of the manager")
 
     async def admission(self, hook: Hook, request: AdmissionRequest) -> Json:
-        """The review that answers a request for admission; a failure of ours is a refusal, and says so."""
+        """The response to an AdmissionReview; an internal error is a refusal that says so."""
         if (request.kind.group, request.kind.kind) != (hook.group, hook.kind):
             raise QuestionError(
                 f"this path is for {hook.kind} of {hook.group or 'the core group'}, not for {request.kind.kind} of "
@@ -200,14 +200,14 @@ class Webhooks:
         try:
             verdict = await self.verdict(hook, request)
         except NotYetError as error:
-            LOG.warning("%s: %s", where, error)
+            LOG.warning("webhooks: not ready object=%s error=%s", where, error)
             return reviewed(request, allowed=False, code=503, reason="ServiceUnavailable", message=str(error))
         except Exception:
-            LOG.exception("%s: cannot be judged", where)
-            says = "the object could not be judged because of a mistake of ours; the log of the manager says which"
+            LOG.exception("webhooks: admission failed object=%s", where)
+            says = f"internal error while validating {where}; see the log of the manager"
             return reviewed(request, allowed=False, code=500, reason="InternalError", message=says)
         if not verdict.allowed:
-            LOG.info("%s is refused: %s", where, verdict.message)
+            LOG.info("webhooks: refused object=%s message=%s", where, verdict.message)
             return reviewed(
                 request,
                 allowed=False,
@@ -220,7 +220,7 @@ class Webhooks:
         return reviewed(request, allowed=True, code=200, warnings=verdict.warnings, patch=patch)
 
     async def verdict(self, hook: Hook, request: AdmissionRequest) -> Verdict:
-        """What becomes of the object that a request is about."""
+        """The verdict on the object of a request."""
         new, old = request.new or {}, request.old
         review = Review(
             stage=hook.stage,
@@ -235,7 +235,7 @@ class Webhooks:
         return await self.perform(partial(self.judged, hook, request, review, world))
 
     def judged(self, hook: Hook, request: AdmissionRequest, review: Review, world: AdmitWorld) -> Verdict:
-        """The same, once all that it depends on is known."""
+        """The verdict, given everything that it depends on."""
         new, old = review.new, review.old
         verdict = admit(review, world)
         if hook.stage != "validate" or request.operation not in ("CREATE", "UPDATE") or request.sub_resource:
@@ -246,18 +246,18 @@ class Webhooks:
 
 
 def body_max(path: str) -> int:
-    """How large the body of a request at a path may be."""
+    """The largest body of a request at a path."""
     return CONVERSION_BYTES_MAX if path == CONVERT_PATH else ADMISSION_BYTES_MAX
 
 
 def question(decoder: "msgspec.json.Decoder[Question]", version: str, body: bytes | bytearray) -> Question:
-    """The review in the body of a request."""
+    """Decode the review in the body of a request."""
     try:
         review = decoder.decode(body)
     except (ValueError, RecursionError) as error:
-        raise QuestionError(f"the body cannot be read: {error}; send one review of {version} as JSON") from error
+        raise QuestionError(f"the body cannot be decoded: {error}; send one review of {version} as JSON") from error
     if review.api_version != version:
-        raise QuestionError(f"apiVersion: {review.api_version[:80]!r} is not understood; ask in {version}")
+        raise QuestionError(f"apiVersion: {review.api_version[:80]!r} is not supported; use {version}")
     return review
 
 
@@ -271,7 +271,7 @@ def reviewed(
     warnings: tuple[str, ...] = (),
     patch: list[Json] | None = None,
 ) -> Json:
-    """The review that answers a request."""
+    """The AdmissionReview that answers a request."""
     response: Tree = {"uid": request.uid, "allowed": allowed}
     if not allowed:
         response["status"] = {"status": "Failure", "code": code, "reason": reason, "message": message}
@@ -284,7 +284,7 @@ def reviewed(
 
 
 def notes(kind: str, tree: Mapping[str, object], world: AdmitWorld) -> Iterator[str]:
-    """What an object asks for in vain, each with its path."""
+    """What an object asks for without effect, each with its path."""
     queue = text(tree, "metadata", "labels", Label.QUEUE)
     if kind in UNQUEUED and world.selected and queue and (kind != POD or controller(tree) is None):
         yield f"metadata.labels[{Label.QUEUE}]: {kind}s are not queued yet; this one counts against no quota"
@@ -298,13 +298,11 @@ def notes(kind: str, tree: Mapping[str, object], world: AdmitWorld) -> Iterator[
 
 
 async def conversion(review: ConversionReview) -> tuple[bytes, ...]:
-    """The review that answers a request for conversion: every object in its place, or what is wrong with each."""
+    """The response to a ConversionReview: every object in its place, or what is wrong with each."""
     request = review.request
     convert = CONVERTERS.get(request.desired_api_version)
     if convert is None:
-        wanted = (
-            f"desiredAPIVersion: {request.desired_api_version[:80]!r} is not served; ask for {V1BETA1} or {V1BETA2}"
-        )
+        wanted = f"desiredAPIVersion: {request.desired_api_version[:80]!r} is not served; use {V1BETA1} or {V1BETA2}"
         return converted(request, [], [wanted])
     made: list[bytes] = []
     turn = bytearray()
@@ -320,15 +318,15 @@ async def conversion(review: ConversionReview) -> tuple[bytes, ...]:
         except QuestionError as error:
             wrong.append(f"objects[{index}]: {error}")
         except Exception:
-            LOG.exception("objects[%d] of a conversion to %s failed", index, request.desired_api_version)
-            wrong.append(f"objects[{index}]: conversion failed by a mistake of ours; the log of the manager says which")
+            LOG.exception("webhooks: conversion failed index=%d version=%s", index, request.desired_api_version)
+            wrong.append(f"objects[{index}]: internal error during conversion; see the log of the manager")
     return converted(request, [*made, bytes(turn)], wrong)
 
 
 def convertible(one: object) -> Tree:
-    """The object, if it is one of ours, in a version that we serve."""
+    """The object, if it is of one of our kinds in a served version."""
     if not isinstance(one, dict):
-        raise QuestionError(f"is no object but {type(one).__name__}")
+        raise QuestionError(f"is not an object but {type(one).__name__}")
     kind, version = text(one, "kind"), text(one, "apiVersion")
     if kind not in KINDS or version not in KINDS[kind].api_versions or version not in CONVERTERS:
         raise QuestionError(f"{kind[:80] or 'an object without a kind'} of {version[:80] or 'no version'} is unknown")
@@ -336,15 +334,15 @@ def convertible(one: object) -> Tree:
 
 
 def converted(request: ConversionRequest, made: list[bytes], wrong: list[str]) -> tuple[bytes, ...]:
-    """The review that says how a conversion went, in pieces; `made` is the inside of a JSON array."""
+    """The response to a conversion, in pieces; `made` is the inside of a JSON array."""
     result: Tree = {"status": "Failure", "message": "; ".join(wrong)} if wrong else {"status": "Success"}
     response: Tree = {"uid": request.uid, "result": result, "convertedObjects": []}
     envelope = msgspec.json.encode({"apiVersion": CONVERSION, "kind": "ConversionReview", "response": response})
-    # The array is the last of the envelope: its objects go between the brackets.
+    # The array is the last member of the envelope: its objects go between the brackets.
     head, tail = envelope[:-3], envelope[-3:]
     return (head, *([] if wrong else made), tail)
 
 
 def failure(status: int, says: str) -> Answer:
-    """An answer that is no review."""
+    """A response that is not a review."""
     return Answer(status, (f"{says}\n".encode(),))

@@ -1,6 +1,6 @@
-"""How are metrics written down? In the text that Prometheus reads, version 0.0.4.
+"""The text format of Prometheus, version 0.0.4.
 
-A series is written at every scrape, and only its number is ever another one: what stands before it is made once.
+A series is written at every scrape, and only its number changes: the text before it is built once.
 """
 
 from collections.abc import Iterable
@@ -12,37 +12,37 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 ESCAPES: Final = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 HELP_ESCAPES: Final = str.maketrans({"\\": r"\\", "\n": r"\n"})
 WHOLE_MAX: Final = 2**53
-"""From here on floating numbers are too coarse for all their digits to mean something."""
+"""Beyond this, floats cannot represent all integers exactly."""
 
 
 def head(name: str, kind: str, text: str) -> str:
-    """The two lines that a family begins with."""
+    """The two header lines of a family."""
     return f"# HELP {name} {text.translate(HELP_ESCAPES)}\n# TYPE {name} {kind}"
 
 
 def pairs(labels: Iterable[str], values: Iterable[str]) -> str:
-    """Labels with their values, as they stand between braces."""
+    """Labels with their values, as between braces."""
     return ",".join(f'{label}="{value.translate(ESCAPES)}"' for label, value in zip(labels, values, strict=True))
 
 
 def start(name: str, inside: str) -> str:
-    """What stands before the number of a series."""
+    """The text before the number of a series."""
     return f"{name}{{{inside}}} " if inside else f"{name} "
 
 
 def bucket_start(name: str, inside: str) -> str:
-    """What stands before the bound of each bucket of a histogram."""
+    """The text before the bound of each bucket of a histogram."""
     return f'{name}_bucket{{{inside},le="' if inside else f'{name}_bucket{{le="'
 
 
 @cache
 def bucket_ends(bounds: tuple[float, ...]) -> tuple[str, ...]:
-    """The bounds of a histogram, as they stand between `bucket_start` and the number."""
+    """The bounds of a histogram, as between `bucket_start` and the number."""
     return tuple(f'{text}"}} ' for text in (*map(number, bounds), "+Inf"))
 
 
 def number(value: float) -> str:
-    """A number in Go's spelling, as Kueue shows it: `1`, `2.5`, `+Inf`."""
+    """A number in Go's format, as Kueue shows it: `1`, `2.5`, `+Inf`."""
     if not isfinite(value):
         return "NaN" if isnan(value) else "+Inf" if value > 0 else "-Inf"
     whole = int(value)
@@ -50,5 +50,5 @@ def number(value: float) -> str:
 
 
 def text_of(lines: Iterable[str]) -> bytes:
-    """The lines as they are sent; what is no Unicode must not cost all the rest."""
+    """The lines as bytes; invalid Unicode in one must not spoil the rest."""
     return "\n".join((*lines, "")).encode(errors="replace")

@@ -1,9 +1,9 @@
-"""Which metrics are there? Kueue's families: their names, labels and buckets, as dashboards and alerts know them.
+"""Kueue's metric families: names, labels and buckets, as dashboards and alerts use them.
 
-Left out, because what they measure is not built: `kueue_cluster_queue_weighted_share`, `kueue_cohort_weighted_share`
-and `kueue_local_queue_admission_fair_sharing_usage` (fair sharing), `kueue_pod_scheduling_gate_removal_seconds` (pods
-as a kind of job), `multikueue_workloads_dispatched_total` and `multikueue_workloads_admitted_total` (other clusters),
-and `kueue_replaced_workload_slices_total` (elastic jobs; Kueue does not serve it either).
+Left out, because the features are not built: `kueue_cluster_queue_weighted_share`, `kueue_cohort_weighted_share` and
+`kueue_local_queue_admission_fair_sharing_usage` (fair sharing), `kueue_pod_scheduling_gate_removal_seconds` (pods as a
+kind of job), `multikueue_workloads_dispatched_total` and `multikueue_workloads_admitted_total` (MultiKueue), and
+`kueue_replaced_workload_slices_total` (elastic jobs; Kueue does not serve it either).
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ BRIEF: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
 
 class Kind(Enum):
-    """How a family's values come about."""
+    """The type of a metric."""
 
     COUNTER = "counter"
     HISTOGRAM = "histogram"
@@ -44,23 +44,23 @@ class Family(Frozen):
 
 
 ALL: Final[list[Family]] = []
-"""Every family of ours, in the order in which they are shown."""
+"""Every family, in the order in which they are shown."""
 
 
 def counter(name: str, labels: tuple[str, ...], text: str) -> Family:
-    """A number that only grows."""
+    """Define a counter."""
     ALL.append(Family(name, Kind.COUNTER, text, (*labels, ROLE)))
     return ALL[-1]
 
 
 def gauge(name: str, labels: tuple[str, ...], text: str) -> Family:
-    """A number as it is at the moment."""
+    """Define a gauge."""
     ALL.append(Family(name, Kind.GAUGE, text, (*labels, ROLE)))
     return ALL[-1]
 
 
 def histogram(name: str, labels: tuple[str, ...], buckets: tuple[float, ...], text: str) -> Family:
-    """How often something took how long."""
+    """Define a histogram of durations."""
     ALL.append(Family(name, Kind.HISTOGRAM, text, (*labels, ROLE), buckets))
     return ALL[-1]
 
@@ -174,7 +174,7 @@ QUEUE_INFO: Final = gauge(
     "kueue_cluster_queue_info", (*QUEUE, "parent_cohort", "root_cohort"), "Where it stands in the tree of cohorts."
 )
 
-# What ClusterQueues own and use, where the Configuration asks for it.
+# Quota and usage of ClusterQueues, if the Configuration enables them.
 PLACE: Final = ("cohort", *QUEUE, "flavor", "resource")
 RESOURCE_RESERVATION: Final = gauge("kueue_cluster_queue_resource_reservation", PLACE, "Quota that is reserved.")
 RESOURCE_USAGE: Final = gauge("kueue_cluster_queue_resource_usage", PLACE, "Quota of admitted workloads.")
@@ -208,7 +208,7 @@ COHORT_INFO: Final = gauge(
     "kueue_cohort_info", (*COHORT, "parent_cohort", "root_cohort"), "Where it stands in the tree of cohorts."
 )
 
-# LocalQueues, of which many families are twins of those above.
+# LocalQueues, whose families mostly mirror those above.
 LOCAL_PENDING: Final = gauge("kueue_local_queue_pending_workloads", (*LOCAL, "status"), PENDING.help)
 LOCAL_FINISHED_NOW: Final = gauge("kueue_local_queue_finished_workloads", LOCAL, FINISHED_NOW.help)
 LOCAL_FINISHED: Final = counter("kueue_local_queue_finished_workloads_total", (*LOCAL, *PRIORITY), FINISHED.help)
@@ -263,4 +263,4 @@ TWINS: Final[Mapping[str, Family]] = {
     ADMITTED_TO_READY.name: LOCAL_ADMITTED_TO_READY,
     EVICTED.name: LOCAL_EVICTED,
 }
-"""What is counted for a ClusterQueue, by name, and its twin for a LocalQueue."""
+"""The families of ClusterQueues by name, each with its counterpart for LocalQueues."""

@@ -1,6 +1,6 @@
-"""How do things stand at this moment? The values of all gauges, counted when they are asked for.
+"""The values of all gauges, computed at each scrape.
 
-So there is nothing to keep up to date, and a queue or cohort that is gone has no series.
+So nothing has to be kept up to date, and a deleted queue or cohort has no series.
 """
 
 from collections import defaultdict
@@ -18,26 +18,26 @@ from pykueue.engine.record import tally
 
 
 class Shown(Frozen):
-    """Which gauges are wanted."""
+    """Which gauges are enabled."""
 
     resources: bool = False
-    """What each ClusterQueue owns and uses."""
+    """Quota and usage of each ClusterQueue."""
     shapes: bool = True
-    """How many kinds of waiting workloads there are."""
+    """How many shapes of pending workloads there are."""
     unadmitted: bool = True
-    """What keeps the workloads that are not admitted."""
+    """Why workloads are not admitted."""
     tree: bool = True
-    """Where queues and cohorts stand in the tree."""
+    """The structure of the cohort tree."""
 
 
 class Kept:
-    """What is counted as Workloads change, because the engine does not keep it."""
+    """Counts that follow changes of Workloads, because the engine does not keep them."""
 
     def __init__(self) -> None:
         self.finished: dict[str, int] = {}
         """Finished Workloads that still exist, by LocalQueue."""
         self.unadmitted: dict[tuple[str, str, str], int] = {}
-        """Workloads that are not admitted, by LocalQueue, reason and what is behind it."""
+        """Workloads that are not admitted, by LocalQueue, reason and underlying cause."""
 
 
 class Reading:
@@ -48,12 +48,12 @@ class Reading:
         self.kept = kept
         self.shown = shown
         self.has_metrics = has_metrics
-        """Which LocalQueues have metrics of their own; None when none has."""
+        """Which LocalQueues have metrics; None if none has."""
         self.found: dict[str, list[Sample]] = defaultdict(list)
         self.admitted: dict[str, int] = {}
 
     def add(self, family: Family, value: float, *labels: str) -> None:
-        """A gauge of this family has this value."""
+        """Add a sample of this family."""
         self.found[family.name].append((labels, value))
 
     def all(self) -> Gauges:
@@ -96,7 +96,7 @@ class Reading:
             self.resources(queue, counted)
 
     def resources(self, queue: ClusterQueue, counted: tally.Tally) -> None:
-        """Read the quota and the usage of a ClusterQueue."""
+        """Quota and usage of a ClusterQueue."""
         name = queue.name
         for quota in queue.quotas:
             pair = (quota.flavor, quota.resource)
@@ -129,7 +129,7 @@ class Reading:
             self.add(families.COHORT_INFO, 1, name, counted.position.parent, counted.position.root)
 
     def doors(self, name: str) -> None:
-        """Read the gauges of all LocalQueues of a ClusterQueue, which need not exist."""
+        """The gauges of all LocalQueues of a ClusterQueue, which need not exist."""
         engine, wanted = self.engine, self.has_metrics
         queue = engine.queue(name)
         lines = {} if queue is None else tally.lines_of_doors(engine, name)
@@ -159,7 +159,7 @@ class Reading:
                     self.add(families.LOCAL_USAGE, used, *owner, *pair)
 
     def unadmitted(self) -> None:
-        """What keeps the workloads that are not admitted, for each queue that has such."""
+        """Why workloads are not admitted, for each queue that has such."""
         by_queue: dict[tuple[str, str, str], int] = {}
         for (key, reason, cause), number in self.kept.unadmitted.items():
             local = self.engine.local_queue(key)
@@ -175,5 +175,5 @@ class Reading:
 
 
 def in_base_units(resource: str, amount: int) -> float:
-    """An amount of the engine in cores, bytes, or pieces."""
+    """An amount of the engine in cores, bytes, or units."""
     return amount / 1000 if counts_in_milli(resource) else float(amount)

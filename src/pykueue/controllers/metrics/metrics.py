@@ -1,8 +1,7 @@
-"""What do dashboards see? Kueue's metrics, counted from how Workloads change while this replica leads.
+"""Kueue's metrics, counted from changes of Workloads while this replica leads.
 
-`families` lists them, `series` keeps the counts, `gauges` reads what is only true at the moment, `exposition` says how
-they are written. A replica that does not lead counts nothing, and has no gauges of queues: its engine puts nobody in
-their place.
+`families` lists them, `series` keeps the counts, `gauges` computes present values, `exposition` has the text format. A
+replica that does not lead counts nothing and has no gauges of queues, since its engine does not run.
 """
 
 import platform
@@ -34,11 +33,11 @@ from pykueue.kube.informer import Change, Informer
 
 Key = TypeVar("Key", bound=Hashable)
 Conditions: TypeAlias = Mapping[str, Condition]
-"""By their types."""
+"""By type."""
 Slot: TypeAlias = str | tuple[str, str, str]
-"""The LocalQueue of a finished Workload; or that of one that is not admitted, the reason and what is behind it."""
+"""The LocalQueue of a finished Workload; or the LocalQueue, reason and cause of one that is not admitted."""
 
-# As plain texts, since a member of an enumeration is looked up six times as slowly, and this is done at every change.
+# Plain texts, since enum members are looked up six times as slowly, and every change needs them.
 RESERVED: Final = WorkloadCondition.QUOTA_RESERVED.value
 ADMITTED: Final = WorkloadCondition.ADMITTED.value
 READY: Final = WorkloadCondition.PODS_READY.value
@@ -53,7 +52,7 @@ PLAIN: Final = frozenset({families.ATTEMPTS.name, families.ATTEMPT_SECONDS.name,
 
 
 class Watched(Protocol):
-    """What the metrics are about."""
+    """The parts of a cluster that metrics read."""
 
     clock: Clock
     workloads: Informer[Workload]
@@ -64,7 +63,7 @@ class Watched(Protocol):
 
 
 class Metrics:
-    """Counts, and shows what it has counted."""
+    """Counts events and renders the metrics."""
 
     def __init__(self, loaded: Loaded) -> None:
         configuration, gates = loaded.configuration, loaded.gates.values
@@ -79,7 +78,8 @@ class Metrics:
         self.selector = chosen.local_queue_metrics.local_queue_selector
         self.creation = gates["MetricForWorkloadCreationLatency"]
         self.readiness = configuration.wait_for_pods_ready is not None
-        # Only who leads counts and has gauges, so every series is a leader's, also where another leads by now.
+        # Only the leader counts and has gauges, so every series has the leader's role, even after another replica took
+        # over.
         role = (LEADER if configuration.leader_election.leader_elect else STANDALONE,)
         self.plain = Owner(last=role)
         self.queues, self.doors, self.cohorts = Owners(role), Owners(role), Owners(role)
@@ -97,17 +97,17 @@ class Metrics:
         self.watchdog = Watchdog()
 
     def watch(self, cluster: Watched, engine: Engine) -> None:
-        """Count what happens in a cluster, as far as this engine leads."""
+        """Count changes in a cluster while this engine leads."""
         self.cluster, self.engine = cluster, engine
         cluster.workloads.listen(self.workload_changed)
         cluster.cluster_queues.listen(self.queue_changed)
         cluster.local_queues.listen(self.local_queue_changed)
         cluster.cohorts.listen(self.cohort_changed)
 
-    # What others tell.
+    # Called by others.
 
     def cycle(self, success: bool, seconds: float, heads: Collection[Entry] | None = None) -> None:
-        """A scheduling cycle has ended; where its heads are told, one without any is none."""
+        """Count a scheduling cycle; one with a known empty list of heads is not counted."""
         if heads is not None:
             if not heads:
                 return
@@ -117,7 +117,7 @@ class Metrics:
         self.plain.observe(families.ATTEMPT_SECONDS, labels, seconds)
 
     def considered(self, heads: Collection[Entry]) -> None:
-        """Count what happened to the preemptions of a cycle's heads."""
+        """Count the results of preemption for a cycle's heads."""
         counted = of_cycle(heads)
         for queue, skipped in counted.skipped.items():
             if skipped or families.PREEMPTION_SKIPS.name in self.queues.of((queue,)).counters:
@@ -127,42 +127,42 @@ class Metrics:
                 self.queues.of((queue,)).count(families.RECOMPUTATIONS, (result,))
 
     def preempted(self, preempting_queue: str, reason: str) -> None:
-        """A workload had to leave for one of this ClusterQueue."""
+        """Count a preemption by a workload of this ClusterQueue."""
         if self.knows_queue(preempting_queue):
             self.queues.of((preempting_queue,)).count(families.PREEMPTED, (reason,))
 
-    # What changes.
+    # Changes.
 
     def counts_now(self) -> bool:
-        """Whether what happens is for this replica to count."""
+        """Whether this replica counts."""
         return self.engine is not None and self.engine.synced and self.engine.leading
 
     def knows_queue(self, name: str) -> bool:
-        """Whether there is such a ClusterQueue; of one that is gone nothing is counted."""
+        """Whether the ClusterQueue exists; nothing is counted for one that is gone."""
         return self.cluster is not None and self.cluster.cluster_queues.get(name) is not None
 
     def has_metrics(self, key: str) -> bool:
-        """Whether a LocalQueue has metrics of its own."""
+        """Whether a LocalQueue has metrics."""
         local = None if self.cluster is None or not self.local else self.cluster.local_queues.get(key)
         return local is not None and (self.selector is None or matches(self.selector, local.metadata.labels))
 
     def queue_changed(self, change: Change[ClusterQueue]) -> None:
-        """The series of a ClusterQueue go with it."""
+        """Drop the series of a deleted ClusterQueue."""
         if change.new is None:
             self.queues.forget((change.key,))
 
     def local_queue_changed(self, change: Change[LocalQueue]) -> None:
-        """The series of a LocalQueue go with it, or with the labels that gave it any."""
+        """Drop the series of a LocalQueue that is deleted or no longer selected."""
         if change.new is None or not self.has_metrics(change.key):
             self.doors.forget(door(change.key))
 
     def cohort_changed(self, change: Change[Cohort]) -> None:
-        """The series of a Cohort go with it."""
+        """Drop the series of a deleted Cohort."""
         if change.new is None:
             self.cohorts.forget((change.key,))
 
     def workload_changed(self, change: Change[Workload]) -> None:
-        """Count what the change of a Workload means."""
+        """Count the change of a Workload."""
         old, new = change.old, change.new
         if old is not None and new is not None and is_no_news(old, new):
             return
@@ -179,7 +179,7 @@ class Metrics:
             Transition(self, old, new, before, after).count(turned)
 
     def slot(self, seen: Workload | None, held: Conditions) -> Slot | None:
-        """Where a Workload counts in what is only true at the moment, if anywhere."""
+        """The slot of a Workload in the kept gauges, if any."""
         if seen is None:
             return None
         key = f"{seen.metadata.namespace}/{seen.spec.queue_name}"
@@ -195,7 +195,7 @@ class Metrics:
         return key, said.get(ADMITTED, "NoReservation"), cause
 
     def keep(self, before: Slot | None, after: Slot | None) -> None:
-        """Count a Workload where it is now, and no more where it was."""
+        """Move a Workload from one slot to another."""
         if before == after:
             return
         for slot, number in ((before, -1), (after, 1)):
@@ -205,7 +205,7 @@ class Metrics:
                 adjust(self.kept.unadmitted, slot, number)
 
     def created(self, seen: Workload) -> None:
-        """A Workload is new: how long after its job?"""
+        """Observe how long after its job a Workload was created."""
         assert self.cluster is not None, "nothing is heard before `watch`"
         owner = controller_of(seen.metadata)
         job = None if owner is None else self.cluster.jobs.get(f"{seen.namespace}/{owner.name}")
@@ -216,10 +216,10 @@ class Metrics:
             seconds = between(parse_instant(since), parse_instant(until))
             self.plain.observe(families.CREATION_SECONDS, (owner.kind,), seconds)
 
-    # What is shown.
+    # Rendering.
 
     def page(self) -> bytes:
-        """All metrics as Prometheus reads them."""
+        """All metrics as text."""
         lines: list[str] = []
         gauges = self.gauges()
         for family, begin in self.served:
@@ -235,23 +235,23 @@ class Metrics:
         return text_of(lines)
 
     def gauges(self) -> Gauges:
-        """What is true of queues and cohorts at the moment, as far as this replica knows."""
+        """The present gauges of queues and cohorts, as far as this replica knows."""
         if self.engine is None or not self.counts_now() or self.engine.now <= 0:
             return {}
         known = self.engine.cohorts()
         for owner in [owner for owner in self.cohorts.known if owner[0] not in known]:
-            # Cohorts without an object go with their last member.
+            # Cohorts without an object are removed with their last member.
             self.cohorts.forget(owner)
         return Reading(self.engine, self.kept, self.shown, self.has_metrics if self.local else None).all()
 
     def is_served(self, family: Family) -> bool:
-        """Whether a family is there at all under this Configuration."""
+        """Whether the Configuration enables a family."""
         if family.name in LOCAL:
             return self.local
         return self.creation or family is not families.CREATION_SECONDS
 
     def owners(self, family: Family) -> Owners | Owner:
-        """Where the counts of a family are kept."""
+        """The owners of a family's counts."""
         if family.name in PLAIN:
             return self.plain
         if family.name in COHORTS:
@@ -274,12 +274,12 @@ class Transition:
         key = f"{new.metadata.namespace}/{new.spec.queue_name}"
         self.queue = self.queue_name(key)
         self.whole = metrics.queues.of((self.queue,)) if metrics.knows_queue(self.queue) else None
-        """The counts of its ClusterQueue, if there is one."""
+        """The counts of its ClusterQueue, if it exists."""
         self.door = metrics.doors.of(door(key)) if metrics.has_metrics(key) else None
-        """The counts of its LocalQueue, if that has any."""
+        """The counts of its LocalQueue, if it has any."""
 
     def queue_name(self, key: str) -> str:
-        """The ClusterQueue that the change is to be counted for."""
+        """The ClusterQueue that the change counts for."""
         for seen in (self.new, self.old):
             if seen.status.admission is not None and seen.status.admission.cluster_queue:
                 return seen.status.admission.cluster_queue
@@ -288,7 +288,7 @@ class Transition:
         return "" if local is None else local.queue
 
     def count(self, turned: Set[str]) -> None:
-        """Count everything that has happened; these conditions have become true."""
+        """Count everything that has happened, given the conditions that became true."""
         reserved = RESERVED in turned
         admitted = ADMITTED in turned
         if reserved or admitted:
@@ -310,7 +310,7 @@ class Transition:
             self.ran()
 
     def started(self) -> None:
-        """Its pods are ready, if that is for the first time: how long did it take?"""
+        """Observe the time until its pods were first ready."""
         if self.after[READY].reason != "Started":
             return
         self.took(families.READY_WAIT, between(queued_since(self.new), self.now))
@@ -319,7 +319,7 @@ class Transition:
             self.took(families.ADMITTED_TO_READY, between(since(runs), self.now))
 
     def admitted(self, *, at_once: bool) -> None:
-        """The job may start: how long did its checks take, and which cohorts does it count for?"""
+        """Count an admission, the time of its checks, and its cohorts."""
         reserved = self.after.get(RESERVED)
         if not at_once and reserved is not None:
             self.took(families.CHECKS_WAIT, between(since(reserved), self.now))
@@ -330,7 +330,7 @@ class Transition:
             self.metrics.cohorts.of((cohort,)).count(families.SUBTREE_ADMITTED, (self.priority,))
 
     def evicted(self) -> None:
-        """The job must stop, if the tally of evictions has grown; one that held no quota is not counted."""
+        """Count an eviction if the status counts one more; one without quota is not counted."""
         stats = self.new.status.scheduling_stats
         if stats is None or (self.old.status.admission is None and self.new.status.admission is None):
             return
@@ -351,7 +351,7 @@ class Transition:
                 self.whole.observe(families.READY_TO_EVICTED, why, between(since(ready), since(left)))
 
     def released(self) -> None:
-        """The quota of an evicted workload is free."""
+        """Observe the release of an evicted workload's quota."""
         evicted = self.after.get(EVICTED)
         kept = self.after.get(RESERVED) is not None
         if evicted is None or kept or self.before.get(RESERVED) is None:
@@ -360,7 +360,7 @@ class Transition:
             self.whole.observe(families.EVICTION_SECONDS, (evicted.reason,), between(since(evicted), self.now))
 
     def ran(self) -> None:
-        """It is over: for how long was it admitted, all in all?"""
+        """Observe how long it was admitted in total, when it is finished."""
         past = self.new.status.accumulated_past_execution_time_seconds
         admitted = self.after.get(ADMITTED)
         if admitted is not None or past is not None:
@@ -368,7 +368,7 @@ class Transition:
             self.took(families.EXECUTION, (past or 0) + last)
 
     def add(self, family: Family, *labels: str) -> None:
-        """Once more, for both queues."""
+        """Count an event, for both queues."""
         if self.whole is not None:
             self.whole.count(family, labels)
         twin = families.TWINS.get(family.name)
@@ -376,7 +376,7 @@ class Transition:
             self.door.count(twin, labels)
 
     def took(self, family: Family, seconds: float) -> None:
-        """It took so long, for both queues."""
+        """Observe a duration, for both queues."""
         labels = (self.priority,)
         if self.whole is not None:
             self.whole.observe(family, labels, seconds)
@@ -392,7 +392,7 @@ def held(seen: Workload | None) -> Conditions:
 
 
 def is_no_news(old: Workload, new: Workload) -> bool:
-    """Whether nothing has changed that is counted."""
+    """Whether nothing that is counted has changed."""
     return (
         old.status.conditions == new.status.conditions
         and old.metadata.uid == new.metadata.uid
@@ -403,13 +403,13 @@ def is_no_news(old: Workload, new: Workload) -> bool:
 
 
 def door(key: str) -> Labels:
-    """A LocalQueue as labels name it."""
+    """A LocalQueue as a pair of labels."""
     namespace, _, name = key.partition("/")
     return name, namespace
 
 
 def adjust(counts: dict[Key, int], key: Key, number: int) -> None:
-    """So many more, or fewer; what comes to nothing is gone."""
+    """Change a count; a count of zero is removed."""
     left = counts.get(key, 0) + number
     if left:
         counts[key] = left
@@ -418,7 +418,7 @@ def adjust(counts: dict[Key, int], key: Key, number: int) -> None:
 
 
 def since(condition: Condition) -> Instant:
-    """Since when a condition is as it is."""
+    """The time of a condition's last transition."""
     text = condition.last_transition_time
     return Instant(0) if text is None else parse_instant(text)
 
@@ -429,7 +429,7 @@ def between(start: Instant, end: Instant) -> float:
 
 
 def build_info() -> tuple[str, str]:
-    """What this program is, in the labels by which Kueue says it."""
+    """The version and build of this program, in Kueue's labels."""
     try:
         ours = f"v{version('pykueue')}"
     except PackageNotFoundError:
@@ -443,4 +443,4 @@ def build_info() -> tuple[str, str]:
         "platform": f"{sys.platform}/{platform.machine()}",
     }
     name = "kueue_build_info"
-    return head(name, "gauge", "What this program is."), start(name, pairs(labels, labels.values())) + "1"
+    return head(name, "gauge", "Version and build of this program."), start(name, pairs(labels, labels.values())) + "1"

@@ -1,4 +1,4 @@
-"""What does this process take of its machine? Read from /proc, under the names that all exporters use."""
+"""Process metrics from /proc, under the names that all exporters use."""
 
 import os
 import resource
@@ -12,7 +12,7 @@ PROC: Final = Path("/proc")
 
 
 def write(lines: list[str], proc: Path = PROC) -> None:
-    """Add what is known; nothing where the system shows no /proc."""
+    """Add the known values; nothing on a system without /proc."""
     try:
         found = tuple(readings(proc))
     except (OSError, ValueError, IndexError):
@@ -25,17 +25,17 @@ def write(lines: list[str], proc: Path = PROC) -> None:
 def readings(proc: Path) -> Iterator[tuple[str, str, str, float]]:
     """Name, kind, help and value of each."""
     own = proc / "self"
-    # The second field is a name that may hold anything; the third is the first after its closing bracket.
+    # The second field is a name that may contain anything; the third is the first after its closing parenthesis.
     fields = (own / "stat").read_text(errors="replace").rpartition(")")[2].split()
     ticks, page = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
     used = (int(fields[11]) + int(fields[12])) / ticks
-    yield "process_cpu_seconds_total", "counter", "Processor time that was used, in seconds.", used
+    yield "process_cpu_seconds_total", "counter", "Used CPU time, in seconds.", used
     boot = next((line for line in (proc / "stat").read_text().splitlines() if line.startswith("btime ")), "")
     began = int(boot.split()[1]) + int(fields[19]) / ticks
-    yield "process_start_time_seconds", "gauge", "When it was started, in seconds since 1970.", began
+    yield "process_start_time_seconds", "gauge", "Start time, in seconds since the Unix epoch.", began
     yield "process_virtual_memory_bytes", "gauge", "Address space, in bytes.", int(fields[20])
     yield "process_resident_memory_bytes", "gauge", "Memory, in bytes.", int(fields[21]) * page
     yield "process_open_fds", "gauge", "Open files and connections.", len(os.listdir(own / "fd"))
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     infinite = most == resource.RLIM_INFINITY
-    yield "process_max_fds", "gauge", "Most files and connections it may open.", float("inf") if infinite else most
+    yield "process_max_fds", "gauge", "Limit of open files and connections.", float("inf") if infinite else most

@@ -1,4 +1,4 @@
-"""How busy are we ourselves? Counts of requests and reconciles, under the names that controllers written in Go have."""
+"""Counts of our own requests and reconciles, under the names that Go controllers use."""
 
 from typing import Final
 
@@ -12,37 +12,35 @@ RECONCILE_SECONDS: Final = (
     *(0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
     *(1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 40, 50, 60),
 )
-DEPTH: Final = Family("workqueue_depth", Kind.GAUGE, "Keys that wait to be worked on.", ("controller", "name"))
+DEPTH: Final = Family("workqueue_depth", Kind.GAUGE, "Keys in the work queue.", ("controller", "name"))
 RECONCILES: Final = Family(
     "controller_runtime_reconcile_total", Kind.COUNTER, "Looks at objects.", ("controller", "result")
 )
-ERRORS: Final = Family(
-    "controller_runtime_reconcile_errors_total", Kind.COUNTER, "Looks at objects that failed.", ("controller",)
-)
+ERRORS: Final = Family("controller_runtime_reconcile_errors_total", Kind.COUNTER, "Failed reconciles.", ("controller",))
 SECONDS: Final = Family(
     "controller_runtime_reconcile_time_seconds",
     Kind.HISTOGRAM,
-    "How long looks at objects took.",
+    "Duration of reconciles.",
     ("controller",),
     RECONCILE_SECONDS,
 )
 REQUESTS: Final = Family(
-    "rest_client_requests_total", Kind.COUNTER, "Answers of the API server.", ("code", "method", "host")
+    "rest_client_requests_total", Kind.COUNTER, "Responses of the API server.", ("code", "method", "host")
 )
 
 CLOCK_OFFSET: Final = Family(
-    "pykueue_clock_offset_seconds", Kind.GAUGE, "How far the wall clock is ahead of the dates that we write.", ()
+    "pykueue_clock_offset_seconds", Kind.GAUGE, "How far the wall clock is ahead of the timestamps of this process.", ()
 )
 CLOCK_STEPS: Final = Family(
-    "pykueue_clock_steps_total", Kind.COUNTER, "How often somebody has set the wall clock while we ran.", ()
+    "pykueue_clock_steps_total", Kind.COUNTER, "How often the wall clock was set while this process ran.", ()
 )
 CLOCK_SUSPENDS: Final = Family(
-    "pykueue_clock_suspends_total", Kind.COUNTER, "How often the machine was suspended while we ran.", ()
+    "pykueue_clock_suspends_total", Kind.COUNTER, "How often the machine was suspended while this process ran.", ()
 )
 
 
 class Workings:
-    """What this process has been busy with."""
+    """Counters of this process."""
 
     def __init__(self) -> None:
         self.controllers: list[Controller] = []
@@ -50,14 +48,14 @@ class Workings:
         self.starts = Starts()
 
     def reconciled(self, controller: str, result: str, seconds: float) -> None:
-        """A controller has looked at an object: `success`, `requeue_after` or `error`."""
+        """Count a reconcile: `success`, `requeue_after` or `error`."""
         self.counts.count(RECONCILES, (controller, result))
         if result == "error":
             self.counts.count(ERRORS, (controller,))
         self.counts.observe(SECONDS, (controller,), seconds)
 
     def requested(self, code: str, method: str, host: str) -> None:
-        """The API server has answered a request."""
+        """Count a response of the API server."""
         self.counts.count(REQUESTS, (code, method, host))
 
     def write(self, lines: list[str]) -> None:

@@ -1,6 +1,6 @@
-"""Where are the counts kept? Per owner (a queue, a cohort), so that they go when it goes; written when asked for.
+"""Counts per owner (a queue or a cohort), which are dropped with it and rendered on request.
 
-Counting is a few dictionary operations: it happens for every workload, and being asked is rare.
+Counting takes a few dictionary operations: it happens for every workload, while scrapes are rare.
 """
 
 from bisect import bisect_left
@@ -14,11 +14,11 @@ from pykueue.controllers.metrics.families import Family, Kind
 Labels: TypeAlias = tuple[str, ...]
 Sample: TypeAlias = tuple[Labels, float]
 Gauges: TypeAlias = Mapping[str, Sequence[Sample]]
-"""What is true at the moment, by the name of the family."""
+"""Present values, by the name of the family."""
 
 
 class Counter:
-    """How often something happened."""
+    """A counter."""
 
     __slots__ = ("start", "value")
 
@@ -28,7 +28,7 @@ class Counter:
 
 
 class Histogram:
-    """How often something took how long, by buckets."""
+    """A histogram of durations."""
 
     __slots__ = ("bounds", "count_start", "counts", "ends", "start", "sum_start", "total")
 
@@ -43,14 +43,14 @@ class Histogram:
         self.total = 0.0
 
     def observe(self, seconds: float) -> None:
-        """It took so long once more; a clock that went back counts as no time at all."""
+        """Add a duration; a negative one counts as zero."""
         if seconds < 0:
             seconds = 0.0
         self.counts[bisect_left(self.bounds, seconds)] += 1
         self.total += seconds
 
     def write(self, lines: list[str]) -> None:
-        """Add how often it took no longer than each bound, how long all in all, and how often."""
+        """Add the lines of the buckets, the sum and the count."""
         begin, running = self.start, list(accumulate(self.counts))
         lines += [f"{begin}{end}{count}" for end, count in zip(self.ends, running, strict=True)]
         lines.append(f"{self.sum_start}{number(self.total)}")
@@ -70,7 +70,7 @@ class Owner:
         self.histograms: dict[str, dict[Labels, Histogram]] = {}
 
     def counter(self, family: Family, labels: Labels) -> Counter:
-        """One of its counters, which may be new."""
+        """One of its counters, created if necessary."""
         known = self.counters.get(family.name)
         if known is None:
             known = self.counters[family.name] = {}
@@ -80,15 +80,15 @@ class Owner:
         return found
 
     def count(self, family: Family, labels: Labels) -> None:
-        """It happened once more."""
+        """Count an event."""
         self.counter(family, labels).value += 1
 
     def put(self, family: Family, labels: Labels, value: int) -> None:
-        """It is so many now."""
+        """Set a value."""
         self.counter(family, labels).value = value
 
     def observe(self, family: Family, labels: Labels, seconds: float) -> None:
-        """It took so long once more."""
+        """Add a duration."""
         known = self.histograms.get(family.name)
         if known is None:
             known = self.histograms[family.name] = {}
@@ -114,14 +114,14 @@ class Owners:
         self.known: dict[Labels, Owner] = {}
 
     def of(self, owner: Labels) -> Owner:
-        """The counts of one, who may be new."""
+        """The counts of one owner, created if necessary."""
         found = self.known.get(owner)
         if found is None:
             found = self.known[owner] = Owner(owner, self.last)
         return found
 
     def forget(self, owner: Labels) -> None:
-        """One is gone, and its series with it."""
+        """Drop an owner with its series."""
         self.known.pop(owner, None)
 
     def write(self, family: Family, lines: list[str]) -> None:
@@ -131,14 +131,14 @@ class Owners:
 
 
 class Starts:
-    """What stands before the numbers of gauges, remembered from one scrape to the next while they are there."""
+    """The texts before the numbers of gauges, cached between scrapes while the series exist."""
 
     def __init__(self, last: Labels = ()) -> None:
         self.last = last
         self.known: dict[str, dict[Labels, str]] = {}
 
     def write(self, family: Family, samples: Iterable[Sample], lines: list[str]) -> None:
-        """Add the series of a family, and forget those that are gone."""
+        """Add the series of a family, and drop cached texts of those that are gone."""
         known = self.known.get(family.name, {})
         there: dict[Labels, str] = {}
         for labels, value in samples:

@@ -1,8 +1,8 @@
-"""Does the event loop keep up? A timer on it measures its delay; a thread notes what runs while it is held.
+"""Measure the delay of the event loop by a timer; a thread samples what blocks it.
 
-Everything in this process shares one event loop, so a step that runs for long delays every request, decision and
-deadline. The delay is a metric. A long one is logged with the stack that caused it and the name of its task, which for
-a request is its method, path and user.
+Everything in this process shares one event loop, so a long step delays every request, decision and deadline. The delay
+is a metric. A long one is logged with the stack that caused it and the name of its task, which for a request is its
+method, path and user.
 """
 
 import asyncio
@@ -24,30 +24,30 @@ from pykueue.controllers.metrics.series import Owner, Starts
 LOG: Final = logging.getLogger(__name__)
 
 TICK_SECONDS: Final = 0.05
-"""How often the delay is measured; a hold that begins just after a tick is measured short by as much."""
+"""How often the delay is measured; a block that begins just after a tick is measured short by as much."""
 IDLE_TICK_SECONDS: Final = 0.2
-"""The same while the loop has next to nothing to do: ticks are then all that wakes the process."""
+"""The same while the loop is idle: then only ticks wake the process."""
 IDLE_SHARE: Final = 0.02
 """A loop whose thread computes for less than this share of the time is idle."""
 FINE_TICK_SECONDS: Final = 0.01
-"""How often the delay is measured where every hold is logged."""
+"""How often the delay is measured if every block is logged."""
 LATE_SECONDS: Final = 0.04
-"""For how long a tick must be late to be looked into, and how often the thread looks from then on."""
+"""How late a tick must be to be sampled, and how often the thread samples from then on."""
 NOTED_SECONDS: Final = 0.025
-"""Delays from here on are logged for debugging, each of them."""
+"""Delays from here on are logged at debug level, each of them."""
 HELD_SECONDS: Final = 0.1
-"""Delays from here on are warned of."""
+"""Delays from here on are logged as warnings."""
 QUIET_SECONDS: Final = 10.0
-"""After a warning, others are only counted for so long."""
+"""After a warning, others are only counted for this long."""
 SCHEDULE: Final = "/proc/self/task/{}/schedstat"
 NANOS: Final = 1_000_000_000
 FRAMES_MAX: Final = 12
 NAME_MAX: Final = 200
 
 Stack: TypeAlias = tuple[str, ...]
-"""Where the loop's thread was, innermost first."""
+"""The stack of the loop's thread, innermost first."""
 Sample: TypeAlias = tuple[str, Stack]
-"""A task's name, and where it was."""
+"""A task's name, and its stack."""
 
 DELAY: Final = Family(
     "pykueue_event_loop_delay_seconds",
@@ -69,25 +69,25 @@ class Watchdog:
 
     def __init__(self, every: float = 0.0) -> None:
         self.every = every
-        """Seconds between two ticks; 0 lets them depend on what the loop has to do."""
+        """Seconds between two ticks; 0 adapts them to the load of the loop."""
         self.delays = Owner()
         self.starts = Starts()
         self.longest = 0.0
         """The longest delay."""
         self.busiest = 0.0
-        """The most CPU time that the loop's thread took between two ticks: a hold that is not the fault of others."""
+        """The most CPU time of the loop's thread between two ticks: a block that other processes did not cause."""
         self.due = 0.0
-        """When the next tick should come."""
+        """When the next tick is due."""
         self.began = 0.0
-        """When the last tick came."""
+        """When the last tick ran."""
         self.cpu_clock = CLOCK_MONOTONIC
-        """The clock that counts the CPU time of the loop's thread."""
+        """The clock of the loop thread's CPU time."""
         self.schedule: int | None = None
-        """The file in which the system counts for how long that thread waited for a CPU, where it does."""
+        """The file in which the system counts how long that thread waited for a CPU, if it does."""
         self.spent = (0.0, 0.0)
-        """Seconds for which the thread has computed, and for which it has waited for a CPU."""
+        """Seconds that the thread has computed, and waited for a CPU."""
         self.seen: list[Sample] = []
-        """What ran while the present tick was late, each time that the thread looked."""
+        """Samples taken while the present tick was late."""
         self.silent_until = 0.0
         self.passed_over = 0
         """Long delays since the last warning."""
@@ -121,17 +121,17 @@ class Watchdog:
                 self.schedule = None
 
     def tick(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Measure how late this is, and come again."""
+        """Measure the delay, and schedule the next tick."""
         now = monotonic()
         computed = self.measured(now - self.due)
         pause = self.every or (IDLE_TICK_SECONDS if computed < IDLE_SHARE * (now - self.began) else TICK_SECONDS)
-        # From now, and not from when this was due: the ticks that were missed are one delay.
+        # From now, not from when this was due: missed ticks are one delay.
         self.began = monotonic()
         self.due = self.began + pause
         self.timer = loop.call_later(pause, self.tick, loop)
 
     def reading(self) -> tuple[float, float]:
-        """For how long the loop's thread has computed, and for how long it has waited for a CPU."""
+        """How long the loop's thread has computed, and waited for a CPU."""
         waited = 0.0
         if self.schedule is not None:
             with suppress(OSError, ValueError, IndexError):
@@ -139,7 +139,7 @@ class Watchdog:
         return clock_gettime(self.cpu_clock), waited
 
     def measured(self, delay: float) -> float:
-        """A tick came so late; returns for how long the loop's thread has computed since the last."""
+        """Record the delay of a tick; returns how long the loop's thread has computed since the last."""
         self.delays.observe(DELAY, (), delay)
         before, self.spent = self.spent, self.reading()
         computed, starved = (now - then for now, then in zip(self.spent, before, strict=True))
@@ -165,7 +165,7 @@ class Watchdog:
         return computed
 
     def look(self, loop: asyncio.AbstractEventLoop, ident: int) -> None:
-        """Note what the loop's thread does whenever a tick is late."""
+        """Sample the loop's thread while a tick is late."""
         while not self.over.wait(max(self.due + LATE_SECONDS - monotonic(), LATE_SECONDS)):
             if monotonic() - self.due < LATE_SECONDS:
                 continue
@@ -182,7 +182,7 @@ class Watchdog:
 
 
 def task_name(loop: asyncio.AbstractEventLoop) -> str:
-    """The name of the task that a loop is running; empty where that is not known."""
+    """The name of the task that a loop is running; empty if unknown."""
     with suppress(RuntimeError):
         task = asyncio.current_task(loop)
         return "" if task is None else task.get_name()
@@ -199,20 +199,20 @@ def stack_of(frame: FrameType | None) -> Stack:
 
 
 def told(delay: float, computed: float, starved: float, seen: Sequence[Sample], passed_over: int) -> str:
-    """What is said of a long delay."""
+    """The log message about a long delay."""
     said = (
-        f"the event loop was held for {delay:.3f} s, in which its thread computed for {min(computed, delay):.3f} s and "
-        f"waited for a CPU for {min(starved, delay):.3f} s"
+        f"event loop: was blocked seconds={delay:.3f} computed={min(computed, delay):.3f} "
+        f"waited_for_cpu={min(starved, delay):.3f}"
     )
     if passed_over:
-        said += f" ({passed_over} more holds were not reported since the last warning)"
+        said += f" unreported={passed_over}"
     if not seen:
         return said
     (name, stack), _ = Counter(seen).most_common(1)[0]
-    within = f"in {plain(name)}, " if name else ""
-    return f"{said}: {within}at {' < '.join(stack)}"
+    task = f"task={plain(name)!r} " if name else ""
+    return f"{said} {task}stack={' < '.join(stack)}"
 
 
 def plain(name: str) -> str:
-    """A name that clients may have chosen, as a log may show it."""
+    """A name that clients may have chosen, made safe for a log."""
     return "".join(letter if letter.isprintable() else "?" for letter in name[:NAME_MAX])
