@@ -36,7 +36,7 @@ SETTLED_SECONDS: Final = 0.2
 """In which the watchdog has measured and its log is written."""
 OUTPUT_LINES: Final = 1_300_000
 """Of a pod, for a log of about ten megabytes."""
-HELD: Final = re.compile(rb"held for ([\d.]+) s, .* waited for a CPU for ([\d.]+) s")
+HELD: Final = re.compile(rb"was blocked seconds=([\d.]+) computed=[\d.]+ waited_for_cpu=([\d.]+)")
 EVERYTHING: Final = "/apis/batch/v1/jobs"
 TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"
 INITIAL: Final = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
