@@ -115,7 +115,7 @@ def rules_covered(root: Path) -> dict[str, str]:
 
 
 def modules_without_docstring(root: Path) -> list[str]:
-    """Modules that do not begin with their question, and packages that hold code of their own."""
+    """Modules without a docstring, and packages that hold code of their own."""
     broken = []
     for path in python_files(root, "src"):
         name, text = path.relative_to(root), path.read_text()
@@ -123,7 +123,7 @@ def modules_without_docstring(root: Path) -> list[str]:
             if text.strip():
                 broken.append(f"{name}: holds something; leave it empty, and move its content to a module with a name")
         elif not ast.get_docstring(ast.parse(text)):
-            broken.append(f"{name}: has no docstring; begin it with the question that the module answers")
+            broken.append(f"{name}: has no docstring; begin it with what the module provides")
     return broken
 
 
@@ -134,7 +134,7 @@ def modules_too_long(root: Path) -> list[str]:
         name, lines = path.relative_to(root).as_posix(), len(path.read_text().splitlines())
         if lines > LINES_MAX and name not in LONGER_FOR_A_REASON:
             broken.append(
-                f"{name}: {lines} lines; find the second question in it and give that a module, "
+                f"{name}: {lines} lines; split it by what it provides, "
                 f"or enter it in LONGER_FOR_A_REASON with the reason"
             )
         if lines <= LINES_MAX and name in LONGER_FOR_A_REASON:

@@ -86,9 +86,14 @@ class Finalizer(StrEnum):
 
     RESOURCE_IN_USE = "kueue.x-k8s.io/resource-in-use"
     MANAGED_POD = "kueue.x-k8s.io/managed"
+
+
+class KubernetesFinalizer(StrEnum):
+    """Finalizers of Kubernetes itself."""
+
     ORPHAN = "orphan"
     FOREGROUND = "foregroundDeletion"
-    KUBERNETES = "kubernetes"
+    NAMESPACE = "kubernetes"
 
 
 class CheckController(StrEnum):

@@ -299,7 +299,7 @@ def shown(picture: Picture) -> Iterator[str]:
         ]
         for queue in picture.queues
     ]
-    headers = ["QUEUE", "COHORT", *(name.upper() for name in names), "RESERVING", "PENDING"]
+    headers = ["QUEUE", "COHORT", *(name.upper() for name in names), "RUNNING", "PENDING"]
     yield from table(headers, rows, "<<" + ">" * (len(names) + 2))
     for queue in picture.queues:
         if queue.problem:

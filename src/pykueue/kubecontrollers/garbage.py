@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from pykueue.api.core import OwnerReference, Tree
-from pykueue.api.names import Finalizer
+from pykueue.api.names import KubernetesFinalizer
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS
@@ -179,10 +179,10 @@ class Garbage:
         if found is None:
             return
         if found.waits:
-            await self.let_go(key, found, Finalizer.FOREGROUND, wait=True)
+            await self.let_go(key, found, KubernetesFinalizer.FOREGROUND, wait=True)
         elif found.orphans:
             await self.leave(found)
-            await self.let_go(key, found, Finalizer.ORPHAN, wait=False)
+            await self.let_go(key, found, KubernetesFinalizer.ORPHAN, wait=False)
         elif found.deletion_timestamp is None and found.owner_references:
             await self.judge(key, found)
 
@@ -199,10 +199,10 @@ class Garbage:
             return
         if owners.waiting and self.ownership.of(found.uid):
             propagation = "Foreground"
-        elif Finalizer.ORPHAN in found.finalizers:
+        elif KubernetesFinalizer.ORPHAN in found.finalizers:
             propagation = "Orphan"
         else:
-            propagation = "Foreground" if Finalizer.FOREGROUND in found.finalizers else "Background"
+            propagation = "Foreground" if KubernetesFinalizer.FOREGROUND in found.finalizers else "Background"
         await self.kube.delete(
             resource,
             found.name,

@@ -7,7 +7,7 @@ from typing import Final, Literal
 import msgspec
 
 from pykueue.api.core import Condition, KubeObject, Tree
-from pykueue.api.names import Finalizer
+from pykueue.api.names import KubernetesFinalizer
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen, Wire
 from pykueue.base.units import Instant, format_instant
@@ -98,7 +98,7 @@ class Namespaces:
         namespace = self.namespaces.get(name)
         if namespace is None or namespace.metadata.deletion_timestamp is None:
             return None
-        if Finalizer.KUBERNETES not in namespace.spec.finalizers:
+        if KubernetesFinalizer.NAMESPACE not in namespace.spec.finalizers:
             return None
         failures: list[str] = []
         left = await self.emptied(name, [PODS], failures)
@@ -166,7 +166,7 @@ class Namespaces:
         namespace = self.namespaces.get(name)
         if namespace is None:
             return
-        left = [one for one in namespace.spec.finalizers if one != Finalizer.KUBERNETES]
+        left = [one for one in namespace.spec.finalizers if one != KubernetesFinalizer.NAMESPACE]
         guard: Tree = {"uid": namespace.metadata.uid, "resourceVersion": namespace.metadata.resource_version}
         body = msgspec.json.encode({"metadata": guard, "spec": {"finalizers": left}})
         try:

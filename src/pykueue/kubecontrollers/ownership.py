@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from pykueue.api.core import OwnerReference
-from pykueue.api.names import Finalizer
+from pykueue.api.names import KubernetesFinalizer
 from pykueue.api.pods import read_with
 from pykueue.base.struct import Wire
 
@@ -36,12 +36,12 @@ class Metadata(Wire):
     @property
     def waits(self) -> bool:
         """Whether it is in foreground deletion."""
-        return self.deletion_timestamp is not None and Finalizer.FOREGROUND in self.finalizers
+        return self.deletion_timestamp is not None and KubernetesFinalizer.FOREGROUND in self.finalizers
 
     @property
     def orphans(self) -> bool:
         """Whether it is in orphan deletion."""
-        return self.deletion_timestamp is not None and Finalizer.ORPHAN in self.finalizers
+        return self.deletion_timestamp is not None and KubernetesFinalizer.ORPHAN in self.finalizers
 
 
 class Thing(Wire):

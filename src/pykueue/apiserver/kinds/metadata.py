@@ -8,7 +8,7 @@ import msgspec
 from pykueue.api.core import Json, Tree
 from pykueue.api.fields import IMMUTABLE, FieldError, forbidden, invalid, required
 from pykueue.api.labels import annotations_errors, labels_errors, qualified_name
-from pykueue.api.names import Finalizer
+from pykueue.api.names import KubernetesFinalizer
 from pykueue.api.trees import items, mapping, text
 from pykueue.apiserver.kinds.names import dns_label, name_errors, path_trouble
 from pykueue.apiserver.kinds.served import Served
@@ -24,7 +24,7 @@ SYSTEM_FIELDS: Final = (
     "selfLink",
 )
 """What a creator may not bring along."""
-STANDARD: Final = (Finalizer.ORPHAN, Finalizer.FOREGROUND, Finalizer.KUBERNETES)
+STANDARD: Final = (KubernetesFinalizer.ORPHAN, KubernetesFinalizer.FOREGROUND, KubernetesFinalizer.NAMESPACE)
 """Finalizers of the server's own."""
 NO_EMPTY: Final = "must not be empty"
 
@@ -51,19 +51,19 @@ def collector_finalizers(tree: Tree, options: DeleteOptions, dependents: Depende
     had = finalizers(tree)
     if dependents == "unsupported":
         return had
-    kept = [name for name in had if name not in (Finalizer.ORPHAN, Finalizer.FOREGROUND)]
+    kept = [name for name in had if name not in (KubernetesFinalizer.ORPHAN, KubernetesFinalizer.FOREGROUND)]
     if options.orphan_dependents is not None:
-        return [*kept, Finalizer.ORPHAN] if options.orphan_dependents else kept
+        return [*kept, KubernetesFinalizer.ORPHAN] if options.orphan_dependents else kept
     match options.propagation:
         case "Orphan":
-            return [*kept, Finalizer.ORPHAN]
+            return [*kept, KubernetesFinalizer.ORPHAN]
         case "Foreground":
-            return [*kept, Finalizer.FOREGROUND]
+            return [*kept, KubernetesFinalizer.FOREGROUND]
         case "Background":
             return kept
-    if Finalizer.ORPHAN in had or Finalizer.FOREGROUND in had:
+    if KubernetesFinalizer.ORPHAN in had or KubernetesFinalizer.FOREGROUND in had:
         return had
-    return [*kept, Finalizer.ORPHAN] if dependents == "orphan" else kept
+    return [*kept, KubernetesFinalizer.ORPHAN] if dependents == "orphan" else kept
 
 
 def create_errors(served: Served, tree: Tree) -> Iterator[FieldError]:
@@ -149,8 +149,12 @@ def finalizer_errors(found: Json) -> Iterator[FieldError]:
     names = [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
     for name in names:
         yield from (invalid(path, name, message) for message in qualified_name(name))
-    if Finalizer.ORPHAN in names and Finalizer.FOREGROUND in names:
-        yield invalid(path, names, f"finalizer {Finalizer.ORPHAN} and {Finalizer.FOREGROUND} cannot be both set")
+    if KubernetesFinalizer.ORPHAN in names and KubernetesFinalizer.FOREGROUND in names:
+        yield invalid(
+            path,
+            names,
+            f"finalizer {KubernetesFinalizer.ORPHAN} and {KubernetesFinalizer.FOREGROUND} cannot be both set",
+        )
 
 
 def manager_entry_errors(entry: object, path: str) -> Iterator[FieldError]:

@@ -4,7 +4,7 @@ from base64 import b64encode
 from typing import Final
 
 from pykueue.api.core import Tree
-from pykueue.api.names import Finalizer
+from pykueue.api.names import KubernetesFinalizer
 from pykueue.api.trees import items, text, whole
 from pykueue.apiserver.kinds.jobdefaults import INT32_MAX, labelled, with_selector
 from pykueue.apiserver.kinds.metadata import collector_finalizers, finalizers, meta, with_meta
@@ -111,8 +111,8 @@ def create_namespace(tree: Tree, now: str) -> Tree:
     """A new namespace: active, with the finalizer that has it emptied before it is removed."""
     spec = as_tree(tree.get("spec"))
     held = [*items(spec, "finalizers")]
-    if Finalizer.KUBERNETES not in held:
-        held.append(Finalizer.KUBERNETES)
+    if KubernetesFinalizer.NAMESPACE not in held:
+        held.append(KubernetesFinalizer.NAMESPACE)
     return default_namespace({**tree, "spec": {**spec, "finalizers": held}, "status": {"phase": "Active"}})  # type: ignore[dict-item]  # decoded JSON is Json
 
 

@@ -27,7 +27,7 @@ def replay(files: tuple[str, ...]) -> None:
     Example:
       pykueue replay journal.jsonl journal.jsonl.1
 
-    Exit codes: 0, all decisions are the same; 1, some differ; 2, a file is not a journal, or is one in another version of the format.
+    Exit codes: 0, all decisions are the same; 1, some differ; 2, a file is not a journal or has another version.
     """
     differs = False
     for file in files:
