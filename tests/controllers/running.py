@@ -6,13 +6,14 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from pykueue.api.config.file import Loaded, default_configuration
+from pykueue.base.clock import ManualClock
 from pykueue.controllers.cluster import Cluster, settings
 from pykueue.controllers.metrics.metrics import Metrics
 from pykueue.controllers.scheduling import Pump
 from pykueue.controllers.status import Statuses
 from pykueue.controllers.workloads import Workloads
-from pykueue.kube.port import CLUSTER_QUEUES, LOCAL_QUEUES, NAMESPACES, RESOURCE_FLAVORS, WORKLOADS
-from tests.controllers.store import HandClock, Object, Store, settle
+from pykueue.kube.port import CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS, WORKLOADS
+from tests.fakes.faulty import Faulty, Object, settle
 
 TEAM = "team"
 
@@ -21,8 +22,8 @@ class Running:
     """The manager, and the API server that it runs on."""
 
     def __init__(self, loaded: Loaded | None = None) -> None:
-        self.clock = HandClock()
-        self.store = Store(self.clock)
+        self.clock = ManualClock()
+        self.store = Faulty(self.clock)
         self.loaded = loaded or default_configuration()
         self.cluster = Cluster(
             self.store, self.store, self.clock, settings(self.loaded), instance="host", with_jobs=True
@@ -42,7 +43,7 @@ class Running:
 
     def queues(self, *names: str, cpu: str = "4", cohort: str = "", **spec: Any) -> None:
         """A flavor, and for each name a ClusterQueue and a LocalQueue of the same name that leads to it."""
-        self.store.put(NAMESPACES, TEAM)
+        self.store.namespaces(TEAM)
         self.store.put(
             RESOURCE_FLAVORS, "default", metadata={"finalizers": ["kueue.x-k8s.io/resource-in-use"]}, spec={}
         )
@@ -72,9 +73,8 @@ class Running:
     def change_condition(self, name: str, kind: str, status: str, reason: str, message: str = "") -> None:
         """Set a condition of a Workload, as someone else would."""
         found = self.store.at(WORKLOADS, name, TEAM).get("status", {}).get("conditions", [])
-        now = self.store.put(NAMESPACES, "now-is")["metadata"]["creationTimestamp"]
-        self.store.objects[str(NAMESPACES)].pop("now-is")
-        ours = {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": now}
+        ours = {"type": kind, "status": status, "reason": reason, "message": message}
+        ours["lastTransitionTime"] = self.store.now()
         others = [one for one in found if one["type"] != kind]
         self.store.put(WORKLOADS, name, TEAM, status={"conditions": [*others, ours]})
 

@@ -25,8 +25,8 @@ from pykueue.kube.port import (
     UnansweredError,
 )
 from tests.controllers.running import TEAM, Running, running
-from tests.controllers.store import Object, settle
 from tests.controllers.test_scheduling import PREEMPTING, failing, preempt, reason, status_writes, told
+from tests.fakes.faulty import Object, settle
 
 
 class Gate:
@@ -299,14 +299,14 @@ def test_a_new_leader_decides_on_what_is_stored_though_its_watch_is_behind() -> 
         async with running(manager, leads=False):
             manager.workload("second", "a", spec={"priority": 10})
             await manager.clock.advance(0.1)
-            kept: list[tuple[Any, ...]] = []
-            manager.store.tell = lambda *args: kept.append(args)  # type: ignore[method-assign]  # a slow watch
+            manager.store.lag = asyncio.Event()
             # What the leader before us wrote last, before it heard of the second.
             usage = {"name": "main", "count": 1, "flavors": {"cpu": "default"}, "resourceUsage": {"cpu": "1"}}
             admission = {"clusterQueue": "a", "podSetAssignments": [usage]}
             manager.store.put(WORKLOADS, "first", TEAM, status={"admission": admission})
             manager.change_condition("first", "QuotaReserved", "True", "QuotaReserved")
             manager.change_condition("first", "Admitted", "True", "Admitted")
+            await settle()
             manager.lead()
             await manager.clock.advance(1)
             assert reason(manager, "second", "QuotaReserved")[0] != "True"

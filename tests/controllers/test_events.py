@@ -7,10 +7,11 @@ import msgspec
 import pytest
 
 from pykueue.api.core import ObjectMeta
+from pykueue.base.clock import ManualClock
 from pykueue.base.units import Instant
 from pykueue.controllers.events import BUFFER_MAX, NOTE_BYTES_MAX, WRITERS, Recorder, cut, ref
 from pykueue.kube.port import CLUSTER_QUEUES, EVENTS, WORKLOADS, DeniedError, NotLeadingError, Ref
-from tests.controllers.store import HandClock, Object, Store, settle
+from tests.fakes.faulty import Faulty, Object, settle
 
 ABOUT = ref(WORKLOADS, ObjectMeta(name="w", namespace="team", uid="u-1", resource_version="7"))
 
@@ -19,12 +20,13 @@ class Said:
     """A recorder and where its Events are stored."""
 
     def __init__(self) -> None:
-        self.clock = HandClock()
-        self.store = Store(self.clock)
+        self.clock = ManualClock()
+        self.store = Faulty(self.clock)
+        self.store.namespaces("default", "n", "team")
         self.recorder = Recorder(self.store, self.clock, "host-1")
 
     def events(self) -> list[Object]:
-        return list(self.store.objects.get(str(EVENTS), {}).values())
+        return list(self.store.all(EVENTS).values())
 
 
 def told(story: object) -> None:
@@ -46,7 +48,7 @@ def test_an_event_looks_like_one_of_client_go() -> None:
         said.clock.time = Instant(1_800_000_000_123_456)
         said.recorder.normal(ABOUT, "Admitted", "Admitted by ClusterQueue q", "kueue-admission")
         await settle()
-        (event,) = said.events()
+        event = said.store.writes[0].body
         assert event["metadata"]["name"] == f"w.{1_800_000_000_123_456_000:x}"
         assert event["metadata"]["namespace"] == "team"
         assert {key: value for key, value in event.items() if key not in ("metadata", "apiVersion", "kind")} == {
@@ -129,7 +131,8 @@ def test_a_series_whose_first_event_has_expired_begins_anew() -> None:
     async def story(said: Said) -> None:
         said.recorder.normal(ABOUT, "A", "one", "kueue")
         await settle()
-        said.store.objects[str(EVENTS)].clear()
+        (expired,) = said.events()
+        said.store.drop(EVENTS, expired["metadata"]["name"], "team")
         said.recorder.normal(ABOUT, "A", "one", "kueue")
         await settle()
         (event,) = said.events()

@@ -9,7 +9,7 @@ from pykueue.controllers.pendingreasons import FEW
 from pykueue.engine.wording import message
 from pykueue.kube.port import WORKLOADS
 from tests.controllers.running import TEAM, Running, running
-from tests.controllers.store import settle
+from tests.fakes.faulty import settle
 
 ONE_MORE = "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor default, 1 more needed"
 IN_LINE = "Workload is pending evaluation in the scheduling queue"
@@ -177,7 +177,7 @@ def test_a_burst_of_equal_workloads_that_soon_start_costs_one_write_each() -> No
         while len(done) < BURST:
             await manager.clock.advance(1)
             seconds += 1
-            for key, tree in list(manager.store.objects[str(WORKLOADS)].items()):
+            for key, tree in list(manager.store.all(WORKLOADS).items()):
                 if tree.get("status", {}).get("admission") and key not in done:
                     done.add(key)
                     manager.change_condition(tree["metadata"]["name"], "Finished", "True", "Succeeded")

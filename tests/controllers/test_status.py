@@ -151,7 +151,7 @@ def test_a_flavor_that_comes_makes_its_queues_active() -> None:
     async def story() -> None:
         manager = Running()
         manager.queues("main")
-        manager.store.objects[str(RESOURCE_FLAVORS)].clear()
+        manager.store.drop(RESOURCE_FLAVORS, "default")
         async with running(manager):
             text = "Can't admit new workloads: references missing ResourceFlavor(s): default."
             assert active(manager.status("main")) == ("False", "FlavorNotFound", text)
@@ -214,7 +214,7 @@ def test_a_queue_that_is_deleted_stays_until_its_last_workload_has_left() -> Non
             assert manager.status("main")["admittedWorkloads"] == 1
             manager.change_condition("running", "Finished", "True", "Succeeded")
             await manager.clock.advance(3)
-            assert manager.store.objects[str(CLUSTER_QUEUES)] == {}
+            assert manager.store.all(CLUSTER_QUEUES) == {}
             local = manager.local_status("main")
             assert active(local) == (
                 "False",
@@ -237,12 +237,12 @@ def test_flavors_and_checks_go_when_the_last_queue_lets_go_of_them() -> None:
             manager.store.remove(RESOURCE_FLAVORS, "default")
             manager.store.remove(ADMISSION_CHECKS, "budget")
             await manager.clock.advance(3)
-            assert "default" in manager.store.objects[str(RESOURCE_FLAVORS)]
-            assert "budget" in manager.store.objects[str(ADMISSION_CHECKS)]
+            assert "default" in manager.store.all(RESOURCE_FLAVORS)
+            assert "budget" in manager.store.all(ADMISSION_CHECKS)
             manager.store.put(CLUSTER_QUEUES, "main", spec={"resourceGroups": [], "admissionChecksStrategy": None})
             await manager.clock.advance(3)
-            assert manager.store.objects[str(RESOURCE_FLAVORS)] == {}
-            assert manager.store.objects[str(ADMISSION_CHECKS)] == {}
+            assert manager.store.all(RESOURCE_FLAVORS) == {}
+            assert manager.store.all(ADMISSION_CHECKS) == {}
 
     asyncio.run(story())
 
@@ -340,7 +340,7 @@ def test_a_write_that_fails(failure: Exception, comes_back: bool) -> None:
             manager.workload("one", "main")
             await manager.clock.advance(0.5)
             assert manager.condition("one", "Admitted") is not None
-            manager.store.failures = [failure, failure]  # type: ignore[list-item]  # a list is invariant, and any error may be in it
+            manager.store.failures = [failure, failure]
             await manager.clock.advance(1)
             assert manager.store.failures == []
             assert manager.status("main")["admittedWorkloads"] == 0
@@ -389,7 +389,7 @@ def test_many_queues_that_change_all_the_time_are_written_less_often() -> None:
             assert 200 <= written <= 20 * 60
             await manager.clock.advance(12)
             assert {manager.status(name)["admittedWorkloads"] for name in names} == {20}
-            assert manager.store.objects[str(WORKLOADS)]
+            assert manager.store.all(WORKLOADS)
 
     asyncio.run(story())
 
@@ -405,6 +405,6 @@ def test_where_the_role_has_no_patch_finalizers_are_replaced() -> None:
             manager.store.put(CLUSTER_QUEUES, "main", metadata={"finalizers": ["their.own/one"]})
             await manager.clock.advance(2)
             assert manager.store.at(CLUSTER_QUEUES, "main")["metadata"]["finalizers"] == ["their.own/one", *OURS]
-            assert "update" in [write.verb for write in manager.store.written("ClusterQueue")]
+            assert "replace" in [write.verb for write in manager.store.written("ClusterQueue")]
 
     asyncio.run(story())

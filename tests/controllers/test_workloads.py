@@ -197,7 +197,7 @@ def test_only_what_a_job_left_behind_is_an_orphan(metadata: dict[str, Any], gate
             assert ("finalizers" in manager.store.at(WORKLOADS, "w", TEAM)["metadata"]) is not touched
             manager.store.remove(WORKLOADS, "w", TEAM)
             await manager.clock.advance(1)
-            assert manager.store.objects[str(WORKLOADS)] == {}
+            assert manager.store.all(WORKLOADS) == {}
 
     asyncio.run(story())
 
@@ -224,10 +224,10 @@ def test_a_finished_workload_is_kept_as_long_as_it_should_be() -> None:
         async with running(manager):
             manager.change_condition("w", "Finished", "True", "Succeeded")
             await manager.clock.advance(3598)
-            assert "team/w" in manager.store.objects[str(WORKLOADS)]
+            assert "team/w" in manager.store.all(WORKLOADS)
             assert manager.store.written("Event")
             await manager.clock.advance(3)
-            assert list(manager.store.objects[str(WORKLOADS)]) == ["team/runs"]
+            assert list(manager.store.all(WORKLOADS)) == ["team/runs"]
             (event,) = manager.store.written("Event")
             assert (event.body["reason"], event.body["type"]) == ("Deleted", "Normal")
             assert event.body["note"] == "Deleted finished workload due to elapsed retention"
@@ -244,10 +244,10 @@ def test_what_was_finished_before_we_came_to_lead_goes_in_its_time() -> None:
         manager.change_condition("w", "Finished", "True", "Succeeded")
         async with running(manager, leads=False):
             await manager.clock.advance(4000)
-            assert "team/w" in manager.store.objects[str(WORKLOADS)]
+            assert "team/w" in manager.store.all(WORKLOADS)
             manager.lead()
             await manager.clock.advance(1)
-            assert manager.store.objects[str(WORKLOADS)] == {}
+            assert manager.store.all(WORKLOADS) == {}
 
     asyncio.run(story())
 
@@ -261,8 +261,8 @@ def test_a_finished_workload_that_is_being_deleted_only_loses_our_finalizer() ->
         manager.store.remove(WORKLOADS, "w", TEAM)
         async with running(manager):
             await manager.clock.advance(3602)
-            assert manager.store.objects[str(WORKLOADS)] == {}
-            assert str(EVENTS) not in manager.store.objects
+            assert manager.store.all(WORKLOADS) == {}
+            assert manager.store.all(EVENTS) == {}
 
     asyncio.run(story())
 

@@ -66,7 +66,7 @@ def test_no_more_than_so_many() -> None:
 
 def test_what_could_not_be_deleted_is_tried_again() -> None:
     async def story(town: Town) -> None:
-        town.counted.failures["delete events"] = [
+        town.counted.failures_of["delete events"] = [
             UnansweredError("delete", 503, "", "no answer"),
             ConflictError("delete", 409, "Conflict", "changed"),
         ]

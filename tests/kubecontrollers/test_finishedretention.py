@@ -66,7 +66,7 @@ def test_what_changed_at_the_last_moment_is_considered_again() -> None:
     async def story(town: Town) -> None:
         jobs, kept = workers(town, 1, None)
         async with town.running(jobs.run, kept.run):
-            town.counted.failures["delete jobs"] = [ConflictError("delete", 409, "Conflict", "changed")]
+            town.counted.failures_of["delete jobs"] = [ConflictError("delete", 409, "Conflict", "changed")]
             await finish(town, "b", "a")
             await town.patch(JOBS, "b", {"metadata": {"labels": {"a": "b"}}})
             assert names(await town.all(JOBS)) == ["a"]
@@ -78,7 +78,7 @@ def test_what_could_not_be_deleted_is_tried_again() -> None:
     async def story(town: Town) -> None:
         jobs, kept = workers(town, 1, None)
         async with town.running(jobs.run, kept.run):
-            town.counted.failures["delete jobs"] = [UnansweredError("delete", 503, "", "no answer")]
+            town.counted.failures_of["delete jobs"] = [UnansweredError("delete", 503, "", "no answer")]
             await finish(town, "b", "a")
             await town.advance(1)
             assert names(await town.all(JOBS)) == ["a"]

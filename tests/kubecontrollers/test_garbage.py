@@ -6,7 +6,7 @@ import pytest
 
 from pykueue.kube.port import CRDS, JOBS, PODS, ConflictError, GoneError, Resource
 from pykueue.kubecontrollers.garbage import Garbage
-from tests.controllers.store import Object
+from tests.fakes.faulty import Object
 from tests.kubecontrollers.town import CONFIG_MAPS, NODES, Town, finalizers, play
 
 EVENTS = Resource("", "v1", "events", "Event", True)
@@ -209,7 +209,7 @@ def test_somebody_changes_it_at_the_last_moment() -> None:
         async with town.running(garbage(town).run):
             top = await note(town, "top")
             await note(town, "child", top)
-            town.counted.failures["delete configmaps"] = [ConflictError("delete", 409, "Conflict", "changed")] * 2
+            town.counted.failures_of["delete configmaps"] = [ConflictError("delete", 409, "Conflict", "changed")] * 2
             await town.delete(CONFIG_MAPS, "top")
             assert await notes(town) == []
 
@@ -237,13 +237,12 @@ def test_a_kind_that_is_served_later() -> None:
 @pytest.mark.parametrize("loss", [GoneError("watch", 410, "Expired", "too old"), ValueError("no JSON")])
 def test_what_went_while_the_watch_was_too_far_behind_or_broke(loss: Exception) -> None:
     async def story(town: Town) -> None:
-        town.counted.loss = loss
         async with town.running(garbage(town).run):
             top = await note(town, "top")
             await note(town, "child", top)
-            town.counted.forgotten = True
+            town.counted.watch_faults = [loss]
             await town.delete(CONFIG_MAPS, "top")
-            assert not town.counted.forgotten
+            assert town.counted.watch_faults == []
             await town.advance(1)
             assert await notes(town) == []
 

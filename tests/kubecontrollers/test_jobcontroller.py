@@ -299,7 +299,7 @@ def test_counts_survive_a_kill_after_any_write(writes: int) -> None:
 def test_what_cannot_be_created_is_said_and_tried_again() -> None:
     async def story(town: Town) -> None:
         refused = RejectedError("create pods", 403, "Forbidden", QUOTA)
-        town.counted.failures["create pods"] = [refused]
+        town.counted.failures_of["create pods"] = [refused]
         async with town.running(controller(town).run):
             await town.job(parallelism=3, completions=3)
             assert (await town.status()).get("active", 0) == 0
@@ -313,7 +313,7 @@ def test_what_cannot_be_created_is_said_and_tried_again() -> None:
 @pytest.mark.parametrize("what", ["patch jobs/status", "patch pods", "create pods"])
 def test_no_answer_is_no_harm(what: str) -> None:
     async def story(town: Town) -> None:
-        town.counted.failures[what] = [UnansweredError(what, 503, "", "no answer")] * 2
+        town.counted.failures_of[what] = [UnansweredError(what, 503, "", "no answer")] * 2
         async with town.running(controller(town).run):
             await town.job(parallelism=2, completions=2)
             await town.advance(5)
@@ -343,7 +343,7 @@ def test_somebody_else_writes_the_job_at_the_same_time() -> None:
 def test_conflicts_in_a_row_do_not_hold_everybody_up() -> None:
     async def story(town: Town) -> None:
         lost = ConflictError("patch pods", 409, "Conflict", "the object has been modified")
-        town.counted.failures["patch pods"] = [lost] * 150
+        town.counted.failures_of["patch pods"] = [lost] * 150
         async with town.running(controller(town).run):
             await town.job()
             await town.end_all()
@@ -403,7 +403,7 @@ def test_a_pod_that_cannot_be_deleted_is_not_taken_to_be_going() -> None:
         async with town.running(jobs.run):
             await town.job(parallelism=2, completions=2)
             await town.run_all()
-            town.counted.failures["delete pods"] = [OverflowError("date value out of range")]
+            town.counted.failures_of["delete pods"] = [OverflowError("date value out of range")]
             await town.patch(JOBS, "train", {"spec": {"suspend": True}})
             assert not jobs.doomed
             assert (await town.status())["active"] == len(await town.pods()) == 1

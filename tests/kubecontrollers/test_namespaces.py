@@ -118,7 +118,7 @@ def test_who_else_holds_it_is_waited_for() -> None:
 def test_what_cannot_be_deleted_is_said() -> None:
     async def story(town: Town) -> None:
         await note(town, "x")
-        town.counted.failures["delete configmaps"] = [UnansweredError("delete", 503, "", "no answer")]
+        town.counted.failures_of["delete configmaps"] = [UnansweredError("delete", 503, "", "no answer")]
         async with town.running(namespaces(town).run):
             await town.delete(NAMESPACES, "team-a")
             found = await town.get(NAMESPACES, "team-a")

@@ -4,7 +4,7 @@ from typing import Any
 
 from pykueue.kube.port import PODS, PRIORITY_CLASSES, ConflictError
 from pykueue.kubecontrollers.scheduler import Scheduler
-from tests.controllers.store import Object
+from tests.fakes.faulty import Object
 from tests.kubecontrollers.town import NODES, Town, play
 
 FULL = (
@@ -204,7 +204,7 @@ def test_the_emptier_node_is_taken() -> None:
 def test_a_bind_that_is_refused_gives_its_room_back() -> None:
     async def story(town: Town) -> None:
         await town.node()
-        town.counted.failures["bind pods"] = [ConflictError("bind", 409, "Conflict", "it is bound")]
+        town.counted.failures_of["bind pods"] = [ConflictError("bind", 409, "Conflict", "it is bound")]
         found = scheduler(town)
         async with town.running(found.run):
             await pod(town, "a", "4")

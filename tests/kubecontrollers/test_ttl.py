@@ -84,7 +84,7 @@ def test_a_change_at_the_last_moment_is_looked_at_again() -> None:
         async with town.running(jobs.run, ttl.run):
             await town.job(ttlSecondsAfterFinished=30)
             await town.end_all()
-            town.counted.failures["delete jobs"] = [ConflictError("delete", 409, "Conflict", "changed")]
+            town.counted.failures_of["delete jobs"] = [ConflictError("delete", 409, "Conflict", "changed")]
             await town.advance(30)
             assert not await deleting(town)
             await town.patch(JOBS, "train", {"metadata": {"labels": {"a": "b"}}})

@@ -4,7 +4,6 @@ Every write of the controllers is kept, so that a test can say how many there we
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
@@ -15,10 +14,11 @@ from pykueue.apiserver.inprocess import LocalKube
 from pykueue.apiserver.kinds.catalog import Catalog
 from pykueue.apiserver.storage.store import Store
 from pykueue.apiserver.verbs.registry import Registry
+from pykueue.base.clock import ManualClock
 from pykueue.base.units import format_instant
 from pykueue.kube.notices import Notice
-from pykueue.kube.port import JOBS, NAMESPACES, PODS, GoneError, NotFoundError, Patch, Resource
-from tests.controllers.store import HandClock, Object, settle
+from pykueue.kube.port import JOBS, NAMESPACES, PODS, NotFoundError, Patch, Resource
+from tests.fakes.faulty import Faulty, Object
 
 NODES = Resource("", "v1", "nodes", "Node")
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", True)
@@ -31,94 +31,13 @@ TEMPLATE: Object = {
 }
 
 
-class Counted(LocalKube):
-    """A Kube that keeps what was written through it, and fails when it is told to."""
-
-    def __init__(self, registry: Registry) -> None:
-        super().__init__(registry)
-        self.writes: list[str] = []
-        self.failures: dict[str, list[Exception]] = {}
-        """What the next writes of a kind, as in `create pods`, fail with."""
-        self.dies_after: int | None = None
-        """After so many more writes none is let through: the process is gone."""
-        self.forgotten = False
-        """Whether the next event of a watch is lost, and with it the version to go on from."""
-        self.loss: Exception = GoneError("watch", 410, "Expired", "too old resource version")
-        """What is said of that."""
-
-    async def watch(
-        self, resource: Resource, namespace: str = "", *, version: str = "", labels: str = "", fields: str = ""
-    ) -> AsyncIterator[bytes]:
-        async for line in super().watch(resource, namespace, version=version, labels=labels, fields=fields):
-            if self.forgotten:
-                self.forgotten = False
-                raise self.loss
-            yield line
-
-    async def note(self, verb: str, resource: Resource, subresource: str = "") -> None:
-        """A write is about to be done."""
-        what = f"{verb} {resource.plural}{'/' if subresource else ''}{subresource}"
-        waiting = self.failures.get(what)
-        if waiting:
-            raise waiting.pop(0)
-        if self.dies_after is not None:
-            if self.dies_after == 0:
-                await asyncio.get_running_loop().create_future()
-            self.dies_after -= 1
-        self.writes.append(what)
-
-    async def create(
-        self, resource: Resource, body: bytes, namespace: str = "", *, name: str = "", subresource: str = ""
-    ) -> bytes:
-        await self.note("create", resource, subresource)
-        return await super().create(resource, body, namespace, name=name, subresource=subresource)
-
-    async def patch(
-        self,
-        resource: Resource,
-        name: str,
-        body: bytes,
-        namespace: str = "",
-        *,
-        how: Patch,
-        subresource: str = "",
-        manager: str = "",
-    ) -> bytes:
-        await self.note("patch", resource, subresource)
-        return await super().patch(resource, name, body, namespace, how=how, subresource=subresource, manager=manager)
-
-    async def delete(
-        self,
-        resource: Resource,
-        name: str,
-        namespace: str = "",
-        *,
-        propagation: str = "Background",
-        uid: str = "",
-        version: str = "",
-        grace: int | None = None,
-    ) -> None:
-        await self.note("delete", resource)
-        await super().delete(resource, name, namespace, propagation=propagation, uid=uid, version=version, grace=grace)
-
-    async def bind(self, namespace: str, pod: str, node: str) -> bytes:
-        await self.note("bind", PODS)
-        return await super().bind(namespace, pod, node)
-
-    def took(self) -> dict[str, int]:
-        """How many writes there were of each sort; they are then forgotten."""
-        found = dict(Counter(self.writes))
-        self.writes = []
-        return found
-
-
 class Town:
     """An API with a namespace, and what happens in it."""
 
-    def __init__(self, clock: HandClock, kube: LocalKube) -> None:
+    def __init__(self, clock: ManualClock, kube: LocalKube) -> None:
         self.clock = clock
         self.kube = kube
-        self.counted = Counted(kube.registry)
+        self.counted = Faulty(clock, kube.registry)
         """For the controllers under test."""
         self.notices: list[Notice] = []
 
@@ -137,15 +56,10 @@ class Town:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def settle(self) -> None:
-        """Let everybody go on until they wait for something, and nothing more is written."""
-        version = -1
-        while version != self.kube.registry.store.version:
-            version = self.kube.registry.store.version
-            await settle()
+        await self.clock.settle()
 
     async def advance(self, seconds: float) -> None:
         await self.clock.advance(seconds)
-        await self.settle()
 
     def said(self) -> list[tuple[str, str]]:
         """What people have heard since they were last asked: reason and note."""
@@ -291,7 +205,7 @@ def play(story: Callable[[Town], Coroutine[None, None, None]]) -> None:
     """Run a story in a town of its own."""
 
     async def whole() -> None:
-        clock = HandClock()
+        clock = ManualClock()
         store = Store.open(None, clock)
         town = Town(clock, LocalKube(Registry(store, Catalog(), clock)))
         await town.namespace()

@@ -5,21 +5,22 @@ from typing import Any
 
 import msgspec
 
+from pykueue.base.clock import ManualClock
 from pykueue.kube.port import ACCESS_REVIEWS, TOKEN_REVIEWS, Resource
-from tests.kube.shelf import Shelf
+from tests.fakes.faulty import Faulty
 
 
-class Reviewer(Shelf):
+class Reviewer(Faulty):
     """Answers TokenReviews and SubjectAccessReviews, and keeps what it was asked."""
 
     def __init__(self, tokens: Mapping[str, str] | None = None, readers: set[str] | None = None) -> None:
-        super().__init__()
+        super().__init__(ManualClock())
         self.tokens = dict(tokens or {})
         self.readers = readers or set()
         self.asked: list[dict[str, Any]] = []
         self.fail: Callable[[], None] = lambda: None
 
-    async def create(self, resource: Resource, body: bytes, namespace: str = "") -> bytes:
+    async def create(self, resource: Resource, body: bytes, namespace: str = "", **more: str) -> bytes:
         tree = msgspec.json.decode(body)
         self.asked.append(tree)
         self.fail()

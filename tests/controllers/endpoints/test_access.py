@@ -4,10 +4,11 @@ import asyncio
 
 import pytest
 
+from pykueue.base.clock import ManualClock
+from pykueue.base.units import Seconds, after
 from pykueue.controllers.endpoints.access import REMEMBERED_MAX, Access
 from pykueue.kube.port import UnansweredError
 from tests.controllers.endpoints.reviews import Reviewer
-from tests.kube.shelf import HandClock
 
 TOKENS = {"good": "reader", "poor": "stranger"}
 
@@ -16,8 +17,8 @@ def judge(access: Access, token: str) -> int:
     return asyncio.run(access.judge({"Authorization": f"Bearer {token}"}))
 
 
-def access() -> tuple[Access, Reviewer, HandClock]:
-    kube, clock = Reviewer(TOKENS, {"reader"}), HandClock()
+def access() -> tuple[Access, Reviewer, ManualClock]:
+    kube, clock = Reviewer(TOKENS, {"reader"}), ManualClock()
     return Access(kube, clock), kube, clock
 
 
@@ -44,10 +45,10 @@ def test_the_whole_user_is_asked_about() -> None:
 def test_an_answer_is_remembered_for_a_while(token: str, status: int, questions: int, seconds: int) -> None:
     door, kube, clock = access()
     assert judge(door, token) == status
-    clock.seconds += seconds - 1
+    clock.turn_to(after(clock.now(), Seconds(seconds - 1)))
     assert judge(door, token) == status
     assert len(kube.asked) == questions
-    clock.seconds += 1
+    clock.turn_to(after(clock.now(), Seconds(1)))
     assert judge(door, token) == status
     assert len(kube.asked) == 2 * questions
 

@@ -10,13 +10,14 @@ from pykueue.api.config.file import read_configuration
 from pykueue.api.config.types import Configuration, Integrations, RequeuingStrategy, WaitForPodsReady
 from pykueue.api.core import Namespace
 from pykueue.api.kueue import LocalQueue, WorkloadPriorityClass
+from pykueue.base.clock import ManualClock
 from pykueue.controllers.endpoints import admission
 from pykueue.controllers.endpoints.admission import Admission, NotYetError
 from pykueue.jobs.admit_world import AdmitWorld
 from pykueue.jobs.batch import JobView, read_job
 from pykueue.kube.informer import Informer
 from pykueue.kube.port import JOBS, LOCAL_QUEUES, NAMESPACES, WORKLOAD_PRIORITY_CLASSES, Resource
-from tests.controllers.store import HandClock, Store, settle
+from tests.fakes.faulty import Faulty, settle
 
 CONFIGURATION = read_configuration("apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration").configuration
 QUEUE = "kueue.x-k8s.io/queue-name"
@@ -25,7 +26,7 @@ QUEUE = "kueue.x-k8s.io/queue-name"
 class Picture:
     """The informers that admission reads."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Faulty) -> None:
         self.namespaces: Informer[Namespace] = Informer(
             store, NAMESPACES, lambda raw: decode_as(Namespace, raw), store.clock
         )
@@ -48,7 +49,7 @@ def world(
     """What an object finds where these objects are; followed by informers, or unseen by them."""
 
     async def story() -> AdmitWorld:
-        store = Store(HandClock())
+        store = Faulty(ManualClock())
         picture = Picture(store)
         informers = (picture.namespaces, picture.local_queues, picture.priority_classes, picture.jobs)
         if followed:
@@ -60,12 +61,13 @@ def world(
         await settle()
         if not followed:
             put(store, there)
+            await settle()
         return await Admission(store, picture, configuration, {}).world(namespace, owner)
 
     return asyncio.run(story())
 
 
-def put(store: Store, there: tuple[tuple[Resource, str, dict[str, Any]], ...]) -> None:
+def put(store: Faulty, there: tuple[tuple[Resource, str, dict[str, Any]], ...]) -> None:
     for resource, key, fields in there:
         space, _, name = key.rpartition("/")
         store.put(resource, name, space, **fields)
@@ -179,7 +181,7 @@ def test_a_question_before_the_first_picture_waits_and_is_then_given_up(monkeypa
     monkeypatch.setattr(admission, "WAIT_SECONDS", 0.01)
 
     async def story() -> None:
-        store = Store(HandClock())
+        store = Faulty(ManualClock())
         picture = Picture(store)
         known = Admission(store, picture, CONFIGURATION, {})
         with pytest.raises(NotYetError, match="try again"):
