@@ -1,22 +1,19 @@
-"""What do the clocks of tests have in common? Their moments are their dates: nobody sets the wall clock of a test."""
+"""A manual clock that moves by itself."""
 
-from pykueue.base.units import Instant, Moment
+import asyncio
+
+from pykueue.base.clock import ManualClock
+from pykueue.base.units import MICROS, Instant
 
 
-class OneFace:
-    """A clock for which a test says what `now` and `sleep_until` do, and everything else follows."""
+class SkippingClock(ManualClock):
+    """Ends each sleep at once, at the time at which it was to end; `slept` has the seconds of each."""
 
-    def now(self) -> Instant:
-        raise NotImplementedError
+    def __init__(self) -> None:
+        super().__init__()
+        self.slept: list[float] = []
 
     async def sleep_until(self, due: Instant) -> None:
-        raise NotImplementedError
-
-    def moment(self) -> Moment:
-        return Moment(self.now())
-
-    async def sleep(self, micros: int) -> None:
-        await self.sleep_until(Instant(self.now() + micros))
-
-    async def sleep_to(self, due: Moment) -> None:
-        await self.sleep_until(Instant(due))
+        self.slept.append((due - self.time) / MICROS)
+        self.turn_to(due)
+        await asyncio.sleep(0)

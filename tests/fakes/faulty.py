@@ -7,7 +7,7 @@ directly and at once, with neither defaults nor validation.
 import asyncio
 import inspect
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from pykueue.apiserver.inprocess import LocalKube
 from pykueue.apiserver.kinds.catalog import Catalog
 from pykueue.apiserver.kinds.conversion import body_served, to_stored
 from pykueue.apiserver.kinds.metadata import meta
+from pykueue.apiserver.kinds.served import Served
 from pykueue.apiserver.schema.jsonpatch import merged
 from pykueue.apiserver.storage.store import Key, Store
 from pykueue.apiserver.verbs.reading import key_of
@@ -28,7 +29,8 @@ from pykueue.base.units import format_instant
 from pykueue.kube.port import NAMESPACES, PODS, Patch, Resource
 
 Object = dict[str, Any]
-Hook = Callable[[str], Awaitable[None] | None]
+ANY: Tree = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+Hook = Callable[[str], object]
 
 
 async def settle() -> None:
@@ -82,6 +84,13 @@ class Faulty(LocalKube):
 
     # What a test sees and does.
 
+    def serve(self, *resources: Resource) -> None:
+        """Serve kinds that the embedded API does not know, with any fields."""
+        for resource in resources:
+            self.registry.catalog.add(
+                Served(resource, str(resource), resource.api_version, resource.kind.lower(), custom=True, openapi=ANY)
+            )
+
     def key(self, resource: Resource, name: str, namespace: str = "") -> Key:
         return key_of(self.served(resource), namespace, name)
 
@@ -110,21 +119,21 @@ class Faulty(LocalKube):
     def put(self, resource: Resource, name: str, namespace: str = "", **fields: Any) -> Object:
         """Create an object, or merge these fields into it; None removes one."""
         old = self.find(resource, name, namespace)
-        metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
-        metadata |= {"uid": f"uid-{self.registry.store.issued}", "creationTimestamp": self.now()}
-        first: Object = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
-        new: Object = merged(old or {**first, "metadata": {**metadata, "generation": 1}}, fields)
+        first: Object = {"metadata": {"name": name, **({"namespace": namespace} if namespace else {})}}
+        new: Object = merged(old or first, fields)
         if old is not None and new.get("spec") != old.get("spec"):
             new["metadata"]["generation"] = old["metadata"].get("generation", 1) + 1
         return self.store(resource, new) if new != old else new
 
     def store(self, resource: Resource, tree: Object) -> Object:
-        """Store a whole object, or remove it when it is being deleted and nothing holds it."""
-        metadata = tree["metadata"]
-        key = self.key(resource, metadata["name"], metadata.get("namespace", ""))
+        """Store a whole object, or remove it if it is being deleted and has no finalizers."""
+        made = {"uid": f"uid-{self.registry.store.issued}", "creationTimestamp": self.now(), "generation": 1}
+        metadata = {**made, **tree["metadata"]}
+        tree = {"apiVersion": resource.api_version, "kind": resource.kind, **tree, "metadata": metadata}
+        name, namespace = metadata["name"], metadata.get("namespace", "")
         ends = "deletionTimestamp" in metadata and not (metadata.get("finalizers") or resource == PODS)
-        self.write(key, to_stored(self.served(resource), tree), drops=ends)
-        return tree if ends else self.at(resource, metadata["name"], metadata.get("namespace", ""))
+        self.write(self.key(resource, name, namespace), to_stored(self.served(resource), tree), drops=ends)
+        return tree if ends else self.at(resource, name, namespace)
 
     def remove(self, resource: Resource, name: str, namespace: str = "") -> None:
         """Delete an object; one with finalizers is marked."""

@@ -18,7 +18,8 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from pykueue.base.units import Instant
+from pykueue.base.clock import START, ManualClock
+from pykueue.base.units import MICROS, Instant, Seconds, after
 from pykueue.kube import certmaking
 from pykueue.kube.certmaking import moment, renewed
 from pykueue.kube.certs import CONVERTED, GivenCertificates, Names, OwnCertificates, bundle_in
@@ -32,15 +33,20 @@ from pykueue.kube.port import (
     UnansweredError,
 )
 from pykueue.kube.tls import Bundle, TlsError, server_context
-from tests.kube.shelf import HandClock, Shelf
+from tests.clocks import SkippingClock
+from tests.fakes.faulty import Faulty, settle
 
 NAMES = Names("kueue-system", also=("127.0.0.1", "localhost"))
-NOW = HandClock().now()
+NOW = START
 OURS = {"namespace": "kueue-system", "name": "kueue-webhook-service", "path": "/x", "port": 443}
 MUTATING = "kueue-mutating-webhook-configuration"
 VALIDATING = "kueue-validating-webhook-configuration"
 
 Tree = dict[str, Any]
+
+
+def after_days(days: int) -> Instant:
+    return after(NOW, Seconds(days * 86_400))
 
 
 @cache
@@ -49,12 +55,16 @@ def made() -> Bundle:
     return renewed(None, NAMES.served, NOW)
 
 
-def own(shelf: Shelf, clock: HandClock) -> OwnCertificates:
-    return OwnCertificates(shelf, clock, server_context(), NAMES)
+def own(api: Faulty, clock: SkippingClock) -> OwnCertificates:
+    return OwnCertificates(api, clock, server_context(), NAMES)
 
 
-def bundle_on(shelf: Shelf) -> Bundle:
-    found = bundle_in(shelf.objects[str(SECRETS), "kueue-system", "kueue-webhook-server-cert"])
+def secret_on(api: Faulty) -> Tree:
+    return api.at(SECRETS, "kueue-webhook-server-cert", "kueue-system")
+
+
+def bundle_on(api: Faulty) -> Bundle:
+    found = bundle_in(secret_on(api))
     assert found is not None
     return found
 
@@ -82,15 +92,26 @@ def definition(name: str, strategy: str = "Webhook", **client: object) -> Tree:
     return {"metadata": {"name": name}, "spec": {"group": "kueue.x-k8s.io", "conversion": conversion}}
 
 
-def installed(bundle: Bundle | None = None) -> Shelf:
+def installed(bundle: Bundle | None = None) -> Faulty:
     """A cluster with our manifests, where nobody has run yet, but for whoever stored this bundle."""
-    shelf = Shelf()
-    shelf.put(SECRETS, secret() if bundle is None else stored(bundle), "kueue-system")
-    shelf.put(MUTATING_WEBHOOKS, hooks(MUTATING, {"service": OURS}, {"service": OURS}))
-    shelf.put(VALIDATING_WEBHOOKS, hooks(VALIDATING, {"service": OURS}))
+    api = cluster()
+    api.store(SECRETS, secret() if bundle is None else stored(bundle))
+    install(api)
+    return api
+
+
+def cluster() -> Faulty:
+    api = Faulty(ManualClock())
+    api.namespaces("kueue-system")
+    api.serve(MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
+    return api
+
+
+def install(api: Faulty) -> None:
+    api.store(MUTATING_WEBHOOKS, hooks(MUTATING, {"service": OURS}, {"service": OURS}))
+    api.store(VALIDATING_WEBHOOKS, hooks(VALIDATING, {"service": OURS}))
     for name in CONVERTED:
-        shelf.put(CRDS, definition(name))
-    return shelf
+        api.store(CRDS, definition(name))
 
 
 async def shown(context: ssl.SSLContext, authority: bytes, at: Instant, name: str = "localhost") -> x509.Certificate:
@@ -150,12 +171,12 @@ def test_an_authority_that_kueue_could_not_read_is_replaced() -> None:
 
 @pytest.mark.parametrize("name", ["kueue-webhook-service.kueue-system.svc", "localhost", "127.0.0.1"])
 def test_a_strict_client_gets_through_by_every_name(name: str) -> None:
-    shelf, clock = installed(made()), HandClock()
+    api, clock = installed(made()), SkippingClock()
 
     async def story() -> None:
-        certificates = own(shelf, clock)
+        certificates = own(api, clock)
         assert await certificates.once()
-        await shown(certificates.context, bundle_on(shelf).authority, clock.now(), name)
+        await shown(certificates.context, bundle_on(api).authority, clock.now(), name)
 
     asyncio.run(story())
 
@@ -179,23 +200,18 @@ def test_a_long_name_is_served_too() -> None:
     ],
 )
 def test_a_certificate_is_replaced_in_time(days: int, same_authority: bool, same_certificate: bool) -> None:
-    clock = HandClock()
-    first = made()
-    clock.pass_days(days)
-    second = renewed(first, NAMES.served, clock.now())
+    first, now = made(), after_days(days)
+    second = renewed(first, NAMES.served, now)
     assert (second.authority == first.authority) is same_authority
     assert (second.certificate == first.certificate) is same_certificate
-    assert renewed(second, NAMES.served, clock.now()) == second
+    assert renewed(second, NAMES.served, now) == second
 
 
 def test_who_still_shows_an_old_certificate_is_trusted_beside_a_new_authority() -> None:
-    clock = HandClock()
     first = made()
-    clock.pass_days(3600)
-    second = renewed(first, NAMES.served, clock.now())
+    second = renewed(first, NAMES.served, after_days(3600))
     assert second.authority.endswith(first.authority)
-    clock.pass_days(3600)
-    third = renewed(second, NAMES.served, clock.now())
+    third = renewed(second, NAMES.served, after_days(7200))
     assert first.authority not in third.authority, "what is past its end is trusted no longer"
     assert x509.load_pem_x509_certificates(third.authority)[1:] == x509.load_pem_x509_certificates(second.authority)[:1]
 
@@ -245,72 +261,72 @@ def test_a_bundle_that_kueue_has_made_is_used() -> None:
     ],
 )
 def test_a_bundle_is_made_where_there_is_none(there: Tree | None) -> None:
-    shelf, clock = installed(), HandClock()
-    del shelf.objects[str(SECRETS), "kueue-system", "kueue-webhook-server-cert"]
+    api, clock = installed(), SkippingClock()
+    api.drop(SECRETS, "kueue-webhook-server-cert", "kueue-system")
     if there is not None:
-        shelf.put(SECRETS, there, "kueue-system")
+        api.store(SECRETS, there)
 
     async def story() -> None:
-        certificates = own(shelf, clock)
+        certificates = own(api, clock)
         assert await certificates.once()
         assert certificates.ready.is_set()
         assert certificates.trouble == ""
-        assert certificates.used == bundle_on(shelf)
+        assert certificates.used == bundle_on(api)
 
     asyncio.run(story())
-    kept = shelf.objects[str(SECRETS), "kueue-system", "kueue-webhook-server-cert"]
+    kept = secret_on(api)
     assert kept["metadata"].get("labels") == (None if there is None else {"app": "kueue"})
 
 
 def test_entries_of_others_stay_in_the_secret() -> None:
-    shelf = installed()
-    shelf.put(SECRETS, secret(other="eA=="), "kueue-system")
-    asyncio.run(own(shelf, HandClock()).once())
-    assert shelf.objects[str(SECRETS), "kueue-system", "kueue-webhook-server-cert"]["data"]["other"] == "eA=="
+    api = installed()
+    api.store(SECRETS, secret(other="eA=="))
+    asyncio.run(own(api, SkippingClock()).once())
+    assert secret_on(api)["data"]["other"] == "eA=="
 
 
 def test_replicas_that_start_together_agree_on_one_bundle() -> None:
-    shelf, clock = installed(), HandClock()
+    api, clock = installed(), SkippingClock()
 
     async def story() -> None:
-        replicas = [own(shelf, clock) for _ in range(3)]
+        replicas = [own(api, clock) for _ in range(3)]
         assert await asyncio.gather(*(one.once() for one in replicas)) == [True] * 3
-        assert {one.used for one in replicas} == {bundle_on(shelf)}
+        assert {one.used for one in replicas} == {bundle_on(api)}
 
     asyncio.run(story())
-    assert len([what for what in shelf.log if what.startswith("replace")]) == 3, "each tried to be the first"
+    assert len([what for what in api.calls if what.startswith("replace")]) == 3, "each tried to be the first"
 
 
 def test_a_bundle_that_another_replica_has_just_written_is_taken() -> None:
-    shelf, clock = installed(), HandClock()
+    api, clock = installed(), SkippingClock()
     theirs = made()
 
     def faster(what: str) -> None:
         if what.startswith("replace"):
-            shelf.before = lambda what: None
-            shelf.put(SECRETS, stored(theirs), "kueue-system")
+            api.before = None
+            api.store(SECRETS, stored(theirs))
 
     async def story() -> None:
-        certificates = own(shelf, clock)
-        shelf.before = faster
+        certificates = own(api, clock)
+        api.before = faster
         await certificates.once()
         assert certificates.used == theirs
 
     asyncio.run(story())
-    assert bundle_on(shelf) == theirs
+    assert bundle_on(api) == theirs
 
 
 def test_a_secret_that_keeps_changing_is_given_up_with_words() -> None:
-    shelf, clock = installed(), HandClock()
+    api, clock = installed(), SkippingClock()
 
     def always(what: str) -> None:
         if what.startswith("replace"):
-            shelf.put(SECRETS, secret(), "kueue-system")
+            api.store(SECRETS, secret())
 
-    shelf.before = always
+    api.before = always
 
     async def story() -> None:
-        certificates = own(shelf, clock)
+        certificates = own(api, clock)
         assert not await certificates.once()
         assert "keeps changing" in certificates.trouble
         assert not certificates.ready.is_set()
@@ -319,28 +335,28 @@ def test_a_secret_that_keeps_changing_is_given_up_with_words() -> None:
 
 
 def test_a_second_round_writes_nothing() -> None:
-    shelf, clock = installed(made()), HandClock()
+    api, clock = installed(made()), SkippingClock()
 
     async def story() -> None:
-        certificates = own(shelf, clock)
+        certificates = own(api, clock)
         assert await certificates.once()
-        shelf.log.clear()
+        api.calls.clear()
         assert await certificates.once()
-        assert await own(shelf, clock).once(), "another replica"
+        assert await own(api, clock).once(), "another replica"
 
     asyncio.run(story())
-    assert {what.split()[0] for what in shelf.log} == {"get"}
+    assert {what.split()[0] for what in api.calls} == {"get"}
 
 
 def test_the_certificate_changes_while_we_serve() -> None:
-    shelf, clock = installed(made()), HandClock()
+    api, clock = installed(made()), SkippingClock()
 
     async def story() -> None:
-        certificates = own(shelf, clock)
+        certificates = own(api, clock)
         await certificates.once()
-        trusted = bundle_on(shelf).authority
+        trusted = bundle_on(api).authority
         first = await shown(certificates.context, trusted, clock.now())
-        clock.pass_days(300)
+        clock.turn_to(after_days(300))
         await certificates.once()
         second = await shown(certificates.context, trusted, clock.now())
         assert first != second
@@ -349,77 +365,77 @@ def test_the_certificate_changes_while_we_serve() -> None:
 
 
 def test_a_certificate_that_another_replica_renewed_is_shown_here_too() -> None:
-    shelf, clock = installed(made()), HandClock()
+    api, clock = installed(made()), SkippingClock()
 
     async def story() -> None:
-        first, second = own(shelf, clock), own(shelf, clock)
+        first, second = own(api, clock), own(api, clock)
         await first.once()
         await second.once()
-        clock.pass_days(300)
+        clock.turn_to(after_days(300))
         await second.once()
-        writes = len([what for what in shelf.log if what.startswith("replace")])
+        writes = len([what for what in api.calls if what.startswith("replace")])
         await first.once()
-        assert len([what for what in shelf.log if what.startswith("replace")]) == writes
-        assert first.used == second.used == bundle_on(shelf)
+        assert len([what for what in api.calls if what.startswith("replace")]) == writes
+        assert first.used == second.used == bundle_on(api)
 
     asyncio.run(story())
 
 
 def test_everybody_who_asks_us_is_told_whom_to_trust() -> None:
-    shelf, clock = installed(made()), HandClock()
-    asyncio.run(own(shelf, clock).once())
-    trusted = base64.b64encode(bundle_on(shelf).authority).decode()
+    api, clock = installed(made()), SkippingClock()
+    asyncio.run(own(api, clock).once())
+    trusted = base64.b64encode(bundle_on(api).authority).decode()
     for resource, name in ((MUTATING_WEBHOOKS, MUTATING), (VALIDATING_WEBHOOKS, VALIDATING)):
-        for webhook in shelf.objects[str(resource), "", name]["webhooks"]:
+        for webhook in api.at(resource, name)["webhooks"]:
             assert webhook["clientConfig"] == {"service": OURS, "caBundle": trusted}
     for name in CONVERTED:
-        conversion = shelf.objects[str(CRDS), "", name]["spec"]["conversion"]
+        conversion = api.at(CRDS, name)["spec"]["conversion"]
         assert conversion["webhook"]["clientConfig"] == {"service": OURS, "caBundle": trusted}
 
 
 def test_where_kueues_roles_are_in_force_objects_are_replaced() -> None:
-    shelf, clock = installed(made()), HandClock()
+    api, clock = installed(made()), SkippingClock()
 
     def kueues(what: str) -> None:
         if what.startswith("patch"):
             raise DeniedError(what, 403, "Forbidden", "may not patch")
 
-    shelf.before = kueues
-    assert asyncio.run(own(shelf, clock).once())
+    api.before = kueues
+    assert asyncio.run(own(api, clock).once())
     trusted = base64.b64encode(made().authority).decode()
-    found = shelf.objects[str(MUTATING_WEBHOOKS), "", MUTATING]
+    found = api.at(MUTATING_WEBHOOKS, MUTATING)
     assert [one["clientConfig"] for one in found["webhooks"]] == [{"service": OURS, "caBundle": trusted}] * 2
-    definition = shelf.objects[str(CRDS), "", CONVERTED[0]]
+    definition = api.at(CRDS, CONVERTED[0])
     assert definition["spec"]["group"] == "kueue.x-k8s.io"
     assert definition["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"] == trusted
 
 
 def test_only_ours_are_told() -> None:
-    shelf, clock = installed(made()), HandClock()
+    api, clock = installed(made()), SkippingClock()
     theirs = {"service": {"namespace": "other", "name": "webhook"}, "caBundle": "eA=="}
     local = {"url": "https://127.0.0.1:9443/mutate-batch-v1-job"}
-    shelf.put(MUTATING_WEBHOOKS, hooks(MUTATING, theirs, local))
-    shelf.put(CRDS, definition(CONVERTED[0], "None"))
-    shelf.put(CRDS, definition(CONVERTED[1], service=theirs["service"], caBundle="eA=="))
-    before = {name: shelf.objects[str(CRDS), "", name] for name in CONVERTED[:2]}
-    assert asyncio.run(own(shelf, clock).once())
-    trusted = base64.b64encode(bundle_on(shelf).authority).decode()
-    found = [one["clientConfig"] for one in shelf.objects[str(MUTATING_WEBHOOKS), "", MUTATING]["webhooks"]]
+    api.store(MUTATING_WEBHOOKS, hooks(MUTATING, theirs, local))
+    api.store(CRDS, definition(CONVERTED[0], "None"))
+    api.store(CRDS, definition(CONVERTED[1], service=theirs["service"], caBundle="eA=="))
+    before = {name: api.at(CRDS, name) for name in CONVERTED[:2]}
+    assert asyncio.run(own(api, clock).once())
+    trusted = base64.b64encode(bundle_on(api).authority).decode()
+    found = [one["clientConfig"] for one in api.at(MUTATING_WEBHOOKS, MUTATING)["webhooks"]]
     assert found == [theirs, {**local, "caBundle": trusted}]
-    assert before == {name: shelf.objects[str(CRDS), "", name] for name in CONVERTED[:2]}
+    assert before == {name: api.at(CRDS, name) for name in CONVERTED[:2]}
 
 
 def test_what_is_not_installed_yet_is_told_when_it_comes(caplog: pytest.LogCaptureFixture) -> None:
-    shelf, clock = Shelf(), HandClock()
+    api, clock = cluster(), SkippingClock()
 
     async def story() -> None:
-        certificates = own(shelf, clock)
+        certificates = own(api, clock)
         with caplog.at_level(logging.INFO):
             assert not await certificates.once()
             assert not await certificates.once()
         assert certificates.ready.is_set(), "the absence of a webhook configuration keeps nobody from serving"
-        for key, held in installed(made()).objects.items():
-            shelf.objects.setdefault(key, held)
+        install(api)
+        await settle()
         assert await certificates.once()
 
     asyncio.run(story())
@@ -428,21 +444,21 @@ def test_what_is_not_installed_yet_is_told_when_it_comes(caplog: pytest.LogCaptu
 
 
 def test_a_configuration_that_changed_in_between_is_told_later() -> None:
-    shelf, clock = installed(made()), HandClock()
+    api, clock = installed(made()), SkippingClock()
 
     def swapped(what: str) -> None:
-        if what == f"patch mutatingwebhookconfigurations.admissionregistration.k8s.io {MUTATING}":
-            shelf.before = lambda what: None
-            shelf.objects[str(MUTATING_WEBHOOKS), "", MUTATING]["webhooks"].reverse()
+        if what == f"patch mutatingwebhookconfigurations {MUTATING}":
+            api.before = None
+            api.put(MUTATING_WEBHOOKS, MUTATING, webhooks=api.at(MUTATING_WEBHOOKS, MUTATING)["webhooks"][::-1])
 
-    shelf.before = swapped
+    api.before = swapped
 
     async def story() -> None:
-        certificates = own(shelf, clock)
+        certificates = own(api, clock)
         assert not await certificates.once()
-        assert "caBundle" not in shelf.objects[str(MUTATING_WEBHOOKS), "", MUTATING]["webhooks"][0]["clientConfig"]
+        assert "caBundle" not in api.at(MUTATING_WEBHOOKS, MUTATING)["webhooks"][0]["clientConfig"]
         assert await certificates.once()
-        assert "caBundle" in shelf.objects[str(MUTATING_WEBHOOKS), "", MUTATING]["webhooks"][0]["clientConfig"]
+        assert "caBundle" in api.at(MUTATING_WEBHOOKS, MUTATING)["webhooks"][0]["clientConfig"]
 
     asyncio.run(story())
 
@@ -457,20 +473,20 @@ def test_a_configuration_that_changed_in_between_is_told_later() -> None:
     ],
 )
 def test_no_answer_is_reported_and_asked_for_again(error: Exception) -> None:
-    shelf, clock = installed(made()), HandClock()
+    api, clock = installed(made()), SkippingClock()
 
     def broken(what: str) -> None:
         if "secrets" in what:
             raise error
 
     async def story() -> None:
-        certificates = own(shelf, clock)
-        shelf.before = broken
+        certificates = own(api, clock)
+        api.before = broken
         task = asyncio.create_task(certificates.run())
         while not certificates.trouble or certificates.trouble == "the certificate is not made yet":
             await asyncio.sleep(0)
         assert not certificates.ready.is_set()
-        shelf.before = lambda what: None
+        api.before = None
         await asyncio.wait_for(certificates.ready.wait(), 5)
         task.cancel()
 
@@ -478,17 +494,16 @@ def test_no_answer_is_reported_and_asked_for_again(error: Exception) -> None:
 
 
 def test_a_failure_grows_rarer_and_a_settled_state_is_looked_at_each_minute() -> None:
-    shelf, clock = Shelf(), HandClock()
-    start = clock.seconds
+    api, clock = cluster(), SkippingClock()
     looks: list[int] = []
 
     def look(what: str) -> None:
         if what.startswith("get secrets"):
-            looks.append(clock.seconds - start)
+            looks.append((clock.now() - START) // MICROS)
 
     async def story() -> None:
-        certificates = own(shelf, clock)
-        shelf.before = look
+        certificates = own(api, clock)
+        api.before = look
         task = asyncio.create_task(certificates.run())
         while len(looks) < 9:
             await asyncio.sleep(0)
@@ -499,10 +514,10 @@ def test_a_failure_grows_rarer_and_a_settled_state_is_looked_at_each_minute() ->
 
 
 def test_no_key_is_ever_logged(caplog: pytest.LogCaptureFixture) -> None:
-    shelf, clock = installed(made()), HandClock()
+    api, clock = installed(made()), SkippingClock()
     with caplog.at_level(logging.DEBUG):
-        asyncio.run(own(shelf, clock).once())
-    secret_part = base64.b64encode(bundle_on(shelf).key).decode()[60:90]
+        asyncio.run(own(api, clock).once())
+    secret_part = base64.b64encode(bundle_on(api).key).decode()[60:90]
     said = "\n".join(map(str, caplog.records)) + caplog.text
     assert caplog.records
     assert "PRIVATE" not in said
@@ -518,7 +533,7 @@ def test_given_files_are_served_and_read_again_when_they_change(tmp_path: Path) 
     first, second = made(), renewed(None, NAMES.served, NOW)
 
     async def story() -> None:
-        certificates = GivenCertificates(tmp_path, HandClock(), server_context())
+        certificates = GivenCertificates(tmp_path, SkippingClock(), server_context())
         certificates.once()
         assert not certificates.ready.is_set()
         assert "webhook.certDir" in certificates.trouble
@@ -543,7 +558,7 @@ def test_given_files_are_looked_at_for_ever(tmp_path: Path) -> None:
     bundle = made()
 
     async def story() -> None:
-        certificates = GivenCertificates(tmp_path, HandClock(), server_context())
+        certificates = GivenCertificates(tmp_path, SkippingClock(), server_context())
         task = asyncio.create_task(certificates.run())
         await asyncio.sleep(0)
         given(tmp_path, bundle)
@@ -581,7 +596,7 @@ def leaf(bundle: Bundle) -> tuple[bytes, bytes]:
 
 def test_a_bundle_that_openssl_cannot_use_is_reported() -> None:
     async def story() -> None:
-        certificates = own(installed(made()), HandClock())
+        certificates = own(installed(made()), SkippingClock())
         with pytest.raises(TlsError):
             certificates.show(Bundle(b"", b"", b"x", b"y"))
 

@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from pykueue.base.clock import ManualClock
 from pykueue.kube.controller import Controller
 from pykueue.kube.port import ConflictError, NotFoundError, UnansweredError
-from tests.kube.timing import ManualClock, settle
+from tests.fakes.faulty import settle
 
 
 class Worker:

@@ -17,7 +17,7 @@ from pykueue.kube import informer as module
 from pykueue.kube.client.http import HttpKube
 from pykueue.kube.informer import Change, Index, Informer, gc_paused
 from pykueue.kube.port import Patch
-from tests.kube.timing import SkippingClock
+from tests.clocks import SkippingClock
 from tests.kube.tinyapi import THINGS, TinyApi, status, thing
 
 

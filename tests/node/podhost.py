@@ -1,8 +1,7 @@
-"""Where do tests run pods? A small API in memory, with a real runner, real processes and the real time."""
+"""Where do tests run pods? The embedded API in memory, with a real runner, real processes and the real time."""
 
 import asyncio
 import contextlib
-import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,24 +9,15 @@ from typing import Any
 
 import msgspec
 
-from pykueue.base.clock import SystemClock
-from pykueue.base.units import Seconds, after, format_instant
+from pykueue.base.clock import Clock, SystemClock
 from pykueue.kube.logs import LogQuery
 from pykueue.kube.notices import Notice
-from pykueue.kube.port import (
-    PODS,
-    SECRETS,
-    ConflictError,
-    ExistsError,
-    NotFoundError,
-    Patch,
-    RejectedError,
-    Resource,
-)
+from pykueue.kube.port import PODS, SECRETS
 from pykueue.node.gpus import Gpu
 from pykueue.node.machine import Machine
 from pykueue.node.prepare import CONFIG_MAPS
 from pykueue.node.runner import Runner, Settings
+from tests.fakes.faulty import Faulty
 
 NODE = "here"
 SHELL = ("sh", "-c")
@@ -35,141 +25,17 @@ MACHINE = Machine(2000, 1 << 30, (), 1 << 30)
 PATIENCE_SECONDS = 20.0
 
 
-def merged(tree: Any, patch: Any) -> Any:
-    """A tree after a merge patch."""
-    if not isinstance(patch, dict):
-        return patch
-    made = dict(tree) if isinstance(tree, dict) else {}
-    for name, value in patch.items():
-        if value is None:
-            made.pop(name, None)
-        else:
-            made[name] = merged(made.get(name), value)
-    return made
-
-
-class PodApi:
-    """A `Kube` of a few kinds; pods are deleted with grace."""
-
-    def __init__(self) -> None:
-        self.clock = SystemClock()
-        self.objects: dict[tuple[str, str, str], Any] = {}
-        self.version = 0
-        self.log: list[tuple[int, str, str, Any]] = []
-        self.news = asyncio.Event()
-        self.writes: list[str] = []
-        self.before: Callable[[str], None] = lambda what: None
-
-    def store(self, resource: Resource, tree: Any, how: str) -> bytes:
-        self.version += 1
-        meta = tree["metadata"]
-        tree = {**tree, "metadata": {**meta, "resourceVersion": str(self.version)}}
-        key = (str(resource), meta.get("namespace", ""), meta["name"])
-        if how == "DELETED":
-            self.objects.pop(key, None)
-        else:
-            self.objects[key] = tree
-        self.log.append((self.version, str(resource), how, tree))
-        self.news.set()
-        self.news = asyncio.Event()
-        return msgspec.json.encode(tree)
-
-    def find(self, resource: Resource, name: str, namespace: str) -> Any:
-        found = self.objects.get((str(resource), namespace, name))
-        if found is None:
-            raise NotFoundError(f"get {resource} {name}", 404, "NotFound", "not found")
-        return found
-
-    async def get(self, resource: Resource, name: str, namespace: str = "") -> bytes:
-        await asyncio.sleep(0)
-        return msgspec.json.encode(self.find(resource, name, namespace))
-
-    async def pages(
-        self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = ""
-    ) -> AsyncIterator[bytes]:
-        items = [tree for key, tree in self.objects.items() if key[0] == str(resource)]
-        yield msgspec.json.encode({"metadata": {"resourceVersion": str(self.version)}, "items": items})
-
-    async def watch(
-        self, resource: Resource, namespace: str = "", *, version: str = "", labels: str = "", fields: str = ""
-    ) -> AsyncIterator[bytes]:
-        assert fields == f"spec.nodeName={NODE}"
-        at = next((index for index, one in enumerate(self.log) if one[0] > int(version)), len(self.log))
-        while True:
-            while at < len(self.log):
-                _, what, how, tree = self.log[at]
-                at += 1
-                if what == str(resource):
-                    yield msgspec.json.encode({"type": how, "object": tree})
-            await self.news.wait()
-
-    async def create(self, resource: Resource, body: bytes, namespace: str = "") -> bytes:
-        await asyncio.sleep(0)
-        tree = msgspec.json.decode(body)
-        name = tree["metadata"]["name"]
-        self.before(f"create {resource}")
-        if (str(resource), namespace, name) in self.objects:
-            raise ExistsError(f"create {resource} {name}", 409, "AlreadyExists", "exists")
-        return self.store(resource, tree, "ADDED")
-
-    async def patch(
-        self,
-        resource: Resource,
-        name: str,
-        body: bytes,
-        namespace: str = "",
-        *,
-        how: Patch,
-        subresource: str = "",
-        manager: str = "",
-    ) -> bytes:
-        await asyncio.sleep(0)
-        assert how is Patch.MERGE
-        patch = msgspec.json.decode(body)
-        self.before(f"patch {resource}")
-        found = self.find(resource, name, namespace)
-        for field in ("uid", "resourceVersion"):
-            wanted = patch.get("metadata", {}).get(field)
-            if wanted is not None and wanted != found["metadata"][field]:
-                raise ConflictError(f"patch {resource} {name}", 409, "Conflict", f"another {field}")
-        patch.get("metadata", {}).pop("resourceVersion", None)
-        self.writes.append(f"{resource} {name}")
-        return self.store(resource, merged(found, patch), "MODIFIED")
-
-    async def replace(self, resource: Resource, name: str, body: bytes, namespace: str = "") -> bytes:
-        raise RejectedError("replace", 405, "MethodNotAllowed", "nobody replaces here")
-
-    async def delete(
-        self,
-        resource: Resource,
-        name: str,
-        namespace: str = "",
-        *,
-        propagation: str = "Background",
-        uid: str = "",
-        version: str = "",
-        grace: int | None = None,
-    ) -> None:
-        await asyncio.sleep(0)
-        found = self.find(resource, name, namespace)
-        if uid and uid != found["metadata"]["uid"]:
-            raise ConflictError(f"delete {name}", 409, "Conflict", "another uid")
-        seconds = grace if grace is not None else found.get("spec", {}).get("terminationGracePeriodSeconds", 30)
-        if resource == PODS and seconds and found.get("status", {}).get("phase") not in ("Succeeded", "Failed"):
-            moment = format_instant(after(self.clock.now(), Seconds(seconds)))
-            mark = {"deletionTimestamp": moment, "deletionGracePeriodSeconds": seconds}
-            self.store(resource, merged(found, {"metadata": mark}), "MODIFIED")
-        else:
-            self.store(resource, found, "DELETED")
-
-    async def close(self) -> None:
-        return
+def pod_api(clock: Clock | None = None, path: Path | None = None) -> Faulty:
+    """An API in memory, or in a file, with the namespaces that a node needs; in real time unless a clock is given."""
+    api = Faulty(clock or SystemClock(), path=path)
+    api.namespaces("default", "kube-node-lease")
+    return api
 
 
 class Host:
-    """A runner over a small API, and what tests ask of the two."""
+    """A runner over an API, and what tests ask of the two."""
 
-    def __init__(self, data: Path, api: PodApi, **settings: Any) -> None:
+    def __init__(self, data: Path, api: Faulty, **settings: Any) -> None:
         self.data = data
         self.api = api
         self.said: list[Notice] = []
@@ -182,9 +48,6 @@ class Host:
         # Long enough for one who follows the output of a pod to see the last of it.
         self.runner.cleaner.linger = 300_000
         self.task: asyncio.Task[None] | None = None
-        self.tag = f"{random.getrandbits(32):08x}"
-        """What makes our pods unlike those of any other test on this machine."""
-        self.made = 0
 
     async def begin(self) -> None:
         await self.runner.open()
@@ -198,37 +61,24 @@ class Host:
             await self.task
         await self.runner.close()
 
-    async def pod(self, name: str, *containers: dict[str, Any], restart: str = "Never", **spec: Any) -> str:
-        """Make a pod that is bound to us; its uid."""
-        self.made += 1
-        uid = f"{self.tag}-{name}-{self.made}"
-        annotations = spec.pop("annotations", {})
-        tree = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {
-                "name": name,
-                "namespace": "default",
-                "uid": uid,
-                "generation": 1,
-                "labels": {"app": "test"},
-                "annotations": annotations,
-                "creationTimestamp": format_instant(self.api.clock.now()),
-            },
-            "spec": {
-                "nodeName": NODE,
-                "restartPolicy": restart,
-                "terminationGracePeriodSeconds": 30,
-                "containers": list(containers),
-                **spec,
-            },
-            "status": {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True"}]},
-        }
-        await self.api.create(PODS, msgspec.json.encode(tree), "default")
-        return uid
+    async def pod(
+        self, name: str, *containers: dict[str, Any], restart: str = "Never", uid: str = "", **spec: Any
+    ) -> str:
+        """Create a pod that is bound to this node; returns its uid."""
+        metadata = {"name": name, "labels": {"app": "test"}, "annotations": spec.pop("annotations", {})}
+        spec |= {"nodeName": NODE, "restartPolicy": restart, "containers": list(containers)}
+        if uid:
+            self.api.put(PODS, name, "default", metadata={**metadata, "uid": uid}, spec=spec)
+            return uid
+        made = await self.api.create(PODS, msgspec.json.encode({"metadata": metadata, "spec": spec}), "default")
+        return str(msgspec.json.decode(made)["metadata"]["uid"])
 
     def stored(self, name: str) -> Any:
-        return self.api.objects.get(("pods", "default", name))
+        return self.api.find(PODS, name, "default")
+
+    def patches(self, name: str) -> int:
+        """How many patches of the pod were sent."""
+        return self.api.calls.count(f"patch pods/status {name}")
 
     def status(self, name: str) -> Any:
         found = self.stored(name)
@@ -247,7 +97,7 @@ class Host:
         deadline = asyncio.get_running_loop().time() + PATIENCE_SECONDS
         while not (found := condition()):
             if asyncio.get_running_loop().time() > deadline:
-                pods = {key[2]: tree.get("status") for key, tree in self.api.objects.items() if key[0] == "pods"}
+                pods = {key: tree.get("status") for key, tree in self.api.all(PODS).items()}
                 raise AssertionError(f"{why or 'it'} never came: {pods}, {[(n.reason, n.note) for n in self.said]}")
             await asyncio.sleep(0.005)
         return found
@@ -268,14 +118,13 @@ class Host:
     async def hold(self, kind: str, name: str, data: dict[str, str]) -> None:
         """Put a ConfigMap or a Secret there."""
         resource = CONFIG_MAPS if kind == "ConfigMap" else SECRETS
-        tree = {"kind": kind, "metadata": {"name": name, "namespace": "default", "uid": name}, "data": data}
-        await self.api.create(resource, msgspec.json.encode(tree), "default")
+        self.api.put(resource, name, "default", data=data)
 
 
 @asynccontextmanager
-async def host(data: Path, api: PodApi | None = None, **settings: Any) -> AsyncIterator[Host]:
+async def host(data: Path, api: Faulty | None = None, **settings: Any) -> AsyncIterator[Host]:
     """A runner at work; at the end nothing of it runs."""
-    made = Host(data, api or PodApi(), **settings)
+    made = Host(data, api or pod_api(), **settings)
     await made.begin()
     try:
         yield made

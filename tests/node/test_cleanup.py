@@ -7,24 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pykueue.base.units import MICROS, Instant
 from pykueue.node.cleanup import Cleaner
 from pykueue.node.supervision.removal import clean, remove_tree
-from tests.clocks import OneFace
-
-
-class Quick(OneFace):
-    """A clock on which every wait ends at once."""
-
-    def __init__(self) -> None:
-        self.time = Instant(0)
-
-    def now(self) -> Instant:
-        return self.time
-
-    async def sleep_until(self, due: Instant) -> None:
-        self.time = due
-        await asyncio.sleep(0)
+from tests.clocks import SkippingClock
 
 
 def made(path: Path) -> Path:
@@ -42,7 +27,7 @@ def test_what_pods_leave(tmp_path: Path) -> None:
     gone_too = made(scratch / "gone" / "main" / "result")
 
     async def story() -> None:
-        clock = Quick()
+        clock = SkippingClock()
         cleaner = Cleaner(clock, str(folder), str(scratch), clean)
         for uid in ("silent", "said"):
             cleaner.tidy(uid)
@@ -51,7 +36,7 @@ def test_what_pods_leave(tmp_path: Path) -> None:
         assert cleaner.gone == ["gone"]
         assert cleaner.task is not None
         await cleaner.task
-        assert clock.time == 2 * MICROS, "those who follow have time to read"
+        assert clock.slept == [2.0], "those who follow have time to read"
         assert not silent.parent.parent.parent.exists()
         assert said.exists()
         assert left.exists()
@@ -72,7 +57,7 @@ def test_what_its_follower_still_reads_is_removed_later(tmp_path: Path) -> None:
     rounds = iter((True, True, False))
 
     async def story() -> None:
-        cleaner = Cleaner(Quick(), str(folder), str(scratch), clean, lambda uid: uid == "read" and next(rounds))
+        cleaner = Cleaner(SkippingClock(), str(folder), str(scratch), clean, lambda uid: uid == "read" and next(rounds))
         cleaner.remove("read")
         cleaner.remove("gone")
         assert cleaner.task is not None
@@ -87,7 +72,7 @@ def test_what_its_follower_still_reads_is_removed_later(tmp_path: Path) -> None:
 
 def test_a_name_that_is_no_name_removes_nothing(tmp_path: Path) -> None:
     async def story() -> None:
-        cleaner = Cleaner(Quick(), str(tmp_path / "a"), str(tmp_path / "b"), clean)
+        cleaner = Cleaner(SkippingClock(), str(tmp_path / "a"), str(tmp_path / "b"), clean)
         for uid in ("..", "", "x/../.."):
             with pytest.raises(ValueError, match="cannot be the name of a folder"):
                 cleaner.remove(uid)
@@ -131,13 +116,13 @@ def test_only_folders_with_the_uid_of_a_pod_are_swept(tmp_path: Path) -> None:
         made(tmp_path / "scratch" / name / "main" / "file")
 
     async def story() -> None:
-        cleaner = Cleaner(Quick(), str(tmp_path / "pods"), str(tmp_path / "scratch"), clean)
+        cleaner = Cleaner(SkippingClock(), str(tmp_path / "pods"), str(tmp_path / "scratch"), clean)
         cleaner.sweep({uids[0]})
         assert cleaner.gone == [uids[1]]
         assert cleaner.task is not None
         await cleaner.task
         assert {path.name for path in (tmp_path / "scratch").iterdir()} == {uids[0], "notes", "u-1"}
-        Cleaner(Quick(), "", str(tmp_path / "none"), clean).sweep(())
+        Cleaner(SkippingClock(), "", str(tmp_path / "none"), clean).sweep(())
         await cleaner.close()
 
     asyncio.run(story())

@@ -2,21 +2,30 @@
 
 import asyncio
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from pykueue.base.units import MICROS, Instant, micro_time
+from pykueue.base.clock import START, ManualClock
+from pykueue.base.units import MICROS, micro_time
 from pykueue.kube.port import LEASES, NODES, KubeError, Patch
 from pykueue.node.gpus import Gpu
 from pykueue.node.machine import LIMITS, Machine, NodeKeeper, find_machine, kept_name, node_name, node_tree
-from tests.clocks import OneFace
-from tests.node.podhost import PodApi
+from tests.fakes.faulty import Faulty, settle
+from tests.node.podhost import pod_api
 
 MACHINE = Machine(3500, 8 << 30, (Gpu(0), Gpu(1)), 100 << 30)
-NOW = Instant(1_800_000_000 * MICROS)
+NOW = START
+LEASE = "kube-node-lease"
+
+
+def empty() -> tuple[Faulty, ManualClock]:
+    clock = ManualClock()
+    return pod_api(clock), clock
 
 
 def test_the_node_of_a_machine() -> None:
@@ -47,40 +56,23 @@ def test_the_name_of_a_machine_is_a_name() -> None:
     assert 0 < len(name) < 64
 
 
-class Beats(OneFace):
-    """A clock that stands still, and counts who waits for how long."""
-
-    def __init__(self) -> None:
-        self.time = NOW
-        self.waits: list[int] = []
-
-    def now(self) -> Instant:
-        return self.time
-
-    async def sleep_until(self, due: Instant) -> None:
-        self.waits.append(due - self.time)
-        self.time = due
-        await asyncio.sleep(0)
-        if len(self.waits) >= 4:
-            await asyncio.get_running_loop().create_future()
-
-
-async def beat(keeper: NodeKeeper, clock: Beats) -> None:
+@asynccontextmanager
+async def at_work(keeper: NodeKeeper) -> AsyncIterator[None]:
     task = asyncio.create_task(keeper.run())
-    while len(clock.waits) < 4:
-        await asyncio.sleep(0)
+    await settle()
+    yield
     task.cancel()
     await asyncio.wait((task,))
 
 
 def test_gpus_that_are_gone_are_taken_from_the_node_and_what_others_count_stays() -> None:
     async def story() -> Any:
-        api, clock = PodApi(), Beats()
+        api, clock = empty()
         await NodeKeeper(api, clock, "here", MACHINE, "").register()
         others = {"status": {"capacity": {"example.com/licence": "3"}}}
         await api.patch(NODES, "here", msgspec.json.encode(others), how=Patch.MERGE, subresource="status")
         await NodeKeeper(api, clock, "here", Machine(1000, 1 << 30), "").register()
-        return api.objects["nodes", "", "here"]["status"]
+        return api.at(NODES, "here")["status"]
 
     status = asyncio.run(story())
     assert "nvidia.com/gpu" not in status["allocatable"]
@@ -90,50 +82,42 @@ def test_gpus_that_are_gone_are_taken_from_the_node_and_what_others_count_stays(
 
 def test_the_node_is_registered_and_its_lease_renewed() -> None:
     async def story() -> None:
-        api, clock = PodApi(), Beats()
-        await beat(NodeKeeper(api, clock, "here", MACHINE, "by some means"), clock)
-        node = api.objects["nodes", "", "here"]
-        assert node["metadata"]["annotations"] == {LIMITS: "by some means"}
-        assert node["status"]["capacity"]["cpu"] == "3500m"
-        lease = api.objects["leases.coordination.k8s.io", "kube-node-lease", "here"]
-        assert lease["spec"]["renewTime"] == micro_time(Instant(NOW + 60 * MICROS))
-        assert clock.waits[0] == 20 * MICROS, "often enough for a lease of 40 s"
-        # One write for each beat, and no more.
-        assert api.writes.count("leases.coordination.k8s.io here") == 3
+        api, clock = empty()
+        async with at_work(NodeKeeper(api, clock, "here", MACHINE, "by some means")):
+            node = api.at(NODES, "here")
+            assert node["metadata"]["annotations"] == {LIMITS: "by some means"}
+            assert node["status"]["capacity"]["cpu"] == "3500m"
+            assert clock.next_due() == NOW + 20 * MICROS, "often enough for a lease of 40 s"
+            await clock.advance(60)
+            assert api.at(LEASES, "here", LEASE)["spec"]["renewTime"] == micro_time(clock.now())
+            # One write for each beat, and no more.
+            assert api.took()["patch leases"] == 3
 
     asyncio.run(story())
 
 
 def test_what_others_wrote_on_the_node_stays() -> None:
     async def story() -> None:
-        api, clock = PodApi(), Beats()
-        mine = {"metadata": {"name": "here", "labels": {"disk": "fast"}}, "spec": {"unschedulable": True}}
-        await api.create(NODES, msgspec.json.encode(mine))
-        await beat(NodeKeeper(api, clock, "here", MACHINE, ""), clock)
-        node = api.objects["nodes", "", "here"]
+        api, clock = empty()
+        api.put(NODES, "here", metadata={"labels": {"disk": "fast"}}, spec={"unschedulable": True})
+        async with at_work(NodeKeeper(api, clock, "here", MACHINE, "")):
+            await clock.advance(60)
+        node = api.at(NODES, "here")
         assert node["metadata"]["labels"]["disk"] == "fast"
         assert node["spec"] == {"unschedulable": True}
 
     asyncio.run(story())
 
 
-def test_a_node_that_was_deleted_comes_back_and_trouble_passes() -> None:
+def test_a_registration_that_fails_is_tried_again_soon() -> None:
     async def story() -> None:
-        api, clock = PodApi(), Beats()
-        keeper = NodeKeeper(api, clock, "here", MACHINE, "")
-        troubles = iter([KubeError("create", 500, "", "not now")])
-
-        def before(what: str) -> None:
-            if what == "create nodes":
-                for trouble in troubles:
-                    raise trouble
-
-        api.before = before
-        await beat(keeper, clock)
-        assert clock.waits[:2] == [2 * MICROS, 20 * MICROS]
-        assert ("nodes", "", "here") in api.objects
-        body = msgspec.json.encode({"metadata": {"labels": {"kept": "yes"}}})
-        await api.patch(NODES, "here", body, how=Patch.MERGE)
+        api, clock = empty()
+        api.failures_of["create nodes"] = [KubeError("create", 500, "", "not now")]
+        async with at_work(NodeKeeper(api, clock, "here", MACHINE, "")):
+            assert clock.next_due() == NOW + 2 * MICROS
+            await clock.advance(2)
+            assert clock.next_due() == NOW + 22 * MICROS
+            assert api.find(NODES, "here")
 
     asyncio.run(story())
 
@@ -157,13 +141,13 @@ def test_what_is_no_name_is_not_kept(tmp_path: Path, content: bytes) -> None:
 
 def test_nodes_that_this_machine_was_before_are_deleted_and_those_of_others_stay() -> None:
     async def story() -> None:
-        api, clock = PodApi(), Beats()
+        api, clock = empty()
         await NodeKeeper(api, clock, "before", MACHINE, "").register()
-        lease = {"metadata": {"name": "before", "namespace": "kube-node-lease"}}
-        await api.create(LEASES, msgspec.json.encode(lease), "kube-node-lease")
-        await api.create(NODES, msgspec.json.encode({"metadata": {"name": "made-by-hand"}}))
-        await beat(NodeKeeper(api, clock, "here", MACHINE, ""), clock)
-        assert {key[2] for key in api.objects if key[0] == "nodes"} == {"here", "made-by-hand"}
-        assert {key[2] for key in api.objects if key[0].startswith("leases")} == {"here"}
+        api.put(LEASES, "before", LEASE)
+        api.put(NODES, "made-by-hand")
+        await settle()
+        async with at_work(NodeKeeper(api, clock, "here", MACHINE, "")):
+            assert [*api.all(NODES)] == ["here", "made-by-hand"]
+            assert [*api.all(LEASES)] == [f"{LEASE}/here"]
 
     asyncio.run(story())

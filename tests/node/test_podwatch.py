@@ -6,16 +6,17 @@ from typing import Any
 
 import msgspec
 
-from pykueue.base.units import Instant
+from pykueue.base.clock import SystemClock
 from pykueue.kube.port import PODS, GoneError, KubeError, Resource
 from pykueue.node.podwatch import PodWatch
-from tests.node.podhost import NODE, PodApi
+from tests.fakes.faulty import Faulty, settle
+from tests.node.podhost import NODE, pod_api
 
 
 class Told:
     """What was told of pods, in order."""
 
-    def __init__(self, api: PodApi) -> None:
+    def __init__(self, api: Faulty) -> None:
         self.log: list[str] = []
         self.watch = PodWatch(
             api,
@@ -35,24 +36,27 @@ class Told:
         raise AssertionError(self.log)
 
 
-def pod(name: str, phase: str = "Pending", **meta: Any) -> dict[str, Any]:
-    return {"metadata": {"name": name, "namespace": "n", "uid": name, **meta}, "status": {"phase": phase}}
+def pod(name: str, phase: str = "Pending", node: str = NODE, **meta: Any) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "n", "uid": name, **meta}
+    return {"metadata": metadata, "spec": {"nodeName": node}, "status": {"phase": phase}}
 
 
 def test_the_life_of_pods() -> None:
     async def story() -> None:
-        api = PodApi()
-        api.store(PODS, pod("old", "Succeeded"), "ADDED")
-        api.store(PODS, pod("running", "Running"), "ADDED")
+        api = pod_api()
+        api.store(PODS, pod("old", "Succeeded"))
+        api.store(PODS, pod("running", "Running"))
+        await settle()
         told = Told(api)
         task = asyncio.create_task(told.watch.run())
         first = ["over old", "seen running", "listed ['old', 'running']"]
         await told.until(*first)
-        api.store(PODS, pod("new"), "ADDED")
-        api.store(PODS, pod("running", "Failed"), "MODIFIED")
-        leaving = {"deletionTimestamp": "2027-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
-        api.store(PODS, pod("leaving", "Failed", **leaving), "MODIFIED")
-        api.store(PODS, pod("old"), "DELETED")
+        api.store(PODS, pod("elsewhere", node="there"))
+        api.store(PODS, pod("new"))
+        api.store(PODS, pod("running", "Failed"))
+        leaving: dict[str, Any] = {"deletionTimestamp": "2027-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
+        api.store(PODS, pod("leaving", "Failed", **leaving))
+        api.drop(PODS, "old", "n")
         await told.until(*first, "seen new", "over running", "seen leaving", "gone old")
         task.cancel()
         await asyncio.wait((task,))
@@ -60,46 +64,25 @@ def test_the_life_of_pods() -> None:
     asyncio.run(story())
 
 
-class Faulty(PodApi):
-    """An API whose watches fail."""
-
-    def __init__(self, *faults: Exception | str) -> None:
-        super().__init__()
-        self.faults = list(faults)
-        self.slept: list[int] = []
-
-    async def watch(
-        self, resource: Resource, namespace: str = "", *, version: str = "", labels: str = "", fields: str = ""
-    ) -> AsyncIterator[bytes]:
-        if self.faults:
-            fault = self.faults.pop(0)
-            if isinstance(fault, Exception):
-                raise fault
-            yield fault.encode()
-        async for line in super().watch(resource, namespace, version=version, fields=fields):
-            yield line
-
-
 def test_a_version_that_is_no_longer_kept_is_listed_anew() -> None:
-    gone = '{"type":"ERROR","object":{"code":410,"reason":"Expired","message":"too old"}}'
+    gone = b'{"type":"ERROR","object":{"code":410,"reason":"Expired","message":"too old"}}'
 
     async def story() -> None:
-        api = Faulty(
-            GoneError("watch", 410, "Expired", "too old"), gone, KubeError("watch", 500, "", "no"), "{nonsense"
-        )
+        api = pod_api()
+        too_old = GoneError("watch", 410, "Expired", "too old")
+        api.watch_faults = [too_old, gone, KubeError("watch", 500, "", "no"), b"{nonsense"]
         told = Told(api)
         task = asyncio.create_task(told.watch.run())
         await told.until(*["listed []"] * 4)
-        api.store(PODS, pod("new"), "ADDED")
+        api.store(PODS, pod("new"))
         await told.until(*["listed []"] * 4, "seen new")
-        assert api.clock.now() > Instant(0)
         task.cancel()
         await asyncio.wait((task,))
 
     asyncio.run(story())
 
 
-class Short(PodApi):
+class Short(Faulty):
     """An API whose watches end at once; one that is asked without end stops the asker."""
 
     watches = 0
@@ -117,7 +100,7 @@ class Short(PodApi):
 
 def test_watches_that_end_at_once_leave_others_their_turn() -> None:
     async def story() -> None:
-        api = Short()
+        api = Short(SystemClock())
         task = asyncio.create_task(Told(api).watch.run())
         for _ in range(10):
             await asyncio.sleep(0)

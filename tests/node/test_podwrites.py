@@ -3,7 +3,6 @@
 import asyncio
 from typing import Any
 
-import msgspec
 import pytest
 
 from pykueue.base.units import Instant, Moment
@@ -11,7 +10,8 @@ from pykueue.kube.port import PODS, ConflictError
 from pykueue.node.containers import Box, Ending
 from pykueue.node.podstatus import Container, Running
 from pykueue.node.podwrites import PodWrites, bare
-from tests.node.podhost import PodApi
+from tests.fakes.faulty import Faulty
+from tests.node.podhost import pod_api
 
 POD: dict[str, Any] = {
     "metadata": {"name": "p", "namespace": "default", "uid": "u"},
@@ -21,14 +21,13 @@ POD: dict[str, Any] = {
 RUNS = {"main": Container(Running(Instant(0)), ready=True, started=True)}
 
 
-def stored(api: PodApi) -> dict[str, Any]:
-    found: dict[str, Any] = api.objects["pods", "default", "p"]
-    return found
+def stored(api: Faulty) -> dict[str, Any]:
+    return api.at(PODS, "p", "default")
 
 
-def begun() -> tuple[PodApi, Box, PodWrites]:
-    api = PodApi()
-    box = Box("u", msgspec.json.decode(api.store(PODS, POD, "ADDED")))
+def begun() -> tuple[Faulty, Box, PodWrites]:
+    api = pod_api()
+    box = Box("u", api.store(PODS, POD))
     return api, box, PodWrites(api, api.clock)
 
 
@@ -40,7 +39,7 @@ def test_what_has_not_changed_is_not_written() -> None:
         assert "reason" not in stored(api)["status"]
         for _ in range(3):
             await writes.write(box, RUNS)
-        assert api.writes == ["pods p"]
+        assert [str(write) for write in api.writes] == ["patch pods/status"]
 
     asyncio.run(story())
 
@@ -50,9 +49,9 @@ def test_a_server_that_leaves_out_what_is_empty_is_not_written_to_again() -> Non
         api, box, writes = begun()
         await writes.write(box, RUNS)
         lean = {**stored(api), "status": bare(stored(api)["status"])}
-        box.pod = msgspec.json.decode(api.store(PODS, lean, "MODIFIED"))
+        box.pod = api.store(PODS, lean)
         await writes.write(box, RUNS)
-        assert api.writes == ["pods p"]
+        assert [str(write) for write in api.writes] == ["patch pods/status"]
 
     asyncio.run(story())
 
@@ -60,7 +59,7 @@ def test_a_server_that_leaves_out_what_is_empty_is_not_written_to_again() -> Non
 def test_who_was_slower_tries_again_on_what_is_stored() -> None:
     async def story() -> None:
         api, box, writes = begun()
-        api.store(PODS, {**stored(api), "status": {"phase": "Pending", "qosClass": "Burstable"}}, "MODIFIED")
+        api.store(PODS, {**stored(api), "status": {"phase": "Pending", "qosClass": "Burstable"}})
         with pytest.raises(ConflictError):
             await writes.write(box, RUNS)
         await writes.write(box, RUNS)
@@ -74,13 +73,13 @@ def test_who_was_slower_tries_again_on_what_is_stored() -> None:
 def test_a_pod_that_is_not_there_any_more_is_gone(another: bool) -> None:
     async def story() -> None:
         api, box, writes = begun()
-        api.store(PODS, POD, "DELETED")
+        api.drop(PODS, "p", "default")
         if another:
-            api.store(PODS, {**POD, "metadata": {**POD["metadata"], "uid": "v"}}, "ADDED")
+            api.store(PODS, {**POD, "metadata": {**POD["metadata"], "uid": "v"}})
         await writes.write(box, RUNS)
         assert box.gone
         await writes.remove(box)
-        assert another == (("pods", "default", "p") in api.objects)
+        assert another == bool(api.all(PODS))
 
     asyncio.run(story())
 
@@ -92,6 +91,6 @@ def test_an_end_is_written_with_its_reason() -> None:
         status = stored(api)["status"]
         assert (status["phase"], status["reason"], status["message"]) == ("Failed", "Why", "because")
         await writes.remove(box)
-        assert ("pods", "default", "p") not in api.objects
+        assert api.all(PODS) == {}
 
     asyncio.run(story())

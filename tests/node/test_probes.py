@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from pykueue.base.clock import SystemClock
-from pykueue.base.units import Instant
 from pykueue.node.probes import Answer, Kind, Prober, Timing, ask, port_of, probes_of, timing, within
 from pykueue.node.spawn import Outcome
-from tests.clocks import OneFace
+from tests.clocks import SkippingClock
 
 HOST = "127.0.0.1"
 
@@ -115,20 +114,6 @@ def test_the_probes_of_a_container() -> None:
     assert list(probes_of({"livenessProbe": {"exec": {}}, "startupProbe": {"exec": {}}})) == ["startup", "liveness"]
 
 
-class Steps(OneFace):
-    """A clock on which each wait ends at once, until the answers are used up."""
-
-    def __init__(self) -> None:
-        self.time = Instant(0)
-
-    def now(self) -> Instant:
-        return self.time
-
-    async def sleep_until(self, due: Instant) -> None:
-        self.time = due
-        await asyncio.sleep(0)
-
-
 @pytest.mark.parametrize(
     ("kind", "answers", "changes"),
     [
@@ -161,7 +146,7 @@ def test_what_a_probe_finds_in_a_row(kind: Kind, answers: str, changes: list[boo
             kind,
             {},
             once,
-            Steps(),
+            SkippingClock(),
             changed=lambda kind, well: seen.append(well),
             failed=lambda kind, message: failed.append(message),
         )

@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from pykueue.api.trees import text
@@ -16,7 +17,7 @@ from pykueue.node.accounts import Account
 from pykueue.node.podplan import FIRST_SECONDS
 from pykueue.node.spawn import SpawnError
 from pykueue.node.supervision.processes import process_start
-from tests.node.podhost import PodApi, host, shell
+from tests.node.podhost import host, shell
 
 NOBODY = 65534
 GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
@@ -38,7 +39,7 @@ def test_a_pod_from_start_to_end(tmp_path: Path) -> None:
             assert terminated(on.state("p")) == (3, "Error")
             assert await on.printed("p") == "out\nerr\n"
             assert on.reasons() == ["Created", "Started"]
-            assert on.api.writes.count("pods p") <= 3, "perhaps waiting, running, and ended"
+            assert on.patches("p") <= 3, "perhaps waiting, running, and ended"
             assert on.runner.boxes == {}
 
     asyncio.run(story())
@@ -51,7 +52,7 @@ def test_a_short_pod_takes_few_writes_and_leaves_nothing_behind(tmp_path: Path) 
             await on.phase("p", "Succeeded")
             assert terminated(on.state("p")) == (0, "Completed")
             # Once as a rule; on a machine that is too busy for that, it is seen to run first.
-            assert on.api.writes.count("pods p") in (1, 2)
+            assert on.patches("p") in (1, 2)
             await on.until(lambda: not (on.runner.folder / uid).exists())
             assert not list(on.runner.workshop.scratch.iterdir())
 
@@ -267,7 +268,8 @@ def test_a_deleted_pod_ends_gently_and_is_removed(tmp_path: Path) -> None:
             await on.phase("p", "Running")
             await on.api.delete(PODS, "p", "default")
             await on.until(lambda: on.stored("p") is None)
-            seen = [tree["status"] for _, what, how, tree in on.api.log if what == "pods" and how == "DELETED"]
+            changes = on.api.registry.store.changes("pods", after=0)
+            seen = [msgspec.json.decode(one.body)["status"] for one in changes if one.how == "DELETED"]
             assert seen[0]["phase"] == "Failed"
             assert terminated(seen[0]["containerStatuses"][0]["state"]) == (7, "Error")
             assert on.said[-1].note == "Stopping container main"
@@ -511,14 +513,11 @@ def test_a_status_that_others_change_meanwhile_is_written_all_the_same(tmp_path:
             troubles = iter(["conflict", "unanswered"])
 
             def before(what: str) -> None:
-                if what == "patch pods":
+                if what.startswith("patch pods"):
                     trouble = next(troubles, "")
                     if trouble == "conflict":
-                        pod = on.stored("p")
-                        marked = {**pod["metadata"], "labels": {"changed": "meanwhile"}}
-                        on.api.store(PODS, {**pod, "metadata": marked}, "MODIFIED")
-                        found = on.api.objects["pods", "default", "p"]
-                        assert found["metadata"]["labels"] == {"changed": "meanwhile"}
+                        found = on.api.put(PODS, "p", "default", metadata={"labels": {"changed": "meanwhile"}})
+                        assert found["metadata"]["labels"]["changed"] == "meanwhile"
                     elif trouble:
                         raise KubeError("patch", 500, "", "the disk is full")
 
@@ -536,8 +535,7 @@ def test_a_pod_that_somebody_else_declares_over_is_ended(tmp_path: Path) -> None
             await on.pod("p", shell("echo $$$$; sleep 1000"))
             await on.phase("p", "Running")
             pid = int(await on.printed("p"))
-            pod = on.stored("p")
-            on.api.store(PODS, {**pod, "status": {"phase": "Failed", "reason": "Evicted"}}, "MODIFIED")
+            on.api.put(PODS, "p", "default", status={"phase": "Failed", "reason": "Evicted"})
             await on.until(lambda: not process_start(pid))
             await on.until(lambda: not on.runner.boxes)
             assert on.status("p")["reason"] == "Evicted"
@@ -620,7 +618,7 @@ def test_news_that_were_not_heard_are_read(tmp_path: Path) -> None:
 
 def test_many_pods_at_once(tmp_path: Path) -> None:
     async def story() -> None:
-        async with host(tmp_path, PodApi()) as on:
+        async with host(tmp_path) as on:
             for number in range(50):
                 await on.pod(f"p{number}", shell(f"exit {number % 2}"))
             for number in range(50):

@@ -1,7 +1,6 @@
 """Is nothing run twice, and nothing left running, when the server is killed at any moment?"""
 
 import asyncio
-import contextlib
 import os
 import random
 import signal
@@ -11,9 +10,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
+from pykueue.apiserver.storage.datafile import backup
 from pykueue.base.units import Instant
 from pykueue.kube.port import PODS
 from pykueue.node import attempts, containers
@@ -21,7 +20,7 @@ from pykueue.node.gpus import Gpu
 from pykueue.node.machine import Machine
 from pykueue.node.runner import Runner, Settings
 from pykueue.node.supervision.processes import process_start
-from tests.node.podhost import NODE, Host, PodApi, host, shell
+from tests.node.podhost import NODE, Host, host, pod_api, shell
 
 SERVER = """
 import asyncio, sys
@@ -31,40 +30,22 @@ asyncio.run(serve(Path(sys.argv[1])))
 """
 
 
-def saved(path: Path) -> PodApi:
-    """An API with what was stored when its server was killed."""
-    api = PodApi()
-    with contextlib.suppress(FileNotFoundError):
-        for line in path.read_bytes().splitlines():
-            with contextlib.suppress(msgspec.DecodeError):
-                how, resource, tree = msgspec.json.decode(line)
-                api.version = int(tree["metadata"]["resourceVersion"])
-                key = (resource, tree["metadata"].get("namespace", ""), tree["metadata"]["name"])
-                if how == "DELETED":
-                    api.objects.pop(key, None)
-                else:
-                    api.objects[key] = tree
-    return api
-
-
-class Kept(PodApi):
-    """An API whose every write is on disk before it is answered."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__()
-        before = saved(path)
-        self.objects, self.version = before.objects, before.version
-        self.file = path.open("ab", buffering=0)
-
-    def store(self, resource: Any, tree: Any, how: str) -> bytes:
-        body = super().store(resource, tree, how)
-        self.file.write(msgspec.json.encode([how, str(resource), msgspec.json.decode(body)]) + b"\n")
-        return body
+async def phases(folder: Path) -> list[str]:
+    """The phases of the pods, from a copy of what a server that runs or was killed has stored."""
+    copy = folder / "copy"
+    copy.unlink(missing_ok=True)
+    backup(folder / "objects", copy)
+    api = pod_api(path=copy)
+    found = [tree["status"]["phase"] for tree in api.all(PODS).values()]
+    await api.registry.store.close()
+    return found
 
 
 async def serve(folder: Path) -> None:
     """Run the pods of a folder until killed."""
-    api = Kept(folder / "objects")
+    api = pod_api(path=folder / "objects")
+    writes = (folder / "writes").open("ab", buffering=0)
+    api.after = lambda what: writes.write(b".")
     machine = Machine(2000, 1 << 30, (Gpu(0),), 1 << 30)
     runner = Runner(api, api.clock, lambda notice: None, Settings(folder / "data", node=NODE), machine)
     await runner.open()
@@ -93,12 +74,12 @@ def kill_at_work(folder: Path, seconds: float) -> None:
 def traces(folder: Path) -> int:
     """A number that grows as pods are run."""
     begun = len(attempts.pods(attempts.folder_of(folder / "data")))
-    return begun + sum(path.stat().st_size for path in (folder / "objects", folder / "ran") if path.exists())
+    return begun + sum(path.stat().st_size for path in (folder / "writes", folder / "ran") if path.exists())
 
 
 def test_a_process_is_found_again_and_its_end_is_heard(tmp_path: Path) -> None:
     async def story() -> None:
-        api = PodApi()
+        api = pod_api()
         first = Host(tmp_path, api)
         await first.begin()
         uid = await first.pod("p", shell(f"echo x >> {tmp_path}/count; sleep 0.6; exit 9"))
@@ -116,7 +97,7 @@ def test_a_process_is_found_again_and_its_end_is_heard(tmp_path: Path) -> None:
 
 def test_what_ended_meanwhile_is_written_and_not_run_again(tmp_path: Path) -> None:
     async def story() -> None:
-        api = PodApi()
+        api = pod_api()
         first = Host(tmp_path, api)
         await first.begin()
         await first.pod("p", shell(f"echo x >> {tmp_path}/count; sleep 0.2; exit 4"))
@@ -133,7 +114,7 @@ def test_what_ended_meanwhile_is_written_and_not_run_again(tmp_path: Path) -> No
 
 def test_a_pod_that_was_deleted_meanwhile_is_ended(tmp_path: Path) -> None:
     async def story() -> None:
-        api = PodApi()
+        api = pod_api()
         first = Host(tmp_path, api)
         await first.begin()
         uid = await first.pod("p", shell("trap '' TERM; echo $$$$; while :; do sleep 0.02; done"))
@@ -152,7 +133,7 @@ def test_a_gpu_stays_with_its_pod(tmp_path: Path) -> None:
     asks: dict[str, Any] = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
 
     async def story() -> None:
-        api = PodApi()
+        api = pod_api()
         first = Host(tmp_path, api, gpus=1)
         await first.begin()
         await first.pod("p", shell("sleep 0.6", **asks))
@@ -172,12 +153,13 @@ def test_a_gpu_stays_with_its_pod(tmp_path: Path) -> None:
 def test_after_a_reboot_what_ran_is_lost_and_said_to_be(tmp_path: Path) -> None:
     async def story() -> None:
         async with host(tmp_path) as on:
+            uid = f"{random.getrandbits(32):08x}"
             # The record of another boot: the number of its supervisor may be anybody's now.
-            folder = on.runner.folder / f"{on.tag}-p-1" / "main" / "0"
+            folder = on.runner.folder / uid / "main" / "0"
             folder.mkdir(parents=True)
             own = os.getpid()
             (folder / "record").write_text(f"supervisor {own} {process_start(own)} other-boot n/p\nrunning 1 1 1000\n")
-            await on.pod("p", shell(f"touch {tmp_path}/ran"))
+            await on.pod("p", shell(f"touch {tmp_path}/ran"), uid=uid)
             await on.phase("p", "Failed")
             ended = on.state("p")["terminated"]
             assert (ended["exitCode"], ended["reason"]) == (137, "ContainerStatusUnknown")
@@ -189,8 +171,9 @@ def test_after_a_reboot_what_ran_is_lost_and_said_to_be(tmp_path: Path) -> None:
 def test_an_attempt_that_nobody_claimed_is_begun(tmp_path: Path) -> None:
     async def story() -> None:
         async with host(tmp_path) as on:
-            (on.runner.folder / f"{on.tag}-p-1" / "main" / "0").mkdir(parents=True)
-            await on.pod("p", shell("exit 0"))
+            uid = f"{random.getrandbits(32):08x}"
+            (on.runner.folder / uid / "main" / "0").mkdir(parents=True)
+            await on.pod("p", shell("exit 0"), uid=uid)
             status = await on.phase("p", "Succeeded")
             assert status["containerStatuses"][0]["restartCount"] == 0
 
@@ -201,31 +184,36 @@ def test_killed_at_any_moment_nothing_runs_twice_and_nothing_is_left(tmp_path: P
     rng = random.Random(2)
     tag = f"{random.getrandbits(32):08x}"
     pods = 60
-    api = Kept(tmp_path / "objects")
+    trees = []
     for number in range(pods):
         # Each attempt leaves one line with its key; a pod that is restarted has more than one attempt.
         script = f'echo "$PYKUEUE_ATTEMPT" >> {tmp_path}/ran; sleep {rng.choice((0, 0.05, 0.4))}'
         uid = f"{tag}-{number}"
         tree = {
-            "metadata": {"name": f"p{number}", "namespace": "default", "uid": uid},
+            "metadata": {"name": f"p{number}", "namespace": "default", "uid": uid, "generation": 1},
             "spec": {"nodeName": NODE, "restartPolicy": "Never", "containers": [shell(script)]},
             "status": {"phase": "Pending"},
         }
-        api.store(PODS, tree, "ADDED")
-    api.file.close()
+        trees.append(tree)
+
+    async def store() -> None:
+        api = pod_api(path=tmp_path / "objects")
+        for tree in trees:
+            api.store(PODS, tree)
+        await api.registry.store.close()
+
+    asyncio.run(store())
     for _ in range(5):
         kill_at_work(tmp_path, rng.uniform(0, 0.1))
     server = begin(tmp_path)
     try:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
-            phases = [
-                tree["status"]["phase"] for key, tree in saved(tmp_path / "objects").objects.items() if key[0] == "pods"
-            ]
-            if all(phase in ("Succeeded", "Failed") for phase in phases):
+            found = asyncio.run(phases(tmp_path))
+            if all(phase in ("Succeeded", "Failed") for phase in found):
                 break
             time.sleep(0.1)
-        assert phases == ["Succeeded"] * pods
+        assert found == ["Succeeded"] * pods
         ran = (tmp_path / "ran").read_text().split()
         assert sorted(ran) == sorted(f"{tag}-{number}/main/0" for number in range(pods))
     finally:
@@ -236,7 +224,7 @@ def test_killed_at_any_moment_nothing_runs_twice_and_nothing_is_left(tmp_path: P
 
 def test_what_failed_meanwhile_says_why(tmp_path: Path) -> None:
     async def story() -> None:
-        api = PodApi()
+        api = pod_api()
         first = Host(tmp_path, api)
         await first.begin()
         asks: dict[str, Any] = {"terminationMessagePolicy": "FallbackToLogsOnError"}

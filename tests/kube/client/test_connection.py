@@ -13,7 +13,7 @@ from pykueue.kube.client.connection import Connection, proxy_for
 from pykueue.kube.client.credentials import Credential, CredentialError, Fixed
 from pykueue.kube.client.http import HttpKube
 from pykueue.kube.port import DeniedError, UnansweredError
-from tests.kube.timing import SkippingClock
+from tests.clocks import SkippingClock
 from tests.kube.tinyapi import THINGS, TinyApi, thing
 from tests.plane.keys import Authority
 

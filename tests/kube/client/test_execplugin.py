@@ -10,7 +10,7 @@ import pytest
 import uvloop
 from aiohttp import web
 
-from pykueue.base.clock import SystemClock
+from pykueue.base.clock import START, SystemClock
 from pykueue.base.units import MICROS, Instant, Moment, format_instant
 from pykueue.kube.client import execplugin
 from pykueue.kube.client.connection import Connection
@@ -18,7 +18,7 @@ from pykueue.kube.client.credentials import Credential, CredentialError
 from pykueue.kube.client.execplugin import Plugin, Program
 from pykueue.kube.client.http import HttpKube
 from pykueue.kube.lease import Election
-from tests.kube.timing import START, SkippingClock
+from tests.clocks import SkippingClock
 from tests.kube.tinyapi import THINGS, TinyApi, in_background, status, thing
 
 V1 = "client.authentication.k8s.io/v1"

@@ -25,7 +25,7 @@ from pykueue.kube.port import (
     Resource,
     UnansweredError,
 )
-from tests.kube.timing import SkippingClock
+from tests.clocks import SkippingClock
 from tests.kube.tinyapi import PATH, THINGS, Accident, TinyApi, status, thing
 
 NODES = Resource("", "v1", "nodes", "Node")

@@ -14,7 +14,7 @@ from pykueue.kube.client.connection import Connection
 from pykueue.kube.client.credentials import Credential, CredentialError, Files
 from pykueue.kube.client.execplugin import Plugin
 from pykueue.kube.client.kubeconfig import KubeconfigError, connection
-from tests.kube.timing import SkippingClock
+from tests.clocks import SkippingClock
 
 PEM = "-----BEGIN CERTIFICATE-----\nabc\n-----END CERTIFICATE-----\n"
 KEY = "-----BEGIN PRIVATE KEY-----\ndef\n-----END PRIVATE KEY-----\n"
