@@ -6,11 +6,14 @@ import msgspec
 import pytest
 
 from pykueue.api.core import Tree
+from pykueue.base.clock import ManualClock
 from pykueue.controllers.ancestors import Ancestors, known_kinds
 from pykueue.jobs.batch import JobView, read_job
 from pykueue.jobs.seen import Ancestor, Ancestry
-from pykueue.kube.port import DeniedError, KubeError, NotFoundError, Resource
+from pykueue.kube.port import DeniedError, KubeError, Resource
+from tests.fakes.faulty import Faulty
 
+JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet", True)
 QUEUE = "kueue.x-k8s.io/queue-name"
 
 
@@ -34,29 +37,21 @@ def job(name: str, above: Tree | None = None, queue: str = "") -> JobView:
     return read_job(msgspec.json.encode(tree(name, above, queue)))
 
 
-class Shelf:
-    """Objects of other kinds, and how often they were asked for."""
-
-    def __init__(self, *trees: Tree, fails: KubeError | None = None) -> None:
-        self.trees = {str(one["metadata"]["name"]): one for one in trees}  # type: ignore[index, call-overload]
-        self.fails = fails
-        self.asked: list[str] = []
-
-    async def get(self, resource: Resource, name: str, namespace: str = "") -> bytes:
-        self.asked.append(f"{resource} {namespace}/{name}")
-        if self.fails is not None:
-            raise self.fails
-        if name not in self.trees:
-            raise NotFoundError("get", 404, "NotFound", "not found")
-        return msgspec.json.encode(self.trees[name])
+def cluster(*trees: Tree) -> Faulty:
+    """An API with JobSets."""
+    api = Faulty(ManualClock())
+    api.serve(JOB_SETS)
+    for one in trees:
+        api.store(JOB_SETS, one)
+    return api
 
 
 def found(
-    one: JobView, *jobs: JobView, shelf: Shelf | None = None, queueless: bool = False, admitted: bool = False
+    one: JobView, *jobs: JobView, api: Faulty | None = None, queueless: bool = False, admitted: bool = False
 ) -> Ancestry:
     held = {f"team/{each.name}": each for each in jobs}
     ancestors = Ancestors(
-        shelf or Shelf(),  # type: ignore[arg-type]  # only asked for objects
+        api or cluster(),
         {("batch", "Job"): held.get},
         lambda _kind, _key: admitted,
         external=("Flow.v1.example.com",),
@@ -110,10 +105,10 @@ def test_a_circle_is_no_way_up() -> None:
 
 
 def test_the_way_leads_through_kinds_that_are_not_queued_here_and_is_remembered() -> None:
-    shelf = Shelf(tree("set", owner("top")))
+    api = cluster(tree("set", owner("top")))
     above = owner("set", "JobSet", "jobset.x-k8s.io/v1alpha2")
     ancestors = Ancestors(
-        shelf,  # type: ignore[arg-type]  # only asked for objects
+        api,
         {("batch", "Job"): {"team/top": job("top", queue="q")}.get},
         lambda _kind, _key: True,
     )
@@ -123,7 +118,7 @@ def test_the_way_leads_through_kinds_that_are_not_queued_here_and_is_remembered(
             assert await ancestors.of(job("a", above)) == Ancestry(Ancestor("q", admitted=True))
 
     asyncio.run(twice())
-    assert shelf.asked == ["jobsets.jobset.x-k8s.io team/set"]
+    assert api.calls == ["get jobsets set"]
 
 
 @pytest.mark.parametrize(
@@ -135,7 +130,15 @@ def test_the_way_leads_through_kinds_that_are_not_queued_here_and_is_remembered(
 )
 def test_the_way_ends_at_an_owner_of_another_kind_that(fails: KubeError | None) -> None:
     above = owner("set", "JobSet", "jobset.x-k8s.io/v1alpha2")
-    assert found(job("a", above), shelf=Shelf(fails=fails)) == Ancestry()
+    api = cluster()
+
+    def before(what: str) -> None:
+        if fails is not None:
+            raise fails
+
+    api.before = before
+    assert found(job("a", above), api=api) == Ancestry()
+    assert api.calls == ["get jobsets set"]
 
 
 def test_kinds_are_known_by_group_and_name() -> None:

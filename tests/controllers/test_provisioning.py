@@ -1,6 +1,5 @@
 """Do the checks of capacity hold out where the API server refuses, lags, or does not serve what it needs?"""
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,42 +16,16 @@ from pykueue.kube.port import (
     DeniedError,
     NotFoundError,
     RejectedError,
-    Resource,
 )
 from pykueue.testing.kueue import Kueue
+from tests.fakes.faulty import Faulty
 
 KUEUE = "kueue.x-k8s.io/v1beta2"
 CLASS = "story.example.com"
 MANY = 200
 """More calls than anything here takes; at so many a loop is stopped, so that the test can tell of it."""
 
-Fault = Callable[[str, Resource, bytes], Exception | None]
-
-
-class Faulty:
-    """The API as one of its clients finds it: counted, and at times refusing."""
-
-    def __init__(self, inner: Any, fault: Fault) -> None:
-        self.inner = inner
-        self.fault = fault
-        self.calls: Counter[tuple[str, str]] = Counter()
-
-    def __getattr__(self, name: str) -> Any:
-        real = getattr(self.inner, name)
-        if name not in ("create", "get", "patch", "replace", "delete"):
-            return real
-
-        async def call(resource: Resource, what: Any, *rest: Any, **named: Any) -> Any:
-            self.calls[name, resource.kind] += 1
-            error = self.fault(name, resource, what if isinstance(what, bytes) else b"")
-            if self.calls.total() > MANY:
-                # What fails is waited for before it is tried again.
-                error = RejectedError(name, 400, "BadRequest", "too many calls")
-            if error is not None:
-                raise error
-            return await real(resource, what, *rest, **named)
-
-        return call
+Fault = Callable[[str], None]
 
 
 def provisioning(kueue: Kueue) -> Provisioning:
@@ -62,13 +35,20 @@ def provisioning(kueue: Kueue) -> Provisioning:
     return found
 
 
-def faulty(kueue: Kueue, fault: Fault = lambda verb, resource, body: None) -> Faulty:
+def faulty(kueue: Kueue, fault: Fault = lambda what: None) -> Faulty:
     """Stand between our controllers and the API."""
+    made = Faulty(kueue.embedded.clock, kueue.embedded.local.registry)
+
+    def before(what: str) -> None:
+        fault(what)
+        if len(made.calls) > MANY:
+            # What fails is waited for before it is tried again.
+            raise RejectedError(what, 400, "BadRequest", "too many calls")
+
+    made.before = before
     cluster = provisioning(kueue).cluster
-    made: Any = Faulty(cluster.kube, fault)
-    cluster.kube = made
-    cluster.writes.kube = made
-    return made  # type: ignore[no-any-return]  # it plays the part of any client
+    cluster.kube = cluster.writes.kube = made
+    return made
 
 
 def queue(
@@ -197,8 +177,9 @@ def test_nothing_is_tried_while_the_kind_is_not_served(kueue: Kueue) -> None:
     for name in ("one", "two"):
         kueue.job(name, queue="main")
 
-    def gone(verb: str, resource: Resource, body: bytes) -> Exception | None:
-        return NotFoundError(verb, 404, "NotFound", "no such kind") if resource == PROVISIONING_REQUESTS else None
+    def gone(what: str) -> None:
+        if " provisioningrequests" in what:
+            raise NotFoundError(what, 404, "NotFound", "no such kind")
 
     spy = faulty(kueue, gone)
     followed = provisioning(kueue).requests
@@ -206,7 +187,7 @@ def test_nothing_is_tried_while_the_kind_is_not_served(kueue: Kueue) -> None:
     for key in list(followed.objects):
         followed.put(key, None)
     kueue.advance("1h")
-    assert (spy.calls["create", "PodTemplate"], spy.calls["create", "ProvisioningRequest"]) == (0, 0)
+    assert (spy.sent("create podtemplates"), spy.sent("create provisioningrequests")) == (0, 0)
     assert active(kueue)[2].startswith("no such kind; the CustomResourceDefinition")
 
 
@@ -216,10 +197,9 @@ def test_nothing_is_tried_while_the_kind_is_not_served(kueue: Kueue) -> None:
 def refusing(name: str) -> Fault:
     """Have one request refused."""
 
-    def fault(verb: str, resource: Resource, body: bytes) -> Exception | None:
-        if verb == "create" and resource == PROVISIONING_REQUESTS and f'{name}"'.encode() in body:
-            return RejectedError("create", 422, "Invalid", "no")
-        return None
+    def fault(what: str) -> None:
+        if what.startswith("create provisioningrequests") and what.endswith(name):
+            raise RejectedError("create", 422, "Invalid", "no")
 
     return fault
 
@@ -245,8 +225,8 @@ def test_a_refused_second_attempt_is_complained_of_once_and_tried_slowly(kueue: 
     says(kueue, first, "Failed", "no room")
     kueue.advance("30s")
     assert states(kueue, "one")["cap"][1].startswith("Error creating ProvisioningRequest")
-    assert spy.calls["patch", "Workload"] <= 10
-    assert spy.calls["create", "ProvisioningRequest"] <= 20
+    assert spy.sent("patch workloads") <= 10
+    assert spy.sent("create provisioningrequests") <= 20
 
 
 @pytest.mark.kueue(gates={"KeepQuotaForProvReqRetry": True})
@@ -255,7 +235,7 @@ def test_what_hinders_an_attempt_is_said_once_though_patience_has_ended(kueue: K
     spy = faulty(kueue)
     kueue.apply(workload("one", provisioned={"x": "y" * 256}))
     kueue.advance("60s")
-    assert spy.calls["patch", "Workload"] <= 10
+    assert spy.sent("patch workloads") <= 10
     (state,) = kueue.client.get(WORKLOADS, "one", "default")["status"]["admissionChecks"]
     assert state["message"] == 'the parameter "x" of the ProvisioningRequest is longer than 255 characters'
 
@@ -289,7 +269,7 @@ def test_of_two_workloads_whose_requests_would_share_a_name_the_second_takes_not
     listed = kueue.client.get(WORKLOADS, "a-b", "default")["status"]["admissionChecks"]
     messages = {one["name"]: one["message"] for one in listed}
     assert messages["c"].startswith('Error creating PodTemplate "ppt-a-b-c-1-main"')
-    assert spy.calls.total() <= 100
+    assert len(spy.calls) <= 100
 
 
 # How long a check is waited for, and how often.

@@ -180,6 +180,10 @@ class Faulty(LocalKube):
         self.writes = []
         return found
 
+    def sent(self, what: str) -> int:
+        """How many calls began like this, such as `create pods` or `get jobs train`."""
+        return sum(call.startswith(what) for call in self.calls)
+
     # The calls.
 
     async def called(self, what: str) -> None:

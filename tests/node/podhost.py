@@ -78,7 +78,7 @@ class Host:
 
     def patches(self, name: str) -> int:
         """How many patches of the pod were sent."""
-        return self.api.calls.count(f"patch pods/status {name}")
+        return self.api.sent(f"patch pods/status {name}")
 
     def status(self, name: str) -> Any:
         found = self.stored(name)
