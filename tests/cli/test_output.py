@@ -25,7 +25,7 @@ from pykueue.base.clock import SystemClock
 from pykueue.cli.output import Output
 from pykueue.kube.client.http import HttpKube
 from tests.cli.machine import Machine, machine_in
-from tests.kube.tinyapi import TinyApi
+from tests.fakes.tinyapi import TinyApi
 
 WINDOW = 5 * (10 << 20)
 """How much output the log of a container keeps."""

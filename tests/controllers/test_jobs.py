@@ -29,7 +29,7 @@ from pykueue.kube.port import (
     Resource,
 )
 from tests.controllers.running import TEAM, cluster_queue
-from tests.fakes.faulty import Faulty, Object, settle
+from tests.fakes.faulty import READS, Faulty, Object, settle
 
 NAME = "job-train-"
 QUEUE = "kueue.x-k8s.io/queue-name"
@@ -64,7 +64,7 @@ class Place:
         self.starts = 0
 
     def live(self, what: str) -> None:
-        if self.left is None or what.startswith("get ") or " events" in what:
+        if self.left is None or what.startswith(READS) or " events" in what:
             return
         if self.left == 0:
             raise NotLeadingError("write", 0, "Dead", "this manager is dead")

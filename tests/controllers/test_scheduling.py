@@ -21,7 +21,7 @@ from pykueue.kube.port import (
     UnansweredError,
 )
 from tests.controllers.running import TEAM, Running, running
-from tests.fakes.faulty import Write, settle
+from tests.fakes.faulty import READS, Write, settle
 
 PREEMPTING: dict[str, Any] = {"preemption": {"withinClusterQueue": "LowerPriority"}}
 
@@ -163,7 +163,7 @@ def test_a_server_that_always_refuses_is_asked_less_and_less() -> None:
 
         def refuse(what: str) -> None:
             nonlocal asked
-            if not what.startswith("get "):
+            if not what.startswith(READS):
                 asked += 1
                 raise failing(RejectedError, 422, "Invalid")
 

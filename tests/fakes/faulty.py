@@ -31,6 +31,8 @@ from pykueue.kube.port import NAMESPACES, PODS, Patch, Resource
 Object = dict[str, Any]
 ANY: Tree = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 Hook = Callable[[str], object]
+READS = ("get ", "list ", "watch ")
+"""How calls that write nothing begin."""
 
 
 async def settle() -> None:
@@ -63,7 +65,7 @@ class Faulty(LocalKube):
         super().__init__(registry or Registry(Store.open(path, clock), Catalog(), clock))
         self.clock = clock
         self.calls: list[str] = []
-        """Every get and every write as verb, resource and name, even if it failed."""
+        """Every call as verb, resource and name, or version of a watch, even if it failed."""
         self.writes: list[Write] = []
         self.failures: list[Exception] = []
         """What the next writes fail with."""
@@ -79,8 +81,8 @@ class Faulty(LocalKube):
         """After this many more writes none returns, as if the process were gone."""
         self.lag: asyncio.Event | None = None
         """What the events of watches have to wait for."""
-        self.watch_faults: list[Exception | bytes] = []
-        """What watches raise or yield before the next event, one at a time; a new watch does so at once."""
+        self.watch_faults: list[Exception | bytes | None] = []
+        """What watches raise or yield before the next event, a new one at once; None ends the watch."""
 
     # What a test sees and does.
 
@@ -215,23 +217,29 @@ class Faulty(LocalKube):
         await self.called(f"get {resource.plural} {name}")
         return await super().get(resource, name, namespace)
 
+    async def pages(
+        self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = ""
+    ) -> AsyncIterator[bytes]:
+        await self.called(f"list {resource.plural} ")
+        async for page in super().pages(resource, namespace, labels=labels, fields=fields):
+            yield page
+
     async def watch(
         self, resource: Resource, namespace: str = "", *, version: str = "", labels: str = "", fields: str = ""
     ) -> AsyncIterator[bytes]:
-        if self.watch_faults:
-            yield self.watch_fault()
-        async for line in super().watch(resource, namespace, version=version, labels=labels, fields=fields):
-            if self.lag is not None:
+        await self.called(f"watch {resource.plural} {version}")
+        async for line in preceded(super().watch(resource, namespace, version=version, labels=labels, fields=fields)):
+            if line and self.lag is not None:
                 await self.lag.wait()
-            if self.watch_faults:
-                yield self.watch_fault()
-            yield line
-
-    def watch_fault(self) -> bytes:
-        fault = self.watch_faults.pop(0)
-        if isinstance(fault, Exception):
-            raise fault
-        return fault
+            while self.watch_faults:
+                fault = self.watch_faults.pop(0)
+                if fault is None:
+                    return
+                if isinstance(fault, Exception):
+                    raise fault
+                yield fault
+            if line:
+                yield line
 
     async def create(
         self, resource: Resource, body: bytes, namespace: str = "", *, name: str = "", subresource: str = ""
@@ -268,3 +276,10 @@ class Faulty(LocalKube):
     async def bind(self, namespace: str, pod: str, node: str) -> bytes:
         async with self.writing(Write("bind", PODS, pod)):
             return await super().bind(namespace, pod, node)
+
+
+async def preceded(lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The lines of a watch after an empty one, at which the faults of a new watch are due."""
+    yield b""
+    async for line in lines:
+        yield line

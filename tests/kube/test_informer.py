@@ -4,21 +4,33 @@ import asyncio
 import gc
 import json
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import msgspec
 import pytest
-from aiohttp import web
 
 from pykueue.api.core import ObjectMeta
 from pykueue.base.struct import Wire
 from pykueue.base.units import MICROS
 from pykueue.kube import informer as module
-from pykueue.kube.client.http import HttpKube
 from pykueue.kube.informer import Change, Index, Informer, gc_paused
-from pykueue.kube.port import Patch
+from pykueue.kube.port import (
+    DeniedError,
+    GoneError,
+    KubeError,
+    NotFoundError,
+    Patch,
+    RejectedError,
+    Resource,
+    UnansweredError,
+)
 from tests.clocks import SkippingClock
-from tests.kube.tinyapi import THINGS, TinyApi, status, thing
+from tests.fakes.faulty import Faulty, Object
+
+THINGS = Resource("example.com", "v1", "things", "Thing", True)
+OTHERS = Resource("example.com", "v1", "others", "Other", True)
+FIRST_WATCH = "watch things "
 
 
 class Spec(Wire):
@@ -30,17 +42,26 @@ class Thing(Wire):
     spec: Spec = Spec()
 
 
+def thing(name: str, value: str = "", namespace: str = "default") -> Object:
+    return {"metadata": {"name": name, "namespace": namespace}, "spec": {"value": value}}
+
+
+def cluster() -> Faulty:
+    """An API that holds one thing, whose events it counts from there."""
+    api = Faulty(SkippingClock())
+    api.serve(THINGS, OTHERS)
+    api.store(THINGS, thing("a", "1"))
+    return api
+
+
 class Seen:
     """An informer at work, and what its handlers were told."""
 
-    def __init__(self, api: TinyApi, *, namespace: str = "") -> None:
+    def __init__(self, api: Faulty, *, namespace: str = "") -> None:
         self.api = api
         self.clock = SkippingClock()
-        self.kube = HttpKube(api.connection(), self.clock, rng=lambda: 0.0)
         read = msgspec.json.Decoder(Thing).decode
-        self.informer: Informer[Thing] = Informer(
-            self.kube, THINGS, read, self.clock, namespace=namespace, rng=lambda: 1.0
-        )
+        self.informer: Informer[Thing] = Informer(api, THINGS, read, self.clock, namespace=namespace, rng=lambda: 1.0)
         self.told: list[str] = []
         self.informer.listen(self.hear)
 
@@ -56,28 +77,48 @@ class Seen:
         """Wait until something is so."""
         async with asyncio.timeout(10):
             while not condition():
-                await asyncio.sleep(0.005)
+                await asyncio.sleep(0)
+
+    def put(self, name: str, value: str, namespace: str = "default") -> Object:
+        return self.api.put(THINGS, name, namespace, spec={"value": value})
+
+    def cut(self) -> None:
+        """Break the watch off at the next event, which is then asked for again."""
+        self.api.watch_faults.append(UnansweredError("watch", 0, "ConnectionLost", "cut off"))
 
     async def change(self, name: str, value: str) -> bytes:
         body = json.dumps({"spec": {"value": value}}).encode()
-        return await self.kube.patch(THINGS, name, body, "default", how=Patch.MERGE)
+        return await self.api.patch(THINGS, name, body, "default", how=Patch.MERGE)
+
+
+def paged(what: str) -> None:
+    """Refuse the streaming list."""
+    if what == FIRST_WATCH:
+        raise RejectedError(what, 422, "Invalid", "sendInitialEvents is forbidden for watch")
+
+
+def down(what: str) -> None:
+    raise KubeError(what, 500, "InternalError", "not now")
+
+
+@asynccontextmanager
+async def at_work(seen: Seen) -> AsyncIterator[Seen]:
+    task = asyncio.create_task(seen.informer.run())
+    try:
+        yield seen
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 def run(test: Callable[[Seen], Awaitable[None]], *, streaming: bool = True, namespace: str = "") -> None:
     async def main() -> None:
-        async with TinyApi().serve() as api:
-            api.streaming = streaming
-            await api.put("things", thing("a", "1"))
-            await api.put("things", thing("b", "1"))
-            seen = Seen(api, namespace=namespace)
-            task = asyncio.create_task(seen.informer.run())
-            try:
-                await asyncio.wait_for(seen.informer.synced.wait(), 10)
-                await asyncio.wait_for(test(seen), 20)
-            finally:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
-                await seen.kube.close()
+        api = cluster()
+        api.store(THINGS, thing("b", "1"))
+        api.before = None if streaming else paged
+        async with at_work(Seen(api, namespace=namespace)) as seen:
+            await asyncio.wait_for(seen.informer.synced.wait(), 10)
+            await asyncio.wait_for(test(seen), 20)
 
     asyncio.run(main())
 
@@ -86,9 +127,9 @@ def run(test: Callable[[Seen], Awaitable[None]], *, streaming: bool = True, name
 def test_what_there_is_and_what_changes_arrives(streaming: bool) -> None:
     async def test(seen: Seen) -> None:
         assert seen.values() == {"default/a": "1", "default/b": "1"}
-        await seen.api.put("things", thing("a", "2"))
-        await seen.api.put("things", thing("c", "1", namespace="other"))
-        await seen.api.remove("things", "default/b")
+        seen.put("a", "2")
+        seen.put("c", "1", "other")
+        seen.api.drop(THINGS, "b", "default")
         await seen.until(lambda: len(seen.told) == 5)
         assert seen.values() == {"default/a": "2", "other/c": "1"}
         assert seen.told == [
@@ -99,17 +140,17 @@ def test_what_there_is_and_what_changes_arrives(streaming: bool) -> None:
             "default/b 1->None",
         ]
         assert seen.informer.get("default/a") is seen.informer.objects["default/a"]
-        listed = [path for path in seen.api.asked("GET") if "watch" not in path]
-        assert len(listed) == (0 if streaming else 1)
+        assert seen.api.sent("list things") == (0 if streaming else 1)
 
     run(test, streaming=streaming)
 
 
 def test_one_namespace_can_be_followed_alone() -> None:
     async def test(seen: Seen) -> None:
-        asked = seen.api.asked("GET")
-        assert asked
-        assert all("/namespaces/default/things" in path for path in asked)
+        seen.put("c", "1", "other")
+        seen.put("a", "2")
+        await seen.until(lambda: seen.values()["default/a"] == "2")
+        assert sorted(seen.values()) == ["default/a", "default/b"]
 
     run(test, namespace="default")
 
@@ -118,11 +159,10 @@ def test_one_namespace_can_be_followed_alone() -> None:
 def test_a_watch_that_is_cut_off_goes_on_where_it_was(streaming: bool) -> None:
     async def test(seen: Seen) -> None:
         for round_ in range(3):
-            await seen.api.cut()
-            await seen.api.put("things", thing("a", f"after {round_}"))
+            seen.cut()
+            seen.put("a", f"after {round_}")
             await seen.until(lambda value=f"after {round_}": seen.values()["default/a"] == value)  # type: ignore[misc]  # a lambda's default has no type to infer
-        resumed = [path for path in seen.api.asked("GET") if "resourceVersion=" in path]
-        assert len(resumed) >= 3
+        assert seen.api.sent("watch things") - seen.api.calls.count(FIRST_WATCH) >= 3
         assert seen.told[2:] == ["default/a 1->after 0", "default/a after 0->after 1", "default/a after 1->after 2"]
 
     run(test, streaming=streaming)
@@ -131,15 +171,14 @@ def test_a_watch_that_is_cut_off_goes_on_where_it_was(streaming: bool) -> None:
 def test_a_bookmark_moves_where_the_watch_goes_on_from() -> None:
     async def test(seen: Seen) -> None:
         for number in range(5):
-            await seen.api.put("others", thing(f"x{number}"))
-        await seen.api.bookmark()
-        await seen.until(lambda: seen.informer.version == "107")
-        seen.api.compact()
-        await seen.api.cut()
-        await seen.api.put("things", thing("a", "2"))
+            seen.api.store(OTHERS, thing(f"x{number}"))
+        marked = {"metadata": {"resourceVersion": str(seen.api.registry.store.issued)}}
+        seen.api.watch_faults.append(msgspec.json.encode({"type": "BOOKMARK", "object": marked}))
+        seen.cut()
+        seen.api.before = lambda what: seen.api.registry.store.compact(1)
+        seen.put("a", "2")
         await seen.until(lambda: seen.values()["default/a"] == "2")
-        assert seen.api.asked("GET")[-1].endswith("resourceVersion=107")
-        assert len([path for path in seen.api.asked("GET") if "sendInitialEvents" in path]) == 1
+        assert seen.api.calls == [FIRST_WATCH, f"watch things {marked['metadata']['resourceVersion']}"]
 
     run(test)
 
@@ -147,25 +186,23 @@ def test_a_bookmark_moves_where_the_watch_goes_on_from() -> None:
 @pytest.mark.parametrize("streaming", [pytest.param(True, id="by a stream"), pytest.param(False, id="by pages")])
 def test_a_version_that_is_too_old_makes_it_list_anew_and_tell_only_what_differs(streaming: bool) -> None:
     async def test(seen: Seen) -> None:
-        await seen.api.put("things", thing("same", "1"))
+        seen.put("same", "1")
         await seen.until(lambda: len(seen.told) == 3)
         version = seen.informer.version
-        seen.api.accident = unavailable
-        await seen.api.cut()
-        await seen.api.put("things", thing("a", "2"))
-        await seen.api.put("things", thing("new", "1"))
-        await seen.api.remove("things", "default/b")
-        seen.api.compact()
+        seen.api.before = down
+        seen.cut()
+        seen.put("a", "2")
+        seen.put("new", "1")
+        seen.api.drop(THINGS, "b", "default")
+        await seen.until(lambda: bool(seen.clock.slept))
+        seen.api.registry.store.compact()
         assert seen.informer.version == version
         seen.told.clear()
-        seen.api.accident = None
+        seen.api.before = None
         await seen.until(lambda: len(seen.told) == 3)
         assert sorted(seen.told) == ["default/a 1->2", "default/b 1->None", "default/new None->1"]
-        await seen.api.put("things", thing("same", "2"))
+        seen.put("same", "2")
         await seen.until(lambda: seen.values()["default/same"] == "2")
-
-    async def unavailable(request: web.Request) -> web.StreamResponse | None:
-        return status(500, "InternalError")
 
     run(test, streaming=streaming)
 
@@ -174,9 +211,10 @@ def test_a_watch_that_ends_in_good_order_goes_on_at_once() -> None:
     async def test(seen: Seen) -> None:
         for _ in range(3):
             seen.clock.time += 2 * MICROS  # type: ignore[assignment]  # an instant plus a time is one
-            before = len(seen.api.log)
-            await seen.api.end_watches()
-            await seen.until(lambda before=before: len(seen.api.log) > before)  # type: ignore[misc]  # a lambda's default has no type to infer
+            before = len(seen.api.calls)
+            seen.api.watch_faults.append(None)
+            seen.put("a", f"after {before}")
+            await seen.until(lambda before=before: len(seen.api.calls) > before)  # type: ignore[misc]  # a lambda's default has no type to infer
         assert seen.clock.slept == []
 
     run(test)
@@ -184,16 +222,10 @@ def test_a_watch_that_ends_in_good_order_goes_on_at_once() -> None:
 
 def test_a_watch_that_always_ends_at_once_is_not_asked_for_without_pause() -> None:
     async def test(seen: Seen) -> None:
-        async def ends(request: web.Request) -> web.StreamResponse | None:
-            return web.Response(text="")
-
-        seen.api.accident = ends
-        await seen.api.cut()
-        await seen.until(lambda: len(seen.clock.slept) > 8)
-        assert seen.clock.slept[:8] == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
-        seen.api.accident = None
-        await seen.api.put("things", thing("a", "2"))
+        seen.api.watch_faults += [None] * 8
+        seen.put("a", "2")
         await seen.until(lambda: seen.values()["default/a"] == "2")
+        assert seen.clock.slept == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
 
     run(test)
 
@@ -201,22 +233,23 @@ def test_a_watch_that_always_ends_at_once_is_not_asked_for_without_pause() -> No
 def test_an_object_that_cannot_be_read_is_named_once_and_keeps_its_last_form(caplog: pytest.LogCaptureFixture) -> None:
     async def test(seen: Seen) -> None:
         for _ in range(2):
-            await seen.api.put("things", {**thing("a"), "spec": "what?"})
-        await seen.api.put("things", {**thing("new"), "spec": ["what?"]})
-        await seen.api.put("things", thing("b", "2"))
+            seen.api.store(THINGS, {**thing("a"), "spec": "what?"})
+        seen.api.store(THINGS, {**thing("new"), "spec": ["what?"]})
+        seen.put("b", "2")
         await seen.until(lambda: seen.values().get("default/b") == "2")
         assert seen.values() == {"default/a": "1", "default/b": "2"}
         # Listing anew does not take it for deleted either.
-        seen.api.compact()
-        seen.informer.version = "1"
-        await seen.api.cut()
-        await seen.until(lambda: len([path for path in seen.api.asked("GET") if "sendInitial" in path]) == 2)
-        await seen.api.put("things", thing("a", "3"))
+        seen.api.watch_faults.append(GoneError("watch", 410, "Expired", "too old"))
+        seen.put("b", "3")
+        await seen.until(lambda: seen.values().get("default/b") == "3")
+        assert seen.api.calls == [FIRST_WATCH] * 2
+        assert seen.values()["default/a"] == "1"
+        seen.api.store(THINGS, thing("a", "3"))
         await seen.until(lambda: seen.values().get("default/a") == "3")
-        await seen.api.put("things", {**thing("a"), "spec": "again"})
-        await seen.api.remove("things", "default/a")
+        seen.api.store(THINGS, {**thing("a"), "spec": "again"})
+        seen.api.drop(THINGS, "a", "default")
         await seen.until(lambda: "default/a" not in seen.values())
-        assert seen.told[2:] == ["default/b 1->2", "default/a 1->3", "default/a 3->None"]
+        assert seen.told[2:] == ["default/b 1->2", "default/b 2->3", "default/a 1->3", "default/a 3->None"]
         named = [record.object for record in caplog.records if "malformed object" in record.message]  # type: ignore[attr-defined]  # the log's `extra` puts it there
         assert named == ["default/a", "default/new", "default/a"]
 
@@ -226,58 +259,46 @@ def test_an_object_that_cannot_be_read_is_named_once_and_keeps_its_last_form(cap
 
 def test_a_line_that_makes_no_sense_is_passed_over() -> None:
     async def test(seen: Seen) -> None:
-        async def nonsense(request: web.Request) -> web.StreamResponse | None:
-            if "watch" not in request.query:
-                return None
-            seen.api.accident = None
-            good = json.dumps({"type": "MODIFIED", "object": await seen.api.put("things", thing("a", "2"))})
-            return web.Response(text=f'no json\n{{"type":"ADDED"}}\n{{"type":"WHAT","object":{{}}}}\n\n[]\n{good}\n')
-
-        seen.api.accident = nonsense
-        await seen.api.cut()
+        seen.api.watch_faults += [b"no json", b'{"type":"ADDED"}', b'{"type":"WHAT","object":{}}', b"[]"]
+        seen.put("a", "2")
         await seen.until(lambda: seen.values()["default/a"] == "2")
+        assert seen.api.calls == [FIRST_WATCH]
 
     run(test)
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("error", "said"),
     [
         pytest.param(
-            lambda: status(403, "Forbidden", 'things is forbidden: User "me" cannot watch resource "things"'),
-            'watch things.example.com: things is forbidden: User "me" cannot watch resource "things"',
+            DeniedError("watch things.example.com", 403, "Forbidden", 'User "me" cannot watch resource "things"'),
+            'watch things.example.com: User "me" cannot watch resource "things"',
             id="it is denied",
         ),
         pytest.param(
-            lambda: web.Response(status=404, text="404 page not found"),
+            NotFoundError("watch things.example.com", 404, "", "404 page not found"),
             "watch things.example.com: 404 page not found",
             id="the kind is not there yet",
         ),
     ],
 )
 def test_trouble_is_said_and_tried_again_slowly_until_it_is_over(
-    answer: Callable[[], web.Response], said: str, caplog: pytest.LogCaptureFixture
+    error: KubeError, said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    def refused(what: str) -> None:
+        raise error
+
     async def main() -> None:
-        async with TinyApi().serve() as api:
-
-            async def refused(request: web.Request) -> web.StreamResponse | None:
-                return answer()
-
-            api.accident = refused
-            await api.put("things", thing("a", "1"))
-            seen = Seen(api)
-            task = asyncio.create_task(seen.informer.run())
+        api = cluster()
+        api.before = refused
+        async with at_work(Seen(api)) as seen:
             await seen.until(lambda: len(seen.clock.slept) > 7)
             assert seen.clock.slept[:7] == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
             assert seen.informer.trouble == said
             assert not seen.informer.synced.is_set()
-            api.accident = None
+            api.before = None
             await asyncio.wait_for(seen.informer.synced.wait(), 10)
             assert (seen.informer.trouble, seen.values()) == ("", {"default/a": "1"})
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-            await seen.kube.close()
 
     with caplog.at_level(logging.ERROR):
         asyncio.run(main())
@@ -287,25 +308,15 @@ def test_trouble_is_said_and_tried_again_slowly_until_it_is_over(
 def test_a_stream_that_never_ends_its_list_is_given_up_for_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "STREAM_SECONDS", 0.2)
 
+    def silent(what: str) -> Awaitable[None] | None:
+        return asyncio.sleep(30) if what == FIRST_WATCH else None
+
     async def main() -> None:
-        async with TinyApi().serve() as api:
-
-            async def silent(request: web.Request) -> web.StreamResponse | None:
-                if "sendInitialEvents" in request.query:
-                    response = web.StreamResponse()
-                    await response.prepare(request)
-                    await asyncio.sleep(30)
-                return None
-
-            api.accident = silent
-            await api.put("things", thing("a", "1"))
-            seen = Seen(api)
-            task = asyncio.create_task(seen.informer.run())
+        api = cluster()
+        api.before = silent
+        async with at_work(Seen(api)) as seen:
             await asyncio.wait_for(seen.informer.synced.wait(), 10)
             assert seen.values() == {"default/a": "1"}
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-            await seen.kube.close()
 
     asyncio.run(main())
 
@@ -318,7 +329,7 @@ def test_the_answer_to_a_write_is_taken_in_at_once_and_not_told_twice() -> None:
         if "default/a 1->2" not in before:
             assert seen.told == [*before, "default/a 1->2"]
         assert learned.spec.value == seen.values()["default/a"] == "2"
-        await seen.api.put("things", thing("b", "2"))
+        seen.put("b", "2")
         await seen.until(lambda: seen.values()["default/b"] == "2")
         assert seen.told[2:] == ["default/a 1->2", "default/b 1->2"]
 
@@ -330,7 +341,7 @@ def test_an_answer_that_comes_late_does_not_undo_what_came_since() -> None:
         late = await seen.change("a", "2")
         await seen.change("a", "3")
         late_for_gone = await seen.change("b", "2")
-        await seen.api.remove("things", "default/b")
+        seen.api.drop(THINGS, "b", "default")
         await seen.until(lambda: seen.values() == {"default/a": "3"})
         told = list(seen.told)
         assert seen.informer.learn(late).spec.value == "2"
@@ -343,18 +354,13 @@ def test_an_answer_that_comes_late_does_not_undo_what_came_since() -> None:
 
 def test_an_object_made_anew_is_not_taken_for_deleted_by_the_news_of_the_old_ones_end() -> None:
     async def test(seen: Seen) -> None:
-        seen.api.accident = held
-        await seen.api.cut()
-        await seen.api.remove("things", "default/a")
-        made = await seen.api.put("things", thing("a", "second"))
-        seen.informer.learn(json.dumps(made).encode())
-        seen.api.accident = None
-        await seen.api.put("things", thing("b", "2"))
+        seen.api.lag = asyncio.Event()
+        seen.api.drop(THINGS, "a", "default")
+        seen.informer.learn(json.dumps(seen.put("a", "second")).encode())
+        seen.api.lag.set()
+        seen.put("b", "2")
         await seen.until(lambda: seen.values()["default/b"] == "2")
         assert seen.told[2:] == ["default/a 1->second", "default/b 1->2"]
-
-    async def held(request: web.Request) -> web.StreamResponse | None:
-        return status(500, "InternalError")
 
     run(test)
 
@@ -379,9 +385,9 @@ def test_an_index_is_up_to_date_when_handlers_look_at_it() -> None:
         seen.informer.listen(lambda change: sizes.append((len(index.get("x")), len(index.get("y")))))
         sizes.clear()
         for value in ("x", "x,y", "y", "x,y"):
-            await seen.api.put("things", thing("a", value))
-        await seen.api.put("things", thing("b", "x"))
-        await seen.api.remove("things", "default/a")
+            seen.put("a", value)
+        seen.put("b", "x")
+        seen.api.drop(THINGS, "a", "default")
         await seen.until(lambda: len(sizes) == 6)
         assert sizes == [(1, 0), (1, 1), (0, 1), (1, 1), (2, 1), (1, 0)]
         assert list(index.get("x")) == ["default/b"]
@@ -411,7 +417,7 @@ def test_a_handler_or_index_that_fails_stops_nothing(caplog: pytest.LogCaptureFi
         seen.informer.listen(broken)
         seen.informer.index(keyless)
         seen.informer.handlers.reverse()
-        await seen.api.put("things", thing("a", "2"))
+        seen.put("a", "2")
         await seen.until(lambda: seen.values()["default/a"] == "2")
         assert seen.told[-1] == "default/a 1->2"
 
@@ -421,23 +427,13 @@ def test_a_handler_or_index_that_fails_stops_nothing(caplog: pytest.LogCaptureFi
 
 def test_objects_are_shrunk_before_they_are_kept() -> None:
     async def main() -> None:
-        async with TinyApi().serve() as api:
-            await api.put("things", thing("a", "long"))
-            clock = SkippingClock()
-            kube = HttpKube(api.connection(), clock)
-            small: Informer[Thing] = Informer(
-                kube,
-                THINGS,
-                msgspec.json.Decoder(Thing).decode,
-                clock,
-                shrink=lambda found: msgspec.structs.replace(found, spec=Spec(found.spec.value[:1])),
-            )
-            task = asyncio.create_task(small.run())
-            await asyncio.wait_for(small.synced.wait(), 10)
-            assert small.objects["default/a"].spec.value == "l"
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-            await kube.close()
+        api = cluster()
+        api.store(THINGS, thing("a", "long"))
+        seen = Seen(api)
+        seen.informer.shrink = lambda found: msgspec.structs.replace(found, spec=Spec(found.spec.value[:1]))
+        async with at_work(seen):
+            await asyncio.wait_for(seen.informer.synced.wait(), 10)
+            assert seen.values() == {"default/a": "l"}
 
     asyncio.run(main())
 

@@ -14,7 +14,7 @@ from pykueue.base.clock import SystemClock
 from pykueue.kube.client.http import HttpKube
 from pykueue.kube.lease import Always, Election, Fenced
 from pykueue.kube.port import LEASES, NotLeadingError, Patch, UnansweredError
-from tests.kube.tinyapi import THINGS, TinyApi, in_background, status, thing
+from tests.fakes.tinyapi import THINGS, TinyApi, in_background, status, thing
 
 KEY = "system/leader"
 

@@ -6,7 +6,7 @@ from os import environ
 from pathlib import Path
 
 from tests.clockshim import Shim
-from tests.kube.tinyapi import in_background
+from tests.fakes.tinyapi import in_background
 
 LEADER = """
 import asyncio, sys

@@ -1,10 +1,10 @@
 """Is trouble with a watch over as soon as the watch goes on, whether or not anything happens then?"""
 
 import pytest
-from aiohttp import web
 
-from tests.kube.test_informer import Seen, run
-from tests.kube.tinyapi import status, thing
+from pykueue.kube.client.answers import error_of
+from pykueue.kube.port import Status
+from tests.kube.test_informer import THINGS, Seen, paged, run
 
 
 @pytest.mark.parametrize("streaming", [pytest.param(True, id="by a stream"), pytest.param(False, id="by pages")])
@@ -16,16 +16,18 @@ def test_a_watch_that_was_refused_once_is_taken_up_again_without_trouble(
         turns: list[str] = []
         seen.informer.turns.append(lambda: turns.append(seen.informer.trouble))
 
-        async def refused(request: web.Request) -> web.StreamResponse | None:
-            seen.api.accident = None
-            return status(*refusal, "not now")
+        def refused(what: str) -> None:
+            seen.api.before = None if streaming else paged
+            raise error_of("watch things.example.com", refusal[0], Status("not now", *refusal[::-1]))
 
-        seen.api.accident = refused
-        await seen.api.cut()
+        seen.api.before = refused
+        seen.cut()
+        seen.put("brief", "1")
+        seen.api.drop(THINGS, "brief", "default")
         await seen.until(lambda: len(turns) == 2)
         assert turns == ["watch things.example.com: not now", ""]
         assert seen.told == ["default/a None->1", "default/b None->1"]
-        await seen.api.put("things", thing("a", "2"))
+        seen.put("a", "2")
         await seen.until(lambda: seen.values()["default/a"] == "2")
 
     run(test, streaming=streaming)

@@ -14,7 +14,7 @@ from pykueue.kube.client.credentials import Credential, CredentialError, Fixed
 from pykueue.kube.client.http import HttpKube
 from pykueue.kube.port import DeniedError, UnansweredError
 from tests.clocks import SkippingClock
-from tests.kube.tinyapi import THINGS, TinyApi, thing
+from tests.fakes.tinyapi import THINGS, TinyApi, thing
 from tests.plane.keys import Authority
 
 PROXY = "http://gate:3128"

@@ -19,7 +19,7 @@ from pykueue.kube.client.execplugin import Plugin, Program
 from pykueue.kube.client.http import HttpKube
 from pykueue.kube.lease import Election
 from tests.clocks import SkippingClock
-from tests.kube.tinyapi import THINGS, TinyApi, in_background, status, thing
+from tests.fakes.tinyapi import THINGS, TinyApi, in_background, status, thing
 
 V1 = "client.authentication.k8s.io/v1"
 V1BETA1 = "client.authentication.k8s.io/v1beta1"

@@ -26,7 +26,7 @@ from pykueue.kube.port import (
     UnansweredError,
 )
 from tests.clocks import SkippingClock
-from tests.kube.tinyapi import PATH, THINGS, Accident, TinyApi, status, thing
+from tests.fakes.tinyapi import PATH, THINGS, Accident, TinyApi, status, thing
 
 NODES = Resource("", "v1", "nodes", "Node")
 AT = "/apis/example.com/v1/namespaces/default/things"

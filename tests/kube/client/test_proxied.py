@@ -14,8 +14,8 @@ from pykueue.kube.client.credentials import Credential, Fixed
 from pykueue.kube.client.http import HttpKube
 from pykueue.kube.port import ConflictError, GoneError, NotLeadingError, Patch, UnansweredError
 from tests.clocks import SkippingClock
+from tests.fakes.tinyapi import THINGS, TinyApi, status, thing
 from tests.kube.client.test_connection import serving
-from tests.kube.tinyapi import THINGS, TinyApi, status, thing
 from tests.plane.keys import Authority
 
 

@@ -1,4 +1,8 @@
-"""What do clients talk to in these tests? A small API server: a few kinds in memory, lists, watches, and accidents."""
+"""`TinyApi`: a small HTTP server that breaks the protocol on demand, for the tests of the HTTP client.
+
+It also serves the leader election, whose thread or process needs a server that answers while the test's own event
+loop is blocked. Everything else is tested on `faulty.Faulty`.
+"""
 
 import asyncio
 import contextlib
@@ -56,7 +60,6 @@ class TinyApi:
         """Asked before each request; what it answers takes the place of the answer."""
         self.news = asyncio.Condition()
         self.watches: list[web.Request] = []
-        self.bookmarks = 0
         self.url = ""
         self.closes_watches = 0
 
@@ -152,12 +155,6 @@ class TinyApi:
             self.history.append((self.version, collection, kind, tree))
             self.news.notify_all()
 
-    async def bookmark(self) -> None:
-        """Send a bookmark to every watch."""
-        async with self.news:
-            self.bookmarks += 1
-            self.news.notify_all()
-
     def compact(self) -> None:
         """Forget how it came to what is there now."""
         self.kept_from = self.version
@@ -200,7 +197,7 @@ class TinyApi:
         return response
 
     async def follow(self, response: web.StreamResponse, collection: str, since: int) -> None:
-        marks, closes = self.bookmarks, self.closes_watches
+        closes = self.closes_watches
         while closes == self.closes_watches:
             if since < self.kept_from:
                 await self.line(response, "ERROR", {"kind": "Status", "code": 410, "reason": "Expired"})
@@ -210,11 +207,8 @@ class TinyApi:
                     since = version
                     if where == collection:
                         await self.line(response, kind, tree)
-            if marks != self.bookmarks:
-                marks = self.bookmarks
-                await self.line(response, "BOOKMARK", bookmark(since, {}))
             async with self.news:
-                if self.version == since and marks == self.bookmarks and closes == self.closes_watches:
+                if self.version == since and closes == self.closes_watches:
                     await self.news.wait()
 
     async def line(self, response: web.StreamResponse, kind: str, tree: Tree) -> None:
