@@ -8,6 +8,9 @@ import json
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+from tests import builders
+from tests.builders import pod_spec
+
 NAMESPACE: Final = "default"
 JSON: Final = "application/json"
 YAML: Final = "application/yaml"
@@ -54,16 +57,8 @@ def as_json(tree: object) -> Body:
 
 def job(name: str, **container: Any) -> dict[str, Any]:
     """A Job of one pod, suspended until Kueue admits it, which no queue does."""
-    first = {"name": "main", "image": "none", "command": ["true"], **container}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name, "namespace": NAMESPACE},
-        "spec": {
-            "suspend": True,
-            "template": {"spec": {"restartPolicy": "Never", "containers": [first]}},
-        },
-    }
+    template = {"spec": pod_spec(command=["true"], **container)}
+    return builders.job(name, namespace=NAMESPACE, suspend=True, template=template)
 
 
 def env(count: int, value: str = "x") -> list[dict[str, str]]:

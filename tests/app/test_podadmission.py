@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests import builders
 from tests.cli.machine import Machine, machine_in, soon
 
 pytestmark = [
@@ -51,15 +52,8 @@ def told(machine: Machine, *words: str, tree: object = None, admin: bool = False
 
 
 def job(name: str, spec: dict[str, Any] | None = None, script: str = "id -u; id -g; id -G", **main: Any) -> Any:
-    container = {"name": "main", "image": "none", "command": ["sh", "-c", script], "workingDir": "/", **main}
-    pod = {"restartPolicy": "Never", "containers": [container], **(spec or {})}
-    metadata = {"name": name, "labels": {"kueue.x-k8s.io/queue-name": "team-a"}}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": metadata,
-        "spec": {"backoffLimit": 0, "template": {"spec": pod}},
-    }
+    pod = builders.pod_spec(spec=spec, **{"command": ["sh", "-c", script], "workingDir": "/", **main})
+    return builders.job(name, "team-a", backoffLimit=0, template={"spec": pod})
 
 
 CONTEXTS = [

@@ -25,6 +25,7 @@ from pykueue.audit.follow import Server
 from pykueue.node.limits import pids_default, tasks_of
 from pykueue.node.spawn import LOG_BYTES_MAX, LOG_FILES_MAX
 from pykueue.node.supervision.processes import process_start
+from tests import builders
 from tests.cli.machine import Machine, machine_in, soon
 from tests.plane.client import ApiError, Client, Tree
 
@@ -84,17 +85,9 @@ def config(name: str, text: str = "") -> Tree:
 
 def job(name: str, *command: str, queue: str = "team-a", **container: Any) -> Tree:
     """A Job of one container."""
-    main = {"name": "main", "image": "none", "command": [*command], "workingDir": "/", **container}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name, "namespace": "default", "labels": {"kueue.x-k8s.io/queue-name": queue}},
-        "spec": {
-            "template": {
-                "spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [main]},
-            }
-        },
-    }
+    brief = {"terminationGracePeriodSeconds": 1}
+    pod = builders.pod_spec(spec=brief, command=[*command], workingDir="/", **container)
+    return builders.job(name, queue, "default", template={"spec": pod})
 
 
 def running(pod: Tree) -> bool:

@@ -13,9 +13,11 @@ from pykueue.controllers.scheduling import Pump
 from pykueue.controllers.status import Statuses
 from pykueue.controllers.workloads import Workloads
 from pykueue.kube.port import CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS, WORKLOADS
+from tests.builders import cluster_queue, local_queue, workload
 from tests.fakes.faulty import Faulty, Object, settle
 
 TEAM = "team"
+FINALIZERS = ["kueue.x-k8s.io/resource-in-use"]
 
 
 class Running:
@@ -44,16 +46,16 @@ class Running:
     def queues(self, *names: str, cpu: str = "4", cohort: str = "", **spec: Any) -> None:
         """A flavor, and for each name a ClusterQueue and a LocalQueue of the same name that leads to it."""
         self.store.namespaces(TEAM)
-        self.store.put(
-            RESOURCE_FLAVORS, "default", metadata={"finalizers": ["kueue.x-k8s.io/resource-in-use"]}, spec={}
-        )
+        self.store.put(RESOURCE_FLAVORS, "default", metadata={"finalizers": FINALIZERS}, spec={})
         for name in names:
-            self.store.put(CLUSTER_QUEUES, name, **cluster_queue(cpu, cohort, **spec))
-            self.store.put(LOCAL_QUEUES, name, TEAM, spec={"clusterQueue": name})
+            shared = {"cohortName": cohort} if cohort else {}
+            self.store.store(CLUSTER_QUEUES, cluster_queue(name, cpu, {"finalizers": FINALIZERS}, **shared, **spec))
+            self.store.store(LOCAL_QUEUES, local_queue(name, TEAM, name))
 
     def workload(self, name: str, queue: str, cpu: str = "1", **fields: Any) -> Object:
         """A Workload of one pod."""
-        return self.store.put(WORKLOADS, name, TEAM, **workload(queue, cpu, **fields))
+        made = workload(name, queue, cpu, **{"active": True, **fields.pop("spec", {})})
+        return self.store.put(WORKLOADS, name, TEAM, spec=made["spec"], **fields)
 
     def status(self, queue: str) -> Object:
         """The status of a ClusterQueue."""
@@ -101,25 +103,3 @@ async def running(manager: Running, *, leads: bool = True) -> AsyncIterator[Runn
         for task in manager.tasks:
             task.cancel()
         await asyncio.gather(*manager.tasks, return_exceptions=True)
-
-
-def cluster_queue(cpu: str = "4", cohort: str = "", **spec: Any) -> Object:
-    """The fields of a ClusterQueue with cpu in the flavor `default`."""
-    flavor = {"name": "default", "resources": [{"name": "cpu", "nominalQuota": cpu}]}
-    made: Object = {
-        "namespaceSelector": {},
-        "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [flavor]}],
-        **spec,
-    }
-    if cohort:
-        made["cohortName"] = cohort
-    return {"metadata": {"finalizers": ["kueue.x-k8s.io/resource-in-use"]}, "spec": made}
-
-
-def workload(queue: str, cpu: str = "1", **fields: Any) -> Object:
-    """The fields of a Workload of one pod."""
-    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
-    template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
-    spec: Object = {"queueName": queue, "active": True, "podSets": [{"name": "main", "count": 1, "template": template}]}
-    spec.update(fields.pop("spec", {}))
-    return {"spec": spec, **fields}

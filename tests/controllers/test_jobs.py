@@ -18,17 +18,19 @@ from pykueue.controllers.scheduling import Pump
 from pykueue.controllers.workloads import Workloads
 from pykueue.jobs.batch import BATCH
 from pykueue.kube.port import (
+    CLUSTER_QUEUES,
     EVENTS,
     JOBS,
+    LOCAL_QUEUES,
     NAMESPACES,
     RESOURCE_FLAVORS,
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
     NotLeadingError,
     RejectedError,
-    Resource,
 )
-from tests.controllers.running import TEAM, cluster_queue
+from tests.builders import cluster_queue, local_queue
+from tests.controllers.running import FINALIZERS, TEAM
 from tests.fakes.faulty import READS, Faulty, Object, settle
 
 NAME = "job-train-"
@@ -71,10 +73,8 @@ class Place:
         self.left -= 1
 
     def queue(self, name: str, cpu: str = "4") -> None:
-        cluster_queues = Resource("kueue.x-k8s.io", "v1beta2", "clusterqueues", "ClusterQueue")
-        local_queues = Resource("kueue.x-k8s.io", "v1beta2", "localqueues", "LocalQueue", True)
-        self.store.put(cluster_queues, name, **cluster_queue(cpu))
-        self.store.put(local_queues, name, TEAM, spec={"clusterQueue": name})
+        self.store.store(CLUSTER_QUEUES, cluster_queue(name, cpu, {"finalizers": FINALIZERS}))
+        self.store.store(LOCAL_QUEUES, local_queue(name, TEAM, name))
 
     def job(self, name: str = "train", **fields: Any) -> Object:
         spec = {"parallelism": 2, "completions": 2, "suspend": True, "template": deepcopy(TEMPLATE)}

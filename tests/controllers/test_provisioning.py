@@ -18,6 +18,8 @@ from pykueue.kube.port import (
     RejectedError,
 )
 from pykueue.testing.kueue import Kueue
+from tests import builders
+from tests.builders import cluster_queue, local_queue
 from tests.fakes.faulty import Faulty
 
 KUEUE = "kueue.x-k8s.io/v1beta2"
@@ -67,25 +69,10 @@ def queue(
                 "spec": {"controllerName": "kueue.x-k8s.io/provisioning-request", "parameters": reference},
             },
         )
-    flavor = {"name": "default", "resources": [{"name": "cpu", "nominalQuota": 9}]}
     kueue.apply(
         {"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": "default"}},
-        {
-            "apiVersion": KUEUE,
-            "kind": "ClusterQueue",
-            "metadata": {"name": "main"},
-            "spec": {
-                "namespaceSelector": {},
-                "admissionChecksStrategy": {"admissionChecks": [{"name": name} for name in checks]},
-                "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [flavor]}],
-            },
-        },
-        {
-            "apiVersion": KUEUE,
-            "kind": "LocalQueue",
-            "metadata": {"name": "main", "namespace": "default"},
-            "spec": {"clusterQueue": "main"},
-        },
+        cluster_queue(cpu=9, admissionChecksStrategy={"admissionChecks": [{"name": name} for name in checks]}),
+        local_queue(),
     )
 
 
@@ -243,14 +230,7 @@ def test_what_hinders_an_attempt_is_said_once_though_patience_has_ended(kueue: K
 def workload(name: str, cpu: str = "1", provisioned: dict[str, str] | None = None) -> dict[str, Any]:
     """A Workload of no job, and the parameters that its annotations set."""
     annotations = {f"provreq.kueue.x-k8s.io/{key}": value for key, value in (provisioned or {}).items()}
-    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}
-    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
-    return {
-        "apiVersion": KUEUE,
-        "kind": "Workload",
-        "metadata": {"name": name, "namespace": "default", "annotations": annotations},
-        "spec": {"queueName": "main", "podSets": [{"name": "main", "count": 1, "template": template}]},
-    }
+    return builders.workload(name, "main", cpu, "default", {"annotations": annotations})
 
 
 def test_of_two_workloads_whose_requests_would_share_a_name_the_second_takes_nothing_from_the_first(

@@ -17,7 +17,8 @@ from pykueue.kube.port import (
     RejectedError,
     UnansweredError,
 )
-from tests.controllers.running import TEAM, Running, cluster_queue, running
+from tests.builders import cluster_queue, condition
+from tests.controllers.running import TEAM, Running, running
 
 OURS = [str(Finalizer.RESOURCE_IN_USE)]
 
@@ -66,13 +67,7 @@ def test_what_others_write_survives_and_what_they_spoil_is_mended() -> None:
         manager.queues("main")
         async with running(manager):
             await manager.clock.advance(2)
-            theirs = {
-                "type": "Theirs",
-                "status": "True",
-                "reason": "R",
-                "message": "m",
-                "lastTransitionTime": "2026-01-01T00:00:00Z",
-            }
+            theirs = condition("Theirs")
             ours = manager.status("main")["conditions"]
             manager.store.put(
                 CLUSTER_QUEUES, "main", status={"conditions": [*ours, theirs], "pendingWorkloads": 7, "theirs": 1}
@@ -114,7 +109,7 @@ def test_conditions_that_someone_else_wrote_in_the_meantime_are_not_lost() -> No
         manager.queues("main")
         async with running(manager):
             await manager.clock.advance(3)
-            theirs = {"type": "Theirs", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "x"}
+            theirs = condition("Theirs")
 
             def meddle() -> None:
                 ours = manager.status("main")["conditions"]
@@ -173,13 +168,7 @@ def test_a_check_that_becomes_active_makes_its_queues_active() -> None:
             await manager.clock.advance(2)
             text = "Can't admit new workloads: references inactive AdmissionCheck(s): budget."
             assert active(manager.status("main")) == ("False", "AdmissionCheckInactive", text)
-            says = {
-                "type": "Active",
-                "status": "True",
-                "reason": "Active",
-                "message": "",
-                "lastTransitionTime": "2026-01-01T00:00:00Z",
-            }
+            says = condition("Active")
             manager.store.put(ADMISSION_CHECKS, "budget", status={"conditions": [says]})
             await manager.clock.advance(2)
             assert active(manager.status("main"))[1] == "Ready"
@@ -250,7 +239,7 @@ def test_flavors_and_checks_go_when_the_last_queue_lets_go_of_them() -> None:
 def test_finalizers_that_are_missing_are_added_beside_the_others() -> None:
     async def story() -> None:
         manager = Running()
-        manager.store.put(CLUSTER_QUEUES, "bare", **{**cluster_queue(), "metadata": {"finalizers": ["theirs"]}})
+        manager.store.store(CLUSTER_QUEUES, cluster_queue("bare", metadata={"finalizers": ["theirs"]}))
         async with running(manager):
             assert manager.store.at(CLUSTER_QUEUES, "bare")["metadata"]["finalizers"] == ["theirs", *OURS]
             assert active(manager.status("bare"))[1] == "FlavorNotFound"

@@ -18,6 +18,7 @@ from pykueue.kube.port import (
     WORKLOADS,
     ConflictError,
 )
+from tests.builders import condition
 from tests.controllers.running import TEAM, Running, running
 
 OURS = [str(Finalizer.RESOURCE_IN_USE)]
@@ -46,17 +47,9 @@ def with_checks(manager: Running, *rules: dict[str, Any]) -> None:
         }
     ]
     manager.store.put(RESOURCE_FLAVORS, "other", spec={})
-    active = {
-        "type": "Active",
-        "status": "True",
-        "reason": "A",
-        "message": "",
-        "lastTransitionTime": "2026-01-01T00:00:00Z",
-    }
+    active = {"conditions": [condition("Active")]}
     for rule in rules:
-        manager.store.put(
-            ADMISSION_CHECKS, rule["name"], spec={"controllerName": "x.y/z"}, status={"conditions": [active]}
-        )
+        manager.store.put(ADMISSION_CHECKS, rule["name"], spec={"controllerName": "x.y/z"}, status=active)
     strategy = {"admissionChecks": list(rules)}
     manager.store.put(CLUSTER_QUEUES, "main", spec={"resourceGroups": groups, "admissionChecksStrategy": strategy})
 

@@ -10,6 +10,7 @@ import pytest
 from pykueue.apiserver.wire.messages import request
 from pykueue.kube.port import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, PODS, WORKLOADS
 from pykueue.testing.kueue import ApiError, Client, Kueue
+from tests.builders import job
 
 QUEUES = Path(__file__).resolve().parent.parent.parent / "examples/testing/queues.yaml"
 QUEUE = "kueue.x-k8s.io/queue-name"
@@ -24,26 +25,15 @@ def ready() -> Iterator[Kueue]:
     made.close()
 
 
-def job(name: str, queue: str = "", namespace: str = "default", **metadata: Any) -> dict[str, Any]:
-    pod = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]}
-    labels = {QUEUE: queue} if queue else {}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name, "namespace": namespace, "labels": labels, **metadata},
-        "spec": {"template": {"spec": pod}},
-    }
-
-
 def suspended(client: Client, tree: dict[str, Any]) -> bool:
-    made = client.create(JOBS, tree, tree["metadata"]["namespace"])
+    made = client.create(JOBS, tree, tree["metadata"].get("namespace", "default"))
     return bool(made["spec"]["suspend"])
 
 
 def test_a_job_that_names_a_queue_is_held_back(ready: Kueue) -> None:
     assert suspended(ready.client, job("queued", "red"))
     assert not suspended(ready.client, job("plain"))
-    assert not suspended(ready.client, job("blank", labels={QUEUE: ""}))
+    assert not suspended(ready.client, job("blank", metadata={"labels": {QUEUE: ""}}))
 
 
 def test_a_job_in_a_namespace_that_is_not_managed_is_left_alone(ready: Kueue) -> None:
@@ -82,7 +72,7 @@ def test_what_a_user_says_of_a_workload_is_judged_also_in_its_status(ready: Kueu
 
 
 def test_who_created_a_job_cannot_be_said_by_a_client(ready: Kueue) -> None:
-    made = ready.client.create(JOBS, job("mine", "red", annotations={CREATOR: "somebody"}), "default")
+    made = ready.client.create(JOBS, job("mine", "red", metadata={"annotations": {CREATOR: "somebody"}}), "default")
     assert made["metadata"]["annotations"][CREATOR] == "admin"
     changed = ready.client.patch(JOBS, "mine", {"metadata": {"annotations": {CREATOR: "somebody"}}}, "default")
     assert changed["metadata"]["annotations"][CREATOR] == "admin"

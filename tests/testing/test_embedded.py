@@ -8,6 +8,7 @@ import pytest
 
 from pykueue.api.config.file import ConfigurationError
 from pykueue.testing.embedded import Embedded
+from tests.builders import job
 
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
 WORKLOADS = "/apis/kueue.x-k8s.io/v1beta2/namespaces/default/workloads"
@@ -18,16 +19,6 @@ QUEUE = "kueue.x-k8s.io/queue-name"
 def embedded() -> Iterator[Embedded]:
     with Embedded() as made:
         yield made
-
-
-def job(name: str, **metadata: Any) -> dict[str, Any]:
-    pod = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name, **metadata},
-        "spec": {"template": {"spec": pod}},
-    }
 
 
 def get(embedded: Embedded, path: str) -> Any:
@@ -57,7 +48,7 @@ def test_a_job_without_a_queue_is_run_as_by_kubernetes(embedded: Embedded) -> No
 
 
 def test_a_job_in_a_queue_is_held_back_by_admission(embedded: Embedded) -> None:
-    made = create(embedded, JOBS, job("queued", labels={QUEUE: "nowhere"}))
+    made = create(embedded, JOBS, job("queued", "nowhere"))
     assert made["spec"]["suspend"] is True
     embedded.advance(2)
     (workload,) = get(embedded, WORKLOADS)["items"]
@@ -66,14 +57,14 @@ def test_a_job_in_a_queue_is_held_back_by_admission(embedded: Embedded) -> None:
 
 
 def test_what_admission_refuses_is_refused_in_its_words(embedded: Embedded) -> None:
-    code, body = embedded.request("POST", JOBS, json.dumps(job("bad", labels={QUEUE: "no/queue"})).encode())
+    code, body = embedded.request("POST", JOBS, json.dumps(job("bad", "no/queue")).encode())
     assert code in (403, 422)
     assert json.loads(body)["kind"] == "Status"
 
 
 def test_without_admission_a_job_comes_in_as_it_is() -> None:
     with Embedded(admission=False) as embedded:
-        assert create(embedded, JOBS, job("queued", labels={QUEUE: "q"}))["spec"]["suspend"] is False
+        assert create(embedded, JOBS, job("queued", "q"))["spec"]["suspend"] is False
 
 
 def test_where_nobody_acts_nothing_changes() -> None:
@@ -129,7 +120,7 @@ def story() -> list[str]:
     """Every version of every object that a little story leaves behind."""
     with Embedded() as embedded:
         for name in ("a", "b"):
-            create(embedded, JOBS, job(name, labels={QUEUE: "q"}))
+            create(embedded, JOBS, job(name, "q"))
         create(embedded, JOBS, job("c"))
         embedded.advance(30)
         return [embedded.request("GET", path)[1].decode() for path in (JOBS, WORKLOADS, "/api/v1/pods")]

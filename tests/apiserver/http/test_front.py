@@ -11,6 +11,7 @@ from pykueue.api.names import Annotation
 from pykueue.apiserver.wire.messages import Response
 from pykueue.apiserver.wire.statuserrors import BODY_MAX
 from tests.apiserver.standing import Stand, told
+from tests.builders import job
 
 TABLE = {"accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
 MERGE = {"content-type": "application/merge-patch+json"}
@@ -21,13 +22,6 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 
 def config(name: str, **data: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
-
-
-def job(name: str, **annotations: str) -> dict[str, Any]:
-    containers = [{"name": "c", "image": "x", "command": ["true"]}]
-    template = {"spec": {"restartPolicy": "Never", "containers": containers}}
-    metadata = {"name": name, "annotations": annotations}
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": template}}
 
 
 def pod(name: str, node: str = "box") -> dict[str, Any]:
@@ -460,7 +454,9 @@ def test_a_user_is_told_what_is_not_there_yet() -> None:
 def test_two_users_of_a_namespace_leave_each_others_jobs_alone() -> None:
     async def test(stand: Stand) -> None:
         lab = "/apis/batch/v1/namespaces/lab/jobs"
-        made = await stand.call("POST", lab, job("j", **{Annotation.CREATOR: "admin"}), who="bob")
+        made = await stand.call(
+            "POST", lab, job("j", metadata={"annotations": {Annotation.CREATOR: "admin"}}), who="bob"
+        )
         assert told(made)["metadata"]["annotations"][Annotation.CREATOR] == "bob"
         forged = {"metadata": {"annotations": {Annotation.CREATOR: "carl"}}}
         for verb, body in (("PATCH", forged), ("DELETE", b""), ("PUT", job("j"))):

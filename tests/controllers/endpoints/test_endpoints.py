@@ -21,6 +21,7 @@ from pykueue.jobs.admit_world import AdmitWorld
 from pykueue.kube.certmaking import renewed
 from pykueue.kube.port import Kube
 from pykueue.kube.tls import Bundle, server_context, use
+from tests.builders import job
 from tests.controllers.endpoints.reviews import Reviewer
 
 LOCAL = Listening(webhook="127.0.0.1:0", health="127.0.0.1:0", metrics="127.0.0.1:0")
@@ -86,11 +87,6 @@ def certified(context: ssl.SSLContext, bundle: Bundle | None = None) -> Bundle:
     return bundle
 
 
-def job() -> Tree:
-    metadata = {"name": "x", "namespace": "team", "labels": {"kueue.x-k8s.io/queue-name": "q"}}
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": {}}}
-
-
 def review(tree: Tree) -> Tree:
     kind = {"group": "batch", "version": "v1", "kind": "Job"}
     request = {"uid": "u", "kind": kind, "operation": "CREATE", "namespace": "team", "name": "x", "object": tree}
@@ -101,7 +97,9 @@ def test_a_webhook_answers_over_tls() -> None:
     async def story() -> None:
         async with running() as setup:
             url = f"https://localhost:{setup.endpoints.webhook_port}"
-            async with setup.client.post(f"{url}/mutate-batch-v1-job?timeout=10s", json=review(job())) as answer:
+            async with setup.client.post(
+                f"{url}/mutate-batch-v1-job?timeout=10s", json=review(job("x", "q", "team"))
+            ) as answer:
                 assert answer.status == 200
                 assert answer.content_type == "application/json"
                 assert (await answer.json())["response"]["patchType"] == "JSONPatch"
@@ -119,7 +117,7 @@ def test_a_webhook_answers_over_tls() -> None:
 def test_a_webhook_takes_objects_of_many_megabytes() -> None:
     async def story() -> None:
         async with running() as setup:
-            tree = job()
+            tree = job("x", "q", "team")
             tree["metadata"]["annotations"] = {"note": "\u0085" * 2_000_000}
             url = f"https://localhost:{setup.endpoints.webhook_port}/validate-batch-v1-job"
             body = io.BytesIO(json.dumps(review(tree)).encode())
@@ -154,7 +152,7 @@ def test_a_new_certificate_is_shown_to_the_next_who_connects() -> None:
             trusting = aiohttp.TCPConnector(ssl=ssl.create_default_context(cadata=renewed_one.authority.decode()))
             async with aiohttp.ClientSession(connector=trusting) as client:
                 url = f"https://localhost:{setup.endpoints.webhook_port}/mutate-batch-v1-job"
-                async with client.post(url, json=review(job())) as answer:
+                async with client.post(url, json=review(job("x", "q", "team"))) as answer:
                     assert answer.status == 200
 
     asyncio.run(story())
@@ -330,7 +328,7 @@ def test_everything_is_gone_within_a_second_whatever_is_in_flight() -> None:
             await setup.get(ports[1], "/healthz")  # leaves a connection open
             idle = await asyncio.open_connection("127.0.0.1", ports[0])  # says nothing
             url = f"https://localhost:{ports[0]}/mutate-batch-v1-job"
-            pending = asyncio.create_task(setup.client.post(url, json=review(job())))
+            pending = asyncio.create_task(setup.client.post(url, json=review(job("x", "q", "team"))))
             await asked.wait()
             began = loop.time()
             await setup.endpoints.stop()
@@ -350,7 +348,7 @@ def test_many_questions_at_once_are_answered_in_good_time() -> None:
     async def story() -> float:
         async with running() as setup:
             url = f"https://localhost:{setup.endpoints.webhook_port}/mutate-batch-v1-job"
-            body = json.dumps(review(job())).encode()
+            body = json.dumps(review(job("x", "q", "team"))).encode()
 
             async def ask() -> None:
                 async with setup.client.post(url, data=body) as answer:

@@ -13,6 +13,7 @@ from pykueue.engine.decisions import Overlap, WaitReason
 from pykueue.engine.entries import Entry, Postponed, Replanned, Scene, Started
 from pykueue.engine.pending import Outcome
 from pykueue.kube.port import ADMISSION_CHECKS, CLUSTER_QUEUES, COHORTS, JOBS, LOCAL_QUEUES, WORKLOADS
+from tests.builders import condition
 from tests.controllers.running import TEAM, Running, running
 
 WITH_RESOURCES = """
@@ -169,14 +170,8 @@ def test_waiting_for_checks_is_measured_from_the_reservation() -> None:
     async def story() -> None:
         manager = Running()
         manager.queues("main", admissionChecksStrategy={"admissionChecks": [{"name": "budget"}]})
-        active = {
-            "type": "Active",
-            "status": "True",
-            "reason": "A",
-            "message": "",
-            "lastTransitionTime": "2026-01-01T00:00:00Z",
-        }
-        manager.store.put(ADMISSION_CHECKS, "budget", spec={"controllerName": "x.y/z"}, status={"conditions": [active]})
+        active = {"conditions": [condition("Active")]}
+        manager.store.put(ADMISSION_CHECKS, "budget", spec={"controllerName": "x.y/z"}, status=active)
         manager.workload("w", "main")
         async with running(manager):
             await manager.clock.advance(30)
