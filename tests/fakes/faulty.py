@@ -20,6 +20,7 @@ from pykueue.apiserver.kinds.catalog import Catalog
 from pykueue.apiserver.kinds.conversion import body_served, to_stored
 from pykueue.apiserver.kinds.metadata import meta
 from pykueue.apiserver.kinds.served import Served
+from pykueue.apiserver.kinds.strategies import custom_strategy
 from pykueue.apiserver.schema.jsonpatch import merged
 from pykueue.apiserver.storage.store import Key, Store
 from pykueue.apiserver.verbs.reading import key_of
@@ -90,7 +91,15 @@ class Faulty(LocalKube):
         """Serve kinds that the embedded API does not know, with any fields."""
         for resource in resources:
             self.registry.catalog.add(
-                Served(resource, str(resource), resource.api_version, resource.kind.lower(), custom=True, openapi=ANY)
+                Served(
+                    resource,
+                    str(resource),
+                    resource.api_version,
+                    resource.kind.lower(),
+                    custom_strategy(resource),
+                    custom=True,
+                    openapi=ANY,
+                )
             )
 
     def key(self, resource: Resource, name: str, namespace: str = "") -> Key:
