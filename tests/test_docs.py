@@ -32,9 +32,10 @@ def test_a_page_begins_with_the_table(page: str) -> None:
     assert [mark for mark in ("\n## ", "```", "\n| ") if mark in before] == []
 
 
-def test_the_readme_shows_commands_before_the_table() -> None:
+def test_the_readme_shows_its_two_commands_and_then_begins_with_the_table() -> None:
     text = (ROOT / "README.md").read_text()
     assert text.index("$ make demo") < text.index("$ make test") < text.index("<!-- begin: what works.")
+    assert text[text.index("\n## ") :].startswith("\n## What works\n\n<!-- begin: what works.")
 
 
 def test_the_table_is_the_same_on_every_page() -> None:
