@@ -204,7 +204,9 @@ class DecisionWrites:
                     break
         except Exception as error:
             LOG.exception("what was decided could not be written", extra={"object": key})
-            self.backoff.start(key, f"internal error while writing a decision: {error!r}; the manager logs it and retries")
+            self.backoff.start(
+                key, f"internal error while writing a decision: {error!r}; the manager logs it and retries"
+            )
         finally:
             self.finish(key, queue)
 
