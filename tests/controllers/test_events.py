@@ -48,7 +48,8 @@ def test_an_event_looks_like_one_of_client_go() -> None:
         said.clock.time = Instant(1_800_000_000_123_456)
         said.recorder.normal(ABOUT, "Admitted", "Admitted by ClusterQueue q", "kueue-admission")
         await settle()
-        event = said.store.writes[0].body
+        (write,) = said.store.writes
+        event = write.body
         assert event["metadata"]["name"] == f"w.{1_800_000_000_123_456_000:x}"
         assert event["metadata"]["namespace"] == "team"
         assert {key: value for key, value in event.items() if key not in ("metadata", "apiVersion", "kind")} == {

@@ -1,7 +1,7 @@
 """`Faulty`: the embedded API with faults on demand. Tests of controllers run on it.
 
-Calls go through the real API. `put`, `remove` and `drop` change objects as another client would; they write to storage
-directly and at once, with neither defaults nor validation.
+Calls go through the real API. `put`, `store`, `remove` and `drop` change objects as another client would; they write to
+storage directly and at once, with neither defaults nor validation.
 """
 
 import asyncio
@@ -137,7 +137,7 @@ class Faulty(LocalKube):
         return self.store(resource, new) if new != old else new
 
     def store(self, resource: Resource, tree: Object) -> Object:
-        """Store a whole object, or remove it if it is being deleted and has no finalizers."""
+        """Store a whole object; one that is being deleted and has no finalizers is removed, unless it is a pod."""
         made = {"uid": f"uid-{self.registry.store.issued}", "creationTimestamp": self.now(), "generation": 1}
         metadata = {**made, **tree["metadata"]}
         tree = {"apiVersion": resource.api_version, "kind": resource.kind, **tree, "metadata": metadata}
@@ -186,10 +186,10 @@ class Faulty(LocalKube):
         return found
 
     def took(self) -> dict[str, int]:
-        """How many writes there were of each sort since the last call."""
-        found = dict(Counter(map(str, self.writes)))
-        self.writes = []
-        return found
+        """How many writes of each sort were sent since the last call, even if they failed."""
+        found = Counter(call.rpartition(" ")[0] for call in self.calls if not call.startswith(READS))
+        self.calls = []
+        return dict(found)
 
     def sent(self, what: str) -> int:
         """How many calls began like this, such as `create pods` or `get jobs train`."""
