@@ -147,13 +147,13 @@ def test_what_fails_is_tried_again_after_longer_and_longer_waits(caplog: pytest.
     assert told == [
         (
             "WARNING",
-            "test: cannot reconcile, will retry object=a seconds=0.005 error=patch things default/a: gone",
+            "test: cannot reconcile, will retry seconds=0.005 error=patch things default/a: gone",
             False,
         ),
-        ("ERROR", "test: cannot reconcile, will retry object=a seconds=0.010 error=ValueError('what?')", True),
+        ("ERROR", "test: cannot reconcile, will retry seconds=0.010 error=ValueError('what?')", True),
         (
             "DEBUG",
-            "test: cannot reconcile, will retry object=a seconds=0.020 error=patch things default/a: changed",
+            "test: cannot reconcile, will retry seconds=0.020 error=patch things default/a: changed",
             False,
         ),
     ]

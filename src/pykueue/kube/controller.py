@@ -110,7 +110,7 @@ class Controller:
         try:
             after = await self.reconcile(key)
         except NotFoundError:
-            LOG.debug("%s: object is gone object=%s", self.name, key, extra={"object": key})
+            LOG.debug("%s: object is gone", self.name, extra={"object": key})
         except Exception as error:
             due = self.queue.failed(key, self.clock.moment(), self.rng())
             self.complain(key, error, (due - self.clock.moment()) / MICROS)
@@ -143,9 +143,8 @@ class Controller:
                 level = logging.ERROR
         LOG.log(
             level,
-            "%s: cannot reconcile, will retry object=%s seconds=%.3f error=%s",
+            "%s: cannot reconcile, will retry seconds=%.3f error=%s",
             self.name,
-            key,
             seconds,
             error if isinstance(error, KubeError) else repr(error),
             extra={"object": key},

@@ -409,9 +409,8 @@ class Informer(Generic[T]):
             if key not in self.unreadable:
                 self.unreadable.add(key)
                 LOG.error(
-                    "%s: skipped a malformed object object=%s error=%s",
+                    "%s: skipped a malformed object error=%s",
                     self.resource.kind,
-                    key,
                     error,
                     extra={"object": key},
                 )
@@ -447,7 +446,7 @@ class Informer(Generic[T]):
             try:
                 index.update(key, old, kept)
             except Exception:
-                LOG.exception("%s: indexing failed object=%s", self.resource.kind, key, extra={"object": key})
+                LOG.exception("%s: indexing failed", self.resource.kind, extra={"object": key})
         # Handlers get the whole object when it has just become one to shrink, so that before and after are comparable.
         change = Change(key, old, kept if old is None or self.is_shrunk(old) else new)
         for handler in self.handlers:
@@ -462,4 +461,4 @@ class Informer(Generic[T]):
         try:
             handler(change)
         except Exception:
-            LOG.exception("%s: handler failed object=%s", self.resource.kind, change.key, extra={"object": change.key})
+            LOG.exception("%s: handler failed", self.resource.kind, extra={"object": change.key})

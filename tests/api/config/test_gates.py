@@ -12,7 +12,7 @@ from pykueue.api.config.gates import GATES, Resolved, defaults, parse_gates, res
 from pykueue.api.config.gatetable import OURS, TABLE, StageChange
 from pykueue.bridge.options import SWITCHES
 
-SOURCE = Path(__file__).resolve().parent.parent.parent / "src" / "pykueue"
+SOURCE = Path(__file__).resolve().parents[3] / "src" / "pykueue"
 
 BUILT = {
     "AdmissionGatedBy",

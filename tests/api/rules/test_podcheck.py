@@ -344,6 +344,6 @@ def test_what_cannot_be_read_does_not_pass(tree: object) -> None:
 
 
 def test_the_style_guide_shows_what_is_said() -> None:
-    guide = Path(__file__).resolve().parents[2] / "docs/style.md"
+    guide = Path(__file__).resolve().parents[3] / "docs/style.md"
     (error,) = job_problems(job(template=asking(request={"cpu": 1})))
     assert f"\n{error}\n" in guide.read_text()
