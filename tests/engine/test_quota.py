@@ -148,3 +148,12 @@ def test_releasing_everything_in_any_order_leaves_nothing(bookings: list[tuple[s
         forest.release(forest.queues[item.queue], item)
     nodes = [*forest.queues.values(), *forest.cohorts.values()]
     assert all(used == 0 for node in nodes for used in node.usage.values())
+
+
+def test_a_tree_that_was_removed_is_not_gone_through_again() -> None:
+    forest = forest_of(queue("mine", "old", 10), queue("yours", "new", 10))
+    item = hold(forest, "mine", 1)
+    forest.put_queue(queue("mine", "new", 10))
+    forest.release(forest.queues["mine"], item)
+    forest.refresh()
+    assert list(forest.restless) == list(forest.trees)

@@ -168,6 +168,9 @@ class Forest:
                 cut_off(node)
         for tree in [t for t in self.trees if t.root.tree is not t]:
             self.forget_tree(tree)
+        # A node keeps its old tree until it is recomputed here, so a change may have touched a tree that was removed.
+        for tree in [t for t in self.restless if t not in self.trees]:
+            tree.rest()
         return redone
 
     def forget_tree(self, tree: Tree) -> None:
