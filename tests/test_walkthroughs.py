@@ -1,0 +1,51 @@
+"""Do the walkthroughs of CONTRIBUTING.md still work? Applies each diff to a copy of the sources and runs its tests."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "docs/walkthroughs"
+TESTS = {
+    "reason": ["tests/scenarios/test_stories.py", "-k", "negative and priority"],
+    "kind": ["tests/apiserver/verbs/test_writing.py", "-k", "resource_quota"],
+    "metric": ["tests/controllers/metrics/test_metrics.py", "-k", "own_and_use"],
+}
+"""The tests that cover what each diff adds."""
+
+
+@pytest.mark.parametrize("name", sorted(TESTS))
+def test_a_walkthrough_works(name: str, tmp_path: Path) -> None:
+    for part in ("src", "tests", "docs", "bench", "examples"):
+        shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    diff = FOLDER / f"{name}.diff"
+    applied = subprocess.run(["git", "apply", str(diff)], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert applied.returncode == 0, applied.stderr
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-n", "0", *TESTS[name]],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path / 'src'}:{tmp_path}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", sorted(TESTS))
+def test_the_steps_name_the_files_that_the_diff_changes(name: str) -> None:
+    guide = (ROOT / "CONTRIBUTING.md").read_text()
+    start = guide.rindex("\n### ", 0, guide.index(f"walkthroughs/{name}.diff"))
+    step = guide[start : guide.index("\n#", guide.index(f"walkthroughs/{name}.diff"))]
+    for changed in re.findall(r"^\+\+\+ b/(\S+)", (FOLDER / f"{name}.diff").read_text(), re.MULTILINE):
+        assert changed in step or f"{Path(changed).parent}/" in step, f"{changed} is not mentioned"
+
+
+def test_every_diff_has_its_walkthrough() -> None:
+    assert {file.stem for file in FOLDER.glob("*.diff")} == set(TESTS)
