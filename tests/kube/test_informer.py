@@ -259,7 +259,7 @@ def test_an_object_that_cannot_be_read_is_named_once_and_keeps_its_last_form(cap
 
 def test_a_line_that_makes_no_sense_is_passed_over() -> None:
     async def test(seen: Seen) -> None:
-        seen.api.watch_faults += [b"no json", b'{"type":"ADDED"}', b'{"type":"WHAT","object":{}}', b"[]"]
+        seen.api.watch_faults += [b"no json", b"", b'{"type":"ADDED"}', b'{"type":"WHAT","object":{}}', b"[]"]
         seen.put("a", "2")
         await seen.until(lambda: seen.values()["default/a"] == "2")
         assert seen.api.calls == [FIRST_WATCH]

@@ -281,7 +281,7 @@ def test_a_folder_that_may_not_be_written_is_refused(reachable: Path, there: boo
     with unprivileged():
         said = refusal(path)
     assert said.startswith(f"{path}: cannot be written (Permission denied); ")
-    assert f"make the folder {reachable} writable" in said
+    assert f"check that this user can write to {reachable}" in said
 
 
 def test_a_folder_that_cannot_be_made_is_refused(path: Path) -> None:

@@ -41,7 +41,7 @@ class Lock:
             os.close(self.handle)
             raise StoreError(
                 f"{path}: in use by process {holder or '(unknown)'}; stop that with `pykueue down`, "
-                f"or give another folder with --data"
+                f"or choose another directory with --data"
             ) from None
         os.ftruncate(self.handle, 0)
         os.pwrite(self.handle, f"{os.getpid()}\n".encode(), 0)
@@ -77,18 +77,18 @@ def opened(path: Path) -> tuple[Database, Lock]:
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Have failures of the disk and of SQLite told as a `StoreError` that says what to do."""
+    """Raise failures of the disk and of SQLite as a `StoreError` that says what to do."""
     try:
         yield
     except OSError as error:
         raise StoreError(
-            f"{path}: cannot be written ({error.strerror}); make the folder {path.parent} writable for this user "
-            f"and see that its disk has room, or give another folder with --data"
+            f"{path}: cannot be written ({error.strerror}); check that this user can write to {path.parent} and "
+            f"that the disk is not full, or choose another directory with --data"
         ) from error
     except sqlite3.OperationalError as error:
         raise StoreError(
-            f"{path}: cannot be opened ({error}); see that the folder {path.parent} and all files in it are writable "
-            f"for this user and that its disk has room, or give another folder with --data"
+            f"{path}: cannot be opened ({error}); check that this user can write to {path.parent} and all "
+            f"files in it and that the disk is not full, or choose another directory with --data"
         ) from error
     except sqlite3.DatabaseError as error:
         raise damaged(path, str(error)) from error
@@ -170,7 +170,7 @@ def examined(path: Path, connection: sqlite3.Connection) -> int:
     if schema > len(STEPS):
         raise StoreError(
             f"{path}: was written by a newer pykueue (its schema is {schema}, this one knows {len(STEPS)}); "
-            f"install that one again, or give another folder with --data"
+            f"install that one again, or choose another directory with --data"
         )
     pages = pragma(connection, "page_count") * pragma(connection, "page_size")
     if pages <= CHECKED_WHOLE:
