@@ -12,13 +12,16 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs/walkthroughs"
 TESTS = {
-    "reason": ["tests/scenarios/test_stories.py", "-k", "negative and priority"],
+    "reason": ["tests/scenarios", "tests/test_tidy.py"],
     "kind": ["tests/apiserver/verbs/test_writing.py", "-k", "resource_quota"],
     "metric": ["tests/controllers/metrics/test_metrics.py", "-k", "own_and_use"],
 }
 """The tests that cover what each diff adds."""
+SPOKEN = frozenset({"covers", "match", "kueue_", "pykueue_"})
+"""What the steps put in code font without naming a class, function or constant."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(TESTS))
 def test_a_walkthrough_works(name: str, tmp_path: Path) -> None:
     for part in ("src", "tests", "docs", "bench", "examples"):
@@ -45,6 +48,16 @@ def test_the_steps_name_the_files_that_the_diff_changes(name: str) -> None:
     step = guide[start : guide.index("\n#", guide.index(f"walkthroughs/{name}.diff"))]
     for changed in re.findall(r"^\+\+\+ b/(\S+)", (FOLDER / f"{name}.diff").read_text(), re.MULTILINE):
         assert changed in step or f"{Path(changed).parent}/" in step, f"{changed} is not mentioned"
+
+
+@pytest.mark.parametrize("name", sorted(TESTS))
+def test_the_steps_name_what_is_there(name: str) -> None:
+    guide = (ROOT / "CONTRIBUTING.md").read_text()
+    start = guide.rindex("\n### ", 0, guide.index(f"walkthroughs/{name}.diff"))
+    step = guide[start : guide.index("\n#", guide.index(f"walkthroughs/{name}.diff"))]
+    sources = "\n".join(file.read_text() for file in (ROOT / "src/pykueue").rglob("*.py"))
+    for named in re.findall(r"`(?:\w+\.)?([A-Za-z_]{4,})`", step):
+        assert re.search(rf"\b(class|def) {named}\b|^{named}\b.* = ", sources, re.MULTILINE) or named in SPOKEN, named
 
 
 def test_every_diff_has_its_walkthrough() -> None:

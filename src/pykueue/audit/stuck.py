@@ -1,4 +1,4 @@
-"""No workload waits in vain: one that would fit, with nothing ahead of it, is admitted.
+"""No workload that fits, with nothing ahead of it, stays pending.
 
 Only certain violations are reported: wherever a queueing rule that the auditor does not know might make a workload
 wait, the wait counts as justified.

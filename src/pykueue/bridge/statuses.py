@@ -1,4 +1,4 @@
-"""The status of queues, as a merge patch of what differs; None if nothing does.
+"""The status of queues, as a merge patch of what differs; empty if nothing does.
 
 A patch contains only fields that we own and that differ. A patch of conditions also repeats the conditions of others,
 because a merge patch replaces the whole list: send it only for the version that was read.

@@ -1,4 +1,4 @@
-"""Warning Events on Pods that name a queue in vain, until plain pods and pod groups are built."""
+"""Warning Events on Pods that name a queue but are not queued, until plain pods and pod groups are built."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""How is a decision carried out? By writes on its Workload; the engine is told whether each was stored or refused.
+"""Carries out decisions as writes to Workloads, and reports to the engine whether each was stored or refused.
 
 The engine decides on assumed state while writes are in flight. Three rules keep what is stored correct: the decisions
 on one Workload are written in order; a decision that takes quota is written after the releases that it names; and a

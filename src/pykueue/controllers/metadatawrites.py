@@ -6,8 +6,9 @@ import msgspec
 
 from pykueue.api.core import Tree
 from pykueue.controllers.workloadwrites import MANAGER
-from pykueue.kube.port import DeniedError, Kube, Patch, Resource
+from pykueue.kube.port import ConflictError, DeniedError, Kube, Patch, Resource
 
+CONFLICT: Final = 409
 TREE: Final = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -17,7 +18,7 @@ async def set_metadata(
     """The object after these fields of its metadata are set; None removes a field.
 
     Sends a merge patch, or an update if the role allows no patch. `preconditions` are the uid and the resourceVersion
-    that the object must have: otherwise the patch raises `ConflictError`, and the update is not tried.
+    that the object must have; `ConflictError` if it has others.
     """
     body = msgspec.json.encode({"metadata": {**changes, **preconditions}})
     try:
@@ -26,7 +27,8 @@ async def set_metadata(
         tree = TREE.decode(await kube.get(resource, name, namespace))
         metadata = tree["metadata"]
         if any(metadata.get(field) != value for field, value in preconditions.items()):
-            raise
+            what = f"update {resource.plural} {name}"
+            raise ConflictError(what, CONFLICT, "Conflict", "the object has changed since it was read") from None
         changed = {**metadata, **changes}
         tree["metadata"] = {field: value for field, value in changed.items() if value is not None}
         return await kube.replace(resource, name, msgspec.json.encode(tree), namespace)

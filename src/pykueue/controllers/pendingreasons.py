@@ -1,4 +1,4 @@
-"""Why does each workload wait, and when is that written? The same answer for every query, and a budget for writes.
+"""Why each workload is pending: answers queries at once and limits the writes.
 
 A reason is known as soon as the engine has decided: about the workload itself, or about an equal one that was judged in
 its place. Queries get it at once. Writes come later, because each costs the API server as much as an admission, and

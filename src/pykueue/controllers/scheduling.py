@@ -1,4 +1,4 @@
-"""How does the engine run on a cluster? Facts go in, cycles run, and decisions go to `DecisionWrites`."""
+"""Runs the engine on a cluster: passes facts in, runs cycles, and passes decisions to `DecisionWrites`."""
 
 import asyncio
 import contextlib

@@ -1,7 +1,7 @@
-"""Do the queues say how they stand? Keeps the status and the finalizers of everything but Workloads up to date.
+"""Writes the status and the finalizers of queues, cohorts, flavors and checks.
 
 Changes of workloads are gathered for a second, and longer where many queues change at once, so that a busy cluster
-costs a bounded number of writes. Only what differs is written; what nobody changed is not even looked at.
+costs a bounded number of writes. Only differences are written; unchanged objects are not examined.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Which Workloads are left alone because writes on them fail, and for how long?"""
+"""Backoff for Workloads whose writes fail."""
 
 from typing import Final
 

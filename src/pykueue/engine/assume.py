@@ -1,4 +1,4 @@
-"""What is true once a decision is carried out? The level of a workload after each decision. Next: `lifecycle`."""
+"""What is true once a decision is carried out? The level of a workload after each decision."""
 
 from typing import assert_never
 

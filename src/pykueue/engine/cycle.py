@@ -1,4 +1,4 @@
-"""Which heads start? One scheduling cycle, in six steps. Next: `engine`.
+"""Which heads start? One scheduling cycle, in six steps.
 
 1. Heads: take the next workload of each ClusterQueue.
 2. Claims: book the room that earlier cycles promised to waiting preemptors.

@@ -1,4 +1,4 @@
-"""What can the engine decide, and why? The sum type of outputs, with reasons as data. Next: `order`, `explain`."""
+"""What can the engine decide, and why? The sum type of outputs, with reasons as data."""
 
 from enum import StrEnum
 
@@ -267,7 +267,7 @@ class Reserve(Frozen, tag=True):
 
 
 class Admit(Frozen, tag=True):
-    """The job may start. Quota is reserved in the same breath unless it was before."""
+    """The job may start. Quota is reserved with the same write unless it was reserved earlier."""
 
     workload: str
     admission: Admission

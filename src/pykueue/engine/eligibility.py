@@ -1,4 +1,4 @@
-"""May these pods run on that flavor's nodes? Taints, node selectors and required affinity. Next: `flavors`."""
+"""May these pods run on that flavor's nodes? Taints, node selectors and required affinity."""
 
 from collections.abc import Sequence
 

@@ -222,13 +222,6 @@ class Engine:
         """Return the names of all cohorts, including those that exist only as a parent."""
         return self.world.forest.cohorts.keys()
 
-    def tree(self, queue: str) -> str:
-        """Return a name for the tree of a ClusterQueue. Quota moves only between queues with the same name."""
-        node = self.world.forest.queues.get(queue)
-        if node is None or node.tree is None:
-            return f"queue {queue}"
-        return f"{'queue' if node.tree.root.is_queue else 'cohort'} {node.tree.root.name}"
-
     def local_queue(self, key: str) -> LocalQueue | None:
         """Return a LocalQueue by namespace/name; None if there is none."""
         return self.world.local_queues.get(key)

@@ -1,4 +1,4 @@
-"""What happens to a head in a scheduling cycle? `Entry`, its result, and the `Scene` of its tree. Next: `cycle`."""
+"""What happens to a head in a scheduling cycle? `Entry`, its result, and the `Scene` of its tree."""
 
 from enum import Enum
 from typing import TypeAlias

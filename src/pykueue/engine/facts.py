@@ -1,4 +1,4 @@
-"""What can the engine be told? Levels, not edges: telling it the same fact twice changes nothing. Next: `decisions`."""
+"""What can the engine be told? Levels, not edges: telling it the same fact twice changes nothing."""
 
 from typing import Literal
 

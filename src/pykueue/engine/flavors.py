@@ -1,4 +1,4 @@
-"""Which flavors, and how many pods? The scan of each resource group; the search for a smaller count. Next: `cycle`."""
+"""Which flavors, and how many pods? The scan of each resource group; the search for a smaller count."""
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum

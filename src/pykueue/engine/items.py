@@ -1,4 +1,4 @@
-"""What does the engine remember of a workload? `Item`, and the `Shape` that equal workloads share. Next: `order`."""
+"""What does the engine remember of a workload? `Item`, and the `Shape` that equal workloads share."""
 
 from enum import IntEnum
 

@@ -1,4 +1,4 @@
-"""What does a fact change? Each fact, worked into what we know; nothing is decided here. Next: `engine`."""
+"""What does a fact change? Each fact, worked into what we know; nothing is decided here."""
 
 from collections.abc import Mapping
 

@@ -1,6 +1,6 @@
-"""What do time, checks and stopped queues do to a workload? `review` applies the rules in order; the first match wins.
+"""Decisions outside the scheduler: timeouts, checks and stopped queues. `review` applies the rules in order.
 
-`attend` repeats the review after each decision until nothing is left to decide. Next: `cycle`, `engine`.
+`attend` repeats the review after each decision until nothing is left to decide.
 """
 
 from collections.abc import Callable

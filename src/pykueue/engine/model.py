@@ -1,4 +1,4 @@
-"""What are the things the engine reasons about? Nouns of whole numbers, strings and tuples. Next: `facts`."""
+"""What are the things the engine reasons about? Nouns of whole numbers, strings and tuples."""
 
 from enum import StrEnum
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""Who goes before whom? Every comparison key of the engine, each in one place. Next: `quota`, `pending`."""
+"""Every comparison key of the engine, each defined once."""
 
 from pykueue.base.units import Instant
 from pykueue.engine.decisions import EvictionReason, PreemptionReason

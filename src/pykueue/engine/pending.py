@@ -1,6 +1,6 @@
-"""Who is next? Each ClusterQueue's order, its parking lot, and who wakes whom. Next: `cycle`.
+"""Pending workloads of each ClusterQueue: their order, the parked ones, and what wakes them.
 
-Pending workloads stand in classes: all of one shape together, in order. A class whose member was found not to fit is
+Pending workloads are grouped into classes by shape, in order. A class whose member was found not to fit is
 parked as a whole, in one step, whatever its size.
 """
 

@@ -1,4 +1,4 @@
-"""Where does a workload belong? Holding quota, pending in a queue, or neither, as its level says. Next: `learn`."""
+"""Where does a workload belong? Holding quota, pending in a queue, or neither, as its level says."""
 
 from pykueue.engine.decisions import WaitReason
 from pykueue.engine.items import Item, Place

@@ -1,4 +1,4 @@
-"""Who must leave? Classical preemption: candidates, the search for enough of them, its reduction. Next: `flavors`."""
+"""Preemption: chooses the candidates, searches for enough victims, and drops those that are not needed."""
 
 from collections.abc import Iterator, Mapping
 

@@ -1,7 +1,7 @@
 """How much quota is left? A node of the cohort tree, and the arithmetic of owning, lending, borrowing and using.
 
 Amounts are Python integers, so sums cannot overflow; `UNLIMITED` is an integer that no request exceeds. Each pair of a
-flavor and a resource has a number, here called `fr`. `forest` builds the trees. Next: `forest`.
+flavor and a resource has a number, here called `fr`. `forest` builds the trees.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Which quota is free only once a write is stored? The unconfirmed decisions that give quota back. Next: `learn`."""
+"""Which quota is free only once a write is stored? The unconfirmed decisions that give quota back."""
 
 from collections.abc import Iterator
 from itertools import pairwise

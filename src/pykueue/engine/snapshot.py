@@ -1,4 +1,4 @@
-"""What if a workload left, or started? Trial bookings on the live tree that can be undone. Next: `preempt`, `cycle`."""
+"""What if a workload left, or started? Trial bookings on the live tree that can be undone."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""In which words? Reasons as Kueue's condition messages, byte for byte. For people, see `explain`."""
+"""Condition messages: reasons in Kueue's exact words. `record/explain` has the text for people."""
 
 from typing import assert_never
 

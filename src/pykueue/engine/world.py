@@ -1,4 +1,4 @@
-"""What does the engine know? Everything it was told, and what it assumes. Next: `preempt`, `placement`."""
+"""What does the engine know? Everything it was told, and what it assumes."""
 
 from hashlib import sha256
 from weakref import WeakValueDictionary

@@ -41,7 +41,7 @@ class Life:
         self.init = init
         self.sidecar = init and is_sidecar(spec)
         self.number = -1
-        """The present attempt; 0 before the first."""
+        """The present attempt; -1 before the first."""
         self.attempt: Attempt | None = None
         self.asked = False
         """Whether its start was requested but not claimed yet."""

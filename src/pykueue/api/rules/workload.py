@@ -1,6 +1,6 @@
 """Rules of Workloads: those of Kueue's schema, followed by those of its webhook.
 
-Our webhook checks both (`rules.BY_WEBHOOK`); the CEL is kept as the exact definition, and tests compare the Python with
+Our webhook checks both (`table.BY_WEBHOOK`); the CEL is kept as the exact definition, and tests compare the Python with
 it. The rules at the root forbid changes while quota is reserved; their CEL first checks whether anything changed. The
 webhook's own rules are in `workload_spec` and `workload_status`.
 """

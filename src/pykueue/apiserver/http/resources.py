@@ -274,13 +274,13 @@ class Objects:
             return await self.registry.offload.run(functools.partial(delete_body, request), large=large, who=who)
 
     async def log(self, served: Served, call: Asked, request: Request) -> Response:
-        """A container's output."""
+        """Serve `pods/log` (`kubectl logs`)."""
         pod = await self.logged_pod(served, call, request)
         asked = log_query(request.query, pod, self.clock.now())
         if not text(pod, "spec", "nodeName"):
             return Response(NO_CONTENT)
         if self.logs is None:
-            raise internal("nobody here has the output of containers")
+            raise internal("container output is not available on this server")
         if asked.hold and not self.logs.follows(text(pod, "metadata", "uid"), asked.secret):
             raise forbidden(served.resource, call.name, "its output does not wait for this reader")
         try:

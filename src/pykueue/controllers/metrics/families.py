@@ -1,4 +1,4 @@
-"""Kueue's metric families: names, labels and buckets, as dashboards and alerts use them.
+"""Metric families of queues and workloads: names, labels and buckets; those of Kueue as its dashboards use them.
 
 Left out, because the features are not built: `kueue_cluster_queue_weighted_share`, `kueue_cohort_weighted_share` and
 `kueue_local_queue_admission_fair_sharing_usage` (fair sharing), `kueue_pod_scheduling_gate_removal_seconds` (pods as a
