@@ -203,7 +203,7 @@ class DecisionWrites:
                         self.postpone(wait)
                     break
         except Exception as error:
-            LOG.exception("what was decided could not be written", extra={"object": key})
+            LOG.exception("decisions: cannot write, will retry", extra={"object": key})
             self.backoff.start(
                 key, f"internal error while writing a decision: {error!r}; the manager logs it and retries"
             )
@@ -294,7 +294,7 @@ class DecisionWrites:
         if silence is not None:
             self.backoff.start(key, f"the API server does not take our write: {silence.message or silence.reason}")
             return False
-        LOG.warning("others keep changing this Workload; what was decided is decided anew", extra={"object": key})
+        LOG.warning("decisions: Workload keeps changing, deciding again", extra={"object": key})
         await self.pause()
         return False
 

@@ -94,7 +94,7 @@ class Pump:
 
     def end_journal(self, error: OSError) -> None:
         """Go on without a journal."""
-        LOG.error("the journal cannot be written and ends here: %s", error)
+        LOG.error("journal: cannot be written, recording stops error=%s", error)
         journal, self.journal, self.front = self.journal, None, self.engine
         if journal is not None:
             with contextlib.suppress(OSError):
@@ -178,7 +178,7 @@ class Pump:
         await self.cluster.until_synced()
         self.begin_journal()
         self.observe(Synced())
-        LOG.info("the first full picture is there: %d workloads", len(self.cluster.workloads.objects))
+        LOG.info("scheduling: caches are synced workloads=%d", len(self.cluster.workloads.objects))
         clock = self.cluster.clock
         while True:
             now, began = clock.now(), clock.moment()

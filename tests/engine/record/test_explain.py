@@ -91,10 +91,10 @@ WHYS: tuple[tuple[Why, str, str], ...] = (
     (NamespaceMismatch("c"), "does not serve its namespace", "spec.namespaceSelector of ClusterQueue c"),
     (Invalid("bad cpu"), "can never run as it is: bad cpu", "correct the pod template"),
     (GatedBy("x.io/y"), "held back by x.io/y", "admission-gated-by"),
-    (GatesCleared(), "stands in line", ""),
+    (GatesCleared(), "it is queued", ""),
     (Inactive(), "deactivated", "set spec.active to true"),
     (FailedChecks(), "AdmissionCheck", "Pending again"),
-    (Queued(), "stands in line", ""),
+    (Queued(), "it is queued", ""),
     (Bypassed(), "just like it", "the workload like it"),
     (Overlap(), "leaving for another", "when that work has left"),
     (DeferredFit(), "once the work that others have preempted has left", "when that work has left"),
@@ -225,7 +225,7 @@ DECISIONS: tuple[tuple[Decision, str, str], ...] = (
     (Deactivate(KEY, DeactivationCause.MAX_RUN, "m", NOW), "is deactivated", "maximum execution time"),
     (Deactivate(KEY, DeactivationCause.ADMISSION_CHECK, "m", NOW), "is deactivated", "rejected"),
     (Deactivate(KEY, None, "", NOW), "is deactivated", "retry state is cleared"),
-    (Wait(KEY, WaitReason.PENDING_EVALUATION, Queued(), NOW), "waits", "stands in line"),
+    (Wait(KEY, WaitReason.PENDING_EVALUATION, Queued(), NOW), "waits", "it is queued"),
 )
 
 

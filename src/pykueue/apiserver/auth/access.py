@@ -48,7 +48,7 @@ USER_RULES: Final = (
     Rule("own", ALL, "", ("configmaps", "pods", "secrets")),
     Rule("own", ALL, "batch", ("jobs",)),
     Rule("own", READ, "", ("events", "limitranges", "pods/log", "pods/status", "serviceaccounts")),
-    # They are not there yet; whoever asks for them is told so.
+    # Not supported yet; the response says so.
     Rule("own", ("create", "get"), "", ("pods/attach", "pods/exec", "pods/portforward")),
     Rule("own", READ, "batch", ("jobs/status",)),
     Rule("own", READ, EVENTS, ("events",)),
@@ -86,7 +86,7 @@ class Access:
         return self.acting(identity, other, headers) if other or "impersonate-group" in headers else identity
 
     def recognised(self, headers: Mapping[str, str], peer: Peer | None) -> User | None:
-        """The user who asks; nobody where nothing was shown, a `StatusError` where what was shown is worth nothing."""
+        """The authenticated user; None without credentials, a `StatusError` if they are invalid."""
         said = headers.get("authorization", "")
         if peer is not None and not said:
             user = self.users.by_certificate(peer)
@@ -100,7 +100,7 @@ class Access:
         return user
 
     def acting(self, identity: Identity, other: str, headers: Mapping[str, str]) -> Identity:
-        """Whom somebody acts for (`kubectl --as`); only admins may."""
+        """The impersonated identity (`kubectl --as`); for admins only."""
         if not identity.admin:
             call = Asked("", "", "v1", "users" if other else "groups", name=other)
             raise refused(identity, "impersonate", call=call, path="")

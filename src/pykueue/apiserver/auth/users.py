@@ -104,7 +104,7 @@ class Users:
             self.failed = False
         except UsersError as error:
             if not self.failed:
-                LOG.error("nobody is let in: %s", error)
+                LOG.error("users: cannot read the file, rejecting all credentials error=%s", error)
             self.failed = True
             self.forget({})
         return self.known

@@ -241,13 +241,13 @@ def reason(why: Why, workload: Workload | None = None) -> str:
         case GatedBy(gates):
             return f"it is held back by {gates}"
         case GatesCleared():
-            return "nothing holds it back any more; it stands in line"
+            return "nothing holds it back any more; it is queued"
         case Inactive():
             return "it is deactivated"
         case FailedChecks():
             return "an AdmissionCheck has not taken its refusal back yet"
         case Queued():
-            return "it stands in line behind others of its ClusterQueue"
+            return "it is queued behind other workloads of its ClusterQueue"
         case Bypassed():
             return "a workload just like it does not fit either"
         case Overlap():
