@@ -62,7 +62,7 @@ def wanted(item: pytest.Item) -> Wanted:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    first: dict[Wanted, int] = {}
+    places: dict[Wanted, tuple[bool, int]] = {}
     for item in items:
         if HERE not in item.path.parents:
             continue
@@ -70,11 +70,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=f"not so in Kueue: {marker.args[0]}"))
         if not on_plane() and (marker := item.get_closest_marker("plane")):
             item.add_marker(pytest.mark.skip(reason=f"{ELSEWHERE}: {marker.args[0]}"))
-        first.setdefault(wanted(item), len(first))
+        needs = wanted(item)
+        places.setdefault(needs, (not needs.alone, len(places)))
     if on_plane():
-        # Stories that share a manager stand together, so that it is started once. Those that need a plane of their own
-        # come first: they take longest.
-        items.sort(key=lambda item: first[wanted(item)] if HERE in item.path.parents else -1)
+        # Stories that share a manager stand together, so that it is started once. Those that share with nobody come
+        # before them: at the end of a run the workers would wait for each other.
+        items.sort(key=lambda item: places[wanted(item)] if HERE in item.path.parents else (False, -1))
 
 
 @pytest.fixture(scope="session")
