@@ -85,9 +85,9 @@ crash-short: crash-short-embedded crash-short-attempts crash-short-cluster ## ru
 crash-short-embedded: .venv/.stamp
 	$(BIN)/python -m tests.crash.embedded --kills 15
 crash-short-attempts: .venv/.stamp control-plane
-	$(BIN)/python -m tests.crash.attempts --stories failed-first --when before --stride 2
+	$(BIN)/python -m tests.crash.attempts --stories failed-first --when before --stride 3
 crash-short-cluster: .venv/.stamp control-plane
-	$(BIN)/python -m tests.crash --kills 20 --cut 15 $(ARGS)
+	$(BIN)/python -m tests.crash --kills 16 --cut 15 $(ARGS)
 
 race: .venv/.stamp ## run Kueue's own scalability test, compared with Kueue and our floors (half an hour)
 	$(BIN)/python -m bench.race --keep $(ARGS)
