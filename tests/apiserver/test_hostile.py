@@ -23,12 +23,13 @@ import yaml
 from bench import kernel
 from bench.upserver import Server, serving
 from tests.apiserver.hostile import ATTACKS, JOBS, JSON, NAMESPACE, Attack, Body, Call, many_env, queued_containers
+from tests.prometheus import samples
 
 HELD_SECONDS: Final = 0.1
 ANSWER_SECONDS: Final = 240
 SETTLE_SECONDS: Final = 1.0
 """In which the controllers have seen what was stored."""
-BUCKET: Final = 'pykueue_event_loop_delay_seconds_bucket{le="'
+BUCKET: Final = "pykueue_event_loop_delay_seconds_bucket"
 FOUND = (
     "nested YAML brackets",
     "a YAML integer in base 60",
@@ -88,9 +89,8 @@ class Attacked:
         """How many ticks of the server's timer came at most so late, by seconds."""
         code, page = self.admin.ask("GET", "/metrics")
         assert code == 200
-        lines = [line.removeprefix(BUCKET) for line in page.decode().splitlines() if line.startswith(BUCKET)]
-        pairs = (line.split('"} ') for line in lines)
-        return {float(bound): int(float(count)) for bound, count in pairs}
+        ticks = (sample for sample in samples(page.decode()) if sample.name == BUCKET)
+        return {float(sample.labels["le"]): int(sample.value) for sample in ticks}
 
 
 def slowness() -> float:

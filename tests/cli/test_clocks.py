@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import re
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 
 from tests.cli.machine import Machine, machine_in, soon
 from tests.clockshim import FakeTime, Shim, WallClock
+from tests.prometheus import Page
 
 pytestmark = pytest.mark.slow("each starts a server and waits for deadlines")
 QUEUE = "kueue.x-k8s.io/queue-name"
@@ -71,9 +71,7 @@ class Timed(Machine):
         return {}
 
     def metric(self, name: str) -> float:
-        found = re.search(rf"^{name} (\S+)$", self.kubectl("get", "--raw", "/metrics"), re.MULTILINE)
-        assert found is not None, f"no {name}"
-        return float(found.group(1))
+        return Page(self.kubectl("get", "--raw", "/metrics"))[name]
 
     def log(self) -> str:
         return (self.data / "up.log").read_text()

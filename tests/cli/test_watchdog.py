@@ -6,13 +6,10 @@ import time
 from pathlib import Path
 
 from tests.cli.machine import machine_in, soon
+from tests.prometheus import Page
 
 STOPPED_SECONDS = 1.0
-LONGEST = "pykueue_event_loop_delay_max_seconds "
-
-
-def longest(page: str) -> float:
-    return next(float(line.removeprefix(LONGEST)) for line in page.splitlines() if line.startswith(LONGEST))
+LONGEST = "pykueue_event_loop_delay_max_seconds"
 
 
 def test_a_held_loop_is_a_metric_and_is_logged(tmp_path: Path) -> None:
@@ -23,5 +20,5 @@ def test_a_held_loop_is_a_metric_and_is_logged(tmp_path: Path) -> None:
         os.kill(machine.pid, signal.SIGSTOP)
         time.sleep(STOPPED_SECONDS)
         os.kill(machine.pid, signal.SIGCONT)
-        assert soon(lambda: longest(machine.kubectl("get", "--raw", "/metrics")) >= STOPPED_SECONDS / 2)
+        assert soon(lambda: Page(machine.kubectl("get", "--raw", "/metrics"))[LONGEST] >= STOPPED_SECONDS / 2)
         assert soon(lambda: "event loop: was blocked" in log.read_text())

@@ -80,11 +80,6 @@ class Running:
         others = [one for one in found if one["type"] != kind]
         self.store.put(WORKLOADS, name, TEAM, status={"conditions": [*others, ours]})
 
-    async def sample(self, line: str) -> float | None:
-        """The value of a series, written as in the text that Prometheus reads."""
-        page = self.metrics.page().decode()
-        return next((float(one.rsplit(" ", 1)[1]) for one in page.splitlines() if one.startswith(line + " ")), None)
-
 
 @asynccontextmanager
 async def running(manager: Running, *, leads: bool = True) -> AsyncIterator[Running]:

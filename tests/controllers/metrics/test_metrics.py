@@ -1,20 +1,25 @@
 """Do the metrics say what happened, under Kueue's names, and go with their queue or cohort?"""
 
 import asyncio
+import math
 from typing import Any
 
 import pytest
+from prometheus_client import Metric
+from prometheus_client.parser import text_string_to_metric_families
 
 from pykueue.api.config.file import default_configuration, read_configuration
 from pykueue.controllers.metrics import families
 from pykueue.controllers.metrics.families import Kind
 from pykueue.controllers.metrics.metrics import Metrics
+from pykueue.controllers.metrics.series import Labels, Owner
 from pykueue.engine.decisions import Overlap, WaitReason
 from pykueue.engine.entries import Entry, Postponed, Replanned, Scene, Started
 from pykueue.engine.pending import Outcome
 from pykueue.kube.port import ADMISSION_CHECKS, CLUSTER_QUEUES, COHORTS, JOBS, LOCAL_QUEUES, WORKLOADS
 from tests.builders import condition
 from tests.controllers.running import TEAM, Running, running
+from tests.prometheus import Page
 
 WITH_RESOURCES = """
 apiVersion: config.kueue.x-k8s.io/v1beta2
@@ -33,29 +38,12 @@ kind: Configuration
 metrics: {localQueueMetrics: {enable: false}}
 """
 MAIN = 'cluster_queue="main",replica_role="leader"'
+HOSTILE = ' "\\" \\n \n\r\t\\ {a="b",le="1"} 7 # HELP é 🚀\u2028\\'
 LABELS = 'cluster_queue="main",priority_class="",replica_role="leader"'
 
 
-def in_order(name: str) -> str:
-    """A series with its labels in the order in which they are shown."""
-    family, _, labels = name.partition("{")
-    return f"{family}{{{','.join(sorted(labels.rstrip('}').split(',')))}}}" if labels else family
-
-
-class Page(dict[str, float]):
-    """All series, found whatever the order of their labels."""
-
-    def __getitem__(self, name: str) -> float:
-        return super().__getitem__(in_order(name))
-
-    def __contains__(self, name: object) -> bool:
-        return super().__contains__(in_order(str(name)))
-
-
 def page(manager: Running) -> Page:
-    lines = manager.metrics.page().decode().splitlines()
-    found = (one.rpartition(" ") for one in lines if not one.startswith("#"))
-    return Page({in_order(name): float(value) for name, _, value in found})
+    return Page(manager.metrics.page().decode())
 
 
 def test_the_life_of_a_workload_is_counted() -> None:
@@ -386,12 +374,46 @@ def test_what_others_tell_is_counted_for_queues_that_exist() -> None:
 
 
 def test_every_family_is_there_from_the_start_and_named_as_dashboards_know_it() -> None:
-    whole = Metrics(default_configuration()).page().decode()
+    shown = list(text_string_to_metric_families(Metrics(default_configuration()).page().decode()))
+    assert [one.documentation for one in shown[: len(families.ALL)]] == [family.help for family in families.ALL]
     for family in families.ALL:
-        assert f"# HELP {family.name} {family.help}\n# TYPE {family.name} {family.kind.value}\n" in whole
         assert family.labels[-1] == "replica_role"
         assert (family.name.endswith("_total")) == (family.kind is Kind.COUNTER)
     assert len({family.name for family in families.ALL}) == len(families.ALL)
+
+
+def test_a_whole_page_is_read_as_it_was_meant_whatever_its_labels_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    metrics = Metrics(default_configuration())
+    gauges: dict[str, list[tuple[Labels, float]]] = {}
+    meant = []
+    for family in families.ALL:
+        values = tuple(f"{label} {HOSTILE}" for label in family.labels[:-1])
+        labels = dict(zip(family.labels, (*values, "leader"), strict=True))
+        owners = metrics.owners(family)
+        own = 0 if isinstance(owners, Owner) else 2 if owners is metrics.doors else 1
+        owner = owners if isinstance(owners, Owner) else owners.of(values[:own])
+        expected = Metric(family.name.removesuffix("_total"), family.help, family.kind.value)
+        if family.kind is Kind.HISTOGRAM:
+            owner.observe(family, values[own:], 3)
+            for bound in (*family.buckets, math.inf):
+                shown = "+Inf" if bound == math.inf else f"{bound:g}"
+                expected.add_sample(f"{family.name}_bucket", {**labels, "le": shown}, int(bound >= 3))
+            expected.add_sample(f"{family.name}_sum", labels, 3)
+            expected.add_sample(f"{family.name}_count", labels, 1)
+        else:
+            # Counters and one of the gauges are counts of an owner; the other gauges are computed for each page.
+            owner.put(family, values[own:], 7)
+            gauges[family.name] = [(values, 7)]
+            expected.add_sample(family.name, labels, 7)
+        meant.append(expected)
+    monkeypatch.setattr(metrics, "gauges", lambda: gauges)
+    metrics.workings.requested("200", HOSTILE, "host")
+    found = list(text_string_to_metric_families(metrics.page().decode()))
+    assert found[: len(meant)] == meant
+    assert len({(one.name, one.type) for one in found}) == len(found), "the samples of a family are together"
+    assert {one.type for one in found} == {kind.value for kind in Kind}, "every sample is under its TYPE"
+    requests = next(one for one in found if one.name == "rest_client_requests")
+    assert [one.labels for one in requests.samples] == [{"code": "200", "method": HOSTILE, "host": "host"}]
 
 
 def test_a_cycle_without_heads_is_none_and_one_with_rivals_is_counted() -> None:
@@ -415,9 +437,9 @@ def test_a_cycle_without_heads_is_none_and_one_with_rivals_is_counted() -> None:
                 entry.result, entry.replanned = result, replanned
                 entries.append(entry)
             attempts = 'kueue_admission_attempts_total{result="inadmissible",replica_role="leader"}'
-            before = page(manager).get(in_order(attempts), 0)
+            before = page(manager).get(attempts, 0)
             manager.metrics.cycle(False, 1.0, [])
-            assert page(manager).get(in_order(attempts), 0) == before
+            assert page(manager).get(attempts, 0) == before
             manager.metrics.cycle(False, 1.0, entries)
             found = page(manager)
             assert found[f"kueue_admission_cycle_preemption_skips{{{MAIN}}}"] == 2

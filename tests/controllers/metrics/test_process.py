@@ -9,12 +9,13 @@ import pytest
 from pykueue.base.clock import SystemClock
 from pykueue.base.units import MICROS
 from pykueue.controllers.metrics import process
+from tests.prometheus import Page
 
 
-def shown() -> dict[str, float]:
+def shown() -> Page:
     lines: list[str] = []
     process.write(lines)
-    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")}
+    return Page("\n".join(lines))
 
 
 def test_the_process_is_told_under_the_names_that_all_exporters_use() -> None:

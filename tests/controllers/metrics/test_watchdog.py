@@ -9,6 +9,7 @@ import pytest
 import uvloop
 
 from pykueue.controllers.metrics.watchdog import IDLE_TICK_SECONDS, TICK_SECONDS, Watchdog
+from tests.prometheus import Page
 
 LOOPS = pytest.mark.parametrize("factory", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 
@@ -34,11 +35,10 @@ async def watched(dog: Watchdog, *holds: float) -> None:
     await asyncio.wait({watching})
 
 
-def page(dog: Watchdog) -> dict[str, float]:
+def page(dog: Watchdog) -> Page:
     lines: list[str] = []
     dog.write(lines)
-    shown = "\n".join(lines).splitlines()
-    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in shown if line[0] != "#")}
+    return Page("\n".join(lines))
 
 
 @LOOPS
