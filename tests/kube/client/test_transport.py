@@ -244,7 +244,8 @@ def test_closing_ends_what_is_under_way_and_what_waits() -> None:
 
     async def test(peer: Peer, direct: Direct) -> None:
         calls = [asyncio.create_task(direct.exchange(request())) for _ in range(transport.CONNECTIONS_MAX + 2)]
-        await asyncio.sleep(0.1)
+        while len(peer.heads) < transport.CONNECTIONS_MAX:
+            await asyncio.sleep(0.01)
         await direct.close()
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
         assert sorted(type(outcome).__name__ for outcome in outcomes[-2:]) == ["UnsentError"] * 2
