@@ -32,7 +32,7 @@ def read(*pieces: bytes) -> tuple[Answer, bytes]:
 )
 @given(data=st.data())
 def test_an_answer_is_the_same_in_any_pieces(raw: bytes, status: int, data: st.DataObject) -> None:
-    cuts = sorted(data.draw(st.sets(st.integers(0, len(raw)))))
+    cuts = sorted(data.draw(st.sets(st.integers(1, len(raw) - 1))))
     answer, body = read(*(raw[a:b] for a, b in zip([0, *cuts], [*cuts, len(raw)], strict=True)))
     assert (answer.status, body, answer.complete, answer.lasts) == (status, b"hello\r\nyou!", True, True)
 
@@ -69,6 +69,12 @@ def test_headers_are_found_by_their_names_in_lower_case() -> None:
     )
 
 
+def test_interim_answers_and_trailers_add_no_headers() -> None:
+    hints = b"HTTP/1.1 103 Early Hints\r\nRetry-After: 1\r\n\r\n"
+    answer, body = read(hints + CHUNKED.replace(b"Trailer: x", b"Retry-After: 2"))
+    assert (answer.headers, body, answer.complete) == ({b"transfer-encoding": b"chunked"}, b"hello\r\nyou!", True)
+
+
 @pytest.mark.parametrize(
     "raw",
     [
@@ -80,9 +86,17 @@ def test_headers_are_found_by_their_names_in_lower_case() -> None:
         pytest.param(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1_0\r\n", id="a size with an underscore"),
         pytest.param(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nabc\r\n", id="a chunk too long"),
         pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nabc", id="more than it said"),
-        pytest.param(b"H" * (HEAD_MAX + 1), id="a head without end"),
+        pytest.param(PLAIN + PLAIN, id="a second answer"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", id="two lengths"),
+        pytest.param(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\n\r\n" + PLAIN, id="a switch of protocols"),
     ],
 )
 def test_what_is_no_answer_is_refused(raw: bytes) -> None:
     with pytest.raises(MalformedError):
         read(raw)
+
+
+def test_a_head_without_end_is_refused() -> None:
+    begins = b"HTTP/1.1 200 OK\r\n"
+    with pytest.raises(MalformedError, match="the head is too long"):
+        read(begins, *[b"A: %b\r\n" % (b"x" * 1019)] * (HEAD_MAX // 1024))
