@@ -11,7 +11,17 @@ from pykueue.api.kueue import ClusterQueue
 from pykueue.api.names import Finalizer
 from pykueue.api.workload import Workload
 from pykueue.base.units import Instant
-from pykueue.bridge.workloadneeds import Expire, Finish, LetGo, LookAgain, Need, Rules, SyncChecks, need, with_checks
+from pykueue.bridge.workloadneeds import (
+    Expire,
+    Finish,
+    LookAgain,
+    Need,
+    ReleaseFinalizer,
+    Rules,
+    SyncChecks,
+    need,
+    with_checks,
+)
 
 NOW = Instant(1_800_000_000_000_000)
 HOUR = Micros(3_600_000_000)
@@ -59,11 +69,17 @@ PENDING = {"name": "all", "state": "Pending", "message": "", "lastTransitionTime
         pytest.param(workload({"labels": LABEL}), Rules(finish_orphans=False), None, id="orphan, gate off"),
         pytest.param(workload({"labels": LABEL, "ownerReferences": [OWNER]}), Rules(), None, id="owned"),
         pytest.param(
-            workload({"labels": LABEL, "finalizers": [OURS]}, **FINISHED), Rules(), LetGo(), id="finished orphan"
+            workload({"labels": LABEL, "finalizers": [OURS]}, **FINISHED),
+            Rules(),
+            ReleaseFinalizer(),
+            id="finished orphan",
         ),
         pytest.param(workload({"labels": LABEL}, **FINISHED), Rules(), None, id="finished orphan, let go of"),
         pytest.param(
-            workload({"deletionTimestamp": GONE, "finalizers": [OURS]}), Rules(), LetGo(), id="deleted by hand"
+            workload({"deletionTimestamp": GONE, "finalizers": [OURS]}),
+            Rules(),
+            ReleaseFinalizer(),
+            id="deleted by hand",
         ),
         pytest.param(
             workload({"deletionTimestamp": GONE, "finalizers": ["x"]}), Rules(), None, id="kept by others' finalizers"
@@ -79,7 +95,7 @@ PENDING = {"name": "all", "state": "Pending", "message": "", "lastTransitionTime
         pytest.param(
             workload({"deletionTimestamp": GONE, "finalizers": [OURS], "ownerReferences": [OWNER]}, **FINISHED),
             Rules(keep_finished=Micros(0)),
-            LetGo(),
+            ReleaseFinalizer(),
             id="on its way out already",
         ),
     ],

@@ -14,7 +14,7 @@ from pykueue.api.core import Condition, ObjectMeta
 from pykueue.base.units import Instant, Seconds, after, format_instant, parse_instant
 from pykueue.checks.autoscaler import BEST_EFFORT, CHECK_CAPACITY, answer, is_booked, looks_for_room, waits_for_room
 from pykueue.checks.requeststatus import Answer
-from pykueue.checks.scripted import SCRIPTED, attempt_in, read_script, spoken
+from pykueue.checks.scripted import SCRIPTED, attempt_in, duration_text, read_script
 
 START = parse_instant("2026-01-01T00:00:00Z")
 LATER = "Capacity is not found, CA will try to find it later."
@@ -273,4 +273,4 @@ def test_the_attempt_is_the_number_at_the_end_of_the_name(name: str, attempt: in
 
 @pytest.mark.parametrize(("seconds", "words"), [(0, "0 s"), (59, "59 s"), (60, "1 min"), (61, "1 min 1 s")])
 def test_time_is_told_in_minutes_and_seconds(seconds: int, words: str) -> None:
-    assert spoken(Seconds(seconds)) == words
+    assert duration_text(Seconds(seconds)) == words

@@ -149,7 +149,7 @@ def test_more_than_the_buffer_holds_is_lost_and_said_once(caplog: pytest.LogCapt
                 said.recorder.normal(Ref("v1", "Pod", "n", f"p{number}", f"u{number}"), "A", "x", "kueue")
         assert said.recorder.lost == 50
         assert len(caplog.records) == 1
-        assert len(said.recorder.said) < BUFFER_MAX
+        assert len(said.recorder.recent) < BUFFER_MAX
 
     told(story)
 

@@ -10,8 +10,8 @@ from pykueue.api.core import Tree
 from pykueue.api.durations import Micros
 from pykueue.api.workload import Workload, held
 from pykueue.base.units import Instant
-from pykueue.bridge.workloadneeds import Expire, LetGo, Rules, need
-from pykueue.controllers.finishedviews import husks
+from pykueue.bridge.workloadneeds import Expire, ReleaseFinalizer, Rules, need
+from pykueue.controllers.finishedviews import reducer
 from pykueue.controllers.workloads import refers_to
 from pykueue.jobs.seen import holds_on, reserved
 
@@ -74,12 +74,12 @@ OVER = (condition("QuotaReserved"), condition("PodsReady", "False"), condition("
     ],
 )
 def test_what_is_not_over_stays_whole(seen: Workload) -> None:
-    assert husks(timed=True)(seen) is seen
+    assert reducer(timed=True)(seen) is seen
 
 
 def test_who_it_is_and_whose_is_kept() -> None:
     seen = workload(*OVER, deletionTimestamp=AT)
-    kept = husks(timed=False)(seen)
+    kept = reducer(timed=False)(seen)
     assert msgspec.structs.replace(kept.metadata, labels={}, annotations={}) == msgspec.structs.replace(
         seen.metadata, labels={}, annotations={}
     )
@@ -87,14 +87,14 @@ def test_who_it_is_and_whose_is_kept() -> None:
 
 
 def test_what_is_most_of_it_is_not_kept() -> None:
-    kept = husks(timed=True)(workload(*OVER))
+    kept = reducer(timed=True)(workload(*OVER))
     assert (kept.spec.pod_sets, kept.status.admission) == ((), None)
     assert (kept.metadata.labels, kept.metadata.annotations) == ({}, {})
     assert {one.message for one in kept.status.conditions} == {""}
 
 
 def test_its_conditions_and_why_it_is_over_are_kept() -> None:
-    kept = husks(timed=False)(workload(*OVER))
+    kept = reducer(timed=False)(workload(*OVER))
     said = [(one.type, one.status) for one in kept.status.conditions]
     assert said == [("QuotaReserved", "True"), ("PodsReady", "False"), ("Finished", "True")]
     finished = held(kept, "Finished")
@@ -105,26 +105,26 @@ def test_its_conditions_and_why_it_is_over_are_kept() -> None:
 
 
 def test_when_it_ended_is_kept_where_it_goes_some_time_after() -> None:
-    kept = husks(timed=True)(workload(*OVER))
+    kept = reducer(timed=True)(workload(*OVER))
     rules = Rules(keep_finished=Micros(60_000_000))
     assert need(kept, None, rules, Instant(2**60)) == Expire()
     assert need(kept, None, rules, Instant(0)) == need(workload(*OVER), None, rules, Instant(0))
 
 
 def test_one_without_an_owner_is_known_to_have_had_one() -> None:
-    kept = husks(timed=False)(workload(*OVER, ownerReferences=[]))
+    kept = reducer(timed=False)(workload(*OVER, ownerReferences=[]))
     assert kept.metadata.labels == {"kueue.x-k8s.io/job-uid": "u-1"}
-    assert need(kept, None, Rules(), Instant(0)) == LetGo()
+    assert need(kept, None, Rules(), Instant(0)) == ReleaseFinalizer()
 
 
 def test_its_priority_still_follows_its_class() -> None:
-    kept = husks(timed=False)(workload(*OVER))
+    kept = reducer(timed=False)(workload(*OVER))
     assert refers_to(kept, "high")
     assert (kept.spec.priority, kept.spec.queue_name) == (5, "main")
 
 
 def test_what_many_have_in_common_is_kept_once() -> None:
-    first, second = (husks(timed=False)(workload(*OVER, name=name)) for name in ("a", "b"))
+    first, second = (reducer(timed=False)(workload(*OVER, name=name)) for name in ("a", "b"))
     assert first.spec is second.spec
     assert first.status is second.status
     assert first.metadata.labels is second.metadata.labels
@@ -133,7 +133,7 @@ def test_what_many_have_in_common_is_kept_once() -> None:
 
 
 def test_of_a_husk_another_is_made_that_equals_it() -> None:
-    husk = husks(timed=True)
-    kept = husk(workload(*OVER))
-    assert husk(kept) == kept
-    assert husk(kept) is not kept
+    reduced = reducer(timed=True)
+    kept = reduced(workload(*OVER))
+    assert reduced(kept) == kept
+    assert reduced(kept) is not kept

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from pykueue.bridge import outbound
-from pykueue.checks.provisioning import Turn
+from pykueue.checks.provisioning import CheckReview
 from pykueue.cli.main import main
 from pykueue.controllers import provisioning
 from pykueue.engine import pending, quota
@@ -129,14 +129,14 @@ def hopeful() -> None:
     """One workload in two is taken to have its capacity before anyone has said so."""
 
     def around(real: Callable[..., None]) -> Callable[..., None]:
-        def judge(turn: Turn, *rest: Any) -> None:
-            real(turn, *rest)
-            if turn.says.state == "Pending" and unlucky(turn.workload.name, 2):
-                turn.turn("Ready", "it will come")
+        def judge(review: CheckReview, *rest: Any) -> None:
+            real(review, *rest)
+            if review.planned.state == "Pending" and unlucky(review.workload.name, 2):
+                review.set_state("Ready", "it will come")
 
         return judge
 
-    wrapped(Turn, "judge", around)
+    wrapped(CheckReview, "judge", around)
 
 
 def untidy() -> None:

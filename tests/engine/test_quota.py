@@ -156,4 +156,4 @@ def test_a_tree_that_was_removed_is_not_gone_through_again() -> None:
     forest.put_queue(queue("mine", "new", 10))
     forest.release(forest.queues["mine"], item)
     forest.refresh()
-    assert list(forest.restless) == list(forest.trees)
+    assert list(forest.dirty) == list(forest.trees)

@@ -163,7 +163,7 @@ def test_a_job_equals_the_workload_that_was_made_of_it() -> None:
 
 
 def test_a_job_starts_as_it_is_when_nothing_is_given() -> None:
-    assert BATCH.start(job(), [Info("main", 3)]) == JobPatch({"spec": {"suspend": False}}, tells=True, last=True)
+    assert BATCH.start(job(), [Info("main", 3)]) == JobPatch({"spec": {"suspend": False}}, decisive=True, last=True)
 
 
 @pytest.mark.parametrize("infos", [[], [Info("a"), Info("b")]])
@@ -224,7 +224,7 @@ def test_without_a_workload_only_the_mark_goes() -> None:
 
 
 def test_a_child_is_held_back_and_no_more() -> None:
-    assert BATCH.suspend(job(suspend=False)) == JobPatch({"spec": {"suspend": True}}, tells=True)
+    assert BATCH.suspend(job(suspend=False)) == JobPatch({"spec": {"suspend": True}}, decisive=True)
     assert BATCH.suspend(job()) is None
 
 

@@ -16,8 +16,8 @@ from pykueue.jobs.actions import (
     Notice,
     PatchJob,
     RemoveFinalizer,
+    SendEvent,
     Stopped,
-    Tell,
     UpdateWorkload,
     WritePodsReady,
     WriteReclaimable,
@@ -98,8 +98,8 @@ def stopping(text: str, *, confirm: bool = False) -> PatchJob:
     return PatchJob(body, notice=Notice("Stopped", text), confirm=confirm)
 
 
-def told(reason: str, text: str) -> Tell:
-    return Tell(Notice(reason, text, warning=True))
+def told(reason: str, text: str) -> SendEvent:
+    return SendEvent(Notice(reason, text, warning=True))
 
 
 def finish(reason: str, message: str) -> Finish:
@@ -503,7 +503,7 @@ def test_a_job_waits_for_its_checks_and_hears_of_them() -> None:
         {"name": "d", "state": "Pending", "message": ""},
     ]
     known = workload(RESERVED, status={"admissionChecks": checks})
-    assert plan(seen(job(), known), NOW) == (Tell(Notice("UpdatedAdmissionCheck", "a: asked; c: in line")),)
+    assert plan(seen(job(), known), NOW) == (SendEvent(Notice("UpdatedAdmissionCheck", "a: asked; c: in line")),)
 
 
 # Stop.

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from pykueue.kube.port import CRDS, JOBS, PODS, ConflictError, GoneError, Resource
-from pykueue.kubecontrollers.garbage import Garbage
+from pykueue.kubecontrollers.garbage import GarbageCollector
 from tests.fakes.faulty import Object
 from tests.kubecontrollers.town import CONFIG_MAPS, NODES, Town, finalizers, play
 
@@ -13,8 +13,8 @@ EVENTS = Resource("", "v1", "events", "Event", True)
 KINDS = [JOBS, PODS, CONFIG_MAPS, NODES, EVENTS, CRDS]
 
 
-def garbage(town: Town, kinds: Iterable[Resource] = KINDS) -> Garbage:
-    return Garbage(town.counted, town.clock, lambda: kinds)
+def garbage(town: Town, kinds: Iterable[Resource] = KINDS) -> GarbageCollector:
+    return GarbageCollector(town.counted, town.clock, lambda: kinds)
 
 
 def owned_by(*owners: Object, blocks: bool = True) -> list[Object]:

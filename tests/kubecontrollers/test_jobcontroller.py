@@ -387,7 +387,7 @@ def test_a_pod_is_deleted_once_though_the_watch_is_behind() -> None:
             take = jobs.pods.take
             jobs.pods.take = lambda key, arrived: None if arrived.deleting else take(key, arrived)  # type: ignore[method-assign]  # the test stands in between
             await town.patch(JOBS, "train", {"spec": {"parallelism": 1}})
-            (uid,) = jobs.doomed
+            (uid,) = jobs.deleting_uids
             (key,) = [key for key, pod in jobs.pods.objects.items() if pod.uid == uid]
             jobs.pods.put(key, msgspec.structs.replace(jobs.pods.objects[key], ready=True))
             await town.settle()
@@ -405,7 +405,7 @@ def test_a_pod_that_cannot_be_deleted_is_not_taken_to_be_going() -> None:
             await town.run_all()
             town.counted.failures_of["delete pods"] = [OverflowError("date value out of range")]
             await town.patch(JOBS, "train", {"spec": {"suspend": True}})
-            assert not jobs.doomed
+            assert not jobs.deleting_uids
             assert (await town.status())["active"] == len(await town.pods()) == 1
             why = "Error deleting: OverflowError('date value out of range')"
             assert ("FailedDelete", why) in town.said()

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykueue.base.units import MICROS, Instant
-from pykueue.kubecontrollers.jobplan import CALM, Backoff, plan
+from pykueue.kubecontrollers.jobplan import NO_BACKOFF, Backoff, plan
 from pykueue.kubecontrollers.jobviews import JobSpec, JobStatus, Pod, Uncounted, Work
 
 START = Instant(1_800_000_000 * MICROS)
@@ -26,7 +26,7 @@ class World:
         self.status = JobStatus()
         self.pods: dict[str, Pod] = {}
         self.now = START
-        self.backoff = CALM
+        self.backoff = NO_BACKOFF
         self.made = 0
         self.ended: set[str] = set()
         """Pods that came to an end, or began to, while they were ours to count."""

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from pykueue.base.units import MICROS, Instant, format_instant
-from pykueue.kubecontrollers.jobplan import CALM, MOST_AT_ONCE, Backoff, NewPod, PodPlan, plan
+from pykueue.kubecontrollers.jobplan import MOST_AT_ONCE, NO_BACKOFF, Backoff, NewPod, PodPlan, plan
 from pykueue.kubecontrollers.jobstatus import condition
 from pykueue.kubecontrollers.jobviews import (
     ConditionPattern,
@@ -63,7 +63,7 @@ def test_first_look_creates_pods_and_writes_when_it_began() -> None:
     assert found.status == JobStatus(
         start_time=format_instant(NOW), active=2, ready=0, terminating=0, uncounted_terminated_pods=Uncounted()
     )
-    assert found.remarks == ()
+    assert found.events == ()
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_the_last_success_ends_the_job_in_one_write() -> None:
     assert found.status is not None
     assert found.status.completion_time == format_instant(NOW)
     assert uids(found.release) == ["a"]
-    assert [(one.reason, one.note) for one in found.remarks] == [("Completed", "Job completed")]
+    assert [(one.reason, one.note) for one in found.events] == [("Completed", "Job completed")]
 
 
 def test_a_success_before_the_last_is_uncounted_first_and_counted_when_its_finalizer_is_gone() -> None:
@@ -174,7 +174,7 @@ def test_completion_waits_for_pods_that_are_on_their_way_out() -> None:
 
 def test_too_many_successes_are_remarked_on() -> None:
     found = plan(work(completions=1), (pod("a", "Succeeded"), pod("b", "Succeeded")), NOW)
-    assert [one.reason for one in found.remarks] == ["TooManySucceededPods", "Completed"]
+    assert [one.reason for one in found.events] == ["TooManySucceededPods", "Completed"]
     assert counts(found.status)["succeeded"] == 2
 
 
@@ -203,7 +203,7 @@ def test_a_replacement_waits_and_the_failure_is_remembered_with_the_write() -> N
 def test_a_success_after_a_failure_ends_the_delay() -> None:
     pods = (pod("a", "Failed", ended=Instant(NOW - 2)), pod("b", "Succeeded", ended=Instant(NOW - 1)))
     found = plan(work(completions=3), pods, NOW, Backoff(5, Instant(NOW - 9)))
-    assert (found.backoff, len(found.create)) == (CALM, 1)
+    assert (found.backoff, len(found.create)) == (NO_BACKOFF, 1)
 
 
 def test_a_failure_after_a_success_begins_a_new_delay() -> None:
@@ -230,7 +230,7 @@ def test_backoff_limit_fails_the_job_when_its_pods_have_ended() -> None:
     assert types(over.status) == {"FailureTarget": target, "Failed": target}
     assert over.status is not None
     assert over.status.completion_time is None
-    assert [(one.reason, one.warning) for one in over.remarks] == [("BackoffLimitExceeded", True)]
+    assert [(one.reason, one.warning) for one in over.events] == [("BackoffLimitExceeded", True)]
 
 
 def test_a_failure_with_nothing_left_to_end_is_one_write() -> None:
@@ -313,7 +313,7 @@ def test_suspending_deletes_pods_uncounted_and_forgets_the_start() -> None:
     assert found.status.start_time is None
     assert (uids(found.delete), found.lets_go, uids(found.release)) == (["a"], True, ["b"])
     assert counts(found.status)["terminating"] == 1
-    assert [(one.reason, one.note) for one in found.remarks] == [("Suspended", "Job suspended")]
+    assert [(one.reason, one.note) for one in found.events] == [("Suspended", "Job suspended")]
 
 
 def test_a_suspended_job_says_so_once() -> None:
@@ -328,7 +328,7 @@ def test_resuming_starts_anew() -> None:
     assert types(found.status) == {"Suspended": ("False", "JobResumed", "Job resumed")}
     assert found.status is not None
     assert found.status.start_time == format_instant(NOW)
-    assert [one.reason for one in found.remarks] == ["Resumed"]
+    assert [one.reason for one in found.events] == ["Resumed"]
     assert len(found.create) == 1
 
 

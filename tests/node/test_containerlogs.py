@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pykueue.base.clock import SystemClock
 from pykueue.base.units import MICROS, Instant
 from pykueue.kube.logs import LogError, LogQuery
-from pykueue.node.containerlogs import BLOCK, PART_BYTES, ContainerLogs, Cut, Reader, last_words
+from pykueue.node.containerlogs import BLOCK, PART_BYTES, ContainerLogs, Cut, Reader, last_output
 from pykueue.node.supervision.logfiles import STDERR, STDOUT, LogFiles, Record
 from pykueue.node.supervision.processes import boot_id, process_start
 from tests.node.podhost import host, shell
@@ -281,6 +281,6 @@ def test_what_rotation_removed_is_said_in_its_place(tmp_path: Path) -> None:
 def test_the_last_words_of_a_container(tmp_path: Path) -> None:
     written(tmp_path, [b"%d\n" % number for number in range(5000)])
     wanted = "".join(f"{number}\n" for number in range(4920, 5000))
-    assert last_words(tmp_path, "u/main/0") == wanted
+    assert last_output(tmp_path, "u/main/0") == wanted
     written(tmp_path, [b"x" * 200_000], number=1)
-    assert last_words(tmp_path, "u/main/1") == "x" * 2048
+    assert last_output(tmp_path, "u/main/1") == "x" * 2048

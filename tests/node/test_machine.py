@@ -14,7 +14,7 @@ from pykueue.base.clock import START, ManualClock
 from pykueue.base.units import MICROS, micro_time
 from pykueue.kube.port import LEASES, NODES, KubeError, Patch
 from pykueue.node.gpus import Gpu
-from pykueue.node.machine import LIMITS, Machine, NodeKeeper, find_machine, kept_name, node_name, node_tree
+from pykueue.node.machine import LIMITS, Machine, NodeRegistration, find_machine, kept_name, node_name, node_tree
 from tests.fakes.faulty import Faulty, settle
 from tests.node.podhost import pod_api
 
@@ -57,8 +57,8 @@ def test_the_name_of_a_machine_is_a_name() -> None:
 
 
 @asynccontextmanager
-async def at_work(keeper: NodeKeeper) -> AsyncIterator[None]:
-    task = asyncio.create_task(keeper.run())
+async def at_work(registration: NodeRegistration) -> AsyncIterator[None]:
+    task = asyncio.create_task(registration.run())
     await settle()
     yield
     task.cancel()
@@ -68,10 +68,10 @@ async def at_work(keeper: NodeKeeper) -> AsyncIterator[None]:
 def test_gpus_that_are_gone_are_taken_from_the_node_and_what_others_count_stays() -> None:
     async def story() -> Any:
         api, clock = empty()
-        await NodeKeeper(api, clock, "here", MACHINE, "").register()
+        await NodeRegistration(api, clock, "here", MACHINE, "").register()
         others = {"status": {"capacity": {"example.com/licence": "3"}}}
         await api.patch(NODES, "here", msgspec.json.encode(others), how=Patch.MERGE, subresource="status")
-        await NodeKeeper(api, clock, "here", Machine(1000, 1 << 30), "").register()
+        await NodeRegistration(api, clock, "here", Machine(1000, 1 << 30), "").register()
         return api.at(NODES, "here")["status"]
 
     status = asyncio.run(story())
@@ -83,7 +83,7 @@ def test_gpus_that_are_gone_are_taken_from_the_node_and_what_others_count_stays(
 def test_the_node_is_registered_and_its_lease_renewed() -> None:
     async def story() -> None:
         api, clock = empty()
-        async with at_work(NodeKeeper(api, clock, "here", MACHINE, "by some means")):
+        async with at_work(NodeRegistration(api, clock, "here", MACHINE, "by some means")):
             node = api.at(NODES, "here")
             assert node["metadata"]["annotations"] == {LIMITS: "by some means"}
             assert node["status"]["capacity"]["cpu"] == "3500m"
@@ -100,7 +100,7 @@ def test_what_others_wrote_on_the_node_stays() -> None:
     async def story() -> None:
         api, clock = empty()
         api.put(NODES, "here", metadata={"labels": {"disk": "fast"}}, spec={"unschedulable": True})
-        async with at_work(NodeKeeper(api, clock, "here", MACHINE, "")):
+        async with at_work(NodeRegistration(api, clock, "here", MACHINE, "")):
             await clock.advance(60)
         node = api.at(NODES, "here")
         assert node["metadata"]["labels"]["disk"] == "fast"
@@ -113,7 +113,7 @@ def test_a_registration_that_fails_is_tried_again_soon() -> None:
     async def story() -> None:
         api, clock = empty()
         api.failures_of["create nodes"] = [KubeError("create", 500, "", "not now")]
-        async with at_work(NodeKeeper(api, clock, "here", MACHINE, "")):
+        async with at_work(NodeRegistration(api, clock, "here", MACHINE, "")):
             assert clock.next_due() == NOW + 2 * MICROS
             await clock.advance(2)
             assert clock.next_due() == NOW + 22 * MICROS
@@ -142,11 +142,11 @@ def test_what_is_no_name_is_not_kept(tmp_path: Path, content: bytes) -> None:
 def test_nodes_that_this_machine_was_before_are_deleted_and_those_of_others_stay() -> None:
     async def story() -> None:
         api, clock = empty()
-        await NodeKeeper(api, clock, "before", MACHINE, "").register()
+        await NodeRegistration(api, clock, "before", MACHINE, "").register()
         api.put(LEASES, "before", LEASE)
         api.put(NODES, "made-by-hand")
         await settle()
-        async with at_work(NodeKeeper(api, clock, "here", MACHINE, "")):
+        async with at_work(NodeRegistration(api, clock, "here", MACHINE, "")):
             assert [*api.all(NODES)] == ["here", "made-by-hand"]
             assert [*api.all(LEASES)] == [f"{LEASE}/here"]
 

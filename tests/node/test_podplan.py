@@ -6,13 +6,13 @@ import pytest
 
 from pykueue.base.units import MICROS, Instant, format_instant
 from pykueue.node.podplan import Steps, deadline, delay_seconds, held_state, kill_due, restart_due, steps
-from pykueue.node.podstatus import Container, Ended, Running
+from pykueue.node.podstatus import ContainerStatus, Ended, Running
 
 NOW = Instant(1_800_000_000 * MICROS)
-FINE = Container(Ended(0, NOW, NOW))
-BROKEN = Container(Ended(1, NOW, NOW))
-RUNS = Container(Running(NOW), ready=True, started=True)
-STARTING = Container(Running(NOW))
+FINE = ContainerStatus(Ended(0, NOW, NOW))
+BROKEN = ContainerStatus(Ended(1, NOW, NOW))
+RUNS = ContainerStatus(Running(NOW), ready=True, started=True)
+STARTING = ContainerStatus(Running(NOW))
 INIT, SECOND, SIDECAR = {"name": "first"}, {"name": "second"}, {"name": "beside", "restartPolicy": "Always"}
 
 
@@ -55,7 +55,7 @@ LATER = Instant(NOW + 10 * MICROS)
         ),
     ],
 )
-def test_steps(tree: dict[str, Any], containers: dict[str, Container], wanted: Steps) -> None:
+def test_steps(tree: dict[str, Any], containers: dict[str, ContainerStatus], wanted: Steps) -> None:
     assert steps(tree, containers, {}, NOW) == wanted
 
 
@@ -67,11 +67,11 @@ def test_a_container_that_fell_before_is_held_back() -> None:
 
 
 @pytest.mark.parametrize(
-    ("falls", "seconds"), [(0, 0), (1, 0), (2, 10), (3, 20), (4, 40), (5, 80), (6, 160), (7, 300), (50, 300)]
+    ("failures", "seconds"), [(0, 0), (1, 0), (2, 10), (3, 20), (4, 40), (5, 80), (6, 160), (7, 300), (50, 300)]
 )
-def test_the_back_off_doubles_up_to_five_minutes(falls: int, seconds: int) -> None:
-    assert delay_seconds(falls) == seconds
-    assert restart_due(Ended(1, NOW, NOW), falls) == NOW + seconds * MICROS
+def test_the_back_off_doubles_up_to_five_minutes(failures: int, seconds: int) -> None:
+    assert delay_seconds(failures) == seconds
+    assert restart_due(Ended(1, NOW, NOW), failures) == NOW + seconds * MICROS
 
 
 def test_what_a_kubelet_says_of_a_container_that_is_held() -> None:

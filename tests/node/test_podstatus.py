@@ -6,7 +6,7 @@ import pytest
 
 from pykueue.base.units import Instant
 from pykueue.node.podstatus import (
-    Container,
+    ContainerStatus,
     Ended,
     Running,
     Waiting,
@@ -20,7 +20,7 @@ NOW = Instant(1_800_000_000_000_000)
 MOMENT = "2027-01-15T08:00:00Z"
 FINE = Ended(0, NOW, NOW)
 BROKEN = Ended(1, NOW, NOW)
-RUNS = Container(Running(NOW), ready=True, started=True)
+RUNS = ContainerStatus(Running(NOW), ready=True, started=True)
 
 
 def pod(*names: str, inits: tuple[Any, ...] = (), policy: str = "Never", **more: Any) -> dict[str, Any]:
@@ -42,48 +42,57 @@ SIDECAR = {"name": "beside", "restartPolicy": "Always"}
         pytest.param(pod("a"), {}, "Pending", id="nothing has started"),
         pytest.param(pod("a"), {"a": RUNS}, "Running", id="it runs"),
         pytest.param(pod("a", "b"), {"a": RUNS}, "Pending", id="one of two has not started"),
-        pytest.param(pod("a"), {"a": Container(FINE)}, "Succeeded", id="it ended well"),
-        pytest.param(pod("a"), {"a": Container(BROKEN)}, "Failed", id="it ended badly"),
-        pytest.param(pod("a", "b"), {"a": Container(BROKEN), "b": RUNS}, "Running", id="one failed and one runs"),
-        pytest.param(pod("a", "b"), {"a": Container(BROKEN), "b": Container(FINE)}, "Failed", id="one of two failed"),
-        pytest.param(pod("a", policy="OnFailure"), {"a": Container(BROKEN)}, "Running", id="it will run again"),
-        pytest.param(pod("a", policy="OnFailure"), {"a": Container(FINE)}, "Succeeded", id="no need to run again"),
-        pytest.param(pod("a", policy="Always"), {"a": Container(FINE)}, "Running", id="it always runs again"),
+        pytest.param(pod("a"), {"a": ContainerStatus(FINE)}, "Succeeded", id="it ended well"),
+        pytest.param(pod("a"), {"a": ContainerStatus(BROKEN)}, "Failed", id="it ended badly"),
+        pytest.param(pod("a", "b"), {"a": ContainerStatus(BROKEN), "b": RUNS}, "Running", id="one failed and one runs"),
+        pytest.param(
+            pod("a", "b"), {"a": ContainerStatus(BROKEN), "b": ContainerStatus(FINE)}, "Failed", id="one of two failed"
+        ),
+        pytest.param(pod("a", policy="OnFailure"), {"a": ContainerStatus(BROKEN)}, "Running", id="it will run again"),
+        pytest.param(
+            pod("a", policy="OnFailure"), {"a": ContainerStatus(FINE)}, "Succeeded", id="no need to run again"
+        ),
+        pytest.param(pod("a", policy="Always"), {"a": ContainerStatus(FINE)}, "Running", id="it always runs again"),
         pytest.param(
             pod("a", policy="Always"),
-            {"a": Container(Waiting("CrashLoopBackOff"), BROKEN, 1)},
+            {"a": ContainerStatus(Waiting("CrashLoopBackOff"), BROKEN, 1)},
             "Running",
             id="held back",
         ),
         pytest.param(pod("a", inits=(INIT,)), {"first": RUNS}, "Pending", id="an init container runs"),
-        pytest.param(pod("a", inits=(INIT,)), {"first": Container(BROKEN)}, "Failed", id="an init container failed"),
+        pytest.param(
+            pod("a", inits=(INIT,)), {"first": ContainerStatus(BROKEN)}, "Failed", id="an init container failed"
+        ),
         pytest.param(
             pod("a", inits=(INIT,), policy="OnFailure"),
-            {"first": Container(BROKEN)},
+            {"first": ContainerStatus(BROKEN)},
             "Pending",
             id="an init container runs again",
         ),
-        pytest.param(pod("a", inits=(INIT,)), {"first": Container(FINE), "a": RUNS}, "Running", id="after init"),
+        pytest.param(pod("a", inits=(INIT,)), {"first": ContainerStatus(FINE), "a": RUNS}, "Running", id="after init"),
         pytest.param(
-            pod("a", inits=(SIDECAR,)), {"beside": RUNS, "a": Container(FINE)}, "Running", id="a sidecar is left"
+            pod("a", inits=(SIDECAR,)), {"beside": RUNS, "a": ContainerStatus(FINE)}, "Running", id="a sidecar is left"
         ),
         pytest.param(
-            pod("a", inits=(SIDECAR,)), {"beside": Container(BROKEN), "a": Container(FINE)}, "Succeeded", id="all ended"
+            pod("a", inits=(SIDECAR,)),
+            {"beside": ContainerStatus(BROKEN), "a": ContainerStatus(FINE)},
+            "Succeeded",
+            id="all ended",
         ),
     ],
 )
-def test_phase(tree: dict[str, Any], containers: dict[str, Container], phase: str) -> None:
+def test_phase(tree: dict[str, Any], containers: dict[str, ContainerStatus], phase: str) -> None:
     assert phase_of(tree, containers) == phase
 
 
 def test_a_pod_that_was_made_to_end_failed_unless_all_of_it_ended_well() -> None:
-    assert final_phase(pod("a", "b"), {"a": Container(FINE), "b": Container(FINE)}) == "Succeeded"
-    assert final_phase(pod("a", "b"), {"a": Container(FINE)}) == "Failed"
-    assert final_phase(pod("a"), {"a": Container(Ended(143, NOW, NOW))}) == "Failed"
+    assert final_phase(pod("a", "b"), {"a": ContainerStatus(FINE), "b": ContainerStatus(FINE)}) == "Succeeded"
+    assert final_phase(pod("a", "b"), {"a": ContainerStatus(FINE)}) == "Failed"
+    assert final_phase(pod("a"), {"a": ContainerStatus(Ended(143, NOW, NOW))}) == "Failed"
 
 
 def test_the_status_of_a_running_pod() -> None:
-    assert status_of(pod("a"), {"a": Container(Running(NOW), None, 1, True, True, "u/a/1")}, NOW) == {
+    assert status_of(pod("a"), {"a": ContainerStatus(Running(NOW), None, 1, True, True, "u/a/1")}, NOW) == {
         "observedGeneration": 2,
         "phase": "Running",
         "conditions": [
@@ -126,7 +135,7 @@ def condition(kind: str, status: str, reason: str = "", message: str = "") -> di
 
 def test_an_end_is_written_with_its_code_signal_and_times() -> None:
     ended = Ended(137, NOW, Instant(NOW + 2_000_000), "OOMKilled", "too much", 9)
-    status = status_of(pod("a"), {"a": Container(ended, attempt="u/a/0")}, NOW)
+    status = status_of(pod("a"), {"a": ContainerStatus(ended, attempt="u/a/0")}, NOW)
     assert status["containerStatuses"][0]["state"] == {  # type: ignore[index, call-overload]
         "terminated": {
             "exitCode": 137,
@@ -144,15 +153,15 @@ def test_an_end_is_written_with_its_code_signal_and_times() -> None:
     ("containers", "wanted"),
     [
         pytest.param(
-            {"a": Container(Running(NOW), started=True)},
+            {"a": ContainerStatus(Running(NOW), started=True)},
             ("ContainersNotReady", "containers with unready status: [a]"),
             id="its probe has not said so yet",
         ),
-        pytest.param({"a": Container(FINE)}, ("PodCompleted", ""), id="it is over"),
-        pytest.param({"a": Container(BROKEN)}, ("PodFailed", ""), id="it failed"),
+        pytest.param({"a": ContainerStatus(FINE)}, ("PodCompleted", ""), id="it is over"),
+        pytest.param({"a": ContainerStatus(BROKEN)}, ("PodFailed", ""), id="it failed"),
     ],
 )
-def test_why_a_pod_is_not_ready(containers: dict[str, Container], wanted: tuple[str, str]) -> None:
+def test_why_a_pod_is_not_ready(containers: dict[str, ContainerStatus], wanted: tuple[str, str]) -> None:
     found = {one["type"]: one for one in conditions_of(pod("a"), containers, phase_of(pod("a"), containers), NOW)}  # type: ignore[index, call-overload]
     assert found["Ready"] == condition("Ready", "False", *wanted)
     assert found["ContainersReady"] == condition("ContainersReady", "False", *wanted)
@@ -192,12 +201,12 @@ def test_main_containers_wait_for_the_init_containers() -> None:
     assert found["Initialized"] == condition(
         "Initialized", "False", "ContainersNotInitialized", "containers with incomplete status: [first]"
     )
-    done: Any = status_of(pod("a", inits=(INIT,)), {"first": Container(FINE), "a": RUNS}, NOW)
+    done: Any = status_of(pod("a", inits=(INIT,)), {"first": ContainerStatus(FINE), "a": RUNS}, NOW)
     assert done["initContainerStatuses"][0]["ready"] is True
 
 
 def test_a_pod_that_is_over_waits_for_nothing() -> None:
-    held = Container(Waiting("CrashLoopBackOff", "back-off"), BROKEN, 3)
+    held = ContainerStatus(Waiting("CrashLoopBackOff", "back-off"), BROKEN, 3)
     status: Any = status_of(pod("a"), {"a": held}, NOW, phase="Failed", reason="DeadlineExceeded", message="too long")
     assert status["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 1
     assert status["containerStatuses"][0]["restartCount"] == 3

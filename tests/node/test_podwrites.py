@@ -7,8 +7,8 @@ import pytest
 
 from pykueue.base.units import Instant, Moment
 from pykueue.kube.port import PODS, ConflictError
-from pykueue.node.containers import Box, Ending
-from pykueue.node.podstatus import Container, Running
+from pykueue.node.containers import Ending, Sandbox
+from pykueue.node.podstatus import ContainerStatus, Running
 from pykueue.node.podwrites import PodWrites, bare
 from tests.fakes.faulty import Faulty
 from tests.node.podhost import pod_api
@@ -18,27 +18,27 @@ POD: dict[str, Any] = {
     "spec": {"containers": [{"name": "main"}], "restartPolicy": "Never"},
     "status": {"phase": "Pending", "reason": "Unschedulable"},
 }
-RUNS = {"main": Container(Running(Instant(0)), ready=True, started=True)}
+RUNS = {"main": ContainerStatus(Running(Instant(0)), ready=True, started=True)}
 
 
 def stored(api: Faulty) -> dict[str, Any]:
     return api.at(PODS, "p", "default")
 
 
-def begun() -> tuple[Faulty, Box, PodWrites]:
+def begun() -> tuple[Faulty, Sandbox, PodWrites]:
     api = pod_api()
-    box = Box("u", api.store(PODS, POD))
-    return api, box, PodWrites(api, api.clock)
+    sandbox = Sandbox("u", api.store(PODS, POD))
+    return api, sandbox, PodWrites(api, api.clock)
 
 
 def test_what_has_not_changed_is_not_written() -> None:
     async def story() -> None:
-        api, box, writes = begun()
-        await writes.write(box, RUNS)
+        api, sandbox, writes = begun()
+        await writes.write(sandbox, RUNS)
         assert stored(api)["status"]["phase"] == "Running"
         assert "reason" not in stored(api)["status"]
         for _ in range(3):
-            await writes.write(box, RUNS)
+            await writes.write(sandbox, RUNS)
         assert [str(write) for write in api.writes] == ["patch pods/status"]
 
     asyncio.run(story())
@@ -46,11 +46,11 @@ def test_what_has_not_changed_is_not_written() -> None:
 
 def test_a_server_that_leaves_out_what_is_empty_is_not_written_to_again() -> None:
     async def story() -> None:
-        api, box, writes = begun()
-        await writes.write(box, RUNS)
+        api, sandbox, writes = begun()
+        await writes.write(sandbox, RUNS)
         lean = {**stored(api), "status": bare(stored(api)["status"])}
-        box.pod = api.store(PODS, lean)
-        await writes.write(box, RUNS)
+        sandbox.pod = api.store(PODS, lean)
+        await writes.write(sandbox, RUNS)
         assert [str(write) for write in api.writes] == ["patch pods/status"]
 
     asyncio.run(story())
@@ -58,11 +58,11 @@ def test_a_server_that_leaves_out_what_is_empty_is_not_written_to_again() -> Non
 
 def test_who_was_slower_tries_again_on_what_is_stored() -> None:
     async def story() -> None:
-        api, box, writes = begun()
+        api, sandbox, writes = begun()
         api.store(PODS, {**stored(api), "status": {"phase": "Pending", "qosClass": "Burstable"}})
         with pytest.raises(ConflictError):
-            await writes.write(box, RUNS)
-        await writes.write(box, RUNS)
+            await writes.write(sandbox, RUNS)
+        await writes.write(sandbox, RUNS)
         assert stored(api)["status"]["qosClass"] == "Burstable"
         assert stored(api)["status"]["phase"] == "Running"
 
@@ -72,13 +72,13 @@ def test_who_was_slower_tries_again_on_what_is_stored() -> None:
 @pytest.mark.parametrize("another", [True, False], ids=["another of its name", "none of its name"])
 def test_a_pod_that_is_not_there_any_more_is_gone(another: bool) -> None:
     async def story() -> None:
-        api, box, writes = begun()
+        api, sandbox, writes = begun()
         api.drop(PODS, "p", "default")
         if another:
             api.store(PODS, {**POD, "metadata": {**POD["metadata"], "uid": "v"}})
-        await writes.write(box, RUNS)
-        assert box.gone
-        await writes.remove(box)
+        await writes.write(sandbox, RUNS)
+        assert sandbox.gone
+        await writes.remove(sandbox)
         assert another == bool(api.all(PODS))
 
     asyncio.run(story())
@@ -86,11 +86,11 @@ def test_a_pod_that_is_not_there_any_more_is_gone(another: bool) -> None:
 
 def test_an_end_is_written_with_its_reason() -> None:
     async def story() -> None:
-        api, box, writes = begun()
-        await writes.write(box, {}, Ending(Moment(0), "Failed", "Why", "because"))
+        api, sandbox, writes = begun()
+        await writes.write(sandbox, {}, Ending(Moment(0), "Failed", "Why", "because"))
         status = stored(api)["status"]
         assert (status["phase"], status["reason"], status["message"]) == ("Failed", "Why", "because")
-        await writes.remove(box)
+        await writes.remove(sandbox)
         assert api.all(PODS) == {}
 
     asyncio.run(story())

@@ -40,7 +40,7 @@ def test_a_pod_from_start_to_end(tmp_path: Path) -> None:
             assert await on.printed("p") == "out\nerr\n"
             assert on.reasons() == ["Created", "Started"]
             assert on.patches("p") <= 3, "perhaps waiting, running, and ended"
-            assert on.runner.boxes == {}
+            assert on.runner.sandboxes == {}
 
     asyncio.run(story())
 
@@ -54,7 +54,7 @@ def test_a_short_pod_takes_few_writes_and_leaves_nothing_behind(tmp_path: Path) 
             # Once as a rule; on a machine that is too busy for that, it is seen to run first.
             assert on.patches("p") in (1, 2)
             await on.until(lambda: not (on.runner.folder / uid).exists())
-            assert not list(on.runner.workshop.scratch.iterdir())
+            assert not list(on.runner.builder.scratch.iterdir())
 
     asyncio.run(story())
 
@@ -64,9 +64,9 @@ def test_what_a_pod_left_is_kept_until_it_is_deleted(tmp_path: Path) -> None:
         async with host(tmp_path) as on:
             uid = await on.pod("p", shell("echo kept > result; echo said"))
             await on.phase("p", "Succeeded")
-            assert (on.runner.workshop.scratch / uid / "main" / "result").read_text() == "kept\n"
+            assert (on.runner.builder.scratch / uid / "main" / "result").read_text() == "kept\n"
             await on.api.delete(PODS, "p", "default")
-            await on.until(lambda: not (on.runner.workshop.scratch / uid).exists())
+            await on.until(lambda: not (on.runner.builder.scratch / uid).exists())
             await on.until(lambda: not (on.runner.folder / uid).exists())
 
     asyncio.run(story())
@@ -93,7 +93,7 @@ def test_environment_arguments_and_volumes(tmp_path: Path) -> None:
             await on.hold("Secret", "keys", {"token": "aHVzaA=="})
             uid = await on.pod("p", container, volumes=[{"name": "conf", "configMap": {"name": "settings"}}])
             await on.phase("p", "Succeeded")
-            folder = on.runner.workshop.scratch / uid / "main"
+            folder = on.runner.builder.scratch / uid / "main"
             assert (await on.printed("p")).splitlines() == ["p-0.5 hush p zero 0.5", "0.5", "0.5", str(folder)]
 
     asyncio.run(story())
@@ -211,7 +211,7 @@ def test_init_containers_and_sidecars(tmp_path: Path) -> None:
                 volumes=[{"name": "work", "emptyDir": {}}],
             )
             await on.phase("p", "Succeeded")
-            log = on.runner.workshop.scratch / uid / ".volumes" / "work" / "log"
+            log = on.runner.builder.scratch / uid / ".volumes" / "work" / "log"
             assert log.read_text().split() == ["one", "side", "two", "main", "bye"]
             states = {one["name"]: one["state"] for one in on.status("p")["initContainerStatuses"]}
             assert terminated(states["side"]) == (0, "Completed")
@@ -364,7 +364,7 @@ def test_readiness_and_liveness(tmp_path: Path) -> None:
             status = await on.phase("p", "Running")
             assert status["containerStatuses"][0]["ready"] is False
             await on.until(lambda: "Unhealthy" in on.reasons())
-            folder = on.runner.workshop.scratch / uid / "main"
+            folder = on.runner.builder.scratch / uid / "main"
             (folder / "ready").touch()
             await on.until(lambda: on.status("p")["containerStatuses"][0]["ready"])
             (folder / "dead").touch()
@@ -416,7 +416,9 @@ def test_a_pod_that_waits_for_gpus_says_so_once(tmp_path: Path) -> None:
     async def story() -> None:
         async with host(tmp_path, gpus=0) as on:
             await on.pod("p", shell("true", resources={"limits": {"nvidia.com/gpu": "1"}}))
-            await on.until(lambda: any(box.lives["main"].tries > 1 for box in on.runner.boxes.values()))
+            await on.until(
+                lambda: any(sandbox.containers["main"].tries > 1 for sandbox in on.runner.sandboxes.values())
+            )
             (notice,) = on.said
             assert (notice.reason, notice.warning) == ("InsufficientGPUs", True)
             assert notice.note == "The pod waits for free GPUs: 1 requested, 0 free"
@@ -537,7 +539,7 @@ def test_a_pod_that_somebody_else_declares_over_is_ended(tmp_path: Path) -> None
             pid = int(await on.printed("p"))
             on.api.put(PODS, "p", "default", status={"phase": "Failed", "reason": "Evicted"})
             await on.until(lambda: not process_start(pid))
-            await on.until(lambda: not on.runner.boxes)
+            await on.until(lambda: not on.runner.sandboxes)
             assert on.status("p")["reason"] == "Evicted"
 
     asyncio.run(story())
@@ -608,7 +610,9 @@ def test_news_that_were_not_heard_are_read(tmp_path: Path) -> None:
             assert terminated(on.state("q")) == (3, "Error")
             deaf.heard = lambda key, line: None
             await on.pod("r", shell("sleep 1000"))
-            await on.until(lambda: "r" in {text(box.pod, "metadata", "name") for box in on.runner.boxes.values()})
+            await on.until(
+                lambda: "r" in {text(sandbox.pod, "metadata", "name") for sandbox in on.runner.sandboxes.values()}
+            )
             for name in ("p", "r"):
                 await on.api.delete(PODS, name, "default")
             await on.until(lambda: on.stored("p") is None and on.stored("r") is None)
@@ -649,7 +653,7 @@ def test_a_container_of_which_nothing_was_heard_is_probed_when_the_fork_server_d
             key = attempts.key_of(uid, "main", 0)
             await on.until(lambda: (found := attempts.read_attempt(runner.folder, key)) is not None and found.began)
             runner.supervisor_gone(key)
-            assert [task.get_name() for task in runner.boxes[uid].lives["main"].tasks] == [f"readiness {key}"]
+            assert [task.get_name() for task in runner.sandboxes[uid].containers["main"].tasks] == [f"readiness {key}"]
             await on.until(lambda: (on.status("p").get("containerStatuses") or [{}])[0].get("ready"))
 
     asyncio.run(story())

@@ -86,7 +86,7 @@ def test_a_process_is_found_again_and_its_end_is_heard(tmp_path: Path) -> None:
         await first.phase("p", "Running")
         await first.end()
         async with host(tmp_path, api) as second:
-            assert second.runner.boxes[uid].lives["main"].alive
+            assert second.runner.sandboxes[uid].containers["main"].alive
             status = await second.phase("p", "Failed")
             assert status["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 9
             assert status["containerStatuses"][0]["restartCount"] == 0
@@ -248,8 +248,8 @@ def test_only_after_a_reboot_nothing_is_looked_for_that_lives_on(
         folder = tmp_path / boot / "main" / "0"
         folder.mkdir(parents=True)
         (folder / "record").write_text(f"supervisor 1 1 {boot} n/p\nrunning 1 1 1000\n")
-        life = containers.Life(boot, {"name": "main"}, init=False)
-        life.restore(tmp_path, "now", Instant(5))
-        assert life.end is not None
-        assert life.end.code == 137
+        container = containers.Container(boot, {"name": "main"}, init=False)
+        container.restore(tmp_path, "now", Instant(5))
+        assert container.end is not None
+        assert container.end.code == 137
     assert looked == ["now/main/0"]

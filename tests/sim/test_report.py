@@ -3,7 +3,7 @@
 import pytest
 
 from pykueue.sim.report import Report, spread
-from pykueue.sim.world import What
+from pykueue.sim.world import MomentKind
 from tests.sim.builders import check, configuration, job, priority, queue, reported
 
 PREEMPTS = "{withinClusterQueue: LowerPriority}"
@@ -47,7 +47,7 @@ def test_queues_are_counted_on_both_sides_of_a_preemption() -> None:
     )
     assert row(found, "left") == (1, 2, 1, 0, 1, 0)
     assert row(found, "right") == (1, 1, 1, 1, 0, 0)
-    (line,) = (line for line in found.lines if line.what is What.PREEMPTED)
+    (line,) = (line for line in found.lines if line.what is MomentKind.PREEMPTED)
     assert line.why.startswith("default/b takes back quota")
     assert (line.reason, line.name) == ("InCohortReclamation", "default/a")
 

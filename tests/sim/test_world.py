@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykueue.sim.world import End, What
+from pykueue.sim.world import End, MomentKind
 from tests.sim.builders import check, configuration, job, priority, queue, simulated, story
 
 WAITING = "waitForPodsReady: {timeout: 2m, requeuingStrategy: {backoffBaseSeconds: 60%s}}\n"
@@ -176,5 +176,5 @@ def test_everything_that_fits_finishes_and_twice_is_the_same(jobs: list[tuple[in
     past = simulated(*manifests)
     assert past.ended is End.REST
     assert all(level.finished for level in past.levels)
-    assert len([moment for moment in past.moments if moment.what is What.FINISHES]) == len(jobs)
+    assert len([moment for moment in past.moments if moment.what is MomentKind.FINISHES]) == len(jobs)
     assert simulated(*manifests).moments == past.moments

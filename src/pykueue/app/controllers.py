@@ -79,21 +79,21 @@ class Controllers:
         if "jobs" in parts:
             jobs = Jobs(self.cluster, (BATCH,), self.pump.stopped)
             self.duties["jobs"] = jobs.run
-            self.metrics.workings.controllers += jobs.controllers
+            self.metrics.self_metrics.controllers += jobs.controllers
         if "workloads" in parts:
             workloads = Workloads(self.cluster, self.pump)
             self.duties["workloads"] = workloads.run
-            self.metrics.workings.controllers += (workloads.controller, workloads.classes)
+            self.metrics.self_metrics.controllers += (workloads.controller, workloads.classes)
         if "checks" in parts:
             provisioning = Provisioning(self.cluster)
             self.duties["checks"] = provisioning.run
-            self.metrics.workings.controllers += (provisioning.controller, provisioning.checks)
+            self.metrics.self_metrics.controllers += (provisioning.controller, provisioning.checks)
         if "status" in parts:
             self.duties["status"] = Statuses(self.cluster, self.pump).run
         if "pods" in parts:
             self.duties["pods"] = BarePods(self.cluster).run
-        for controller in self.metrics.workings.controllers:
-            controller.observe = self.metrics.workings.reconciled
+        for controller in self.metrics.self_metrics.controllers:
+            controller.observe = self.metrics.self_metrics.reconciled
         self.admission = Admission(reading, self.cluster, loaded.configuration, loaded.gates.values)
 
     def start(self) -> None:

@@ -32,7 +32,7 @@ from pykueue.kube.port import NAMESPACES, ExistsError, Resource
 from pykueue.kubecontrollers.autoscaler import Autoscaler
 from pykueue.kubecontrollers.eventretention import EventRetention
 from pykueue.kubecontrollers.finishedretention import JOBS_KEPT, PODS_KEPT, Retention
-from pykueue.kubecontrollers.garbage import Garbage
+from pykueue.kubecontrollers.garbage import GarbageCollector
 from pykueue.kubecontrollers.jobcontroller import JobController
 from pykueue.kubecontrollers.lostpods import LostPods
 from pykueue.kubecontrollers.namespaces import Namespaces
@@ -89,7 +89,7 @@ class Local:
                 self.kube, clock, self.jobs.jobs, self.jobs.pods, most_jobs=plan.jobs_kept, most_pods=plan.pods_kept
             ).run,
             "event retention": EventRetention(self.kube, clock).run,
-            "garbage": Garbage(self.kube, clock, self.resources).run,
+            "garbage": GarbageCollector(self.kube, clock, self.resources).run,
             "namespaces": Namespaces(self.kube, clock, self.resources).run,
             "scheduler": scheduler.run,
             "lost pods": LostPods(self.kube, clock, scheduler.nodes, scheduler.pods).run,
@@ -128,7 +128,7 @@ class Local:
 
     def tell(self, notice: Notice) -> None:
         """Write an Event through the recorder of our controllers, which keeps Event names unique."""
-        self.controllers.cluster.events.say(
+        self.controllers.cluster.events.record(
             "Warning" if notice.warning else "Normal",
             notice.about,
             notice.reason,

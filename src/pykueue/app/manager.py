@@ -75,7 +75,7 @@ class Manager:
             seed=plan.seed,
         )
         for kube in (self.reading, writing):
-            kube.observe = self.controllers.metrics.workings.requested
+            kube.observe = self.controllers.metrics.self_metrics.requested
         context = server_context(configuration.tls)
         self.certificates = self.own_or_given(context)
         self.endpoints = Endpoints(

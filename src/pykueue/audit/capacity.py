@@ -10,7 +10,7 @@ from typing import Final
 from pykueue.api.checks import ProvisioningRequest
 from pykueue.api.names import Annotation, CheckController, Label
 from pykueue.api.workload import AdmissionCheckState, Workload
-from pykueue.audit.overdue import Amiss, Overdue
+from pykueue.audit.overdue import Overdue, Violation
 from pykueue.audit.uptime import Uptime
 from pykueue.audit.views import controller_uid, holds, key_of, reserving
 from pykueue.audit.world import Change, Finding, Settings, World
@@ -63,7 +63,7 @@ class Capacity:
 
     def late(self, at: Instant, world: World) -> Iterator[Finding]:
         """What has been wrong for too long."""
-        wrong = [*left_behind(world, self.settings), *astray(world), *neglected(world)]
+        wrong = [*left_behind(world, self.settings), *ownerless_templates(world), *unanswered(world)]
         yield from self.overdue.look(wrong, at, world)
 
     def asked(
@@ -81,7 +81,7 @@ class Capacity:
         if old is None and workload is not None and not change.listed:
             about = f"ProvisioningRequest {change.key}"
             yield from (change.found(ATTEMPT, about, says) for says in self.misnumbered(mine, new, workload, world))
-        if came_to_nothing(new):
+        if has_failed(new):
             self.failed.setdefault(mine.workload, set()).add(mine)
             if waits(workload):
                 self.spent.setdefault(mine.workload, set()).add(mine)
@@ -96,7 +96,7 @@ class Capacity:
                 continue
             if theirs.number == mine.number:
                 yield f"is attempt {mine.number}, as {other.name} is, which is there"
-            elif not came_to_nothing(other) and not (state is not None and gives_up(world, state.name)):
+            elif not has_failed(other) and not (state is not None and gives_up(world, state.name)):
                 yield f"is attempt {mine.number}, begun while {other.name} is under way"
         if mine in self.spent.get(mine.workload, ()):
             yield f"is attempt {mine.number}, which was made before and has failed"
@@ -119,12 +119,12 @@ class Capacity:
             return
         before = {one.name: one for one in old.status.admission_checks}
         for state in new.status.admission_checks:
-            said = before.get(state.name)
-            if said is not None and said != state and is_ours(world, state.name):
+            earlier = before.get(state.name)
+            if earlier is not None and earlier != state and is_ours(world, state.name):
                 about = f"Workload {change.key}"
                 yield from (
                     change.found(rule, about, f"check {state.name} {says}")
-                    for rule, says in self.turned(change.at, world, new, said, state)
+                    for rule, says in self.turned(change.at, world, new, earlier, state)
                 )
         if holds(new, "QuotaReserved") and not holds(old, "QuotaReserved"):
             # An answer that arrived after the Workload left is requested again.
@@ -144,7 +144,7 @@ class Capacity:
                 for (uid, stem), deleted in self.found.items()
                 if uid == workload.metadata.uid and is_of(Attempt(uid, stem, 0), workload, new.name)
             ]
-            here = any(holds(one, "Provisioned") and not came_to_nothing(one) for one in mine)
+            here = any(holds(one, "Provisioned") and not has_failed(one) for one in mine)
             if not here and not any(at - deleted <= self.lag_micros for deleted in lately):
                 yield RULE, "is Ready, and no capacity was found for it"
         if turned and new.state in ("Retry", "Rejected") and not gives_up(world, new.name):
@@ -194,29 +194,29 @@ def gives_up(world: World, check: str) -> bool:
     return found is not None and Annotation.CHECK_TIMEOUT in found.metadata.annotations
 
 
-def came_to_nothing(request: ProvisioningRequest) -> bool:
+def has_failed(request: ProvisioningRequest) -> bool:
     """Whether a request was answered and brings no capacity to a Workload that has not started."""
     return holds(request, "Failed") or holds(request, "BookingExpired")
 
 
-def left_behind(world: World, settings: Settings) -> Iterator[Amiss]:
+def left_behind(world: World, settings: Settings) -> Iterator[Violation]:
     """Requests that their Workload no longer needs."""
     for key, request in world.requests.items():
         about = f"ProvisioningRequest {key}"
         if not controller_uid(request, "Workload"):
             if Label.MANAGED in request.metadata.labels:
-                yield Amiss(ORPHAN, about, "belongs to no Workload")
+                yield Violation(ORPHAN, about, "belongs to no Workload")
             continue
         workload = world.workload_of(request)
         if workload is None:
-            yield Amiss(ORPHAN, about, "belongs to a Workload that is gone")
+            yield Violation(ORPHAN, about, "belongs to a Workload that is gone")
         elif holds(workload, "Finished"):
-            yield Amiss(ORPHAN, about, f"is there, and Workload {workload.name} has finished")
+            yield Violation(ORPHAN, about, f"is there, and Workload {workload.name} has finished")
         elif holds(workload, "Evicted") and settings.cleans_up:
-            yield Amiss(ORPHAN, about, f"is there, and Workload {workload.name} was evicted")
+            yield Violation(ORPHAN, about, f"is there, and Workload {workload.name} was evicted")
 
 
-def astray(world: World) -> Iterator[Amiss]:
+def ownerless_templates(world: World) -> Iterator[Violation]:
     """PodTemplates whose owner is gone, or is not the request that refers to them."""
     wanted = {
         f"{request.namespace}/{one.pod_template_ref.name}": request
@@ -229,16 +229,16 @@ def astray(world: World) -> Iterator[Amiss]:
         about, request = f"PodTemplate {key}", wanted.get(key)
         of_request, of_workload = (controller_uid(template, kind) for kind in ("ProvisioningRequest", "Workload"))
         if not of_request and not of_workload:
-            yield Amiss(ORPHAN, about, "belongs to nobody")
+            yield Violation(ORPHAN, about, "belongs to nobody")
         elif of_request and of_request not in world.uids["ProvisioningRequest"]:
-            yield Amiss(ORPHAN, about, "belongs to a ProvisioningRequest that is gone")
+            yield Violation(ORPHAN, about, "belongs to a ProvisioningRequest that is gone")
         elif of_workload and of_workload not in world.uids["Workload"]:
-            yield Amiss(ORPHAN, about, "belongs to a Workload that is gone")
+            yield Violation(ORPHAN, about, "belongs to a Workload that is gone")
         elif of_workload and request is not None and waits(world.workload_of(request)):
-            yield Amiss(ORPHAN, about, f"does not belong to {request.name}, which refers to it")
+            yield Violation(ORPHAN, about, f"does not belong to {request.name}, which refers to it")
 
 
-def neglected(world: World) -> Iterator[Amiss]:
+def unanswered(world: World) -> Iterator[Violation]:
     """Checks that wait without a request, or without an answer; several requests where there should be one."""
     for key, workload in world.workloads.items():
         if not waits(workload):
@@ -248,21 +248,23 @@ def neglected(world: World) -> Iterator[Amiss]:
                 about, mine = f"Workload {key}", sorted(of_check(world, workload, state.name), key=key_of)
                 if len(mine) > 1:
                     names = " and ".join(one.name for one in mine)
-                    yield Amiss(ATTEMPT, about, f"check {state.name} has the requests {names}")
+                    yield Violation(ATTEMPT, about, f"check {state.name} has the requests {names}")
                 elif state.state == "Pending" and holds(world.checks[state.name], "Active"):
-                    yield from unheard(about, state, mine)
+                    yield from pending_without_cause(about, state, mine)
 
 
-def unheard(about: str, state: AdmissionCheckState, mine: list[ProvisioningRequest]) -> Iterator[Amiss]:
+def pending_without_cause(
+    about: str, state: AdmissionCheckState, mine: list[ProvisioningRequest]
+) -> Iterator[Violation]:
     """What is wrong with a Pending check that has this request or none."""
     if not mine and (not state.message or state.message.startswith(SILENT)):
-        yield Amiss(RULE, about, f"holds quota, check {state.name} is Pending, and nobody asked for capacity")
+        yield Violation(RULE, about, f"holds quota, check {state.name} is Pending, and nobody asked for capacity")
     for request in mine:
-        if came_to_nothing(request):
+        if has_failed(request):
             if not state.message.startswith(RETRYING):
-                yield Amiss(RULE, about, f"check {state.name} is Pending, and {request.name} has failed")
+                yield Violation(RULE, about, f"check {state.name} is Pending, and {request.name} has failed")
         elif holds(request, "Provisioned") and not holds(request, "CapacityRevoked"):
-            yield Amiss(RULE, about, f"check {state.name} is Pending, and {request.name} is provisioned")
+            yield Violation(RULE, about, f"check {state.name} is Pending, and {request.name} is provisioned")
 
 
 def waits(workload: Workload | None) -> bool:

@@ -23,27 +23,27 @@ class Covered:
         self.lag_micros = settings.lag_seconds * MICROS
         self.beyond: dict[str, Instant] = {}
         """Since when each Workload, by key, has had more pods than quota."""
-        self.told: set[str] = set()
+        self.reported: set[str] = set()
         """Keys of the Workloads that were reported, until the state ends."""
 
     def seen(self, change: Change, world: World) -> Iterator[Finding]:
         """Violations by this change, if it releases quota."""
         old, new = change.of(Workload) or (None, None)
-        if old is None or new is None or change.listed or change.key in self.told:
+        if old is None or new is None or change.listed or change.key in self.reported:
             return
         says = uncovered(new, world)
         if says and pods_held(new) < pods_held(old):
-            self.told.add(change.key)
+            self.reported.add(change.key)
             yield change.found(RULE, f"Workload {change.key}", says)
 
     def late(self, at: Instant, world: World) -> Iterator[Finding]:
         """Pods that have run without quota for longer than controllers may lag."""
         wrong = {key: says for key, workload in world.workloads.items() if (says := uncovered(workload, world))}
         self.beyond = {key: self.beyond.get(key, at) for key in wrong}
-        self.told &= wrong.keys()
+        self.reported &= wrong.keys()
         for key, since in self.beyond.items():
-            if at - since >= self.lag_micros and key not in self.told:
-                self.told.add(key)
+            if at - since >= self.lag_micros and key not in self.reported:
+                self.reported.add(key)
                 yield Finding(RULE, f"Workload {key}", wrong[key], world.version, at)
 
 

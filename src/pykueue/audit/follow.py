@@ -156,7 +156,7 @@ class Follower:
         self.hold_micros = int(hold_seconds * MICROS)
         self.held: list[tuple[int, int, Line]] = []
         self.count = 0
-        self.told = 0
+        self.passed_on = 0
         self.last_at = Instant(0)
         self.out_of_order = 0
         """Events that came too late to be passed on in order."""
@@ -184,7 +184,7 @@ class Follower:
                     await self.follow_once(session)
                 except* GapError:
                     self.gaps += 1
-                    self.tell_unsure()
+                    self.pass_on_held()
 
     async def follow_once(self, session: aiohttp.ClientSession) -> None:
         """List everything, then watch; raises `GapError` if the server no longer has the history."""
@@ -196,7 +196,7 @@ class Follower:
             for source in SOURCES.values():
                 following = self.await_served if source.kind in self.absent else self.watch
                 tasks.create_task(following(session, source, version))
-            tasks.create_task(self.tell())
+            tasks.create_task(self.pass_on_due())
 
     async def list_all(self, session: aiohttp.ClientSession) -> int:
         """Pass on all objects as of one version, and return that version."""
@@ -211,18 +211,18 @@ class Follower:
                 break
             except (aiohttp.ClientError, TimeoutError, GapError):
                 await asyncio.sleep(RETRY_SECONDS)
-        self.tell_differences(pages)
-        self.told = int(version)
+        self.pass_on_differences(pages)
+        self.passed_on = int(version)
         return int(version)
 
-    def tell_unsure(self) -> None:
+    def pass_on_held(self) -> None:
         """Pass on delayed events although some before them are missing for good."""
         for _, _, line in sorted(self.held, key=lambda held: held[:2]):
             unseen: EventType = "VANISHED" if line.type == "DELETED" else "LISTED"
             self.pass_on(Line(line.at, unseen, line.kind, line.object))
         self.held.clear()
 
-    def tell_differences(self, listed: Iterable[tuple[Source, msgspec.Raw]]) -> None:
+    def pass_on_differences(self, listed: Iterable[tuple[Source, msgspec.Raw]]) -> None:
         """Pass on how the listed objects differ from what the auditor knows."""
         at, there = self.clock.now(), {kind: set[str]() for kind in SOURCES}
         changed: list[Line] = []
@@ -230,11 +230,11 @@ class Follower:
             metadata = METADATA.decode(item).metadata
             key = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name or ""
             there[source.kind].add(key)
-            known = self.auditor.world.shelves[source.kind].get(key)
+            known = self.auditor.world.objects[source.kind].get(key)
             if known is None or known.metadata.resource_version != metadata.resource_version:
                 changed.append(Line(at, "LISTED", source.kind, item))
-        for kind, shelf in self.auditor.world.shelves.items():
-            for key, thing in list(shelf.items()):
+        for kind, objects_of_kind in self.auditor.world.objects.items():
+            for key, thing in list(objects_of_kind.items()):
                 if key not in there[kind]:
                     names = {"namespace": thing.namespace, "name": thing.name, "uid": thing.metadata.uid}
                     changed.append(Line(at, "VANISHED", kind, msgspec.Raw(msgspec.json.encode({"metadata": names}))))
@@ -328,7 +328,7 @@ class Follower:
             self.broken.setdefault(kind, now)
             self.whole_since = None
 
-    async def tell(self) -> None:
+    async def pass_on_due(self) -> None:
         """Pass on events that were delayed long enough, in order, and check periodically for what is late."""
         silent = False
         while True:
@@ -342,8 +342,8 @@ class Follower:
                 silent = False
             while self.held and self.held[0][2].at <= ripe:
                 version, _, line = heapq.heappop(self.held)
-                self.out_of_order += version < self.told
-                self.told = max(self.told, version)
+                self.out_of_order += version < self.passed_on
+                self.passed_on = max(self.passed_on, version)
                 self.pass_on(line)
             if ripe - self.auditor.looked >= MICROS:
                 self.late(self.auditor.tick(max(ripe, self.last_at)))

@@ -5,7 +5,7 @@ from typing import Final
 
 from pykueue.api.names import Annotation, Label
 from pykueue.api.workload import Workload
-from pykueue.audit.overdue import Amiss, Overdue
+from pykueue.audit.overdue import Overdue, Violation
 from pykueue.audit.starts import queued
 from pykueue.audit.uptime import Uptime
 from pykueue.audit.views import Job, controller_uid, finished, holds, reserving
@@ -29,40 +29,40 @@ class Losses:
         if old is None or new is not None or job is None or change.listed or not self.settings.alone:
             return
         edited = not world.quiet("Job", f"{job.namespace}/{job.name}", change.at, self.settings.lag_seconds * MICROS)
-        if cared_for(job) and not holds(old, "Finished") and not edited:
+        if needs_workload(job) and not holds(old, "Finished") and not edited:
             yield change.found(RULE, f"Workload {change.key}", f"was deleted, and Job {job.name} lives on unchanged")
 
     def late(self, at: Instant, world: World) -> Iterator[Finding]:
         """What has been wrong for too long."""
-        yield from self.overdue.look([*unattended(world), *leaking(world)], at, world)
+        yield from self.overdue.look([*without_one_workload(world), *leaking(world)], at, world)
 
 
-def unattended(world: World) -> Iterator[Amiss]:
+def without_one_workload(world: World) -> Iterator[Violation]:
     """Jobs that have no Workload, or several."""
     for key, job in world.jobs.items():
-        if not cared_for(job):
+        if not needs_workload(job):
             continue
         mine = list(world.workloads_of(job))
         unfinished = sorted(workload.name for workload in mine if not holds(workload, "Finished"))
         if not mine:
-            yield Amiss(RULE, f"Job {key}", "has no Workload")
+            yield Violation(RULE, f"Job {key}", "has no Workload")
         elif len(unfinished) > 1:
-            yield Amiss(RULE, f"Job {key}", f"has the Workloads {' and '.join(unfinished)}")
+            yield Violation(RULE, f"Job {key}", f"has the Workloads {' and '.join(unfinished)}")
 
 
-def leaking(world: World) -> Iterator[Amiss]:
+def leaking(world: World) -> Iterator[Violation]:
     """Workloads that hold quota for a Job that has ended or is gone."""
     for key, workload in world.workloads.items():
         if not controller_uid(workload, "Job") or not reserving(workload):
             continue
         job = world.job_of(workload)
         if job is None:
-            yield Amiss(RULE, f"Workload {key}", "holds quota for a Job that is gone")
+            yield Violation(RULE, f"Workload {key}", "holds quota for a Job that is gone")
         elif finished(job):
-            yield Amiss(RULE, f"Workload {key}", f"holds quota for Job {job.name}, which has ended")
+            yield Violation(RULE, f"Workload {key}", f"holds quota for Job {job.name}, which has ended")
 
 
-def cared_for(job: Job) -> bool:
+def needs_workload(job: Job) -> bool:
     """Whether the Job must have a Workload: queued, on its own, unfinished and not being deleted."""
     metadata = job.metadata
     return (

@@ -8,7 +8,7 @@ from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS, Instant
 
 
-class Amiss(Frozen):
+class Violation(Frozen):
     """A state that is allowed only for a short time."""
 
     rule: str
@@ -21,17 +21,17 @@ class Overdue:
 
     def __init__(self, uptime: Uptime, seconds: int) -> None:
         self.uptime, self.seconds = uptime, seconds
-        self.since: dict[Amiss, Instant] = {}
-        self.told: set[Amiss] = set()
+        self.since: dict[Violation, Instant] = {}
+        self.reported: set[Violation] = set()
         """What was reported, until it is no longer true."""
 
-    def look(self, amiss: Iterable[Amiss], at: Instant, world: World) -> Iterator[Finding]:
+    def look(self, violations: Iterable[Violation], at: Instant, world: World) -> Iterator[Finding]:
         """The present states that have lasted too long."""
-        self.since = {wrong: self.since.get(wrong, at) for wrong in amiss}
-        self.told &= self.since.keys()
+        self.since = {wrong: self.since.get(wrong, at) for wrong in violations}
+        self.reported &= self.since.keys()
         for wrong, since in self.since.items():
-            if self.uptime.waited(since, at) <= self.seconds * MICROS or wrong in self.told:
+            if self.uptime.waited(since, at) <= self.seconds * MICROS or wrong in self.reported:
                 continue
-            self.told.add(wrong)
+            self.reported.add(wrong)
             says = f"{wrong.says}, for {(at - since) // MICROS} s"
             yield Finding(wrong.rule, wrong.about, says, world.version, at)

@@ -29,10 +29,10 @@ def asked(workload: Workload, queue: ClusterQueue, settings: Settings) -> dict[s
             each["pods"] = 1
         for name, one in each.items():
             wanted[name] = wanted.get(name, 0) + one * count
-    return wanted if said(workload) in ({}, without(wanted, "pods")) else None
+    return wanted if listed(workload) in ({}, without(wanted, "pods")) else None
 
 
-def said(workload: Workload) -> dict[str, int]:
+def listed(workload: Workload) -> dict[str, int]:
     """What the status says that the workload requests; empty if it does not."""
     total: dict[str, int] = {}
     for request in workload.status.resource_requests:

@@ -24,9 +24,9 @@ class Starts:
         """When the Workload of each Job, by UID, was last seen to lose its admission."""
         self.held_back: dict[str, Instant] = {}
         """When each Job, by UID, was last seen to be suspended."""
-        self.astray: dict[str, Instant] = {}
+        self.unadmitted_since: dict[str, Instant] = {}
         """Since when each pod, by key, has run without admission."""
-        self.told: set[str] = set()
+        self.reported: set[str] = set()
         """UIDs of the pods that were reported."""
 
     def seen(self, change: Change, world: World) -> Iterator[Finding]:
@@ -71,12 +71,12 @@ class Starts:
             return
         uid = job.metadata.uid or ""
         if job.spec.suspend and change.at - self.held_back.get(uid, Instant(0)) >= self.lag_micros:
-            self.told.add(pod.metadata.uid or "")
+            self.reported.add(pod.metadata.uid or "")
             yield change.found(RULE, f"Pod {change.key}", f"was made though Job {job.name} is suspended")
         # The Job controller may not know yet that the Job is suspended, or that its admission was lost.
         lately = uid in self.lost and change.at - self.lost[uid] < self.lag_micros
         if not job.spec.suspend and self.settings.alone and not lately and not admitted(job, world):
-            self.told.add(pod.metadata.uid or "")
+            self.reported.add(pod.metadata.uid or "")
             yield change.found(RULE, f"Pod {change.key}", f"was made though Job {job.name} is not admitted")
 
     def late(self, at: Instant, world: World) -> Iterator[Finding]:
@@ -86,15 +86,15 @@ class Starts:
             job = world.job_of(pod)
             if job is None or not queued(job) or ended(pod) or admitted(job, world):
                 continue
-            since = still[key] = self.astray.get(key, at)
+            since = still[key] = self.unadmitted_since.get(key, at)
             if (
                 self.uptime.waited(since, at) > self.settings.stop_seconds * MICROS
-                and pod.metadata.uid not in self.told
+                and pod.metadata.uid not in self.reported
             ):
-                self.told.add(pod.metadata.uid or "")
+                self.reported.add(pod.metadata.uid or "")
                 says = f"goes on for {(at - since) // MICROS} s though Job {job.name} is not admitted"
                 yield Finding(RULE, f"Pod {key}", says, world.version, at)
-        self.astray = still
+        self.unadmitted_since = still
 
 
 def queued(job: Job) -> bool:

@@ -31,7 +31,7 @@ class Stuck:
         self.settings, self.uptime, self.overuse = settings, uptime, overuse
         self.fits_since: dict[str, Instant] = {}
         """Since when each pending workload, by key, would have fitted without interruption."""
-        self.told: set[str] = set()
+        self.reported: set[str] = set()
 
     def seen(self, change: Change, world: World) -> Iterator[Finding]:
         """Nothing at once; a workload that no longer fits starts a new wait."""
@@ -49,11 +49,11 @@ class Stuck:
         look = Look(self.settings, self.overuse, world, at)
         fitting = [key for key, workload in world.workloads.items() if look.would_fit(workload)]
         self.fits_since = {key: self.fits_since.get(key, at) for key in fitting}
-        self.told &= set(fitting)
+        self.reported &= set(fitting)
         for key, since in self.fits_since.items():
-            if key in self.told or self.uptime.waited(since, at) <= self.settings.stuck_seconds * MICROS:
+            if key in self.reported or self.uptime.waited(since, at) <= self.settings.stuck_seconds * MICROS:
                 continue
-            self.told.add(key)
+            self.reported.add(key)
             queue = world.queue_name_of(world.workloads[key])
             says = f"would fit in ClusterQueue {queue} for {(at - since) // MICROS} s, and waits"
             yield Finding(RULE, f"Workload {key}", says, world.version, at)

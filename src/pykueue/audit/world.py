@@ -80,19 +80,19 @@ class World:
     """All objects, each kind by its key, as of the latest event."""
 
     def __init__(self) -> None:
-        self.shelves: dict[str, dict[str, Thing]] = {kind: {} for kind in SOURCES}
+        self.objects: dict[str, dict[str, Thing]] = {kind: {} for kind in SOURCES}
         # Each dict holds only its own kind, which `take` ensures.
-        self.workloads = cast("dict[str, Workload]", self.shelves["Workload"])
-        self.queues = cast("dict[str, ClusterQueue]", self.shelves["ClusterQueue"])
-        self.cohorts = cast("dict[str, Cohort]", self.shelves["Cohort"])
-        self.local_queues = cast("dict[str, LocalQueue]", self.shelves["LocalQueue"])
-        self.flavors = cast("dict[str, ResourceFlavor]", self.shelves["ResourceFlavor"])
-        self.namespaces = cast("dict[str, Namespace]", self.shelves["Namespace"])
-        self.jobs = cast("dict[str, Job]", self.shelves["Job"])
-        self.pods = cast("dict[str, Pod]", self.shelves["Pod"])
-        self.checks = cast("dict[str, AdmissionCheck]", self.shelves["AdmissionCheck"])
-        self.requests = cast("dict[str, ProvisioningRequest]", self.shelves["ProvisioningRequest"])
-        self.templates = cast("dict[str, PodTemplate]", self.shelves["PodTemplate"])
+        self.workloads = cast("dict[str, Workload]", self.objects["Workload"])
+        self.queues = cast("dict[str, ClusterQueue]", self.objects["ClusterQueue"])
+        self.cohorts = cast("dict[str, Cohort]", self.objects["Cohort"])
+        self.local_queues = cast("dict[str, LocalQueue]", self.objects["LocalQueue"])
+        self.flavors = cast("dict[str, ResourceFlavor]", self.objects["ResourceFlavor"])
+        self.namespaces = cast("dict[str, Namespace]", self.objects["Namespace"])
+        self.jobs = cast("dict[str, Job]", self.objects["Job"])
+        self.pods = cast("dict[str, Pod]", self.objects["Pod"])
+        self.checks = cast("dict[str, AdmissionCheck]", self.objects["AdmissionCheck"])
+        self.requests = cast("dict[str, ProvisioningRequest]", self.objects["ProvisioningRequest"])
+        self.templates = cast("dict[str, PodTemplate]", self.objects["PodTemplate"])
         self.version = 0
         self.job_keys: dict[str, str] = {}
         """Key of each Job by its UID."""
@@ -110,17 +110,17 @@ class World:
     @property
     def limited(self) -> set[str]:
         """The namespaces that have a LimitRange."""
-        return {thing.namespace for thing in self.shelves["LimitRange"].values()}
+        return {thing.namespace for thing in self.objects["LimitRange"].values()}
 
     def take(self, event: Event) -> Change:
         """Apply an event, and return the change."""
-        key, shelf = key_of(event.object), self.shelves[event.kind]
-        old = shelf.get(key)
+        key, known = key_of(event.object), self.objects[event.kind]
+        old = known.get(key)
         new = None if event.type in ("DELETED", "VANISHED") else event.object
         if new is None:
-            shelf.pop(key, None)
+            known.pop(key, None)
         else:
-            shelf[key] = new
+            known[key] = new
         self.link(event.kind, key, old, present=False)
         self.link(event.kind, key, new, present=True)
         self.version = max(self.version, event.version)

@@ -103,16 +103,16 @@ def reserved(decision: Reserve | Admit, seen: Workload) -> Note:
     for one in decision.considered:
         tried.setdefault(one.pod_set, []).append(attempt(one))
     if tried:
-        text += "; Flavors considered: " + " | ".join(f"{name}: {', '.join(said)}" for name, said in tried.items())
+        text += "; Flavors considered: " + " | ".join(f"{name}: {', '.join(parts)}" for name, parts in tried.items())
     return Note(decision.workload, "QuotaReserved", text)
 
 
 def attempt(tried: Considered) -> str:
     """The result of trying one flavor."""
-    said = [tried.mode if tried.mode in ("NoFit", "Fit") else f"preemptionMode={tried.mode}"]
+    parts = [tried.mode if tried.mode in ("NoFit", "Fit") else f"preemptionMode={tried.mode}"]
     if tried.borrowing:
-        said.append(f"borrow={tried.borrowing}")
-    return f"{tried.flavor}({';'.join((*said, *sorted(map(obstacle, tried.obstacles))))})"
+        parts.append(f"borrow={tried.borrowing}")
+    return f"{tried.flavor}({';'.join((*parts, *sorted(map(obstacle, tried.obstacles))))})"
 
 
 def admitted(key: str, queue: str, waited: int, reporter: str = SCHEDULER) -> Note:
@@ -131,13 +131,13 @@ def evicted(
     if decision.reason is EvictionReason.DEACTIVATED and decision.cause:
         reason += f"DueTo{decision.cause}"
     reporter = CONTROLLER if decision.preemption is None else SCHEDULER
-    told = Note(decision.workload, reason, decision.message, reporter=reporter)
+    event = Note(decision.workload, reason, decision.message, reporter=reporter)
     if decision.preemption is None or by is None:
-        return (told,)
+        return (event,)
     ranks = f"; preemptor {rank(by, options)}; preemptee {rank(level, options)}"
     loss = f"Preempted workload {level.key} (UID: {level.uid}) in ClusterQueue {level.admission.queue}{ranks}"
     return (
-        told,
+        event,
         Note(decision.workload, "Preempted", decision.message + ranks),
         Note(by.key, "PreemptedWorkload", loss),
     )

@@ -13,7 +13,7 @@ def condition(workload: Tree, kind: WorkloadCondition) -> Tree:
     return next((dict(one) for _, one in mappings(workload, "status", "conditions") if text(one, "type") == kind), {})
 
 
-def said(condition: Tree) -> str:
+def pending_text(condition: Tree) -> str:
     """Why a workload waits: Kueue's message, unless the workload can never start or the message contains a UID."""
     message = text(condition, "message")
     why = parsing.unassigned(message)
@@ -29,7 +29,7 @@ def in_short(condition: Tree) -> str:
         return "its pods were not ready in time"
     why = parsing.unassigned(text(condition, "message"))
     if why is None:
-        return said(condition)
+        return pending_text(condition)
     return explain.never(text(condition, "reason"), why) or explain.in_short(why)
 
 

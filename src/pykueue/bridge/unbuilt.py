@@ -144,15 +144,15 @@ def unbuilt(kind: str, thing: object) -> tuple[str, ...]:
 
     The object may be a view or a JSON tree.
     """
-    return tuple(said(UNBUILT_BRANCHES.get(kind, Branch()), thing))
+    return tuple(applied(UNBUILT_BRANCHES.get(kind, Branch()), thing))
 
 
 def idle(kind: str, thing: object) -> tuple[str, ...]:
     """A sentence with its path for each field that an object sets without effect."""
-    return tuple(said(IDLE_BRANCHES.get(kind, Branch()), thing))
+    return tuple(applied(IDLE_BRANCHES.get(kind, Branch()), thing))
 
 
-def said(branch: Branch, thing: object, place: str = "") -> Iterator[str]:
+def applied(branch: Branch, thing: object, place: str = "") -> Iterator[str]:
     """The sentences of the rows that apply to a value at this path."""
     row = branch.row
     if row is not None and (row.only is None or thing == row.only):
@@ -160,11 +160,11 @@ def said(branch: Branch, thing: object, place: str = "") -> Iterator[str]:
     for step, below in branch.branches:
         if step == "[]":
             for index, item in enumerate(thing if isinstance(thing, list | tuple) else ()):
-                yield from said(below, item, f"{place}[{index}]")
+                yield from applied(below, item, f"{place}[{index}]")
             continue
         found = member(thing, step.strip("[]"))
         if found not in EMPTY:
-            yield from said(below, found, f"{place}{step}" if step[0] == "[" or not place else f"{place}.{step}")
+            yield from applied(below, found, f"{place}{step}" if step[0] == "[" or not place else f"{place}.{step}")
 
 
 def member(thing: object, name: str) -> object:

@@ -20,7 +20,7 @@ class Finish(Frozen):
     """Finish it, since its owner is gone."""
 
 
-class LetGo(Frozen):
+class ReleaseFinalizer(Frozen):
     """Remove our finalizer."""
 
 
@@ -40,7 +40,7 @@ class LookAgain(Frozen):
     at: Instant
 
 
-Need = Finish | LetGo | Expire | SyncChecks | LookAgain
+Need = Finish | ReleaseFinalizer | Expire | SyncChecks | LookAgain
 
 
 class Rules(Frozen):
@@ -63,14 +63,14 @@ def need(seen: Workload, queue: ClusterQueue | None, rules: Rules, now: Instant)
         if finished is None and not deleting:
             return Finish()
         if Finalizer.RESOURCE_IN_USE in metadata.finalizers:
-            return LetGo()
+            return ReleaseFinalizer()
     if finished is not None:
         return after_the_end(seen, finished, rules, now)
     if deleting or queue is None:
         return None
     names = required_checks(seen, queue)
     listed = seen.status.admission_checks
-    if tuple(sorted(one.name for one in listed)) != names or any(spoke_too_late(seen, one) for one in listed):
+    if tuple(sorted(one.name for one in listed)) != names or any(rejects_without_quota(seen, one) for one in listed):
         return SyncChecks(names)
     return None
 
@@ -84,7 +84,7 @@ def after_the_end(seen: Workload, finished: Condition, rules: Rules, now: Instan
         return LookAgain(due)
     if seen.metadata.deletion_timestamp is None:
         return Expire()
-    return LetGo() if Finalizer.RESOURCE_IN_USE in seen.metadata.finalizers else None
+    return ReleaseFinalizer() if Finalizer.RESOURCE_IN_USE in seen.metadata.finalizers else None
 
 
 def required_checks(seen: Workload, queue: ClusterQueue) -> tuple[str, ...]:
@@ -105,7 +105,7 @@ def required_checks(seen: Workload, queue: ClusterQueue) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def spoke_too_late(seen: Workload, check: AdmissionCheckState) -> bool:
+def rejects_without_quota(seen: Workload, check: AdmissionCheckState) -> bool:
     """Whether a check rejects a Workload that holds no quota, and would prevent it from ever getting any."""
     return check.state in ("Retry", "Rejected") and held(seen, WorkloadCondition.QUOTA_RESERVED) is None
 
@@ -119,7 +119,7 @@ def with_checks(seen: Workload, names: Iterable[str], now: Instant) -> Tree:
         known = listed.get(name)
         if known is None:
             checks.append(open_check(name, now))
-        elif spoke_too_late(seen, known):
+        elif rejects_without_quota(seen, known):
             checks.append(reset_check(check_tree(known), now))
         else:
             checks.append(check_tree(known))

@@ -10,7 +10,7 @@ from typing import Final
 from pykueue.api.checks import ProvisioningRequest
 from pykueue.base.units import Instant, Seconds, after
 from pykueue.checks.provisioning import made_at, since, true
-from pykueue.checks.requeststatus import Answer, Saying, has_ended
+from pykueue.checks.requeststatus import Answer, StatusUpdate, has_ended
 from pykueue.checks.scripted import SCRIPTED, as_scripted
 
 CHECK_CAPACITY: Final = "check-capacity.autoscaling.x-k8s.io"
@@ -57,26 +57,30 @@ def waits_for_room(request: ProvisioningRequest) -> bool:
 
 def by_room(request: ProvisioningRequest, fits: Callable[[], bool], now: Instant) -> Answer:
     """Whether capacity is found; if so, it is booked for a while."""
-    saying = Saying(request, now)
+    update = StatusUpdate(request, now)
     if has_ended(request):
-        return saying.over()
+        return update.answer()
     provisioned = true(request, "Provisioned")
     if provisioned is not None:
         due = after(since(provisioned, now), BOOKED)
         if now < due:
-            return saying.over(due)
-        saying.say("BookingExpired", True, "CapacityReservationTimeExpired", "Capacity reservation time is expired")
-        return saying.over()
+            return update.answer(due)
+        update.set_condition(
+            "BookingExpired", True, "CapacityReservationTimeExpired", "Capacity reservation time is expired"
+        )
+        return update.answer()
     given_up = after(made_at(request, now), GIVEN_UP)
     if now >= given_up:
-        saying.say("Failed", True, "Expired", "ProvisioningRequest is expired")
-        return saying.over()
-    saying.accept()
+        update.set_condition("Failed", True, "Expired", "ProvisioningRequest is expired")
+        return update.answer()
+    update.accept()
     if fits():
-        saying.say("Provisioned", True, "CapacityIsFound", FOUND)
-        return saying.over(after(now, BOOKED))
+        update.set_condition("Provisioned", True, "CapacityIsFound", FOUND)
+        return update.answer(after(now, BOOKED))
     if request.spec.provisioning_class_name == CHECK_CAPACITY and request.spec.parameters.get(NO_RETRY) == "true":
-        saying.say("Failed", True, "CapacityIsNotFound", "CA could not find requested capacity")
-        return saying.over()
-    saying.say("Provisioned", False, "CapacityIsNotFound", "Capacity is not found, CA will try to find it later.")
-    return saying.over(given_up)
+        update.set_condition("Failed", True, "CapacityIsNotFound", "CA could not find requested capacity")
+        return update.answer()
+    update.set_condition(
+        "Provisioned", False, "CapacityIsNotFound", "Capacity is not found, CA will try to find it later."
+    )
+    return update.answer(given_up)

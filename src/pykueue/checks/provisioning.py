@@ -102,31 +102,31 @@ def plan(seen: CheckInput, now: Instant) -> CheckPlan:
         # A workload that waits without quota because its queue is held keeps its request for later.
         return CheckPlan()
     parts = [
-        Turn(seen, state, seen.checks[state.name], now)
+        CheckReview(seen, state, seen.checks[state.name], now)
         for state in workload.status.admission_checks
         if state.name in seen.checks
     ]
     kept = {request.name for one in parts for request in one.kept()}
     return CheckPlan(
-        states=tuple(one.says for one in parts if one.says != one.said),
+        states=tuple(one.planned for one in parts if one.planned != one.current),
         deletes=tuple(one for one in going if one.name not in kept),
         asks=tuple(ask for one in parts if (ask := one.ask()) is not None),
         hindered=tuple(
-            Hindered(one.said.name, one.hindered) for one in parts if one.hindered and one.says.state == "Pending"
+            Hindered(one.current.name, one.hindered) for one in parts if one.hindered and one.planned.state == "Pending"
         ),
         hand_over=tuple(pair for one in parts for pair in one.orphans()),
         again=min((due for one in parts if (due := one.due) is not None), default=None),
     )
 
 
-class Turn:
+class CheckReview:
     """One check of one Workload at one moment."""
 
-    def __init__(self, seen: CheckInput, said: AdmissionCheckState, check: Check, now: Instant) -> None:
+    def __init__(self, seen: CheckInput, current: AdmissionCheckState, check: Check, now: Instant) -> None:
         self.seen = seen
         self.workload = seen.workload
-        self.said = said
-        self.says = said
+        self.current = current
+        self.planned = current
         self.check = check
         self.now = now
         self.admitted = held(seen.workload, WorkloadCondition.ADMITTED) is not None
@@ -134,26 +134,26 @@ class Turn:
         self.pods: tuple[Pods, ...] = ()
         self.request: ProvisioningRequest | None = None
         """The latest attempt, if it still asks for the right things."""
-        self.attempt = (said.retry_count or 0) + 1
+        self.attempt = (current.retry_count or 0) + 1
         self.wanted = False
         """Whether to make a new attempt."""
         self.hindered = ""
         if check.config is None:
             self.lie_idle()
         elif not is_needed(seen.workload, check.config):
-            if said.state != "Ready":
-                self.turn("Ready", NOT_NEEDED)
+            if current.state != "Ready":
+                self.set_state("Ready", NOT_NEEDED)
         else:
             self.look(check.config)
 
     def lie_idle(self) -> None:
         """Report that the check is inactive, unless it has passed already."""
         if not self.settled():
-            self.turn("Pending", INACTIVE)
+            self.set_state("Pending", INACTIVE)
 
     def settled(self) -> bool:
         """Whether the check has passed and has nothing more to decide."""
-        return self.admitted and self.said.state == "Ready"
+        return self.admitted and self.current.state == "Ready"
 
     def kept(self) -> Iterable[ProvisioningRequest]:
         """The requests of this check that stay."""
@@ -169,7 +169,7 @@ class Turn:
 
     def number(self, request: ProvisioningRequest) -> int:
         """The attempt number of a request; 0 for one of another check."""
-        return attempt_of(request.name, self.workload.name, self.said.name) or 0
+        return attempt_of(request.name, self.workload.name, self.current.name) or 0
 
     def look(self, config: ProvisioningRequestConfigSpec) -> None:
         """Find the latest attempt and its result."""
@@ -180,7 +180,7 @@ class Turn:
             self.hindered = str(error)
         except MissingFlavorError as error:
             self.hindered = f'ResourceFlavor "{error}" is not found'
-        ready = self.said.state == "Ready"
+        ready = self.current.state == "Ready"
         if self.hindered and not ready:
             self.run_out(self.waiting_since(), config)
             return
@@ -188,7 +188,7 @@ class Turn:
         fitting = [one for one in self.attempts() if ready or asks_for(one, self.workload, config, self.pods)]
         self.request = fitting[-1] if fitting else None
         if self.request is None:
-            self.wanted = self.said.state == "Pending"
+            self.wanted = self.current.state == "Pending"
             if self.seen.rules.keeps_quota:
                 # No other counter includes attempts that cost no quota.
                 self.attempt = max([self.attempt, *(self.number(one) + has_failed(one) for one in self.attempts())])
@@ -204,32 +204,32 @@ class Turn:
             self.fail("Retrying after failure", failed.message, since(failed, self.now), config)
         elif revoked := true(request, "CapacityRevoked"):
             if self.workload.spec.active and (self.seen.may_run_again or not self.admitted):
-                self.turn("Rejected", revoked.message)
+                self.set_state("Rejected", revoked.message)
         elif expired := true(request, "BookingExpired"):
             if not self.admitted:
                 self.fail("Retrying after booking expired", expired.message, since(expired, self.now), config)
         elif provisioned := true(request, "Provisioned"):
-            if self.said.state != "Ready":
-                self.turn("Ready", provisioned.message, updates(request, config, self.pods))
+            if self.current.state != "Ready":
+                self.set_state("Ready", provisioned.message, updates(request, config, self.pods))
         else:
             self.wait(request, config)
 
     def wait(self, request: ProvisioningRequest, config: ProvisioningRequestConfigSpec) -> None:
         """Nothing is decided yet: report the estimated time, or how long the autoscaler has been silent."""
-        if self.settled() or self.said.state in ("Retry", "Rejected"):
+        if self.settled() or self.current.state in ("Retry", "Rejected"):
             # A decision after the timeout stands until the Workload has left.
             return
         if self.lost_templates(request):
             # Without them the request cannot be answered. It is created again under the same name.
             self.request = None
-            self.wanted = self.said.state == "Pending"
+            self.wanted = self.current.state == "Pending"
             return
         asked_at = made_at(request, self.now)
         progress = condition(request, "Provisioned")
         if true(request, "Accepted") is not None:
-            self.turn("Pending", "" if progress is None else progress.message)
+            self.set_state("Pending", "" if progress is None else progress.message)
         else:
-            self.turn("Pending", self.silence(request, asked_at))
+            self.set_state("Pending", self.silence(request, asked_at))
         self.run_out(asked_at, config)
 
     def lost_templates(self, request: ProvisioningRequest) -> bool:
@@ -251,7 +251,7 @@ class Turn:
     def run_out(self, began: Instant, config: ProvisioningRequestConfigSpec) -> None:
         """Retry when the check's own timeout has passed."""
         timeout = self.check.timeout
-        if timeout is None or self.said.state != "Pending" or (self.hindered and self.seen.rules.keeps_quota):
+        if timeout is None or self.current.state != "Pending" or (self.hindered and self.seen.rules.keeps_quota):
             return
         if self.now < after(began, timeout):
             self.look_again(after(began, timeout))
@@ -261,7 +261,7 @@ class Turn:
 
     def waiting_since(self) -> Instant:
         """Since when the Workload has held quota and the check has been pending."""
-        opened = self.said.last_transition_time
+        opened = self.current.last_transition_time
         reserved = since(held(self.workload, WorkloadCondition.QUOTA_RESERVED), self.now)
         return reserved if opened is None else max(reserved, parse_instant(opened))
 
@@ -269,43 +269,43 @@ class Turn:
         """Handle an attempt that failed at this instant: retry later, or reject."""
         retries = config.retry_strategy
         if self.attempt > retries.backoff_limit_count:
-            self.turn("Rejected", why)
+            self.set_state("Rejected", why)
             return
         message = f"{prefix}: {why}"
-        if self.attempt <= (self.said.retry_count or 0):
+        if self.attempt <= (self.current.retry_count or 0):
             # This failure was handled: the Workload was evicted and has come back.
             self.next_attempt(message)
         elif self.seen.rules.keeps_quota:
             delay = doubled(retries.backoff_base_seconds, retries.backoff_max_seconds, self.attempt)
             if self.now < after(at, delay):
-                self.turn("Pending", message)
+                self.set_state("Pending", message)
                 self.look_again(after(at, delay))
             else:
                 self.next_attempt(message)
         else:
-            again = (self.said.retry_count or 0) + 1
+            again = (self.current.retry_count or 0) + 1
             delay = doubled(retries.backoff_base_seconds, retries.backoff_max_seconds, again)
-            self.turn("Retry", message)
-            self.says = replace(self.says, requeue_after_seconds=int(delay))
+            self.set_state("Retry", message)
+            self.planned = replace(self.planned, requeue_after_seconds=int(delay))
 
     def next_attempt(self, message: str) -> None:
         """Make another attempt if the check is still pending; otherwise only update its message."""
-        if self.said.state != "Pending":
-            self.turn(self.said.state, message)
+        if self.current.state != "Pending":
+            self.set_state(self.current.state, message)
             return
         # The message stays: it may say why this attempt could not be made before.
         self.attempt += 1
         self.wanted = True
 
-    def turn(self, state: CheckStateName, message: str, given: tuple[PodSetUpdate, ...] | None = None) -> None:
+    def set_state(self, state: CheckStateName, message: str, given: tuple[PodSetUpdate, ...] | None = None) -> None:
         """Set the check's state and message."""
-        changed = state != self.said.state
-        self.says = replace(
-            self.said,
+        changed = state != self.current.state
+        self.planned = replace(
+            self.current,
             state=state,
             message=shortened(message),
-            last_transition_time=format_instant(self.now) if changed else self.said.last_transition_time,
-            pod_set_updates=given if given is not None else self.said.pod_set_updates if state == "Ready" else (),
+            last_transition_time=format_instant(self.now) if changed else self.current.last_transition_time,
+            pod_set_updates=given if given is not None else self.current.pod_set_updates if state == "Ready" else (),
         )
 
     def look_again(self, at: Instant) -> None:
@@ -317,9 +317,9 @@ class Turn:
         config = self.check.config
         if not self.wanted or config is None or self.hindered:
             return None
-        name = request_name(self.workload.name, self.said.name, self.attempt)
+        name = request_name(self.workload.name, self.current.name, self.attempt)
         return Ask(
-            self.said.name,
+            self.current.name,
             request_tree(name, self.workload, config, self.pods),
             template_trees(name, self.workload, self.pods),
         )

@@ -23,7 +23,7 @@ class Answer(Frozen):
     again: Instant | None = None
 
 
-class Saying:
+class StatusUpdate:
     """Builds the status of one request at one moment."""
 
     def __init__(self, request: ProvisioningRequest, now: Instant) -> None:
@@ -31,7 +31,7 @@ class Saying:
         self.now = now
         self.status = request.status
 
-    def say(self, kind: str, holds: bool, reason: str, message: str) -> None:
+    def set_condition(self, kind: str, holds: bool, reason: str, message: str) -> None:
         """Set a condition; its lastTransitionTime changes only with its status."""
         before = condition(self.request, kind)
         new = Condition(
@@ -44,20 +44,20 @@ class Saying:
         )
         if before is not None and before.status == new.status:
             new = replace(new, last_transition_time=before.last_transition_time)
-        said = self.status.conditions
-        known = any(one.type == kind for one in said)
-        whole = tuple(new if one.type == kind else one for one in said) if known else (*said, new)
+        conditions = self.status.conditions
+        known = any(one.type == kind for one in conditions)
+        whole = tuple(new if one.type == kind else one for one in conditions) if known else (*conditions, new)
         self.status = replace(self.status, conditions=whole)
 
     def accept(self) -> None:
         """Accept the request."""
-        self.say("Accepted", True, "Accepted", "ProvisioningRequest is accepted by ClusterAutoscaler")
+        self.set_condition("Accepted", True, "Accepted", "ProvisioningRequest is accepted by ClusterAutoscaler")
 
     def detail(self, details: Mapping[str, str]) -> None:
         """Set a detail about the nodes."""
         self.status = replace(self.status, provisioning_class_details=details)
 
-    def over(self, again: Instant | None = None) -> Answer:
+    def answer(self, again: Instant | None = None) -> Answer:
         """The resulting answer."""
         return Answer(self.status, again)
 

@@ -8,7 +8,7 @@ from pykueue.api.checks import ProvisioningRequest
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant, Seconds, after
 from pykueue.checks.provisioning import made_at, since, true
-from pykueue.checks.requeststatus import Answer, Saying, pod_count
+from pykueue.checks.requeststatus import Answer, StatusUpdate, pod_count
 
 SCRIPTED: Final = "scripted.pykueue.io"
 DELAY: Final = "delaySeconds"
@@ -43,28 +43,28 @@ class Script(Frozen):
 
 def as_scripted(request: ProvisioningRequest, now: Instant) -> Answer:
     """The answer to a request of this class."""
-    saying = Saying(request, now)
+    update = StatusUpdate(request, now)
     if any(true(request, kind) is not None for kind in ("Failed", "CapacityRevoked")):
-        return saying.over()
+        return update.answer()
     script, wrong = read_script(request.spec.parameters)
     if wrong:
-        saying.say("Failed", True, "BadParameters", "; ".join(wrong))
-        return saying.over()
+        update.set_condition("Failed", True, "BadParameters", "; ".join(wrong))
+        return update.answer()
     provisioned = true(request, "Provisioned")
     if provisioned is not None:
-        return afterwards(saying, script, since(provisioned, now))
-    saying.accept()
+        return afterwards(update, script, since(provisioned, now))
+    update.accept()
     due = after(made_at(request, now), script.delay)
     if now < due:
         left, again = announced(script.delay, due, now)
-        saying.say("Provisioned", False, "Provisioning", f"ETA {spoken(left)}")
-        return saying.over(again)
+        update.set_condition("Provisioned", False, "Provisioning", f"ETA {duration_text(left)}")
+        return update.answer(again)
     if why := failure(request, script):
-        saying.say("Failed", True, "ScriptedFailure", why)
-        return saying.over()
-    saying.say("Provisioned", True, "Provisioned", "Capacity is provisioned, as the script says")
-    saying.detail(script.details)
-    return afterwards(saying, script, now)
+        update.set_condition("Failed", True, "ScriptedFailure", why)
+        return update.answer()
+    update.set_condition("Provisioned", True, "Provisioned", "Capacity is provisioned, as the script says")
+    update.detail(script.details)
+    return afterwards(update, script, now)
 
 
 def failure(request: ProvisioningRequest, script: Script) -> str:
@@ -77,7 +77,7 @@ def failure(request: ProvisioningRequest, script: Script) -> str:
     return ""
 
 
-def afterwards(saying: Saying, script: Script, provisioned: Instant) -> Answer:
+def afterwards(update: StatusUpdate, script: Script, provisioned: Instant) -> Answer:
     """What happens to provisioned capacity: its booking expires, or it is revoked."""
     again: Instant | None = None
     for length, kind, reason, message in (
@@ -87,11 +87,11 @@ def afterwards(saying: Saying, script: Script, provisioned: Instant) -> Answer:
         if length is None:
             continue
         at = after(provisioned, length)
-        if at <= saying.now:
-            saying.say(kind, True, reason, message)
+        if at <= update.now:
+            update.set_condition(kind, True, reason, message)
         else:
             again = at if again is None else min(again, at)
-    return saying.over(again)
+    return update.answer(again)
 
 
 def announced(delay: Seconds, due: Instant, now: Instant) -> tuple[Seconds, Instant]:
@@ -107,7 +107,7 @@ def announced(delay: Seconds, due: Instant, now: Instant) -> tuple[Seconds, Inst
         left = less
 
 
-def spoken(seconds: Seconds) -> str:
+def duration_text(seconds: Seconds) -> str:
     """A duration in minutes and seconds."""
     minutes, rest = divmod(seconds, 60)
     parts = [f"{minutes} min"] if minutes else []

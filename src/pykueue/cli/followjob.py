@@ -14,7 +14,7 @@ from pykueue.api.trees import mapping, mappings, member, text
 from pykueue.base.clock import SystemClock
 from pykueue.base.text import printable
 from pykueue.base.units import MICROS
-from pykueue.bridge.sentences import condition, said
+from pykueue.bridge.sentences import condition, pending_text
 from pykueue.checks.pendingchecks import awaited
 from pykueue.cli.output import Output
 from pykueue.cli.reasons import LOOKS, Preemptors, with_reason
@@ -234,7 +234,7 @@ class Following:
             why = ""
             # Right after an eviction the pending reason repeats the eviction.
             if text(reserved, "status") == "False" and text(reserved, "message") != text(evicted, "message"):
-                why = said(reserved)
+                why = pending_text(reserved)
                 why = why if why.startswith(NEVER) else f"pending: {why}"
             if checks := awaited(workload):
                 why = f"waiting for admission checks: {checks}"

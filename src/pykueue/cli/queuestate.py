@@ -11,7 +11,7 @@ from pykueue.api.trees import Tree, mapping, mappings, member, text, whole
 from pykueue.base.clock import SystemClock
 from pykueue.base.struct import Frozen
 from pykueue.base.units import QuantityError, amount_of, amount_text, parse_quantity
-from pykueue.bridge.sentences import condition, said
+from pykueue.bridge.sentences import condition, pending_text
 from pykueue.checks.pendingchecks import awaited
 from pykueue.cli.reasons import Preemptors
 from pykueue.cli.serverstate import UNAUTHORIZED, accepted_no_more
@@ -273,7 +273,7 @@ def waiter_of(workload: Tree) -> Waiter | None:
     checks = "quota is reserved; waiting for admission checks"
     if awaiting := awaited(workload):
         checks = f"waiting for admission checks: {awaiting}"
-    why = checks if text(reserved, "status") == "True" else said(reserved) or "not considered yet"
+    why = checks if text(reserved, "status") == "True" else pending_text(reserved) or "not considered yet"
     owners = [one for _, one in mappings(workload, "metadata", "ownerReferences") if member(one, "controller") is True]
     name = text(owners[0], "name") if owners else text(workload, "metadata", "name")
     return Waiter(f"{text(workload, 'metadata', 'namespace')}/{name}", text(workload, "spec", "queueName"), why)

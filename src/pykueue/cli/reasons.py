@@ -10,7 +10,7 @@ from pykueue.api.trees import Tree, mappings, text
 from pykueue.base.clock import Clock
 from pykueue.base.units import MICROS
 from pykueue.bridge.decisionevents import PREEMPTED, REPORTER
-from pykueue.bridge.sentences import condition, named, said, unnamed
+from pykueue.bridge.sentences import condition, named, pending_text, unnamed
 from pykueue.engine.record.parsing import Preemption, preemption
 from pykueue.kube.port import EVENTS, WORKLOADS, DeniedError, Kube, KubeError, Resource
 
@@ -49,7 +49,7 @@ class Preemptors:
         """
         known = preemption(text(told, "message"))
         if known is None:
-            return said(told)
+            return pending_text(told)
         namespace = text(workload, "metadata", "namespace")
         by = await self.workload(known, namespace)
         if by is not None:

@@ -18,7 +18,7 @@ from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
 from pykueue.bridge.options import Intake, intake, options
 from pykueue.controllers.events import Recorder
-from pykueue.controllers.finishedviews import husks
+from pykueue.controllers.finishedviews import reducer
 from pykueue.controllers.workloadwrites import Writes
 from pykueue.engine.model import Options
 from pykueue.jobs.batch import JobView, read_job
@@ -101,7 +101,7 @@ class Cluster:
             WORKLOADS,
             lambda raw: decode_as(Workload, raw),
             clock,
-            shrink=husks(timed=retention.after_finished is not None),
+            shrink=reducer(timed=retention.after_finished is not None),
         )
         self.cluster_queues = following(CLUSTER_QUEUES, ClusterQueue)
         self.local_queues = following(LOCAL_QUEUES, LocalQueue)

@@ -19,7 +19,7 @@ from pykueue.bridge.outbound import StatusBuilder, StatusWrite, slice_of
 from pykueue.controllers.cluster import Cluster
 from pykueue.controllers.events import owner, ref
 from pykueue.controllers.metrics.metrics import Metrics
-from pykueue.controllers.pendingreasons import SAY_AFTER, PendingReasons
+from pykueue.controllers.pendingreasons import WRITE_AFTER, PendingReasons
 from pykueue.controllers.workloadfacts import WorkloadFacts
 from pykueue.controllers.writebackoff import WriteBackoff
 from pykueue.engine import model
@@ -136,7 +136,7 @@ class DecisionWrites:
         """Until when no further write on a Workload is started; None if one may be started now."""
         if key in self.queues:
             # The writes in flight include the reason to wait, unless they end before.
-            return Instant(self.cluster.clock.now() + SAY_AFTER)
+            return Instant(self.cluster.clock.now() + WRITE_AFTER)
         return self.backoff.until(key)
 
     def add(self, decision: Decision) -> None:
@@ -161,8 +161,8 @@ class DecisionWrites:
     def postpone(self, wait: Wait) -> None:
         """Write later why a workload waits, if it still does then; the engine does not wait for that."""
         seen = self.cluster.workloads.get(wait.workload)
-        told = None if seen is None else inbound.waiting({c.type: c for c in seen.status.conditions})
-        self.reasons.decide(wait, told)
+        written = None if seen is None else inbound.waiting({c.type: c for c in seen.status.conditions})
+        self.reasons.decide(wait, written)
         self.facts.observe(Written(wait.workload))
 
     def start(self, key: str) -> WriteQueue:
@@ -219,7 +219,7 @@ class DecisionWrites:
         self.resolve(queue.in_flight, stored=False)
         self.resolve(queue.queued, stored=False)
         item = self.engine.item(key)
-        if item is not None and item.flying:
+        if item is not None and item.in_flight:
             self.facts.observe(Refused(key))
         seen = self.cluster.workloads.get(key)
         if seen is None:
@@ -246,14 +246,14 @@ class DecisionWrites:
         wait = self.reasons.take(key)
         decisions = [queued.decision for queued in batch]
         settles = any(isinstance(decision, Admit | Reserve | Unreserve) for decision in decisions)
-        said = [wait] if wait is not None and not settles else []
+        waits = [wait] if wait is not None and not settles else []
         queue.stored = False
-        stored = queue.stored = await self.try_to_write(key, queue, said, decisions)
-        if not stored and said:
-            self.reasons.again(said[0], self.cluster.clock.now())
+        stored = queue.stored = await self.try_to_write(key, queue, waits, decisions)
+        if not stored and waits:
+            self.reasons.again(waits[0], self.cluster.clock.now())
         return stored
 
-    async def try_to_write(self, key: str, queue: WriteQueue, said: list[Wait], decisions: list[Decision]) -> bool:
+    async def try_to_write(self, key: str, queue: WriteQueue, waits: list[Wait], decisions: list[Decision]) -> bool:
         """Write decisions, again if someone else changes the Workload first; whether they were stored."""
         silence: UnansweredError | None = None
         for _ in range(REBASES):
@@ -267,7 +267,7 @@ class DecisionWrites:
                 # It has changed since this was decided.
                 return False
             builder = StatusBuilder(seen, queue.base, self.cluster.settings.options)
-            for decision in (*said, *decisions):
+            for decision in (*waits, *decisions):
                 builder.write(decision)
             try:
                 found = await self.send(key, seen, builder.finish())
@@ -288,7 +288,7 @@ class DecisionWrites:
                 self.backoff.start(key, f"the API server refused our write: {error.message or error.reason}")
                 return False
             self.backoff.clear(key)
-            self.report(queue.base, [*said, *decisions], seen, version=version_of(found), mute=said)
+            self.report(queue.base, [*waits, *decisions], seen, version=version_of(found), observed=waits)
             queue.base, queue.version = self.facts.level(key, found), version_of(found)
             return True
         if silence is not None:
@@ -351,14 +351,14 @@ class DecisionWrites:
         return True
 
     def report(
-        self, level: model.Workload, decisions: list[Decision], seen: Workload, *, version: int, mute: list[Wait]
+        self, level: model.Workload, decisions: list[Decision], seen: Workload, *, version: int, observed: list[Wait]
     ) -> None:
         """Tell the engine that decisions on a Workload of this level were stored, and record events and metrics.
 
-        The engine is not told about those in `mute`: it was told when they were postponed.
+        The engine is not told about those in `observed`: it was told when they were postponed.
         """
         for decision in decisions:
-            if decision not in mute:
+            if decision not in observed:
                 self.facts.observe(Written(decision.workload, version))
             by = None
             if isinstance(decision, Evict) and decision.preemption is not None:
@@ -369,8 +369,8 @@ class DecisionWrites:
             for note in notes(decision, seen, level, by, self.cluster.settings.options):
                 about = self.cluster.workloads.get(note.workload)
                 if about is not None:
-                    say = self.cluster.events.warning if note.warning else self.cluster.events.normal
-                    say(ref(WORKLOADS, about.metadata), note.reason, note.text, note.reporter)
+                    record = self.cluster.events.warning if note.warning else self.cluster.events.normal
+                    record(ref(WORKLOADS, about.metadata), note.reason, note.text, note.reporter)
             level = after(level, decision)
 
     def report_preemption(self, decision: Evict, seen: Workload, queue: str) -> None:

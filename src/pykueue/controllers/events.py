@@ -55,25 +55,25 @@ def owner(metadata: ObjectMeta) -> Ref | None:
     return None
 
 
-class Said:
+class EventSeries:
     """One Event and its repetitions."""
 
     __slots__ = (
         "about",
         "action",
-        "asked",
         "count",
         "first",
-        "heard",
         "key",
         "kind",
         "last",
         "name",
         "note",
+        "occurred",
+        "queued",
         "reason",
         "reporter",
         "stored",
-        "told",
+        "written",
     )
 
     def __init__(self, key: tuple[str, ...], about: Ref, name: str, now: Instant, moment: Moment) -> None:
@@ -83,11 +83,11 @@ class Said:
         self.first = self.last = now
         self.kind, self.reason, self.note, self.reporter, self.action = "", "", "", "", ""
         self.count = 1
-        self.told = 0
+        self.written = 0
         """The count that is written; 0 before the first write."""
-        self.heard = self.stored = moment
+        self.occurred = self.stored = moment
         """When it last occurred, and when it was last queued."""
-        self.asked = True
+        self.queued = True
         """Whether it is queued or being written."""
 
 
@@ -98,10 +98,10 @@ class Recorder:
         self.kube = kube
         self.clock = clock
         self.instance = instance
-        self.buffer: deque[Said] = deque()
-        self.said: OrderedDict[tuple[str, ...], Said] = OrderedDict()
+        self.buffer: deque[EventSeries] = deque()
+        self.recent: OrderedDict[tuple[str, ...], EventSeries] = OrderedDict()
         """Events that a repetition would continue, the latest last."""
-        self.owing: dict[tuple[str, ...], Said] = {}
+        self.unwritten: dict[tuple[str, ...], EventSeries] = {}
         """Series that have continued since they were written."""
         self.news = asyncio.Event()
         self.stamp = 0
@@ -111,59 +111,65 @@ class Recorder:
 
     def normal(self, about: Ref, reason: str, note: str, reporter: str, action: str = "") -> None:
         """Record a normal Event."""
-        self.say("Normal", about, reason, note, reporter, action)
+        self.record("Normal", about, reason, note, reporter, action)
 
     def warning(self, about: Ref, reason: str, note: str, reporter: str, action: str = "") -> None:
         """Record a warning."""
-        self.say("Warning", about, reason, note, reporter, action)
+        self.record("Warning", about, reason, note, reporter, action)
 
-    def say(self, kind: str, about: Ref, reason: str, note: str, reporter: str, action: str) -> None:
+    def record(self, kind: str, about: Ref, reason: str, note: str, reporter: str, action: str) -> None:
         """Queue an Event, or count it as a repetition."""
         now, moment = self.clock.now(), self.clock.moment()
         note = cut(note)
         key = (about.uid or f"{about.namespace}/{about.name}", reason, kind, reporter, note)
-        known = self.said.get(key)
-        if known is not None and moment - known.heard <= SERIES_IDLE:
-            self.said.move_to_end(key)
+        known = self.recent.get(key)
+        if known is not None and moment - known.occurred <= SERIES_IDLE:
+            self.recent.move_to_end(key)
             known.count += 1
-            known.last, known.heard = now, moment
-            if not known.asked and moment - known.stored >= (SERIES_GAP if known.told > 1 else 0):
-                self.ask(known)
-            elif not known.asked:
-                self.owing[key] = known
+            known.last, known.occurred = now, moment
+            if not known.queued and moment - known.stored >= (SERIES_GAP if known.written > 1 else 0):
+                self.enqueue(known)
+            elif not known.queued:
+                self.unwritten[key] = known
             return
         # Named as in client-go, after the nanosecond in hexadecimal; incremented if the clock has not advanced.
         self.stamp = max(self.stamp + 1, now * 1000)
         suffix = f".{self.stamp:x}"
         name = about.name[: NAME_LENGTH_MAX - len(suffix)].rstrip(".-") + suffix
-        said = self.said[key] = Said(key, about, name, now, moment)
-        said.kind, said.reason, said.note, said.reporter, said.action = kind, reason, note, reporter, action or reason
-        if len(self.said) > SERIES_MAX:
-            oldest, _ = self.said.popitem(last=False)
-            self.owing.pop(oldest, None)
-        self.ask(said)
+        series = self.recent[key] = EventSeries(key, about, name, now, moment)
+        series.kind, series.reason, series.note, series.reporter, series.action = (
+            kind,
+            reason,
+            note,
+            reporter,
+            action or reason,
+        )
+        if len(self.recent) > SERIES_MAX:
+            oldest, _ = self.recent.popitem(last=False)
+            self.unwritten.pop(oldest, None)
+        self.enqueue(series)
 
-    def ask(self, said: Said) -> None:
+    def enqueue(self, series: EventSeries) -> None:
         """Queue it to be written, unless the buffer is full."""
         if len(self.buffer) >= BUFFER_MAX:
-            self.lose(said, "the buffer is full because the API server is slow")
+            self.drop(series, "the buffer is full because the API server is slow")
             return
-        said.asked = True
-        self.owing.pop(said.key, None)
-        self.buffer.append(said)
+        series.queued = True
+        self.unwritten.pop(series.key, None)
+        self.buffer.append(series)
         self.news.set()
 
-    def lose(self, said: Said, why: object) -> None:
+    def drop(self, series: EventSeries, why: object) -> None:
         """Drop an Event; a repetition starts over."""
-        said.asked = False
-        self.owing.pop(said.key, None)
-        if self.said.get(said.key) is said:
-            del self.said[said.key]
+        series.queued = False
+        self.unwritten.pop(series.key, None)
+        if self.recent.get(series.key) is series:
+            del self.recent[series.key]
         self.lost += 1
         if not self.losing:
             self.losing = True
-            about = f"{said.about.kind}/{said.about.name}"
-            LOG.warning("events: lost an Event reason=%s object=%s error=%s", said.reason, about, why)
+            about = f"{series.about.kind}/{series.about.name}"
+            LOG.warning("events: lost an Event reason=%s object=%s error=%s", series.reason, about, why)
 
     async def run(self) -> None:
         """Write Events until stopped; then for a short time more."""
@@ -183,8 +189,8 @@ class Recorder:
     def settle_series(self) -> None:
         """Queue the series that have continued since they were written."""
         due = self.clock.moment() - SERIES_GAP
-        for said in [said for said in self.owing.values() if said.stored <= due]:
-            self.ask(said)
+        for series in [series for series in self.unwritten.values() if series.stored <= due]:
+            self.enqueue(series)
 
     async def write_all(self) -> None:
         """Write queued Events one after the other."""
@@ -196,46 +202,46 @@ class Recorder:
             self.news.clear()
             await self.news.wait()
 
-    async def write(self, said: Said) -> None:
+    async def write(self, series: EventSeries) -> None:
         """Store an Event, or update its series."""
-        count = said.count
-        namespace = said.about.namespace or CLUSTER_NAMESPACE
-        said.stored = self.clock.moment()
+        count = series.count
+        namespace = series.about.namespace or CLUSTER_NAMESPACE
+        series.stored = self.clock.moment()
         try:
-            if said.told == 0:
-                body = msgspec.json.encode(event(said, self.instance))
+            if series.written == 0:
+                body = msgspec.json.encode(event_tree(series, self.instance))
                 await self.kube.create(EVENTS, body, namespace)
             else:
-                body = msgspec.json.encode({"series": series(said)})
-                await self.kube.patch(EVENTS, said.name, body, namespace, how=Patch.MERGE)
+                body = msgspec.json.encode({"series": series_tree(series)})
+                await self.kube.patch(EVENTS, series.name, body, namespace, how=Patch.MERGE)
         except NotLeadingError:
             # The new leader records what there is to record.
-            said.asked = False
-            self.said.pop(said.key, None)
+            series.queued = False
+            self.recent.pop(series.key, None)
             return
         except NotFoundError as error:
-            if said.told == 0:
-                self.lose(said, error)
+            if series.written == 0:
+                self.drop(series, error)
                 return
             # Events are kept for about an hour; a long series outlives its first one.
-            said.told = 0
+            series.written = 0
         except KubeError as error:
-            self.lose(said, error)
+            self.drop(series, error)
             return
         else:
-            said.told = count
+            series.written = count
             self.losing = False
-        said.asked = False
-        if said.count > said.told and self.said.get(said.key) is said:
-            if said.told <= 1:
-                self.ask(said)
+        series.queued = False
+        if series.count > series.written and self.recent.get(series.key) is series:
+            if series.written <= 1:
+                self.enqueue(series)
             else:
-                self.owing[said.key] = said
+                self.unwritten[series.key] = series
 
 
-def event(said: Said, instance: str) -> Tree:
+def event_tree(series: EventSeries, instance: str) -> Tree:
     """A new Event, including the repetitions so far."""
-    about = said.about
+    about = series.about
     regarding: Tree = {"apiVersion": about.api_version, "kind": about.kind, "name": about.name, "uid": about.uid}
     if about.namespace:
         regarding["namespace"] = about.namespace
@@ -244,24 +250,24 @@ def event(said: Said, instance: str) -> Tree:
     tree: Tree = {
         "apiVersion": EVENTS.api_version,
         "kind": EVENTS.kind,
-        "metadata": {"name": said.name, "namespace": about.namespace or CLUSTER_NAMESPACE},
-        "eventTime": micro_time(said.first),
-        "reportingController": said.reporter,
-        "reportingInstance": f"{said.reporter}-{instance}"[:INSTANCE_LENGTH_MAX],
-        "action": said.action,
-        "reason": said.reason,
+        "metadata": {"name": series.name, "namespace": about.namespace or CLUSTER_NAMESPACE},
+        "eventTime": micro_time(series.first),
+        "reportingController": series.reporter,
+        "reportingInstance": f"{series.reporter}-{instance}"[:INSTANCE_LENGTH_MAX],
+        "action": series.action,
+        "reason": series.reason,
         "regarding": regarding,
-        "note": said.note,
-        "type": said.kind,
+        "note": series.note,
+        "type": series.kind,
     }
-    if said.count > 1:
-        tree["series"] = series(said)
+    if series.count > 1:
+        tree["series"] = series_tree(series)
     return tree
 
 
-def series(said: Said) -> Tree:
+def series_tree(series: EventSeries) -> Tree:
     """The count and last time of a series."""
-    return {"count": said.count, "lastObservedTime": micro_time(said.last)}
+    return {"count": series.count, "lastObservedTime": micro_time(series.last)}
 
 
 def cut(note: str) -> str:

@@ -23,13 +23,13 @@ STATUSES: Final = Pool[WorkloadStatus]()
 NONE: Final = LABELS.same({})
 
 
-def husks(*, timed: bool) -> Callable[[Workload], Workload]:
+def reducer(*, timed: bool) -> Callable[[Workload], Workload]:
     """Returns the function that reduces a finished Workload, and returns any other unchanged.
 
     The time of its end is kept only if it is needed.
     """
 
-    def husk(seen: Workload) -> Workload:
+    def reduced(seen: Workload) -> Workload:
         finished = held(seen, WorkloadCondition.FINISHED)
         # The job of a Workload that could not start may be edited, and then no longer matches.
         if finished is None or finished.reason == FAILED_TO_START:
@@ -42,7 +42,7 @@ def husks(*, timed: bool) -> Callable[[Workload], Workload]:
             status(seen, finished, timed=timed),
         )
 
-    return husk
+    return reduced
 
 
 def metadata(seen: ObjectMeta) -> ObjectMeta:

@@ -30,8 +30,8 @@ from pykueue.jobs.actions import (
     LookAgain,
     Notice,
     PatchJob,
+    SendEvent,
     Stopped,
-    Tell,
     Write,
 )
 from pykueue.jobs.batch import JobView
@@ -145,7 +145,7 @@ class Reconciler:
         self.controller = Controller(kind.framework, self.reconcile, cluster.clock, max(workers, WORKERS))
         self.classes: Classes | None = None
         """The present classes; None after a change."""
-        self.told: dict[str, frozenset[Notice]] = {}
+        self.sent: dict[str, frozenset[Notice]] = {}
         """The last Event about a job that belonged to no write, so that it is sent once."""
         self.fresh: dict[str, Moment] = {}
         """Jobs whose Workload was just created, and until when that counts."""
@@ -162,7 +162,7 @@ class Reconciler:
         cluster.namespaces.listen(self.namespace_changed)
         cluster.priority_classes.listen(self.classes_changed)
         cluster.pod_priority_classes.listen(self.classes_changed)
-        cluster.flavors.listen(self.rouse)
+        cluster.flavors.listen(self.retry_waiting)
 
     # Triggers.
 
@@ -189,9 +189,9 @@ class Reconciler:
     def classes_changed(self, change: Change[Any]) -> None:
         """Drop the cached classes, and retry jobs that wait for one."""
         self.classes = None
-        self.rouse(change)
+        self.retry_waiting(change)
 
-    def rouse(self, change: Change[Any]) -> None:
+    def retry_waiting(self, change: Change[Any]) -> None:
         """Retry jobs that may wait for this object."""
         if change.old is None:
             waiting, self.waiting = self.waiting, set()
@@ -208,7 +208,7 @@ class Reconciler:
         """Bring a job and its Workload in line; returns the seconds after which to look again."""
         seen = await self.read(key)
         actions = await planned(seen, self.cluster.clock.now())
-        self.tell(key, seen, actions)
+        self.send_events(key, seen, actions)
         if not actions:
             return None
         if await self.overlooked(key, seen, actions):
@@ -222,8 +222,8 @@ class Reconciler:
                     self.stopped(key_of(workload))
                 case Await():
                     self.waiting.add(key)
-                case Tell():
-                    pass  # Sent by `tell` above.
+                case SendEvent():
+                    pass  # Sent by `send_events` above.
                 case _:
                     self.remember(key, seen, action)
                     try:
@@ -334,15 +334,15 @@ class Reconciler:
         found = informer.learn(raw)
         return known is None or known.metadata.resource_version != found.metadata.resource_version
 
-    def tell(self, key: str, seen: JobInput, actions: Actions) -> None:
+    def send_events(self, key: str, seen: JobInput, actions: Actions) -> None:
         """Send Events that belong to no write, unless they were sent last time."""
-        notices = tuple(one.notice for one in actions if isinstance(one, Tell))
-        before = self.told.get(key, frozenset())
-        self.writes.say(seen, *(one for one in notices if one not in before))
+        notices = tuple(one.notice for one in actions if isinstance(one, SendEvent))
+        before = self.sent.get(key, frozenset())
+        self.writes.send_events(seen, *(one for one in notices if one not in before))
         if notices:
-            self.told[key] = frozenset(notices)
+            self.sent[key] = frozenset(notices)
         elif before:
-            del self.told[key]
+            del self.sent[key]
 
 
 def owner_keys(workload: Workload) -> Iterable[str]:

@@ -53,12 +53,12 @@ class JobWrites:
                 await self.create(seen, action)
             case UpdateWorkload(workload, body, notices):
                 await self.patch_workload(workload, body)
-                self.say(seen, *notices)
+                self.send_events(seen, *notices)
             case DeleteWorkload():
                 await self.delete(seen, action)
             case RemoveFinalizer(workload, notice):
                 await self.remove_finalizer(workload)
-                self.say(seen, notice)
+                self.send_events(seen, notice)
             case WriteReclaimable(workload, counts):
                 listed: Tree = {"reclaimablePods": [{"name": name, "count": count} for name, count in counts]}
                 await self.cluster.writes.own(workload, listed, RECLAIMABLE_MANAGER)
@@ -67,12 +67,12 @@ class JobWrites:
             case Finish(workload, reason, message, notice):
                 status = finished_status(workload, reason, message, self.cluster.clock.now())
                 await self.cluster.writes.admission(workload, status)
-                self.say(seen, notice)
+                self.send_events(seen, notice)
             case PatchJob():
                 await self.patch_job(seen, action)
             case DeleteJob(notice):
                 await self.delete_job(seen)
-                self.say(seen, notice)
+                self.send_events(seen, notice)
             case _:
                 assert_never(action)
 
@@ -89,11 +89,13 @@ class JobWrites:
             found = self.cluster.workloads.learn(await self.cluster.kube.get(WORKLOADS, name, seen.namespace))
             owner = controller_of(found.metadata)
             if owner is None or owner.uid != seen.job.metadata.uid:
-                said = f"A Workload named {name} exists already and does not belong to this job; delete it"
-                raise RejectedError(f"create {WORKLOADS} {seen.namespace}/{name}", 409, "AlreadyExists", said) from None
+                message = f"A Workload named {name} exists already and does not belong to this job; delete it"
+                raise RejectedError(
+                    f"create {WORKLOADS} {seen.namespace}/{name}", 409, "AlreadyExists", message
+                ) from None
             return
         self.cluster.workloads.learn(raw)
-        self.say(seen, action.notice)
+        self.send_events(seen, action.notice)
 
     async def patch_workload(self, workload: Workload, body: Tree) -> None:
         """Patch a Workload at the version that was seen."""
@@ -133,7 +135,7 @@ class JobWrites:
             await self.cluster.kube.delete(WORKLOADS, workload.name, workload.namespace, uid=uid)
         except NotFoundError:
             return
-        self.say(seen, action.notice)
+        self.send_events(seen, action.notice)
 
     def readiness(self, action: WritePodsReady) -> Tree:
         """Write the PodsReady condition."""
@@ -162,7 +164,7 @@ class JobWrites:
             manager=MANAGER,
         )
         self.jobs.learn(raw)
-        self.say(seen, action.notice)
+        self.send_events(seen, action.notice)
 
     async def delete_job(self, seen: JobInput) -> None:
         """Delete the job."""
@@ -172,7 +174,7 @@ class JobWrites:
 
     # Events.
 
-    def say(self, seen: JobInput, *notices: Notice | None) -> None:
+    def send_events(self, seen: JobInput, *notices: Notice | None) -> None:
         """Send Events about the job, if it still exists."""
         for one in notices:
             if one is not None and seen.job is not None:

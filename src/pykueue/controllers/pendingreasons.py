@@ -21,18 +21,18 @@ from pykueue.engine.engine import Engine
 from pykueue.engine.items import Item
 from pykueue.engine.wording import message
 
-SAY_AFTER: Final = MICROS
+WRITE_AFTER: Final = MICROS
 """How long a reason is held back; by then the workload may have started, or wait for another reason."""
-SAY_AGAIN_AFTER: Final = 5 * MICROS
+REWRITE_AFTER: Final = 5 * MICROS
 """The same for a reason that is told already and only differs in its numbers."""
-PATIENCE: Final = 10 * MICROS
+BUSY_DELAY: Final = 10 * MICROS
 """How much longer it is held back while the server is busy and many workloads wait."""
 FEW: Final = 100
 """While no more workloads than this wait, every reason is written when it is due."""
-CALM_AFTER: Final = 5 * MICROS
+IDLE_AFTER: Final = 5 * MICROS
 """After this long without an admission or eviction, more reasons are written per second."""
 PER_SECOND: Final = 1
-PER_SECOND_WHEN_CALM: Final = 50
+PER_SECOND_WHEN_IDLE: Final = 50
 """How many verdicts of equal workloads are written per second while many workloads wait."""
 
 
@@ -50,9 +50,9 @@ class PendingReasons:
         """What the engine has decided and is not written yet, and when it is due."""
         self.decided_at: Instant | None = None
         """Nothing of that is due before this instant."""
-        self.silent: dict[str, Instant] = {}
+        self.unexplained: dict[str, Instant] = {}
         """The workloads of which no reason is written and nothing was decided, and when one is due."""
-        self.line: list[tuple[str, int, str]] = []
+        self.by_age: list[tuple[str, int, str]] = []
         """The same as a heap, by age; it may hold some that are silent no more."""
         self.serial = 0
         self.tokens = 0.0
@@ -69,37 +69,37 @@ class PendingReasons:
         over = held(seen, WorkloadCondition.FINISHED) is not None
         if over or seen.status.admission is not None or not seen.spec.active:
             self.waiting.discard(key)
-            self.silent.pop(key, None)
+            self.unexplained.pop(key, None)
             return
         self.waiting.add(key)
         if any(one.type == WorkloadCondition.QUOTA_RESERVED for one in seen.status.conditions):
-            self.silent.pop(key, None)
-        elif key not in self.silent:
-            self.stand_in_line(key, seen.metadata.creation_timestamp or "", now)
+            self.unexplained.pop(key, None)
+        elif key not in self.unexplained:
+            self.enqueue(key, seen.metadata.creation_timestamp or "", now)
 
-    def stand_in_line(self, key: str, created: str, now: Instant) -> None:
+    def enqueue(self, key: str, created: str, now: Instant) -> None:
         """Have the reason written of a workload that was not judged itself, when its turn comes."""
-        self.silent[key] = Instant(now + SAY_AFTER)
+        self.unexplained[key] = Instant(now + WRITE_AFTER)
         self.serial += 1
-        heappush(self.line, (created, self.serial, key))
+        heappush(self.by_age, (created, self.serial, key))
 
     def forget(self, key: str) -> None:
         """A Workload is gone."""
         self.waiting.discard(key)
         self.decided.pop(key, None)
-        self.silent.pop(key, None)
+        self.unexplained.pop(key, None)
 
-    def decide(self, wait: Wait, told: model.Waiting | None) -> None:
-        """The engine has decided why a workload waits; `told` is what its condition says."""
-        wait = self.judged(wait, told)
-        if told is not None and (told.reason, told.message) == (wait.reason, message(wait.why)):
+    def decide(self, wait: Wait, written: model.Waiting | None) -> None:
+        """The engine has decided why a workload waits; `written` is what its condition says."""
+        wait = self.judged(wait, written)
+        if written is not None and (written.reason, written.message) == (wait.reason, message(wait.why)):
             self.decided.pop(wait.workload, None)
             return
-        again = told is not None and told.reason == wait.reason
-        due = Instant(wait.at + (SAY_AGAIN_AFTER if again else SAY_AFTER))
+        again = written is not None and written.reason == wait.reason
+        due = Instant(wait.at + (REWRITE_AFTER if again else WRITE_AFTER))
         earlier = self.decided.get(wait.workload)
         self.put(wait, due if earlier is None else min(due, earlier[1]))
-        if told is not None and not again:
+        if written is not None and not again:
             self.correct_equals(wait)
 
     def correct_equals(self, wait: Wait) -> None:
@@ -110,9 +110,9 @@ class PendingReasons:
         for equal in self.engine.equal_workloads(item):
             known = equal.workload.waiting
             if equal is not item and known is not None and known.reason != wait.reason:
-                self.stand_in_line(equal.key, format_instant(equal.workload.created), wait.at)
+                self.enqueue(equal.key, format_instant(equal.workload.created), wait.at)
 
-    def judged(self, wait: Wait, told: model.Waiting | None) -> Wait:
+    def judged(self, wait: Wait, written: model.Waiting | None) -> Wait:
         """The decision; if it says only that the workload was passed over, with the verdict of the equal one.
 
         Kueue writes that a workload was passed over if its condition stated something before, or with the gate for
@@ -122,7 +122,7 @@ class PendingReasons:
         if not isinstance(wait.why, Bypassed) or item is None or self.engine.options.explicit_status:
             return wait
         found = self.engine.pending_reason(item)
-        if found is None or (told is not None and told.message != message(Queued())):
+        if found is None or (written is not None and written.message != message(Queued())):
             return wait
         return replace(wait, reason=found[0], why=found[1])
 
@@ -134,7 +134,7 @@ class PendingReasons:
     def again(self, wait: Wait, now: Instant) -> None:
         """Have a reason written later that could not be written just now, unless there is another by now."""
         if wait.workload not in self.decided:
-            self.put(wait, Instant(now + SAY_AGAIN_AFTER))
+            self.put(wait, Instant(now + REWRITE_AFTER))
 
     def take(self, key: str) -> Wait | None:
         """The reason that the next write of a workload includes; None if there is none."""
@@ -181,37 +181,37 @@ class PendingReasons:
         `busy` says that many of our writes are in flight; `later` gives the time until which a Workload is left alone.
         """
         yield from ((wait, True) for wait in self.due_of_decided(now, busy=busy, later=later))
-        yield from ((wait, False) for wait in self.due_of_silent(now, later=later))
+        yield from ((wait, False) for wait in self.due_of_unexplained(now, later=later))
 
     def due_of_decided(self, now: Instant, *, busy: bool, later: Later) -> Iterator[Wait]:
         """What was decided long enough ago."""
         if self.decided_at is None or self.decided_at > now:
             return
-        patience = PATIENCE if busy and len(self.waiting) > FEW else 0
+        delay = BUSY_DELAY if busy and len(self.waiting) > FEW else 0
         soonest: Instant | None = None
         for key, (wait, due) in list(self.decided.items()):
             if self.engine.item(key) is None:
                 del self.decided[key]
                 continue
-            at = max(Instant(due + patience), later(key) or now)
+            at = max(Instant(due + delay), later(key) or now)
             if at <= now:
                 yield wait
                 continue
             soonest = at if soonest is None else min(soonest, at)
         # The server may be less busy a second from now.
-        self.decided_at = soonest if soonest is None or not patience else min(soonest, Instant(now + SAY_AFTER))
+        self.decided_at = soonest if soonest is None or not delay else min(soonest, Instant(now + WRITE_AFTER))
 
-    def due_of_silent(self, now: Instant, *, later: Later) -> Iterator[Wait]:
+    def due_of_unexplained(self, now: Instant, *, later: Later) -> Iterator[Wait]:
         """The verdicts of equal workloads, for the oldest that have none of their own, within the budget."""
         few = len(self.waiting) <= FEW
         unsettled: list[tuple[str, int, str]] = []
         self.count(now)
-        while self.line:
-            key = self.line[0][2]
-            due = self.silent.get(key)
+        while self.by_age:
+            key = self.by_age[0][2]
+            due = self.unexplained.get(key)
             if due is not None and (due > now or not (few or self.tokens >= 1)):
                 break
-            entry = heappop(self.line)
+            entry = heappop(self.by_age)
             item = self.engine.item(key)
             if due is None or item is None:
                 continue
@@ -219,31 +219,31 @@ class PendingReasons:
                 # The engine has not put it in its place yet.
                 unsettled.append(entry)
                 continue
-            del self.silent[key]
+            del self.unexplained[key]
             wait = None if key in self.decided or later(key) is not None else self.shared(item, now)
             if wait is not None:
                 self.tokens -= not few
                 self.decided[key] = (wait, now)
                 yield wait
         for entry in unsettled:
-            self.silent[entry[2]] = Instant(now + SAY_AFTER)
-            heappush(self.line, entry)
+            self.unexplained[entry[2]] = Instant(now + WRITE_AFTER)
+            heappush(self.by_age, entry)
 
     def count(self, now: Instant) -> None:
         """Count the tokens that time has brought; no more than a second's worth are kept."""
-        calm = self.busy_at is None or now - self.busy_at >= CALM_AFTER
-        rate = PER_SECOND_WHEN_CALM if calm else PER_SECOND
+        idle = self.busy_at is None or now - self.busy_at >= IDLE_AFTER
+        rate = PER_SECOND_WHEN_IDLE if idle else PER_SECOND
         passed = max(0, now - self.counted_at) / MICROS
         self.tokens, self.counted_at = min(float(rate), self.tokens + passed * rate), now
 
     def next_due(self, now: Instant) -> Instant | None:
         """When there may be something to write, after what was due has been written."""
-        while self.line and self.line[0][2] not in self.silent:
-            heappop(self.line)
+        while self.by_age and self.by_age[0][2] not in self.unexplained:
+            heappop(self.by_age)
         found = [] if self.decided_at is None else [self.decided_at]
-        if self.line:
-            at = self.silent[self.line[0][2]]
-            found.append(at if at > now else Instant(now + SAY_AFTER))
+        if self.by_age:
+            at = self.unexplained[self.by_age[0][2]]
+            found.append(at if at > now else Instant(now + WRITE_AFTER))
         return min(found, default=None)
 
     def clear(self) -> None:

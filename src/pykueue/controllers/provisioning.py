@@ -224,13 +224,13 @@ class Provisioning:
         now = self.cluster.clock.now()
         found = plan(self.read(workload), now)
         if found.states:
-            workload = await self.say(workload, found)
+            workload = await self.write_states(workload, found)
         for request in found.deletes:
             await self.delete(request)
         for name, request in found.hand_over:
             await self.hand_over(name, request)
         for one in found.hindered:
-            await self.complain(workload, one.check, one.why)
+            await self.report_problem(workload, one.check, one.why)
         await self.ask_all(workload, () if self.trouble else found.asks)
         waits = [] if found.again is None else [max(0, found.again - now) / MICROS]
         return min([*waits, *([HINDERED_SECONDS] if found.hindered else [])], default=None)
@@ -268,12 +268,12 @@ class Provisioning:
         job = self.cluster.jobs.get(f"{workload.namespace}/{owner.name}")
         return job is None or job.spec.backoff_limit != 0
 
-    async def say(self, workload: Workload, found: CheckPlan) -> Workload:
+    async def write_states(self, workload: Workload, found: CheckPlan) -> Workload:
         """The Workload once its checks say what they should."""
-        said = {one.name: one for one in workload.status.admission_checks}
+        known = {one.name: one for one in workload.status.admission_checks}
         written = await self.write(workload, found.states)
         for one in found.states:
-            before = said[one.name].state
+            before = known[one.name].state
             if one.state != before:
                 note = f"Admission check {one.name} updated state from {before} to {one.state}"
                 note += f" with message: {one.message}" if one.message else ""
@@ -324,7 +324,7 @@ class Provisioning:
             try:
                 await self.make_template(workload, name, tree)
             except (RejectedError, DeniedError, ExistsError) as error:
-                await self.complain(workload, ask.check, f'Error creating PodTemplate "{name}": {error.message}')
+                await self.report_problem(workload, ask.check, f'Error creating PodTemplate "{name}": {error.message}')
                 raise
         try:
             raw = await self.cluster.kube.create(
@@ -334,7 +334,7 @@ class Provisioning:
             if isinstance(error, ExistsError) and await self.is_ours_already(workload, request):
                 return
             why = f'Error creating ProvisioningRequest "{request}": {error.message}'
-            await self.complain(workload, ask.check, why)
+            await self.report_problem(workload, ask.check, why)
             raise
         made = self.requests.learn(raw)
         self.cluster.events.normal(
@@ -392,15 +392,15 @@ class Provisioning:
             return
         self.templates.learn(raw)
 
-    async def complain(self, workload: Workload, check: str, why: str) -> None:
+    async def report_problem(self, workload: Workload, check: str, why: str) -> None:
         """Say why no attempt can be made, in the check and aloud, once."""
-        said = next((one for one in workload.status.admission_checks if one.name == check), None)
+        known = next((one for one in workload.status.admission_checks if one.name == check), None)
         message = shortened(why)
-        if said is None or said.message == message:
+        if known is None or known.message == message:
             return
         self.cluster.events.warning(ref(WORKLOADS, workload.metadata), "FailedCreate", why, REPORTER)
         state = msgspec.structs.replace(
-            said, message=message, last_transition_time=format_instant(self.cluster.clock.now())
+            known, message=message, last_transition_time=format_instant(self.cluster.clock.now())
         )
         await self.write(workload, (state,))
 

@@ -16,7 +16,7 @@ from pykueue.controllers.decisionwrites import DecisionWrites
 from pykueue.controllers.events import owner
 from pykueue.controllers.journalfile import JournalFile
 from pykueue.controllers.metrics.metrics import Metrics
-from pykueue.controllers.pendingreasons import SAY_AFTER, PendingReasons
+from pykueue.controllers.pendingreasons import WRITE_AFTER, PendingReasons
 from pykueue.controllers.workloadfacts import WorkloadFacts
 from pykueue.controllers.writebackoff import WriteBackoff
 from pykueue.engine import model
@@ -31,7 +31,7 @@ from pykueue.kube.port import KubeError
 
 LOG: Final = logging.getLogger(__name__)
 
-LULL: Final = MICROS // 10
+IDLE_CYCLE_PAUSE: Final = MICROS // 10
 """After a cycle that found room for nobody the next one waits so long, so that it has more to decide on."""
 Known = TypeVar("Known", bound=KubeObject)
 
@@ -53,13 +53,13 @@ class Pump:
         self.backoff = WriteBackoff(cluster.clock)
         self.facts = WorkloadFacts(cluster, self.engine, self.reasons, self.backoff, self.observe)
         self.writes = DecisionWrites(cluster, metrics, self.engine, self.reasons, self.backoff, self.facts)
-        self.tell_of(cluster.namespaces, "Namespace")
-        self.tell_of(cluster.flavors, "Flavor")
-        self.tell_of(cluster.checks, "Check")
-        self.tell_of(cluster.cohorts, "Cohort")
-        self.tell_of(cluster.cluster_queues, "ClusterQueue")
-        self.tell_of(cluster.local_queues, "LocalQueue")
-        cluster.workloads.listen(self.hear_workload)
+        self.follow(cluster.namespaces, "Namespace")
+        self.follow(cluster.flavors, "Flavor")
+        self.follow(cluster.checks, "Check")
+        self.follow(cluster.cohorts, "Cohort")
+        self.follow(cluster.cluster_queues, "ClusterQueue")
+        self.follow(cluster.local_queues, "LocalQueue")
+        cluster.workloads.listen(self.workload_changed)
         cluster.limit_ranges.listen(lambda change: self.read_again(change.key.partition("/")[0]))
         cluster.runtime_classes.listen(lambda change: self.read_again(""))
 
@@ -100,7 +100,7 @@ class Pump:
             with contextlib.suppress(OSError):
                 journal.close()
 
-    def tell_of(self, informer: Informer[Known], kind: Kind) -> None:
+    def follow(self, informer: Informer[Known], kind: Kind) -> None:
         """Tell the engine of every change of a kind."""
 
         def hear(change: Change[Known]) -> None:
@@ -128,7 +128,7 @@ class Pump:
         if isinstance(thing, model.ClusterQueue) and thing.strategy is model.Strategy.STRICT:
             LOG.warning("ClusterQueue %s: %s", thing.name, STRICT_BY_CREATION, extra={"object": thing.name})
 
-    def hear_workload(self, change: Change[Workload]) -> None:
+    def workload_changed(self, change: Change[Workload]) -> None:
         """Tell the engine that a Workload has changed; while we write it, the end of the writes does so."""
         if change.new is None or (change.old is not None and change.old.metadata.uid != change.new.metadata.uid):
             self.reasons.forget(change.key)
@@ -161,7 +161,7 @@ class Pump:
                 break
             except KubeError as error:
                 LOG.warning("the workloads cannot be listed before we take over: %s", error)
-                await self.cluster.clock.sleep(SAY_AFTER)
+                await self.cluster.clock.sleep(WRITE_AFTER)
         self.lead(True)
 
     def lead(self, leading: bool) -> None:
@@ -183,10 +183,10 @@ class Pump:
         while True:
             now, began = clock.now(), clock.moment()
             # In every round, since where something is always to be decided there is never a time to rest.
-            speak_at, retry_at = self.speak(), self.writes.retry_backed_off()
+            reasons_at, retry_at = self.write_due_reasons(), self.writes.retry_backed_off()
             wake = self.front.next_wake()
             if wake is None or wake > now:
-                await self.rest([at for at in (wake, speak_at, retry_at) if at is not None])
+                await self.rest([at for at in (wake, reasons_at, retry_at) if at is not None])
                 continue
             decisions = self.front.decide(now)
             started = any(isinstance(decision, Admit | Reserve | Evict) for decision in decisions)
@@ -199,7 +199,7 @@ class Pump:
             if started or not self.engine.entries:
                 await asyncio.sleep(0)
             else:
-                await clock.sleep_to(Moment(began + LULL))
+                await clock.sleep_to(Moment(began + IDLE_CYCLE_PAUSE))
             await self.writes.accepts_more.wait()
 
     async def rest(self, due: list[Instant]) -> None:
@@ -221,9 +221,9 @@ class Pump:
                 return
             self.alarm.cancel()
         self.alarm_at = due
-        self.alarm = asyncio.get_running_loop().create_task(self.ring(due), name="alarm")
+        self.alarm = asyncio.get_running_loop().create_task(self.fire_alarm(due), name="alarm")
 
-    async def ring(self, due: Instant) -> None:
+    async def fire_alarm(self, due: Instant) -> None:
         """Have news when it is this late."""
         await self.cluster.clock.sleep_until(due)
         self.news.set()
@@ -249,7 +249,7 @@ class Pump:
         if about is not None:
             self.cluster.events.warning(about, NEVER, words, REPORTER)
 
-    def speak(self) -> Instant | None:
+    def write_due_reasons(self) -> Instant | None:
         """Write the reasons that are due; when the next may be."""
         if not (self.engine.leading and self.engine.synced):
             return None

@@ -105,7 +105,7 @@ class Statuses:
         self.later = Marks()
         self.own: Key | None = None
         """The object that we have just written ourselves."""
-        self.complaints: dict[Key, str] = {}
+        self.logged_errors: dict[Key, str] = {}
         self.informers: dict[Resource, Informer[KubeObject]] = {}
         cluster.workloads.listen(self.workload_changed)
         self.follow(CLUSTER_QUEUES, cluster.cluster_queues)
@@ -145,7 +145,7 @@ class Statuses:
         resource, name = key
         edited = is_edited(old, new)
         if new is None:
-            self.complaints.pop(key, None)
+            self.logged_errors.pop(key, None)
         else:
             (self.soon if edited else self.later).add(resource, name)
         if not edited and resource is not ADMISSION_CHECKS:
@@ -167,10 +167,10 @@ class Statuses:
                 affected = [queue for queue, seen in queues.items() if seen.spec.cohort_name]
         for queue in affected:
             self.later.add(CLUSTER_QUEUES, queue)
-            for door in self.pump.engine.local_queues_of(queue):
-                self.later.add(LOCAL_QUEUES, door)
+            for local_queue in self.pump.engine.local_queues_of(queue):
+                self.later.add(LOCAL_QUEUES, local_queue)
                 if resource is CLUSTER_QUEUES:
-                    self.soon.add(LOCAL_QUEUES, door)
+                    self.soon.add(LOCAL_QUEUES, local_queue)
 
     def recheck_terminating(self) -> None:
         """A ClusterQueue has changed: flavors and checks that are to go may be free of their last user."""
@@ -244,9 +244,9 @@ class Statuses:
                     behind.setdefault(local.queue, []).append(key)
             else:
                 yield from self.carefully(resource, key, None)
-        for queue, doors in behind.items():
-            counted = tally.of_doors(engine, queue) if len(doors) > 1 else {}
-            for key in doors:
+        for queue, local_queues in behind.items():
+            counted = tally.of_local_queues(engine, queue) if len(local_queues) > 1 else {}
+            for key in local_queues:
                 yield from self.carefully(LOCAL_QUEUES, key, counted.get(key))
 
     def carefully(self, resource: Resource, key: str, counted: tally.Tally | None) -> Iterator[Task]:
@@ -327,15 +327,15 @@ class Statuses:
             LOG.debug("%s %s is gone", resource.kind, name, extra={"object": name})
         except (RejectedError, DeniedError) as error:
             # Sending it again is no use; the next change may be another matter.
-            if self.complaints.get(task.key) != str(error):
-                self.complaints[task.key] = str(error)
+            if self.logged_errors.get(task.key) != str(error):
+                self.logged_errors[task.key] = str(error)
                 LOG.error("%s %s: cannot be brought up to date: %s", resource.kind, name, error, extra={"object": name})
         except KubeError as error:
             level = logging.DEBUG if isinstance(error, ConflictError | NotLeadingError) else logging.WARNING
             LOG.log(level, "%s %s: %s; trying again", resource.kind, name, error, extra={"object": name})
             self.later.add(*task.key)
         else:
-            self.complaints.pop(task.key, None)
+            self.logged_errors.pop(task.key, None)
 
     async def finalize(self, task: Task, finalizers: tuple[str, ...]) -> str | None:
         """The version of the object after its finalizers are set to these."""

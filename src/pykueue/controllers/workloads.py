@@ -16,7 +16,17 @@ from pykueue.api.workload import Workload, held
 from pykueue.base.units import MICROS
 from pykueue.bridge.decisionevents import CONTROLLER
 from pykueue.bridge.outbound import finished
-from pykueue.bridge.workloadneeds import Expire, Finish, LetGo, LookAgain, Need, Rules, SyncChecks, need, with_checks
+from pykueue.bridge.workloadneeds import (
+    Expire,
+    Finish,
+    LookAgain,
+    Need,
+    ReleaseFinalizer,
+    Rules,
+    SyncChecks,
+    need,
+    with_checks,
+)
 from pykueue.controllers.cluster import Cluster
 from pykueue.controllers.events import ref
 from pykueue.controllers.status import Decider
@@ -79,19 +89,19 @@ class Workloads:
         old, new = change.old, change.new
         if new is None or (old is not None and old.metadata.generation == new.metadata.generation):
             return
-        for door in self.pump.engine.local_queues_of(change.key):
-            self.consider_behind(door)
+        for local_queue in self.pump.engine.local_queues_of(change.key):
+            self.consider_behind(local_queue)
 
     def local_queue_changed(self, change: Change[LocalQueue]) -> None:
         """Consider the workloads of a new LocalQueue."""
         if change.old is None and change.new is not None:
             self.consider_behind(change.key)
 
-    def consider_behind(self, door: str) -> None:
+    def consider_behind(self, local_queue: str) -> None:
         """Consider all Workloads of a LocalQueue."""
         if not self.acts:
             return
-        for key in self.pump.engine.workloads_of(door):
+        for key in self.pump.engine.workloads_of(local_queue):
             seen = self.cluster.workloads.get(key)
             if seen is not None:
                 self.consider(key, seen)
@@ -132,7 +142,7 @@ class Workloads:
                 status = finished(seen, OWNER_NOT_FOUND, OWNER_NOT_FOUND_SAYS, now)
                 await self.cluster.writes.admission(seen, status)
                 LOG.info("workloads: finished a Workload whose owner is gone", extra={"object": key})
-            case LetGo():
+            case ReleaseFinalizer():
                 await self.let_go(seen)
             case Expire():
                 await self.expire(seen)

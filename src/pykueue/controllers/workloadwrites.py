@@ -34,7 +34,7 @@ SLICE: Final = (
 DEACTIVATION: Final = WorkloadCondition.DEACTIVATION_TARGET
 """The one condition that is removed again."""
 QUOTED: Final = tuple((name, f'"{name}"'.encode()) for name in SLICE)
-MENDS: Final = 5
+MERGE_TRIES: Final = 5
 SHARED: Final = ("admissionChecks", "requeueState")
 """Fields whose parts others may own too, so that an apply cannot remove them."""
 
@@ -51,15 +51,15 @@ class Writes:
     async def admission(self, seen: Workload, status: Tree) -> Workload:
         """Write the slice of `kueue-admission`; raises ConflictError if `seen` is out of date."""
         if self.merge or drops_check(seen, status):
-            return await self.mend(seen, merged(seen, status))
+            return await self.merge_status(seen, merged(seen, status))
         raw = await self.apply(seen, status, ADMISSION, version=seen.metadata.resource_version or "")
         found = self.workloads.learn(raw)
-        for _ in range(MENDS):
+        for _ in range(MERGE_TRIES):
             left = leftovers(raw, status)
             if not left:
                 break
             try:
-                return await self.mend(found, left)
+                return await self.merge_status(found, left)
             except ConflictError:
                 # The slice is stored; another client reacted to it before the leftovers were removed.
                 raw = await self.kube.get(WORKLOADS, seen.name, seen.namespace)
@@ -69,7 +69,7 @@ class Writes:
     async def own(self, seen: Workload, status: Tree, manager: str) -> Workload:
         """Write the fields of another field manager."""
         if self.merge:
-            return await self.mend(seen, merged(seen, status, whole=False))
+            return await self.merge_status(seen, merged(seen, status, whole=False))
         return self.workloads.learn(await self.apply(seen, status, manager))
 
     async def apply(self, seen: Workload, status: Tree, manager: str, version: str = "") -> bytes:
@@ -88,7 +88,7 @@ class Writes:
             manager=manager,
         )
 
-    async def mend(self, seen: Workload, status: Tree) -> Workload:
+    async def merge_status(self, seen: Workload, status: Tree) -> Workload:
         """Set these fields of the status regardless of their owners; null removes one."""
         raw = await self.kube.patch(
             WORKLOADS,

@@ -38,7 +38,7 @@ def assume(world: World, item: Item, decision: Decision) -> None:
     if item.confirmed is None:
         item.confirmed, item.was_stopped = item.workload, item.stopped
     assumed(item, decision)
-    item.flying.append(item.workload)
+    item.in_flight.append(item.workload)
     note_releases(world, item)
     settle(world, item)
 
@@ -47,9 +47,9 @@ def assumed(item: Item, decision: Decision) -> None:
     """Update an item to the level that a decision makes true."""
     item.workload = after(item.workload, decision)
     if isinstance(decision, Wait | Unreserve):
-        item.told = decision.why
+        item.reported = decision.why
     elif isinstance(decision, Reserve | Admit):
-        item.told, item.claim, item.stopped = None, None, False
+        item.reported, item.claim, item.stopped = None, None, False
 
 
 def after(workload: Workload, decision: Decision) -> Workload:

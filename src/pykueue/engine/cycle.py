@@ -27,11 +27,11 @@ from pykueue.engine.decisions import (
     Unassigned,
     WaitReason,
 )
-from pykueue.engine.entries import Entry, Postponed, Replanned, Result, Scene, Started
+from pykueue.engine.entries import Entry, Postponed, Replanned, Result, Started, TreeCycle
 from pykueue.engine.flavors import Planner, start_of
 from pykueue.engine.forest import Tree
 from pykueue.engine.items import Bookmark, Claim, Item
-from pykueue.engine.lifecycle import attend, tell
+from pykueue.engine.lifecycle import report_wait, review_until_settled
 from pykueue.engine.model import Policy, Strategy
 from pykueue.engine.order import HeadKey, head_key
 from pykueue.engine.pending import SHARED, Outcome
@@ -64,10 +64,10 @@ class Cycle:
 
     def run(self, trees: list[Tree]) -> None:
         """Decide which heads of these trees start, and requeue the others."""
-        scenes = [Scene(tree, self.world.forest) for tree in trees]
+        tree_cycles = [TreeCycle(tree, self.world.forest) for tree in trees]
         # 1. Heads.
-        for scene in scenes:
-            self.entries += self.heads(scene)
+        for tree_cycle in tree_cycles:
+            self.entries += self.heads(tree_cycle)
         # 2. Claims.
         for entry in self.entries:
             self.apply_claim(entry)
@@ -79,8 +79,8 @@ class Cycle:
         # 5. Consider.
         for entry in nominated:
             self.consider(entry)
-        for scene in scenes:
-            scene.snapshot.rewind()
+        for tree_cycle in tree_cycles:
+            tree_cycle.snapshot.rewind()
         # 6. Requeue.
         self.assume_decisions()
         for entry in self.entries:
@@ -89,18 +89,18 @@ class Cycle:
 
     # 1. Heads.
 
-    def heads(self, scene: Scene) -> list[Entry]:
+    def heads(self, tree_cycle: TreeCycle) -> list[Entry]:
         """Return the next workload of each ClusterQueue of a tree."""
-        tree = scene.tree
+        tree = tree_cycle.tree
         tree.cycle += 1
         self.return_to_queues(tree)
-        scene.news = tree.news
+        tree_cycle.news = tree.news
         found = []
         for queue in tree.queues:
             pending = self.world.pending.get(queue.name)
             item = pending.head() if pending is not None and self.world.can_admit(queue) else None
             if item is not None:
-                found.append(Entry(item, queue, scene))
+                found.append(Entry(item, queue, tree_cycle))
             preemptor = None if pending is None else pending.preemptor
             if preemptor is not None and preemptor is not item and preemptor.claim is not None:
                 # Only a head may have a claim. This one has another workload before it now, and must not block others.
@@ -135,8 +135,8 @@ class Cycle:
         claim = entry.item.claim
         if claim is None:
             return
-        entry.scene.pledged = True
-        snapshot = entry.scene.snapshot
+        entry.tree_cycle.pledged = True
+        snapshot = entry.tree_cycle.snapshot
         for victim in claim.victims:
             if victim.key not in snapshot.gone and self.holds(victim):
                 snapshot.leave(victim)
@@ -147,7 +147,7 @@ class Cycle:
         claim = entry.item.claim
         if claim is None:
             return
-        snapshot = entry.scene.snapshot
+        snapshot = entry.tree_cycle.snapshot
         snapshot.unbook(entry.queue, claim.usage)
         for victim in claim.victims:
             if victim.key in snapshot.gone and self.holds(victim):
@@ -162,7 +162,7 @@ class Cycle:
 
     def nominate(self, entry: Entry) -> None:
         """Check a head, and plan it against the tree as it is at the start of the cycle."""
-        item, tree = entry.item, entry.scene.tree
+        item, tree = entry.item, entry.tree_cycle.tree
         if item.seen_at != tree.version:
             item.seen_at, item.starts = tree.version, []
         entry.start = item.bookmark = start_of(item, entry.queue, tree.cycle, self.options)
@@ -173,7 +173,7 @@ class Cycle:
             claim, item.claim = item.claim, None
             self.note_claim(entry, claim)
             return
-        search = Search(entry.scene.snapshot, entry.queue, item, self.now)
+        search = Search(entry.tree_cycle.snapshot, entry.queue, item, self.now)
         entry.planner = Planner(entry.queue, item, self.world.flavors, self.world.epoch, search, self.options)
         entry.plan, entry.victims = entry.planner.best()
         self.apply_claim(entry)
@@ -199,7 +199,7 @@ class Cycle:
         if not self.options.flavor_fungibility or not entry.plan.left_flavors():
             return None
         rounds = entry.start.round + 1 if entry.start is not None and entry.plan.resumed else 0
-        tree, queue, shape = entry.scene.tree, entry.queue, entry.item.shape
+        tree, queue, shape = entry.tree_cycle.tree, entry.queue, entry.item.shape
         return Bookmark(entry.plan.tried(), queue.generation, tree.cycle, shape.digest, rounds)
 
     # 4. Order.
@@ -237,16 +237,16 @@ class Cycle:
             return False
         if entry.plan.fits and self.still_fits(entry) and self.fits_now(entry):
             return False
-        scene = entry.scene
-        with scene.snapshot.without([*scene.claimed.values(), *left]):
+        tree_cycle = entry.tree_cycle
+        with tree_cycle.snapshot.without([*tree_cycle.claimed.values(), *left]):
             return fits(entry.queue, claim.usage)
 
     def keep_waiting(self, entry: Entry, claim: Claim, left: list[Item]) -> Postponed:
         """Renew a claim: a new plan would only exchange victims between preemptors that wait for each other."""
         entry.item.claim = claim
         self.apply_claim(entry)
-        told = entry.item.told
-        obstacles = entry.plan.obstacles() or (told.pod_sets if isinstance(told, Unassigned) else ())
+        reported = entry.item.reported
+        obstacles = entry.plan.obstacles() or (reported.pod_sets if isinstance(reported, Unassigned) else ())
         why = Unassigned(obstacles, victims=len(left))
         return Postponed(Outcome.PENDING_PREEMPTION, WaitReason.WAITING_FOR_PREEMPTED, why)
 
@@ -256,12 +256,12 @@ class Cycle:
         if before is not None and (now is None or now.usage != before.usage):
             self.freed.append(entry.queue)
         elif now is not None and before is None:
-            self.claiming[entry.scene.tree] = None
+            self.claiming[entry.tree_cycle.tree] = None
 
     def carry_out(self, entry: Entry) -> Result:
         """Start a head, or preempt for it, or return why it waits."""
         self.replan(entry)
-        plan, scene = entry.plan, entry.scene
+        plan, tree_cycle = entry.plan, entry.tree_cycle
         if plan.failure is not None:
             return Postponed(Outcome.NO_FIT, plan.failure, Unassigned(plan.obstacles()))
         if entry.replanned is Replanned.DEFERRED_FIT:
@@ -273,7 +273,7 @@ class Cycle:
         if self.overlaps(entry):
             self.reset_scan(entry)
             return Postponed(Outcome.CONTENDED, WaitReason.WAITING_FOR_QUOTA, Overlap())
-        scene.nonborrowing_head |= plan.borrowing == 0
+        tree_cycle.nonborrowing_head |= plan.borrowing == 0
         if self.may_not_borrow(entry) or not self.still_fits(entry):
             self.reset_scan(entry)
             return Postponed(Outcome.CONTENDED, WaitReason.WAITING_FOR_QUOTA, NoLongerFits())
@@ -289,7 +289,7 @@ class Cycle:
         if not self.options.recompute_overlap or not self.overlaps(entry):
             return
         assert entry.planner is not None, "a planned head has a planner"
-        scene = entry.scene
+        tree_cycle = entry.tree_cycle
         pinned = {
             (index, resource): choice.flavor
             for index, part in enumerate(entry.plan.pod_sets)
@@ -297,8 +297,8 @@ class Cycle:
         }
         counts = [part.count for part in entry.plan.pod_sets]
         entry.item.bookmark = None
-        with scene.snapshot.without(scene.claimed.values()):
-            entry.planner.search = Search(scene.snapshot, entry.queue, entry.item, self.now)
+        with tree_cycle.snapshot.without(tree_cycle.claimed.values()):
+            entry.planner.search = Search(tree_cycle.snapshot, entry.queue, entry.item, self.now)
             entry.plan = entry.planner.plan(counts, pinned)
             entry.victims = entry.planner.victims(entry.plan)
         if entry.plan.fits:
@@ -308,27 +308,27 @@ class Cycle:
 
     def overlaps(self, entry: Entry) -> bool:
         """Return whether an earlier head of this cycle has claimed a victim of this one."""
-        claimed = entry.scene.claimed
+        claimed = entry.tree_cycle.claimed
         return any(victim.item.key in claimed for victim in entry.victims)
 
     def still_fits(self, entry: Entry) -> bool:
         """Return whether there is room beside the heads before this one, once all victims have left."""
         # spec: CYC-4
-        scene, usage = entry.scene, entry.usage()
-        if not scene.claimed and not entry.victims:
+        tree_cycle, usage = entry.tree_cycle, entry.usage()
+        if not tree_cycle.claimed and not entry.victims:
             return fits(entry.queue, usage)
-        with scene.snapshot.without([*scene.claimed.values(), *(victim.item for victim in entry.victims)]):
+        with tree_cycle.snapshot.without([*tree_cycle.claimed.values(), *(victim.item for victim in entry.victims)]):
             return fits(entry.queue, usage)
 
     def fits_now(self, entry: Entry) -> bool:
         """Return whether there is room at once, with every victim still there."""
-        if not entry.scene.pledged or not self.options.admit_into_free_room_only:
+        if not entry.tree_cycle.pledged or not self.options.admit_into_free_room_only:
             return True
-        return fits(entry.scene.real_queue(entry.queue), entry.usage())
+        return fits(entry.tree_cycle.real_queue(entry.queue), entry.usage())
 
     def may_not_borrow(self, entry: Entry) -> bool:
         """Return whether a head that borrows nothing keeps this one from borrowing in this cycle."""
-        return self.options.block_borrowing and entry.plan.borrowing > 0 and entry.scene.nonborrowing_head
+        return self.options.block_borrowing and entry.plan.borrowing > 0 and entry.tree_cycle.nonborrowing_head
 
     def reset_scan(self, entry: Entry) -> None:
         """Restart the scan of flavors of a head that only another head kept from starting."""
@@ -354,8 +354,8 @@ class Cycle:
                     kept[fr] = max(0, kept[fr])
             else:
                 kept[fr] = amount
-        entry.scene.snapshot.book(queue, usage_of(kept))
-        entry.scene.keepers.append(queue)
+        entry.tree_cycle.snapshot.book(queue, usage_of(kept))
+        entry.tree_cycle.keepers.append(queue)
 
     def wait_for_others(self, entry: Entry) -> Postponed:
         """Reserve room for a head that will fit when the victims of other heads have left."""
@@ -366,7 +366,7 @@ class Cycle:
     def preempt(self, entry: Entry) -> Postponed:
         """Evict the victims and reserve their room for this head, which starts in a later cycle."""
         for victim in entry.victims:
-            entry.scene.claimed[victim.item.key] = victim.item
+            entry.tree_cycle.claimed[victim.item.key] = victim.item
             if victim.item.workload.evicted is None:
                 self.decisions.append(self.eviction(entry, victim))
         entry.item.bookmark = None
@@ -380,8 +380,8 @@ class Cycle:
             victims = tuple(victim.item for victim in entry.victims)
             counts = tuple(part.count for part in entry.plan.pod_sets)
             entry.item.claim = Claim(entry.usage(), victims, counts, entry.start)
-        entry.scene.pledged = True
-        entry.scene.snapshot.book(entry.queue, entry.usage())
+        entry.tree_cycle.pledged = True
+        entry.tree_cycle.snapshot.book(entry.queue, entry.usage())
 
     def eviction(self, entry: Entry, victim: Victim) -> Evict:
         """Return the decision that evicts a victim."""
@@ -404,9 +404,9 @@ class Cycle:
             # Its flavors fit, so the next scan must not go on to flavors on which it might have to preempt.
             item.bookmark = None
             return Postponed(Outcome.CONTENDED, WaitReason.WAITING_FOR_PODS_READY, PodsNotReady(blocker))
-        entry.scene.start(entry.queue, entry.usage())
+        entry.tree_cycle.start(entry.queue, entry.usage())
         if plan.borrowing:
-            self.lent[entry.scene.tree] = None
+            self.lent[entry.tree_cycle.tree] = None
         options = self.options.pods_ready
         self.started_unready = item.key if options is not None and options.block_admission else ""
         admission = plan.admission(entry.queue.name)
@@ -429,7 +429,7 @@ class Cycle:
         for decision in decided:
             assume(world, world.items[decision.workload], decision)
         for decision in decided:
-            attend(world, world.items[decision.workload], self.decisions)
+            review_until_settled(world, world.items[decision.workload], self.decisions)
         world.to_flush.update(dict.fromkeys(queue.name for queue in self.freed))
         for tree in self.claiming:
             tree.touch()
@@ -440,26 +440,26 @@ class Cycle:
             return
         item, world = entry.item, self.world
         outcome, reason, why = entry.result.outcome, entry.result.reason, entry.result.why
-        wait = tell(item, world, reason, why, self.now)
+        wait = report_wait(item, world, reason, why, self.now)
         if outcome in SHARED and self.options.wrap_scan:
             if entry.start is not None and entry.replanned is None:
                 # A scan of some of the flavors is no verdict; the reason from the last full scan stands.
                 wait = None
                 stands = None if item.workload.waiting is None else item.workload.waiting.reason
                 reason = next((known for known in WaitReason if known == stands), reason)
-                why = item.told or why
-            if self.came_round(entry):
+                why = item.reported or why
+            if self.scan_exhausted(entry):
                 item.bookmark = None
                 outcome = outcome if None in item.starts and entry.replanned is None else Outcome.CONTENDED
         pending = world.pending[entry.queue.name]
         pending.requeue(item, outcome, reason, why, self.now)
         if self.is_kept_out(entry) and pending.strategy is Strategy.BEST_EFFORT:
-            pending.step_aside(item, entry.scene.news)
+            pending.step_aside(item, entry.tree_cycle.news)
         if wait is not None:
             self.decisions.append(wait)
             assume(world, item, wait)
 
-    def came_round(self, entry: Entry) -> bool:
+    def scan_exhausted(self, entry: Entry) -> bool:
         """Return whether a head's scans have started in every possible place, or often enough, and must start over."""
         bookmark = entry.item.bookmark
         if bookmark is None or bookmark.tried in entry.item.starts:
@@ -469,12 +469,12 @@ class Cycle:
 
     def is_kept_out(self, entry: Entry) -> bool:
         """Return whether a head fits except for room kept for heads of StrictFIFO queues, which will keep it again."""
-        scene, result = entry.scene, entry.result
+        tree_cycle, result = entry.tree_cycle, entry.result
         no_longer_fits = isinstance(result, Postponed) and isinstance(result.why, NoLongerFits)
-        if not self.options.step_aside or not no_longer_fits or not scene.keepers:
+        if not self.options.step_aside or not no_longer_fits or not tree_cycle.keepers:
             return False
-        lasting = all(queue.spec.strategy is Strategy.STRICT for queue in scene.keepers)
-        return lasting and scene.tree.news == scene.news and entry.item.claim is None
+        lasting = all(queue.spec.strategy is Strategy.STRICT for queue in tree_cycle.keepers)
+        return lasting and tree_cycle.tree.news == tree_cycle.news and entry.item.claim is None
 
     def wake_rivals(self) -> None:
         """Retry the workloads that found no victims, where a head has borrowed and they may preempt borrowers."""

@@ -18,7 +18,7 @@ from pykueue.engine.flavors import start_of
 from pykueue.engine.forest import Tree
 from pykueue.engine.items import Item
 from pykueue.engine.learn import confirm, lose, see, take_back, touch_members_of_queue
-from pykueue.engine.lifecycle import attend, verdict
+from pykueue.engine.lifecycle import review_until_settled, verdict
 from pykueue.engine.model import ClusterQueue, LocalQueue, Options, Workload
 from pykueue.engine.world import World, assigned_flavors
 
@@ -79,10 +79,10 @@ class Engine:
         while world.touched:
             touched, world.touched = world.touched, {}
             for item in touched.values():
-                attend(world, item, decisions)
+                review_until_settled(world, item, decisions)
         self.redo_trees()
         self.flush()
-        trees = sorted(world.forest.restless, key=Tree.place)
+        trees = sorted(world.forest.dirty, key=Tree.place)
         if trees and world.options.scheduling:
             cycle = Cycle(world)
             cycle.run(trees)
@@ -90,7 +90,7 @@ class Engine:
             self.entries = cycle.entries
             self.evaluations += sum(entry.planner is not None for entry in cycle.entries)
             for tree in trees:
-                if not self.is_restless(tree):
+                if not self.is_dirty(tree):
                     tree.rest()
         return decisions
 
@@ -99,7 +99,7 @@ class Engine:
         if not (self.synced and self.leading):
             return None
         world = self.world
-        stale = world.forest.is_restless() if world.options.scheduling else bool(world.forest.stale)
+        stale = world.forest.is_dirty() if world.options.scheduling else bool(world.forest.stale)
         if world.touched or world.to_flush or world.to_recheck or stale:
             return world.now
         while world.timers:
@@ -156,7 +156,7 @@ class Engine:
             for queue in tree.queues:
                 world.pending[queue.name].flush(world.now, partial(world.serves, queue))
 
-    def is_restless(self, tree: Tree) -> bool:
+    def is_dirty(self, tree: Tree) -> bool:
         """Return whether another cycle over a tree could decide anything that the last one did not."""
         world = self.world
         heads = [(queue, world.pending[queue.name].head()) for queue in tree.queues if world.can_admit(queue)]
@@ -228,11 +228,11 @@ class Engine:
 
     def local_queues_by_queue(self) -> Mapping[str, AbstractSet[str]]:
         """Return the keys of the LocalQueues of each ClusterQueue, which need not exist."""
-        return self.world.doors
+        return self.world.local_queues_by_queue
 
     def local_queues_of(self, queue: str) -> Collection[str]:
         """Return the keys of the LocalQueues of a ClusterQueue, which need not exist."""
-        return self.world.doors.get(queue, ())
+        return self.world.local_queues_by_queue.get(queue, ())
 
     def workloads_of(self, local_queue: str) -> Collection[str]:
         """Return the keys of the workloads of a LocalQueue, which need not exist."""

@@ -1,4 +1,4 @@
-"""What happens to a head in a scheduling cycle? `Entry`, its result, and the `Scene` of its tree."""
+"""What happens to a head in a scheduling cycle? `Entry`, its result, and the `TreeCycle` of its tree."""
 
 from enum import Enum
 from typing import TypeAlias
@@ -40,7 +40,7 @@ class Replanned(Enum):
     """There are no other victims."""
 
 
-class Scene:
+class TreeCycle:
     """One tree during a cycle: its snapshot, and what the heads considered so far have claimed."""
 
     __slots__ = ("admitted", "claimed", "keepers", "news", "nonborrowing_head", "pledged", "real", "snapshot", "tree")
@@ -82,12 +82,12 @@ class Scene:
 class Entry:
     """A head during a cycle: its plan, its victims, and its result."""
 
-    __slots__ = ("item", "plan", "planner", "queue", "replanned", "result", "scene", "start", "victims")
+    __slots__ = ("item", "plan", "planner", "queue", "replanned", "result", "start", "tree_cycle", "victims")
 
-    def __init__(self, item: Item, queue: QuotaNode, scene: Scene) -> None:
+    def __init__(self, item: Item, queue: QuotaNode, tree_cycle: TreeCycle) -> None:
         self.item = item
         self.queue = queue
-        self.scene = scene
+        self.tree_cycle = tree_cycle
         self.plan = FlavorPlan()
         self.planner: Planner | None = None
         """None if the head failed the checks that come before planning."""

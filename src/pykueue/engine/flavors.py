@@ -42,7 +42,7 @@ class Mode(IntEnum):
     FIT = 4
 
 
-SPOKEN = ("NoFit", "NoCandidates", "Preempt", "Reclaim", "Fit")
+MODE_NAMES = ("NoFit", "NoCandidates", "Preempt", "Reclaim", "Fit")
 """The modes as events name them."""
 
 
@@ -144,7 +144,7 @@ class FlavorPlan:
     def considered(self) -> tuple[Considered, ...]:
         """The flavors that did not simply fit, pod set by pod set, by name."""
         return tuple(
-            Considered(p.name, flavor, SPOKEN[mode], level, obstacles)
+            Considered(p.name, flavor, MODE_NAMES[mode], level, obstacles)
             for p in self.pod_sets
             for flavor, mode, level, obstacles in sorted(p.considered, key=lambda tried: tried[0])
         )

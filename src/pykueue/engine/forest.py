@@ -14,11 +14,11 @@ DEPTH_MAX = 200
 class Tree:
     """All nodes below one root. A decision in one tree cannot affect another tree."""
 
-    __slots__ = ("cycle", "heads", "news", "queues", "restless", "root", "strict_heads", "version")
+    __slots__ = ("cycle", "dirty", "heads", "news", "queues", "root", "strict_heads", "version")
 
-    def __init__(self, root: QuotaNode, restless: "dict[Tree, None]") -> None:
+    def __init__(self, root: QuotaNode, dirty: "dict[Tree, None]") -> None:
         self.root = root
-        self.restless = restless
+        self.dirty = dirty
         """The set of all trees that need another cycle; shared by the forest."""
         self.version = 0
         """Counts the changes that could alter a decision in this tree, other heads included."""
@@ -36,15 +36,15 @@ class Tree:
         """Record a change that may let a head of this tree start."""
         self.version += 1
         self.news += 1
-        self.restless[self] = None
+        self.dirty[self] = None
 
-    def is_restless(self) -> bool:
+    def is_dirty(self) -> bool:
         """Return whether the tree needs another cycle."""
-        return self in self.restless
+        return self in self.dirty
 
     def rest(self) -> None:
         """Leave the tree out of further cycles until something changes."""
-        self.restless.pop(self, None)
+        self.dirty.pop(self, None)
 
     def place(self) -> tuple[bool, str]:
         """Return the key by which trees are sorted."""
@@ -61,7 +61,7 @@ class Forest:
         self.stale: dict[QuotaNode, None] = {}
         """Nodes whose trees must be recomputed by `refresh`."""
         self.trees: dict[Tree, None] = {}
-        self.restless: dict[Tree, None] = {}
+        self.dirty: dict[Tree, None] = {}
         """Trees that need another cycle."""
 
     def put_queue(self, spec: ClusterQueue) -> QuotaNode:
@@ -77,14 +77,14 @@ class Forest:
             covered = CoveredGroup(group.flavors, frs)
             for resource in group.resources:
                 node.groups[resource] = covered
-        self.hang(node, spec.cohort)
+        self.attach(node, spec.cohort)
         return node
 
     def drop_queue(self, name: str) -> None:
         """Remove a ClusterQueue and its usage."""
         node = self.queues.pop(name, None)
         if node is not None:
-            self.unhang(node)
+            self.detach(node)
             self.forget(node)
 
     def put_cohort(self, spec: Cohort) -> QuotaNode:
@@ -92,7 +92,7 @@ class Forest:
         node = self.cohort(spec.name)
         node.object = spec
         node.set_quotas(spec.quotas, self.flavors)
-        self.hang(node, spec.parent)
+        self.attach(node, spec.parent)
         return node
 
     def drop_cohort(self, name: str) -> None:
@@ -101,7 +101,7 @@ class Forest:
         if node is None or node.object is None:
             return
         node.set_quotas((), self.flavors)
-        self.hang(node, "")
+        self.attach(node, "")
         node.object = None
         self.prune(node)
 
@@ -113,17 +113,17 @@ class Forest:
             self.stale[node] = None
         return node
 
-    def hang(self, node: QuotaNode, parent: str) -> None:
+    def attach(self, node: QuotaNode, parent: str) -> None:
         """Move a node below a cohort, or below none, and mark both trees as stale."""
         above = self.cohort(parent) if parent else None
         if node.parent is not above:
-            self.unhang(node)
+            self.detach(node)
         if above is not None:
             node.parent = above
             above.children[node] = None
         self.stale[node] = None
 
-    def unhang(self, node: QuotaNode) -> None:
+    def detach(self, node: QuotaNode) -> None:
         """Detach a node from its cohort."""
         above = node.parent
         self.stale[node] = None
@@ -156,7 +156,7 @@ class Forest:
             if root is None:
                 continue
             if root.tree is None or root.tree.root is not root:
-                root.tree = Tree(root, self.restless)
+                root.tree = Tree(root, self.dirty)
             self.trees[root.tree] = None
             root.tree.queues = []
             redo(root, root.tree)
@@ -169,7 +169,7 @@ class Forest:
         for tree in [t for t in self.trees if t.root.tree is not t]:
             self.forget_tree(tree)
         # A node keeps its old tree until it is recomputed here, so a change may have touched a tree that was removed.
-        for tree in [t for t in self.restless if t not in self.trees]:
+        for tree in [t for t in self.dirty if t not in self.trees]:
             tree.rest()
         return redone
 
@@ -178,9 +178,9 @@ class Forest:
         self.trees.pop(tree, None)
         tree.rest()
 
-    def is_restless(self) -> bool:
+    def is_dirty(self) -> bool:
         """Return whether some tree must be recomputed or needs another cycle."""
-        return bool(self.stale or self.restless)
+        return bool(self.stale or self.dirty)
 
     def hold(self, queue: QuotaNode, item: Item) -> None:
         """Add a workload's usage to its ClusterQueue."""

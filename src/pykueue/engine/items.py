@@ -89,13 +89,14 @@ class Item:
         "claim",
         "confirmed",
         "entry",
-        "flying",
         "frs",
         "group",
+        "in_flight",
         "key",
         "place",
         "priority",
         "queue",
+        "reported",
         "seen_at",
         "settled",
         "shape",
@@ -103,7 +104,6 @@ class Item:
         "starts",
         "stopped",
         "timer",
-        "told",
         "uid",
         "usage",
         "version",
@@ -121,7 +121,7 @@ class Item:
         self.version = 0
         self.confirmed: Workload | None = None
         """What to go back to when a write is refused; None while nothing is assumed."""
-        self.flying: list[Workload] = []
+        self.in_flight: list[Workload] = []
         """The levels that our writes on their way will make true, one after the other."""
         self.buffered: tuple[Workload, int] | None = None
         self.place = Place.IDLE
@@ -141,7 +141,7 @@ class Item:
         self.starts: list[Tried | None] = []
         """From which bookmarks it was evaluated at that version, in order."""
         self.timer: Instant | None = None
-        self.told: Why | None = None
+        self.reported: Why | None = None
         self.stopped = False
         self.was_stopped = False
         """Whether it had stopped at the level to go back to."""

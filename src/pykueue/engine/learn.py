@@ -99,12 +99,12 @@ def touch(world: World, items: Mapping[str, Item]) -> None:
 
 def touch_members_of_queue(world: World, name: str) -> None:
     """Look again at all workloads of a ClusterQueue, pending or holding."""
-    for local in sorted(world.doors.get(name, ())):
+    for local in sorted(world.local_queues_by_queue.get(name, ())):
         touch(world, world.members.get(local, {}))
     node = world.forest.queues.get(name)
     if node is not None:
         touch(world, node.holders)
-    touch(world, {key: item for key, item in world.homeless.items() if holds_in(item.workload, name)})
+    touch(world, {key: item for key, item in world.without_queue.items() if holds_in(item.workload, name)})
 
 
 def holds_in(workload: Workload, queue: str) -> bool:
@@ -118,9 +118,9 @@ def see_local_queue(world: World, local: LocalQueue) -> None:
     if before == local:
         return
     if before is not None:
-        world.doors[before.queue].discard(local.key)
+        world.local_queues_by_queue[before.queue].discard(local.key)
     world.local_queues[local.key] = local
-    world.doors.setdefault(local.queue, set()).add(local.key)
+    world.local_queues_by_queue.setdefault(local.queue, set()).add(local.key)
     touch(world, world.members.get(local.key, {}))
 
 
@@ -151,7 +151,7 @@ def see_workload(world: World, workload: Workload, version: int) -> None:
         item.version = version
         world.items[workload.key] = item
         adopt(world, item, workload)
-    elif item.flying:
+    elif item.in_flight:
         if not version or version > item.version:
             item.buffered = (workload, version)
         return
@@ -204,7 +204,7 @@ def lose(world: World, kind: str, name: str) -> None:
         case "LocalQueue":
             local = world.local_queues.pop(name, None)
             if local is not None:
-                world.doors[local.queue].discard(name)
+                world.local_queues_by_queue[local.queue].discard(name)
                 touch(world, world.members.get(name, {}))
         case "Namespace":
             if world.namespaces.pop(name, None) is not None:
@@ -236,7 +236,7 @@ def lose_workload(world: World, key: str) -> None:
     leave_place(world, item)
     forget_releases(world, item)
     world.touched.pop(key, None)
-    world.homeless.pop(key, None)
+    world.without_queue.pop(key, None)
     members = world.members.get(item.workload.local_queue, {})
     members.pop(key, None)
     queue = world.queue_of(item.workload)
@@ -250,11 +250,11 @@ def confirm(world: World, key: str, version: int) -> None:
     if item is None:
         return
     item.version = max(item.version, version)
-    if item.flying:
+    if item.in_flight:
         forget_releases(world, item)
-        item.confirmed = item.flying.pop(0)
+        item.confirmed = item.in_flight.pop(0)
         note_releases(world, item)
-    if not item.flying:
+    if not item.in_flight:
         item.confirmed = None
         unbuffer(world, item)
 
@@ -265,7 +265,7 @@ def take_back(world: World, key: str) -> None:
     if item is None or item.confirmed is None:
         return
     forget_releases(world, item)
-    before, item.confirmed, item.flying, item.told = item.confirmed, None, [], None
+    before, item.confirmed, item.in_flight, item.reported = item.confirmed, None, [], None
     stopped = item.stopped
     adopt(world, item, before)
     # What was heard meanwhile, that its pods are gone, is still true.

@@ -1,6 +1,6 @@
 """Decisions outside the scheduler: timeouts, checks and stopped queues. `review` applies the rules in order.
 
-`attend` repeats the review after each decision until nothing is left to decide.
+`review_until_settled` repeats the review after each decision until nothing is left to decide.
 """
 
 from collections.abc import Callable
@@ -61,7 +61,7 @@ REVIEWS_MAX = 16
 """More decisions about one workload at one instant mean that two rules contradict each other."""
 
 
-def attend(world: World, item: Item, decisions: list[Decision]) -> None:
+def review_until_settled(world: World, item: Item, decisions: list[Decision]) -> None:
     """Put a workload in its place, then review it until nothing is left to decide at this instant.
 
     What is decided is assumed, and appended to `decisions`.
@@ -111,7 +111,7 @@ def when_held_off(item: Item, world: World, now: Instant) -> Wait | None:
     workload = item.workload
     if not workload.active or workload.admission is not None:
         return None
-    return tell(item, world, WaitReason.MISCONFIGURED, Invalid(workload.problem), now)
+    return report_wait(item, world, WaitReason.MISCONFIGURED, Invalid(workload.problem), now)
 
 
 def when_inactive(item: Item, world: World, now: Instant) -> Decision | None:
@@ -128,7 +128,7 @@ def when_inactive(item: Item, world: World, now: Instant) -> Decision | None:
         return release(item, world, now) if item.stopped else None
     if not world.options.observability:
         return None
-    return tell(item, world, WaitReason.DEACTIVATED, Inactive(), now)
+    return report_wait(item, world, WaitReason.DEACTIVATED, Inactive(), now)
 
 
 def release(item: Item, world: World, now: Instant) -> Unreserve | None:
@@ -138,7 +138,7 @@ def release(item: Item, world: World, now: Instant) -> Unreserve | None:
     if evicted is None:
         return None
     why = AfterEviction(evicted.message)
-    reason = spoken(WaitReason.PENDING_EVALUATION, why, world)
+    reason = reported_reason(WaitReason.PENDING_EVALUATION, why, world)
     return Unreserve(item.key, reason, why, now, evicted.reason in AT_ONCE, evicted.reason)
 
 
@@ -171,21 +171,21 @@ def when_pending(item: Item, world: World, now: Instant) -> Wait | None:
     found = obstacle(item, world)
     if found is not None:
         reason, why = found
-        return tell(item, world, reason, why, now)
+        return report_wait(item, world, reason, why, now)
     current = item.workload.waiting
     reason_now = None if current is None else current.reason
     queue = world.pending.get(item.queue)
     verdict = queue.parked_with_class(item) if queue is not None else None
     open_to_it = reason_now in BYPASSABLE or (reason_now is None and world.options.explicit_status)
     if verdict is not None and open_to_it and world.options.observability:
-        return tell(item, world, verdict, Bypassed(), now)
+        return report_wait(item, world, verdict, Bypassed(), now)
     if reason_now is None:
         if not world.options.explicit_status:
             return None
     elif reason_now in SCHEDULER_REASONS or not world.options.observability:
         return None
     why = GatesCleared() if reason_now == WaitReason.GATED else Queued()
-    return tell(item, world, WaitReason.PENDING_EVALUATION, why, now)
+    return report_wait(item, world, WaitReason.PENDING_EVALUATION, why, now)
 
 
 def obstacle(item: Item, world: World) -> tuple[WaitReason, Why] | None:
@@ -304,7 +304,7 @@ def gone_or_stopped(
 
 def lost(item: Item, world: World, reason: WaitReason, why: Why, now: Instant) -> Unreserve:
     """A reservation that ends before the job has started: nothing has to stop."""
-    return Unreserve(item.key, spoken(reason, why, world), why, now)
+    return Unreserve(item.key, reported_reason(reason, why, world), why, now)
 
 
 def by_admission(item: Item, world: World, now: Instant) -> Decision | None:
@@ -375,12 +375,12 @@ def by_run_time(workload: Workload, world: World, now: Instant) -> Review:
     return Review(Deactivate(workload.key, DeactivationCause.MAX_RUN, "exceeding the maximum execution time", now))
 
 
-def tell(item: Item, world: World, reason: WaitReason, why: Why, now: Instant) -> Wait | None:
+def report_wait(item: Item, world: World, reason: WaitReason, why: Why, now: Instant) -> Wait | None:
     """Say why a workload waits, unless that is what was said last."""
-    reason = spoken(reason, why, world)
+    reason = reported_reason(reason, why, world)
     current = item.workload.waiting
-    if current is not None and current.reason == reason and (item.told == why or current.message == message(why)):
-        item.told = why
+    if current is not None and current.reason == reason and (item.reported == why or current.message == message(why)):
+        item.reported = why
         return None
     return Wait(item.key, reason, why, now)
 
@@ -395,13 +395,13 @@ def verdict(item: Item, world: World) -> tuple[WaitReason, Why] | None:
         return None
     shared = pending.verdict(item)
     if shared is not None:
-        return spoken(shared[0], shared[1], world), shared[1]
+        return reported_reason(shared[0], shared[1], world), shared[1]
     if item.workload.waiting is not None:
         return None
-    return spoken(WaitReason.PENDING_EVALUATION, Queued(), world), Queued()
+    return reported_reason(WaitReason.PENDING_EVALUATION, Queued(), world), Queued()
 
 
-def spoken(reason: WaitReason, why: Why, world: World) -> WaitReason:
+def reported_reason(reason: WaitReason, why: Why, world: World) -> WaitReason:
     """The reason as it is told: a coarse one stands for it when UnadmittedWorkloadsObservability is off."""
     if world.options.observability:
         return reason

@@ -20,12 +20,12 @@ def settle(world: World, item: Item) -> None:
         item.priority = item.shape.priority
         item.stamp = queue_stamp(workload, world.options)
     admission = workload.admission if workload.active and not workload.finished else None
-    world.homeless.pop(item.key, None)
+    world.without_queue.pop(item.key, None)
     if admission is not None and admission.queue in world.forest.queues:
         place_holder(world, item, before, admission.queue)
     elif admission is not None:
         leave_place(world, item)
-        world.homeless[item.key] = item
+        world.without_queue[item.key] = item
     elif is_admissible(world, workload) and world.queue_of(workload) in world.pending:
         place_pending(world, item, before)
     else:
@@ -96,7 +96,7 @@ def place_pending(world: World, item: Item, before: Workload | None) -> None:
         tree = world.forest.queues[name].tree
         if tree is not None:
             item.seen_at = -1
-            tree.restless[tree] = None
+            tree.dirty[tree] = None
     if pending.parked_with_class(item) is not None and not world.serves(world.forest.queues[name], workload.namespace):
         # Its class will be woken for reasons that cannot help it.
         pending.park(item)

@@ -15,7 +15,7 @@ def released_in(item: Item) -> Iterator[str]:
     """The ClusterQueues in which unconfirmed decisions on a workload give quota back."""
     if item.confirmed is None:
         return
-    for before, now in pairwise((item.confirmed, *item.flying)):
+    for before, now in pairwise((item.confirmed, *item.in_flight)):
         held = before.admission
         if held is not None and (now.admission is None or (before.active and not now.active)):
             yield held.queue

@@ -41,7 +41,7 @@ class World:
         self.pending: dict[str, PendingQueue] = {}
         self.numbers = Numbers()
         self.local_queues: dict[str, LocalQueue] = {}
-        self.doors: dict[str, set[str]] = {}
+        self.local_queues_by_queue: dict[str, set[str]] = {}
         """The LocalQueues that lead to each ClusterQueue, which need not exist."""
         self.members: dict[str, dict[str, Item]] = {}
         """The workloads of each LocalQueue, which need not exist."""
@@ -51,7 +51,7 @@ class World:
         self.shapes: WeakValueDictionary[tuple[object, ...], Shape] = WeakValueDictionary()
         self.not_ready: dict[str, Item] = {}
         """Holders of quota whose pods are not all ready."""
-        self.homeless: dict[str, Item] = {}
+        self.without_queue: dict[str, Item] = {}
         """Workloads with quota in a ClusterQueue that does not exist."""
         self.releasing: dict[str, set[str]] = {}
         """Workloads that give quota of a ClusterQueue back by decisions that are not confirmed yet, by queue."""

@@ -100,7 +100,7 @@ class Stopped(Frozen):
     workload: Workload
 
 
-class Tell(Frozen):
+class SendEvent(Frozen):
     """Send an Event that belongs to no write; once, until another one replaces it."""
 
     notice: Notice
@@ -127,7 +127,7 @@ Write: TypeAlias = (
     | PatchJob
     | DeleteJob
 )
-Action: TypeAlias = Write | Stopped | Tell | LookAgain | Await
+Action: TypeAlias = Write | Stopped | SendEvent | LookAgain | Await
 Actions: TypeAlias = tuple[Action, ...]
 
 NOTHING: Final[Actions] = ()

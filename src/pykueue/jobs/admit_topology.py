@@ -52,79 +52,79 @@ def beside(key: str) -> str:
 
 def template_errors(metadata: Tree, path: str, gates: Context) -> Iterator[Mistake]:
     """What is wrong with the topology annotations of a pod template whose metadata has this path."""
-    said, at = annotations(metadata), f"{path}.annotations"
-    if not said:
+    given, at = annotations(metadata), f"{path}.annotations"
+    if not given:
         return
-    if sum(mode in said for mode in MODES) > 1:
+    if sum(mode in given for mode in MODES) > 1:
         modes = ", ".join(f'"{mode}"' for mode in MODES)
         yield f"{at}: Invalid value: must not contain more than one topology annotation: [{modes}]"
     for key in (Annotation.REQUIRED_TOPOLOGY, Annotation.PREFERRED_TOPOLOGY, Annotation.SLICE_REQUIRED_TOPOLOGY):
-        if key in said:
-            yield from label_name_errors(said[key], f"{at}[{key}]")
-    yield from group_errors(said, at)
-    unconstrained = said.get(Annotation.UNCONSTRAINED_TOPOLOGY)
+        if key in given:
+            yield from label_name_errors(given[key], f"{at}[{key}]")
+    yield from group_errors(given, at)
+    unconstrained = given.get(Annotation.UNCONSTRAINED_TOPOLOGY)
     if unconstrained is not None and unconstrained not in (*TRUE, *FALSE):
         yield invalid(f"{at}[{Annotation.UNCONSTRAINED_TOPOLOGY}]", unconstrained, "must be a boolean value")
-    yield from slice_errors(said, at)
-    yield from layer_errors(said, at, gates)
+    yield from slice_errors(given, at)
+    yield from layer_errors(given, at, gates)
 
 
-def group_errors(said: Mapping[str, str], at: str) -> Iterator[FieldError]:
+def group_errors(given: Mapping[str, str], at: str) -> Iterator[FieldError]:
     """What is wrong with the group that a pod set is placed together with."""
     key = Annotation.POD_SET_GROUP
-    if key not in said:
+    if key not in given:
         return
-    if UNSIGNED.fullmatch(said[key]) and int(said[key]) < 2**64:
-        yield invalid(f"{at}[{key}]", said[key], "must not be a number")
+    if UNSIGNED.fullmatch(given[key]) and int(given[key]) < 2**64:
+        yield invalid(f"{at}[{key}]", given[key], "must not be a number")
     for other in (Annotation.SLICE_SIZE, Annotation.SLICE_REQUIRED_TOPOLOGY):
-        if other in said:
+        if other in given:
             yield forbidden(f"{at}[{key}]", beside(other))
     preferred, wanted = Annotation.PREFERRED_TOPOLOGY, Annotation.REQUIRED_TOPOLOGY
-    if preferred not in said and wanted not in said:
+    if preferred not in given and wanted not in given:
         yield forbidden(f"{at}[{key}]", f"may not be set when neither '{preferred}' nor '{wanted}' is specified")
 
 
-def slice_size(said: Mapping[str, str]) -> int | None:
+def slice_size(given: Mapping[str, str]) -> int | None:
     """The size of a slice; None if it is not a 32-bit number."""
-    written = said.get(Annotation.SLICE_SIZE, "")
+    written = given.get(Annotation.SLICE_SIZE, "")
     size = int(written) if SIGNED.fullmatch(written) else None
     return size if size is not None and -(2**31) <= size < 2**31 else None
 
 
-def slice_errors(said: Mapping[str, str], at: str) -> Iterator[FieldError]:
+def slice_errors(given: Mapping[str, str], at: str) -> Iterator[FieldError]:
     """What is wrong with the slices of a pod set."""
     key, level = Annotation.SLICE_SIZE, Annotation.SLICE_REQUIRED_TOPOLOGY
-    if key in said:
-        size = slice_size(said)
+    if key in given:
+        size = slice_size(given)
         if size is None:
-            yield invalid(f"{at}[{key}]", said[key], "must be a numeric value")
+            yield invalid(f"{at}[{key}]", given[key], "must be a numeric value")
         elif size < 1:
-            yield invalid(f"{at}[{key}]", said[key], LEAST)
-    if level in said and key not in said:
+            yield invalid(f"{at}[{key}]", given[key], LEAST)
+    if level in given and key not in given:
         yield required(f"{at}[{key}]", f"must be set when '{level}' is specified")
-    if key in said and level not in said:
+    if key in given and level not in given:
         yield forbidden(f"{at}[{key}]", f"may not be set when '{level}' is not specified")
 
 
-def layer_errors(said: Mapping[str, str], at: str, gates: Context) -> Iterator[FieldError]:
+def layer_errors(given: Mapping[str, str], at: str, gates: Context) -> Iterator[FieldError]:
     """What is wrong with slices over several levels."""
     key = Annotation.SLICE_REQUIRED_TOPOLOGY_CONSTRAINTS
-    if key not in said:
+    if key not in given:
         return
     path = f"{at}[{key}]"
     if not gates.on("TASMultiLayerTopology"):
         yield forbidden(path, "the TASMultiLayerTopology feature gate must be enabled to use this annotation")
         return
     for other in (Annotation.SLICE_REQUIRED_TOPOLOGY, Annotation.SLICE_SIZE):
-        if other in said:
+        if other in given:
             yield forbidden(path, beside(other))
-    if Annotation.POD_SET_GROUP in said:
+    if Annotation.POD_SET_GROUP in given:
         yield forbidden(f"{at}[{Annotation.POD_SET_GROUP}]", beside(key))
-    layers = layers_of(said[key])
+    layers = layers_of(given[key])
     if isinstance(layers, str):
-        yield invalid(path, said[key], f"must be a valid JSON array: {layers}")
+        yield invalid(path, given[key], f"must be a valid JSON array: {layers}")
     elif not 0 < len(layers) <= LAYERS_MAX:
-        yield invalid(path, said[key], LAYER_COUNT)
+        yield invalid(path, given[key], LAYER_COUNT)
     else:
         yield from each_layer(layers, path)
 
@@ -155,12 +155,12 @@ def each_layer(layers: list[Layer], path: str) -> Iterator[FieldError]:
 
 def size_errors(metadata: Tree, path: str, count: int) -> Iterator[FieldError]:
     """What is wrong with valid slices in a pod set of this many pods."""
-    said, at = annotations(metadata), f"{path}.annotations"
+    given, at = annotations(metadata), f"{path}.annotations"
     most = f"must not be greater than pod set count {count}"
-    size = slice_size(said)
+    size = slice_size(given)
     if size is not None and size > count:
-        yield invalid(f"{at}[{Annotation.SLICE_SIZE}]", said[Annotation.SLICE_SIZE], most)
+        yield invalid(f"{at}[{Annotation.SLICE_SIZE}]", given[Annotation.SLICE_SIZE], most)
     key = Annotation.SLICE_REQUIRED_TOPOLOGY_CONSTRAINTS
-    layers = layers_of(said.get(key, "[]"))
+    layers = layers_of(given.get(key, "[]"))
     if isinstance(layers, list) and layers and layers[0].size > count:
         yield invalid(f"{at}[{key}]", layers[0].size, most)

@@ -100,7 +100,7 @@ def read_job(raw: bytes) -> JobView:
     found = read_with(JOB, raw)
     over = end_of(found)
     if over is not None:
-        return husk(found, over)
+        return finished_view(found, over)
     notes = found.metadata.annotations
     if LAST_APPLIED not in notes:
         return found
@@ -118,7 +118,7 @@ def end_of(job: JobView) -> Condition | None:
     return None
 
 
-def husk(job: JobView, over: Condition) -> JobView:
+def finished_view(job: JobView, over: Condition) -> JobView:
     """The part of a finished Job that is kept: its identity, owner, queue and outcome.
 
     There may be a hundred thousand of them, so equal values are interned.
@@ -248,7 +248,7 @@ class BatchJob:
         spec: Tree = {"suspend": False, **self.counts(job, count)}
         if template:
             spec["template"] = template
-        return JobPatch({"spec": spec}, tells=True, last=True)
+        return JobPatch({"spec": spec}, decisive=True, last=True)
 
     def made_mutable(self, job: JobView, template: Tree) -> JobPatch | Pause | None:
         """The write that must precede a change of its template; None if none is needed.
@@ -280,7 +280,7 @@ class BatchJob:
         """
         if not job.spec.suspend:
             note: Tree = {"annotations": {Annotation.STOPPING.value: "true"}}
-            return JobPatch({"metadata": note, "spec": {"suspend": True}}, tells=True)
+            return JobPatch({"metadata": note, "spec": {"suspend": True}}, decisive=True)
         template: Tree = template_tree(job.spec.template)
         original = template_tree(pod_sets[0].template) if pod_sets else {}
         if not self.stopping(job) and not (pod_sets and filled_in(template, original)):
@@ -296,7 +296,7 @@ class BatchJob:
 
     def suspend(self, job: JobView) -> JobPatch | None:
         """The write that only suspends it; None if it is suspended."""
-        return None if job.spec.suspend else JobPatch({"spec": {"suspend": True}}, tells=True)
+        return None if job.spec.suspend else JobPatch({"spec": {"suspend": True}}, decisive=True)
 
     def reclaimable(self, job: JobView) -> Mapping[str, int]:
         """The pods of the pod set that no longer need quota, because no work is left for them."""

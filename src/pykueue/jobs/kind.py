@@ -36,7 +36,7 @@ class JobPatch(Frozen):
     body: Tree
     status: bool = False
     """Whether it patches the status subresource."""
-    tells: bool = False
+    decisive: bool = False
     """Whether this write starts or stops the job, rather than preparing it or cleaning up."""
     last: bool = False
     """Whether nothing is left to do after it."""

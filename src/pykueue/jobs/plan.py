@@ -23,8 +23,8 @@ from pykueue.jobs.actions import (
     Notice,
     PatchJob,
     RemoveFinalizer,
+    SendEvent,
     Stopped,
-    Tell,
     UpdateWorkload,
 )
 from pykueue.jobs.kind import Described, JobPatch, Pause
@@ -57,7 +57,7 @@ SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
 FAILED_TO_START: Final = "FailedToStart"
 OUT_OF_SYNC: Final = "OutOfSync"
-TOLD: Final = frozenset((SUCCEEDED, FAILED, FAILED_TO_START, OUT_OF_SYNC, OWNER_NOT_FOUND))
+EVENT_SENT: Final = frozenset((SUCCEEDED, FAILED, FAILED_TO_START, OUT_OF_SYNC, OWNER_NOT_FOUND))
 """Reasons for which we finish a Workload and send an Event with the write."""
 BY_KUEUE: Final = "DeactivatedDueTo"
 
@@ -87,7 +87,7 @@ def plan(seen: JobInput, now: Instant) -> Actions:
         return NOTHING
     owners = seen.owners
     if owners.too_deep:
-        return (Tell(TOO_DEEP),)
+        return (SendEvent(TOO_DEEP),)
     if owners.missing:
         return (LookAgain(OWNER_PAUSE),)
     if not queue_label(job.metadata) and not seen.rules.queueless and (owners.top is None or not owners.top.queue):
@@ -183,7 +183,7 @@ def settled(seen: JobInput, job: Described, workload: Workload, now: Instant) ->
         return (*(stopped(seen, job, workload, NOT_ADMITTED, confirm=True) or NOTHING), *written)
     if seen.kind.suspended(job) and admitted(workload):
         return started(seen, job, workload, written)
-    beyond = tuple(Tell(unsupported(text)) for text in seen.beyond)
+    beyond = tuple(SendEvent(unsupported(text)) for text in seen.beyond)
     return (*beyond, *(written or kept_up(seen, job, workload)))
 
 
@@ -192,8 +192,8 @@ def let_go(workload: Workload) -> Actions:
     if not holds_on(workload):
         return NOTHING
     over = condition(workload, WorkloadCondition.FINISHED)
-    told = over is not None and over.reason in TOLD
-    return (RemoveFinalizer(workload, None if told else finish_notice(workload)),)
+    sent = over is not None and over.reason in EVENT_SENT
+    return (RemoveFinalizer(workload, None if sent else finish_notice(workload)),)
 
 
 def finish_notice(workload: Workload) -> Notice:
@@ -229,7 +229,7 @@ def patched(step: JobPatch | Pause, notice: Notice, *, confirm: bool = False) ->
     """A patch, with the Event if this is the decisive write."""
     if isinstance(step, Pause):
         return NOTHING
-    return (PatchJob(step.body, step.status, notice if step.tells else None, confirm and step.tells, step.last),)
+    return (PatchJob(step.body, step.status, notice if step.decisive else None, confirm and step.decisive, step.last),)
 
 
 def started(seen: JobInput, job: Described, workload: Workload, written: Actions) -> Actions:

@@ -15,7 +15,7 @@ from pykueue.jobs.actions import (
     DeleteWorkload,
     LookAgain,
     Notice,
-    Tell,
+    SendEvent,
     UpdateWorkload,
     WritePodsReady,
     WriteReclaimable,
@@ -55,10 +55,10 @@ def created(seen: JobInput, job: Described) -> Actions:
     if seen.kind.active(job):
         return NOTHING
     if seen.beyond:
-        return tuple(Tell(unsupported(text)) for text in seen.beyond)
+        return tuple(SendEvent(unsupported(text)) for text in seen.beyond)
     pod_sets, priority = asked(seen, job)
     if isinstance(priority, MissingClass):
-        return (Tell(missing_notice(priority)), Await())
+        return (SendEvent(missing_notice(priority)), Await())
     metadata = job.metadata
     name = new_name(seen, job)
     labels: Tree = {key: metadata.labels[key] for key in seen.rules.labels_to_copy if key in metadata.labels}
@@ -105,10 +105,10 @@ def may_be_rewritten(job: Described, workload: Workload) -> bool:
 def rewritten(seen: JobInput, job: Described, workload: Workload, others: Sequence[Workload]) -> Actions:
     """Update a pending Workload to match its job; delete the others."""
     pod_sets, priority = asked(seen, job)
-    told: Actions = NOTHING
+    sent: Actions = NOTHING
     if isinstance(priority, MissingClass):
         # The pod sets must be right even if the priority class is missing.
-        told = (Tell(missing_notice(priority)), Await())
+        sent = (SendEvent(missing_notice(priority)), Await())
         was = workload.spec.priority_class_ref
         value = workload.spec.priority or 0
         priority = Priority(value) if was is None else Priority(value, was.group, was.kind, was.name)
@@ -117,7 +117,7 @@ def rewritten(seen: JobInput, job: Described, workload: Workload, others: Sequen
     body.setdefault("priorityClassRef", None)
     body.setdefault("maximumExecutionTimeSeconds", None)
     notice = Notice("UpdatedWorkload", f"Updated not matching Workload for suspended job: {key_of(workload)}")
-    return (*map(deleted, others), UpdateWorkload(workload, {"spec": body}, (notice,)), *told)
+    return (*map(deleted, others), UpdateWorkload(workload, {"spec": body}, (notice,)), *sent)
 
 
 def deleted(workload: Workload) -> DeleteWorkload:
@@ -193,25 +193,25 @@ def readiness(seen: JobInput, job: Described, workload: Workload, now: Instant) 
 def kept_up(seen: JobInput, job: Described, workload: Workload) -> Actions:
     """Make queue, priority class and gates of the Workload follow those of a pending or running job."""
     if prebuilt_name(job.metadata, annotations=seen.rules.prebuilt_annotations):
-        return queue_followed(seen, job, workload, {}, (), checks_told(seen, job, workload))
+        return queue_followed(seen, job, workload, {}, (), check_events(seen, job, workload))
     gates = gates_annotation(job.metadata)
     body: Tree = {}
     notices: list[Notice] = []
     if seen.rules.gated and gates != gates_annotation(workload.metadata):
         body["metadata"] = {"annotations": {Annotation.ADMISSION_GATED_BY.value: gates or None}}
         notices.append(Notice("UpdatedWorkload", f'Updated workload AdmissionGatedBy to "{gates}"'))
-    told = checks_told(seen, job, workload)
+    sent = check_events(seen, job, workload)
     changed = class_changed(seen, job, workload)
     if isinstance(changed, MissingClass):
-        told = (*told, Tell(missing_notice(changed)), Await())
+        sent = (*sent, SendEvent(missing_notice(changed)), Await())
     elif changed is not None:
         body["spec"] = {"priority": changed.value, "priorityClassRef": changed.reference()}
         notices.append(Notice("UpdatedWorkload", f"Updated workload priority class: {key_of(workload)}"))
-    return queue_followed(seen, job, workload, body, tuple(notices), told)
+    return queue_followed(seen, job, workload, body, tuple(notices), sent)
 
 
 def queue_followed(
-    seen: JobInput, job: Described, workload: Workload, body: Tree, notices: tuple[Notice, ...], told: Actions
+    seen: JobInput, job: Described, workload: Workload, body: Tree, notices: tuple[Notice, ...], sent: Actions
 ) -> Actions:
     """Add the job's queue to the Workload's patch, if it has changed and may change."""
     queue = queue_label(job.metadata)
@@ -219,7 +219,7 @@ def queue_followed(
     if queue != (workload.spec.queue_name or "") and seen.kind.suspended(job) and not reserved(workload):
         spec = body.get("spec")
         body = {**body, "spec": {**(spec if isinstance(spec, dict) else {}), "queueName": queue or None}}
-    return (*told, UpdateWorkload(workload, body, notices)) if body else told
+    return (*sent, UpdateWorkload(workload, body, notices)) if body else sent
 
 
 def class_changed(seen: JobInput, job: Described, workload: Workload) -> Priority | MissingClass | None:
@@ -248,13 +248,13 @@ def unsupported(text: str) -> Notice:
     return Notice("Unsupported", text, warning=True)
 
 
-def checks_told(seen: JobInput, job: Described, workload: Workload) -> Actions:
+def check_events(seen: JobInput, job: Described, workload: Workload) -> Actions:
     """The Event with the messages of the checks that a job with quota still waits for."""
     if not seen.kind.suspended(job) or not reserved(workload) or admitted(workload):
         return NOTHING
-    said = [
+    changes = [
         f"{one.name}: {one.message}"
         for one in workload.status.admission_checks
         if one.state == "Pending" and one.message
     ]
-    return (Tell(Notice("UpdatedAdmissionCheck", "; ".join(said))),) if said else NOTHING
+    return (SendEvent(Notice("UpdatedAdmissionCheck", "; ".join(changes))),) if changes else NOTHING

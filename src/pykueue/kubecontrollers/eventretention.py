@@ -50,7 +50,7 @@ class Event(Frozen):
     namespace: str
     name: str
     version: int
-    said: Instant
+    occurred: Instant
     """When it last occurred."""
 
     @property
@@ -71,8 +71,8 @@ def read_event(raw: bytes) -> Event:
         body.deprecated_last_timestamp,
         body.series.last_observed_time if body.series is not None else None,
     )
-    said = max((parse_instant(time) for time in times if time), default=Instant(0))
-    return Event(intern(metadata.namespace), metadata.name, int(metadata.resource_version), said)
+    occurred = max((parse_instant(time) for time in times if time), default=Instant(0))
+    return Event(intern(metadata.namespace), metadata.name, int(metadata.resource_version), occurred)
 
 
 class EventRetention:
@@ -109,8 +109,8 @@ class EventRetention:
         if new is None:
             self.leaving.discard(change.key)
             return
-        if change.old is None or change.old.said != new.said:
-            heappush(self.order, (new.said, change.key))
+        if change.old is None or change.old.occurred != new.occurred:
+            heappush(self.order, (new.occurred, change.key))
         if self.surplus() > 0:
             self.controller.add(ALL)
         elif len(self.order) == 1:
@@ -127,10 +127,10 @@ class EventRetention:
             surplus = self.surplus()
             batch: list[Event] = []
             while self.order and len(batch) < AT_ONCE:
-                said, key = self.order[0]
+                occurred, key = self.order[0]
                 known = self.events.get(key)
-                if known is not None and known.said == said:
-                    if after(said, self.seconds) > now and surplus <= len(batch):
+                if known is not None and known.occurred == occurred:
+                    if after(occurred, self.seconds) > now and surplus <= len(batch):
                         break
                     batch.append(known)
                 heappop(self.order)
@@ -148,7 +148,7 @@ class EventRetention:
             pass
         except KubeError as error:
             self.leaving.discard(key)
-            heappush(self.order, (event.said, key))
+            heappush(self.order, (event.occurred, key))
             if not isinstance(error, ConflictError):
                 raise
         if key not in self.events.objects:

@@ -26,7 +26,7 @@ LOG: Final = logging.getLogger(__name__)
 MANAGER: Final = "kube-controller-manager"
 WORKERS: Final = 16
 ATTEMPTS_MAX: Final = 4
-BREATH: Final = 100
+YIELD_EVERY: Final = 100
 """Objects of a list that are handled at a time."""
 PAUSE_MICROS: Final = 1 * MICROS
 IGNORED: Final = frozenset(("events", "events.events.k8s.io", "leases.coordination.k8s.io"))
@@ -43,7 +43,7 @@ class Owners(Frozen):
     """Those in foreground deletion, which wait for this object."""
 
 
-class Garbage:
+class GarbageCollector:
     """Deletes objects that have lost their owners."""
 
     def __init__(self, kube: Kube, clock: Clock, resources: Callable[[], Iterable[Resource]]) -> None:
@@ -125,7 +125,7 @@ class Garbage:
                     if listed:
                         break
                     count += 1
-                    if count % BREATH == 0:
+                    if count % YIELD_EVERY == 0:
                         # A list of many thousands must not block other tasks.
                         await asyncio.sleep(0)
             self.listed(str(resource))
@@ -135,15 +135,15 @@ class Garbage:
 
     def heard(self, resource: Resource, line: bytes, version: str) -> tuple[str, bool]:
         """Handle a line of a watch; returns the version reached, and whether it ends the first list."""
-        said = EVENT.decode(line)
-        raw = bytes(said.object)
-        if said.type == "ERROR":
+        event = EVENT.decode(line)
+        raw = bytes(event.object)
+        if event.type == "ERROR":
             raise GoneError(f"watch {resource}", 410, "Expired", "")
         metadata = read_metadata(raw)
-        if said.type == "BOOKMARK":
+        if event.type == "BOOKMARK":
             return metadata.resource_version, INITIAL_END.encode() in raw
         key = key_of(resource, metadata)
-        judge = self.ownership.gone if said.type == "DELETED" else self.ownership.seen
+        judge = self.ownership.gone if event.type == "DELETED" else self.ownership.seen
         for one in judge(key, metadata):
             self.controller.add(one)
         if resource.kind == CRDS.kind:
@@ -218,7 +218,7 @@ class Garbage:
         absent: list[str] = []
         waiting: list[str] = []
         for number, reference in enumerate(found.owner_references, start=1):
-            if number % BREATH == 0:
+            if number % YIELD_EVERY == 0:
                 await asyncio.sleep(0)
             owner = await self.owner(found, reference)
             if owner is None:

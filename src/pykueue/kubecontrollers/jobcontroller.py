@@ -18,7 +18,7 @@ from pykueue.kube.controller import Controller
 from pykueue.kube.informer import Change, Informer
 from pykueue.kube.notices import Notice, Tell
 from pykueue.kube.port import JOBS, PODS, ConflictError, Kube, KubeError, NotFoundError, Patch, Ref
-from pykueue.kubecontrollers.jobplan import CALM, Backoff, PodPlan, plan
+from pykueue.kubecontrollers.jobplan import NO_BACKOFF, Backoff, PodPlan, plan
 from pykueue.kubecontrollers.jobstatus import status_patch
 from pykueue.kubecontrollers.jobviews import TRACKING, Job, JobStatus, Pod, Work, read_job, read_pod
 from pykueue.kubecontrollers.newpods import new_pods
@@ -34,7 +34,7 @@ ATTEMPTS_MAX: Final = 5
 PAUSE_SECONDS: Final = 0.05
 BATCH_SECONDS: Final = 0.1
 NEW: Final = JobStatus()
-CALM_PLAN: Final = PodPlan()
+IDLE_PLAN: Final = PodPlan()
 CLOSING: Final = "because it is being terminated"
 """The server's message about a namespace that is being deleted."""
 
@@ -52,10 +52,10 @@ def job_of(pod: Pod) -> str:
 class JobController:
     """Keeps the desired number of pods of every Job running, and counts how they end."""
 
-    def __init__(self, kube: Kube, clock: Clock, tell: Tell, *, batch: float = BATCH_SECONDS) -> None:
+    def __init__(self, kube: Kube, clock: Clock, notify: Tell, *, batch: float = BATCH_SECONDS) -> None:
         self.kube = kube
         self.clock = clock
-        self.tell = tell
+        self.notify = notify
         self.batch = batch
         """How many seconds the write that pods are ready, or that a new Job is suspended, may be delayed.
 
@@ -68,7 +68,7 @@ class JobController:
         self.orphans = Controller("orphan pods", self.free, clock)
         self.backoffs: dict[str, tuple[str, Backoff]] = {}
         """By key of a Job whose pods have failed: its uid, and the failures."""
-        self.doomed: set[str] = set()
+        self.deleting_uids: set[str] = set()
         """Uids of pods that we have deleted and that the watch still shows."""
         self.jobs.listen(self.job_changed)
         self.pods.listen(self.pod_changed)
@@ -104,8 +104,8 @@ class JobController:
     def pod_changed(self, change: Change[Pod]) -> None:
         """Reconcile the Job of a pod that changed, at once if that can change what it needs."""
         old, new = change.old, change.new
-        if self.doomed and old is not None and (new is None or new.deleting or new.uid != old.uid):
-            self.doomed.discard(old.uid)
+        if self.deleting_uids and old is not None and (new is None or new.deleting or new.uid != old.uid):
+            self.deleting_uids.discard(old.uid)
         if new is not None and new.tracked and not new.job:
             self.orphans.add(change.key)
         if old is not None and new is not None and new.job == old.job:
@@ -140,7 +140,7 @@ class JobController:
             # Pods whose Job is gone, finished or not ours are not counted.
             strange = [pod for pod in pods if pod.tracked and (work is None or not belongs(pod, work))]
             now = self.clock.now()
-            step = CALM_PLAN if work is None else plan(work, own, now, self.backoff(key, work))
+            step = IDLE_PLAN if work is None else plan(work, own, now, self.backoff(key, work))
             if not (strange or step.create or step.delete or step.status or step.release):
                 if work is None:
                     self.backoffs.pop(key, None)
@@ -166,12 +166,12 @@ class JobController:
 
     def backoff(self, key: str, work: Work) -> Backoff:
         """How often the Job's pods have failed recently."""
-        uid, backoff = self.backoffs.get(key, ("", CALM))
-        return backoff if uid == work.uid else CALM
+        uid, backoff = self.backoffs.get(key, ("", NO_BACKOFF))
+        return backoff if uid == work.uid else NO_BACKOFF
 
     def as_known(self, pod: Pod) -> Pod:
         """The pod, marked as deleted if we have deleted it."""
-        return msgspec.structs.replace(pod, deleting=True) if pod.uid in self.doomed else pod
+        return msgspec.structs.replace(pod, deleting=True) if pod.uid in self.deleting_uids else pod
 
     async def carry_out(self, job: Job, work: Work, step: PodPlan) -> None:
         """Carry out a plan in order; a failure is raised after everything else was done."""
@@ -188,12 +188,12 @@ class JobController:
             step = plan(work, own, self.clock.now(), self.backoff(key, work), hands=False)
         if step.status is not None:
             await self.write(job, work, step.status)
-            if step.backoff != CALM:
+            if step.backoff != NO_BACKOFF:
                 self.backoffs[key] = (work.uid, step.backoff)
             else:
                 self.backoffs.pop(key, None)
-            for remark in step.remarks:
-                self.say(job, work, remark.reason, remark.note, warning=remark.warning)
+            for one in step.events:
+                self.event(job, work, one.reason, one.note, warning=one.warning)
         if step.release:
             await together(self.release(pod) for pod in step.release)
         if failure is not None:
@@ -214,29 +214,29 @@ class JobController:
             raw = await self.kube.create(PODS, body, job.namespace)
         except KubeError as error:
             if CLOSING not in error.message:
-                self.say(job, work, "FailedCreate", f"Error creating: {error.message}", warning=True)
+                self.event(job, work, "FailedCreate", f"Error creating: {error.message}", warning=True)
             raise
-        self.say(job, work, "SuccessfulCreate", f"Created pod: {self.pods.learn(raw).name}")
+        self.event(job, work, "SuccessfulCreate", f"Created pod: {self.pods.learn(raw).name}")
 
     async def delete(self, job: Job, work: Work, pod: Pod, lets_go: bool) -> None:
         """Delete a pod."""
         if lets_go and pod.tracked:
             await self.release(pod)
-        self.doomed.add(pod.uid)
+        self.deleting_uids.add(pod.uid)
         try:
             await self.kube.delete(PODS, pod.name, pod.namespace, uid=pod.uid)
         except NotFoundError:
             pass
         except Exception as error:
-            self.doomed.discard(pod.uid)
+            self.deleting_uids.discard(pod.uid)
             why = error.message if isinstance(error, KubeError) else repr(error)
-            self.say(job, work, "FailedDelete", f"Error deleting: {why}", warning=True)
+            self.event(job, work, "FailedDelete", f"Error deleting: {why}", warning=True)
             raise
         else:
-            self.say(job, work, "SuccessfulDelete", f"Deleted pod: {pod.name}")
+            self.event(job, work, "SuccessfulDelete", f"Deleted pod: {pod.name}")
         known = self.pods.get(f"{pod.namespace}/{pod.name}")
         if known is None or known.uid != pod.uid or known.deleting:
-            self.doomed.discard(pod.uid)
+            self.deleting_uids.discard(pod.uid)
 
     async def write(self, job: Job, work: Work, status: JobStatus) -> None:
         """Write the status of the Job at the version that was seen."""
@@ -273,10 +273,10 @@ class JobController:
             await self.release(pod)
         return None
 
-    def say(self, job: Job, work: Work, reason: str, note: str, *, warning: bool = False) -> None:
+    def event(self, job: Job, work: Work, reason: str, note: str, *, warning: bool = False) -> None:
         """Report an event of a Job."""
         about = Ref("batch/v1", "Job", job.namespace, job.name, work.uid, str(job.version))
-        self.tell(Notice(about, reason, note, REPORTER, warning))
+        self.notify(Notice(about, reason, note, REPORTER, warning))
 
 
 def belongs(pod: Pod, work: Work) -> bool:

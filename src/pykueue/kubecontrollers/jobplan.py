@@ -61,7 +61,7 @@ class Backoff(Frozen):
         return Instant(self.last + min(LAST_DELAY, FIRST_DELAY << min(self.failures - 1, 10)))
 
 
-CALM: Final = Backoff()
+NO_BACKOFF: Final = Backoff()
 
 
 class NewPod(Frozen):
@@ -73,7 +73,7 @@ class NewPod(Frozen):
     ignored: int = 0
 
 
-class Remark(Frozen):
+class JobEvent(Frozen):
     """An event of the Job."""
 
     reason: str
@@ -92,8 +92,8 @@ class PodPlan(Frozen):
     """What to write; None if nothing."""
     release: tuple[Pod, ...] = ()
     """Pods that lose our finalizer after the write."""
-    remarks: tuple[Remark, ...] = ()
-    backoff: Backoff = CALM
+    events: tuple[JobEvent, ...] = ()
+    backoff: Backoff = NO_BACKOFF
     """The backoff after the status is written."""
     wake: Instant | None = None
     """When to plan again if nothing changes."""
@@ -195,10 +195,12 @@ def remembered(backoff: Backoff, succeeded: Iterable[Pod], failed: Iterable[Pod]
     if not successes:
         return Backoff(backoff.failures + len(failures), failures[-1]) if failures else backoff
     later = [ended for ended in failures if ended > max(successes)]
-    return Backoff(len(later), later[-1]) if later else CALM
+    return Backoff(len(later), later[-1]) if later else NO_BACKOFF
 
 
-def plan(work: Work, pods: Sequence[Pod], now: Instant, backoff: Backoff = CALM, *, hands: bool = True) -> PodPlan:
+def plan(
+    work: Work, pods: Sequence[Pod], now: Instant, backoff: Backoff = NO_BACKOFF, *, hands: bool = True
+) -> PodPlan:
     """What to do for an unfinished Job; without `hands` nothing is created or deleted."""
     sums = tally(work, pods)
     start = work.status.start_time or (None if work.spec.suspend else format_instant(now))
@@ -217,11 +219,11 @@ def plan(work: Work, pods: Sequence[Pod], now: Instant, backoff: Backoff = CALM,
         wanted = 1 if work.spec.completions is None else work.spec.completions
         if sums.succeeded >= wanted and running == 0:
             verdict = COMPLETIONS_REACHED
-    remarks: tuple[Remark, ...] = ()
+    events: tuple[JobEvent, ...] = ()
     status = restarted(work.status, start)
     if verdict is None and hands and not work.deleting:
-        status, remarks = held_back(work.spec, status, now)
-    return written(work, pods, sums, step, verdict, status, remarks, later, now)
+        status, events = held_back(work.spec, status, now)
+    return written(work, pods, sums, step, verdict, status, events, later, now)
 
 
 def sooner(step: PodPlan, wake: Instant | None) -> PodPlan:
@@ -342,19 +344,19 @@ def worth(pod: Pod) -> tuple[bool, int, bool, int, int, int]:
     return bool(pod.node), PHASES.get(pod.phase, 0), pod.ready, since, -pod.most_restarts, -pod.created
 
 
-def held_back(spec: JobSpec, status: JobStatus, now: Instant) -> tuple[JobStatus, tuple[Remark, ...]]:
+def held_back(spec: JobSpec, status: JobStatus, now: Instant) -> tuple[JobStatus, tuple[JobEvent, ...]]:
     """The status with the conditions of a Job that is, or was, suspended."""
     if spec.suspend:
-        said = condition("Suspended", "True", "JobSuspended", "Job suspended", now)
-        remark, begun = Remark("Suspended", "Job suspended"), None
+        changed = condition("Suspended", "True", "JobSuspended", "Job suspended", now)
+        event, begun = JobEvent("Suspended", "Job suspended"), None
     else:
-        said = condition("Suspended", "False", "JobResumed", "Job resumed", now)
-        remark, begun = Remark("Resumed", "Job resumed"), format_instant(now)
-    conditions = with_condition(status.conditions, said)
+        changed = condition("Suspended", "False", "JobResumed", "Job resumed", now)
+        event, begun = JobEvent("Resumed", "Job resumed"), format_instant(now)
+    conditions = with_condition(status.conditions, changed)
     if conditions is status.conditions:
         return status, ()
     # The deadline counts from its last resumption.
-    return msgspec.structs.replace(status, conditions=conditions, start_time=begun), (remark,)
+    return msgspec.structs.replace(status, conditions=conditions, start_time=begun), (event,)
 
 
 def written(
@@ -364,7 +366,7 @@ def written(
     step: PodPlan,
     verdict: Verdict | None,
     status: JobStatus,
-    remarks: tuple[Remark, ...],
+    events: tuple[JobEvent, ...],
     backoff: Backoff,
     now: Instant,
 ) -> PodPlan:
@@ -395,20 +397,20 @@ def written(
         conditions = concluded(new.conditions, verdict, now, over=over)
         completed = format_instant(now) if over and not verdict.failed else None
         new = msgspec.structs.replace(new, conditions=conditions, completion_time=completed)
-        remarks = last_words(spec, new, verdict) if over else remarks
+        events = end_events(spec, new, verdict) if over else events
     return msgspec.structs.replace(
-        step, status=None if new == work.status else new, release=release, remarks=remarks, backoff=backoff
+        step, status=None if new == work.status else new, release=release, events=events, backoff=backoff
     )
 
 
-def last_words(spec: JobSpec, status: JobStatus, verdict: Verdict) -> tuple[Remark, ...]:
+def end_events(spec: JobSpec, status: JobStatus, verdict: Verdict) -> tuple[JobEvent, ...]:
     """The events of a finished Job."""
     if verdict.failed:
-        return (Remark(verdict.reason, verdict.message, warning=True),)
-    completed = Remark("Completed", "Job completed")
+        return (JobEvent(verdict.reason, verdict.message, warning=True),)
+    completed = JobEvent("Completed", "Job completed")
     if spec.completions is not None and status.succeeded > spec.completions:
         note = "Too many succeeded pods running after completion count reached"
-        return Remark("TooManySucceededPods", note, warning=True), completed
+        return JobEvent("TooManySucceededPods", note, warning=True), completed
     return (completed,)
 
 

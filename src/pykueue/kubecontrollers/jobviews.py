@@ -367,10 +367,10 @@ def read_pod(raw: bytes) -> Pod:
     ours = owner is not None and owner.kind == "Job" and owner.api_version == "batch/v1"
     over = phase in ENDED
     if owner is None or not ours or (over and not tracked):
-        husk = Pod(namespace, metadata.name, version, phase=phase, ended=ending(body) if over else Instant(0))
+        reduced = Pod(namespace, metadata.name, version, phase=phase, ended=ending(body) if over else Instant(0))
         if not tracked:
-            return husk
-        return msgspec.structs.replace(husk, uid=metadata.uid, tracked=True, finalizers=metadata.finalizers)
+            return reduced
+        return msgspec.structs.replace(reduced, uid=metadata.uid, tracked=True, finalizers=metadata.finalizers)
     deleting = metadata.deletion_timestamp is not None
     ready = next((one for one in status.conditions if one.type == "Ready"), None)
     containers = (*status.container_statuses, *status.init_container_statuses)

@@ -44,18 +44,18 @@ class Metadata(Wire):
         return self.deletion_timestamp is not None and KubernetesFinalizer.ORPHAN in self.finalizers
 
 
-class Thing(Wire):
+class PartialObject(Wire):
     """Any object."""
 
     metadata: Metadata = Metadata()
 
 
-THING: Final = msgspec.json.Decoder(Thing)
+PARTIAL: Final = msgspec.json.Decoder(PartialObject)
 
 
 def read_metadata(raw: bytes | msgspec.Raw) -> Metadata:
     """Decode the metadata of an object."""
-    return read_with(THING, raw).metadata
+    return read_with(PARTIAL, raw).metadata
 
 
 class Ownership:

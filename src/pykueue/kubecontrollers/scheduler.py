@@ -73,7 +73,7 @@ class Unplaced(Frozen):
     consumes: str = ""
     """The name of the ProvisioningRequest whose capacity it uses."""
 
-    def said(self) -> dict[str, object]:
+    def scheduled_condition(self) -> dict[str, object]:
         """Its PodScheduled condition; empty if there is none."""
         return next((one for one in self.conditions if one.get("type") == "PodScheduled"), {})
 
@@ -154,12 +154,14 @@ UNUSED: Final = Usage()
 class Scheduler:
     """Binds pods to nodes."""
 
-    def __init__(self, kube: Kube, clock: Clock, bind: Callable[[str, str, str], Awaitable[bytes]], tell: Tell) -> None:
+    def __init__(
+        self, kube: Kube, clock: Clock, bind: Callable[[str, str, str], Awaitable[bytes]], notify: Tell
+    ) -> None:
         self.kube = kube
         self.clock = clock
         self.bind = bind
         """Binds a pod, by namespace and name, to a node; returns the bound pod."""
-        self.tell = tell
+        self.notify = notify
         self.nodes: Informer[Node] = Informer(kube, NODES, read_node, clock)
         self.pods: Informer[Pod] = Informer(kube, PODS, read_pod, clock)
         self.controller = Controller("scheduler", self.reconcile, clock, WORKERS)
@@ -287,7 +289,7 @@ class Scheduler:
         finally:
             self.give_back(node, pod.requests)
         self.pods.learn(raw)
-        self.say(pod, "Scheduled", f"Successfully assigned {pod.namespace}/{pod.name} to {node}", "Binding")
+        self.event(pod, "Scheduled", f"Successfully assigned {pod.namespace}/{pod.name} to {node}", "Binding")
         return None
 
     def place(self, pod: Pod, unplaced: Unplaced) -> tuple[str | None, list[Blocked]]:
@@ -307,8 +309,8 @@ class Scheduler:
     async def explain(self, pod: Pod, unplaced: Unplaced, found: list[Blocked]) -> None:
         """Report why a pod fits nowhere, unless that was reported."""
         why = message(found)
-        said = unplaced.said()
-        if (said.get("status"), said.get("reason"), said.get("message")) == ("False", UNSCHEDULABLE, why):
+        known = unplaced.scheduled_condition()
+        if (known.get("status"), known.get("reason"), known.get("message")) == ("False", UNSCHEDULABLE, why):
             return
         condition: dict[str, object] = {
             "type": "PodScheduled",
@@ -318,8 +320,8 @@ class Scheduler:
             "reason": UNSCHEDULABLE,
             "message": why,
         }
-        if said.get("status") == "False" and said.get("lastTransitionTime"):
-            condition["lastTransitionTime"] = said["lastTransitionTime"]
+        if known.get("status") == "False" and known.get("lastTransitionTime"):
+            condition["lastTransitionTime"] = known["lastTransitionTime"]
         if unplaced.generation is not None:
             condition["observedGeneration"] = unplaced.generation
         others = [one for one in unplaced.conditions if one.get("type") != "PodScheduled"]
@@ -329,12 +331,12 @@ class Scheduler:
             PODS, pod.name, body, pod.namespace, how=Patch.MERGE, subresource="status", manager=MANAGER
         )
         self.pods.learn(raw)
-        self.say(pod, "FailedScheduling", why, "Scheduling", warning=True)
+        self.event(pod, "FailedScheduling", why, "Scheduling", warning=True)
 
-    def say(self, pod: Pod, reason: str, note: str, action: str, *, warning: bool = False) -> None:
+    def event(self, pod: Pod, reason: str, note: str, action: str, *, warning: bool = False) -> None:
         """Report an event of a pod."""
         about = Ref("v1", "Pod", pod.namespace, pod.name, pod.uid, str(pod.version))
-        self.tell(Notice(about, reason, note, NAME, warning, action))
+        self.notify(Notice(about, reason, note, NAME, warning, action))
 
 
 def fullness(node: Node, usage: Usage) -> float:

@@ -298,7 +298,7 @@ class ContainerLogs:
         return attempt is None or attempt.over or attempts.abandoned(attempt)
 
 
-def last_words(folder: Path, key: str) -> str:
+def last_output(folder: Path, key: str) -> str:
     """The end of an attempt's output, as much as a status may hold."""
     end = log_end(folder / key)
     position, data = max(0, end - LAST_WINDOW), b""

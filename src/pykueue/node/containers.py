@@ -22,7 +22,7 @@ from pykueue.node.podplan import (
     grace_seconds,
     held_state,
 )
-from pykueue.node.podstatus import FRESH, Container, Ended, Phase, Running, State, Waiting, is_sidecar, specs
+from pykueue.node.podstatus import FRESH, ContainerStatus, Ended, Phase, Running, State, Waiting, is_sidecar, specs
 from pykueue.node.probes import probes_of
 from pykueue.node.spawn import Start
 from pykueue.node.supervision.processes import end_marked
@@ -31,7 +31,7 @@ KEPT: Final = 2
 """Attempts of a container that are kept: the present and, for `kubectl logs --previous`, the previous one."""
 
 
-class Life:
+class Container:
     """One container of a pod, from its first attempt to its last."""
 
     def __init__(self, uid: str, spec: Mapping[str, object], *, init: bool) -> None:
@@ -51,7 +51,7 @@ class Life:
         """How the present attempt ended."""
         self.last: Ended | None = None
         """How the previous one ended."""
-        self.falls = 0
+        self.failures = 0
         """How often in a row it ended soon after its start."""
         self.waiting = Waiting()
         self.retry_at: Moment | None = None
@@ -68,7 +68,7 @@ class Life:
         """When it is killed, if it has to end; None if it may continue."""
         self.hook: asyncio.Task[None] | None = None
         """The task of its preStop hook."""
-        self.told = False
+        self.signalled = False
         self.killed = False
         self.adopted = False
         """Whether an earlier server started it, so that the death of its supervisor is not reported to us."""
@@ -102,7 +102,7 @@ class Life:
         self.probed = {}
         self.kill_at = None
         self.hook = None
-        self.told = self.killed = self.adopted = False
+        self.signalled = self.killed = self.adopted = False
 
     def take_back(self) -> None:
         """Undo the request of an attempt that was never claimed."""
@@ -122,7 +122,7 @@ class Life:
         """Record the end of the present attempt."""
         self.asked = False
         self.end = end
-        self.falls = 1 if end.ended - end.began >= FORGET_MICROS else self.falls + 1
+        self.failures = 1 if end.ended - end.began >= FORGET_MICROS else self.failures + 1
         self.quiet()
 
     def quiet(self) -> None:
@@ -131,10 +131,10 @@ class Life:
             task.cancel()
         self.tasks.clear()
 
-    def container(self) -> Container:
+    def status(self) -> ContainerStatus:
         """The state for podstatus."""
         if self.number < 0:
-            return FRESH if self.waiting == Waiting() else Container(self.waiting)
+            return FRESH if self.waiting == Waiting() else ContainerStatus(self.waiting)
         state: State
         if self.end is not None:
             state = self.end
@@ -146,7 +146,7 @@ class Life:
         asked = probes_of(self.spec)
         started = running and ("startup" not in asked or self.probed.get("startup", False))
         ready = started and ("readiness" not in asked or self.probed.get("readiness", False))
-        return Container(state, self.last, self.number, ready, started, self.key)
+        return ContainerStatus(state, self.last, self.number, ready, started, self.key)
 
     def restore(self, folder: Path, boot: str, now: Instant, date: Dating = written) -> None:
         """Restore the attempts that an earlier server started from disk."""
@@ -155,7 +155,7 @@ class Life:
         if not claimed:
             return
         self.number = claimed[-1]
-        self.falls = self.number
+        self.failures = self.number
         if len(claimed) > 1:
             before = attempts.read_attempt(folder, attempts.key_of(self.uid, self.name, claimed[-2]), date)
             state = None if before is None else before.state()
@@ -193,13 +193,13 @@ class Ending(Frozen):
     """Whether the object is deleted, too."""
 
 
-class Box:
+class Sandbox:
     """One pod of this node."""
 
     def __init__(self, uid: str, pod: Tree) -> None:
         self.uid = uid
         self.pod = pod
-        self.lives: dict[str, Life] = {}
+        self.containers: dict[str, Container] = {}
         self.ending: Ending | None = None
         self.gone = False
         """Whether the object was deleted, so that nothing of it may run."""
@@ -210,16 +210,16 @@ class Box:
         for field in ("initContainers", "containers"):
             for spec in specs(pod, field):
                 name = text(spec, "name")
-                self.lives[name] = Life(uid, spec, init=field == "initContainers")
+                self.containers[name] = Container(uid, spec, init=field == "initContainers")
 
     @property
     def alive(self) -> bool:
         """Whether a process of it runs, or may run."""
-        return any(life.alive for life in self.lives.values())
+        return any(container.alive for container in self.containers.values())
 
     def overdue(self, now: Instant, moment: Moment) -> Ending | None:
         """How a pod ends that has too many containers or is past its deadline; None for any other."""
-        if len(self.lives) > CONTAINERS_MAX and not self.alive:
+        if len(self.containers) > CONTAINERS_MAX and not self.alive:
             return Ending(moment, "Failed", CROWDED_REASON, CROWDED_MESSAGE)
         due = deadline(self.pod)
         if due is None or due > now:
@@ -227,22 +227,25 @@ class Box:
         end = Moment(moment + grace_seconds(self.pod) * MICROS)
         return Ending(end, "Failed", DEADLINE_REASON, DEADLINE_MESSAGE)
 
-    def containers(self) -> dict[str, Container]:
+    def statuses(self) -> dict[str, ContainerStatus]:
         """The states of its containers."""
-        return {name: life.container() for name, life in self.lives.items()}
+        return {name: container.status() for name, container in self.containers.items()}
 
-    def shown(self, held: Iterable[str]) -> dict[str, Container]:
+    def shown(self, held: Iterable[str]) -> dict[str, ContainerStatus]:
         """The states of its containers for users: those in back-off are shown as waiting."""
-        shown = self.containers()
+        shown = self.statuses()
         for name in held:
-            life = self.lives[name]
-            if life.end is not None:
+            container = self.containers[name]
+            if container.end is not None:
                 before = shown[name]
-                shown[name] = Container(
-                    held_state(self.pod, name, life.falls), life.end, before.restarts, attempt=before.attempt
+                shown[name] = ContainerStatus(
+                    held_state(self.pod, name, container.failures),
+                    container.end,
+                    before.restarts,
+                    attempt=before.attempt,
                 )
         return shown
 
-    def falls(self) -> dict[str, int]:
+    def failures(self) -> dict[str, int]:
         """How often in a row each container failed."""
-        return {name: life.falls for name, life in self.lives.items()}
+        return {name: container.failures for name, container in self.containers.items()}

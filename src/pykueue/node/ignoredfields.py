@@ -152,12 +152,12 @@ TREE: Final = grown()
 def ignored(spec: Mapping[str, object], path: str, *, enforced: frozenset[str], runtime: bool) -> tuple[str, ...]:
     """The warnings for a pod spec: each ignored field once, where it first occurs."""
     # Fields that are honoured here count as reported.
-    told = {row.field: "" for row in ROWS if (runtime and row.in_runtime) or row.resource in enforced}
-    look(TREE, spec, path, told)
-    return tuple(told[row.field] for row in ROWS if told.get(row.field))
+    found = {row.field: "" for row in ROWS if (runtime and row.in_runtime) or row.resource in enforced}
+    look(TREE, spec, path, found)
+    return tuple(found[row.field] for row in ROWS if found.get(row.field))
 
 
-def look(node: RowTree, value: object, path: str, told: dict[str, str]) -> None:
+def look(node: RowTree, value: object, path: str, found: dict[str, str]) -> None:
     """Find the ignored fields at and below a value; there may be very many containers."""
     if isinstance(value, dict):
         for name, inner in value.items():
@@ -165,13 +165,13 @@ def look(node: RowTree, value: object, path: str, told: dict[str, str]) -> None:
             if below is None:
                 continue
             row = below.row
-            if row is not None and row.field not in told and asks(row, inner):
-                told[row.field] = f"{path}.{name}: {row.says}"
+            if row is not None and row.field not in found and asks(row, inner):
+                found[row.field] = f"{path}.{name}: {row.says}"
             if inner and below.below:
-                look(below, inner, f"{path}.{name}", told)
+                look(below, inner, f"{path}.{name}", found)
     elif isinstance(value, list) and EACH in node.below:
         for index, one in enumerate(value):
-            look(node.below[EACH], one, f"{path}[{index}]", told)
+            look(node.below[EACH], one, f"{path}[{index}]", found)
 
 
 def asks(row: Row, value: object) -> bool:

@@ -190,7 +190,7 @@ def conditions(now: Instant) -> list[Json]:
     ]
 
 
-class NodeKeeper:
+class NodeRegistration:
     """Maintains the Node object of this machine and its heartbeat."""
 
     def __init__(self, kube: Kube, clock: Clock, name: str, machine: Machine, limits: str) -> None:

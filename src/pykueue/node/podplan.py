@@ -10,7 +10,7 @@ from pykueue.base.units import MICROS, Instant, Moment, Seconds, after, parse_in
 from pykueue.node.podstatus import (
     BACK_OFF,
     FRESH,
-    Container,
+    ContainerStatus,
     Ended,
     Running,
     Waiting,
@@ -44,14 +44,14 @@ class Steps(Frozen):
         return min(self.held.values(), default=None)
 
 
-def delay_seconds(falls: int) -> int:
+def delay_seconds(failures: int) -> int:
     """The back-off after this many consecutive failures: none at first, then 10 s, doubled up to 5 min."""
-    return 0 if falls <= 1 else min(LAST_SECONDS, FIRST_SECONDS << min(falls - 2, 10))
+    return 0 if failures <= 1 else min(LAST_SECONDS, FIRST_SECONDS << min(failures - 2, 10))
 
 
-def restart_due(end: Ended, falls: int) -> Instant:
+def restart_due(end: Ended, failures: int) -> Instant:
     """When a container may restart."""
-    return after(end.ended, Seconds(delay_seconds(falls)))
+    return after(end.ended, Seconds(delay_seconds(failures)))
 
 
 def wants_restart(policy: str, end: Ended) -> bool:
@@ -65,10 +65,10 @@ def duration(seconds: int) -> str:
     return f"{minutes}m{rest}s" if minutes else f"{rest}s"
 
 
-def held_state(pod: Tree, name: str, falls: int) -> Waiting:
+def held_state(pod: Tree, name: str, failures: int) -> Waiting:
     """The state of a container in back-off."""
     return Waiting(
-        BACK_OFF, f"back-off {duration(delay_seconds(falls))} restarting failed container={name} pod={label(pod)}"
+        BACK_OFF, f"back-off {duration(delay_seconds(failures))} restarting failed container={name} pod={label(pod)}"
     )
 
 
@@ -78,7 +78,7 @@ def label(pod: Tree) -> str:
     return f"{meta[0]}_{meta[1]}({meta[2]})"
 
 
-def steps(pod: Tree, containers: Mapping[str, Container], falls: Mapping[str, int], now: Instant) -> Steps:
+def steps(pod: Tree, containers: Mapping[str, ContainerStatus], failures: Mapping[str, int], now: Instant) -> Steps:
     """What to do with a pod that is not ending."""
     policy = restart_policy(pod)
     start: list[str] = []
@@ -94,7 +94,7 @@ def steps(pod: Tree, containers: Mapping[str, Container], falls: Mapping[str, in
             case Ended() as ended if not wants_restart(again, ended):
                 return False
             case _:
-                due = now if end is None else restart_due(end, falls.get(name, 0))
+                due = now if end is None else restart_due(end, failures.get(name, 0))
                 if due <= now:
                     start.append(name)
                 else:

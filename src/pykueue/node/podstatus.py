@@ -56,7 +56,7 @@ class Ended(Frozen, tag=True):
 State: TypeAlias = Waiting | Running | Ended
 
 
-class Container(Frozen):
+class ContainerStatus(Frozen):
     """The state of a container."""
 
     state: State = Waiting()
@@ -71,7 +71,7 @@ class Container(Frozen):
     """The identity of this attempt, for `containerID`."""
 
 
-FRESH: Final = Container()
+FRESH: Final = ContainerStatus()
 
 
 def restart_policy(pod: Tree) -> str:
@@ -96,12 +96,12 @@ def succeeded(state: State) -> bool:
     return isinstance(state, Ended) and state.code == 0
 
 
-def initialized(pod: Tree, containers: Mapping[str, Container]) -> bool:
+def initialized(pod: Tree, containers: Mapping[str, ContainerStatus]) -> bool:
     """Whether every init container is done: succeeded, or started if it is a sidecar."""
     return not uninitialized(pod, containers)
 
 
-def uninitialized(pod: Tree, containers: Mapping[str, Container]) -> list[str]:
+def uninitialized(pod: Tree, containers: Mapping[str, ContainerStatus]) -> list[str]:
     """The init containers that are not done, in order."""
     if any(not isinstance(containers.get(name, FRESH).state, Waiting) for name in names(specs(pod))):
         # Main containers start only after all of these, and a restart of a sidecar changes nothing.
@@ -120,7 +120,7 @@ def names(containers: Iterable[Mapping[str, object]]) -> list[str]:
     return [text(one, "name") for one in containers]
 
 
-def phase_of(pod: Tree, containers: Mapping[str, Container]) -> Phase:
+def phase_of(pod: Tree, containers: Mapping[str, ContainerStatus]) -> Phase:
     """The phase of a pod with these container states."""
     policy = restart_policy(pod)
     plain = [spec for spec in specs(pod, "initContainers") if not is_sidecar(spec)]
@@ -145,7 +145,7 @@ def phase_of(pod: Tree, containers: Mapping[str, Container]) -> Phase:
     return "Failed" if policy == "Never" else "Running"
 
 
-def final_phase(pod: Tree, containers: Mapping[str, Container]) -> Phase:
+def final_phase(pod: Tree, containers: Mapping[str, ContainerStatus]) -> Phase:
     """The phase of a pod that was stopped, once nothing of it runs."""
     states = [containers.get(name, FRESH).state for name in names(specs(pod))]
     return "Succeeded" if states and all(succeeded(state) for state in states) else "Failed"
@@ -153,7 +153,7 @@ def final_phase(pod: Tree, containers: Mapping[str, Container]) -> Phase:
 
 def status_of(
     pod: Tree,
-    containers: Mapping[str, Container],
+    containers: Mapping[str, ContainerStatus],
     now: Instant,
     *,
     host: str = LOCALHOST,
@@ -198,7 +198,7 @@ def status_of(
 
 def entry(
     spec: Mapping[str, object],
-    containers: Mapping[str, Container],
+    containers: Mapping[str, ContainerStatus],
     *,
     over: bool,
     init: bool = False,
@@ -212,7 +212,7 @@ def entry(
         state = Waiting(idle)
     if isinstance(state, Waiting) and over and known.last is not None:
         # A finished pod waits for nothing: its last termination is its state.
-        state, known = known.last, Container(known.last, None, known.restarts, attempt=known.attempt)
+        state, known = known.last, ContainerStatus(known.last, None, known.restarts, attempt=known.attempt)
     running = isinstance(state, Running)
     ready = succeeded(state) if init and not is_sidecar(spec) else running and known.ready
     image = text(spec, "image")
@@ -260,7 +260,7 @@ def state_tree(state: State, attempt: str) -> Tree:
             return {"terminated": ended}
 
 
-def conditions_of(pod: Tree, containers: Mapping[str, Container], phase: Phase, now: Instant) -> list[Json]:
+def conditions_of(pod: Tree, containers: Mapping[str, ContainerStatus], phase: Phase, now: Instant) -> list[Json]:
     """All conditions: those of other writers unchanged, and ours."""
     known = {text(one, "type"): one for one in stored_conditions(pod)}
     generation = whole(pod, "metadata", "generation")
@@ -304,7 +304,7 @@ def stored_conditions(pod: Tree) -> list[Tree]:
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
-def initialization(pod: Tree, containers: Mapping[str, Container], phase: Phase) -> tuple[str, str, str]:
+def initialization(pod: Tree, containers: Mapping[str, ContainerStatus], phase: Phase) -> tuple[str, str, str]:
     """Status, reason and message of Initialized."""
     if phase == "Succeeded":
         return "True", "PodCompleted", ""
@@ -314,7 +314,7 @@ def initialization(pod: Tree, containers: Mapping[str, Container], phase: Phase)
     return "True", "", ""
 
 
-def readiness(pod: Tree, containers: Mapping[str, Container], phase: Phase) -> tuple[str, str, str]:
+def readiness(pod: Tree, containers: Mapping[str, ContainerStatus], phase: Phase) -> tuple[str, str, str]:
     """Status, reason and message of ContainersReady, and of Ready if all readiness gates hold."""
     if phase == "Succeeded":
         return "False", "PodCompleted", ""

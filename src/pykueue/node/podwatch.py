@@ -44,7 +44,7 @@ class Phase(Wire):
     phase: str = ""
 
 
-class Glance(Wire):
+class PodSummary(Wire):
     """The part of a pod that decides whether to decode the rest."""
 
     metadata: Meta = Meta()
@@ -58,7 +58,7 @@ class Glance(Wire):
         return self.status.phase in ("Succeeded", "Failed") and not waited_for
 
 
-GLANCE: Final = msgspec.json.Decoder(Glance)
+SUMMARY: Final = msgspec.json.Decoder(PodSummary)
 
 
 class PodWatch:
@@ -129,12 +129,12 @@ class PodWatch:
 
     def look(self, raw: bytes) -> Meta:
         """Report one pod; returns its metadata."""
-        glance = GLANCE.decode(raw)
-        if glance.done:
-            self.over(glance.metadata.uid)
+        summary = SUMMARY.decode(raw)
+        if summary.done:
+            self.over(summary.metadata.uid)
         else:
             self.seen(tree_of(raw))
-        return glance.metadata
+        return summary.metadata
 
     def take(self, line: bytes) -> None:
         """Report one change."""
@@ -144,11 +144,11 @@ class PodWatch:
             case "ADDED" | "MODIFIED":
                 self.version = self.look(raw).resource_version
             case "DELETED":
-                meta = GLANCE.decode(raw).metadata
+                meta = SUMMARY.decode(raw).metadata
                 self.gone(meta.uid)
                 self.version = meta.resource_version
             case "BOOKMARK":
-                self.version = GLANCE.decode(raw).metadata.resource_version
+                self.version = SUMMARY.decode(raw).metadata.resource_version
             case "ERROR":
                 status = STATUS.decode(raw)
                 failure = GoneError if status.code == 410 else KubeError

@@ -61,7 +61,7 @@ class NoRoomError(Exception):
     """The GPUs that a pod requests are still in use."""
 
 
-class Workshop(Frozen):
+class StartBuilder(Frozen):
     """Prepares containers."""
 
     kube: Kube
@@ -96,7 +96,7 @@ class Workshop(Frozen):
         volumes: Mapping[str, Path] = {}
         if specs(pod, "volumes"):
             # Volumes wait for the disk, so a thread makes them; the supervisor makes a plain folder.
-            volumes = await asyncio.to_thread(self.furnish, pod, container, holdings, account, scope)
+            volumes = await asyncio.to_thread(self.prepare_volumes, pod, container, holdings, account, scope)
         try:
             work = partial(environment, pod, container, holdings, node=self.node, host=self.host)
             asked = await asyncio.to_thread(work) if has_many_variables(container) else work()
@@ -150,7 +150,7 @@ class Workshop(Frozen):
             grace_seconds=self.grace_seconds,
         )
 
-    def furnish(
+    def prepare_volumes(
         self, pod: Tree, container: Mapping[str, object], holdings: Holdings, account: Account, scope: Scope
     ) -> Mapping[str, Path]:
         """Create the volumes of a pod, and link those of a container into its working folder."""

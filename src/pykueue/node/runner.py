@@ -1,8 +1,8 @@
 """Run the pods of this machine: a kubelet with processes in place of containers.
 
-Each pod is a `Box`, reconciled one at a time: read the states of its containers, plan (`podplan`), act (`spawn`), and
-write its status (`podstatus`) if that changed. Supervisors report when a process starts or ends; only processes that an
-earlier server started are polled.
+Each pod is a `Sandbox`, reconciled one at a time: read the states of its containers, plan (`podplan`), act (`spawn`),
+and write its status (`podstatus`) if that changed. Supervisors report when a process starts or ends; only processes
+that an earlier server started are polled.
 """
 
 import asyncio
@@ -27,25 +27,18 @@ from pykueue.node import attempts
 from pykueue.node.accounts import Account
 from pykueue.node.attempts import Attempt
 from pykueue.node.cleanup import Cleaner
-from pykueue.node.containerlogs import ContainerLogs, last_words
+from pykueue.node.containerlogs import ContainerLogs, last_output
 from pykueue.node.containerruntime import Runtime
-from pykueue.node.containers import KEPT, Box, Ending, Life
+from pykueue.node.containers import KEPT, Container, Ending, Sandbox
 from pykueue.node.gpus import Shares
-from pykueue.node.hooks import Tending
+from pykueue.node.hooks import ContainerLifecycle
 from pykueue.node.limits import Limits, end_cgroup, own_cgroup
-from pykueue.node.machine import Machine, NodeKeeper, kept_name
-from pykueue.node.podplan import (
-    deadline,
-    grace_seconds,
-    kill_due,
-    label,
-    steps,
-    until,
-)
+from pykueue.node.machine import Machine, NodeRegistration, kept_name
+from pykueue.node.podplan import deadline, grace_seconds, kill_due, label, steps, until
 from pykueue.node.podstatus import Waiting, final_phase, phase_of
 from pykueue.node.podwatch import PodWatch
 from pykueue.node.podwrites import REPORTER, PodWrites, learn
-from pykueue.node.prepare import NoRoomError, StartFailure, Workshop, make_scratch, passed_on
+from pykueue.node.prepare import NoRoomError, StartBuilder, StartFailure, make_scratch, passed_on
 from pykueue.node.securitycontext import scope
 from pykueue.node.spawn import Spawner, SpawnError
 from pykueue.node.supervision.followers import GRACE_SECONDS
@@ -68,9 +61,9 @@ CONFIG_SECONDS: Final = 10
 """How long to wait before retrying after a configuration error."""
 MOUNT_SECONDS_MAX: Final = 122
 ROOM_SECONDS: Final = 1.0
-ROOM_SAID: Final = 600
+ROOM_REPORT_TRIES: Final = 600
 """After this many attempts the lack of GPUs is reported again, since Events expire."""
-BURY_SECONDS: Final = 0.5
+TEAR_DOWN_SECONDS: Final = 0.5
 STOP_MICROS: Final = 5 * MICROS
 """How much longer than their grace period to wait for pods at shutdown."""
 STOP_REASON: Final = "Terminated"
@@ -100,7 +93,7 @@ def own_account(pod: Tree) -> Account | None:
 
 
 def always(pod: Tree) -> bool:
-    """Always True."""
+    """A permission that every pod has."""
     return True
 
 
@@ -111,7 +104,7 @@ class Runner:
         self,
         kube: Kube,
         clock: Clock,
-        tell: Tell,
+        notify: Tell,
         settings: Settings,
         machine: Machine,
         *,
@@ -121,7 +114,7 @@ class Runner:
     ) -> None:
         self.kube = kube
         self.clock = clock
-        self.tell = tell
+        self.notify = notify
         self.settings = settings
         self.node = settings.node or kept_name(settings.data)
         self.folder = attempts.folder_of(settings.data)
@@ -129,7 +122,7 @@ class Runner:
         name = blake2b(os.fsencode(settings.data.absolute()), digest_size=4).hexdigest()
         self.limits = Limits(clock.moment, name=f"pykueue-{name}", pids_max=settings.pids_max, own=own_cgroup())
         self.shares = Shares(self.folder, machine.gpus)
-        self.workshop = Workshop(
+        self.builder = StartBuilder(
             kube,
             self.shares,
             self.limits,
@@ -146,30 +139,30 @@ class Runner:
         self.logs = ContainerLogs(self.folder, clock)
         self.cleaner = Cleaner(clock, str(self.folder), str(scratch), self.spawner.clean, self.logs.held)
         self.writes = PodWrites(kube, clock)
-        self.boxes: dict[str, Box] = {}
+        self.sandboxes: dict[str, Sandbox] = {}
         self.controller = Controller("runner", self.reconcile, clock, WORKERS)
-        self.tending = Tending(clock, self.spawner, self.workshop, self.say, self.controller.add)
+        self.lifecycle = ContainerLifecycle(clock, self.spawner, self.builder, self.event, self.controller.add)
         self.watch = PodWatch(
             kube, clock, self.node, seen=self.seen, over=self.closed, gone=self.deleted, listed=self.listed
         )
-        self.keeper: NodeKeeper | None = None
+        self.registration: NodeRegistration | None = None
         self.machine = machine
         self.stopping = False
 
     async def open(self) -> None:
         """Start the fork server; afterwards nothing that an earlier server requested can still start."""
-        make_scratch(self.workshop.scratch)
+        make_scratch(self.builder.scratch)
         self.limits.open()
         await self.spawner.open()
         for uid in attempts.pods(self.folder):
             self.shares.restore(uid)
-        self.keeper = NodeKeeper(self.kube, self.clock, self.node, self.machine, self.limits.describe())
+        self.registration = NodeRegistration(self.kube, self.clock, self.node, self.machine, self.limits.describe())
 
     async def run(self) -> None:
         """Run pods until cancelled."""
-        assert self.keeper is not None, "a runner is opened before it runs"
+        assert self.registration is not None, "a runner is opened before it runs"
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self.keeper.run(), name="node")
+            tasks.create_task(self.registration.run(), name="node")
             tasks.create_task(self.watch.run(), name="pods of the node")
             tasks.create_task(self.controller.run(), name="runner")
             tasks.create_task(self.sweep(), name="adopted processes")
@@ -180,20 +173,20 @@ class Runner:
         if (policy or self.settings.on_stop) == "keep":
             return
         now = last = self.clock.moment()
-        ending = {uid: box for uid, box in self.boxes.items() if box.alive}
-        for uid, box in ending.items():
-            due = Moment(now + grace_seconds(box.pod) * MICROS)
-            box.ending = box.ending or Ending(due, "Failed", STOP_REASON, STOP_MESSAGE)
-            last = max(last, box.ending.due)
+        ending = {uid: sandbox for uid, sandbox in self.sandboxes.items() if sandbox.alive}
+        for uid, sandbox in ending.items():
+            due = Moment(now + grace_seconds(sandbox.pod) * MICROS)
+            sandbox.ending = sandbox.ending or Ending(due, "Failed", STOP_REASON, STOP_MESSAGE)
+            last = max(last, sandbox.ending.due)
             self.controller.add(uid)
-        while ending.keys() & self.boxes.keys() and self.clock.moment() < last + STOP_MICROS:
+        while ending.keys() & self.sandboxes.keys() and self.clock.moment() < last + STOP_MICROS:
             await self.clock.sleep(int(SETTLE_SECONDS * MICROS))
 
     async def close(self) -> None:
         """Release everything except the processes."""
-        for box in self.boxes.values():
-            for life in box.lives.values():
-                life.quiet()
+        for sandbox in self.sandboxes.values():
+            for container in sandbox.containers.values():
+                container.quiet()
         await self.cleaner.close()
         await self.spawner.close()
         self.limits.close()
@@ -203,297 +196,303 @@ class Runner:
     def seen(self, pod: Tree) -> None:
         """Handle a pod that is bound to us."""
         uid = text(pod, "metadata", "uid")
-        box = self.boxes.get(uid)
-        if box is None:
+        sandbox = self.sandboxes.get(uid)
+        if sandbox is None:
             try:
-                box = Box(uid, pod)
-                self.restore(box)
+                sandbox = Sandbox(uid, pod)
+                self.restore(sandbox)
             except ValueError as error:
                 LOG.error("pod: ignored pod=%s error=%s", label(pod), error)
                 return
-            self.boxes[uid] = box
+            self.sandboxes[uid] = sandbox
         else:
-            learn(box, pod)
+            learn(sandbox, pod)
         self.controller.add(uid)
 
-    def restore(self, box: Box) -> None:
+    def restore(self, sandbox: Sandbox) -> None:
         """Restore what an earlier server started of a pod."""
-        if (self.folder / attempts.checked(box.uid)).exists():
+        if (self.folder / attempts.checked(sandbox.uid)).exists():
             now = self.clock.now()
-            for life in box.lives.values():
-                life.restore(self.folder, self.spawner.boot, now, self.date)
-                self.explain(life)
-                if life.alive:
-                    LOG.info("container: still running, adopted container=%s pod=%s", life.name, label(box.pod))
-                if life.running:
-                    self.tending.begin(box, life)
+            for container in sandbox.containers.values():
+                container.restore(self.folder, self.spawner.boot, now, self.date)
+                self.explain(container)
+                if container.alive:
+                    LOG.info(
+                        "container: still running, adopted container=%s pod=%s", container.name, label(sandbox.pod)
+                    )
+                if container.running:
+                    self.lifecycle.begin(sandbox, container)
 
     def closed(self, uid: str) -> None:
         """Handle a pod that has ended, as reported by us or by another client."""
-        box = self.boxes.get(uid)
-        if box is not None and not box.finished:
-            box.closed = True
+        sandbox = self.sandboxes.get(uid)
+        if sandbox is not None and not sandbox.finished:
+            sandbox.closed = True
             self.controller.add(uid)
 
     def deleted(self, uid: str) -> None:
         """Handle the deletion of a pod's object."""
-        box = self.boxes.get(uid)
-        if box is None:
+        sandbox = self.sandboxes.get(uid)
+        if sandbox is None:
             self.cleaner.remove(uid)
             return
-        box.gone = True
+        sandbox.gone = True
         self.controller.add(uid)
 
     def listed(self, uids: set[str]) -> None:
         """Handle the list of all pods: anything else on this machine is left over."""
-        for uid in self.boxes.keys() - uids:
+        for uid in self.sandboxes.keys() - uids:
             self.deleted(uid)
         for uid in attempts.pods(self.folder):
-            if uid not in uids and uid not in self.boxes:
-                self.bury_found(uid)
-        self.cleaner.sweep(uids | self.boxes.keys())
-        known = {life.key.replace("/", "_") for box in self.boxes.values() for life in box.lives.values() if life.alive}
+            if uid not in uids and uid not in self.sandboxes:
+                self.tear_down_orphan(uid)
+        self.cleaner.sweep(uids | self.sandboxes.keys())
+        known = {container.key.replace("/", "_") for container in self.alive()}
         for folder in self.limits.leftovers():
             if folder.name not in known:
                 end_cgroup(folder)
 
-    def bury_found(self, uid: str) -> None:
+    def tear_down_orphan(self, uid: str) -> None:
         """End the processes of a pod that no longer exists."""
         spec: Json = [{"name": name} for name in attempts.containers(self.folder, uid)]
-        box = Box(uid, {"metadata": {"uid": uid}, "spec": {"containers": spec}})
-        box.gone = True
-        self.boxes[uid] = box
-        for life in box.lives.values():
-            life.restore(self.folder, self.spawner.boot, self.clock.now(), self.date)
+        sandbox = Sandbox(uid, {"metadata": {"uid": uid}, "spec": {"containers": spec}})
+        sandbox.gone = True
+        self.sandboxes[uid] = sandbox
+        for container in sandbox.containers.values():
+            container.restore(self.folder, self.spawner.boot, self.clock.now(), self.date)
         self.controller.add(uid)
 
     # From supervisors.
 
-    def life_of(self, key: str) -> tuple[Box, Life] | None:
+    def container_of(self, key: str) -> tuple[Sandbox, Container] | None:
         """The pod and container whose present attempt this is."""
         uid, _, rest = key.partition("/")
         name, _, number = rest.partition("/")
-        box = self.boxes.get(uid)
-        life = None if box is None else box.lives.get(name)
-        if box is None or life is None or str(life.number) != number:
+        sandbox = self.sandboxes.get(uid)
+        container = None if sandbox is None else sandbox.containers.get(name)
+        if sandbox is None or container is None or str(container.number) != number:
             return None
-        return box, life
+        return sandbox, container
+
+    def alive(self) -> list[Container]:
+        """The containers of all pods that run, or may run."""
+        return [one for sandbox in self.sandboxes.values() for one in sandbox.containers.values() if one.alive]
 
     def heard(self, key: str, line: str) -> None:
         """Handle a supervisor's message."""
-        found = self.life_of(key)
+        found = self.container_of(key)
         if found is None:
             return
-        box, life = found
-        if life.attempt is None and not line.startswith("supervisor "):
+        sandbox, container = found
+        if container.attempt is None and not line.startswith("supervisor "):
             # Earlier messages were lost; the record has them all.
-            self.reread(box, life)
-        elif (attempt := attempts.learned(life.attempt, line, self.date)) is not None:
-            self.take_in(box, life, attempt)
+            self.reread(sandbox, container)
+        elif (attempt := attempts.learned(container.attempt, line, self.date)) is not None:
+            self.take_in(sandbox, container, attempt)
 
-    def reread(self, box: Box, life: Life) -> None:
+    def reread(self, sandbox: Sandbox, container: Container) -> None:
         """Read the record again: a busy server can miss messages."""
-        attempt = attempts.read_attempt(self.folder, life.key, self.date)
-        if attempt is not None and attempt != life.attempt:
-            self.take_in(box, life, attempt)
+        attempt = attempts.read_attempt(self.folder, container.key, self.date)
+        if attempt is not None and attempt != container.attempt:
+            self.take_in(sandbox, container, attempt)
 
-    def take_in(self, box: Box, life: Life, attempt: Attempt) -> None:
+    def take_in(self, sandbox: Sandbox, container: Container, attempt: Attempt) -> None:
         """Apply what is known of an attempt."""
-        before = life.running
-        life.settle(attempt)
-        if life.running and not before:
-            self.say(box.pod, "Created", "Container created")
-            self.say(box.pod, "Started", "Container started")
-            self.tending.begin(box, life)
-            self.controller.add_after(box.uid, SETTLE_SECONDS if len(self.boxes) <= FEW else BUSY_SECONDS)
-        elif life.end is not None:
-            self.explain(life)
-            if life.end.reason == "StartError":
-                self.say(box.pod, "Failed", f"Error: {life.end.message}", warning=True)
-            self.controller.add(box.uid)
-        if life.kill_at is not None:
-            self.controller.add(box.uid)
+        before = container.running
+        container.settle(attempt)
+        if container.running and not before:
+            self.event(sandbox.pod, "Created", "Container created")
+            self.event(sandbox.pod, "Started", "Container started")
+            self.lifecycle.begin(sandbox, container)
+            self.controller.add_after(sandbox.uid, SETTLE_SECONDS if len(self.sandboxes) <= FEW else BUSY_SECONDS)
+        elif container.end is not None:
+            self.explain(container)
+            if container.end.reason == "StartError":
+                self.event(sandbox.pod, "Failed", f"Error: {container.end.message}", warning=True)
+            self.controller.add(sandbox.uid)
+        if container.kill_at is not None:
+            self.controller.add(sandbox.uid)
 
-    def explain(self, life: Life) -> None:
+    def explain(self, container: Container) -> None:
         """Use the end of a container's output as its termination message, if so configured."""
-        end = life.end
-        if end is not None and end.code and text(life.spec, "terminationMessagePolicy") == "FallbackToLogsOnError":
-            words = end.message or last_words(self.folder, life.key)
-            life.end = msgspec.structs.replace(end, message=words)
+        end = container.end
+        if end is not None and end.code and text(container.spec, "terminationMessagePolicy") == "FallbackToLogsOnError":
+            words = end.message or last_output(self.folder, container.key)
+            container.end = msgspec.structs.replace(end, message=words)
 
     def supervisor_gone(self, key: str) -> None:
         """Handle the death of a supervisor: the record says how the attempt ended, or that it never began."""
-        found = self.life_of(key)
+        found = self.container_of(key)
         if found is None:
             return
-        box, life = found
-        if life.alive:
+        sandbox, container = found
+        if container.alive:
             attempt = attempts.read_attempt(self.folder, key, self.date)
             if attempt is not None and (attempt.over or attempt.supervisor.alive(self.spawner.boot)):
-                self.take_in(box, life, attempt)
+                self.take_in(sandbox, container, attempt)
             elif attempts.claimed(self.folder, key):
                 LOG.warning("container: supervisor died without reporting attempt=%s", key)
-                life.attempt = attempt
-                life.abandon(self.spawner.boot, self.clock.now())
+                container.attempt = attempt
+                container.abandon(self.spawner.boot, self.clock.now())
             else:
-                life.take_back()
-                life.retry_at = Moment(self.clock.moment() + MICROS)
-            self.controller.add(box.uid)
+                container.take_back()
+                container.retry_at = Moment(self.clock.moment() + MICROS)
+            self.controller.add(sandbox.uid)
 
     def renewed(self) -> None:
         """Handle a new fork server: it does not report supervisors of the previous one."""
-        for life in [life for box in self.boxes.values() for life in box.lives.values() if life.alive]:
-            life.adopted = True
-            self.supervisor_gone(life.key)
+        for container in self.alive():
+            container.adopted = True
+            self.supervisor_gone(container.key)
 
     async def sweep(self) -> None:
         """Check processes that an earlier server started: the death of their supervisors is not reported."""
         while True:
             await self.clock.sleep(SWEEP_MICROS)
-            adopted = [
-                life for box in self.boxes.values() for life in box.lives.values() if life.adopted and life.alive
-            ]
-            for life in adopted:
-                if life.attempt is not None and not life.attempt.supervisor.alive(self.spawner.boot):
-                    self.supervisor_gone(life.key)
+            for container in [one for one in self.alive() if one.adopted]:
+                if container.attempt is not None and not container.attempt.supervisor.alive(self.spawner.boot):
+                    self.supervisor_gone(container.key)
 
     # Reconciliation.
 
     async def reconcile(self, uid: str) -> float | None:
         """Bring a pod to its desired state; returns the seconds after which to look again."""
-        box = self.boxes.get(uid)
-        if box is None:
+        sandbox = self.sandboxes.get(uid)
+        if sandbox is None:
             return None
         now, moment = self.clock.now(), self.clock.moment()
-        unheard = [life for life in box.lives.values() if life.alive and not life.running]
-        for life in unheard:
-            self.reread(box, life)
-        if box.gone or box.closed:
-            return self.bury(box, moment)
-        ending = box.ending = self.must_end(box, now)
+        unheard = [container for container in sandbox.containers.values() if container.alive and not container.running]
+        for container in unheard:
+            self.reread(sandbox, container)
+        if sandbox.gone or sandbox.closed:
+            return self.tear_down(sandbox, moment)
+        ending = sandbox.ending = self.must_end(sandbox, now)
         if ending is not None:
-            wakes = self.tending.press_all(box, ending.due, moment)
-            if box.alive:
+            wakes = self.lifecycle.terminate_all(sandbox, ending.due, moment)
+            if sandbox.alive:
                 return until(moment, [*wakes, Moment(moment + UNHEARD_MICROS) if unheard else None])
-            phase = ending.phase or final_phase(box.pod, box.containers())
-            await self.finish(box, msgspec.structs.replace(ending, phase=phase))
+            phase = ending.phase or final_phase(sandbox.pod, sandbox.statuses())
+            await self.finish(sandbox, msgspec.structs.replace(ending, phase=phase))
             return None
-        plan = steps(box.pod, box.containers(), box.falls(), now)
+        plan = steps(sandbox.pod, sandbox.statuses(), sandbox.failures(), now)
         wakes = [
-            None if instant is None else Moment(moment + instant - now) for instant in (plan.wake, deadline(box.pod))
+            None if instant is None else Moment(moment + instant - now)
+            for instant in (plan.wake, deadline(sandbox.pod))
         ]
         wakes.append(Moment(moment + UNHEARD_MICROS) if unheard else None)
         for name in plan.start:
-            wakes.append(await self.start(box, box.lives[name], moment))
+            wakes.append(await self.start(sandbox, sandbox.containers[name], moment))
             # A pod can have many containers, and each takes milliseconds to prepare.
             await asyncio.sleep(0)
         for name in plan.end[:1]:
-            due = Moment(moment + grace_seconds(box.pod) * MICROS)
-            box.lives[name].kill_at = box.lives[name].kill_at or due
+            due = Moment(moment + grace_seconds(sandbox.pod) * MICROS)
+            sandbox.containers[name].kill_at = sandbox.containers[name].kill_at or due
         for name in plan.held:
-            self.held(box, name)
-        wakes += [self.tending.press(box, life, moment) for life in box.lives.values()]
-        if phase_of(box.pod, box.containers()) in ("Succeeded", "Failed") and not box.alive:
-            await self.finish(box, None)
+            self.held(sandbox, name)
+        wakes += [self.lifecycle.terminate(sandbox, container, moment) for container in sandbox.containers.values()]
+        if phase_of(sandbox.pod, sandbox.statuses()) in ("Succeeded", "Failed") and not sandbox.alive:
+            await self.finish(sandbox, None)
             return None
-        if any(box.lives[name].fresh for name in plan.start):
+        if any(sandbox.containers[name].fresh for name in plan.start):
             # More news is due in milliseconds; write it all at once then.
             for name in plan.start:
-                box.lives[name].fresh = False
+                sandbox.containers[name].fresh = False
             return until(self.clock.moment(), [*wakes, Moment(moment + NEWS_MICROS)])
-        await self.writes.write(box, box.shown(plan.held))
-        return self.bury(box, moment) if box.gone else until(self.clock.moment(), wakes)
+        await self.writes.write(sandbox, sandbox.shown(plan.held))
+        return self.tear_down(sandbox, moment) if sandbox.gone else until(self.clock.moment(), wakes)
 
-    def must_end(self, box: Box, now: Instant) -> Ending | None:
+    def must_end(self, sandbox: Sandbox, now: Instant) -> Ending | None:
         """Whether a pod must end, and why."""
-        if text(box.pod, "metadata", "deletionTimestamp"):
-            return Ending(Moment(self.clock.moment() + kill_due(box.pod, now) - now), deleted=True)
-        if box.ending is None and (over := box.overdue(now, self.clock.moment())) is not None:
-            self.say(box.pod, over.reason, over.message)
+        if text(sandbox.pod, "metadata", "deletionTimestamp"):
+            return Ending(Moment(self.clock.moment() + kill_due(sandbox.pod, now) - now), deleted=True)
+        if sandbox.ending is None and (over := sandbox.overdue(now, self.clock.moment())) is not None:
+            self.event(sandbox.pod, over.reason, over.message)
             return over
-        return box.ending
+        return sandbox.ending
 
-    def held(self, box: Box, name: str) -> None:
+    def held(self, sandbox: Sandbox, name: str) -> None:
         """Report a container's back-off, once per failure."""
-        life = box.lives[name]
-        if life.held != life.falls:
-            life.held = life.falls
-            note = f"Back-off restarting failed container {name} in pod {label(box.pod)}"
-            self.say(box.pod, "BackOff", note, warning=True)
+        container = sandbox.containers[name]
+        if container.held != container.failures:
+            container.held = container.failures
+            note = f"Back-off restarting failed container {name} in pod {label(sandbox.pod)}"
+            self.event(sandbox.pod, "BackOff", note, warning=True)
 
-    async def start(self, box: Box, life: Life, now: Moment) -> Moment | None:
+    async def start(self, sandbox: Sandbox, container: Container, now: Moment) -> Moment | None:
         """Start a container; returns when to retry if it cannot start."""
-        if life.alive or self.stopping:
+        if container.alive or self.stopping:
             return None
-        if life.retry_at is not None and life.retry_at > now:
-            return life.retry_at
-        life.tries += 1
+        if container.retry_at is not None and container.retry_at > now:
+            return container.retry_at
+        container.tries += 1
         try:
-            start = await self.workshop.start(box.pod, life.spec, life.number + 1)
-            if box.gone or box.closed:
+            start = await self.builder.start(sandbox.pod, container.spec, container.number + 1)
+            if sandbox.gone or sandbox.closed:
                 return None
             self.spawner.start(start)
         except StartFailure as failure:
-            life.waiting = Waiting(failure.reason, failure.message)
-            self.say(box.pod, "Failed", f"Error: {failure.message}", warning=True)
-            life.retry_at = Moment(now + CONFIG_SECONDS * MICROS)
+            container.waiting = Waiting(failure.reason, failure.message)
+            self.event(sandbox.pod, "Failed", f"Error: {failure.message}", warning=True)
+            container.retry_at = Moment(now + CONFIG_SECONDS * MICROS)
         except VolumeError as error:
-            self.say(box.pod, "FailedMount", str(error), warning=True)
-            life.retry_at = Moment(now + min(MOUNT_SECONDS_MAX, 1 << min(life.tries - 1, 7)) * MICROS)
+            self.event(sandbox.pod, "FailedMount", str(error), warning=True)
+            container.retry_at = Moment(now + min(MOUNT_SECONDS_MAX, 1 << min(container.tries - 1, 7)) * MICROS)
         except NoRoomError as error:
-            if life.tries % ROOM_SAID == 1:
-                self.say(box.pod, "InsufficientGPUs", f"The pod waits for free GPUs: {error}", warning=True)
-            life.retry_at = Moment(now + int(ROOM_SECONDS * MICROS))
+            if container.tries % ROOM_REPORT_TRIES == 1:
+                self.event(sandbox.pod, "InsufficientGPUs", f"The pod waits for free GPUs: {error}", warning=True)
+            container.retry_at = Moment(now + int(ROOM_SECONDS * MICROS))
         except (OSError, SpawnError) as error:
-            LOG.warning("container: cannot start container=%s pod=%s error=%s", life.name, label(box.pod), error)
-            self.say(box.pod, "FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}", warning=True)
-            life.retry_at = Moment(now + min(MOUNT_SECONDS_MAX, 1 << min(life.tries - 1, 7)) * MICROS)
+            LOG.warning(
+                "container: cannot start container=%s pod=%s error=%s", container.name, label(sandbox.pod), error
+            )
+            self.event(sandbox.pod, "FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}", warning=True)
+            container.retry_at = Moment(now + min(MOUNT_SECONDS_MAX, 1 << min(container.tries - 1, 7)) * MICROS)
         else:
-            life.begin(start)
-            if life.number >= KEPT:
-                kept = range(life.number - KEPT + 1, life.number + 1)
-                attempts.drop(self.folder, box.uid, life.name, keep=kept)
+            container.begin(start)
+            if container.number >= KEPT:
+                kept = range(container.number - KEPT + 1, container.number + 1)
+                attempts.drop(self.folder, sandbox.uid, container.name, keep=kept)
             return None
-        return life.retry_at
+        return container.retry_at
 
-    def bury(self, box: Box, now: Moment) -> float | None:
+    def tear_down(self, sandbox: Sandbox, now: Moment) -> float | None:
         """End all processes of a pod that was deleted or declared finished; then forget it."""
-        for life in box.lives.values():
-            life.kill_at = now
-            self.tending.press(box, life, now)
-        if box.alive:
-            return BURY_SECONDS
-        self.forget(box)
-        if box.gone:
-            self.cleaner.remove(box.uid)
+        for container in sandbox.containers.values():
+            container.kill_at = now
+            self.lifecycle.terminate(sandbox, container, now)
+        if sandbox.alive:
+            return TEAR_DOWN_SECONDS
+        self.forget(sandbox)
+        if sandbox.gone:
+            self.cleaner.remove(sandbox.uid)
         return None
 
-    async def finish(self, box: Box, ending: Ending | None) -> None:
+    async def finish(self, sandbox: Sandbox, ending: Ending | None) -> None:
         """Write how a pod ended, and release it."""
         # Its GPUs must be free before anyone learns that it has ended.
-        self.shares.release(box.uid)
-        box.finished = True
-        await self.writes.write(box, box.containers(), ending)
-        if ending is not None and ending.deleted and not box.gone:
-            await self.writes.remove(box)
-        self.forget(box)
+        self.shares.release(sandbox.uid)
+        sandbox.finished = True
+        await self.writes.write(sandbox, sandbox.statuses(), ending)
+        if ending is not None and ending.deleted and not sandbox.gone:
+            await self.writes.remove(sandbox)
+        self.forget(sandbox)
         if self.settings.runtime is not None:
-            await self.tending.remove_containers(box, self.settings.runtime)
-        if box.gone:
-            self.cleaner.remove(box.uid)
+            await self.lifecycle.remove_containers(sandbox, self.settings.runtime)
+        if sandbox.gone:
+            self.cleaner.remove(sandbox.uid)
         else:
-            self.cleaner.tidy(box.uid)
+            self.cleaner.tidy(sandbox.uid)
 
-    def forget(self, box: Box) -> None:
-        """Forget a pod."""
-        self.shares.release(box.uid)
-        for life in box.lives.values():
-            life.quiet()
-        self.boxes.pop(box.uid, None)
+    def forget(self, sandbox: Sandbox) -> None:
+        """Release a pod's GPUs, and stop its probes."""
+        self.shares.release(sandbox.uid)
+        for container in sandbox.containers.values():
+            container.quiet()
+        self.sandboxes.pop(sandbox.uid, None)
 
-    def say(self, pod: Tree, reason: str, note: str, *, warning: bool = False) -> None:
+    def event(self, pod: Tree, reason: str, note: str, *, warning: bool = False) -> None:
         """Report an event of a pod."""
         meta = pod.get("metadata")
         about = Ref("v1", "Pod", *(text(meta, name) for name in ("namespace", "name", "uid", "resourceVersion")))
         if about.name:
-            self.tell(Notice(about, reason, note, REPORTER, warning))
+            self.notify(Notice(about, reason, note, REPORTER, warning))

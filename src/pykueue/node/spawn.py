@@ -227,14 +227,14 @@ class Spawner:
         assert self.notices is not None, "the socket is there while we listen to it"
         while True:
             try:
-                said = self.notices.recv(NOTICE_BYTES)
+                message = self.notices.recv(NOTICE_BYTES)
             except BlockingIOError:
                 return
-            with costing_itself(said):
-                key, _, line = said.partition(b"\0")
-                self.said(key.decode(errors="replace"), line)
+            with costing_itself(message):
+                key, _, line = message.partition(b"\0")
+                self.received(key.decode(errors="replace"), line)
 
-    def said(self, key: str, line: bytes) -> None:
+    def received(self, key: str, line: bytes) -> None:
         """Pass on one line, or complete the waiting `run_once`."""
         if not line.startswith(b"once "):
             self.refusal = ""

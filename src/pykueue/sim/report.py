@@ -22,13 +22,13 @@ from pykueue.engine.model import ClusterQueue, LocalQueue, PodSet, Workload
 from pykueue.engine.record.explain import because, reason, what_helps
 from pykueue.engine.wording import message
 from pykueue.jobs.manifest import in_own_words
-from pykueue.sim.world import End, Moment, Past, What
+from pykueue.sim.world import End, Moment, MomentKind, Past
 
 NO_QUEUE: Final = "(none)"
 
-FOLLOWS: Final[Mapping[What, tuple[What, ...]]] = {
-    What.RUNS: (What.STARTS,),
-    What.RELEASES: (What.PREEMPTED, What.EVICTED),
+FOLLOWS: Final[Mapping[MomentKind, tuple[MomentKind, ...]]] = {
+    MomentKind.RUNS: (MomentKind.STARTS,),
+    MomentKind.RELEASES: (MomentKind.PREEMPTED, MomentKind.EVICTED),
 }
 
 ENDINGS: Final = {
@@ -47,7 +47,7 @@ class Line(Frozen):
     workload: str
     name: str
     queue: str
-    what: What
+    what: MomentKind
     why: str
     helps: tuple[str, ...] = ()
     reason: str = ""
@@ -136,7 +136,7 @@ class Names:
         """The user's name for a workload."""
         return self.names.get(key, key)
 
-    def told(self, text: str, key: str) -> str:
+    def with_user_names(self, text: str, key: str) -> str:
         """A sentence about a workload, with the user's names and paths."""
         if key in self.jobs:
             text = in_own_words(text)
@@ -185,13 +185,25 @@ def line(moment: Moment, before: Moment | None, names: Names) -> Line:
     elif isinstance(decision, Evict):
         word, text, by = decision.preemption or decision.reason, decision.message, decision.by
     # To a reader, a start whose pods run at once, and an eviction whose pods are gone at once, are one event.
-    follows: tuple[What, ...] = FOLLOWS.get(moment.what, ())
+    follows: tuple[MomentKind, ...] = FOLLOWS.get(moment.what, ())
     if isinstance(decision, Wait) and isinstance(decision.why, Inactive):
-        follows = (What.EVICTED, What.RELEASES)
+        follows = (MomentKind.EVICTED, MomentKind.RELEASES)
     beside = before is not None and before.at == moment.at and before.what in follows
     queue = names.queues.get(key, NO_QUEUE)
-    helps = tuple(names.told(one, key) for one in helps)
-    return Line(moment.at, key, names.of(key), queue, moment.what, names.told(why, key), helps, word, text, by, beside)
+    helps = tuple(names.with_user_names(one, key) for one in helps)
+    return Line(
+        moment.at,
+        key,
+        names.of(key),
+        queue,
+        moment.what,
+        names.with_user_names(why, key),
+        helps,
+        word,
+        text,
+        by,
+        beside,
+    )
 
 
 def verdict(why: Why, level: Workload | None) -> tuple[str, tuple[str, ...]]:
@@ -209,14 +221,14 @@ def is_queueless(level: Workload) -> bool:
 def happening(moment: Moment, names: Names) -> str:
     """An event without a decision, in words."""
     level = moment.level
-    if moment.what is What.ARRIVES and level is not None:
+    if moment.what is MomentKind.ARRIVES and level is not None:
         priority = f", priority {level.priority}" if level.priority else ""
         if is_queueless(level):
             return f"asks {request(level)}, and names no LocalQueue{priority}"
         queue = names.queues.get(moment.workload, NO_QUEUE)
         target = f"ClusterQueue {queue}" if queue != NO_QUEUE else f"LocalQueue {level.local_queue}"
         return f"asks {request(level)} of {target}{priority}"
-    return "all its pods are ready" if moment.what is What.RUNS else "it is done, and its room is free"
+    return "all its pods are ready" if moment.what is MomentKind.RUNS else "it is done, and its room is free"
 
 
 def request(workload: Workload) -> str:
@@ -239,7 +251,7 @@ def queue_rows(past: Past, names: Names) -> tuple[QueueRow, ...]:
     for moment in past.moments:
         queue = names.queues[moment.workload]
         counts[queue][moment.what] = counts[queue].get(moment.what, 0) + 1
-        if moment.what is What.STARTS and moment.workload not in started:
+        if moment.what is MomentKind.STARTS and moment.workload not in started:
             started.add(moment.workload)
             waits[queue].append(moment.at - arrived[moment.workload])
         if isinstance(moment.decision, Evict) and moment.decision.by in names.queues:
@@ -248,14 +260,14 @@ def queue_rows(past: Past, names: Names) -> tuple[QueueRow, ...]:
     return tuple(
         QueueRow(
             name,
-            counts[name].get(What.ARRIVES, 0),
-            counts[name].get(What.STARTS, 0),
-            counts[name].get(What.FINISHES, 0),
+            counts[name].get(MomentKind.ARRIVES, 0),
+            counts[name].get(MomentKind.STARTS, 0),
+            counts[name].get(MomentKind.FINISHES, 0),
             spread(waits[name]),
             sum(time for key, time in waited.items() if names.queues[key] == name),
             counts[name].get("preempts", 0),
-            counts[name].get(What.PREEMPTED, 0),
-            counts[name].get(What.EVICTED, 0),
+            counts[name].get(MomentKind.PREEMPTED, 0),
+            counts[name].get(MomentKind.EVICTED, 0),
         )
         for name in sorted(counts)
     )
@@ -270,9 +282,13 @@ def waited_by(past: Past) -> Mapping[str, int]:
     since: dict[str, Instant] = {}
     for moment in past.moments:
         key, level = moment.workload, moment.level
-        if moment.what in (What.STARTS, What.FINISHES, What.DEACTIVATED):
+        if moment.what in (MomentKind.STARTS, MomentKind.FINISHES, MomentKind.DEACTIVATED):
             total[key] = total.get(key, 0) + moment.at - since.pop(key, moment.at)
-        elif moment.what in (What.ARRIVES, What.PREEMPTED, What.EVICTED) and level is not None and waits_now(level):
+        elif (
+            moment.what in (MomentKind.ARRIVES, MomentKind.PREEMPTED, MomentKind.EVICTED)
+            and level is not None
+            and waits_now(level)
+        ):
             since.setdefault(key, moment.at)
     for key, at in since.items():
         total[key] = total.get(key, 0) + past.end - at
@@ -340,10 +356,10 @@ def use_rows(past: Past) -> tuple[UseRow, ...]:
 def usage_after(moment: Moment) -> Mapping[Slot, int] | None:
     """What a workload holds from this moment on; None if the moment changes nothing."""
     decision, level = moment.decision, moment.level
-    if isinstance(decision, Unreserve) or moment.what is What.FINISHES:
+    if isinstance(decision, Unreserve) or moment.what is MomentKind.FINISHES:
         return {}
     admission = decision.admission if isinstance(decision, Reserve | Admit) else None
-    if moment.what is What.ARRIVES and level is not None and level.active and not level.finished:
+    if moment.what is MomentKind.ARRIVES and level is not None and level.active and not level.finished:
         admission = level.admission
     if admission is None:
         return None
@@ -356,37 +372,37 @@ def usage_after(moment: Moment) -> Mapping[Slot, int] | None:
     return usage
 
 
-Likeness: TypeAlias = tuple[str, tuple[PodSet, ...], int]
+ShapeKey: TypeAlias = tuple[str, tuple[PodSet, ...], int]
 
 
-def likeness(level: Workload) -> Likeness:
+def shape_key(level: Workload) -> ShapeKey:
     """What workloads share that no decision could distinguish."""
     return level.local_queue, level.pod_sets, level.priority
 
 
 def waiting_rows(past: Past, names: Names) -> tuple[WaitingRow, ...]:
     """The workloads that have not finished, since when, why, and what would help."""
-    said: dict[str, Why] = {}
+    reasons: dict[str, Why] = {}
     since: dict[str, Instant] = {}
     deactivated: dict[str, str] = {}
     for moment in past.moments:
         if isinstance(moment.decision, Wait) and not isinstance(moment.decision.why, Bypassed):
-            said[moment.workload] = moment.decision.why
+            reasons[moment.workload] = moment.decision.why
         if isinstance(moment.decision, Deactivate):
             deactivated[moment.workload] = because(moment.decision)
-        if moment.what not in (What.WAITS, What.RUNS):
+        if moment.what not in (MomentKind.WAITS, MomentKind.RUNS):
             since[moment.workload] = moment.at
     unfinished = [level for level in past.levels if not level.finished and level.key in since]
-    alike = {likeness(level): said[level.key] for level in reversed(unfinished) if level.key in said}
+    alike = {shape_key(level): reasons[level.key] for level in reversed(unfinished) if level.key in reasons}
     rows = []
     for level in unfinished:
-        why = said.get(level.key) or alike.get(likeness(level)) or Queued()
+        why = reasons.get(level.key) or alike.get(shape_key(level)) or Queued()
         state, text, helps = standing(level, why)
         text = text if level.active else deactivated.get(level.key, text)
         queue = names.queues[level.key]
-        told = tuple(names.told(one, level.key) for one in helps)
-        text = names.told(text, level.key)
-        rows.append(WaitingRow(level.key, names.of(level.key), queue, since[level.key], state, text, told))
+        helps = tuple(names.with_user_names(one, level.key) for one in helps)
+        text = names.with_user_names(text, level.key)
+        rows.append(WaitingRow(level.key, names.of(level.key), queue, since[level.key], state, text, helps))
     return tuple(rows)
 
 
@@ -398,8 +414,8 @@ def standing(level: Workload, why: Why) -> tuple[str, str, tuple[str, ...]]:
     if level.admission is not None and level.active:
         late = [check for check in level.checks if check.state != "Ready"]
         pending = ", ".join(check.name for check in late)
-        told = "".join(f": {check.message}" for check in late if check.message)
-        return "reserves", f"AdmissionCheck {pending} is not ready{told}", (f"see what {pending} waits for",)
+        messages = "".join(f": {check.message}" for check in late if check.message)
+        return "reserves", f"AdmissionCheck {pending} is not ready{messages}", (f"see what {pending} waits for",)
     if level.requeue_at is not None and level.active:
         return "waits", f"it was evicted, and waits for its backoff until {format_instant(level.requeue_at)}", ()
     return "waits" if level.active else "deactivated", *verdict(why, level)

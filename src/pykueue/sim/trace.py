@@ -210,10 +210,10 @@ class Reader:
         if view.spec.controller_name == CheckController.PROVISIONING and ANSWER not in one.annotations:
             self.provisioning[one.name] = view
             return
-        said = any(condition.type == "Active" for condition in view.status.conditions)
+        stated = any(condition.type == "Active" for condition in view.status.conditions)
         beyond = unbuilt(one.kind, view)
         check = inbound.check(view)
-        self.things.append(check if said or beyond else replace(check, active=True))
+        self.things.append(check if stated or beyond else replace(check, active=True))
         self.notes += (f"AdmissionCheck {one.name}: {text}" for text in beyond)
         answer = one.annotations.get(ANSWER, ANSWERS[0]).lower()
         self.answers[one.name] = answer

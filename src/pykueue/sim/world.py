@@ -26,10 +26,10 @@ ROUNDS_EACH: Final = 500
 """Rounds of deciding that indicate an endless loop: this many, and this many more for each workload."""
 END_OF_TIME: Final = parse_instant("9000-01-01T00:00:00Z")
 
-TELLS: Final = {"ready": "Ready", "pending": "Pending", "retry": "Retry", "rejected": "Rejected"}
+CHECK_STATES: Final = {"ready": "Ready", "pending": "Pending", "retry": "Retry", "rejected": "Rejected"}
 
 
-class What(StrEnum):
+class MomentKind(StrEnum):
     """Kinds of event of a workload."""
 
     ARRIVES = "arrives"
@@ -50,7 +50,7 @@ class Moment(Frozen):
 
     at: Instant
     workload: str
-    what: What
+    what: MomentKind
     decision: Decision | None = None
     level: Workload | None = None
     """The workload as it was then."""
@@ -213,7 +213,7 @@ class World:
         """The instant this much later."""
         return Instant(self.now + delay)
 
-    def record(self, key: str, what: What, decision: Decision | None = None) -> None:
+    def record(self, key: str, what: MomentKind, decision: Decision | None = None) -> None:
         """Record an event."""
         self.moments.append(Moment(self.now, key, what, decision, self.level(key)))
 
@@ -226,13 +226,13 @@ class World:
         match event:
             case Event.ARRIVE:
                 self.engine.observe(Seen(run.arrival.workload))
-                self.record(key, What.ARRIVES)
+                self.record(key, MomentKind.ARRIVES)
                 self.resume(run, key)
             case Event.READY if current and level.admitted_at is not None and level.evicted is None:
                 self.become_ready(run, key, level)
             case Event.FINISH if current and level.evicted is None and level.active:
                 self.engine.observe(Seen(replace(level, finished=True)))
-                self.record(key, What.FINISHES)
+                self.record(key, MomentKind.FINISHES)
                 self.provision(run, key)
             case Event.PROVISION:
                 run.looks.discard(self.now)
@@ -262,7 +262,7 @@ class World:
         """All pods run; from now on the job makes progress."""
         self.engine.observe(Seen(replace(level, pods_ready=PodsReady(True, "Started", self.now))))
         run.since = self.now
-        self.record(key, What.RUNS)
+        self.record(key, MomentKind.RUNS)
         self.plan(self.later(Micros(max(0, run.plan.run - run.done))), Event.FINISH, key)
 
     def not_ready(self) -> PodsReady:
@@ -276,25 +276,25 @@ class World:
         key = decision.workload
         match decision:
             case Wait():
-                self.record(key, What.WAITS, decision)
+                self.record(key, MomentKind.WAITS, decision)
             case Reserve():
-                self.record(key, What.RESERVES, decision)
+                self.record(key, MomentKind.RESERVES, decision)
                 self.answer(run, key)
             case Admit():
-                self.record(key, What.STARTS, decision)
+                self.record(key, MomentKind.STARTS, decision)
                 self.start(run, key)
                 self.provision(run, key)
             case Evict(preemption=preemption):
-                self.record(key, What.EVICTED if preemption is None else What.PREEMPTED, decision)
+                self.record(key, MomentKind.EVICTED if preemption is None else MomentKind.PREEMPTED, decision)
                 self.stop(run, key)
                 self.provision(run, key)
             case Unreserve():
-                self.record(key, What.RELEASES, decision)
+                self.record(key, MomentKind.RELEASES, decision)
             case Requeue():
-                self.record(key, What.REQUEUES, decision)
+                self.record(key, MomentKind.REQUEUES, decision)
             case Deactivate(cause=cause):
                 if cause is not None:
-                    self.record(key, What.DEACTIVATED, decision)
+                    self.record(key, MomentKind.DEACTIVATED, decision)
             case _:
                 assert_never(decision)
 
@@ -322,22 +322,22 @@ class World:
         if level.admission is None or self.engine.queue(level.admission.queue) is None:
             return
         required = self.engine.required_checks(level)
-        states = tuple(self.say(run, level, check) for check in required if check in self.checks)
+        states = tuple(self.check_state(run, level, check) for check in required if check in self.checks)
         self.engine.observe(Seen(replace(level, checks=states)))
         self.provision(run, key)
 
-    def say(self, run: Run, level: Workload, check: str) -> CheckState:
+    def check_state(self, run: Run, level: Workload, check: str) -> CheckState:
         """The state of one check of a workload; it asks for a retry only once."""
         if check in self.provisioner.known.checks:
-            said = next((one for one in level.checks if one.name == check), None)
-            return CheckState(check, "Pending", self.now) if said is None else said
+            known = next((one for one in level.checks if one.name == check), None)
+            return CheckState(check, "Pending", self.now) if known is None else known
         answer = self.trace.answers.get(check, "ready")
         if answer == "retry" and check in run.retried:
             answer = "ready"
         if answer == "retry":
             run.retried.add(check)
-            return CheckState(check, TELLS[answer], self.now, requeue_after=CHECK_RETRY)
-        return CheckState(check, TELLS[answer], self.now)
+            return CheckState(check, CHECK_STATES[answer], self.now, requeue_after=CHECK_RETRY)
+        return CheckState(check, CHECK_STATES[answer], self.now)
 
     def provision(self, run: Run, key: str) -> None:
         """Update the workload's provisioning checks from the state of their requests."""

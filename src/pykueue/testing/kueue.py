@@ -22,7 +22,7 @@ from pykueue.api.names import Label, WorkloadCondition
 from pykueue.api.trees import mappings, member, text
 from pykueue.api.yamltext import FILE, yaml_trees
 from pykueue.base.units import MICROS, Instant
-from pykueue.bridge.sentences import condition, named, said, unnamed
+from pykueue.bridge.sentences import condition, named, pending_text, unnamed
 from pykueue.checks.pendingchecks import awaited
 from pykueue.engine.record.parsing import preemption
 from pykueue.kube.client.http import collection, path_of
@@ -254,7 +254,7 @@ class Kueue:
         if known := preemption(message):
             found = self.client.list(WORKLOADS, labels=f"{Label.JOB_UID}={known.job_uid}")
             return named(known, found[0], namespace) if found else unnamed(known)
-        words = said(reserved)
+        words = pending_text(reserved)
         return message if words == message else f"{words} ({message})"
 
     def warned(self, job: str, namespace: str) -> str:

@@ -14,7 +14,7 @@ from pykueue.controllers.metrics.families import Kind
 from pykueue.controllers.metrics.metrics import Metrics
 from pykueue.controllers.metrics.series import Labels, Owner
 from pykueue.engine.decisions import Overlap, WaitReason
-from pykueue.engine.entries import Entry, Postponed, Replanned, Scene, Started
+from pykueue.engine.entries import Entry, Postponed, Replanned, Started, TreeCycle
 from pykueue.engine.pending import Outcome
 from pykueue.kube.port import ADMISSION_CHECKS, CLUSTER_QUEUES, COHORTS, JOBS, LOCAL_QUEUES, WORKLOADS
 from tests.builders import condition
@@ -356,9 +356,9 @@ def test_what_others_tell_is_counted_for_queues_that_exist() -> None:
         async with running(manager):
             manager.metrics.preempted("main", "InClusterQueue")
             manager.metrics.preempted("gone", "InClusterQueue")
-            manager.metrics.workings.reconciled("job", "error", 0.2)
-            manager.metrics.workings.requested("200", "PATCH", "host:1")
-            manager.metrics.workings.controllers.append(manager.workloads.controller)
+            manager.metrics.self_metrics.reconciled("job", "error", 0.2)
+            manager.metrics.self_metrics.requested("200", "PATCH", "host:1")
+            manager.metrics.self_metrics.controllers.append(manager.workloads.controller)
             found = page(manager)
             by = 'preempting_cluster_queue="main",reason="InClusterQueue",replica_role="leader"'
             assert found[f"kueue_preempted_workloads_total{{{by}}}"] == 1
@@ -433,7 +433,7 @@ def test_a_cycle_without_heads_is_none_and_one_with_rivals_is_counted() -> None:
                 await manager.clock.advance(0.1)
                 queue = world.forest.queues[name]
                 assert queue.tree is not None
-                entry = Entry(world.items[f"{TEAM}/{name}"], queue, Scene(queue.tree, world.forest))
+                entry = Entry(world.items[f"{TEAM}/{name}"], queue, TreeCycle(queue.tree, world.forest))
                 entry.result, entry.replanned = result, replanned
                 entries.append(entry)
             attempts = 'kueue_admission_attempts_total{result="inadmissible",replica_role="leader"}'

@@ -92,7 +92,7 @@ def test_the_doors_of_a_queue_are_counted_apart_and_add_up(doors: int) -> None:
     more = (LocalQueue("team/other", "main"),) if doors == 2 else ()
     engine = engine_with(*more, *(workload(f"w{n}", "other" if n % doors else "door") for n in range(7)))
     whole = tally.of_queue(engine, "main")
-    parts = tally.of_doors(engine, "main")
+    parts = tally.of_local_queues(engine, "main")
     assert whole is not None
     assert len(parts) == doors
     assert sum(part.pending for part in parts.values()) == whole.pending == 4
@@ -131,11 +131,11 @@ def test_who_is_in_line_and_who_is_set_aside() -> None:
     )
     assert tally.line(engine, "main") == tally.Line(0, 5, 0, 2)
     assert tally.requested(engine, "main") == {"cpu": 10500, "memory": 5}
-    assert tally.lines_of_doors(engine, "main")["team/door"].parked == 5
+    assert tally.lines_of_local_queues(engine, "main")["team/door"].parked == 5
     engine.observe(Seen(LocalQueue("team/other", "main")))
     engine.observe(Seen(workload("late", "other", cpu=2000)))
     decide(engine)
-    lines = tally.lines_of_doors(engine, "main")
+    lines = tally.lines_of_local_queues(engine, "main")
     assert {key: (line.active, line.parked) for key, line in lines.items()} == {
         "team/door": (0, 5),
         "team/other": (0, 1),

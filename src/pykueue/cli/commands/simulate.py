@@ -19,19 +19,19 @@ from pykueue.sim.document import as_json
 from pykueue.sim.manifests import Mistake
 from pykueue.sim.report import ENDINGS, Report, report
 from pykueue.sim.trace import START, Invalid, Setting, read_trace
-from pykueue.sim.world import END_OF_TIME, End, What, World
+from pykueue.sim.world import END_OF_TIME, End, MomentKind, World
 
 NAME_WIDTH: Final = 26
 WHAT_WIDTH: Final = 11
 MISTAKES_SHOWN_MAX: Final = 200
 COLOURS: Final = {
-    What.STARTS: "green",
-    What.RUNS: "green",
-    What.RESERVES: "cyan",
-    What.WAITS: "yellow",
-    What.PREEMPTED: "red",
-    What.EVICTED: "red",
-    What.DEACTIVATED: "red",
+    MomentKind.STARTS: "green",
+    MomentKind.RUNS: "green",
+    MomentKind.RESERVES: "cyan",
+    MomentKind.WAITS: "yellow",
+    MomentKind.PREEMPTED: "red",
+    MomentKind.EVICTED: "red",
+    MomentKind.DEACTIVATED: "red",
 }
 
 

@@ -24,7 +24,7 @@ OWNER: Final = "batch/Job"
 NAMESPACE: Final = msgspec.json.Decoder(Namespace)
 
 
-class Pictured(Protocol):
+class Informers(Protocol):
     """The parts of `Cluster` that admission reads."""
 
     namespaces: Informer[Namespace]
@@ -40,9 +40,11 @@ class NotYetError(Exception):
 class Admission:
     """The cluster as admission sees it; what the informers do not know yet is read from the API server."""
 
-    def __init__(self, kube: Kube, pictured: Pictured, configuration: Configuration, gates: Mapping[str, bool]) -> None:
+    def __init__(
+        self, kube: Kube, informers: Informers, configuration: Configuration, gates: Mapping[str, bool]
+    ) -> None:
         self.kube = kube
-        self.pictured = pictured
+        self.informers = informers
         self.selector = configuration.managed_jobs_namespace_selector
         kinds = (FRAMEWORKS[name].split(".", 2) for name in configuration.integrations.frameworks)
         waits = configuration.wait_for_pods_ready
@@ -58,18 +60,18 @@ class Admission:
         """The world for an object in this namespace, with the reference to its controller."""
         if not namespace:
             return self.settled
-        pictured = self.pictured
-        await self.until_pictured(pictured.namespaces, pictured.local_queues, pictured.priority_classes)
-        queue = pictured.local_queues.get(f"{namespace}/{DEFAULT_QUEUE}")
+        informers = self.informers
+        await self.until_synced(informers.namespaces, informers.local_queues, informers.priority_classes)
+        queue = informers.local_queues.get(f"{namespace}/{DEFAULT_QUEUE}")
         return msgspec.structs.replace(
             self.settled,
             default_queue=queue is not None and queue.spec.stop_policy in (None, "", "None"),
-            default_class=pictured.priority_classes.get(DEFAULT_PRIORITY_CLASS) is not None,
+            default_class=informers.priority_classes.get(DEFAULT_PRIORITY_CLASS) is not None,
             selected=matches(self.selector, await self.labels(namespace)),
             managed_ancestor=owner is not None and await self.managed(namespace, owner),
         )
 
-    async def until_pictured(
+    async def until_synced(
         self, *informers: Informer[Namespace] | Informer[LocalQueue] | Informer[WorkloadPriorityClass]
     ) -> None:
         """Wait until these kinds are listed, except those that cannot be listed at all."""
@@ -83,7 +85,7 @@ class Admission:
 
     async def labels(self, namespace: str) -> Mapping[str, str]:
         """The labels of a namespace, which may be too new for the informer."""
-        known = self.pictured.namespaces.get(namespace)
+        known = self.informers.namespaces.get(namespace)
         if known is None:
             try:
                 known = NAMESPACE.decode(await self.kube.get(NAMESPACES, namespace))
@@ -106,7 +108,7 @@ class Admission:
 
     async def job(self, namespace: str, name: str) -> JobView | None:
         """A Job that controls others."""
-        known = self.pictured.jobs.get(f"{namespace}/{name}")
+        known = self.informers.jobs.get(f"{namespace}/{name}")
         if known is not None:
             return known
         try:

@@ -124,7 +124,7 @@ class Endpoints:
         async def identified(request: web.Request) -> web.StreamResponse:
             # Clients are not authenticated here, so they are identified and limited by address.
             if not acceptor.identify(request.protocol, request.remote or "unknown"):
-                return said(429, "too many connections from this address")
+                return text_response(429, "too many connections from this address")
             with acceptor.serving(request.protocol):
                 return await handler(request)
 
@@ -144,7 +144,7 @@ class Endpoints:
     async def webhook(self, request: web.Request) -> web.StreamResponse:
         """Answer a webhook request."""
         if request.method != "POST":
-            return said(405, f"{request.method} is not supported for webhooks; POST a review")
+            return text_response(405, f"{request.method} is not supported for webhooks; POST a review")
         try:
             pieces = request.content.iter_any()
             async with self.bodies.read(request.remote or "", pieces, body_max(request.path)) as body:
@@ -153,7 +153,7 @@ class Endpoints:
                 async with self.bodies.sending(body.size):
                     return await sent(request, answer, body.size)
         except BodyError as error:
-            refusal = said(error.status, str(error))
+            refusal = text_response(error.status, str(error))
             refusal.force_close()
             return refusal
         except (TimeoutError, ConnectionError):
@@ -166,20 +166,24 @@ class Endpoints:
         """Answer a probe."""
         name = request.path.strip("/")
         if name == self.plan.liveness.strip("/"):
-            return said(200, "ok")
+            return text_response(200, "ok")
         if name != self.plan.readiness.strip("/"):
-            return said(404, f"ask /{self.plan.liveness.strip('/')} or /{self.plan.readiness.strip('/')}")
+            return text_response(404, f"ask /{self.plan.liveness.strip('/')} or /{self.plan.readiness.strip('/')}")
         missing = list(self.missing())
         if self.plan.webhook != OFF and not self.webhook_port:
             missing.append("the webhook server does not listen yet")
-        return said(503, "\n".join(("not ready:", *(f"- {one}" for one in missing)))) if missing else said(200, "ok")
+        return (
+            text_response(503, "\n".join(("not ready:", *(f"- {one}" for one in missing))))
+            if missing
+            else text_response(200, "ok")
+        )
 
     async def metrics(self, request: web.Request) -> web.StreamResponse:
         """Answer a scrape, if the client may read the metrics."""
         if request.path != METRICS_PATH:
-            return said(404, f"metrics are at {METRICS_PATH}")
+            return text_response(404, f"metrics are at {METRICS_PATH}")
         if request.method not in ("GET", "HEAD"):
-            return said(405, f"{request.method} is not supported for metrics; use GET")
+            return text_response(405, f"{request.method} is not supported for metrics; use GET")
         status = await self.access.judge(request.headers) if self.plan.secure else OK
         if status != OK:
             return refused(status)
@@ -187,7 +191,7 @@ class Endpoints:
             body = self.page()
         except Exception:
             LOG.exception("metrics: cannot collect")
-            return said(500, "the metrics could not be collected; see the log of the manager")
+            return text_response(500, "the metrics could not be collected; see the log of the manager")
         headers = {"Content-Type": CONTENT_TYPE, "Vary": "Accept-Encoding"}
         if "gzip" in request.headers.get("Accept-Encoding", "").lower():
             # Level 1 already reduces the text to a few percent; aiohttp's default would take three times as long.
@@ -212,16 +216,16 @@ def refused(status: int) -> web.Response:
     """The response to a client that may not read the metrics, or not now."""
     match status:
         case 401:
-            response = said(UNAUTHORIZED, "send the token of a service account: Authorization: Bearer …")
+            response = text_response(UNAUTHORIZED, "send the token of a service account: Authorization: Bearer …")
             response.headers["WWW-Authenticate"] = "Bearer"
             return response
         case 403:
-            return said(FORBIDDEN, f"a role must allow you to get the nonResourceURL {METRICS_PATH}")
+            return text_response(FORBIDDEN, f"a role must allow you to get the nonResourceURL {METRICS_PATH}")
         case _:
-            return said(status, "the API server did not say whether you may read the metrics; try again")
+            return text_response(status, "the API server did not say whether you may read the metrics; try again")
 
 
-def said(status: int, says: str) -> web.Response:
+def text_response(status: int, says: str) -> web.Response:
     """A plain text response."""
     return web.Response(status=status, text=f"{says}\n")
 

@@ -251,7 +251,7 @@ LOCAL_USAGE: Final = gauge(
     "kueue_local_queue_resource_usage", (*LOCAL, "flavor", "resource"), "Quota of its admitted workloads."
 )
 
-TWINS: Final[Mapping[str, Family]] = {
+LOCAL_FAMILIES: Final[Mapping[str, Family]] = {
     FINISHED.name: LOCAL_FINISHED,
     EXECUTION.name: LOCAL_EXECUTION,
     RESERVED.name: LOCAL_RESERVED,

@@ -68,7 +68,7 @@ class Reading:
             self.unadmitted()
         if self.has_metrics is not None:
             for name in self.engine.local_queues_by_queue():
-                self.doors(name)
+                self.local_queues(name)
         return self.found
 
     def queue(self, queue: ClusterQueue, counted: tally.Tally) -> None:
@@ -80,7 +80,7 @@ class Reading:
         if self.shown.shapes:
             self.add(families.PENDING_SHAPES, line.active_shapes, name, "active")
             self.add(families.PENDING_SHAPES, line.parked_shapes, name, "inadmissible")
-        finished = sum(self.kept.finished.get(door, 0) for door in engine.local_queues_of(name))
+        finished = sum(self.kept.finished.get(local, 0) for local in engine.local_queues_of(name))
         self.add(families.FINISHED_NOW, finished, name)
         self.add(families.RESERVING_NOW, counted.reserved.workloads, name)
         self.add(families.ADMITTED_NOW, counted.admitted.workloads, name)
@@ -128,14 +128,14 @@ class Reading:
         if self.shown.tree:
             self.add(families.COHORT_INFO, 1, name, counted.position.parent, counted.position.root)
 
-    def doors(self, name: str) -> None:
+    def local_queues(self, name: str) -> None:
         """The gauges of all LocalQueues of a ClusterQueue, which need not exist."""
         engine, wanted = self.engine, self.has_metrics
         queue = engine.queue(name)
-        lines = {} if queue is None else tally.lines_of_doors(engine, name)
+        lines = {} if queue is None else tally.lines_of_local_queues(engine, name)
         active = queue is not None and not tally.inactive_because(engine, name)
         covered: Mapping[str, Collection[str]] = {} if queue is None else tally.pairs_of(queue)
-        for key, counted in tally.of_doors(engine, name).items():
+        for key, counted in tally.of_local_queues(engine, name).items():
             if wanted is None or not wanted(key):
                 continue
             namespace, _, local = key.partition("/")

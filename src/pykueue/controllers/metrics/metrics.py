@@ -22,7 +22,7 @@ from pykueue.controllers.metrics import families, process
 from pykueue.controllers.metrics.exposition import head, pairs, start, text_of
 from pykueue.controllers.metrics.families import Family
 from pykueue.controllers.metrics.gauges import Kept, Reading, Shown
-from pykueue.controllers.metrics.selfmetrics import Workings
+from pykueue.controllers.metrics.selfmetrics import SelfMetrics
 from pykueue.controllers.metrics.series import Gauges, Labels, Owner, Owners, Starts
 from pykueue.controllers.metrics.watchdog import Watchdog
 from pykueue.engine.engine import Engine
@@ -82,7 +82,7 @@ class Metrics:
         # over.
         role = (LEADER if configuration.leader_election.leader_elect else STANDALONE,)
         self.plain = Owner(last=role)
-        self.queues, self.doors, self.cohorts = Owners(role), Owners(role), Owners(role)
+        self.queues, self.local_queues, self.cohorts = Owners(role), Owners(role), Owners(role)
         self.starts = Starts(role)
         self.served = [
             (family, head(family.name, family.kind.value, family.help))
@@ -93,7 +93,7 @@ class Metrics:
         self.kept = Kept()
         self.engine: Engine | None = None
         self.cluster: Watched | None = None
-        self.workings = Workings()
+        self.self_metrics = SelfMetrics()
         self.watchdog = Watchdog()
 
     def watch(self, cluster: Watched, engine: Engine) -> None:
@@ -154,7 +154,7 @@ class Metrics:
     def local_queue_changed(self, change: Change[LocalQueue]) -> None:
         """Drop the series of a LocalQueue that is deleted or no longer selected."""
         if change.new is None or not self.has_metrics(change.key):
-            self.doors.forget(door(change.key))
+            self.local_queues.forget(local_queue_labels(change.key))
 
     def cohort_changed(self, change: Change[Cohort]) -> None:
         """Drop the series of a deleted Cohort."""
@@ -189,10 +189,10 @@ class Metrics:
             return None
         if seen.metadata.deletion_timestamp is not None:
             return None
-        said = {condition.type: condition.reason for condition in seen.status.conditions}
+        by_type = {condition.type: condition.reason for condition in seen.status.conditions}
         reserved = RESERVED in held
-        cause = "" if reserved else said.get(RESERVED, "PendingEvaluation")
-        return key, said.get(ADMITTED, "NoReservation"), cause
+        cause = "" if reserved else by_type.get(RESERVED, "PendingEvaluation")
+        return key, by_type.get(ADMITTED, "NoReservation"), cause
 
     def keep(self, before: Slot | None, after: Slot | None) -> None:
         """Move a Workload from one slot to another."""
@@ -228,7 +228,7 @@ class Metrics:
                 self.starts.write(family, gauges.get(family.name, ()), lines)
             else:
                 self.owners(family).write(family, lines)
-        self.workings.write(lines)
+        self.self_metrics.write(lines)
         self.watchdog.write(lines)
         lines += self.build
         process.write(lines)
@@ -256,13 +256,13 @@ class Metrics:
             return self.plain
         if family.name in COHORTS:
             return self.cohorts
-        return self.doors if family.name in LOCAL else self.queues
+        return self.local_queues if family.name in LOCAL else self.queues
 
 
 class Transition:
     """A Workload before and after one change."""
 
-    __slots__ = ("after", "before", "door", "metrics", "new", "now", "old", "priority", "queue", "whole")
+    __slots__ = ("after", "before", "local_queue", "metrics", "new", "now", "old", "priority", "queue", "whole")
 
     def __init__(self, metrics: Metrics, old: Workload, new: Workload, before: Conditions, after: Conditions) -> None:
         assert metrics.cluster is not None, "nothing is heard before `watch`"
@@ -275,7 +275,7 @@ class Transition:
         self.queue = self.queue_name(key)
         self.whole = metrics.queues.of((self.queue,)) if metrics.knows_queue(self.queue) else None
         """The counts of its ClusterQueue, if it exists."""
-        self.door = metrics.doors.of(door(key)) if metrics.has_metrics(key) else None
+        self.local_queue = metrics.local_queues.of(local_queue_labels(key)) if metrics.has_metrics(key) else None
         """The counts of its LocalQueue, if it has any."""
 
     def queue_name(self, key: str) -> str:
@@ -371,17 +371,17 @@ class Transition:
         """Count an event, for both queues."""
         if self.whole is not None:
             self.whole.count(family, labels)
-        twin = families.TWINS.get(family.name)
-        if twin is not None and self.door is not None:
-            self.door.count(twin, labels)
+        local_family = families.LOCAL_FAMILIES.get(family.name)
+        if local_family is not None and self.local_queue is not None:
+            self.local_queue.count(local_family, labels)
 
     def took(self, family: Family, seconds: float) -> None:
         """Observe a duration, for both queues."""
         labels = (self.priority,)
         if self.whole is not None:
             self.whole.observe(family, labels, seconds)
-        if self.door is not None:
-            self.door.observe(families.TWINS[family.name], labels, seconds)
+        if self.local_queue is not None:
+            self.local_queue.observe(families.LOCAL_FAMILIES[family.name], labels, seconds)
 
 
 def held(seen: Workload | None) -> Conditions:
@@ -402,7 +402,7 @@ def is_no_news(old: Workload, new: Workload) -> bool:
     )
 
 
-def door(key: str) -> Labels:
+def local_queue_labels(key: str) -> Labels:
     """A LocalQueue as a pair of labels."""
     namespace, _, name = key.partition("/")
     return name, namespace

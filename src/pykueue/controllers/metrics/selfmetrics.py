@@ -39,7 +39,7 @@ CLOCK_SUSPENDS: Final = Family(
 )
 
 
-class Workings:
+class SelfMetrics:
     """Counters of this process."""
 
     def __init__(self) -> None:

@@ -159,7 +159,7 @@ class Watchdog:
                 self.passed_over += 1
         if LOG.isEnabledFor(level):
             missed = self.passed_over if level > logging.DEBUG else 0
-            LOG.log(level, "%s", told(delay, computed, starved, seen, missed))
+            LOG.log(level, "%s", report_line(delay, computed, starved, seen, missed))
         if level > logging.DEBUG:
             self.passed_over = 0
         return computed
@@ -198,19 +198,19 @@ def stack_of(frame: FrameType | None) -> Stack:
     return tuple(places)
 
 
-def told(delay: float, computed: float, starved: float, seen: Sequence[Sample], passed_over: int) -> str:
+def report_line(delay: float, computed: float, starved: float, seen: Sequence[Sample], passed_over: int) -> str:
     """The log message about a long delay."""
-    said = (
+    line = (
         f"event loop: was blocked seconds={delay:.3f} computed={min(computed, delay):.3f} "
         f"waited_for_cpu={min(starved, delay):.3f}"
     )
     if passed_over:
-        said += f" unreported={passed_over}"
+        line += f" unreported={passed_over}"
     if not seen:
-        return said
+        return line
     (name, stack), _ = Counter(seen).most_common(1)[0]
     task = f"task={plain(name)!r} " if name else ""
-    return f"{said} {task}stack={' < '.join(stack)}"
+    return f"{line} {task}stack={' < '.join(stack)}"
 
 
 def plain(name: str) -> str:

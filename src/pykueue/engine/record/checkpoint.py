@@ -4,6 +4,8 @@ Most of it could be told again as facts. The rest could not: who is parked, how 
 waits for which victims, and what was assumed but not confirmed.
 """
 
+from msgspec import field
+
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant
 from pykueue.engine.decisions import WaitReason, Why
@@ -39,7 +41,7 @@ class RememberedItem(Frozen):
     entry: int
     settled: Workload | None = None
     confirmed: Workload | None = None
-    flying: tuple[Workload, ...] = ()
+    in_flight: tuple[Workload, ...] = field(default=(), name="flying")
     buffered: tuple[Workload, int] | None = None
     bookmark: Bookmark | None = None
     claim: RememberedClaim | None = None
@@ -47,7 +49,7 @@ class RememberedItem(Frozen):
     seen_at: int = -1
     starts: tuple[Tried | None, ...] = ()
     timer: Instant | None = None
-    told: Why | None = None
+    reported: Why | None = field(default=None, name="told")
     stopped: bool = False
     was_stopped: bool = False
 
@@ -74,7 +76,7 @@ class RememberedTree(Frozen):
     version: int
     news: int
     cycle: int
-    restless: bool
+    dirty: bool = field(name="restless")
     strict_heads: tuple[str, ...]
     heads: tuple[str, ...]
 
@@ -98,7 +100,7 @@ class Checkpoint(Frozen, tag=True):
     to_flush: tuple[str, ...]
     to_recheck: tuple[str, ...]
     not_ready: tuple[str, ...]
-    homeless: tuple[str, ...]
+    without_queue: tuple[str, ...] = field(name="homeless")
 
 
 def checkpoint(engine: Engine) -> Checkpoint:
@@ -134,7 +136,7 @@ def checkpoint(engine: Engine) -> Checkpoint:
                 t.version,
                 t.news,
                 t.cycle,
-                t.is_restless(),
+                t.is_dirty(),
                 tuple(t.strict_heads),
                 tuple(t.heads),
             )
@@ -145,7 +147,7 @@ def checkpoint(engine: Engine) -> Checkpoint:
         tuple(world.to_flush),
         tuple(world.to_recheck),
         tuple(world.not_ready),
-        tuple(world.homeless),
+        tuple(world.without_queue),
     )
 
 
@@ -165,7 +167,7 @@ def remembered(item: Item, engine: Engine) -> RememberedItem:
         item.entry,
         item.settled,
         item.confirmed,
-        tuple(item.flying),
+        tuple(item.in_flight),
         item.buffered,
         item.bookmark,
         kept,
@@ -173,7 +175,7 @@ def remembered(item: Item, engine: Engine) -> RememberedItem:
         item.seen_at,
         tuple(item.starts),
         item.timer,
-        item.told,
+        item.reported,
         item.stopped,
         item.was_stopped,
     )
@@ -226,7 +228,7 @@ def restore(saved: Checkpoint) -> Engine:
     world.to_flush = dict.fromkeys(saved.to_flush)
     world.to_recheck = dict.fromkeys(saved.to_recheck)
     world.not_ready = {key: world.items[key] for key in saved.not_ready}
-    world.homeless = {key: world.items[key] for key in saved.homeless}
+    world.without_queue = {key: world.items[key] for key in saved.without_queue}
     world.forest.stale.clear()
     return engine
 
@@ -237,9 +239,14 @@ def restore_item(engine: Engine, kept: RememberedItem) -> None:
     workload = kept.workload
     item = Item(workload, world.shape(workload), queue_stamp(workload, world.options))
     item.version, item.settled, item.confirmed = kept.version, kept.settled, kept.confirmed
-    item.flying, item.buffered, item.bookmark = list(kept.flying), kept.buffered, kept.bookmark
+    item.in_flight, item.buffered, item.bookmark = list(kept.in_flight), kept.buffered, kept.bookmark
     item.seen_at, item.starts, item.timer = kept.seen_at, list(kept.starts), kept.timer
-    item.told, item.stopped, item.was_stopped, item.queue = kept.told, kept.stopped, kept.was_stopped, kept.queue
+    item.reported, item.stopped, item.was_stopped, item.queue = (
+        kept.reported,
+        kept.stopped,
+        kept.was_stopped,
+        kept.queue,
+    )
     if kept.settled == workload:
         item.settled = workload
     elif kept.settled is not None:
@@ -294,7 +301,7 @@ def restore_queue(engine: Engine, kept: RememberedQueue) -> None:
 def restore_trees(engine: Engine, saved: Checkpoint) -> None:
     """Bring back how often each tree changed, and the order in which trees are gone through."""
     forest = engine.world.forest
-    forest.restless.clear()
+    forest.dirty.clear()
     ordered: dict[Tree, None] = {}
     for kept in saved.trees:
         node = (forest.queues if kept.is_queue else forest.cohorts)[kept.root]
@@ -302,7 +309,7 @@ def restore_trees(engine: Engine, saved: Checkpoint) -> None:
         assert tree is not None, f"{kept.root} was the root of a tree"
         tree.version, tree.news, tree.cycle = kept.version, kept.news, kept.cycle
         tree.heads, tree.strict_heads = list(kept.heads), list(kept.strict_heads)
-        if kept.restless:
-            forest.restless[tree] = None
+        if kept.dirty:
+            forest.dirty[tree] = None
         ordered[tree] = None
     forest.trees = ordered

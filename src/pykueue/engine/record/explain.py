@@ -309,10 +309,10 @@ def never(reason: str, why: Why) -> str:
         return ""
     known = {one for each in every for one in each if not isinstance(one, TRANSIENT)}
     over = [one for one in known if isinstance(one, OverCapacity)]
-    told = [beyond([one for one in over if one.resource == name]) for name in sorted({one.resource for one in over})]
-    told += [obstacle(one) for one in sorted(known, key=rank) if not isinstance(one, OverCapacity)]
-    rest = len(told) - OBSTACLES_MAX
-    shown = "; ".join(told[:OBSTACLES_MAX]) or "no flavor of this queue matches it"
+    parts = [beyond([one for one in over if one.resource == name]) for name in sorted({one.resource for one in over})]
+    parts += [obstacle(one) for one in sorted(known, key=rank) if not isinstance(one, OverCapacity)]
+    rest = len(parts) - OBSTACLES_MAX
+    shown = "; ".join(parts[:OBSTACLES_MAX]) or "no flavor of this queue matches it"
     return f"can never start: {shown}" + (f"; and {rest} more obstacle" + ("s" if rest > 1 else "") if rest > 0 else "")
 
 

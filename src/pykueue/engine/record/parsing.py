@@ -96,24 +96,26 @@ def unassigned(message: str) -> Unassigned | None:
 def obstacle(message: str, at: int) -> tuple[Obstacle, int] | None:
     """The obstacle that is told there, and where its words end."""
     for kind, pattern in OBSTACLES:
-        told = pattern.match(message, at)
-        if told is None:
+        matched = pattern.match(message, at)
+        if matched is None:
             continue
-        words: dict[str, str] = told.groupdict()
+        words: dict[str, str] = matched.groupdict()
         numbers = [name for name in AMOUNTS if name in words]
         try:
             amounts = {name: amount_of(words["resource"], parse_quantity(words.pop(name))) for name in numbers}
         except QuantityError:
             return None
-        return kind(**words, **amounts), told.end()
+        return kind(**words, **amounts), matched.end()
     return None
 
 
 def preemption(message: str) -> Preemption | None:
     """For whom a workload was preempted; None where the message says something else."""
-    told = PREEMPTED.fullmatch(message)
-    clause = None if told is None else next((one for one, words in CLAUSE.items() if words == told["clause"]), None)
-    if told is None or clause is None:
+    matched = PREEMPTED.fullmatch(message)
+    clause = (
+        None if matched is None else next((one for one, words in CLAUSE.items() if words == matched["clause"]), None)
+    )
+    if matched is None or clause is None:
         return None
-    uid, job = ("" if told[name] == UNKNOWN else told[name] for name in ("uid", "job"))
-    return Preemption(uid, job, clause, told["path"].rpartition("/")[2])
+    uid, job = ("" if matched[name] == UNKNOWN else matched[name] for name in ("uid", "job"))
+    return Preemption(uid, job, clause, matched["path"].rpartition("/")[2])

@@ -105,12 +105,12 @@ def waiting_behind(world: World, key: str) -> int:
     if pending is None:
         # They are pending until the ClusterQueue is created.
         return sum(is_admissible(world, item.workload) for item in world.members.get(key, {}).values())
-    if len(world.doors.get(local.queue, ())) == 1:
+    if len(world.local_queues_by_queue.get(local.queue, ())) == 1:
         return len(pending)
     return sum(item.workload.local_queue == key for item, _ in pending)
 
 
-def of_doors(engine: Engine, name: str) -> dict[str, Tally]:
+def of_local_queues(engine: Engine, name: str) -> dict[str, Tally]:
     """Return the counts of each LocalQueue of a ClusterQueue, from one pass over its holders and pending workloads."""
     world = engine.world
     reserved: dict[str, Count] = {}
@@ -125,16 +125,16 @@ def of_doors(engine: Engine, name: str) -> dict[str, Tally]:
     none = Count()
     return {
         key: Tally(waiting.get(key, 0), reserved.get(key, none).held(world), admitted.get(key, none).held(world))
-        for key in sorted(world.doors.get(name, ()))
+        for key in sorted(world.local_queues_by_queue.get(name, ()))
     }
 
 
 def waiters(world: World, name: str) -> dict[str, int]:
     """Return how many workloads of each LocalQueue of a ClusterQueue are pending."""
-    doors = world.doors.get(name, ())
+    keys = world.local_queues_by_queue.get(name, ())
     pending = world.pending.get(name)
-    if pending is None or len(doors) <= 1:
-        return {key: waiting_behind(world, key) for key in doors}
+    if pending is None or len(keys) <= 1:
+        return {key: waiting_behind(world, key) for key in keys}
     found: dict[str, int] = {}
     for item, _ in pending:
         found[item.workload.local_queue] = found.get(item.workload.local_queue, 0) + 1
@@ -208,12 +208,12 @@ def can_admit(engine: Engine, name: str) -> bool:
     return engine.world.can_admit(engine.world.forest.queues[name])
 
 
-def lines_of_doors(engine: Engine, name: str) -> dict[str, Line]:
+def lines_of_local_queues(engine: Engine, name: str) -> dict[str, Line]:
     """Return the pending counts of each LocalQueue of a ClusterQueue, without the shapes."""
-    doors = sorted(engine.local_queues_of(name))
-    if len(doors) == 1:
-        return {doors[0]: line(engine, name)}
-    found = dict.fromkeys(doors, Line())
+    keys = sorted(engine.local_queues_of(name))
+    if len(keys) == 1:
+        return {keys[0]: line(engine, name)}
+    found = dict.fromkeys(keys, Line())
     active = can_admit(engine, name)
     for item, parked in engine.pending(name):
         known = found.get(item.workload.local_queue, Line())

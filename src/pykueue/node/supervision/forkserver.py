@@ -35,9 +35,9 @@ def send(control: socket.socket, *message: str | int) -> None:
 class ForkServer:
     """Forks supervisors, and reports when they have ended."""
 
-    def __init__(self, control: socket.socket, lock: int, voice: socket.socket) -> None:
+    def __init__(self, control: socket.socket, lock: int, notices: socket.socket) -> None:
         self.control = control
-        self.voice = voice
+        self.notices = notices
         self.lock = lock
         self.buffer = b""
         self.children: dict[int, str] = {}
@@ -106,7 +106,7 @@ class ForkServer:
         try:
             signal.set_wakeup_fd(-1)
             self.control.close()
-            supervise(request, self.boot, self.voice, self.lock)
+            supervise(request, self.boot, self.notices, self.lock)
         except BaseException:
             try:
                 with open(f"{request['key']}/trouble", "a", encoding="utf-8") as file:

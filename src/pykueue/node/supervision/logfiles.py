@@ -83,13 +83,13 @@ class LogFiles:
                 self.fd = -1
             if self.fd < 0:
                 self.next_file()
-            self.confess()
+            self.write_losses()
             self.put(stream, block)
         except OSError as error:
             self.why = error.strerror or "unknown"
             self.lost[stream] = self.lost.get(stream, 0) + len(block)
 
-    def confess(self) -> None:
+    def write_losses(self) -> None:
         """Write into each stream how much of it was lost."""
         for stream, count in list(self.lost.items()):
             line = b"\n" if stream in self.inside else b""

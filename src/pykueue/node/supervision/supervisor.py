@@ -38,7 +38,7 @@ NOTICES: Final = ".notices"
 """The socket beside the attempts on which the server receives messages."""
 PR_SET_PDEATHSIG: Final = 1
 PR_SET_CHILD_SUBREAPER: Final = 36
-TELL_TRIES: Final = 100
+SEND_TRIES: Final = 100
 FOLDER_TRIES: Final = 100
 CGROUP_TRIES: Final = 20
 LAST_BLOCKS: Final = 64
@@ -61,9 +61,9 @@ LIBC: Final = ctypes.CDLL(None, use_errno=True)
 class Supervisor:
     """Supervises one process, from its start to its end."""
 
-    def __init__(self, request: Request, boot: str, voice: socket.socket) -> None:
+    def __init__(self, request: Request, boot: str, notices: socket.socket) -> None:
         self.request = request
-        self.voice = voice
+        self.notices = notices
         self.boot = boot
         self.key = str(request["key"])
         self.cgroup = str(request.get("cgroup") or "")
@@ -99,7 +99,7 @@ class Supervisor:
             # On a full disk the attempt is not claimed, and nothing has begun.
             os.unlink(f"{self.key}/{RECORD}")
             raise
-        self.tell(line)
+        self.send(line)
         files = self.request["log"]
         assert isinstance(files, tuple)
         self.output = LogFiles(self.key, files[0], files[1], self.wall.now)
@@ -114,7 +114,7 @@ class Supervisor:
         """Write a line into the record, and send it to the server; only the write waits for a full disk."""
         data = line.encode(errors="replace")
         rest = data + b"\n"
-        told = False
+        sent = False
         for _ in range(RECORD_TRIES):
             try:
                 while rest:
@@ -122,23 +122,23 @@ class Supervisor:
                     rest = rest[os.write(self.record, rest) :]
                 break
             except OSError:
-                if not told:
-                    self.tell(data)
-                    told = True
+                if not sent:
+                    self.send(data)
+                    sent = True
                 time.sleep(1)
-        if not told:
-            self.tell(data)
+        if not sent:
+            self.send(data)
 
     def time(self) -> str:
         """The present time, for the record."""
         return f"{self.wall.now()}@{boot_nanos()}"
 
-    def tell(self, line: bytes) -> None:
+    def send(self, line: bytes) -> None:
         """Send a line to the server; if that does not listen, it reads the record later."""
-        said = self.key.encode() + b"\0" + line
-        for _ in range(TELL_TRIES):
+        message = self.key.encode() + b"\0" + line
+        for _ in range(SEND_TRIES):
             try:
-                self.voice.sendto(said, NOTICES)
+                self.notices.sendto(message, NOTICES)
                 return
             except BlockingIOError:
                 time.sleep(0.01)
@@ -286,8 +286,8 @@ class Supervisor:
             os.execvpe(argv[0], argv, env)
         except OSError as error:
             shown = argv[0].decode(errors="replace")
-            said = lower(error) if found(argv[0], env) else "executable file not found in $PATH"
-            raise StartError(f'exec: "{shown}": {said}') from error
+            message = lower(error) if found(argv[0], env) else "executable file not found in $PATH"
+            raise StartError(f'exec: "{shown}": {message}') from error
 
     def follow(self, pipes: tuple[Pipe, ...], wake: int) -> None:
         """Copy output and pass signals on until the command has ended; then end what it left."""
@@ -325,7 +325,7 @@ class Supervisor:
                 if not self.copy(pipe, ready=pipe.open):
                     break
             self.write(pipe, pipe.take(len(pipe.held)))
-        self.tell_end(timed_out)
+        self.report_end(timed_out)
 
     def waits(self) -> bool:
         """Whether the command has to wait for its follower; not while it ends, since it may have to print for that."""
@@ -406,7 +406,7 @@ class Supervisor:
                 self.kill_tree(descendants(os.getpid()))
             time.sleep(0.001 if attempt < 50 else 0.02)
 
-    def tell_end(self, timed_out: bool) -> None:
+    def report_end(self, timed_out: bool) -> None:
         """Record how it ended."""
         assert self.status is not None, "whoever tells the end has seen it"
         self.remove_folder()
@@ -415,7 +415,7 @@ class Supervisor:
         code = 128 + number if number else code
         if self.once:
             assert isinstance(self.output, Capture)
-            self.tell(b"once %d %d " % (code, timed_out) + self.output.text)
+            self.send(b"once %d %d " % (code, timed_out) + self.output.text)
         else:
             self.note(f"exited {code} {number} {self.time()} {int(self.oom())}")
 
@@ -432,7 +432,7 @@ class Supervisor:
         self.remove_folder()
         line = problem.replace("\n", " ")
         if self.once:
-            self.tell(b"once 128 0 " + line.encode(errors="replace"))
+            self.send(b"once 128 0 " + line.encode(errors="replace"))
         else:
             self.note(f"failed {self.time()} {line}")
 
@@ -441,7 +441,7 @@ class StartError(Exception):
     """The command cannot be started."""
 
 
-def heard(number: int, frame: object) -> None:
+def ignore_signal(number: int, frame: object) -> None:
     """Do nothing: the loop reads the signal from the wake-up pipe."""
 
 
@@ -460,23 +460,23 @@ def prepare() -> socket.socket:
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
     for number in SIGNALS:
-        signal.signal(number, heard)
+        signal.signal(number, ignore_signal)
     null = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(null, fd)
     os.close(null)
-    voice = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    voice.setblocking(False)
-    return voice
+    notices = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    notices.setblocking(False)
+    return notices
 
 
-def supervise(request: Request, boot: str, voice: socket.socket, lock: int) -> None:
+def supervise(request: Request, boot: str, notices: socket.socket, lock: int) -> None:
     """Supervise one attempt in this process, from beginning to end.
 
     The lock is released once the attempt is claimed.
     """
     os.setsid()
-    supervisor = Supervisor(request, boot, voice)
+    supervisor = Supervisor(request, boot, notices)
     mine = supervisor.claim()
     os.close(lock)
     if mine:
