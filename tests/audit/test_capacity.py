@@ -136,7 +136,7 @@ def test_a_second_request_of_one_attempt_is_found() -> None:
     told = waiting()
     told.request(1)
     told.request("01")
-    assert told.found == ["attempt: ProvisioningRequest ns/a-prov-01: is attempt 1, as a-prov-1 is, which is there"]
+    assert told.found == ["attempt: ProvisioningRequest ns/a-prov-01: is attempt 1, but a-prov-1 already is"]
 
 
 def test_a_request_that_is_made_anew_after_it_was_deleted_is_fine() -> None:
@@ -154,16 +154,14 @@ def test_an_attempt_made_again_though_it_has_failed_is_found() -> None:
     told.request(1, "Failed")
     told.drop(1)
     told.request(1)
-    assert told.found == [
-        "attempt: ProvisioningRequest ns/a-prov-1: is attempt 1, which was made before and has failed"
-    ]
+    assert told.found == ["attempt: ProvisioningRequest ns/a-prov-1: is attempt 1, which was already made and failed"]
 
 
 def test_an_attempt_made_again_though_it_was_counted_as_failed_is_found() -> None:
     told = failed()
     told.holds(retries=1)
     told.request(1)
-    assert told.found == ["attempt: ProvisioningRequest ns/a-prov-1: is attempt 1, and 1 have come to nothing"]
+    assert told.found == ["attempt: ProvisioningRequest ns/a-prov-1: is attempt 1, but 1 have already failed"]
 
 
 def test_a_failure_that_nobody_heard_before_the_workload_had_to_leave_is_not_counted() -> None:
@@ -181,7 +179,7 @@ def test_a_failure_that_nobody_heard_before_the_workload_had_to_leave_is_not_cou
 def test_an_attempt_that_was_left_out_is_found() -> None:
     told = waiting()
     told.request(2)
-    assert told.found == ["attempt: ProvisioningRequest ns/a-prov-2: is attempt 2, and only 0 have come to nothing"]
+    assert told.found == ["attempt: ProvisioningRequest ns/a-prov-2: is attempt 2, but only 0 have failed"]
 
 
 def test_where_quota_is_kept_an_attempt_follows_the_one_that_failed() -> None:
@@ -202,8 +200,8 @@ def test_an_attempt_begun_while_another_is_under_way_is_found() -> None:
     told.holds(retries=1)
     told.request(2)
     assert told.found == [
-        "attempt: Workload ns/a: check prov counts 1 retries after 0, and was not in Retry",
-        "attempt: ProvisioningRequest ns/a-prov-2: is attempt 2, begun while a-prov-1 is under way",
+        "attempt: Workload ns/a: check prov counts 1 retries after 0, but was not in Retry",
+        "attempt: ProvisioningRequest ns/a-prov-2: is attempt 2, started while a-prov-1 is in progress",
     ]
 
 
@@ -237,15 +235,15 @@ def test_two_requests_of_one_check_for_long_are_found() -> None:
     told.holds("Pending", "Retrying after failure: no")
     told.request(2)
     told.later(13)
-    assert told.found == ["attempt: Workload ns/a: check prov has the requests a-prov-1 and a-prov-2, for 11 s"]
+    assert told.found == ["attempt: Workload ns/a: check prov has several requests: a-prov-1 and a-prov-2, for 11 s"]
 
 
 @pytest.mark.parametrize(
     ("end", "says"),
     [
-        pytest.param("gone", "belongs to a Workload that is gone", id="its Workload is gone"),
-        pytest.param("finished", "is there, and Workload a has finished", id="its Workload has finished"),
-        pytest.param("evicted", "is there, and Workload a was evicted", id="its Workload was evicted"),
+        pytest.param("gone", "belongs to a Workload that no longer exists", id="its Workload is gone"),
+        pytest.param("finished", "still exists although Workload a is finished", id="its Workload has finished"),
+        pytest.param("evicted", "still exists although Workload a was evicted", id="its Workload was evicted"),
     ],
 )
 def test_a_request_that_is_left_behind_is_found(end: str, says: str) -> None:
@@ -297,10 +295,12 @@ def test_a_template_that_goes_with_its_request_is_fine() -> None:
 @pytest.mark.parametrize(
     ("kind", "uid", "says"),
     [
-        pytest.param("ProvisioningRequest", "x", "belongs to a ProvisioningRequest that is gone", id="no request"),
-        pytest.param("Workload", "x", "belongs to a Workload that is gone", id="no Workload"),
+        pytest.param(
+            "ProvisioningRequest", "x", "belongs to a ProvisioningRequest that no longer exists", id="no request"
+        ),
+        pytest.param("Workload", "x", "belongs to a Workload that no longer exists", id="no Workload"),
         pytest.param("Workload", "uid-Workload-a", "does not belong to a-prov-1, which refers to it", id="kept back"),
-        pytest.param("Job", "x", "belongs to nobody", id="nobody"),
+        pytest.param("Job", "x", "has no owner", id="nobody"),
     ],
 )
 def test_a_template_of_the_wrong_owner_is_found(kind: str, uid: str, says: str) -> None:
@@ -316,7 +316,7 @@ def test_a_check_that_is_ready_without_capacity_is_found() -> None:
     told.request(1)
     told.request(1, "Accepted")
     told.holds("Ready")
-    assert told.found == ["capacity: Workload ns/a: check prov is Ready, and no capacity was found for it"]
+    assert told.found == ["capacity: Workload ns/a: check prov is Ready, but no capacity was found"]
 
 
 def test_a_check_whose_request_has_just_been_deleted_may_be_ready() -> None:
@@ -363,7 +363,7 @@ def test_a_check_that_gives_up_though_no_attempt_failed_is_found(state: str) -> 
     told.request(1)
     told.request(1, "Accepted")
     told.holds(state, "no")
-    assert told.found == [f"capacity: Workload ns/a: check prov is {state}, and no attempt of it came to nothing"]
+    assert told.found == [f"capacity: Workload ns/a: check prov is {state}, but none of its attempts failed"]
 
 
 def test_capacity_that_was_revoked_rejects_the_workload() -> None:
@@ -385,7 +385,7 @@ def test_quota_held_without_asking_for_capacity_is_found() -> None:
     assert told.found == []
     told.later(4)
     assert told.found == [
-        "capacity: Workload ns/a: holds quota, check prov is Pending, and nobody asked for capacity, for 11 s"
+        "capacity: Workload ns/a: holds quota and check prov is Pending, but no capacity was requested, for 11 s"
     ]
 
 
@@ -405,7 +405,7 @@ def test_an_answer_that_nobody_heeds_is_found(answer: str, is_: str) -> None:
     told.request(1)
     told.request(1, answer)
     told.later(13)
-    assert told.found == [f"capacity: Workload ns/a: check prov is Pending, and a-prov-1 {is_}, for 11 s"]
+    assert told.found == [f"capacity: Workload ns/a: check prov is Pending, but a-prov-1 {is_}, for 11 s"]
 
 
 def test_a_name_that_was_cut_still_says_which_attempt_it_is() -> None:

@@ -24,7 +24,10 @@ def test_a_history_with_a_fault_is_told_and_ends_badly(tmp_path: Path) -> None:
         out.writelines(json.dumps(line).encode() + b"\n" for line in history)
     found = CliRunner().invoke(main, ["--history", str(file)])
     assert found.exit_code == 1
-    assert "overuse: ClusterQueue alone: holds 4 cpu of flavor default and may hold 3; Workload " in found.output
+    assert (
+        "overuse: ClusterQueue alone: holds 4 cpu of flavor default but may hold only 3; caused by Workload "
+        in found.output
+    )
 
 
 @pytest.mark.parametrize(

@@ -30,12 +30,12 @@ def test_an_ordinary_life_makes_sense() -> None:
 @pytest.mark.parametrize(
     ("conditions", "status", "says"),
     [
-        pytest.param([condition("Admitted", True)], {}, "is admitted and has no quota reserved", id="no quota"),
-        pytest.param([condition("QuotaReserved", True)], {}, "has quota reserved and no admission", id="no admission"),
+        pytest.param([condition("Admitted", True)], {}, "is admitted but has no quota reserved", id="no quota"),
+        pytest.param([condition("QuotaReserved", True)], {}, "has quota reserved but no admission", id="no admission"),
         pytest.param(
-            [], {"admission": {"clusterQueue": "q"}}, "has an admission and no quota reserved", id="left over"
+            [], {"admission": {"clusterQueue": "q"}}, "has an admission but no quota reserved", id="left over"
         ),
-        pytest.param([condition("Evicted", True, "")], counted(1), "is evicted for no reason", id="no reason"),
+        pytest.param([condition("Evicted", True, "")], counted(1), "is evicted without a reason", id="no reason"),
     ],
 )
 def test_what_cannot_be_true_at_once_is_found(conditions: list[Tree], status: Tree, says: str) -> None:
@@ -50,18 +50,18 @@ def test_what_cannot_be_true_at_once_is_found(conditions: list[Tree], status: Tr
         pytest.param(evicted(), 1, None, id="preempted as it should be"),
         pytest.param(evicted("PodsReadyTimeout"), 1, None, id="took too long"),
         pytest.param(evicted("DeactivatedDueToAdmissionCheck"), 1, None, id="deactivated for a cause"),
-        pytest.param(evicted("Whim"), 1, "was evicted for Whim, which is no reason to evict", id="no such reason"),
-        pytest.param(evicted(), 0, "was evicted for Preempted, and no eviction was counted", id="not counted"),
+        pytest.param(evicted("Whim"), 1, "was evicted for Whim, which is not an eviction reason", id="no such reason"),
+        pytest.param(evicted(), 0, "was evicted for Preempted, but the eviction was not counted", id="not counted"),
         pytest.param(
             evicted(by="uid-nobody"),
             1,
-            "was preempted for the workload with UID uid-nobody, which never was",
+            "was preempted for the workload with UID uid-nobody, which never existed",
             id="whom?",
         ),
         pytest.param(
             evicted()[:1],
             1,
-            "was evicted as preempted, and its Preempted condition does not say why",
+            "was evicted as preempted, but its Preempted condition has no valid reason",
             id="not said why",
         ),
         pytest.param(
@@ -84,7 +84,7 @@ def test_a_preempted_workload_that_names_no_preemptor_is_found() -> None:
     told.reserve("a", "q", 1)
     mute = [condition("Evicted", True, "Preempted", "gone"), condition("Preempted", True, "InClusterQueue", "gone")]
     told.reserve("a", "q", 1, *mute, status=counted(1))
-    assert told.found == ["eviction: Workload ns/a: was preempted, and the message names no preemptor"]
+    assert told.found == ["eviction: Workload ns/a: was preempted, but the message names no preemptor"]
 
 
 def test_admission_is_not_lost_without_an_eviction() -> None:
@@ -104,16 +104,16 @@ def test_a_reservation_that_was_not_admitted_may_be_lost_without_one() -> None:
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        pytest.param({"active": False}, "got quota though it is not active", id="not active"),
+        pytest.param({"active": False}, "got quota although it is not active", id="not active"),
         pytest.param(
             {"status": {"requeueState": {"requeueAt": "2099-01-01T00:00:00Z"}}},
-            "got quota though it was to wait until 2099-01-01T00:00:00Z",
+            "got quota although it had to wait until 2099-01-01T00:00:00Z",
             id="in backoff",
         ),
         pytest.param(
-            {"of": "other"}, "got quota of ClusterQueue other, and its LocalQueue leads to q", id="wrong queue"
+            {"of": "other"}, "got quota of ClusterQueue other, but its LocalQueue points to q", id="wrong queue"
         ),
-        pytest.param({"count": 2}, "got 2 pods for pod set main, which asked for 1 to 1", id="too many pods"),
+        pytest.param({"count": 2}, "got 2 pods for pod set main, which requested 1 to 1", id="too many pods"),
     ],
 )
 def test_a_reservation_that_should_not_be_is_found(more: dict[str, Any], says: str) -> None:
@@ -126,9 +126,9 @@ def test_a_reservation_that_should_not_be_is_found(more: dict[str, Any], says: s
     ("conditions", "says"),
     [
         pytest.param(
-            [condition("Evicted", True, "Deactivated")], "got quota and still counts as evicted", id="evicted"
+            [condition("Evicted", True, "Deactivated")], "got quota but is still marked as evicted", id="evicted"
         ),
-        pytest.param([condition("Finished", True, "Odd")], "got quota though it is finished", id="finished"),
+        pytest.param([condition("Finished", True, "Odd")], "got quota although it is finished", id="finished"),
     ],
 )
 def test_a_reservation_ends_what_was_before(conditions: list[Tree], says: str) -> None:
@@ -149,8 +149,8 @@ def test_a_workload_may_be_evicted_again_in_the_write_that_gives_it_quota() -> N
     ("charged", "says"),
     [
         pytest.param({"cpu": "4"}, None, id="as much as asked for"),
-        pytest.param({"cpu": "2"}, "takes 2 cpu for pod set main, whose 2 pods ask for 4", id="half of it"),
-        pytest.param({}, "takes 0 cpu for pod set main, whose 2 pods ask for 4", id="none of it"),
+        pytest.param({"cpu": "2"}, "takes 2 cpu for pod set main, whose 2 pods request 4", id="half of it"),
+        pytest.param({}, "takes 0 cpu for pod set main, whose 2 pods request 4", id="none of it"),
     ],
 )
 def test_a_reservation_is_charged_what_its_pods_ask_for(charged: Tree, says: str | None) -> None:
@@ -167,10 +167,10 @@ def test_a_reservation_is_charged_what_its_pods_ask_for(charged: Tree, says: str
 @pytest.mark.parametrize(
     ("closed", "says"),
     [
-        pytest.param("local", "got quota though LocalQueue q is stopped", id="LocalQueue stopped"),
-        pytest.param("gone", "got quota though there is no LocalQueue q", id="LocalQueue gone"),
-        pytest.param("queue", "got quota though ClusterQueue q is stopped", id="ClusterQueue stopped"),
-        pytest.param("selector", "got quota though ClusterQueue q does not select namespace ns", id="not selected"),
+        pytest.param("local", "got quota although LocalQueue q is stopped", id="LocalQueue stopped"),
+        pytest.param("gone", "got quota although there is no LocalQueue q", id="LocalQueue gone"),
+        pytest.param("queue", "got quota although ClusterQueue q is stopped", id="ClusterQueue stopped"),
+        pytest.param("selector", "got quota although ClusterQueue q does not select namespace ns", id="not selected"),
     ],
 )
 def test_a_closed_queue_gives_no_quota(closed: str, says: str) -> None:
@@ -219,7 +219,7 @@ def test_what_is_finished_stays_finished() -> None:
     told = tale()
     told.reserve("a", "q", 1, condition("Finished", True, "Odd"))
     told.reserve("a", "q", 1)
-    assert "conditions: Workload ns/a: was finished and is no longer" in told.found
+    assert "conditions: Workload ns/a: was finished but no longer is" in told.found
 
 
 def test_flavors_do_not_change_under_a_reservation() -> None:
@@ -233,8 +233,8 @@ def test_flavors_do_not_change_under_a_reservation() -> None:
 @pytest.mark.parametrize(
     ("job", "reason", "says"),
     [
-        pytest.param([], "Succeeded", "is finished as Succeeded, and its Job is not", id="too early"),
-        pytest.param([], "OwnerNotFound", "is finished because its owner is gone, and its Job is there", id="owned"),
+        pytest.param([], "Succeeded", "is finished as Succeeded, but its Job is not finished", id="too early"),
+        pytest.param([], "OwnerNotFound", "is finished because its owner was deleted, but its Job exists", id="owned"),
         pytest.param([condition("Complete", True)], "Succeeded", None, id="as the Job says"),
         pytest.param([condition("Failed", True)], "Failed", None, id="as the failed Job says"),
     ],

@@ -22,14 +22,14 @@ def test_the_quota_of_a_pod_that_is_done_may_be_given_back() -> None:
 
 
 def test_the_quota_of_pods_that_run_may_not_be_given_back() -> None:
-    assert wide_job(4).found == ["uncovered: Workload ns/w: holds quota for 0 pods, and 3 of Job wide run"]
+    assert wide_job(4).found == ["uncovered: Workload ns/w: holds quota for 0 pods, but 3 pods of Job wide are running"]
 
 
 def test_a_pod_that_is_made_without_quota_is_found() -> None:
     told = wide_job(1)
     told.pod("wide-4", "wide", "Pending")
     told.later(2)
-    assert told.found == ["uncovered: Workload ns/w: holds quota for 3 pods, and 4 of Job wide run"]
+    assert told.found == ["uncovered: Workload ns/w: holds quota for 3 pods, but 4 pods of Job wide are running"]
 
 
 def test_a_pod_that_the_job_controller_made_too_many_and_takes_away_is_excused() -> None:
@@ -63,7 +63,7 @@ def test_of_a_partial_admission_the_pods_that_were_given_count() -> None:
     assert told.found == []
     told.pod("some-2", "some")
     told.later(2)
-    assert told.found == ["uncovered: Workload ns/w: holds quota for 2 pods, and 3 of Job some run"]
+    assert told.found == ["uncovered: Workload ns/w: holds quota for 2 pods, but 3 pods of Job some are running"]
 
 
 def test_a_job_that_its_user_has_just_made_larger_is_left_to_the_manager() -> None:

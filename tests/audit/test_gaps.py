@@ -46,7 +46,7 @@ def test_what_came_to_be_over_meanwhile_is_found() -> None:
     unseen(told, other, "b")
     told.workload("c", "q", 1)
     assert told.found == [
-        "overuse: ClusterQueue q: holds 5 cpu of flavor default and may hold 4; while we did not look"
+        "overuse: ClusterQueue q: holds 5 cpu of flavor default but may hold only 4; while not watching"
     ]
 
 

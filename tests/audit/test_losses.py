@@ -43,7 +43,7 @@ def test_a_workload_that_vanishes_is_found() -> None:
     told.workload("a", "q", 1, job="a")
     told.later(60)
     told.gone("Workload", "ns", "a")
-    assert told.found == ["lost: Workload ns/a: was deleted, and Job a lives on unchanged"]
+    assert told.found == ["lost: Workload ns/a: was deleted, but Job a still exists unchanged"]
 
 
 def test_a_workload_may_be_made_anew_for_a_job_that_was_edited() -> None:
@@ -96,7 +96,7 @@ def test_quota_for_a_job_that_has_ended_is_found() -> None:
     told.later(9)
     assert told.found == []
     told.later(5)
-    assert told.found == ["lost: Workload ns/a: holds quota for Job a, which has ended, for 11 s"]
+    assert told.found == ["lost: Workload ns/a: holds quota for Job a, which is finished, for 11 s"]
 
 
 def test_quota_for_a_job_that_is_gone_is_found() -> None:
@@ -105,7 +105,7 @@ def test_quota_for_a_job_that_is_gone_is_found() -> None:
     told.reserve("a", "q", 1, job="a")
     told.gone("Job", "ns", "a")
     told.later(13)
-    assert told.found == ["lost: Workload ns/a: holds quota for a Job that is gone, for 11 s"]
+    assert told.found == ["lost: Workload ns/a: holds quota for a Job that no longer exists, for 11 s"]
 
 
 def test_time_without_a_manager_does_not_count() -> None:

@@ -23,7 +23,7 @@ def test_one_too_many_is_found() -> None:
     told.reserve("a", "q", 3)
     told.reserve("b", "q", 2)
     assert told.found == [
-        "overuse: ClusterQueue q: holds 5 cpu of flavor default and may hold 4; Workload ns/b took the last"
+        "overuse: ClusterQueue q: holds 5 cpu of flavor default but may hold only 4; caused by Workload ns/b"
     ]
 
 
@@ -80,8 +80,8 @@ def test_a_cohort_may_not_be_overdrawn_though_each_queue_could_borrow() -> None:
     assert told.found == []
     told.reserve("c", "right", 1)
     assert told.found == [
-        "overuse: Cohort co: and what is below it hold 9 cpu of flavor default and may hold 8; "
-        "Workload ns/c took the last"
+        "overuse: Cohort co: with its subtree holds 9 cpu of flavor default but may hold only 8; "
+        "caused by Workload ns/c"
     ]
 
 
@@ -111,7 +111,7 @@ def test_what_a_cut_of_quota_stranded_may_only_fall() -> None:
     assert told.found == []
     told.reserve("c", "q", 1)
     assert told.found == [
-        "overuse: ClusterQueue q: holds 3 cpu of flavor default and may hold 1; Workload ns/c took the last"
+        "overuse: ClusterQueue q: holds 3 cpu of flavor default but may hold only 1; caused by Workload ns/c"
     ]
 
 

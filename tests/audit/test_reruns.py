@@ -42,14 +42,14 @@ def test_a_pod_for_a_job_that_has_ended_is_found() -> None:
     told = tale(completions=1)
     told.job("a", "q", condition("Complete", True), suspend=False, completions=1, status={"succeeded": 1})
     told.pod("p", "a")
-    assert told.found == ["rerun: Job ns/a: had ended, and pod p was made"]
+    assert told.found == ["rerun: Job ns/a: is finished, but pod p was created"]
 
 
 def test_a_pod_beyond_those_that_had_to_succeed_is_found() -> None:
     told = tale(completions=2)
     told.job("a", suspend=False, completions=2, status={"succeeded": 2})
     told.pod("p", "a")
-    assert told.found == ["rerun: Job ns/a: had 2 of 2 pods succeed, and pod p was made"]
+    assert told.found == ["rerun: Job ns/a: 2 of 2 pods have succeeded, but pod p was created"]
 
 
 def test_an_index_that_is_run_again_is_found() -> None:
@@ -58,14 +58,14 @@ def test_an_index_that_is_run_again_is_found() -> None:
     told.pod("p", "a", annotations={INDEX: "1"})
     assert told.found == []
     told.pod("p2", "a", annotations={INDEX: "2"})
-    assert told.found == ["rerun: Job ns/a: had done index 2, and pod p2 was made for it again"]
+    assert told.found == ["rerun: Job ns/a: completed index 2, but pod p2 was created for it again"]
 
 
 def test_what_was_counted_stays_counted() -> None:
     told = tale(completions=4)
     told.job("a", suspend=False, completions=4, status={"succeeded": 2})
     told.job("a", suspend=True, completions=4)
-    assert told.found == ["rerun: Job ns/a: had counted 2 pods that succeeded, and now counts 0"]
+    assert told.found == ["rerun: Job ns/a: counted 2 succeeded pods but now counts 0"]
 
 
 def test_a_job_of_the_same_name_is_another_job() -> None:
@@ -84,14 +84,14 @@ def test_a_workload_for_a_job_that_has_ended_is_found() -> None:
     told = tale()
     told.job("a", "q", condition("Complete", True))
     told.workload("again", "q", 1, job="a")
-    assert told.found == ["rerun: Workload ns/again: was made for a Job that has ended already"]
+    assert told.found == ["rerun: Workload ns/again: was created for a Job that is already finished"]
 
 
 def test_a_job_that_ended_stays_ended() -> None:
     told = tale()
     told.job("a", "q", condition("Complete", True))
     told.job("a", "q", suspend=False)
-    assert told.found == ["rerun: Job ns/a: had ended, and now has not"]
+    assert told.found == ["rerun: Job ns/a: was finished but no longer is"]
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_a_pod_made_before_admission_is_found() -> None:
     told.pod("p", "a")
     assert told.found == [
         "start: Job ns/a: was started without an admitted Workload",
-        "unadmitted: Pod ns/p: was made though Job a is not admitted",
+        "unadmitted: Pod ns/p: was created although Job a is not admitted",
     ]
 
 
@@ -49,7 +49,7 @@ def test_a_pod_made_while_its_job_is_suspended_is_found() -> None:
     told = tale()
     told.reserve("a", "q", 1, job="a")
     told.pod("p", "a")
-    assert told.found == ["unadmitted: Pod ns/p: was made though Job a is suspended"]
+    assert told.found == ["unadmitted: Pod ns/p: was created although Job a is suspended"]
 
 
 def test_pods_of_an_evicted_workload_may_take_their_time_to_end() -> None:
@@ -68,12 +68,12 @@ def test_quota_is_given_back_only_when_no_pod_is_active() -> None:
     told.workload("b", "q", 1)
     told.reserve("a", "q", 1, *evicted(), job="a", status=counted(1))
     told.workload("a", "q", 1, *evicted(), job="a", status=counted(1))
-    assert told.found == ["unadmitted: Workload ns/a: gave its quota back while Job a still runs"]
+    assert told.found == ["unadmitted: Workload ns/a: released its quota while Job a still runs"]
     told.reserve("a", "q", 1, job="a", status=counted(1))
     told.reserve("a", "q", 1, *evicted(), job="a", status=counted(2))
     told.job("a", suspend=True, status={"active": 2})
     told.workload("a", "q", 1, *evicted(), job="a", status=counted(2))
-    assert told.found[1:] == ["unadmitted: Workload ns/a: gave its quota back while Job a still has 2 active pods"]
+    assert told.found[1:] == ["unadmitted: Workload ns/a: released its quota while Job a still has 2 active pods"]
 
 
 def test_pods_that_nobody_stops_are_found() -> None:
@@ -83,7 +83,7 @@ def test_pods_that_nobody_stops_are_found() -> None:
     told.later(10)
     assert [line for line in told.found if "Pod" in line] == []
     told.later(2)
-    assert "unadmitted: Pod ns/p: goes on for 11 s though Job a is not admitted" in told.found
+    assert "unadmitted: Pod ns/p: has been running for 11 s although Job a is not admitted" in told.found
 
 
 def test_the_job_controller_may_hear_late_that_a_job_was_suspended() -> None:
@@ -95,7 +95,7 @@ def test_the_job_controller_may_hear_late_that_a_job_was_suspended() -> None:
     assert told.found == []
     told.later(5)
     told.pod("later", "a")
-    assert told.found == ["unadmitted: Pod ns/later: was made though Job a is suspended"]
+    assert told.found == ["unadmitted: Pod ns/later: was created although Job a is suspended"]
 
 
 def test_an_evicted_workload_that_still_holds_its_quota_still_covers_its_pods() -> None:
@@ -133,4 +133,4 @@ def test_where_people_start_jobs_too_only_what_lasts_is_found() -> None:
     told.later(10)
     assert told.found == []
     told.later(2)
-    assert "unadmitted: Pod ns/p: goes on for 11 s though Job a is not admitted" in told.found
+    assert "unadmitted: Pod ns/p: has been running for 11 s although Job a is not admitted" in told.found

@@ -14,7 +14,7 @@ def tale(**settings: Any) -> Tale:
     return told
 
 
-STUCK = ["stuck: Workload ns/a: would fit in ClusterQueue q for 11 s, and waits"]
+STUCK = ["stuck: Workload ns/a: has fit in ClusterQueue q for 11 s but is still pending"]
 
 
 def test_a_workload_that_would_fit_is_found_after_a_while() -> None:

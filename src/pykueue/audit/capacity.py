@@ -95,17 +95,17 @@ class Capacity:
             if theirs is None or theirs.stem != mine.stem or other.metadata.uid == new.metadata.uid:
                 continue
             if theirs.number == mine.number:
-                yield f"is attempt {mine.number}, as {other.name} is, which is there"
+                yield f"is attempt {mine.number}, but {other.name} already is"
             elif not has_failed(other) and not (state is not None and gives_up(world, state.name)):
-                yield f"is attempt {mine.number}, begun while {other.name} is under way"
+                yield f"is attempt {mine.number}, started while {other.name} is in progress"
         if mine in self.spent.get(mine.workload, ()):
-            yield f"is attempt {mine.number}, which was made before and has failed"
+            yield f"is attempt {mine.number}, which was already made and failed"
         elif mine.number <= over:
-            yield f"is attempt {mine.number}, and {over} have come to nothing"
+            yield f"is attempt {mine.number}, but {over} have already failed"
         elif mine.number > over + 1:
             before = Attempt(mine.workload, mine.stem, mine.number - 1)
             if before not in self.failed.get(mine.workload, ()):
-                yield f"is attempt {mine.number}, and only {over} have come to nothing"
+                yield f"is attempt {mine.number}, but only {over} have failed"
 
     def checked(self, change: Change, world: World, old: Workload | None, new: Workload | None) -> Iterator[Finding]:
         """What is wrong with the present states of checks; also forgets what is no longer needed."""
@@ -146,17 +146,17 @@ class Capacity:
             ]
             here = any(holds(one, "Provisioned") and not has_failed(one) for one in mine)
             if not here and not any(at - deleted <= self.lag_micros for deleted in lately):
-                yield RULE, "is Ready, and no capacity was found for it"
+                yield RULE, "is Ready, but no capacity was found"
         if turned and new.state in ("Retry", "Rejected") and not gives_up(world, new.name):
             failed = [one for one in self.failed.get(workload.metadata.uid or "", ()) if is_of(one, workload, new.name)]
             if not failed and not any(holds(one, "CapacityRevoked") for one in mine):
-                yield RULE, f"is {new.state}, and no attempt of it came to nothing"
+                yield RULE, f"is {new.state}, but none of its attempts failed"
         counted, before = new.retry_count or 0, old.retry_count or 0
         if old.state == "Retry" and new.state == "Pending" and new.message != INACTIVE:
             if counted != before + 1:
                 yield ATTEMPT, f"was in Retry and counts {counted} retries after {before}"
         elif counted > before:
-            yield ATTEMPT, f"counts {counted} retries after {before}, and was not in Retry"
+            yield ATTEMPT, f"counts {counted} retries after {before}, but was not in Retry"
 
 
 def attempt_of(request: ProvisioningRequest | None) -> Attempt | None:
@@ -209,11 +209,11 @@ def left_behind(world: World, settings: Settings) -> Iterator[Violation]:
             continue
         workload = world.workload_of(request)
         if workload is None:
-            yield Violation(ORPHAN, about, "belongs to a Workload that is gone")
+            yield Violation(ORPHAN, about, "belongs to a Workload that no longer exists")
         elif holds(workload, "Finished"):
-            yield Violation(ORPHAN, about, f"is there, and Workload {workload.name} has finished")
+            yield Violation(ORPHAN, about, f"still exists although Workload {workload.name} is finished")
         elif holds(workload, "Evicted") and settings.cleans_up:
-            yield Violation(ORPHAN, about, f"is there, and Workload {workload.name} was evicted")
+            yield Violation(ORPHAN, about, f"still exists although Workload {workload.name} was evicted")
 
 
 def ownerless_templates(world: World) -> Iterator[Violation]:
@@ -229,11 +229,11 @@ def ownerless_templates(world: World) -> Iterator[Violation]:
         about, request = f"PodTemplate {key}", wanted.get(key)
         of_request, of_workload = (controller_uid(template, kind) for kind in ("ProvisioningRequest", "Workload"))
         if not of_request and not of_workload:
-            yield Violation(ORPHAN, about, "belongs to nobody")
+            yield Violation(ORPHAN, about, "has no owner")
         elif of_request and of_request not in world.uids["ProvisioningRequest"]:
-            yield Violation(ORPHAN, about, "belongs to a ProvisioningRequest that is gone")
+            yield Violation(ORPHAN, about, "belongs to a ProvisioningRequest that no longer exists")
         elif of_workload and of_workload not in world.uids["Workload"]:
-            yield Violation(ORPHAN, about, "belongs to a Workload that is gone")
+            yield Violation(ORPHAN, about, "belongs to a Workload that no longer exists")
         elif of_workload and request is not None and waits(world.workload_of(request)):
             yield Violation(ORPHAN, about, f"does not belong to {request.name}, which refers to it")
 
@@ -248,7 +248,7 @@ def unanswered(world: World) -> Iterator[Violation]:
                 about, mine = f"Workload {key}", sorted(of_check(world, workload, state.name), key=key_of)
                 if len(mine) > 1:
                     names = " and ".join(one.name for one in mine)
-                    yield Violation(ATTEMPT, about, f"check {state.name} has the requests {names}")
+                    yield Violation(ATTEMPT, about, f"check {state.name} has several requests: {names}")
                 elif state.state == "Pending" and holds(world.checks[state.name], "Active"):
                     yield from pending_without_cause(about, state, mine)
 
@@ -258,13 +258,13 @@ def pending_without_cause(
 ) -> Iterator[Violation]:
     """What is wrong with a Pending check that has this request or none."""
     if not mine and (not state.message or state.message.startswith(SILENT)):
-        yield Violation(RULE, about, f"holds quota, check {state.name} is Pending, and nobody asked for capacity")
+        yield Violation(RULE, about, f"holds quota and check {state.name} is Pending, but no capacity was requested")
     for request in mine:
         if has_failed(request):
             if not state.message.startswith(RETRYING):
-                yield Violation(RULE, about, f"check {state.name} is Pending, and {request.name} has failed")
+                yield Violation(RULE, about, f"check {state.name} is Pending, but {request.name} has failed")
         elif holds(request, "Provisioned") and not holds(request, "CapacityRevoked"):
-            yield Violation(RULE, about, f"check {state.name} is Pending, and {request.name} is provisioned")
+            yield Violation(RULE, about, f"check {state.name} is Pending, but {request.name} is provisioned")
 
 
 def waits(workload: Workload | None) -> bool:

@@ -83,34 +83,34 @@ class Conditions:
         if evicted is None or evicted.status != "True" or (old is not None and holds(old, "Evicted")):
             return
         if evicted.reason not in EVICTION_REASONS and not evicted.reason.startswith(DEACTIVATED):
-            yield f"was evicted for {evicted.reason or 'no reason'}, which is no reason to evict"
+            yield f"was evicted for {evicted.reason or 'no reason'}, which is not an eviction reason"
         if not evicted.message:
             yield f"was evicted for {evicted.reason} without a message"
         if evictions(new) <= (evictions(old) if old is not None else 0):
-            yield f"was evicted for {evicted.reason}, and no eviction was counted"
+            yield f"was evicted for {evicted.reason}, but the eviction was not counted"
         if evicted.reason != "Preempted":
             return
         preempted = condition(new, "Preempted")
         if preempted is None or preempted.status != "True" or preempted.reason not in PREEMPTION_REASONS:
-            yield "was evicted as preempted, and its Preempted condition does not say why"
+            yield "was evicted as preempted, but its Preempted condition has no valid reason"
         found = PREEMPTOR.search(evicted.message)
         if found is None:
-            yield "was preempted, and the message names no preemptor"
+            yield "was preempted, but the message names no preemptor"
         elif found.group(1) not in self.uids:
-            yield f"was preempted for the workload with UID {found.group(1)}, which never was"
+            yield f"was preempted for the workload with UID {found.group(1)}, which never existed"
 
     def reserved(self, at: Instant, old: Workload | None, new: Workload, world: World) -> Iterator[str]:
         """What is wrong with a new reservation."""
         if not new.spec.active:
-            yield "got quota though it is not active"
+            yield "got quota although it is not active"
         if holds(new, "Finished"):
-            yield "got quota though it is finished"
+            yield "got quota although it is finished"
         # A Workload that is evicted again at once may show both in one write; then the eviction is counted.
         if holds(new, "Evicted") and evictions(new) <= (evictions(old) if old is not None else 0):
-            yield "got quota and still counts as evicted"
+            yield "got quota but is still marked as evicted"
         state = new.status.requeue_state
         if state is not None and state.requeue_at and parse_instant(state.requeue_at) > at + CLOCK_MICROS:
-            yield f"got quota though it was to wait until {state.requeue_at}"
+            yield f"got quota although it had to wait until {state.requeue_at}"
         if new.status.admission is not None:
             yield from misassigned(new, new.status.admission)
             queue = world.queues.get(new.status.admission.cluster_queue or "")
@@ -125,28 +125,28 @@ class Conditions:
             return
         local = world.local_queues.get(local_key)
         if local is None:
-            yield f"got quota though there is no LocalQueue {new.spec.queue_name}"
+            yield f"got quota although there is no LocalQueue {new.spec.queue_name}"
             return
         if local.spec.stop_policy != "None":
-            yield f"got quota though LocalQueue {local.name} is stopped"
+            yield f"got quota although LocalQueue {local.name} is stopped"
         given = new.status.admission.cluster_queue if new.status.admission is not None else None
         if given and given != name:
-            yield f"got quota of ClusterQueue {given}, and its LocalQueue leads to {name}"
+            yield f"got quota of ClusterQueue {given}, but its LocalQueue points to {name}"
         queue = world.queues.get(name)
         if not world.quiet("ClusterQueue", name, at, self.lag_micros):
             return
         if queue is None:
-            yield f"got quota though there is no ClusterQueue {name}"
+            yield f"got quota although there is no ClusterQueue {name}"
             return
         if queue.spec.stop_policy != "None":
-            yield f"got quota though ClusterQueue {name} is stopped"
+            yield f"got quota although ClusterQueue {name} is stopped"
         namespace = world.namespaces.get(new.namespace)
         if (
             namespace is not None
             and world.quiet("Namespace", new.namespace, at, self.lag_micros)
             and not matches(queue.spec.namespace_selector, namespace.metadata.labels)
         ):
-            yield f"got quota though ClusterQueue {name} does not select namespace {new.namespace}"
+            yield f"got quota although ClusterQueue {name} does not select namespace {new.namespace}"
 
 
 def evictions(workload: Workload) -> int:
@@ -159,14 +159,14 @@ def contradictions(workload: Workload) -> Iterator[str]:
     """Conditions that exclude each other."""
     reserved, admitted = holds(workload, "QuotaReserved"), holds(workload, "Admitted")
     if admitted and not reserved:
-        yield "is admitted and has no quota reserved"
+        yield "is admitted but has no quota reserved"
     if reserved and workload.status.admission is None:
-        yield "has quota reserved and no admission"
+        yield "has quota reserved but no admission"
     if not reserved and workload.status.admission is not None:
-        yield "has an admission and no quota reserved"
+        yield "has an admission but no quota reserved"
     evicted = condition(workload, "Evicted")
     if evicted is not None and evicted.status == "True" and not evicted.reason:
-        yield "is evicted for no reason"
+        yield "is evicted without a reason"
 
 
 def losses(old: Workload, new: Workload) -> Iterator[str]:
@@ -178,7 +178,7 @@ def losses(old: Workload, new: Workload) -> Iterator[str]:
 def backward(old: Workload, new: Workload) -> Iterator[str]:
     """Changes that undo what is final."""
     if holds(old, "Finished") and not holds(new, "Finished"):
-        yield "was finished and is no longer"
+        yield "was finished but no longer is"
     before, now = old.status.admission, new.status.admission
     if before is not None and now is not None and holds(old, "QuotaReserved") and holds(new, "QuotaReserved"):
         if before.cluster_queue != now.cluster_queue:
@@ -194,9 +194,9 @@ def finish(new: Workload, world: World) -> Iterator[str]:
     found, job = condition(new, "Finished"), world.job_of(new)
     reason = found.reason if found is not None else ""
     if reason in ("Succeeded", "Failed") and job is not None and not finished(job):
-        yield f"is finished as {reason}, and its Job is not"
+        yield f"is finished as {reason}, but its Job is not finished"
     if reason == "OwnerNotFound" and job is not None and job.metadata.deletion_timestamp is None:
-        yield "is finished because its owner is gone, and its Job is there"
+        yield "is finished because its owner was deleted, but its Job exists"
 
 
 def miscounted(workload: Workload, admission: Admission, covered: set[str], settings: Settings) -> Iterator[str]:
@@ -212,7 +212,7 @@ def miscounted(workload: Workload, admission: Admission, covered: set[str], sett
             charged = amount(resource, given.resource_usage.get(resource, 0))
             if charged != each[resource] * count:
                 asks, takes = amount_text(resource, each[resource] * count), amount_text(resource, charged)
-                yield f"takes {takes} {resource} for pod set {given.name}, whose {count} pods ask for {asks}"
+                yield f"takes {takes} {resource} for pod set {given.name}, whose {count} pods request {asks}"
 
 
 def misassigned(workload: Workload, admission: Admission) -> Iterator[str]:
@@ -220,14 +220,14 @@ def misassigned(workload: Workload, admission: Admission) -> Iterator[str]:
     given = {assigned.name: assigned for assigned in admission.pod_set_assignments}
     wanted = {pod_set.name: pod_set for pod_set in workload.spec.pod_sets}
     if given.keys() != wanted.keys():
-        yield f"asked for pod sets {', '.join(sorted(wanted))} and got {', '.join(sorted(given)) or 'none'}"
+        yield f"requested pod sets {', '.join(sorted(wanted))} but got {', '.join(sorted(given)) or 'none'}"
         return
     for name, pod_set in wanted.items():
         count = given[name].count
         least = pod_set.min_count if pod_set.min_count is not None else pod_set.count
         done = sum(pods.count for pods in workload.status.reclaimable_pods if pods.name == name)
         if count is not None and not max(0, least - done) <= count <= pod_set.count:
-            yield f"got {count} pods for pod set {name}, which asked for {least} to {pod_set.count}"
+            yield f"got {count} pods for pod set {name}, which requested {least} to {pod_set.count}"
         missing = sorted(given[name].resource_usage.keys() - given[name].flavors.keys())
         if missing:
-            yield f"takes {', '.join(missing)} for pod set {name} from no flavor"
+            yield f"takes {', '.join(missing)} for pod set {name} without a flavor"

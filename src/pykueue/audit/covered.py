@@ -53,7 +53,7 @@ def uncovered(workload: Workload, world: World) -> str:
     if job is None or len(workload.spec.pod_sets) != 1 or not describes(workload.spec.pod_sets[0], job):
         return ""
     held, running = pods_held(workload), sum(not ended(pod) for pod in world.pods_of(job))
-    return f"holds quota for {held} pods, and {running} of Job {job.name} run" if running > held else ""
+    return f"holds quota for {held} pods, but {running} pods of Job {job.name} are running" if running > held else ""
 
 
 def describes(pod_set: PodSet, job: Job) -> bool:

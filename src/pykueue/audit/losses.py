@@ -30,7 +30,9 @@ class Losses:
             return
         edited = not world.quiet("Job", f"{job.namespace}/{job.name}", change.at, self.settings.lag_seconds * MICROS)
         if needs_workload(job) and not holds(old, "Finished") and not edited:
-            yield change.found(RULE, f"Workload {change.key}", f"was deleted, and Job {job.name} lives on unchanged")
+            yield change.found(
+                RULE, f"Workload {change.key}", f"was deleted, but Job {job.name} still exists unchanged"
+            )
 
     def late(self, at: Instant, world: World) -> Iterator[Finding]:
         """What has been wrong for too long."""
@@ -57,9 +59,9 @@ def leaking(world: World) -> Iterator[Violation]:
             continue
         job = world.job_of(workload)
         if job is None:
-            yield Violation(RULE, f"Workload {key}", "holds quota for a Job that is gone")
+            yield Violation(RULE, f"Workload {key}", "holds quota for a Job that no longer exists")
         elif finished(job):
-            yield Violation(RULE, f"Workload {key}", f"holds quota for Job {job.name}, which has ended")
+            yield Violation(RULE, f"Workload {key}", f"holds quota for Job {job.name}, which is finished")
 
 
 def needs_workload(job: Job) -> bool:

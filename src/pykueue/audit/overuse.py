@@ -108,7 +108,7 @@ class Overuse:
                 and root is not None
                 and root not in self.edited_blind
             ):
-                yield self.found(change, Account(forest, root, slot, self.held.by_queue), name, "while we did not look")
+                yield self.found(change, Account(forest, root, slot, self.held.by_queue), name, "while not watching")
         self.first = self.blind = False
         self.edited_blind.clear()
 
@@ -161,7 +161,7 @@ class Overuse:
                 for name in account.usage:
                     over, had = max(0, account.excess(name)), self.stranded.get((name, slot), 0)
                     if over > had and adds and not excused and not self.lately_edited(root, change.at):
-                        yield self.found(change, account, name, f"Workload {change.key} took the last")
+                        yield self.found(change, account, name, f"caused by Workload {change.key}")
                     self.note(name, slot, over)
 
     def note(self, name: NodeName, slot: Slot, over: int) -> None:
@@ -179,8 +179,8 @@ class Overuse:
         """The finding that a node exceeds its quota."""
         flavor, resource = account.slot
         used, most = amount_text(resource, account.usage[name]), amount_text(resource, account.may_use(name))
-        whose = "holds" if name[0] == QUEUE else "and what is below it hold"
-        says = f"{whose} {used} {resource} of flavor {flavor} and may hold {most}; {how}"
+        whose = "holds" if name[0] == QUEUE else "with its subtree holds"
+        says = f"{whose} {used} {resource} of flavor {flavor} but may hold only {most}; {how}"
         return change.found(RULE, " ".join(name), says)
 
 

@@ -35,7 +35,7 @@ class Reruns:
         elif workload is not None and workload[0] is None and workload[1] is not None:
             owner = controller_uid(workload[1], "Job")
             if owner in self.over and not change.listed:
-                yield change.found(RULE, f"Workload {change.key}", "was made for a Job that has ended already")
+                yield change.found(RULE, f"Workload {change.key}", "was created for a Job that is already finished")
 
     def late(self, at: Instant, world: World) -> Iterator[Finding]:
         """Nothing: a Job is rerun at once or not at all."""
@@ -52,12 +52,12 @@ class Reruns:
             self.over.add(uid)
         elif uid in self.over and queued(new):
             self.over.discard(uid)
-            yield change.found(RULE, about, "had ended, and now has not")
+            yield change.found(RULE, about, "was finished but no longer is")
         if old is None or old.metadata.uid != new.metadata.uid or not queued(new):
             return
         before, now = old.status.succeeded or 0, new.status.succeeded or 0
         if now < before:
-            yield change.found(RULE, about, f"had counted {before} pods that succeeded, and now counts {now}")
+            yield change.found(RULE, about, f"counted {before} succeeded pods but now counts {now}")
 
 
 def made(change: Change, world: World, pod: Pod) -> Iterator[Finding]:
@@ -68,11 +68,11 @@ def made(change: Change, world: World, pod: Pod) -> Iterator[Finding]:
     about, index = f"Job {job.namespace}/{job.name}", pod.metadata.annotations.get(INDEX, "")
     wanted, done = job.spec.completions, job.status.succeeded or 0
     if finished(job):
-        yield change.found(RULE, about, f"had ended, and pod {pod.name} was made")
+        yield change.found(RULE, about, f"is finished, but pod {pod.name} was created")
     elif wanted is not None and done >= wanted:
-        yield change.found(RULE, about, f"had {done} of {wanted} pods succeed, and pod {pod.name} was made")
+        yield change.found(RULE, about, f"{done} of {wanted} pods have succeeded, but pod {pod.name} was created")
     elif index.isdecimal() and int(index) in indexes(job.status.completed_indexes or ""):
-        yield change.found(RULE, about, f"had done index {index}, and pod {pod.name} was made for it again")
+        yield change.found(RULE, about, f"completed index {index}, but pod {pod.name} was created for it again")
 
 
 def indexes(text: str) -> set[int]:

@@ -49,7 +49,7 @@ class Starts:
             return
         if not job.spec.suspend or job.status.active:
             says = "runs" if not job.spec.suspend else f"has {job.status.active} active pods"
-            yield change.found(RULE, f"Workload {change.key}", f"gave its quota back while Job {job.name} still {says}")
+            yield change.found(RULE, f"Workload {change.key}", f"released its quota while Job {job.name} still {says}")
 
     def switched(self, change: Change, world: World, old: Job | None, new: Job | None) -> Iterator[Finding]:
         """What is wrong with a Job that was started; also forgets deleted Jobs."""
@@ -72,12 +72,12 @@ class Starts:
         uid = job.metadata.uid or ""
         if job.spec.suspend and change.at - self.held_back.get(uid, Instant(0)) >= self.lag_micros:
             self.reported.add(pod.metadata.uid or "")
-            yield change.found(RULE, f"Pod {change.key}", f"was made though Job {job.name} is suspended")
+            yield change.found(RULE, f"Pod {change.key}", f"was created although Job {job.name} is suspended")
         # The Job controller may not know yet that the Job is suspended, or that its admission was lost.
         lately = uid in self.lost and change.at - self.lost[uid] < self.lag_micros
         if not job.spec.suspend and self.settings.alone and not lately and not admitted(job, world):
             self.reported.add(pod.metadata.uid or "")
-            yield change.found(RULE, f"Pod {change.key}", f"was made though Job {job.name} is not admitted")
+            yield change.found(RULE, f"Pod {change.key}", f"was created although Job {job.name} is not admitted")
 
     def late(self, at: Instant, world: World) -> Iterator[Finding]:
         """Pods that have run without admission for longer than a stop takes."""
@@ -92,7 +92,7 @@ class Starts:
                 and pod.metadata.uid not in self.reported
             ):
                 self.reported.add(pod.metadata.uid or "")
-                says = f"goes on for {(at - since) // MICROS} s though Job {job.name} is not admitted"
+                says = f"has been running for {(at - since) // MICROS} s although Job {job.name} is not admitted"
                 yield Finding(RULE, f"Pod {key}", says, world.version, at)
         self.unadmitted_since = still
 

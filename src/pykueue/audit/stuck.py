@@ -20,7 +20,7 @@ from pykueue.audit.world import Change, Finding, Settings, World
 from pykueue.base.units import MICROS, Instant, parse_instant
 
 RULE: Final = "stuck"
-MENDED: Final = ("PodsReadyTimeout", "AdmissionCheck", "ClusterQueueStopped", "LocalQueueStopped", "Deactivated")
+SELF_ENDING: Final = ("PodsReadyTimeout", "AdmissionCheck", "ClusterQueueStopped", "LocalQueueStopped", "Deactivated")
 """Reasons why a workload is inadmissible that end by themselves, or with something that is checked here."""
 
 
@@ -55,7 +55,7 @@ class Stuck:
                 continue
             self.reported.add(key)
             queue = world.queue_name_of(world.workloads[key])
-            says = f"would fit in ClusterQueue {queue} for {(at - since) // MICROS} s, and waits"
+            says = f"has fit in ClusterQueue {queue} for {(at - since) // MICROS} s but is still pending"
             yield Finding(RULE, f"Workload {key}", says, world.version, at)
 
 
@@ -98,7 +98,7 @@ class Look:
             or (reserved is not None and reserved.reason == "OnHold")
             or holds(workload, "WaitingForReplacementPods")
             or holds(workload, "DeactivationTarget")
-            or (requeued is not None and requeued.status == "False" and not requeued.reason.startswith(MENDED))
+            or (requeued is not None and requeued.status == "False" and not requeued.reason.startswith(SELF_ENDING))
             or (state is not None and state.requeue_at and parse_instant(state.requeue_at) >= self.at)
             or any(check.state in ("Retry", "Rejected") for check in workload.status.admission_checks)
         )

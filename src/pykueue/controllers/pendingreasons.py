@@ -24,7 +24,7 @@ from pykueue.engine.wording import message
 WRITE_AFTER: Final = MICROS
 """How long a reason is held back; by then the workload may have started, or wait for another reason."""
 REWRITE_AFTER: Final = 5 * MICROS
-"""The same for a reason that is told already and only differs in its numbers."""
+"""The same if the condition already has this reason and only the numbers in its message differ."""
 BUSY_DELAY: Final = 10 * MICROS
 """How much longer it is held back while the server is busy and many workloads wait."""
 FEW: Final = 100
@@ -40,7 +40,7 @@ Later: TypeAlias = Callable[[str], Instant | None]
 
 
 class PendingReasons:
-    """What is to be said of whom, when."""
+    """The reasons to write, and when each is due."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -51,21 +51,21 @@ class PendingReasons:
         self.decided_at: Instant | None = None
         """Nothing of that is due before this instant."""
         self.unexplained: dict[str, Instant] = {}
-        """The workloads of which no reason is written and nothing was decided, and when one is due."""
+        """Workloads without a written or decided reason, and when one is due."""
         self.by_age: list[tuple[str, int, str]] = []
-        """The same as a heap, by age; it may hold some that are silent no more."""
+        """The same as a heap by age; entries that are no longer in `unexplained` are skipped."""
         self.serial = 0
         self.tokens = 0.0
-        """How many more reasons of silent workloads may be written now."""
+        """How many more reasons of such workloads may be written now."""
         self.counted_at = Instant(0)
         """Until when the tokens are counted."""
         self.busy_at: Instant | None = None
         """When something was admitted or evicted last."""
 
-    # What is so.
+    # Changes.
 
     def see(self, key: str, seen: Workload, now: Instant) -> None:
-        """Take note of a Workload: whether it waits, and whether it says why."""
+        """Record whether a Workload is pending, and whether its condition has a reason."""
         over = held(seen, WorkloadCondition.FINISHED) is not None
         if over or seen.status.admission is not None or not seen.spec.active:
             self.waiting.discard(key)
@@ -78,19 +78,19 @@ class PendingReasons:
             self.enqueue(key, seen.metadata.creation_timestamp or "", now)
 
     def enqueue(self, key: str, created: str, now: Instant) -> None:
-        """Have the reason written of a workload that was not judged itself, when its turn comes."""
+        """Schedule the write of the reason of a workload that was not evaluated itself."""
         self.unexplained[key] = Instant(now + WRITE_AFTER)
         self.serial += 1
         heappush(self.by_age, (created, self.serial, key))
 
     def forget(self, key: str) -> None:
-        """A Workload is gone."""
+        """Forget a deleted Workload."""
         self.waiting.discard(key)
         self.decided.pop(key, None)
         self.unexplained.pop(key, None)
 
     def decide(self, wait: Wait, written: model.Waiting | None) -> None:
-        """The engine has decided why a workload waits; `written` is what its condition says."""
+        """Schedule the write of a decided reason, unless it equals `written`, the reason in the condition."""
         wait = self.judged(wait, written)
         if written is not None and (written.reason, written.message) == (wait.reason, message(wait.why)):
             self.decided.pop(wait.workload, None)
@@ -127,12 +127,12 @@ class PendingReasons:
         return replace(wait, reason=found[0], why=found[1])
 
     def put(self, wait: Wait, due: Instant) -> None:
-        """Have a reason written at this instant."""
+        """Schedule the write of a reason."""
         self.decided[wait.workload] = (wait, due)
         self.decided_at = due if self.decided_at is None else min(due, self.decided_at)
 
     def again(self, wait: Wait, now: Instant) -> None:
-        """Have a reason written later that could not be written just now, unless there is another by now."""
+        """Reschedule a reason whose write failed, unless a newer one is scheduled."""
         if wait.workload not in self.decided:
             self.put(wait, Instant(now + REWRITE_AFTER))
 
@@ -142,17 +142,17 @@ class PendingReasons:
         return None if found is None else found[0]
 
     def drop(self, key: str) -> None:
-        """Someone else has said why a workload waits."""
+        """Cancel the write of a reason, because another writer has set the condition."""
         self.decided.pop(key, None)
 
     def started(self, now: Instant) -> None:
-        """Something was admitted or evicted: the API server has more urgent writes."""
+        """Record an admission or eviction: the API server has more urgent writes."""
         self.busy_at = now
 
-    # What is known.
+    # Queries.
 
     def of(self, key: str) -> Wait | None:
-        """Why a workload waits, as far as its condition does not say so yet, or no longer rightly."""
+        """The reason why a workload is pending, if its condition does not have it yet."""
         item = self.engine.item(key)
         if item is None or item.workload.admission is not None:
             return None
@@ -162,21 +162,21 @@ class PendingReasons:
         return self.shared(item, self.engine.now) or (None if known is None else known[0])
 
     def shared(self, item: Item, now: Instant) -> Wait | None:
-        """Why a workload waits about which nothing was decided."""
+        """The reason of a workload for which none was decided: that of its class."""
         found = self.engine.pending_reason(item)
         return None if found is None else Wait(item.key, found[0], found[1], now)
 
     def level(self, key: str, found: model.Workload) -> model.Workload:
-        """A Workload as if what is decided of it were written."""
+        """A Workload with its decided reason applied."""
         known = self.decided.get(key)
         if known is None or found.admission is not None or found.finished:
             return found
         return replace(found, waiting=model.Waiting(known[0].reason, message(known[0].why)))
 
-    # What is written now.
+    # Writes.
 
     def due(self, now: Instant, *, busy: bool, later: Later) -> Iterator[tuple[Wait, bool]]:
-        """The reasons to write now, each with whether the engine has decided it of this very workload.
+        """The reasons to write now, each with whether the engine decided it for this workload itself.
 
         `busy` says that many of our writes are in flight; `later` gives the time until which a Workload is left alone.
         """
@@ -184,7 +184,7 @@ class PendingReasons:
         yield from ((wait, False) for wait in self.due_of_unexplained(now, later=later))
 
     def due_of_decided(self, now: Instant, *, busy: bool, later: Later) -> Iterator[Wait]:
-        """What was decided long enough ago."""
+        """The decided reasons that are due."""
         if self.decided_at is None or self.decided_at > now:
             return
         delay = BUSY_DELAY if busy and len(self.waiting) > FEW else 0
@@ -230,7 +230,7 @@ class PendingReasons:
             heappush(self.by_age, entry)
 
     def count(self, now: Instant) -> None:
-        """Count the tokens that time has brought; no more than a second's worth are kept."""
+        """Add the tokens for the time passed, at most one second's worth."""
         idle = self.busy_at is None or now - self.busy_at >= IDLE_AFTER
         rate = PER_SECOND_WHEN_IDLE if idle else PER_SECOND
         passed = max(0, now - self.counted_at) / MICROS
@@ -247,5 +247,5 @@ class PendingReasons:
         return min(found, default=None)
 
     def clear(self) -> None:
-        """Nothing of what was decided is ours to write any more."""
+        """Drop all decided reasons, because this process no longer leads."""
         self.decided.clear()

@@ -1,8 +1,8 @@
-"""Who asks the cluster autoscaler for capacity? The checks of `kueue.x-k8s.io/provisioning-request`: read, plan, do.
+"""The controller of the admission checks of `kueue.x-k8s.io/provisioning-request`.
 
-What is to be done is worked out by `checks.provisioning`. Nothing is followed before there is a check to be made, so a
-cluster without the autoscaler's kinds hears no complaint. Where they are missing, the checks say so, and come alive
-when they appear.
+It reads a Workload's checks and ProvisioningRequests, plans with `checks.provisioning`, and writes. It watches the
+autoscaler's kinds only once such a check exists, so a cluster without them logs no errors. If the kinds are missing,
+the checks report it, and they become active when the kinds are installed.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ PATIENCE: Final = 5 * MICROS
 
 
 class Provisioning:
-    """Keeps ProvisioningRequests, and what the checks say of Workloads, in line with each other."""
+    """Reconciles ProvisioningRequests and the check states of Workloads."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -84,11 +84,11 @@ class Provisioning:
             patience=PATIENCE,
         )
         self.deleted: set[str] = set()
-        """UIDs of requests that we have deleted and not yet heard that they are gone."""
+        """UIDs of requests that we have deleted but that the informer still shows."""
         self.controller = Controller("provisioning-workload", self.reconcile, clock, WORKERS)
         self.checks = Controller("provisioning-admissioncheck", self.reconcile_check, clock)
         self.asked_of = asyncio.Event()
-        """Set once there is a check of ours."""
+        """Set once a check of this controller exists."""
         self.acts = False
         self.by_workload = self.requests.index(workload_keys)
         self.by_check = cluster.workloads.index(
@@ -102,10 +102,10 @@ class Provisioning:
         self.templates.turns.append(self.turned)
         self.templates.listen(self.template_changed)
 
-    # Who is looked at again, and when.
+    # Triggers.
 
     def check_changed(self, change: Change[AdmissionCheck]) -> None:
-        """A check of ours concerns the Workloads that list it."""
+        """Reconcile a check of ours, and the Workloads that list it."""
         ours = [seen for seen in (change.old, change.new) if seen is not None and is_ours(seen)]
         if not ours:
             return
@@ -116,14 +116,14 @@ class Provisioning:
             self.add_all(self.by_check.get(change.key))
 
     def config_changed(self, change: Change[ProvisioningRequestConfig]) -> None:
-        """A configuration concerns the checks that refer to it."""
+        """Reconcile the checks that refer to a configuration."""
         for name, check in self.cluster.checks.objects.items():
             parameters = check.spec.parameters
             if is_ours(check) and parameters is not None and parameters.name == change.key:
                 self.look_again(name)
 
     def workload_changed(self, change: Change[Workload]) -> None:
-        """Have a Workload looked at that concerns us."""
+        """Reconcile a Workload that has a check or a request of ours."""
         new = change.new
         if self.acts and new is not None and self.concerns(change.key, new):
             self.controller.add(change.key)
@@ -133,7 +133,7 @@ class Provisioning:
         return bool(self.by_workload.get(key) or self.our_checks(seen))
 
     def request_changed(self, change: Change[ProvisioningRequest]) -> None:
-        """A request concerns its Workload."""
+        """Reconcile the Workload of a request."""
         for seen in (change.old, change.new):
             if seen is not None:
                 self.add_all(workload_keys(seen))
@@ -141,7 +141,7 @@ class Provisioning:
             self.deleted.discard(change.old.metadata.uid or "")
 
     def template_changed(self, change: Change[KubeObject]) -> None:
-        """A template that is gone, or that someone has edited, concerns the Workload of its request."""
+        """Reconcile the Workload of a request whose template was deleted or edited."""
         if change.new is not None and not is_edited(change.new):
             return
         owner = None if change.old is None else controller_of(change.old.metadata)
@@ -151,34 +151,34 @@ class Provisioning:
 
     @property
     def trouble(self) -> str:
-        """What stands in the way of reading requests, or their templates."""
+        """Why requests or their templates cannot be read; empty if they can."""
         return f"{self.requests.trouble}; {HOW}" if self.requests.trouble else self.templates.trouble
 
     def turned(self) -> None:
-        """Requests, or templates, can be read, or no more."""
+        """Reconcile all our checks after requests or templates became readable or unreadable."""
         for name, check in self.cluster.checks.objects.items():
             if is_ours(check):
                 self.look_again(name)
 
     def look_again(self, check: str) -> None:
-        """Have a check, and the Workloads that list it, looked at soon."""
+        """Reconcile a check, and the Workloads that list it."""
         self.checks.add(check)
         self.add_all(self.by_check.get(check))
 
     def add_all(self, keys: Iterable[str]) -> None:
-        """Have Workloads looked at soon."""
+        """Reconcile Workloads."""
         for key in list(keys) if self.acts else ():
             self.controller.add(key)
 
     def our_checks(self, seen: Workload) -> Mapping[str, AdmissionCheck]:
-        """The checks of ours that a Workload lists, by name."""
+        """The checks of this controller that a Workload lists, by name."""
         found = {one.name: self.cluster.checks.get(one.name) for one in seen.status.admission_checks}
         return {name: check for name, check in found.items() if check is not None and is_ours(check)}
 
-    # Read, plan, do.
+    # Reconciliation.
 
     async def run(self) -> None:
-        """Make our checks until cancelled; only a leader does."""
+        """Run the controllers until cancelled; called only on the leader."""
         await self.asked_of.wait()
         async with asyncio.TaskGroup() as tasks:
             for informer in (self.configs, self.requests, self.templates):
@@ -197,13 +197,13 @@ class Provisioning:
                 self.acts = False
 
     async def reconcile_check(self, name: str) -> float | None:
-        """Say of a check whether it is active."""
+        """Write whether a check is active."""
         seen = self.cluster.checks.get(name)
         if seen is None or not is_ours(seen):
             return None
         trouble = self.trouble
         if not trouble and not (self.requests.synced.is_set() and self.templates.synced.is_set()):
-            return None  # It is looked at again when that is known.
+            return None  # Reconciled again when that is known.
         found = verdict(seen, self.configs.objects, trouble)
         conditions = with_active(seen.status.conditions, found, seen.metadata.generation, self.cluster.clock.now())
         if conditions is not None:
@@ -216,10 +216,10 @@ class Provisioning:
         return None
 
     async def reconcile(self, key: str) -> float | None:
-        """Bring a Workload's checks and requests in line; the seconds after which to look again."""
+        """Reconcile a Workload's checks and requests; returns the seconds after which to look again."""
         workload = self.cluster.workloads.get(key)
         if workload is None:
-            # Its requests belong to it, and go with it.
+            # The garbage collector deletes its requests.
             return None
         now = self.cluster.clock.now()
         found = plan(self.read(workload), now)
@@ -236,7 +236,7 @@ class Provisioning:
         return min([*waits, *([HINDERED_SECONDS] if found.hindered else [])], default=None)
 
     def read(self, workload: Workload) -> CheckInput:
-        """All that decides what becomes of a Workload's requests."""
+        """The input of the plan for a Workload."""
         namespace = workload.namespace
         checks: dict[str, Check] = {}
         for name, check in self.our_checks(workload).items():
@@ -261,7 +261,7 @@ class Provisioning:
         )
 
     def may_run_again(self, workload: Workload) -> bool:
-        """Whether the job of a Workload lets its pods be tried more than once."""
+        """Whether the job of a Workload retries failed pods."""
         owner = controller_of(workload.metadata)
         if owner is None or group_kind(owner) != ("batch", "Job"):
             return True
@@ -269,7 +269,7 @@ class Provisioning:
         return job is None or job.spec.backoff_limit != 0
 
     async def write_states(self, workload: Workload, found: CheckPlan) -> Workload:
-        """The Workload once its checks say what they should."""
+        """Write the planned check states, with an Event for each change; returns the Workload."""
         known = {one.name: one for one in workload.status.admission_checks}
         written = await self.write(workload, found.states)
         for one in found.states:
@@ -282,15 +282,15 @@ class Provisioning:
         return written
 
     async def write(self, workload: Workload, states: Iterable[AdmissionCheckState]) -> Workload:
-        """The Workload once these checks are as given, and the others as they were."""
+        """Write these check states and keep the others; returns the Workload."""
         new = {one.name: one for one in states}
         status = slice_of(workload)
         status["admissionChecks"] = [check_tree(new.get(one.name, one)) for one in workload.status.admission_checks]
         return await self.cluster.writes.admission(workload, status)
 
     async def delete(self, request: ProvisioningRequest) -> None:
-        """Have a request deleted, if it is still the one that we know."""
-        # What it said counts no more, however late we hear that it is gone.
+        """Delete a request, unless another one has its name by now."""
+        # Its conditions no longer count, even while the informer still shows it.
         self.deleted.add(request.metadata.uid or "")
         try:
             await self.cluster.kube.delete(
@@ -303,13 +303,13 @@ class Provisioning:
             raise
 
     async def ask_all(self, workload: Workload, asks: Iterable[Ask]) -> None:
-        """Make every attempt that can be made; raises why the first of the others could not."""
+        """Make all planned attempts; raises the error of the first that failed."""
         wrong: list[KubeError] = []
         for ask in asks:
             try:
                 await self.ask(workload, ask)
             except NotFoundError as error:
-                # What was in the way has just gone, or a kind has: it is tried again.
+                # A conflicting object, or a kind, was just deleted; retry.
                 wrong.append(ConflictError(error.what, error.code, error.reason, error.message))
             except KubeError as error:
                 wrong.append(error)
@@ -317,7 +317,7 @@ class Provisioning:
             raise wrong[0]
 
     async def ask(self, workload: Workload, ask: Ask) -> None:
-        """Make an attempt: the templates, the request, and then the templates are the request's."""
+        """Make an attempt: create the templates and the request, then make the request the owner of the templates."""
         request = text(ask.request, "metadata", "name")
         for tree in ask.templates:
             name = text(tree, "metadata", "name")
@@ -349,7 +349,7 @@ class Provisioning:
             await self.hand_over(text(tree, "metadata", "name"), made)
 
     async def make_template(self, workload: Workload, name: str, tree: Tree) -> None:
-        """Create a template, in the place of one that an attempt cut short, or deleted since, has left behind."""
+        """Create a template; replaces one that an interrupted or deleted attempt left behind."""
         body = msgspec.json.encode(tree)
         try:
             raw = await self.cluster.kube.create(POD_TEMPLATES, body, workload.namespace)
@@ -362,7 +362,7 @@ class Provisioning:
         self.templates.learn(raw)
 
     async def is_left_over(self, workload: Workload, template: KubeObject) -> bool:
-        """Whether a template is the Workload's own, or that of a request that is gone."""
+        """Whether a template belongs to the Workload, or to a request that no longer exists."""
         owner = controller_of(template.metadata)
         if owner is None or owner.kind != "ProvisioningRequest":
             return owner is not None and owner.uid == workload.metadata.uid
@@ -375,7 +375,7 @@ class Provisioning:
         return found.metadata.uid != owner.uid or owner_uid(found) == workload.metadata.uid
 
     async def is_ours_already(self, workload: Workload, name: str) -> bool:
-        """Whether the request of this name is the Workload's own, made before and not seen yet, or about to go."""
+        """Whether the request of this name belongs to the Workload: created but not seen yet, or being deleted."""
         found = self.requests.learn(await self.cluster.kube.get(PROVISIONING_REQUESTS, name, workload.namespace))
         return owner_uid(found) == workload.metadata.uid and found.metadata.deletion_timestamp is None
 
@@ -393,7 +393,7 @@ class Provisioning:
         self.templates.learn(raw)
 
     async def report_problem(self, workload: Workload, check: str, why: str) -> None:
-        """Say why no attempt can be made, in the check and aloud, once."""
+        """Report once why no attempt can be made, in the check and as an Event."""
         known = next((one for one in workload.status.admission_checks if one.name == check), None)
         message = shortened(why)
         if known is None or known.message == message:
@@ -406,17 +406,17 @@ class Provisioning:
 
 
 def is_ours(check: AdmissionCheck) -> bool:
-    """Whether we make a check."""
+    """Whether this controller handles a check."""
     return check.spec.controller_name == CheckController.PROVISIONING
 
 
 def is_edited(template: KubeObject) -> bool:
-    """Whether someone has changed the pods of a template since we made it: they are not what has quota."""
+    """Whether the pods of a template were edited after we created it, so that they no longer match the quota."""
     return (template.metadata.generation or 1) > 1
 
 
 def owner_uid(seen: KubeObject) -> str:
-    """The UID of whoever controls an object."""
+    """The UID of an object's controller."""
     owner = controller_of(seen.metadata)
     return "" if owner is None else owner.uid
 

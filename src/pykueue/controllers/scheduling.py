@@ -32,7 +32,7 @@ from pykueue.kube.port import KubeError
 LOG: Final = logging.getLogger(__name__)
 
 IDLE_CYCLE_PAUSE: Final = MICROS // 10
-"""After a cycle that found room for nobody the next one waits so long, so that it has more to decide on."""
+"""The pause after a cycle that started nothing, so that the next one has more changes to consider."""
 Known = TypeVar("Known", bound=KubeObject)
 
 
@@ -66,7 +66,7 @@ class Pump:
     # Facts.
 
     def observe(self, fact: Fact) -> None:
-        """Tell the engine a fact."""
+        """Pass a fact to the engine, and wake the loop."""
         if self.journal is not None and self.journal.is_full:
             self.begin_journal()
         self.front.observe(fact)
@@ -101,7 +101,7 @@ class Pump:
                 journal.close()
 
     def follow(self, informer: Informer[Known], kind: Kind) -> None:
-        """Tell the engine of every change of a kind."""
+        """Pass every change of a kind to the engine."""
 
         def hear(change: Change[Known]) -> None:
             if change.new is None:
@@ -121,7 +121,7 @@ class Pump:
         informer.listen(hear)
 
     def warn_of(self, thing: model.Thing, new: bool) -> None:
-        """Say what may surprise whoever set a queue up, when it comes."""
+        """Log fields of a new queue that may not do what the user expects."""
         waiting = self.cluster.settings.options.pods_ready
         if not new or waiting is None or waiting.timestamp is not model.Timestamp.CREATION:
             return
@@ -129,7 +129,7 @@ class Pump:
             LOG.warning("ClusterQueue %s: %s", thing.name, STRICT_BY_CREATION, extra={"object": thing.name})
 
     def workload_changed(self, change: Change[Workload]) -> None:
-        """Tell the engine that a Workload has changed; while we write it, the end of the writes does so."""
+        """Pass a changed Workload to the engine; while writes are in flight, `DecisionWrites` does so at their end."""
         if change.new is None or (change.old is not None and change.old.metadata.uid != change.new.metadata.uid):
             self.reasons.forget(change.key)
             self.backoff.clear(change.key)
@@ -140,20 +140,20 @@ class Pump:
             self.facts.see(change.key, change.new)
 
     def read_again(self, namespace: str) -> None:
-        """Read the pending Workloads of a namespace again, or of all, in their new surroundings."""
+        """Read the pending Workloads of a namespace again, or of all if it is empty, after a change they depend on."""
         self.facts.forget_surroundings(namespace)
         for key, seen in self.cluster.workloads.objects.items():
             if seen.status.admission is None and key not in self.writes and namespace in ("", seen.namespace):
                 self.facts.see(key, seen)
 
     def stopped(self, key: str) -> None:
-        """No pod of this evicted workload runs any more."""
+        """Record that no pod of an evicted workload is left."""
         item = self.engine.item(key)
         if item is not None and not item.stopped:
             self.observe(Stopped(key))
 
     async def take_over(self) -> None:
-        """Come to lead, having heard what the leader before us wrote last: a watch may be behind."""
+        """Become leader after listing Workloads: a watch may lag behind the last writes of the previous leader."""
         workloads = self.cluster.workloads
         while workloads.synced.is_set():
             try:
@@ -165,7 +165,7 @@ class Pump:
         self.lead(True)
 
     def lead(self, leading: bool) -> None:
-        """From now on this process may write, or may not any more."""
+        """Start or stop leading."""
         self.observe(Leading(leading))
         if not leading:
             self.writes.abandon()
@@ -174,7 +174,7 @@ class Pump:
     # Cycles.
 
     async def run(self) -> None:
-        """Decide, for as long as this process runs; the engine is silent while another leads."""
+        """Run cycles until cancelled; the engine decides nothing while another process leads."""
         await self.cluster.until_synced()
         self.begin_journal()
         self.observe(Synced())
@@ -182,7 +182,7 @@ class Pump:
         clock = self.cluster.clock
         while True:
             now, began = clock.now(), clock.moment()
-            # In every round, since where something is always to be decided there is never a time to rest.
+            # In every round: under constant load the loop never waits.
             reasons_at, retry_at = self.write_due_reasons(), self.writes.retry_backed_off()
             wake = self.front.next_wake()
             if wake is None or wake > now:
@@ -195,7 +195,7 @@ class Pump:
             self.metrics.cycle(started, (clock.moment() - began) / MICROS, self.engine.entries)
             for decision in decisions:
                 self.carry_out(decision)
-            # One cycle, and everyone else has a turn: what they bring is decided on together.
+            # Yield after each cycle, so that other tasks run and their changes are decided together.
             if started or not self.engine.entries:
                 await asyncio.sleep(0)
             else:
@@ -215,7 +215,7 @@ class Pump:
         await self.news.wait()
 
     def set_alarm(self, due: Instant) -> None:
-        """Have news at this instant, whatever else happens; an alarm that is set for an earlier one stays."""
+        """Wake the loop at this instant, unless an earlier alarm is set."""
         if self.alarm is not None and not self.alarm.done():
             if self.alarm_at <= due:
                 return
@@ -224,12 +224,12 @@ class Pump:
         self.alarm = asyncio.get_running_loop().create_task(self.fire_alarm(due), name="alarm")
 
     async def fire_alarm(self, due: Instant) -> None:
-        """Have news when it is this late."""
+        """Wake the loop at this instant."""
         await self.cluster.clock.sleep_until(due)
         self.news.set()
 
     def carry_out(self, decision: Decision) -> None:
-        """Have a decision written."""
+        """Log a decision, and queue its write."""
         key = decision.workload
         LOG.log(
             logging.DEBUG if isinstance(decision, Wait) else logging.INFO,
@@ -242,7 +242,7 @@ class Pump:
         self.writes.add(decision)
 
     def warn_of_never(self, wait: Wait) -> None:
-        """Say on the Job, at once, that it can never start as things are."""
+        """Send a warning Event to the Job if it cannot start in the present configuration."""
         words = never(wait.reason, wait.why)
         seen = self.cluster.workloads.get(wait.workload) if words else None
         about = None if seen is None else owner(seen.metadata)
@@ -250,7 +250,7 @@ class Pump:
             self.cluster.events.warning(about, NEVER, words, REPORTER)
 
     def write_due_reasons(self) -> Instant | None:
-        """Write the reasons that are due; when the next may be."""
+        """Start the writes of due reasons; returns when the next is due."""
         if not (self.engine.leading and self.engine.synced):
             return None
         now = self.cluster.clock.now()
@@ -262,14 +262,14 @@ class Pump:
 
 
 def is_overtaken(old: Workload, new: Workload) -> bool:
-    """Whether a Workload no longer waits, or someone else has said why it does."""
+    """Whether a Workload is no longer pending, or another writer has set its reason."""
     before, now = ({c.type: c for c in seen.status.conditions} for seen in (old, new))
     over = inbound.held(now, WorkloadCondition.FINISHED) is not None or new.status.admission is not None
     return over or inbound.waiting(before) != inbound.waiting(now)
 
 
 class Explained:
-    """A decision in words, found only if they are wanted."""
+    """A decision as text, built only if it is logged."""
 
     def __init__(self, decision: Decision, engine: Engine) -> None:
         self.decision = decision

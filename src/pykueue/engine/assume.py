@@ -1,4 +1,4 @@
-"""What is true once a decision is carried out? The level of a workload after each decision."""
+"""The level of a workload after each decision, assumed until the write is confirmed or refused."""
 
 from typing import assert_never
 
@@ -34,7 +34,7 @@ from pykueue.engine.world import World
 
 
 def assume(world: World, item: Item, decision: Decision) -> None:
-    """Treat a decision as carried out until a fact says otherwise."""
+    """Treat a decision as carried out until a fact confirms or refuses it."""
     if item.confirmed is None:
         item.confirmed, item.was_stopped = item.workload, item.stopped
     assumed(item, decision)
@@ -44,7 +44,7 @@ def assume(world: World, item: Item, decision: Decision) -> None:
 
 
 def assumed(item: Item, decision: Decision) -> None:
-    """Update an item to the level that a decision makes true."""
+    """Update an item to its level after a decision."""
     item.workload = after(item.workload, decision)
     if isinstance(decision, Wait | Unreserve):
         item.reported = decision.why
@@ -53,7 +53,7 @@ def assumed(item: Item, decision: Decision) -> None:
 
 
 def after(workload: Workload, decision: Decision) -> Workload:
-    """A workload as it is once a decision is carried out."""
+    """The level of a workload after a decision."""
     match decision:
         case Reserve(admission=admission, at=at, checks=checks):
             return replace(
@@ -102,7 +102,7 @@ def after(workload: Workload, decision: Decision) -> Workload:
 
 
 def past_run(workload: Workload, now: Instant) -> Seconds:
-    """The run time that counts against a workload's maximum from now on; who used it up starts afresh if activated."""
+    """The run time that counts against a workload's maximum; reset once the maximum is used up."""
     spent = f"{EvictionReason.DEACTIVATED}DueTo{DeactivationCause.MAX_RUN}"
     if workload.evicted is not None and workload.evicted.reason == spent:
         return Seconds(0)
@@ -112,7 +112,7 @@ def past_run(workload: Workload, now: Instant) -> Seconds:
 
 
 def evicted(workload: Workload, decision: Evict) -> Workload:
-    """A workload that was told to leave."""
+    """The level of a workload that a decision evicts."""
     reason: str = decision.reason
     ended = decision.reason is EvictionReason.DEACTIVATED
     if ended and decision.cause:
@@ -130,13 +130,13 @@ def evicted(workload: Workload, decision: Evict) -> Workload:
 
 
 def listed(known: tuple[CheckState, ...], names: tuple[str, ...], at: Instant) -> tuple[CheckState, ...]:
-    """The checks of these names, each as it is known or else at its start."""
+    """The checks of these names, with their known state or else Pending."""
     states = {check.name: check for check in known}
     return tuple(states.get(name) or CheckState(name, "Pending", at) for name in names)
 
 
 def reset(check: CheckState, decision: Evict) -> CheckState:
-    """An eviction sends every check that has spoken back to the start."""
+    """The checks after an eviction: every check that has a result is Pending again."""
     if check.state == "Pending":
         return check
     return CheckState(

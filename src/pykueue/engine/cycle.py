@@ -1,10 +1,10 @@
-"""Which heads start? One scheduling cycle, in six steps.
+"""One scheduling cycle in six steps: which heads start, and which victims they preempt.
 
 1. Heads: take the next workload of each ClusterQueue.
 2. Claims: book the room that earlier cycles promised to waiting preemptors.
 3. Nominate: check each head and plan it against the tree as it is at the start of the cycle.
 4. Order: sort the nominated heads.
-5. Consider: carry out each plan that is still valid beside the heads before it.
+5. Consider: carry out each plan that is still valid after the heads before it.
 6. Requeue: assume the decisions, and put the heads that stay pending back into their queues.
 
 Planning books usage on the live tree and undoes it before step 6. What a cycle changes for good are the queues, and
@@ -312,7 +312,7 @@ class Cycle:
         return any(victim.item.key in claimed for victim in entry.victims)
 
     def still_fits(self, entry: Entry) -> bool:
-        """Return whether there is room beside the heads before this one, once all victims have left."""
+        """Return whether there is room after the heads before this one, once all victims have left."""
         # spec: CYC-4
         tree_cycle, usage = entry.tree_cycle, entry.usage()
         if not tree_cycle.claimed and not entry.victims:

@@ -1,4 +1,4 @@
-"""What can the engine decide, and why? The sum type of outputs, with reasons as data."""
+"""The decisions of the engine as a sum type, with their reasons as data."""
 
 from enum import StrEnum
 
@@ -304,7 +304,7 @@ class Unreserve(Frozen, tag=True):
     why: Why
     at: Instant
     requeued: bool | None = None
-    """Whether it may queue at once; None when it was not evicted, and nothing is to be said."""
+    """Whether it may queue at once; None when it was not evicted, so that no condition is written."""
     requeued_reason: str = ""
 
 
@@ -326,7 +326,7 @@ class Deactivate(Frozen, tag=True):
 
 
 class Wait(Frozen, tag=True):
-    """The workload stays pending, and this is why; told only when it changes."""
+    """The workload stays pending for this reason; decided only when the reason changes."""
 
     workload: str
     reason: WaitReason

@@ -1,4 +1,4 @@
-"""May these pods run on that flavor's nodes? Taints, node selectors and required affinity."""
+"""Whether pods may run on the nodes of a flavor: taints, node selectors and required affinity."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What happens to a head in a scheduling cycle? `Entry`, its result, and the `TreeCycle` of its tree."""
+"""The state of a scheduling cycle: an `Entry` for each head, and a `TreeCycle` for each tree."""
 
 from enum import Enum
 from typing import TypeAlias

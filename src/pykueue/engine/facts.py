@@ -1,4 +1,4 @@
-"""What can the engine be told? Levels, not edges: telling it the same fact twice changes nothing."""
+"""The inputs of the engine. Facts are levels, not edges: observing the same fact twice changes nothing."""
 
 from typing import Literal
 
@@ -29,7 +29,7 @@ class Stopped(Frozen, tag=True):
 
 
 class Synced(Frozen, tag=True):
-    """The first full picture has been told; before this the engine decides nothing."""
+    """The initial lists are complete; before this the engine decides nothing."""
 
 
 class Leading(Frozen, tag=True):

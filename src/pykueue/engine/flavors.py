@@ -1,4 +1,4 @@
-"""Which flavors, and how many pods? The scan of each resource group; the search for a smaller count."""
+"""Flavor assignment: the scan of each resource group, and the search for a smaller number of pods."""
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
@@ -33,7 +33,7 @@ PODS = "pods"
 
 
 class Mode(IntEnum):
-    """How well a flavor serves, worst first."""
+    """How well a request fits a flavor, worst first."""
 
     NO_FIT = 0
     NO_CANDIDATES = 1
@@ -50,7 +50,7 @@ Grade = tuple[Mode, int]
 """A mode and how far up the tree it borrows."""
 PLAIN: Grade = (Mode.FIT, 0)
 SEVERITY = (WaitReason.WAITING_FOR_QUOTA, WaitReason.EXCEEDS_MAX_QUOTA, WaitReason.NO_MATCHING_FLAVOR)
-"""Why a flavor is out of the question, mildest first."""
+"""Why a flavor is ruled out, the least severe reason first."""
 SHORT, EXCEEDED, UNMATCHED = range(3)
 NOBODY_FAILED = len(SEVERITY)
 
@@ -66,7 +66,7 @@ class Choice(Frozen):
 
 
 class Judged:
-    """What one flavor would give one pod set of one resource group."""
+    """The evaluation of one flavor for one pod set and one resource group."""
 
     __slots__ = ("flavor", "grade", "obstacles", "resources", "severity")
 
@@ -81,14 +81,14 @@ class Judged:
         self.flavor = flavor
         self.grade = grade
         self.severity = severity
-        """The worst reason why it is out of the question, if it is."""
+        """The most severe reason why the flavor is ruled out, if it is."""
         self.resources = resources
         """Each resource with its pair, mode and level."""
         self.obstacles = obstacles
 
 
 class PodSetPlan:
-    """What one pod set would get."""
+    """The flavors planned for one pod set."""
 
     __slots__ = ("choices", "considered", "count", "name", "obstacles", "totals")
 
@@ -103,7 +103,7 @@ class PodSetPlan:
 
 
 class FlavorPlan:
-    """What a workload would get, and what stands in its way."""
+    """The flavors planned for a workload, and the obstacles."""
 
     __slots__ = ("borrowing", "failed", "pod_sets", "resumed", "severity", "usage")
 
@@ -114,20 +114,20 @@ class FlavorPlan:
         self.failed = False
         """Whether some pod set got no flavors."""
         self.severity = -1
-        """Of the last pod set: the worst, over resource groups, of the mildest reason why a flavor was ruled out."""
+        """For the last pod set: the maximum over resource groups of the least severity with which a flavor failed."""
         self.resumed = False
         """Whether some scan started after the first flavor."""
 
     @property
     def fits(self) -> bool:
-        """Whether it fits as things are."""
+        """Whether it fits without preemption."""
         if self.failed:
             return False
         return all(not pod_set.obstacles for pod_set in self.pod_sets)
 
     @property
     def failure(self) -> WaitReason | None:
-        """Why nothing fits; None when everything got a flavor."""
+        """Why the plan failed; None if every resource got a flavor."""
         # spec: FLV-9
         return SEVERITY[self.severity] if self.failed else None
 
@@ -138,7 +138,7 @@ class FlavorPlan:
         )
 
     def obstacles(self) -> tuple[PodSetObstacles, ...]:
-        """What stands in the way of each pod set that something stands in the way of."""
+        """The obstacles of each pod set that has any."""
         return tuple(PodSetObstacles(p.name, tuple(p.obstacles)) for p in self.pod_sets if p.obstacles)
 
     def considered(self) -> tuple[Considered, ...]:
@@ -158,11 +158,11 @@ class FlavorPlan:
         return False
 
     def tried(self) -> tuple[tuple[tuple[str, int], ...], ...]:
-        """How far each scan came."""
+        """The position that each scan reached."""
         return tuple(tuple((r, c.tried) for r, c in p.choices.items()) for p in self.pod_sets)
 
     def admission(self, queue: str) -> Admission:
-        """The reservation that carries this plan out."""
+        """The admission that this plan results in."""
         return Admission(
             queue,
             tuple(
@@ -178,7 +178,7 @@ class FlavorPlan:
 
 
 Pinned = Mapping[tuple[int, str], str]
-"""The flavor that a pod set's resource has to keep."""
+"""The flavor that each resource of a pod set must keep."""
 
 
 class Planner:
@@ -217,7 +217,7 @@ class Planner:
         return full, ()
 
     def victims(self, plan: FlavorPlan) -> tuple[Victim, ...]:
-        """Whom to preempt for a plan; nobody when it fits or cannot."""
+        """The victims of a plan; empty if it fits, or if preemption does not help."""
         if plan.failed:
             return ()
         asked: dict[int, int] = {}
@@ -255,7 +255,7 @@ class Planner:
         return found.get(first_true(total + 1, possible))
 
     def plan(self, counts: Sequence[int], pinned: Pinned | None = None) -> FlavorPlan:
-        """Flavors for every pod set at these counts, as far as they can be found."""
+        """The plan for these pod counts; it ends at the first pod set that gets no flavors."""
         plan = FlavorPlan()
         shape = self.item.shape
         for index, (pod_set, wanted) in enumerate(zip(shape.pod_sets, counts, strict=True)):
@@ -306,7 +306,7 @@ class Planner:
     def scan(
         self, plan: FlavorPlan, index: int, group: CoveredGroup, requests: list[tuple[str, int]], pinned: Pinned | None
     ) -> tuple[dict[str, Choice] | None, list[Obstacle]]:
-        """The best flavor of a resource group, or none, and what stood in the way."""
+        """The best flavor of a resource group, or None, and the obstacles."""
         resource, start = requests[0][0], 0
         if self.options.flavor_fungibility and self.item.bookmark is not None:
             start = self.item.bookmark.start(index, resource)
@@ -345,7 +345,7 @@ class Planner:
         return found, [] if self.serves(best) else obstacles
 
     def judge(self, plan: FlavorPlan, group: CoveredGroup, position: int, requests: list[tuple[str, int]]) -> Judged:
-        """How well one flavor would serve everything that a pod set asks of a resource group."""
+        """Evaluate one flavor for all requests of a pod set in a resource group."""
         flavor, frs = group.flavors[position], group.frs[position]
         grade = PLAIN
         worst = NOBODY_FAILED
@@ -371,7 +371,7 @@ class Planner:
         return judged.grade[0] is Mode.FIT
 
     def excluded(self, index: int, resource: str, name: str, pinned: Pinned | None) -> Obstacle | None:
-        """Why a flavor is out of the question whatever its quota; None when it is not."""
+        """Why a flavor is ruled out regardless of its quota; None if it is not."""
         if pinned is not None and pinned.get((index, resource)) != name:
             return NotNominated(name, resource)
         shape: Shape = self.item.shape
@@ -383,7 +383,7 @@ class Planner:
     def test(
         self, flavor: str, resource: str, fr: int, earlier: int, request: int
     ) -> tuple[Mode, int, Obstacle | None]:
-        """Whether one resource of one flavor has room for a request, beside what earlier pod sets take."""
+        """Evaluate one resource of one flavor for a request, in addition to the requests of earlier pod sets."""
         # spec: FLV-4
         queue, amount = self.queue, earlier + request
         capacity = potential(queue, fr)
@@ -445,14 +445,14 @@ def first_true(size: int, test: Callable[[int], bool]) -> int:
 
 
 def start_of(item: Item, queue: QuotaNode, cycle: int, options: Options) -> Bookmark | None:
-    """Where a workload's next scan of flavors begins; None is at the first ones."""
+    """Where a workload's next scan of flavors starts; None for the first flavors."""
     if item.claim is not None:
         return item.claim.start
     return None if outdated(item, queue, cycle, options) else item.bookmark
 
 
 def outdated(item: Item, queue: QuotaNode, cycle: int, options: Options) -> bool:
-    """Whether a workload's scan has to start over."""
+    """Whether a workload's bookmark no longer applies, so that its scan starts over."""
     bookmark: Bookmark | None = item.bookmark
     if bookmark is None:
         return False

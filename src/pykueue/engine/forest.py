@@ -1,4 +1,4 @@
-"""Which queues share quota? The trees of ClusterQueues and cohorts, built from their objects.
+"""The trees of ClusterQueues and cohorts that share quota, built from their objects.
 
 Edits are collected in `Forest.stale`; `Forest.refresh` recomputes the trees that they affect.
 """

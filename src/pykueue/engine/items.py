@@ -1,4 +1,4 @@
-"""What does the engine remember of a workload? `Item`, and the `Shape` that equal workloads share."""
+"""The engine's state of a workload: `Item`, and the `Shape` that equal workloads share."""
 
 from enum import IntEnum
 
@@ -9,24 +9,24 @@ from pykueue.engine.model import Options, PodSet, Workload, resource_rank
 
 Totals = tuple[tuple[str, int], ...]
 Tried = tuple[tuple[tuple[str, int], ...], ...]
-"""For each pod set, the flavor each resource's scan came to."""
+"""For each pod set, the flavor that the scan of each resource reached."""
 
 
 class Place(IntEnum):
     """Where a workload is; always in exactly one place."""
 
     IDLE = 0
-    """Not ours to schedule: finished, inactive, gated, or its queue is missing or stopped."""
+    """Not schedulable: finished, inactive, gated, or its queue is missing or stopped."""
     QUEUED = 1
     """In its ClusterQueue's order, unless its whole class is parked."""
     PARKED = 2
-    """Waits for an event before it is tried again."""
+    """Waits for an event before it is evaluated again."""
     HOLDING = 3
     """Holds quota."""
 
 
 class Bookmark(Frozen):
-    """Where the scan of flavors is to go on, for each pod set and resource; -1 is from the start."""
+    """Where the scan of flavors continues, for each pod set and resource; -1 means from the start."""
 
     tried: Tried
     generation: int
@@ -35,7 +35,7 @@ class Bookmark(Frozen):
     shape: int
     """The shape it was recorded for, as a hash."""
     round: int = 0
-    """How many scans in a row have gone on where another one ended."""
+    """How many scans in a row have continued where the previous one ended."""
 
     def start(self, pod_set: int, resource: str) -> int:
         """The index of the flavor to try first."""
@@ -47,13 +47,13 @@ class Bookmark(Frozen):
 
 
 class Shape:
-    """What all workloads have in common that no scheduling decision could tell apart, evaluated once for all."""
+    """The properties shared by workloads that no scheduling decision distinguishes, computed once for all of them."""
 
     __slots__ = ("__weakref__", "counts", "digest", "epoch", "named", "obstacles", "pod_sets", "priority", "totals")
 
     def __init__(self, pod_sets: tuple[PodSet, ...], priority: int, named: tuple[PodSet, ...]) -> None:
         self.pod_sets = pod_sets
-        """With as many pods as still have to run, and without their names, which decide nothing."""
+        """The pod sets with the pods that still have to run, and without their names, which affect no decision."""
         self.named = named
         """The same with the names that the first workload of the shape gives them; all with these names share it."""
         self.counts = tuple(max(0, p.count) for p in pod_sets)
@@ -66,7 +66,7 @@ class Shape:
 
 
 def totals_of(pod_set: PodSet, count: int) -> Totals:
-    """What so many pods request together, in the order in which resources are visited."""
+    """The total requests of this many pods, in the order in which resources are visited."""
     ordered = sorted(pod_set.requests, key=lambda request: resource_rank(request[0]))
     return tuple((resource, max(0, min(amount * count, UNLIMITED))) for resource, amount in ordered)
 
@@ -81,7 +81,7 @@ def effective_counts(workload: Workload, options: Options) -> tuple[int, ...]:
 
 
 class Item:
-    """One workload: the level we believe, what was confirmed, and where it is."""
+    """One workload: its assumed level, its confirmed level, and its place."""
 
     __slots__ = (
         "bookmark",
@@ -120,18 +120,18 @@ class Item:
         self.stamp = stamp
         self.version = 0
         self.confirmed: Workload | None = None
-        """What to go back to when a write is refused; None while nothing is assumed."""
+        """The level to return to if a write is refused; None while nothing is assumed."""
         self.in_flight: list[Workload] = []
-        """The levels that our writes on their way will make true, one after the other."""
+        """The levels after each write in flight, in order."""
         self.buffered: tuple[Workload, int] | None = None
         self.place = Place.IDLE
         self.settled: Workload | None = None
-        """The level by which it was last put in its place."""
+        """The level at which it was last placed."""
         self.queue = ""
         self.entry = 0
         """Which of its entries in the queue's heap is the valid one."""
         self.group: Shape | str = ""
-        """Which class of its queue it stands in; by shape, or alone under its own key."""
+        """The key of its class in the queue: its shape, or its own key if classes are off."""
         self.usage: tuple[tuple[int, int], ...] = ()
         self.frs: frozenset[int] = frozenset()
         self.bookmark: Bookmark | None = None
@@ -144,11 +144,11 @@ class Item:
         self.reported: Why | None = None
         self.stopped = False
         self.was_stopped = False
-        """Whether it had stopped at the level to go back to."""
+        """Whether its pods had stopped at the `confirmed` level."""
 
 
 class Claim:
-    """The room that a preemptor's victims give, kept for it until it is admitted or can no longer use it."""
+    """The quota that a preemptor's victims release, kept for it until it is admitted or can no longer use it."""
 
     __slots__ = ("counts", "start", "usage", "victims")
 
@@ -162,6 +162,6 @@ class Claim:
         self.usage = usage
         self.victims = victims
         self.counts = counts
-        """For how many pods of each pod set; more might cost others their place once it has it."""
+        """The number of pods of each pod set that the claim is for; planning more could need more victims."""
         self.start = start
-        """Where the scan began that led to it; from there the preemptor finds its flavors again."""
+        """Where the scan that led to the claim started; a scan from there finds the same flavors."""

@@ -1,4 +1,4 @@
-"""What does a fact change? Each fact, worked into what we know; nothing is decided here."""
+"""Applies each fact to the engine's state. No decisions are made here."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ from pykueue.engine.world import World
 
 
 def see(world: World, thing: Thing, version: int) -> None:
-    """An object is like this."""
+    """Apply the state of an object; ignored if its version is older than the known one."""
     if isinstance(thing, Workload):
         see_workload(world, thing, version)
         return
@@ -45,7 +45,7 @@ def slot_of(thing: Thing) -> tuple[str, str]:
 
 
 def see_flavor(world: World, flavor: Flavor) -> None:
-    """A flavor is like this; queues that use it are tried again."""
+    """Apply the state of a flavor, and re-evaluate the queues that use it."""
     if world.flavors.get(flavor.name) == flavor:
         return
     world.flavors[flavor.name] = flavor
@@ -54,7 +54,7 @@ def see_flavor(world: World, flavor: Flavor) -> None:
 
 
 def recheck_users_of_flavor(world: World, flavor: str) -> None:
-    """Queues that use a flavor may have become active or not, and their parked workloads may now fit."""
+    """Re-evaluate queues that use a flavor: they may be active or inactive now, and parked workloads may fit."""
     for name, queue in world.forest.queues.items():
         if any(flavor in group.flavors for group in queue.spec.groups):
             world.to_recheck[name] = None
@@ -62,21 +62,21 @@ def recheck_users_of_flavor(world: World, flavor: str) -> None:
 
 
 def recheck_users_of_check(world: World, check: str) -> None:
-    """Queues that demand a check may have become active or not."""
+    """Re-evaluate queues that require a check: they may be active or inactive now."""
     for name, queue in world.forest.queues.items():
         if any(rule.check == check for rule in queue.spec.checks):
             world.to_recheck[name] = None
 
 
 def see_cohort(world: World, cohort: Cohort) -> None:
-    """A cohort is like this; its whole tree is tried again, and so is the one it left."""
+    """Apply the state of a cohort, and re-evaluate its tree and the tree that it left."""
     node = world.forest.cohorts.get(cohort.name)
     if node is None or node.object != cohort:
         world.forest.put_cohort(cohort)
 
 
 def see_queue(world: World, spec: ClusterQueue) -> None:
-    """A ClusterQueue is like this; its tree is tried again, and so is the one it left."""
+    """Apply the state of a ClusterQueue, and re-evaluate its tree and the tree that it left."""
     node = world.forest.queues.get(spec.name)
     if node is not None and node.spec == spec:
         return
@@ -92,13 +92,13 @@ def see_queue(world: World, spec: ClusterQueue) -> None:
 
 
 def touch(world: World, items: Mapping[str, Item]) -> None:
-    """Look again at these workloads, in an order that does not depend on how they came."""
+    """Schedule a review of these workloads, in the order of their keys."""
     for key in sorted(items):
         world.touched[key] = items[key]
 
 
 def touch_members_of_queue(world: World, name: str) -> None:
-    """Look again at all workloads of a ClusterQueue, pending or holding."""
+    """Schedule a review of all workloads of a ClusterQueue, with or without quota."""
     for local in sorted(world.local_queues_by_queue.get(name, ())):
         touch(world, world.members.get(local, {}))
     node = world.forest.queues.get(name)
@@ -113,7 +113,7 @@ def holds_in(workload: Workload, queue: str) -> bool:
 
 
 def see_local_queue(world: World, local: LocalQueue) -> None:
-    """A LocalQueue is like this."""
+    """Apply the state of a LocalQueue, and schedule a review of its workloads."""
     before = world.local_queues.get(local.key)
     if before == local:
         return
@@ -125,7 +125,7 @@ def see_local_queue(world: World, local: LocalQueue) -> None:
 
 
 def see_namespace(world: World, namespace: Namespace) -> None:
-    """A namespace is like this; queues that newly serve it are tried again."""
+    """Apply the state of a namespace, and retry the queues that now select it."""
     if world.namespaces.get(namespace.name) == namespace:
         return
     before = {name for name, queue in world.forest.queues.items() if world.serves(queue, namespace.name)}
@@ -137,14 +137,14 @@ def see_namespace(world: World, namespace: Namespace) -> None:
 
 
 def touch_namespace(world: World, namespace: str) -> None:
-    """Look again at all workloads of a namespace."""
+    """Schedule a review of all workloads of a namespace."""
     for item in world.items.values():
         if item.workload.namespace == namespace:
             world.touched[item.key] = item
 
 
 def see_workload(world: World, workload: Workload, version: int) -> None:
-    """A workload is like this, unless we know better or a write of ours is still on its way."""
+    """Apply the state of a workload; it is buffered while a write is in flight, and ignored if it is outdated."""
     item = world.items.get(workload.key)
     if item is None:
         item = Item(workload, world.shape(workload), queue_stamp(workload, world.options))
@@ -166,7 +166,7 @@ def see_workload(world: World, workload: Workload, version: int) -> None:
 
 
 def adopt(world: World, item: Item, workload: Workload) -> None:
-    """Believe this level of a workload."""
+    """Replace the level of a workload with this one."""
     if item.uid != workload.uid:
         leave_place(world, item)
         item.uid, item.bookmark, item.stopped = workload.uid, None, False
@@ -187,7 +187,7 @@ def adopt(world: World, item: Item, workload: Workload) -> None:
 
 
 def lose(world: World, kind: str, name: str) -> None:
-    """An object is gone."""
+    """Apply the deletion of an object."""
     world.versions.pop((kind, name), None)
     match kind:
         case "Flavor":
@@ -214,7 +214,7 @@ def lose(world: World, kind: str, name: str) -> None:
 
 
 def lose_queue(world: World, name: str) -> None:
-    """A ClusterQueue is gone; its workloads have no queue, and its usage no longer counts."""
+    """Apply the deletion of a ClusterQueue: its workloads have no queue, and its usage no longer counts."""
     node = world.forest.queues.get(name)
     if node is None:
         return
@@ -229,7 +229,7 @@ def lose_queue(world: World, name: str) -> None:
 
 
 def lose_workload(world: World, key: str) -> None:
-    """A workload is gone; what it held is free."""
+    """Apply the deletion of a workload, and release its quota."""
     item = world.items.pop(key, None)
     if item is None:
         return
@@ -245,7 +245,7 @@ def lose_workload(world: World, key: str) -> None:
 
 
 def confirm(world: World, key: str, version: int) -> None:
-    """A write of ours was stored."""
+    """Confirm the oldest write in flight of a workload."""
     item = world.items.get(key)
     if item is None:
         return
@@ -260,7 +260,7 @@ def confirm(world: World, key: str, version: int) -> None:
 
 
 def take_back(world: World, key: str) -> None:
-    """A write of ours was refused: what we assumed since the last one that was stored never happened."""
+    """Undo everything assumed of a workload since its last confirmed write, because a write was refused."""
     item = world.items.get(key)
     if item is None or item.confirmed is None:
         return
@@ -268,14 +268,14 @@ def take_back(world: World, key: str) -> None:
     before, item.confirmed, item.in_flight, item.reported = item.confirmed, None, [], None
     stopped = item.stopped
     adopt(world, item, before)
-    # What was heard meanwhile, that its pods are gone, is still true.
+    # That its pods have stopped was observed, not assumed.
     item.stopped = (item.was_stopped or stopped) and before.evicted is not None
     world.touched[key] = item
     unbuffer(world, item)
 
 
 def unbuffer(world: World, item: Item) -> None:
-    """Hear now what was said of a workload while a write was on its way."""
+    """Apply the state that was buffered while a write was in flight."""
     buffered, item.buffered = item.buffered, None
     if buffered is not None:
         workload, version = buffered
@@ -284,7 +284,7 @@ def unbuffer(world: World, item: Item) -> None:
 
 
 def matters_to_members(before: ClusterQueue, now: ClusterQueue) -> bool:
-    """Whether an edit of a queue changes what is said of its workloads, beyond how much room there is."""
+    """Whether an edit of a queue affects its workloads in other ways than through quota."""
     return (before.stop, before.terminating, before.checks, before.namespaces, before.unbuilt) != (
         now.stop,
         now.terminating,

@@ -53,7 +53,7 @@ SCHEDULER_REASONS = frozenset(
         WaitReason.PENDING_EVALUATION,
     }
 )
-"""What an evaluation said; it stands until the next one."""
+"""Reasons that an evaluation found; they stay until the next evaluation."""
 BYPASSABLE = frozenset(
     {WaitReason.PENDING_EVALUATION, WaitReason.PENDING, WaitReason.SUSPENDED, WaitReason.DEACTIVATED}
 )
@@ -77,18 +77,18 @@ def review_until_settled(world: World, item: Item, decisions: list[Decision]) ->
             return
         decisions.append(found.decision)
         assume(world, item, found.decision)
-    raise AssertionError(f"{item.key} does not come to rest: {decisions[-REVIEWS_MAX:]}")
+    raise AssertionError(f"{item.key} does not settle: {decisions[-REVIEWS_MAX:]}")
 
 
 class Review(Frozen):
-    """What is to be done about a workload now, and when to look again if nothing happens."""
+    """The decision about a workload that is due now, and when to review it again."""
 
     decision: Decision | None = None
     look_again: Instant | None = None
 
 
 def review(item: Item, world: World, now: Instant) -> Review:
-    """The next step in a workload's life that is not the scheduler's."""
+    """The next decision about a workload that is not the scheduler's."""
     workload = item.workload
     if workload.finished:
         return Review()
@@ -189,7 +189,7 @@ def when_pending(item: Item, world: World, now: Instant) -> Wait | None:
 
 
 def obstacle(item: Item, world: World) -> tuple[WaitReason, Why] | None:
-    """What keeps a pending workload out of the order, in the order in which it is told."""
+    """Why a pending workload is not queued; of several reasons, the one that is reported."""
     workload = item.workload
     local = world.local_queues.get(workload.local_queue)
     name = workload.local_queue.partition("/")[2]
@@ -207,7 +207,7 @@ def obstacle(item: Item, world: World) -> tuple[WaitReason, Why] | None:
     gates = workload.gated_by if world.options.admission_gates else ""
     if not world.options.observability:
         return (WaitReason.GATED, GatedBy(gates)) if gates else None
-    # What its checks said comes first in a cycle too; telling both in turn would never end.
+    # The cycle reports failed checks first, too; otherwise the two reasons would alternate for ever.
     refused = None if has_failed_check(workload) else world.refusal(queue, workload)
     if refused is not None:
         return WaitReason.MISCONFIGURED, refused
@@ -217,7 +217,7 @@ def obstacle(item: Item, world: World) -> tuple[WaitReason, Why] | None:
 
 
 def when_reserved(item: Item, world: World, now: Instant) -> Review:
-    """What becomes of a workload that holds quota."""
+    """The decision about a workload that holds quota."""
     workload = item.workload
     if workload.evicted is not None:
         return Review(release(item, world, now) if item.stopped else None)
@@ -267,13 +267,13 @@ def by_checks(item: Item, world: World, now: Instant) -> Decision | None:
 
 
 def named(checks: list[CheckState], state: str) -> str:
-    """Checks and what they say, as messages list them."""
+    """Checks and their messages, as condition messages list them."""
     parts = [f'"{check.name}" ({check.message})' if check.message else f'"{check.name}"' for check in checks]
     return f"AdmissionCheck{'s' if len(checks) > 1 else ''} in {state} state: " + "; ".join(parts)
 
 
 def by_queues(item: Item, world: World, now: Instant) -> Decision | None:
-    """A stopped or vanished queue takes back what is only reserved; it drains what runs if told to."""
+    """A stopped or deleted queue takes back mere reservations; with HoldAndDrain it also evicts admitted workloads."""
     # spec: LIF-7
     workload = item.workload
     assert workload.admission is not None, "only a reservation can be lost"
@@ -376,7 +376,7 @@ def by_run_time(workload: Workload, world: World, now: Instant) -> Review:
 
 
 def report_wait(item: Item, world: World, reason: WaitReason, why: Why, now: Instant) -> Wait | None:
-    """Say why a workload waits, unless that is what was said last."""
+    """The decision that reports why a workload is pending; None if that reason is already reported."""
     reason = reported_reason(reason, why, world)
     current = item.workload.waiting
     if current is not None and current.reason == reason and (item.reported == why or current.message == message(why)):
@@ -402,7 +402,7 @@ def verdict(item: Item, world: World) -> tuple[WaitReason, Why] | None:
 
 
 def reported_reason(reason: WaitReason, why: Why, world: World) -> WaitReason:
-    """The reason as it is told: a coarse one stands for it when UnadmittedWorkloadsObservability is off."""
+    """The reason as it is written: a coarse one if UnadmittedWorkloadsObservability is off."""
     if world.options.observability:
         return reason
     match reason:

@@ -1,4 +1,4 @@
-"""What are the things the engine reasons about? Nouns of whole numbers, strings and tuples."""
+"""The engine's model of objects: frozen structs of integers, strings and tuples."""
 
 from enum import StrEnum
 from functools import lru_cache
@@ -105,7 +105,7 @@ class Flavor(Frozen, tag=True):
     taints: tuple[Taint, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     unbuilt: str = ""
-    """What this object asks for that this version cannot do, in words; empty when there is nothing."""
+    """What this object requests that this version does not support, as text; empty if nothing."""
 
 
 class Quota(Frozen):
@@ -177,7 +177,7 @@ class ClusterQueue(Frozen, tag=True):
 
 
 class LocalQueue(Frozen, tag=True):
-    """A LocalQueue: a namespace's door to a ClusterQueue."""
+    """A LocalQueue: it submits the workloads of a namespace to a ClusterQueue."""
 
     key: str
     queue: str
@@ -253,7 +253,7 @@ class Requeued(Frozen):
 
 
 class CheckState(Frozen):
-    """What an AdmissionCheck says of one workload."""
+    """The state of an AdmissionCheck for one workload."""
 
     name: str
     state: str

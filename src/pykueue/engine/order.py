@@ -11,7 +11,7 @@ MILLISECOND = 1_000
 
 
 def queue_stamp(workload: Workload, options: Options) -> Instant:
-    """The time by which a workload queues: its creation, unless the way it was evicted sends it to the back."""
+    """The time by which a workload is ordered: its creation, or its eviction for reasons that send it to the back."""
     # spec: ORD-2
     evicted = workload.evicted
     if evicted is not None:
@@ -31,13 +31,13 @@ def queue_stamp(workload: Workload, options: Options) -> Instant:
 
 
 def pending_key(item: Item) -> PendingKey:
-    """Inside a ClusterQueue: the most important first, then the oldest. A sticky preemptor stands before all."""
+    """Order inside a ClusterQueue: highest priority first, then oldest. A sticky preemptor precedes all."""
     # spec: ORD-1
     return (-item.priority, item.stamp, item.uid)
 
 
 def head_key(item: Item, *, borrowing: int, promised: bool, options: Options) -> HeadKey:
-    """Between the heads of queues: who was promised room, who borrows less, the most important, then the oldest."""
+    """Order of heads: those with a claim first, then less borrowing, higher priority, older."""
     # spec: ORD-3
     return (
         not promised,
@@ -49,7 +49,7 @@ def head_key(item: Item, *, borrowing: int, promised: bool, options: Options) ->
 
 
 def victim_key(item: Item, *, own_queue: str, now: Instant) -> tuple[bool, bool, int, int, str]:
-    """The workload we would miss least comes first: leaving already, another queue's, unimportant, newly started."""
+    """Order of victims: already evicted first, then other queues, lower priority, later reservation."""
     # spec: ORD-4
     reserved = item.workload.reserved_at
     return (

@@ -30,19 +30,19 @@ class Outcome(Enum):
 SHARED = frozenset({Outcome.NO_FIT, Outcome.NO_VICTIMS})
 """Outcomes that hold for every workload of the same shape."""
 PARKED_ANYHOW = frozenset({Outcome.NAMESPACE_MISMATCH, Outcome.UNSUPPORTED})
-"""Outcomes for which even the head of a strict queue is parked."""
+"""Outcomes after which a workload is parked even in a StrictFIFO queue."""
 IMMEDIATE = frozenset({Outcome.PENDING_PREEMPTION, Outcome.CONTENDED})
 """Outcomes after which a workload is tried again in the next cycle."""
 
 
 def backoff_over(workload: Workload, now: Instant) -> bool:
-    """Whether nothing in a workload's own history keeps it from being tried."""
+    """Whether a workload may be evaluated: it is requeued, and its backoff has ended."""
     may = workload.requeued is None or workload.requeued.may
     return may and (workload.requeue_at is None or now >= workload.requeue_at)
 
 
 class Numbers:
-    """Numbers the entries of all queues, so that one left behind in a heap is never taken for another."""
+    """Numbers the entries of all queues, so that an outdated heap entry is never mistaken for a current one."""
 
     __slots__ = ("last",)
 
@@ -50,7 +50,7 @@ class Numbers:
         self.last = 0
 
     def next(self) -> int:
-        """A number never given before."""
+        """A new number."""
         self.last += 1
         return self.last
 
@@ -65,10 +65,10 @@ class ShapeClass:
         self.size = 0
         self.parked: WaitReason | None = None
         self.why: Why | None = None
-        """What the member that was judged was told; it holds for all while the class is parked."""
+        """The reason found for the member that was evaluated; it applies to all members while the class is parked."""
 
     def first(self) -> tuple[PendingKey, int, Item] | None:
-        """The entry of the member that is next, without those that have left."""
+        """The entry of the next member; also drops outdated entries."""
         members = self.members
         while members:
             if members[0][2].entry == members[0][1]:
@@ -86,19 +86,19 @@ class PendingQueue:
         self.strategy = Strategy.BEST_EFFORT
         self.classes: dict[Shape | str, ShapeClass] = {}
         self.front: list[tuple[PendingKey, int, ShapeClass]] = []
-        """Candidates for the next pop, at least one per class that is not parked; checked when they come up."""
+        """Candidates for the head as a heap, at least one per class that is not parked; `head` drops outdated ones."""
         self.parked: dict[str, Item] = {}
-        """Those parked one by one."""
+        """Workloads that are parked individually."""
         self.resting: set[str] = set()
-        """Those of them whose own history keeps them back, until it is over."""
+        """The keys of those that are parked until their backoff ends."""
         self.aside: dict[str, int] = {}
-        """Those of them that stepped aside for a StrictFIFO head, and how much had happened in the tree by then."""
+        """The keys of those that were parked in favor of a StrictFIFO head, with `Tree.news` at that time."""
         self.preemptor: Item | None = None
         self.preemptor_generation = 0
         self.sticky = False
 
     def insert(self, item: Item, now: Instant) -> None:
-        """Put a pending workload where it belongs, wherever it was. The one placement rule, also after a restart."""
+        """Queue a pending workload, or park it until its backoff ends. This is the only placement rule."""
         # spec: QUE-1
         self.take_out(item)
         if not backoff_over(item.workload, now):
@@ -108,7 +108,7 @@ class PendingQueue:
         self.enter(item, self.numbers.next())
 
     def enter(self, item: Item, entry: int) -> None:
-        """Put a workload into its class, under this number of entry."""
+        """Add a workload to its class with this entry number."""
         item.group = item.shape if self.options.equivalence else item.key
         group = self.classes.get(item.group)
         if group is None:
@@ -122,19 +122,19 @@ class PendingQueue:
             heappush(self.front, (key, entry, group))
 
     def park(self, item: Item) -> None:
-        """Set one workload aside, wherever it was, until something wakes it."""
+        """Park one workload until an event makes it eligible again."""
         self.take_out(item)
         item.place = Place.PARKED
         self.parked[item.key] = item
 
     def remove(self, item: Item) -> None:
-        """A workload is no longer pending here."""
+        """Remove a workload that is no longer pending in this queue."""
         self.take_out(item)
         if self.preemptor is item:
             self.forget_preemptor()
 
     def take_out(self, item: Item) -> None:
-        """Take a workload from its place, if it has one; who is the preemptor stays as it is."""
+        """Remove a workload from its class or from the parked ones; the preemptor does not change."""
         self.parked.pop(item.key, None)
         self.resting.discard(item.key)
         self.aside.pop(item.key, None)
@@ -147,7 +147,7 @@ class PendingQueue:
         item.place = Place.IDLE
 
     def head(self) -> Item | None:
-        """Who is next, still in its place."""
+        """The next workload to evaluate; it stays in the queue."""
         # spec: QUE-3
         sticky = self.preemptor
         if self.sticky and sticky is not None and sticky.entry and self.classes[sticky.group].parked is None:
@@ -164,17 +164,17 @@ class PendingQueue:
         return None
 
     def remember_preemptor(self, item: Item) -> None:
-        """This workload waits for its victims; under BestEffortFIFO it stays ahead of all others until it is in."""
+        """Record that a workload waits for its victims; with BestEffortFIFO it stays the head until it is admitted."""
         self.preemptor = item
         self.preemptor_generation = item.workload.generation
         self.sticky = self.strategy is Strategy.BEST_EFFORT
 
     def forget_preemptor(self) -> None:
-        """Nobody goes before the others any more."""
+        """Clear the preemptor; the head is chosen by order again."""
         self.preemptor, self.sticky = None, False
 
     def requeue(self, item: Item, outcome: Outcome, reason: WaitReason, why: Why, now: Instant) -> None:
-        """Put an evaluated workload back: to the order, or aside, alone or with its whole class."""
+        """Put an evaluated workload back: queued, parked individually, or parked with its class."""
         # spec: QUE-2
         if outcome is Outcome.PENDING_PREEMPTION:
             self.remember_preemptor(item)
@@ -193,14 +193,14 @@ class PendingQueue:
             self.park(item)
 
     def flush(self, now: Instant, serves: Callable[[str], bool]) -> None:
-        """Try everyone again whom an event may have helped."""
+        """Requeue all parked workloads that may be evaluated again."""
         self.unpark_classes()
         for item in list(self.parked.values()):
             if backoff_over(item.workload, now) and serves(item.workload.namespace):
                 self.insert(item, now)
 
     def unpark_classes(self) -> None:
-        """Every parked class is in line again."""
+        """Requeue all parked classes."""
         for key, group in list(self.classes.items()):
             if group.parked is not None:
                 group.parked = group.why = None
@@ -211,36 +211,36 @@ class PendingQueue:
                     heappush(self.front, (first[0], first[1], group))
 
     def restrategize(self, strategy: Strategy) -> None:
-        """The queue's strategy is this from now on. A strict queue parks no class."""
+        """Set the queueing strategy. A StrictFIFO queue has no parked classes."""
         self.strategy = strategy
         if strategy is Strategy.STRICT:
             self.unpark_classes()
 
     def step_aside(self, item: Item, news: int) -> None:
-        """Let the next in line try, until something happens in the tree."""
+        """Park a workload until something changes in the tree, so that the next one is evaluated."""
         self.park(item)
         self.aside[item.key] = news
 
     def step_back(self, news: int, now: Instant) -> None:
-        """Whoever stepped aside is in line again, if something has happened since."""
+        """Requeue workloads that stepped aside, if the tree has changed since."""
         for key in [key for key, then in self.aside.items() if then != news]:
             self.insert(self.parked[key], now)
 
     def has_rested(self, item: Item, now: Instant) -> bool:
-        """Whether a workload was kept back by its own history, and is no more."""
+        """Whether a workload was parked for its backoff, which has ended."""
         return item.key in self.resting and backoff_over(item.workload, now)
 
     def parked_with_class(self, item: Item) -> WaitReason | None:
-        """The verdict that a workload shares with its parked class, if it does."""
+        """The reason for which a workload's class is parked; None if it is not."""
         return self.classes[item.group].parked if item.entry else None
 
     def verdict(self, item: Item) -> tuple[WaitReason, Why] | None:
-        """Why a workload waits whose class is parked, whichever member was judged; None where its class is not."""
+        """Why a workload's class is parked, whichever member was evaluated; None if it is not parked."""
         group = self.classes[item.group] if item.entry else None
         return None if group is None or group.parked is None or group.why is None else (group.parked, group.why)
 
     def equals(self, item: Item) -> Iterator[Item]:
-        """Every workload of the class that one stands in."""
+        """All workloads of the class of this one."""
         group = self.classes[item.group] if item.entry else None
         for _, entry, one in () if group is None else group.members:
             if one.entry == entry:

@@ -1,4 +1,4 @@
-"""Where does a workload belong? Holding quota, pending in a queue, or neither, as its level says."""
+"""Places workloads according to their level: holding quota, pending in a queue, or neither."""
 
 from pykueue.engine.decisions import WaitReason
 from pykueue.engine.items import Item, Place
@@ -8,13 +8,13 @@ from pykueue.engine.world import World, held
 
 
 def settle(world: World, item: Item) -> None:
-    """Put a workload where its level says it belongs."""
+    """Move a workload to the place that its level requires."""
     workload, before = item.workload, item.settled
     if before is not workload:
         item.settled = workload
         shape = world.shape(workload, item.shape)
         if shape is not item.shape:
-            # Room is kept for what was asked for, not for something else.
+            # The claim was made for the old requests.
             drop_claim(world, item)
         item.shape = shape
         item.priority = item.shape.priority
@@ -36,7 +36,7 @@ def settle(world: World, item: Item) -> None:
 
 
 def is_admissible(world: World, workload: Workload) -> bool:
-    """Whether a workload may enter a queue at all."""
+    """Whether a workload may be pending in a queue."""
     local = world.local_queues.get(workload.local_queue)
     return (
         workload.active
@@ -53,7 +53,7 @@ def is_admissible(world: World, workload: Workload) -> bool:
 
 
 def place_holder(world: World, item: Item, before: Workload | None, name: str) -> None:
-    """A workload holds quota in this ClusterQueue."""
+    """Place a workload that holds quota in this ClusterQueue."""
     workload, queue = item.workload, world.forest.queues[name]
     here = item.place is Place.HOLDING and item.queue == name
     if here and before is workload:
@@ -79,7 +79,7 @@ def place_holder(world: World, item: Item, before: Workload | None, name: str) -
 
 
 def place_pending(world: World, item: Item, before: Workload | None) -> None:
-    """A workload waits for quota."""
+    """Place a workload that waits for quota."""
     workload = item.workload
     name = world.queue_of(workload)
     pending = world.pending[name]
@@ -91,24 +91,24 @@ def place_pending(world: World, item: Item, before: Workload | None) -> None:
             item.queue = name
         pending.insert(item, world.now)
         if before is None and waits_for_victims(workload) and pending.preemptor is None:
-            # After a restart: what it is owed is known from its own condition.
+            # After a restart, only its condition shows that it waits for victims.
             pending.remember_preemptor(item)
         tree = world.forest.queues[name].tree
         if tree is not None:
             item.seen_at = -1
             tree.dirty[tree] = None
     if pending.parked_with_class(item) is not None and not world.serves(world.forest.queues[name], workload.namespace):
-        # Its class will be woken for reasons that cannot help it.
+        # What requeues its class does not help a workload of this namespace.
         pending.park(item)
 
 
 def waits_for_victims(workload: Workload) -> bool:
-    """Whether a workload's own condition says that others are leaving for it."""
+    """Whether a workload's condition says that it waits for preempted workloads."""
     return workload.waiting is not None and workload.waiting.reason == WaitReason.WAITING_FOR_PREEMPTED
 
 
 def leave_place(world: World, item: Item, *, started: bool = False) -> None:
-    """A workload leaves its place, and whoever its room, or the room it kept as a head, may help is tried again."""
+    """Remove a workload from its place, and retry the queues that may use the quota it held or blocked."""
     queue = world.forest.queues.get(item.queue)
     if item.place is Place.HOLDING and queue is not None:
         world.forest.release(queue, item)
@@ -126,14 +126,14 @@ def leave_place(world: World, item: Item, *, started: bool = False) -> None:
 
 
 def drop_claim(world: World, item: Item) -> None:
-    """The room that a preemptor's victims give is kept for it no longer; others may try for it."""
+    """Drop a preemptor's claim to the quota of its victims, and retry the queues that may use it."""
     if item.claim is not None:
         item.claim = None
         world.to_flush[item.queue] = None
 
 
 def note_readiness(world: World, item: Item) -> None:
-    """Keep the list of holders whose pods are not ready; when it empties, whoever it blocked is tried again."""
+    """Update the set of holders whose pods are not ready; when it becomes empty, every tree is retried."""
     options = world.options.pods_ready
     if options is None or not options.block_admission:
         return
@@ -145,7 +145,7 @@ def note_readiness(world: World, item: Item) -> None:
 
 
 def changes_evaluation(before: Workload, now: Workload, options: Options) -> bool:
-    """Whether a pending workload could be judged or ordered otherwise than before."""
+    """Whether the evaluation or the order of a pending workload may differ from before."""
     return before is not now and (
         effective_priority(before, options),
         before.generation,
@@ -172,12 +172,12 @@ def changes_evaluation(before: Workload, now: Workload, options: Options) -> boo
 
 
 def changes_room(before: Workload, now: Workload) -> bool:
-    """Whether a holder's new level may help others in its tree, though it uses as much as before."""
+    """Whether a holder's new level may let others in its tree start although its usage is the same."""
     return (before.priority, before.boost, before.reclaimable) != (now.priority, now.boost, now.reclaimable)
 
 
 def changes_preemption(before: Workload, now: Workload) -> bool:
-    """Whether a holder could be chosen as a victim otherwise than before."""
+    """Whether the choice of a holder as a victim may differ from before."""
     return (before.priority, before.boost, before.evicted, before.reserved_at) != (
         now.priority,
         now.boost,

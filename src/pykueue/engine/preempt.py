@@ -15,14 +15,14 @@ Requests = Mapping[int, int]
 
 
 class Victim(Frozen):
-    """A workload that would have to leave, and by which clause."""
+    """A workload to preempt, and the reason that allows it."""
 
     item: Item
     reason: PreemptionReason
 
 
 class Candidate:
-    """A workload that the policies allow to preempt, and under which conditions."""
+    """A workload that the policies allow to be preempted, and under which conditions."""
 
     __slots__ = ("item", "lca", "may_borrow", "queue", "reason")
 
@@ -34,7 +34,7 @@ class Candidate:
         self.lca = lca
         self.reason = reason
         self.may_borrow = may_borrow
-        """Whether it may be taken although the preemptor's queue would borrow afterwards."""
+        """Whether it may be preempted although the preemptor's queue borrows afterwards."""
 
 
 def policy_allows(policy: Policy, preemptor: Item, candidate: Item) -> bool:
@@ -54,7 +54,7 @@ def policy_allows(policy: Policy, preemptor: Item, candidate: Item) -> bool:
 
 
 def hopeless(policy: Policy, preemptor: Item, queue: QuotaNode) -> bool:
-    """Whether no holder of a queue can satisfy a policy, told by the least important one alone."""
+    """Whether no holder of a queue can satisfy a policy, judging by the lowest priority only."""
     # spec: PRE-6
     if policy is Policy.NEVER or not queue.holders:
         return True
@@ -66,7 +66,7 @@ def hopeless(policy: Policy, preemptor: Item, queue: QuotaNode) -> bool:
 
 
 class Search:
-    """One question: whom would this workload have to preempt to use this much?"""
+    """Finds the victims that let a workload use given amounts; results are cached."""
 
     def __init__(self, snapshot: Snapshot, queue: QuotaNode, item: Item, now: Instant) -> None:
         self.snapshot = snapshot
@@ -76,7 +76,7 @@ class Search:
         self.known: dict[tuple[frozenset[tuple[int, int]], frozenset[int]], tuple[Victim, ...]] = {}
 
     def victims(self, requests: Requests, frs: frozenset[int]) -> tuple[Victim, ...]:
-        """A minimal set whose leaving lets the requests fit; empty when there is none. `frs` are what is contended."""
+        """A minimal set of victims that lets the requests fit; empty if none. `frs` are the contended pairs."""
         question = (frozenset(requests.items()), frs)
         answer = self.known.get(question)
         if answer is None:
@@ -84,7 +84,7 @@ class Search:
         return answer
 
     def holders(self, queue: QuotaNode, policy: Policy, frs: frozenset[int]) -> Iterator[Item]:
-        """The holders of a queue that use what is contended and that a policy allows to preempt."""
+        """The holders of a queue that use contended pairs and that a policy allows to preempt."""
         if hopeless(policy, self.item, queue):
             return
         gone, preemptor = self.snapshot.gone, self.item
@@ -95,7 +95,7 @@ class Search:
                 yield holder
 
     def cohort_candidates(self, requests: Requests, frs: frozenset[int]) -> tuple[list[Candidate], list[Candidate]]:
-        """Candidates of other queues: those the hierarchy entitles us to, and those that it does not."""
+        """Candidates in other queues: those with hierarchical advantage of the preemptor, and the others."""
         # spec: PRE-2
         policies = self.queue.spec.preemption
         entitled: list[Candidate] = []
@@ -117,14 +117,14 @@ class Search:
         return entitled, others
 
     def below_threshold(self, candidate: Item) -> bool:
-        """Whether `borrowWithinCohort` lets us preempt a candidate and borrow."""
+        """Whether `borrowWithinCohort` allows preempting a candidate while borrowing."""
         policies = self.queue.spec.preemption
         if policies.borrow_within_cohort is Policy.NEVER or candidate.priority >= self.item.priority:
             return False
         return policies.borrow_threshold is None or candidate.priority <= policies.borrow_threshold
 
     def search(self, requests: Requests, frs: frozenset[int]) -> tuple[Victim, ...]:
-        """Try each attempt in turn; the first that suffices wins."""
+        """The victims of the first successful attempt, with or without borrowing; empty if all fail."""
         entitled, others = self.cohort_candidates(requests, frs)
         policies = self.queue.spec.preemption
         own = [
@@ -149,7 +149,7 @@ class Search:
         return ()
 
     def ordered(self, *groups: list[Candidate]) -> list[Candidate]:
-        """All candidates: those leaving already first, and in each part one group after the other."""
+        """All candidates in order: those already evicted first, and within each part group by group."""
         own_queue, now = self.queue.name, self.now
         for group in groups:
             group.sort(key=lambda candidate: victim_key(candidate.item, own_queue=own_queue, now=now))
@@ -160,7 +160,7 @@ class Search:
     def attempt(
         self, candidates: list[Candidate], requests: Requests, frs: frozenset[int], *, borrow: bool
     ) -> tuple[Victim, ...]:
-        """Let candidates leave one by one until the requests fit, then let back whoever need not have left."""
+        """Remove candidates until the requests fit, then put back those that are not needed."""
         with self.snapshot.scratch():
             chosen = self.enough(candidates, requests, frs, borrow=borrow)
             # spec: PRE-5
@@ -176,7 +176,7 @@ class Search:
     def enough(
         self, candidates: list[Candidate], requests: Requests, frs: frozenset[int], *, borrow: bool
     ) -> list[Candidate]:
-        """Let candidates leave, in order, until the requests fit: who left, or nobody when all would not do."""
+        """Remove candidates in order until the requests fit: the removed ones, or none if all do not suffice."""
         chosen: list[Candidate] = []
         for candidate in candidates:
             if self.protected(candidate, frs, borrow=borrow):
@@ -188,7 +188,7 @@ class Search:
         return []
 
     def protected(self, candidate: Candidate, frs: frozenset[int], *, borrow: bool) -> bool:
-        """Whether a candidate's queue, or a cohort between it and ours, is no longer above its own."""
+        """Whether a candidate must stay because its queue, or a cohort below the shared one, is within its quota."""
         # spec: PRE-4
         if candidate.lca is None:
             return False
@@ -202,7 +202,7 @@ class Search:
         return False
 
     def fits(self, requests: Requests, *, borrow: bool) -> bool:
-        """Whether everything asked for is free now."""
+        """Whether all requests fit now."""
         queue = self.queue
         return all(
             amount <= free(queue, fr) and (borrow or not borrows_with(queue, fr, amount))
@@ -210,7 +210,7 @@ class Search:
         )
 
     def possibility(self, fr: int, amount: int) -> tuple[bool, bool, int]:
-        """Whether preemption could free so much of one pair, only from others, and how far it would then borrow."""
+        """Whether preemption can free this amount of a pair, only in other queues, and the level of borrowing then."""
         # spec: PRE-7
         victims = self.victims({fr: amount}, frozenset((fr,)))
         if not victims:
@@ -221,18 +221,18 @@ class Search:
 
 
 def fits_own(node: QuotaNode, requests: Requests) -> tuple[bool, dict[int, int]]:
-    """Whether a node's own quota would cover the requests, and what they would need from above."""
+    """Whether the requests fit without borrowing, and what they need from the parent."""
     fit = not any(borrows_with(node, fr, amount) for fr, amount in requests.items())
     return fit, {fr: max(0, amount - local_free(node, fr)) for fr, amount in requests.items()}
 
 
 def below_nominal(queue: QuotaNode, frs: frozenset[int]) -> bool:
-    """Whether a queue uses less than its own of everything contended."""
+    """Whether a queue uses less than its nominal quota of every contended pair."""
     return all(queue.usage.get(fr, 0) < queue.nominal.get(fr, 0) for fr in frs)
 
 
 def over_users(cohort: QuotaNode, visited: QuotaNode, frs: frozenset[int]) -> Iterator[QuotaNode]:
-    """The active queues below a cohort that use more than their own, but for the branch already visited."""
+    """The active queues below a cohort that exceed their nominal quota, except in the branch already visited."""
     for child in cohort.children:
         if child is visited or within_nominal(child, frs):
             continue

@@ -1,4 +1,4 @@
-"""How much quota is left? A node of the cohort tree, and the arithmetic of owning, lending, borrowing and using.
+"""A node of the cohort tree, and the arithmetic of nominal quota, lending, borrowing and usage.
 
 Amounts are Python integers, so sums cannot overflow; `UNLIMITED` is an integer that no request exceeds. Each pair of a
 flavor and a resource has a number, here called `fr`. `forest` builds the trees.

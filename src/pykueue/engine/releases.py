@@ -1,4 +1,4 @@
-"""Which quota is free only once a write is stored? The unconfirmed decisions that give quota back."""
+"""Unconfirmed decisions that release quota, which others may use only once the write is stored."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -37,7 +37,7 @@ def forget_releases(world: World, item: Item) -> None:
 
 
 def releasing_by_tree(world: World) -> dict[Tree, tuple[str, ...]]:
-    """The workloads with unconfirmed releases in each tree, in an order that does not depend on how they came."""
+    """The workloads with unconfirmed releases in each tree, in the order of their keys."""
     found: dict[Tree, set[str]] = {}
     for name, keys in world.releasing.items():
         queue = world.forest.queues.get(name)

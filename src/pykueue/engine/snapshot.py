@@ -1,4 +1,4 @@
-"""What if a workload left, or started? Trial bookings on the live tree that can be undone."""
+"""Trial changes of usage on the live tree that can be undone: workloads that leave or start."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""What does the engine know? Everything it was told, and what it assumes."""
+"""The state of the engine: the observed facts, and the decisions assumed but not confirmed."""
 
 from hashlib import sha256
 from weakref import WeakValueDictionary
@@ -64,7 +64,7 @@ class World:
         """ClusterQueues that may have become active, or ceased to be."""
         self.versions: dict[tuple[str, str], int] = {}
         self.timers: list[tuple[Instant, str]] = []
-        """When to look at which workload again, as a heap; `Item.timer` tells which entries are valid."""
+        """When to review which workload again, as a heap; `Item.timer` shows which entries are valid."""
 
     def shape(self, workload: Workload, known: Shape | None = None) -> Shape:
         """The one shape of all workloads like this; `known` is the one it had, in case it is the same."""
@@ -98,7 +98,7 @@ class World:
         return found is not None and selector is not None and selector.matches(found.labels)
 
     def refusal(self, queue: QuotaNode, workload: Workload) -> NamespaceMissing | NamespaceMismatch | Invalid | None:
-        """Why a ClusterQueue would not even look at a workload's flavors; None when it would."""
+        """Why a ClusterQueue refuses a workload before it looks at flavors; None if it does not."""
         # spec: CYC-1
         if workload.namespace not in self.namespaces:
             return NamespaceMissing(workload.namespace)
@@ -155,7 +155,7 @@ class World:
         return ready is not None and ready.ready
 
     def blocked_by(self, item: Item) -> str:
-        """A holder whose pods are not ready and that therefore blocks others; empty when nobody does."""
+        """The key of a holder whose unready pods block this workload; empty if there is none."""
         # spec: CYC-5
         options = self.options.pods_ready
         if options is None or not options.block_admission:
@@ -164,7 +164,7 @@ class World:
 
 
 def readiness(workload: Workload, since: Instant | None) -> PodsReady | None:
-    """The PodsReady condition, unless it speaks of a run before this one. Stored times are whole seconds."""
+    """The PodsReady condition, unless it is about an earlier run. Stored times are whole seconds."""
     ready = workload.pods_ready
     if ready is None or since is None or ready.at // MICROS < since // MICROS:
         return None
@@ -172,7 +172,7 @@ def readiness(workload: Workload, since: Instant | None) -> PodsReady | None:
 
 
 def has_failed_check(workload: Workload) -> bool:
-    """Whether an AdmissionCheck has sent a workload back, or away."""
+    """Whether an AdmissionCheck of a workload is in state Retry or Rejected."""
     return any(check.state in ("Retry", "Rejected") for check in workload.checks)
 
 
@@ -184,7 +184,7 @@ def assigned_flavors(workload: Workload) -> set[str]:
 
 
 def held(workload: Workload, flavors: Flavors, options: Options) -> tuple[tuple[tuple[int, int], ...], frozenset[int]]:
-    """What a reservation uses now, without the pods already reclaimed, and the pairs it uses at all."""
+    """The usage of a reservation without reclaimed pods, and all pairs that it uses."""
     if workload.admission is None:
         return (), frozenset()
     counts = dict(zip((p.name for p in workload.pod_sets), effective_counts(workload, options), strict=True))

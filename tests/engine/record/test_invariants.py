@@ -172,31 +172,31 @@ def sleep_through(engine: Engine) -> None:
 @pytest.mark.parametrize(
     ("sabotage", "sentence"),
     [
-        pytest.param(misplace_usage, "usage of queue q on spot/cpu is kept as 4 and counts to 3", id="usage"),
+        pytest.param(misplace_usage, "usage of queue q on spot/cpu is 4, expected 3", id="usage"),
         pytest.param(misplace_usage_of_cohort, "usage of cohort all", id="usage of a cohort"),
-        pytest.param(misplace_subtree, "subtree quota of cohort all on spot/cpu is kept as 99", id="subtree quota"),
+        pytest.param(misplace_subtree, "subtree quota of cohort all on spot/cpu is 99", id="subtree quota"),
         pytest.param(misplace_local, "guaranteed quota of queue q", id="guaranteed quota"),
-        pytest.param(cut_an_edge, "queue q hangs under ''", id="a cut edge"),
-        pytest.param(forget_a_child, "queue q is no child of its cohort all", id="a forgotten child"),
+        pytest.param(cut_an_edge, "queue q has the parent ''", id="a cut edge"),
+        pytest.param(forget_a_child, "queue q is not listed as a child of its cohort all", id="a forgotten child"),
         pytest.param(lose_the_tree, "queue q does not belong to the tree", id="a lost tree"),
         pytest.param(unlist_in_the_tree, "queue q is not listed in its tree", id="an unlisted queue"),
-        pytest.param(forget_a_holder, "red/in believes to hold quota in queue q", id="a forgotten holder"),
-        pytest.param(lose_a_workload, "no such workload is known", id="a holder that nobody knows"),
-        pytest.param(book_otherwise, "red/in is booked with another usage", id="a wrong booking"),
-        pytest.param(mistake_the_lowest, "mistaken about its least important holder", id="a wrong lowest priority"),
-        pytest.param(misplace, "red/out is IDLE in '', and belongs QUEUED in 'q'", id="a wrong place"),
-        pytest.param(miscount, "counts 2 members and has 1", id="a wrong count"),
+        pytest.param(forget_a_holder, "red/in is HOLDING in queue q", id="a forgotten holder"),
+        pytest.param(lose_a_workload, "is not a known workload", id="a holder that nobody knows"),
+        pytest.param(book_otherwise, "red/in has another usage booked", id="a wrong booking"),
+        pytest.param(mistake_the_lowest, "has the wrong lowest priority", id="a wrong lowest priority"),
+        pytest.param(misplace, "red/out is IDLE in '' but should be QUEUED in 'q'", id="a wrong place"),
+        pytest.param(miscount, "counts 2 members but has 1", id="a wrong count"),
         pytest.param(park_strictly, "is parked in a strict queue", id="a class parked in a strict queue"),
-        pytest.param(lose_the_front, "would go on with nobody", id="a lost front"),
+        pytest.param(lose_the_front, "has the head none", id="a lost front"),
         pytest.param(keep_an_order_of_nobody, "not the queues that exist", id="an order of nobody"),
         pytest.param(remember_a_ghost, "the preemptor of queue q, red/in, is not pending", id="a ghost preemptor"),
-        pytest.param(stick_to_nobody, "keeps a place for a preemptor", id="a sticky nobody"),
+        pytest.param(stick_to_nobody, "has a sticky preemptor but no preemptor", id="a sticky nobody"),
         pytest.param(claim_without_preempting, "red/out has a claim", id="a claim of no preemptor"),
         pytest.param(forget_a_member, "does not list red/out", id="a forgotten member"),
         pytest.param(list_a_stranger, "LocalQueue red/other lists red/in", id="a stranger"),
-        pytest.param(forget_the_unready, "red/in is not listed", id="forgotten unready pods"),
-        pytest.param(stop_the_clock, "red/in is to be looked at again", id="a stopped clock"),
-        pytest.param(sleep_through, "red/in is due a decision", id="a missed moment"),
+        pytest.param(forget_the_unready, "red/in has unready pods but is not listed", id="forgotten unready pods"),
+        pytest.param(stop_the_clock, "red/in is due for review", id="a stopped clock"),
+        pytest.param(sleep_through, "red/in has an overdue decision", id="a missed moment"),
     ],
 )
 def test_a_broken_promise_is_noticed(sabotage: Callable[[Engine], None], sentence: str) -> None:
@@ -209,7 +209,7 @@ def test_a_broken_promise_is_noticed(sabotage: Callable[[Engine], None], sentenc
 def test_too_much_usage_is_noticed() -> None:
     engine = engine_at_rest()
     engine.world.forest.cohorts["all"].usage[0] = 9
-    assert list(over_quota(engine)) == ["cohort all uses 9 of spot/cpu, and may use 3"]
+    assert list(over_quota(engine)) == ["cohort all uses 9 of spot/cpu but may use only 3"]
 
 
 def test_who_is_parked_though_there_is_room_is_noticed() -> None:
@@ -218,8 +218,6 @@ def test_who_is_parked_though_there_is_room_is_noticed() -> None:
     for node in (engine.world.forest.queues["q"], engine.world.forest.cohorts["all"]):
         node.subtree[0] = 50
         node.potentials = {}
-    assert [reason for _, reason in enumerate(overlooked(engine))] == [
-        "red/out is parked in queue q, and would fit now"
-    ]
+    assert [reason for _, reason in enumerate(overlooked(engine))] == ["red/out is parked in queue q but fits now"]
     engine.world.items["red/out"].claim = Claim((), (), (), None)
     assert list(overlooked(engine)) == [], "a claim explains it"

@@ -1,7 +1,7 @@
-"""What must be remembered to go on as if nothing had happened? The whole state of an engine as plain data.
+"""The complete state of an engine as plain data, from which `restore` builds an equal engine.
 
-Most of it could be told again as facts. The rest could not: who is parked, how far a scan of flavors has come, who
-waits for which victims, and what was assumed but not confirmed.
+Most of it could be observed again as facts. The rest could not: parked workloads, positions of flavor scans, claims of
+preemptors, and decisions that are assumed but not confirmed.
 """
 
 from msgspec import field
@@ -32,7 +32,7 @@ class RememberedClaim(Frozen):
 
 
 class RememberedItem(Frozen):
-    """A workload and all that the engine knows of it."""
+    """A workload and its state in the engine."""
 
     workload: Workload
     version: int
@@ -69,7 +69,7 @@ class RememberedQueue(Frozen):
 
 
 class RememberedTree(Frozen):
-    """How often a tree changed and was gone through."""
+    """The counters of a tree, and its heads."""
 
     root: str
     is_queue: bool
@@ -82,7 +82,7 @@ class RememberedTree(Frozen):
 
 
 class Checkpoint(Frozen, tag=True):
-    """An engine at rest between two calls."""
+    """The state of an engine between two calls."""
 
     options: Options
     synced: bool
@@ -104,7 +104,7 @@ class Checkpoint(Frozen, tag=True):
 
 
 def checkpoint(engine: Engine) -> Checkpoint:
-    """The engine's state. Pending edits of the trees are worked in first, so that both go on from the same point."""
+    """The engine's state. Pending edits of the trees are applied first, so that a restored engine equals this one."""
     engine.refresh()
     world = engine.world
     forest = world.forest
@@ -203,7 +203,7 @@ def remembered_queue(node: QuotaNode, engine: Engine) -> RememberedQueue:
 
 
 def restore(saved: Checkpoint) -> Engine:
-    """An engine that goes on exactly where the checkpoint was taken."""
+    """An engine that continues exactly where the checkpoint was taken."""
     engine = Engine(saved.options)
     engine.synced, engine.leading, engine.evaluations = saved.synced, saved.leading, saved.evaluations
     world = engine.world
@@ -234,7 +234,7 @@ def restore(saved: Checkpoint) -> Engine:
 
 
 def restore_item(engine: Engine, kept: RememberedItem) -> None:
-    """Bring a workload back, not yet in its place."""
+    """Restore a workload without its place."""
     world = engine.world
     workload = kept.workload
     item = Item(workload, world.shape(workload), queue_stamp(workload, world.options))
@@ -259,7 +259,7 @@ def restore_item(engine: Engine, kept: RememberedItem) -> None:
 
 
 def restore_claim(engine: Engine, kept: RememberedItem) -> None:
-    """Bring back what a preemptor waits for. A victim that is gone has nothing left to give."""
+    """Restore the claim of a preemptor; victims that no longer exist are dropped."""
     if kept.claim is None:
         return
     world = engine.world
@@ -269,7 +269,7 @@ def restore_claim(engine: Engine, kept: RememberedItem) -> None:
 
 
 def restore_place(engine: Engine, kept: RememberedItem) -> None:
-    """Put a workload back where it was."""
+    """Restore the place of a workload."""
     world = engine.world
     item = world.items[kept.workload.key]
     item.place = kept.place
@@ -286,7 +286,7 @@ def restore_place(engine: Engine, kept: RememberedItem) -> None:
 
 
 def restore_queue(engine: Engine, kept: RememberedQueue) -> None:
-    """Bring a queue's order back."""
+    """Restore the order of a queue."""
     world = engine.world
     pending = world.pending[kept.name]
     pending.preemptor = world.items.get(kept.preemptor)
@@ -299,14 +299,14 @@ def restore_queue(engine: Engine, kept: RememberedQueue) -> None:
 
 
 def restore_trees(engine: Engine, saved: Checkpoint) -> None:
-    """Bring back how often each tree changed, and the order in which trees are gone through."""
+    """Restore the counters of each tree, and the order of trees."""
     forest = engine.world.forest
     forest.dirty.clear()
     ordered: dict[Tree, None] = {}
     for kept in saved.trees:
         node = (forest.queues if kept.is_queue else forest.cohorts)[kept.root]
         tree = node.tree
-        assert tree is not None, f"{kept.root} was the root of a tree"
+        assert tree is not None, f"{kept.root} is the root of a tree"
         tree.version, tree.news, tree.cycle = kept.version, kept.news, kept.cycle
         tree.heads, tree.strict_heads = list(kept.heads), list(kept.strict_heads)
         if kept.dirty:

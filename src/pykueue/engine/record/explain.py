@@ -1,4 +1,4 @@
-"""Why, in words that people can act on? Decisions and reasons as sentences; Kueue's own words are in `wording`."""
+"""Decisions and reasons as sentences that users can act on; Kueue's own messages are in `wording`."""
 
 from collections.abc import Iterable
 from typing import Final, assert_never

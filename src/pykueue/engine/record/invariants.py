@@ -1,7 +1,7 @@
-"""What must hold whatever happens? Each rule lists, as sentences, where an engine's memory contradicts itself.
+"""Invariants of the engine's state. Each rule yields one sentence per violation.
 
-Ask a leader after `decide`, before anything else is observed: until then facts wait at the door. The numbers are
-counted anew from the specs and the holders, not by the code that keeps them.
+Check them on a leading engine after `decide` and before the next fact, since only `decide` places workloads. The
+numbers are recomputed from the specs and the holders, independently of the code that maintains them.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -27,7 +27,7 @@ Amounts = dict[int, int]
 
 
 def broken(engine: Engine) -> Iterator[str]:
-    """Every contradiction in an engine's memory, one sentence each; none when all is well."""
+    """All violations in an engine's state, one sentence each."""
     rules: tuple[Callable[[Engine], Iterator[str]], ...] = (
         edges,
         tree_numbers,
@@ -54,19 +54,19 @@ def at_rest(engine: Engine, now: Instant) -> bool:
 
 
 def edges(engine: Engine) -> Iterator[str]:
-    """The tree has the edges that the specs name, and every node with no cycle above it is in the tree of its root."""
+    """Nodes have the parents of their specs, and every node without a cycle above it is in the tree of its root."""
     forest = engine.world.forest
     for node in all_nodes(forest):
         wanted = parent_by_spec(node)
         actual = "" if node.parent is None else node.parent.name
         if wanted != actual:
-            yield f"{title(node)} hangs under {actual!r}, and its spec says {wanted!r}"
+            yield f"{title(node)} has the parent {actual!r}, but its spec names {wanted!r}"
         if node.parent is not None and node not in node.parent.children:
-            yield f"{title(node)} is no child of its cohort {actual}"
+            yield f"{title(node)} is not listed as a child of its cohort {actual}"
         root = root_of(node)
         if root is None:
             if node.tree is not None:
-                yield f"{title(node)} has a cycle above it and still belongs to a tree"
+                yield f"{title(node)} is below a cycle of cohorts but belongs to a tree"
         elif node.tree is None or node.tree.root is not root or node.tree not in forest.trees:
             yield f"{title(node)} does not belong to the tree of {title(root)}"
         elif node.is_queue and node not in node.tree.queues:
@@ -77,7 +77,7 @@ def edges(engine: Engine) -> Iterator[str]:
                 yield f"a tree lists {title(queue)}, which no longer exists"
     for name, cohort in forest.cohorts.items():
         if cohort.object is None and not cohort.children:
-            yield f"cohort {name} has neither object nor children, and is still remembered"
+            yield f"cohort {name} has neither an object nor children but is not removed"
 
 
 def all_nodes(forest: Forest) -> Iterator[QuotaNode]:
@@ -87,7 +87,7 @@ def all_nodes(forest: Forest) -> Iterator[QuotaNode]:
 
 
 def title(node: QuotaNode) -> str:
-    """A node, as sentences name it."""
+    """The name of a node in a sentence."""
     return f"{'queue' if node.is_queue else 'cohort'} {node.name}"
 
 
@@ -124,7 +124,7 @@ def counted(node: QuotaNode, world: World, into: dict[QuotaNode, Count]) -> Coun
     count.subtree = {flavors.id(quota.flavor, quota.resource): quota.nominal for quota in quotas}
     for child in node.children:
         if child.tree is not node.tree:
-            # Nested too deep; that it should be so is for `edges` to say.
+            # Nested too deep; `edges` checks that.
             continue
         below = counted(child, world, into)
         for fr, owned in below.subtree.items():
@@ -142,12 +142,12 @@ def counted(node: QuotaNode, world: World, into: dict[QuotaNode, Count]) -> Coun
 
 
 def add(amounts: Amounts, fr: int, amount: int) -> None:
-    """Count an amount in."""
+    """Add an amount."""
     amounts[fr] = amounts.get(fr, 0) + amount
 
 
 def tree_numbers(engine: Engine) -> Iterator[str]:
-    """Usage, subtree and guaranteed quota are what specs and holders add up to."""
+    """Usage, subtree quota and guaranteed quota equal the sums over specs and holders."""
     world = engine.world
     for tree in world.forest.trees:
         counts: dict[QuotaNode, Count] = {}
@@ -162,18 +162,18 @@ def tree_numbers(engine: Engine) -> Iterator[str]:
 
 
 def unequal(what: str, kept: Mapping[int, int], wanted: Mapping[int, int], world: World) -> Iterator[str]:
-    """Where two tables of amounts differ; an amount that is missing is none."""
+    """The differences between two tables of amounts; a missing amount is 0."""
     for fr in sorted({*kept, *wanted}):
         if kept.get(fr, 0) != wanted.get(fr, 0):
             flavor, resource = world.forest.flavors.pairs[fr]
-            yield f"{what} on {flavor}/{resource} is kept as {kept.get(fr, 0)} and counts to {wanted.get(fr, 0)}"
+            yield f"{what} on {flavor}/{resource} is {kept.get(fr, 0)}, expected {wanted.get(fr, 0)}"
 
 
 def over_quota(engine: Engine) -> Iterator[str]:
-    """Every node that uses more than it may.
+    """Every node that exceeds its quota.
 
-    An edit of quotas, edges or reservations by others may bring this about; a decision of ours may not, as long as
-    nobody is admitted into room that is still held.
+    Edits of quotas, parents or reservations by others may cause this; the engine's decisions do not, as long as no
+    workload is admitted into quota that is still held.
     """
     for tree in engine.world.forest.trees:
         waiting = [tree.root]
@@ -187,14 +187,14 @@ def over_quota(engine: Engine) -> Iterator[str]:
                 most = max(node.subtree.get(fr, 0) + limit, node.local.get(fr, 0))
                 if used > most:
                     flavor, resource = engine.world.forest.flavors.pairs[fr]
-                    yield f"{title(node)} uses {used} of {flavor}/{resource}, and may use {most}"
+                    yield f"{title(node)} uses {used} of {flavor}/{resource} but may use only {most}"
 
 
 # Workloads and their places.
 
 
 def holdings(engine: Engine) -> Iterator[str]:
-    """Every holder is known, stands in one queue, and its usage is what its reservation says."""
+    """Every holder is known and in one queue, and its usage equals that of its reservation."""
     world = engine.world
     homes: dict[str, str] = {}
     for name, queue in world.forest.queues.items():
@@ -203,20 +203,20 @@ def holdings(engine: Engine) -> Iterator[str]:
                 yield f"{key} holds quota in queue {name} and in queue {homes[key]}"
             homes[key] = name
             if world.items.get(key) is not item:
-                yield f"{key} holds quota in queue {name}, and no such workload is known"
+                yield f"{key} holds quota in queue {name} but is not a known workload"
             elif item.place is not Place.HOLDING or item.queue != name:
-                yield f"{key} holds quota in queue {name}, and believes to be {item.place.name} in {item.queue!r}"
+                yield f"{key} holds quota in queue {name}, but its place is {item.place.name} in {item.queue!r}"
             elif (item.usage, item.frs) != held(item.workload, world.forest.flavors, world.options):
-                yield f"{key} is booked with another usage than its reservation has"
+                yield f"{key} has another usage booked than its reservation"
         if queue.lowest is not None and queue.lowest != min((h.priority for h in queue.holders.values()), default=None):
-            yield f"queue {name} is mistaken about its least important holder"
+            yield f"queue {name} has the wrong lowest priority of its holders"
     for key, item in world.items.items():
         if item.place is Place.HOLDING and homes.get(key) != item.queue:
-            yield f"{key} believes to hold quota in queue {item.queue}, which does not list it"
+            yield f"{key} is HOLDING in queue {item.queue}, which does not list it as a holder"
 
 
 def places(engine: Engine) -> Iterator[str]:
-    """Every workload is where its level says, unless it is yet to be looked at."""
+    """Every workload is in the place that its level requires, unless its review is due."""
     world = engine.world
     for key, item in world.items.items():
         if key in engine.world.touched:
@@ -224,13 +224,13 @@ def places(engine: Engine) -> Iterator[str]:
         wanted, queue = place_by_level(item.workload, world)
         actual = Place.QUEUED if item.place is Place.PARKED else item.place
         if (actual, item.queue) != (wanted, queue):
-            yield f"{key} is {item.place.name} in {item.queue!r}, and belongs {wanted.name} in {queue!r}"
+            yield f"{key} is {item.place.name} in {item.queue!r} but should be {wanted.name} in {queue!r}"
         if item.shape is not world.shape(item.workload) or item.priority != item.shape.priority:
-            yield f"{key} stands under a shape that is not its own"
+            yield f"{key} has the wrong shape or priority"
 
 
 def place_by_level(workload: Workload, world: World) -> tuple[Place, str]:
-    """Where a workload belongs, by what is known of it; QUEUED stands for PARKED too."""
+    """The place and queue that a workload's level requires; QUEUED stands for PARKED too."""
     reservation = workload.admission
     if workload.finished or not workload.active:
         return Place.IDLE, ""
@@ -243,11 +243,11 @@ def place_by_level(workload: Workload, world: World) -> tuple[Place, str]:
 
 
 def pending_books(engine: Engine) -> Iterator[str]:
-    """The order of each queue lists each of its pending workloads once, counts them right, and knows who is next."""
+    """Each queue lists each of its pending workloads once, counts them correctly, and has the right head."""
     world = engine.world
     listed: dict[str, str] = {}
     if world.pending.keys() != world.forest.queues.keys():
-        yield "the queues that have an order are not the queues that exist"
+        yield "the queues with pending workloads are not the queues that exist"
     for name, pending in world.pending.items():
         for item, _ in pending:
             if item.key in listed:
@@ -257,28 +257,28 @@ def pending_books(engine: Engine) -> Iterator[str]:
                 yield f"queue {name} lists {item.key}, which is not pending there"
         for key, item in pending.parked.items():
             if item.place is not Place.PARKED or item.entry or item.key != key:
-                yield f"{key} is set aside in queue {name}, and believes to be {item.place.name}"
+                yield f"{key} is parked in queue {name}, but its place is {item.place.name}"
         for group_key, group in pending.classes.items():
             yield from class_books(f"a class of queue {name}", group_key, group, pending)
         first = min(candidates(pending), key=pending_key, default=None)
         head = pending.head()
         if head is not first and not (pending.sticky and head is pending.preemptor):
-            yield f"queue {name} would go on with {called(head)}, and next in its order is {called(first)}"
+            yield f"queue {name} has the head {called(head)}, but first in its order is {called(first)}"
     for key, item in world.items.items():
         if item.place in (Place.QUEUED, Place.PARKED) and listed.get(key) != item.queue:
-            yield f"{key} believes to be pending in queue {item.queue}, which does not list it"
+            yield f"{key} is {item.place.name} in queue {item.queue}, which does not list it"
 
 
 def class_books(what: str, key: object, group: ShapeClass, pending: PendingQueue) -> Iterator[str]:
-    """A class counts its members right, and one that is not parked can come up."""
+    """A class counts its members correctly, and lists only members of its own."""
     members = [item for _, entry, item in group.members if item.entry == entry]
     if group.size != len(members):
-        yield f"{what} counts {group.size} members and has {len(members)}"
+        yield f"{what} counts {group.size} members but has {len(members)}"
     if not members and group.parked is None:
-        yield f"{what} is empty, not parked, and still kept"
+        yield f"{what} is empty and not parked, but not removed"
     for item in members:
         if item.place is not Place.QUEUED or item.group != key:
-            yield f"{what} lists {item.key}, which stands elsewhere"
+            yield f"{what} lists {item.key}, which is in another class or place"
         if pending.options.equivalence and item.group is not item.shape:
             yield f"{what} holds {item.key}, which has another shape"
     if group.parked is not None and pending.strategy is Strategy.STRICT:
@@ -291,8 +291,8 @@ def candidates(pending: PendingQueue) -> list[Item]:
 
 
 def called(item: Item | None) -> str:
-    """A workload's key, or that there is none."""
-    return "nobody" if item is None else item.key
+    """The key of a workload, or `none`."""
+    return "none" if item is None else item.key
 
 
 def preemptors(engine: Engine) -> Iterator[str]:
@@ -303,28 +303,28 @@ def preemptors(engine: Engine) -> Iterator[str]:
         if item is not None and (item.queue != name or item.place not in (Place.QUEUED, Place.PARKED)):
             yield f"the preemptor of queue {name}, {item.key}, is not pending there"
         if pending.sticky and item is None:
-            yield f"queue {name} keeps a place for a preemptor that it does not have"
+            yield f"queue {name} has a sticky preemptor but no preemptor"
     for key, item in world.items.items():
         if item.claim is None:
             continue
         queue = world.pending.get(item.queue)
         if queue is None or queue.preemptor is not item:
-            yield f"{key} has a claim, and is not the preemptor of its queue"
+            yield f"{key} has a claim but is not the preemptor of its queue"
 
 
 def memberships(engine: Engine) -> Iterator[str]:
-    """The lists of LocalQueues name every workload under the LocalQueue that it names, and nobody else."""
+    """Each LocalQueue lists exactly the workloads that name it."""
     world = engine.world
     listed = {(local, key) for local, members in world.members.items() for key in members}
     wanted = {(item.workload.local_queue, key) for key, item in world.items.items()}
     for local, key in sorted(listed - wanted):
-        yield f"LocalQueue {local} lists {key}, which is not its own"
+        yield f"LocalQueue {local} lists {key}, which does not name it"
     for local, key in sorted(wanted - listed):
         yield f"LocalQueue {local} does not list {key}, which names it"
 
 
 def readiness(engine: Engine) -> Iterator[str]:
-    """Where unready pods block admission, exactly the holders with unready pods are listed."""
+    """If unready pods block admission, exactly the holders with unready pods are listed."""
     world = engine.world
     options = world.options.pods_ready
     wanted: set[str] = set()
@@ -334,21 +334,23 @@ def readiness(engine: Engine) -> Iterator[str]:
             for key, item in world.items.items()
             if item.place is Place.HOLDING and not world.is_ready(item.workload)
         }
-    for key in sorted(wanted ^ set(world.not_ready)):
-        yield f"{key} is {'not ' if key in wanted else ''}listed as one whose pods are not ready"
+    for key in sorted(wanted - world.not_ready.keys()):
+        yield f"{key} has unready pods but is not listed as such"
+    for key in sorted(world.not_ready.keys() - wanted):
+        yield f"{key} is listed as having unready pods but has none"
 
 
 def releases(engine: Engine) -> Iterator[str]:
-    """The record of unconfirmed releases lists what the unconfirmed decisions give back, and nothing else."""
+    """The unconfirmed releases are exactly those of the unconfirmed decisions."""
     world = engine.world
     listed = {(queue, key) for queue, keys in world.releasing.items() for key in keys}
     wanted = {(queue, key) for key, item in world.items.items() for queue in released_in(item)}
     for queue, key in sorted(listed ^ wanted):
-        yield f"{key} is {'not ' if (queue, key) in wanted else ''}listed as one that gives quota of queue {queue} back"
+        yield f"{key} is {'not ' if (queue, key) in wanted else ''}recorded as releasing quota of queue {queue}"
 
 
 def timers(engine: Engine) -> Iterator[str]:
-    """Nothing is due that was not done, and whatever comes due has a timer."""
+    """No decision is overdue, and every future one has a timer."""
     if not (engine.synced and engine.leading):
         return
     running = set(engine.world.timers)
@@ -357,26 +359,26 @@ def timers(engine: Engine) -> Iterator[str]:
             continue
         found = review(item, engine.world, engine.world.now)
         if found.decision is not None and not shares_a_verdict(found.decision):
-            yield f"{key} is due a decision that was not made: {found.decision}"
+            yield f"{key} has an overdue decision: {found.decision}"
         if found.look_again is None:
             continue
         if item.timer is None or item.timer > found.look_again or (item.timer, key) not in running:
-            yield f"{key} is to be looked at again at {found.look_again}, and its timer says {item.timer}"
+            yield f"{key} is due for review at {found.look_again}, but its timer is {item.timer}"
 
 
 def shares_a_verdict(decision: Decision) -> bool:
-    """Whether all there is to say is that a workload shares its class's verdict; that waits until it is looked at."""
+    """Whether a decision only reports that a workload's class was evaluated; it may wait for the next review."""
     return isinstance(decision, Wait) and isinstance(decision.why, Bypassed)
 
 
-# Who waits for nothing.
+# Workloads that wait without reason.
 
 
 def overlooked(engine: Engine) -> Iterator[str]:
-    """Every parked workload that would simply fit now; meaningful while the engine is at rest.
+    """Every parked workload that fits now; meaningful while the engine has nothing to do.
 
-    Room that a claim keeps for a preemptor is not there for others, so a tree with a claim is left out; so is who
-    stepped aside for the head of a strict queue.
+    Trees with a claim are skipped, since the claimed quota is not available to others, and so are workloads that
+    stepped aside for the head of a StrictFIFO queue.
     """
     world = engine.world
     claims = {item.queue for item in world.items.values() if item.claim is not None}
@@ -389,11 +391,11 @@ def overlooked(engine: Engine) -> Iterator[str]:
         for item, parked in pending:
             waits = parked and item.key not in pending.aside and may_be_tried(item, queue, engine)
             if waits and fits_from_the_start(item, queue, engine):
-                yield f"{item.key} is parked in queue {name}, and would fit now"
+                yield f"{item.key} is parked in queue {name} but fits now"
 
 
 def may_be_tried(item: Item, queue: QuotaNode, engine: Engine) -> bool:
-    """Whether nothing but room keeps a pending workload out."""
+    """Whether only a lack of quota can keep a pending workload from being admitted."""
     workload, world = item.workload, engine.world
     return (
         backoff_over(workload, engine.world.now)
@@ -405,7 +407,7 @@ def may_be_tried(item: Item, queue: QuotaNode, engine: Engine) -> bool:
 
 
 def fits_from_the_start(item: Item, queue: QuotaNode, engine: Engine) -> bool:
-    """Whether all of a workload's pods fit as things are, with the scan of flavors begun at the first."""
+    """Whether all pods of a workload fit without preemption, scanning from the first flavor."""
     world = engine.world
     bookmark, item.bookmark = item.bookmark, None
     try:

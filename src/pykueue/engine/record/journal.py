@@ -1,4 +1,4 @@
-"""What happened, line by line? Facts and `decide` calls as JSON lines, which replay to the same decisions to the byte.
+"""The journal: facts and `decide` calls as JSON lines, which replay to exactly the same decisions.
 
 A journal begins with the version of its format and a checkpoint, so each file replays by itself.
 """
@@ -27,7 +27,7 @@ class Header(Frozen, tag="Journal"):
 
 
 class Observed(Frozen, tag=True):
-    """The engine was told this."""
+    """A fact that the engine observed."""
 
     fact: Fact
 
@@ -62,7 +62,7 @@ class Recorder:
         self.write(msgspec.json.encode(line) + b"\n")
 
     def observe(self, fact: Fact) -> None:
-        """Write a fact down, then tell the engine."""
+        """Write a fact to the journal, then pass it to the engine."""
         self.put(Observed(fact))
         self.engine.observe(fact)
 

@@ -1,4 +1,4 @@
-"""What did a condition's message say? Kueue's words, as `wording` writes them, read back into reasons."""
+"""Parses condition messages, as `wording` writes them, back into reasons."""
 
 import re
 from collections.abc import Callable
@@ -60,7 +60,7 @@ UNKNOWN: Final = "UNKNOWN"
 
 
 class Preemption(Frozen):
-    """For whom a workload was preempted, as far as the message tells."""
+    """The preemptor of a workload, as far as the message states it."""
 
     uid: str
     """The preemptor's; empty where it is not known."""
@@ -94,7 +94,7 @@ def unassigned(message: str) -> Unassigned | None:
 
 
 def obstacle(message: str, at: int) -> tuple[Obstacle, int] | None:
-    """The obstacle that is told there, and where its words end."""
+    """The obstacle at this position of the message, and the position after it."""
     for kind, pattern in OBSTACLES:
         matched = pattern.match(message, at)
         if matched is None:

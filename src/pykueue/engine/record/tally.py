@@ -1,7 +1,7 @@
-"""How many workloads hold quota or are pending, and how much is used? Counts for status, metrics and dashboards.
+"""Counts of pending, reserving and admitted workloads and their usage, for status, metrics and dashboards.
 
-Everything is computed from the engine's state when it is asked for, and nothing is changed. A decision that is still
-being written counts as carried out, as it does for the next decision.
+Everything is computed from the engine's state on request, and nothing is changed. A decision that is still being
+written counts as carried out, as it does for the next decision.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
