@@ -122,7 +122,7 @@ class Ear:
     def __init__(self, api: Api) -> None:
         self.told: list[str] = []
         self.auditor = Auditor()
-        self.follower = Follower(Server(api.url), self.auditor, SystemClock(), heard=self.heard, hold_seconds=HOLD)
+        self.follower = Follower(Server(api.url), self.auditor, SystemClock(), observed=self.heard, hold_seconds=HOLD)
         self.task = asyncio.create_task(self.follower.run())
 
     def heard(self, line: Line, found: list[Finding]) -> None:

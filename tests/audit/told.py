@@ -43,7 +43,7 @@ class Tale:
     @property
     def found(self) -> list[str]:
         """What was found, as sentences without versions."""
-        return [f"{finding.rule}: {finding.about}: {finding.says}" for finding in self.auditor.findings]
+        return [f"{finding.rule}: {finding.about}: {finding.message}" for finding in self.auditor.findings]
 
     def rules(self) -> list[str]:
         return [finding.rule for finding in self.auditor.findings]

@@ -12,7 +12,14 @@ from pykueue.api.checks import (
 )
 from pykueue.api.core import Condition, ObjectMeta
 from pykueue.base.units import Instant, Seconds, after, format_instant, parse_instant
-from pykueue.checks.autoscaler import BEST_EFFORT, CHECK_CAPACITY, answer, is_booked, looks_for_room, waits_for_room
+from pykueue.checks.autoscaler import (
+    BEST_EFFORT,
+    CHECK_CAPACITY,
+    answer,
+    is_booked,
+    needs_free_capacity,
+    waits_for_room,
+)
 from pykueue.checks.requeststatus import Answer
 from pykueue.checks.scripted import SCRIPTED, attempt_in, duration_text, read_script
 
@@ -140,7 +147,7 @@ def test_what_has_ended_stays_as_it_is(end: str) -> None:
     ],
 )
 def test_only_what_is_for_us_is_answered(asked: ProvisioningRequest, ours: bool) -> None:
-    assert looks_for_room(asked) is ours
+    assert needs_free_capacity(asked) is ours
     assert (answer(asked, lambda: True, at(5)) is not None) is ours
 
 

@@ -13,7 +13,7 @@ from pykueue.base.units import Instant
 from pykueue.bridge.workloadneeds import Expire, ReleaseFinalizer, Rules, need
 from pykueue.controllers.finishedviews import reducer
 from pykueue.controllers.workloads import refers_to
-from pykueue.jobs.seen import holds_on, reserved
+from pykueue.jobs.seen import has_finalizer, reserved
 
 FINALIZER = "kueue.x-k8s.io/resource-in-use"
 AT = "2026-01-01T12:00:00Z"
@@ -101,7 +101,7 @@ def test_its_conditions_and_why_it_is_over_are_kept() -> None:
     assert finished is not None
     assert (finished.reason, finished.last_transition_time) == ("Succeeded", None)
     assert reserved(kept)
-    assert holds_on(kept)
+    assert has_finalizer(kept)
 
 
 def test_when_it_ended_is_kept_where_it_goes_some_time_after() -> None:

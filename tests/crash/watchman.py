@@ -114,7 +114,7 @@ class Watchman:
             self.auditor,
             self.clock,
             arrived=self.arrived,
-            heard=self.heard,
+            observed=self.heard,
             late=self.report,
             hold_seconds=self.hold_seconds,
         )

@@ -27,7 +27,7 @@ class Desk:
         self.options = options or Options()
         self.world = world or World(self.options)
         self.queue = PendingQueue(self.options, self.world.numbers)
-        self.queue.restrategize(strategy)
+        self.queue.set_strategy(strategy)
         self.items: dict[str, Item] = {}
 
     def put(self, name: str, cpu: int = 1, created: int = 0, priority: int = 0, **rest: Any) -> Item:
@@ -175,7 +175,7 @@ def test_a_queue_that_becomes_strict_parks_no_class() -> None:
     desk = Desk()
     desk.put("a")
     desk.ended("a", Outcome.NO_FIT)
-    desk.queue.restrategize(Strategy.STRICT)
+    desk.queue.set_strategy(Strategy.STRICT)
     assert desk.parked() == set()
     assert desk.head() == "a"
 

@@ -13,10 +13,10 @@ from pykueue.api.workload import Workload
 from pykueue.jobs.manifest import (
     Place,
     PodCounts,
-    in_own_words,
     job_pod_counts,
     left_out,
     queue_of,
+    with_job_paths,
     workload_tree,
 )
 from pykueue.jobs.workload import workload_name
@@ -203,7 +203,7 @@ def test_mistakes_do_not_hide_each_other() -> None:
 
 
 def test_a_job_is_told_of_its_own_fields() -> None:
-    assert in_own_words("spec.podSets[0].template.spec.containers[0]: x; spec.podSets[0].count: y") == (
+    assert with_job_paths("spec.podSets[0].template.spec.containers[0]: x; spec.podSets[0].count: y") == (
         "spec.template.spec.containers[0]: x; spec.parallelism: y"
     )
 

@@ -62,7 +62,7 @@ class World:
         for pod in step.delete:
             if not (writes := writes - 1):
                 return
-            self.store(msgspec.structs.replace(self.pods[pod.uid], tracked=not step.lets_go, deleting=True))
+            self.store(msgspec.structs.replace(self.pods[pod.uid], tracked=not step.removes_finalizer, deleting=True))
         if step.status is not None:
             if not (writes := writes - 1):
                 return

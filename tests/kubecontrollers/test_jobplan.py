@@ -122,7 +122,7 @@ def test_surplus_is_deleted_the_least_advanced_first() -> None:
     )
     found = plan(work(parallelism=1, completions=9), pods, NOW)
     assert uids(found.delete) == ["unbound", "pending", "running", "ready of late"]
-    assert found.lets_go
+    assert found.removes_finalizer
     assert (counts(found.status)["active"], counts(found.status)["ready"], counts(found.status)["terminating"]) == (
         1,
         1,
@@ -217,7 +217,7 @@ def test_backoff_limit_fails_the_job_when_its_pods_have_ended() -> None:
     found = plan(work(status, backoff_limit=1, parallelism=2, completions=2), pods, NOW)
     target = ("True", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
     assert types(found.status) == {"FailureTarget": target}
-    assert (uids(found.delete), found.lets_go, uids(found.release)) == (["b"], False, ["a", "b"])
+    assert (uids(found.delete), found.removes_finalizer, uids(found.release)) == (["b"], False, ["a", "b"])
     assert counts(found.status) == {
         "failed": 1,
         "ready": 0,
@@ -241,7 +241,7 @@ def test_a_failure_with_nothing_left_to_end_is_one_write() -> None:
 
 def test_a_verdict_is_not_written_when_pods_could_not_be_deleted() -> None:
     pods = (pod("a", "Failed"), pod("b"))
-    found = plan(work(backoff_limit=0), pods, NOW, hands=False)
+    found = plan(work(backoff_limit=0), pods, NOW, manage_pods=False)
     assert (found.delete, types(found.status)) == ((), {})
 
 
@@ -311,7 +311,7 @@ def test_suspending_deletes_pods_uncounted_and_forgets_the_start() -> None:
     assert types(found.status) == {"Suspended": ("True", "JobSuspended", "Job suspended")}
     assert found.status is not None
     assert found.status.start_time is None
-    assert (uids(found.delete), found.lets_go, uids(found.release)) == (["a"], True, ["b"])
+    assert (uids(found.delete), found.removes_finalizer, uids(found.release)) == (["a"], True, ["b"])
     assert counts(found.status)["terminating"] == 1
     assert [(one.reason, one.note) for one in found.events] == [("Suspended", "Job suspended")]
 

@@ -600,15 +600,15 @@ def test_news_that_were_not_heard_are_read(tmp_path: Path) -> None:
     async def story() -> None:
         async with host(tmp_path) as on:
             deaf = on.runner.spawner
-            hear, deaf.heard = deaf.heard, lambda key, line: None
+            hear, deaf.on_notice = deaf.on_notice, lambda key, line: None
             await on.pod("p", shell("sleep 1000"))
             await on.phase("p", "Running")
             # One who hears only the end of the story reads its beginning.
-            deaf.heard = lambda key, line: None if line.startswith("supervisor ") else hear(key, line)
+            deaf.on_notice = lambda key, line: None if line.startswith("supervisor ") else hear(key, line)
             await on.pod("q", shell("sleep 0.05; exit 3"))
             await on.phase("q", "Failed")
             assert terminated(on.state("q")) == (3, "Error")
-            deaf.heard = lambda key, line: None
+            deaf.on_notice = lambda key, line: None
             await on.pod("r", shell("sleep 1000"))
             await on.until(
                 lambda: "r" in {text(sandbox.pod, "metadata", "name") for sandbox in on.runner.sandboxes.values()}
@@ -634,7 +634,7 @@ def test_many_pods_at_once(tmp_path: Path) -> None:
 def test_what_is_known_of_an_end_only_by_its_record_is_said_in_full(tmp_path: Path) -> None:
     async def story() -> None:
         async with host(tmp_path) as on:
-            on.runner.spawner.heard = lambda key, line: None
+            on.runner.spawner.on_notice = lambda key, line: None
             await on.pod("p", shell("echo no memory; exit 1", terminationMessagePolicy="FallbackToLogsOnError"))
             await on.phase("p", "Failed")
             assert on.state("p")["terminated"]["message"] == "no memory\n"
@@ -648,7 +648,7 @@ def test_a_container_of_which_nothing_was_heard_is_probed_when_the_fork_server_d
     async def story() -> None:
         async with host(tmp_path) as on:
             runner = on.runner
-            runner.spawner.heard = lambda key, line: None
+            runner.spawner.on_notice = lambda key, line: None
             uid = await on.pod("p", shell("sleep 1000", readinessProbe=probe))
             key = attempts.key_of(uid, "main", 0)
             await on.until(lambda: (found := attempts.read_attempt(runner.folder, key)) is not None and found.began)

@@ -349,17 +349,17 @@ def test_one_message_that_cannot_be_taken_in_costs_only_itself(
 ) -> None:
     async def story() -> None:
         async with spawner(tmp_path) as watched:
-            heard, gone = watched.spawner.heard, watched.spawner.gone
+            heard, gone = watched.spawner.on_notice, watched.spawner.gone
 
             def once_deaf(key: str, line: str) -> None:
-                watched.spawner.heard = heard
+                watched.spawner.on_notice = heard
                 raise RuntimeError("not this line")
 
             def once_blind(key: str) -> None:
                 watched.spawner.gone = gone
                 raise RuntimeError("not this one")
 
-            watched.spawner.heard, watched.spawner.gone = once_deaf, once_blind
+            watched.spawner.on_notice, watched.spawner.gone = once_deaf, once_blind
             watched.start("exit 0")
             await watched.until(lambda: watched.spawner.gone is gone)
             watched.start("exit 0", "u/main/1")

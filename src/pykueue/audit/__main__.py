@@ -74,13 +74,13 @@ def main(
 def watch(auditor: Auditor, kubeconfig: str, keep: Callable[[bytes], object] | None, seconds: float | None) -> None:
     """Follow a cluster until the time is up or the process is interrupted."""
 
-    def heard(line: Line, found: Iterable[Finding]) -> None:
+    def observed(line: Line, found: Iterable[Finding]) -> None:
         if keep is not None:
             keep(encode(line))
         show(found)
 
     try:
-        follow(Follower(Server.of(kubeconfig), auditor, SystemClock(), heard=heard, late=show), seconds)
+        follow(Follower(Server.of(kubeconfig), auditor, SystemClock(), observed=observed, late=show), seconds)
     except FollowError as error:
         raise click.ClickException(str(error)) from error
 

@@ -27,7 +27,7 @@ SURE_CHARACTERS: Final = 200
 NOT_NEEDED: Final = "the provisioning request is not needed"
 INACTIVE: Final = "the check is not active"
 RETRYING: Final = "Retrying after"
-SILENT: Final = ("Reset to Pending", RETRYING)
+UNEXPLAINED: Final = ("Reset to Pending", RETRYING)
 """Beginnings of messages that do not explain why no capacity is requested."""
 
 
@@ -80,7 +80,9 @@ class Capacity:
         workload = world.workload_of(new)
         if old is None and workload is not None and not change.listed:
             about = f"ProvisioningRequest {change.key}"
-            yield from (change.found(ATTEMPT, about, says) for says in self.misnumbered(mine, new, workload, world))
+            yield from (
+                change.found(ATTEMPT, about, message) for message in self.misnumbered(mine, new, workload, world)
+            )
         if has_failed(new):
             self.failed.setdefault(mine.workload, set()).add(mine)
             if waits(workload):
@@ -123,8 +125,8 @@ class Capacity:
             if earlier is not None and earlier != state and is_ours(world, state.name):
                 about = f"Workload {change.key}"
                 yield from (
-                    change.found(rule, about, f"check {state.name} {says}")
-                    for rule, says in self.turned(change.at, world, new, earlier, state)
+                    change.found(rule, about, f"check {state.name} {message}")
+                    for rule, message in self.turned(change.at, world, new, earlier, state)
                 )
         if holds(new, "QuotaReserved") and not holds(old, "QuotaReserved"):
             # An answer that arrived after the Workload left is requested again.
@@ -257,7 +259,7 @@ def pending_without_cause(
     about: str, state: AdmissionCheckState, mine: list[ProvisioningRequest]
 ) -> Iterator[Violation]:
     """What is wrong with a Pending check that has this request or none."""
-    if not mine and (not state.message or state.message.startswith(SILENT)):
+    if not mine and (not state.message or state.message.startswith(UNEXPLAINED)):
         yield Violation(RULE, about, f"holds quota and check {state.name} is Pending, but no capacity was requested")
     for request in mine:
         if has_failed(request):

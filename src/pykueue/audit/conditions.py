@@ -54,17 +54,19 @@ class Conditions:
             return
         self.uids.add(new.metadata.uid or "")
         about = f"Workload {change.key}"
-        yield from (change.found(RULE, about, says) for says in contradictions(new))
+        yield from (change.found(RULE, about, message) for message in contradictions(new))
         if change.listed:
             return
-        yield from (change.found(EVICTION, about, says) for says in self.eviction(old, new))
+        yield from (change.found(EVICTION, about, message) for message in self.eviction(old, new))
         if old is not None:
-            yield from (change.found(EVICTION, about, says) for says in losses(old, new))
-            yield from (change.found(RULE, about, says) for says in backward(old, new))
+            yield from (change.found(EVICTION, about, message) for message in losses(old, new))
+            yield from (change.found(RULE, about, message) for message in backward(old, new))
         if holds(new, "Finished") and not (old is not None and holds(old, "Finished")):
-            yield from (change.found("finish", about, says) for says in finish(new, world))
+            yield from (change.found("finish", about, message) for message in finish(new, world))
         if holds(new, "QuotaReserved") and not (old is not None and holds(old, "QuotaReserved")):
-            yield from (change.found(RESERVATION, about, says) for says in self.reserved(change.at, old, new, world))
+            yield from (
+                change.found(RESERVATION, about, message) for message in self.reserved(change.at, old, new, world)
+            )
         if holds(new, "Admitted") and not (old is not None and holds(old, "Admitted")):
             # A Workload that is evicted again at once may show both in one write, in which its checks are reset.
             again = old is not None and holds(new, "Evicted") and not holds(old, "Evicted")

@@ -31,14 +31,14 @@ class Covered:
         old, new = change.of(Workload) or (None, None)
         if old is None or new is None or change.listed or change.key in self.reported:
             return
-        says = uncovered(new, world)
-        if says and pods_held(new) < pods_held(old):
+        message = uncovered(new, world)
+        if message and pods_held(new) < pods_held(old):
             self.reported.add(change.key)
-            yield change.found(RULE, f"Workload {change.key}", says)
+            yield change.found(RULE, f"Workload {change.key}", message)
 
     def late(self, at: Instant, world: World) -> Iterator[Finding]:
         """Pods that have run without quota for longer than controllers may lag."""
-        wrong = {key: says for key, workload in world.workloads.items() if (says := uncovered(workload, world))}
+        wrong = {key: message for key, workload in world.workloads.items() if (message := uncovered(workload, world))}
         self.beyond = {key: self.beyond.get(key, at) for key in wrong}
         self.reported &= wrong.keys()
         for key, since in self.beyond.items():

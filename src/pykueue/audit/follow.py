@@ -147,12 +147,12 @@ class Follower:
         clock: Clock,
         *,
         arrived: Callable[[Line], None] = lambda line: None,
-        heard: Callable[[Line, list[Finding]], None] = lambda line, found: None,
+        observed: Callable[[Line, list[Finding]], None] = lambda line, found: None,
         late: Callable[[list[Finding]], None] = lambda found: None,
         hold_seconds: float = HOLD_SECONDS,
     ) -> None:
         self.server, self.auditor, self.clock = server, auditor, clock
-        self.arrived, self.heard, self.late = arrived, heard, late
+        self.arrived, self.observed, self.late = arrived, observed, late
         self.hold_micros = int(hold_seconds * MICROS)
         self.held: list[tuple[int, int, Line]] = []
         self.count = 0
@@ -265,8 +265,8 @@ class Follower:
             if answer.status == 410:
                 raise GapError(path)
             if answer.status in (401, 403, 404):
-                says = f"GET {path}: {answer.status} {body.decode(errors='replace')[:300]}"
-                raise AbsentError(says) if answer.status == 404 else FollowError(f"{says}; grant list and watch")
+                message = f"GET {path}: {answer.status} {body.decode(errors='replace')[:300]}"
+                raise AbsentError(message) if answer.status == 404 else FollowError(f"{message}; grant list and watch")
             answer.raise_for_status()
             return body
 
@@ -353,7 +353,7 @@ class Follower:
         self.last_at = max(self.last_at, line.at)
         line = Line(self.last_at, line.type, line.kind, line.object)
         with suppress(UnreadableError):
-            self.heard(line, self.auditor.observe(event_of(line)))
+            self.observed(line, self.auditor.observe(event_of(line)))
 
 
 async def follow_for(follower: Follower, seconds: float | None) -> None:

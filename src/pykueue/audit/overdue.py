@@ -13,7 +13,7 @@ class Violation(Frozen):
 
     rule: str
     about: str
-    says: str
+    message: str
 
 
 class Overdue:
@@ -33,5 +33,5 @@ class Overdue:
             if self.uptime.waited(since, at) <= self.seconds * MICROS or wrong in self.reported:
                 continue
             self.reported.add(wrong)
-            says = f"{wrong.says}, for {(at - since) // MICROS} s"
-            yield Finding(wrong.rule, wrong.about, says, world.version, at)
+            message = f"{wrong.message}, for {(at - since) // MICROS} s"
+            yield Finding(wrong.rule, wrong.about, message, world.version, at)

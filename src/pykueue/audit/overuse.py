@@ -180,8 +180,8 @@ class Overuse:
         flavor, resource = account.slot
         used, most = amount_text(resource, account.usage[name]), amount_text(resource, account.may_use(name))
         whose = "holds" if name[0] == QUEUE else "with its subtree holds"
-        says = f"{whose} {used} {resource} of flavor {flavor} but may hold only {most}; {how}"
-        return change.found(RULE, " ".join(name), says)
+        message = f"{whose} {used} {resource} of flavor {flavor} but may hold only {most}; {how}"
+        return change.found(RULE, " ".join(name), message)
 
 
 def requoted(change: Change) -> bool:

@@ -48,8 +48,10 @@ class Starts:
         if job is None or new is None or change.listed or finished(job) or not queued(job):
             return
         if not job.spec.suspend or job.status.active:
-            says = "runs" if not job.spec.suspend else f"has {job.status.active} active pods"
-            yield change.found(RULE, f"Workload {change.key}", f"released its quota while Job {job.name} still {says}")
+            message = "runs" if not job.spec.suspend else f"has {job.status.active} active pods"
+            yield change.found(
+                RULE, f"Workload {change.key}", f"released its quota while Job {job.name} still {message}"
+            )
 
     def switched(self, change: Change, world: World, old: Job | None, new: Job | None) -> Iterator[Finding]:
         """What is wrong with a Job that was started; also forgets deleted Jobs."""
@@ -92,8 +94,8 @@ class Starts:
                 and pod.metadata.uid not in self.reported
             ):
                 self.reported.add(pod.metadata.uid or "")
-                says = f"has been running for {(at - since) // MICROS} s although Job {job.name} is not admitted"
-                yield Finding(RULE, f"Pod {key}", says, world.version, at)
+                message = f"has been running for {(at - since) // MICROS} s although Job {job.name} is not admitted"
+                yield Finding(RULE, f"Pod {key}", message, world.version, at)
         self.unadmitted_since = still
 
 

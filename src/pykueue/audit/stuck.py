@@ -55,8 +55,8 @@ class Stuck:
                 continue
             self.reported.add(key)
             queue = world.queue_name_of(world.workloads[key])
-            says = f"has fit in ClusterQueue {queue} for {(at - since) // MICROS} s but is still pending"
-            yield Finding(RULE, f"Workload {key}", says, world.version, at)
+            message = f"has fit in ClusterQueue {queue} for {(at - since) // MICROS} s but is still pending"
+            yield Finding(RULE, f"Workload {key}", message, world.version, at)
 
 
 class Look:
@@ -150,7 +150,7 @@ class Look:
             reserving(workload) and not holds(workload, "PodsReady") for workload in self.world.workloads.values()
         )
 
-    def crowd(self, queue: str) -> list[Workload]:
+    def pending_in(self, queue: str) -> list[Workload]:
         """All pending workloads of a ClusterQueue."""
         if self.crowds is None:
             self.crowds = {}
@@ -163,9 +163,9 @@ class Look:
         """Whether no strict queue of this tree can make the workload wait for another."""
         for name in self.forest.queues_below(root):
             strict = self.world.queues[name].spec.queueing_strategy == "StrictFIFO"
-            if strict and name != queue.name and self.crowd(name):
+            if strict and name != queue.name and self.pending_in(name):
                 return False
-            if strict and name == queue.name and min(self.crowd(name), key=turn) is not workload:
+            if strict and name == queue.name and min(self.pending_in(name), key=turn) is not workload:
                 return False
         return True
 
@@ -173,8 +173,8 @@ class Look:
         """Whether the workload fits even if one from each other queue of the tree gets all it requests."""
         held: dict[str, Amounts] = dict(self.overuse.held.by_queue)
         for name in self.forest.queues_below(root):
-            crowd = self.crowd(name) if name != queue.name else []
-            claims = [asked(other, self.world.queues[name], self.settings) for other in crowd]
+            pending_in = self.pending_in(name) if name != queue.name else []
+            claims = [asked(other, self.world.queues[name], self.settings) for other in pending_in]
             if None in claims:
                 return False
             if claims:

@@ -144,11 +144,11 @@ class Account:
         has, uses = quota.nominal, held.get(name[1], {}).get(self.slot, 0) if name[0] == QUEUE else 0
         for child in self.forest.children.get(name, ()):
             has = plus(has, minus(self.subtree[child], self.kept[child]))
-            uses += self.spilt(child)
+            uses += self.borrowed_from_parent(child)
         self.subtree[name], self.usage[name] = has, uses
         self.kept[name] = max(0, minus(has, quota.lend_max)) if quota.lend_max is not None else 0
 
-    def spilt(self, name: NodeName) -> int:
+    def borrowed_from_parent(self, name: NodeName) -> int:
         """What the node uses beyond its guaranteed part, and so takes from its parent."""
         return max(0, self.usage[name] - self.kept[name])
 
@@ -162,7 +162,7 @@ class Account:
         if self.forest.nodes[name].parent is None:
             return self.usage[name] - self.subtree[name]
         most = self.may_spill(name)
-        return -UNLIMITED if most is None else self.spilt(name) - most
+        return -UNLIMITED if most is None else self.borrowed_from_parent(name) - most
 
     def excesses(self) -> dict[NodeName, int]:
         """The nodes that use more than they may, and by how much."""
@@ -175,7 +175,7 @@ class Account:
             return minus(self.subtree[name], self.usage[name])
         above, most = self.left(parent), self.may_spill(name)
         if most is not None:
-            above = min(above, most - self.spilt(name))
+            above = min(above, most - self.borrowed_from_parent(name))
         return plus(max(0, self.kept[name] - self.usage[name]), above)
 
     def may_use(self, name: NodeName) -> int:

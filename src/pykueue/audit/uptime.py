@@ -16,7 +16,7 @@ class Uptime:
         self.since: Instant | None = None if settings.lease else EVER
         self.paused = False
         self.holder = ""
-        self.heard = EVER
+        self.renewed_at = EVER
         self.lasts_micros = LEASE_SECONDS * MICROS
 
     def seen(self, change: Change) -> None:
@@ -28,8 +28,8 @@ class Uptime:
         self.lasts_micros = (
             (both[1].spec.lease_duration_seconds or LEASE_SECONDS) * MICROS if both[1] is not None else 0
         )
-        broken = holder != self.holder or change.at - self.heard > self.lasts_micros
-        self.holder, self.heard = holder, change.at
+        broken = holder != self.holder or change.at - self.renewed_at > self.lasts_micros
+        self.holder, self.renewed_at = holder, change.at
         if not holder or self.paused:
             self.since = None
         elif broken or self.since is None:
@@ -53,7 +53,7 @@ class Uptime:
         """For how many microseconds of the wait from `start` to `at` a manager has been running."""
         if self.since is None or self.paused:
             return 0
-        if self.lease and at - self.heard > self.lasts_micros:
+        if self.lease and at - self.renewed_at > self.lasts_micros:
             self.since = None
             return 0
         return max(0, at - max(start, self.since))

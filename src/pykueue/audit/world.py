@@ -45,12 +45,12 @@ class Finding(Frozen):
 
     rule: str
     about: str
-    says: str
+    message: str
     version: int
     at: Instant
 
     def __str__(self) -> str:
-        return f"{self.rule}: {self.about}: {self.says} (version {self.version})"
+        return f"{self.rule}: {self.about}: {self.message} (version {self.version})"
 
 
 class Change(Frozen):
@@ -71,9 +71,9 @@ class Change(Frozen):
         old = self.old if isinstance(self.old, view) else None
         return old, self.new if isinstance(self.new, view) else None
 
-    def found(self, rule: str, about: str, says: str) -> Finding:
+    def found(self, rule: str, about: str, message: str) -> Finding:
         """A finding at this change."""
-        return Finding(rule, about, says, self.version, self.at)
+        return Finding(rule, about, message, self.version, self.at)
 
 
 class World:

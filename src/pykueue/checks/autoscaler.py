@@ -31,10 +31,10 @@ def answer(request: ProvisioningRequest, fits: Callable[[], bool], now: Instant)
     """
     if request.spec.provisioning_class_name == SCRIPTED:
         return as_scripted(request, now)
-    return by_room(request, fits, now) if looks_for_room(request) else None
+    return by_room(request, fits, now) if needs_free_capacity(request) else None
 
 
-def looks_for_room(request: ProvisioningRequest) -> bool:
+def needs_free_capacity(request: ProvisioningRequest) -> bool:
     """Whether a request is answered by the free capacity."""
     kind = request.spec.provisioning_class_name
     return kind == BEST_EFFORT or (kind == CHECK_CAPACITY and not request.spec.parameters.get(INSTANCE))
@@ -42,17 +42,17 @@ def looks_for_room(request: ProvisioningRequest) -> bool:
 
 def is_ours(request: ProvisioningRequest) -> bool:
     """Whether a request is answered here at all."""
-    return request.spec.provisioning_class_name == SCRIPTED or looks_for_room(request)
+    return request.spec.provisioning_class_name == SCRIPTED or needs_free_capacity(request)
 
 
 def is_booked(request: ProvisioningRequest) -> bool:
     """Whether capacity is booked for the pods of a request."""
-    return looks_for_room(request) and true(request, "Provisioned") is not None and not has_ended(request)
+    return needs_free_capacity(request) and true(request, "Provisioned") is not None and not has_ended(request)
 
 
 def waits_for_room(request: ProvisioningRequest) -> bool:
     """Whether a request is checked again when capacity is freed."""
-    return looks_for_room(request) and true(request, "Provisioned") is None and not has_ended(request)
+    return needs_free_capacity(request) and true(request, "Provisioned") is None and not has_ended(request)
 
 
 def by_room(request: ProvisioningRequest, fits: Callable[[], bool], now: Instant) -> Answer:

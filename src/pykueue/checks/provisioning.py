@@ -139,14 +139,14 @@ class CheckReview:
         """Whether to make a new attempt."""
         self.hindered = ""
         if check.config is None:
-            self.lie_idle()
+            self.report_inactive()
         elif not is_needed(seen.workload, check.config):
             if current.state != "Ready":
                 self.set_state("Ready", NOT_NEEDED)
         else:
             self.look(check.config)
 
-    def lie_idle(self) -> None:
+    def report_inactive(self) -> None:
         """Report that the check is inactive, unless it has passed already."""
         if not self.settled():
             self.set_state("Pending", INACTIVE)

@@ -23,7 +23,7 @@ NO_OWNERS: Final = Ancestry()
 OBJECT: Final = msgspec.json.Decoder(KubeObject)
 
 
-class Hop(Frozen):
+class OwnerLink(Frozen):
     """An owner: its identity, its own owner, and, for a queued kind, its state."""
 
     uid: str
@@ -80,19 +80,19 @@ class Ancestors:
             if reference.uid in passed:
                 # Objects that own each other in a cycle belong to no queued owner.
                 return Ancestry(too_deep=True)
-            hop = await self.owner(reference, namespace)
-            if hop is None:
+            link = await self.owner(reference, namespace)
+            if link is None:
                 return Ancestry(missing=True)
-            if hop.uid != reference.uid:
+            if link.uid != reference.uid:
                 break
-            top = hop.ancestor or top
+            top = link.ancestor or top
             if len(passed) > DEPTH_MAX:
                 return Ancestry(too_deep=True)
-            passed.add(hop.uid)
-            reference = hop.above
+            passed.add(link.uid)
+            reference = link.above
         return Ancestry(top)
 
-    async def owner(self, reference: OwnerReference, namespace: str) -> Hop | None:
+    async def owner(self, reference: OwnerReference, namespace: str) -> OwnerLink | None:
         """The object that a reference names; None if it does not exist."""
         kind = group_kind(reference)
         find = self.queued.get(kind)
@@ -106,13 +106,13 @@ class Ancestors:
         queue = queue_label(metadata)
         counts = bool(queue) or self.queueless
         ancestor = Ancestor(queue, self.admitted(kind, key)) if counts else None
-        return Hop(metadata.uid or "", controller_of(metadata), ancestor)
+        return OwnerLink(metadata.uid or "", controller_of(metadata), ancestor)
 
-    async def other(self, reference: OwnerReference, namespace: str) -> Hop:
+    async def other(self, reference: OwnerReference, namespace: str) -> OwnerLink:
         """An owner of a kind that is not queued here; only its own owner matters."""
         if reference.uid in self.remembered:
             self.remembered.move_to_end(reference.uid)
-            return Hop(reference.uid, self.remembered[reference.uid])
+            return OwnerLink(reference.uid, self.remembered[reference.uid])
         group, kind = group_kind(reference)
         version = reference.api_version.rpartition("/")[2]
         resource = Resource(group, version, f"{kind.lower()}s", kind, True)
@@ -120,13 +120,13 @@ class Ancestors:
             metadata = OBJECT.decode(await self.kube.get(resource, reference.name, namespace)).metadata
         except NotFoundError:
             # Dependents of a deleted owner are deleted too, so there is nothing to wait for.
-            return Hop(reference.uid, None)
+            return OwnerLink(reference.uid, None)
         except DeniedError as error:
             LOG.info("ancestors: may not read an owner owner=%s/%s error=%s", namespace, reference.name, error)
             metadata = ObjectMeta(uid=reference.uid)
-        hop = Hop(metadata.uid or "", controller_of(metadata))
-        if hop.uid == reference.uid:
-            self.remembered[hop.uid] = hop.above
+        link = OwnerLink(metadata.uid or "", controller_of(metadata))
+        if link.uid == reference.uid:
+            self.remembered[link.uid] = link.above
             if len(self.remembered) > REMEMBERED:
                 self.remembered.popitem(last=False)
-        return hop
+        return link

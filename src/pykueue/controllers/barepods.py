@@ -60,13 +60,13 @@ class BarePods:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.pods: Informer[Pod] = Informer(cluster.reading, PODS, read_pod, cluster.clock, labels=Label.QUEUE)
-        self.pods.listen(self.hear)
+        self.pods.listen(self.pod_changed)
 
     async def run(self) -> None:
         """Report until cancelled."""
         await self.pods.run()
 
-    def hear(self, change: Change[Pod]) -> None:
+    def pod_changed(self, change: Change[Pod]) -> None:
         """Handle a Pod that was added or changed."""
         old, new = change.old, change.new
         if new is None or (old is not None and old.metadata.uid == new.metadata.uid and is_bare(old)):

@@ -181,7 +181,7 @@ class DecisionWrites:
             task.cancel()
 
     def retry_backed_off(self) -> Instant | None:
-        """Tell the engine about the Workloads whose backoff is over; when the next backoff ends."""
+        """Pass Workloads whose backoff has ended to the engine; returns when the next backoff ends."""
         for key in self.backoff.end_due():
             seen = self.cluster.workloads.get(key)
             if seen is not None and key not in self.queues:
@@ -211,7 +211,7 @@ class DecisionWrites:
             self.finish(key, queue)
 
     def finish(self, key: str, queue: WriteQueue) -> None:
-        """End the writes on a Workload: tell the engine what was refused, and what the Workload is like now."""
+        """End the writes on a Workload: pass refusals and the present Workload to the engine."""
         if self.queues.get(key) is not queue:
             return
         del self.queues[key]
@@ -238,7 +238,7 @@ class DecisionWrites:
                 queued.stored.set_result(stored)
 
     async def write(self, key: str, queue: WriteQueue, batch: list[QueuedWrite]) -> bool:
-        """Write some decisions; whether they were stored."""
+        """Write some decisions; returns whether they were stored."""
         for future in [future for queued in batch for future in queued.waits_for]:
             if not await asyncio.shield(future):
                 # The quota was not given back; the engine decides again who gets it.
@@ -254,7 +254,7 @@ class DecisionWrites:
         return stored
 
     async def try_to_write(self, key: str, queue: WriteQueue, waits: list[Wait], decisions: list[Decision]) -> bool:
-        """Write decisions, again if someone else changes the Workload first; whether they were stored."""
+        """Write decisions, again if another client changes the Workload first; returns whether they were stored."""
         silence: UnansweredError | None = None
         for _ in range(REBASES):
             seen = self.cluster.workloads.get(key)
@@ -280,11 +280,11 @@ class DecisionWrites:
                 await self.pause()
                 continue
             except (NotFoundError, NotLeadingError):
-                # The engine is about to be told that the Workload is gone, or that this process no longer leads.
+                # The engine soon observes that the Workload was deleted, or that this process no longer leads.
                 await self.pause()
                 return False
             except KubeError as error:
-                LOG.error("refused: %s", error, extra={"object": key})
+                LOG.error("decisions: write refused error=%s", error, extra={"object": key})
                 self.backoff.start(key, f"the API server refused our write: {error.message or error.reason}")
                 return False
             self.backoff.clear(key)
@@ -308,7 +308,7 @@ class DecisionWrites:
             try:
                 seen = await self.take_step(seen, step)
             except UnansweredError as error:
-                LOG.warning("no answer, reading back: %s", error, extra={"object": key})
+                LOG.warning("decisions: no response, reading the Workload back error=%s", error, extra={"object": key})
                 fresh = await self.read_back(key)
                 done = not fresh.spec.active if step.status is None else slice_of(fresh) == step.status
                 if not done:
@@ -340,7 +340,7 @@ class DecisionWrites:
                 await self.pause()
 
     async def read_again(self, key: str) -> bool:
-        """Read a Workload that someone else has changed; whether it can be read."""
+        """Read a Workload that another client has changed; returns whether it could be read."""
         try:
             await self.read_back(key)
         except NotFoundError:
@@ -353,9 +353,9 @@ class DecisionWrites:
     def report(
         self, level: model.Workload, decisions: list[Decision], seen: Workload, *, version: int, observed: list[Wait]
     ) -> None:
-        """Tell the engine that decisions on a Workload of this level were stored, and record events and metrics.
+        """Confirm to the engine that decisions on a Workload of this level were stored; record events and metrics.
 
-        The engine is not told about those in `observed`: it was told when they were postponed.
+        Those in `observed` are not passed to the engine: it observed them when they were postponed.
         """
         for decision in decisions:
             if decision not in observed:

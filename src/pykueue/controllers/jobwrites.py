@@ -28,7 +28,7 @@ from pykueue.jobs.actions import (
     WritePodsReady,
     WriteReclaimable,
 )
-from pykueue.jobs.seen import JobInput, holds_on
+from pykueue.jobs.seen import JobInput, has_finalizer
 from pykueue.jobs.workloadsync import new_name
 from pykueue.kube.informer import Informer
 from pykueue.kube.port import WORKLOADS, ExistsError, NotFoundError, Patch, RejectedError, Resource
@@ -127,7 +127,7 @@ class JobWrites:
         """Delete a superfluous Workload, with an Event unless it was being deleted already."""
         workload = action.workload
         try:
-            if holds_on(workload):
+            if has_finalizer(workload):
                 await self.remove_finalizer(workload)
             if workload.metadata.deletion_timestamp is not None:
                 return
@@ -178,5 +178,5 @@ class JobWrites:
         """Send Events about the job, if it still exists."""
         for one in notices:
             if one is not None and seen.job is not None:
-                tell = self.cluster.events.warning if one.warning else self.cluster.events.normal
-                tell(ref(self.resource, seen.job.metadata), one.reason, one.text, self.reporter)
+                record = self.cluster.events.warning if one.warning else self.cluster.events.normal
+                record(ref(self.resource, seen.job.metadata), one.reason, one.text, self.reporter)

@@ -297,7 +297,7 @@ class Provisioning:
                 PROVISIONING_REQUESTS, request.name, request.namespace, uid=request.metadata.uid or ""
             )
         except (NotFoundError, ConflictError):
-            LOG.debug("is gone already", extra={"object": request.name})
+            LOG.debug("provisioning: request already deleted or replaced", extra={"object": request.name})
         except KubeError:
             self.deleted.discard(request.metadata.uid or "")
             raise
@@ -344,7 +344,7 @@ class Provisioning:
             REPORTER,
             "Created",
         )
-        LOG.info("asks for capacity by %s", request, extra={"object": key_of(workload)})
+        LOG.info("provisioning: requested capacity request=%s", request, extra={"object": key_of(workload)})
         for tree in ask.templates:
             await self.hand_over(text(tree, "metadata", "name"), made)
 
@@ -375,7 +375,7 @@ class Provisioning:
         return found.metadata.uid != owner.uid or owner_uid(found) == workload.metadata.uid
 
     async def is_ours_already(self, workload: Workload, name: str) -> bool:
-        """Whether the request of this name belongs to the Workload: created but not seen yet, or being deleted."""
+        """Whether the request of this name belongs to the Workload and is not being deleted."""
         found = self.requests.learn(await self.cluster.kube.get(PROVISIONING_REQUESTS, name, workload.namespace))
         return owner_uid(found) == workload.metadata.uid and found.metadata.deletion_timestamp is None
 
@@ -388,7 +388,7 @@ class Provisioning:
         try:
             raw = await set_metadata(self.cluster.kube, POD_TEMPLATES, name, request.namespace, changes, preconditions)
         except (NotFoundError, ConflictError):
-            LOG.debug("is gone already", extra={"object": name})
+            LOG.debug("provisioning: template already deleted or replaced", extra={"object": name})
             return
         self.templates.learn(raw)
 

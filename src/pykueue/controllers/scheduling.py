@@ -73,7 +73,7 @@ class Pump:
         self.news.set()
 
     def begin_journal(self) -> None:
-        """Begin another file of the journal with the picture of now."""
+        """Start another journal file with a checkpoint of the present state."""
         journal = self.journal
         if journal is None:
             return
@@ -85,7 +85,7 @@ class Pump:
             self.end_journal(error)
 
     def note(self, line: bytes) -> None:
-        """Write a line of the journal; what cannot be written is lost, and nothing else with it."""
+        """Write a line of the journal; an error stops the journal and nothing else."""
         if self.journal is not None:
             try:
                 self.journal.write(line)
@@ -93,7 +93,7 @@ class Pump:
                 self.end_journal(error)
 
     def end_journal(self, error: OSError) -> None:
-        """Go on without a journal."""
+        """Stop the journal after an error."""
         LOG.error("journal: cannot be written, recording stops error=%s", error)
         journal, self.journal, self.front = self.journal, None, self.engine
         if journal is not None:
@@ -103,22 +103,24 @@ class Pump:
     def follow(self, informer: Informer[Known], kind: Kind) -> None:
         """Pass every change of a kind to the engine."""
 
-        def hear(change: Change[Known]) -> None:
+        def changed(change: Change[Known]) -> None:
             if change.new is None:
                 self.observe(Gone(kind, change.key))
                 return
             try:
                 found = inbound.thing(change.new)
             except ValueError as error:
-                # Only what was stored while no webhook judged it can be so; it counts as absent until it is mended.
-                LOG.error("%s cannot be understood and is left out: %s", kind, error, extra={"object": change.key})
+                # Only possible if it was stored without our webhook; it counts as absent until it is corrected.
+                LOG.error(
+                    "scheduling: ignored an invalid object kind=%s error=%s", kind, error, extra={"object": change.key}
+                )
                 self.observe(Gone(kind, change.key))
                 return
             if found is not None:
                 self.observe(Seen(found, version_of(change.new)))
                 self.warn_of(found, change.old is None)
 
-        informer.listen(hear)
+        informer.listen(changed)
 
     def warn_of(self, thing: model.Thing, new: bool) -> None:
         """Log fields of a new queue that may not do what the user expects."""
@@ -133,7 +135,7 @@ class Pump:
         if change.new is None or (change.old is not None and change.old.metadata.uid != change.new.metadata.uid):
             self.reasons.forget(change.key)
             self.backoff.clear(change.key)
-            self.facts.lose(change.key)
+            self.facts.remove(change.key)
         if change.new is not None and change.key not in self.writes:
             if change.old is not None and is_overtaken(change.old, change.new):
                 self.reasons.drop(change.key)
@@ -160,7 +162,7 @@ class Pump:
                 await workloads.refresh()
                 break
             except KubeError as error:
-                LOG.warning("the workloads cannot be listed before we take over: %s", error)
+                LOG.warning("scheduling: cannot list Workloads before leading, will retry error=%s", error)
                 await self.cluster.clock.sleep(WRITE_AFTER)
         self.lead(True)
 

@@ -48,24 +48,24 @@ Key: TypeAlias = tuple[Resource, str]
 T = TypeVar("T", bound=KubeObject)
 
 PROMPT_MICROS: Final = 20_000
-"""An edit of a queue is answered at once, but for a moment in which others hear of it too."""
+"""The delay of the write after an edit of a queue, so that other informers see the edit too."""
 GATHER_MICROS: Final = MICROS
 GATHER_MICROS_MAX: Final = 10 * MICROS
 WRITES_PER_SECOND: Final = 6
-"""Beyond so many writes, changes are gathered for longer, up to the limit above."""
+"""With more writes than this, changes are collected for longer, up to the limit above."""
 WRITERS: Final = 8
 
 
 class Decider(Protocol):
-    """Whoever runs the engine."""
+    """The owner of the engine."""
 
     @property
     def engine(self) -> Engine:
-        """What we know, and what we assume."""
+        """The engine whose counts are written."""
 
 
 class Task(Frozen):
-    """What is to be written about an object that was seen like this."""
+    """The writes to one object, in the version that was seen."""
 
     key: Key
     seen: KubeObject
@@ -74,29 +74,29 @@ class Task(Frozen):
 
 
 class Marks:
-    """The objects to look at, in the order in which they changed."""
+    """The objects to check in the next round, in the order of their changes."""
 
     def __init__(self) -> None:
         self.keys: dict[Key, None] = {}
         self.some = asyncio.Event()
         self.changes = 0
-        """How often something was marked, so that it shows whether anything was since."""
+        """How many objects were added in total, to detect additions."""
 
     def add(self, resource: Resource, key: str) -> None:
-        """Look at this object in the next round."""
+        """Add an object to the next round."""
         self.keys[resource, key] = None
         self.changes += 1
         self.some.set()
 
     def take(self) -> list[Key]:
-        """What to look at now; the next round begins empty."""
+        """Return the objects of this round, and clear them."""
         found, self.keys = list(self.keys), {}
         self.some.clear()
         return found
 
 
 class Statuses:
-    """Watches what the status of queues depends on, and writes it."""
+    """Watches everything that the status of queues depends on, and writes the status."""
 
     def __init__(self, cluster: Cluster, pump: Decider) -> None:
         self.cluster = cluster
@@ -104,7 +104,7 @@ class Statuses:
         self.soon = Marks()
         self.later = Marks()
         self.own: Key | None = None
-        """The object that we have just written ourselves."""
+        """The object whose own write is being applied to the informer."""
         self.logged_errors: dict[Key, str] = {}
         self.informers: dict[Resource, Informer[KubeObject]] = {}
         cluster.workloads.listen(self.workload_changed)
@@ -115,19 +115,19 @@ class Statuses:
         self.follow(ADMISSION_CHECKS, cluster.checks)
 
     def follow(self, resource: Resource, informer: Informer[T]) -> None:
-        """Hear of every change of a kind."""
+        """Handle every change of a kind."""
 
-        def heard(change: Change[T]) -> None:
+        def changed(change: Change[T]) -> None:
             key = (resource, change.key)
-            # The answer to a write of ours may bring what someone else has edited just before.
+            # The response to our write may include an edit by another client.
             if key != self.own or is_edited(change.old, change.new):
                 self.changed(key, change.old, change.new)
 
         self.informers[resource] = informer  # type: ignore[assignment]  # only what all kinds share is read by kind
-        informer.listen(heard)
+        informer.listen(changed)
 
     def workload_changed(self, change: Change[Workload]) -> None:
-        """A workload counts in its queues; also in those that it has left."""
+        """Mark the queues of a changed workload, including those that it left."""
         for seen in (change.old, change.new):
             if seen is None:
                 continue
@@ -141,7 +141,7 @@ class Statuses:
                 self.later.add(CLUSTER_QUEUES, admission.cluster_queue)
 
     def changed(self, key: Key, old: KubeObject | None, new: KubeObject | None) -> None:
-        """An object that is no workload is different, is new, or is gone."""
+        """Mark an object that was added, changed or deleted, and the objects that depend on it."""
         resource, name = key
         edited = is_edited(old, new)
         if new is None:
@@ -173,7 +173,7 @@ class Statuses:
                     self.soon.add(LOCAL_QUEUES, local_queue)
 
     def recheck_terminating(self) -> None:
-        """A ClusterQueue has changed: flavors and checks that are to go may be free of their last user."""
+        """Mark flavors and checks being deleted that a ClusterQueue used: it may have been their last user."""
         for flavor in self.cluster.flavors.objects.values():
             if flavor.metadata.deletion_timestamp is not None:
                 self.later.add(RESOURCE_FLAVORS, flavor.name)
@@ -190,7 +190,7 @@ class Statuses:
         ]
 
     def queues_with_check(self, check: str) -> list[str]:
-        """The ClusterQueues that demand an AdmissionCheck."""
+        """The ClusterQueues that require an AdmissionCheck."""
         return [
             name
             for name, queue in self.cluster.cluster_queues.objects.items()
@@ -199,13 +199,13 @@ class Statuses:
         ]
 
     async def run(self) -> None:
-        """Write what differs, until cancelled."""
+        """Write changed status until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.keep(self.soon, PROMPT_MICROS, PROMPT_MICROS))
             tasks.create_task(self.keep(self.later, GATHER_MICROS, GATHER_MICROS_MAX))
 
     async def keep(self, marks: Marks, pause: int, longest: int) -> None:
-        """Round after round, each some time after the first change in it, or as soon as nothing changes any more."""
+        """Run rounds of writes; each starts a while after its first change, or once changes stop."""
         delay = pause
         while True:
             await marks.some.wait()
@@ -221,17 +221,17 @@ class Statuses:
             delay = max(pause, min(longest, written * MICROS // WRITES_PER_SECOND))
 
     async def rest(self, micros: int) -> None:
-        """Wait so long."""
+        """Sleep for a number of microseconds."""
         clock = self.cluster.clock
         await clock.sleep(micros)
 
     def may_write(self) -> bool:
-        """Whether we lead, and the engine has put everyone in their place at least once."""
+        """Whether this process leads, and the engine has placed every workload."""
         engine = self.pump.engine
         return engine.synced and engine.leading and (engine.now > 0 or engine.is_settled)
 
     def tasks(self, keys: Iterable[Key]) -> Iterator[Task]:
-        """What is to be written about these objects, worked out when it is asked for.
+        """The writes to these objects, computed lazily.
 
         All LocalQueues of one ClusterQueue are counted together, so that many of them cost no more than one.
         """
@@ -243,27 +243,29 @@ class Statuses:
                 if local is not None:
                     behind.setdefault(local.queue, []).append(key)
             else:
-                yield from self.carefully(resource, key, None)
+                yield from self.task_or_log(resource, key, None)
         for queue, local_queues in behind.items():
             counted = tally.of_local_queues(engine, queue) if len(local_queues) > 1 else {}
             for key in local_queues:
-                yield from self.carefully(LOCAL_QUEUES, key, counted.get(key))
+                yield from self.task_or_log(LOCAL_QUEUES, key, counted.get(key))
 
-    def carefully(self, resource: Resource, key: str, counted: tally.Tally | None) -> Iterator[Task]:
-        """The task for one object, if there is any; a mistake of ours with one must not cost the others theirs."""
+    def task_or_log(self, resource: Resource, key: str, counted: tally.Tally | None) -> Iterator[Task]:
+        """The task for one object, if any; an internal error with one object does not affect the others."""
         seen = self.informers[resource].get(key)
         if seen is None:
             return
         try:
             task = self.task((resource, key), seen, counted)
         except Exception:
-            LOG.exception("%s %s: its status cannot be worked out", resource.kind, key, extra={"object": key})
+            LOG.exception(
+                "status: cannot compute the status kind=%s name=%s", resource.kind, key, extra={"object": key}
+            )
             return
         if task.status or task.finalizers is not None:
             yield task
 
     def task(self, key: Key, seen: KubeObject, counted: tally.Tally | None) -> Task:
-        """What is to be written about an object; a LocalQueue may have been counted already."""
+        """The writes to an object; the counts of a LocalQueue may be given."""
         engine, now = self.pump.engine, self.cluster.clock.now()
         match seen:
             case ClusterQueue():
@@ -282,10 +284,7 @@ class Statuses:
                 return Task(key, seen, {}, self.finalizers(key, seen, tally.uses_flavor(engine, seen.name)))
 
     def finalizers(self, key: Key, seen: KubeObject, in_use: bool) -> tuple[str, ...] | None:
-        """An object that may be in use has our finalizer; one that is to go, and is not in use, has it no more.
-
-        None where nothing is to change.
-        """
+        """The finalizers of an object: with ours, until it is being deleted and not in use; None if they are right."""
         metadata = seen.metadata
         ours, known = str(Finalizer.RESOURCE_IN_USE), metadata.finalizers
         if metadata.deletion_timestamp is None:
@@ -293,13 +292,13 @@ class Statuses:
         if ours not in known or in_use:
             return None
         if not self.pump.engine.is_settled:
-            # Someone who uses it may not have been counted yet.
+            # A user of it may not be counted yet.
             self.later.add(*key)
             return None
         return tuple(one for one in known if one != ours)
 
     async def write_all(self, tasks: Iterator[Task]) -> int:
-        """Write, a few at a time; how many tasks there were."""
+        """Carry out tasks concurrently; returns their number."""
         done = 0
 
         async def work() -> None:
@@ -314,31 +313,40 @@ class Statuses:
         return done
 
     async def write(self, task: Task) -> None:
-        """Carry out one task, or see to it that it is tried again where that is of use."""
+        """Carry out one task; schedules a retry if the error may be temporary."""
         resource, name = task.key
         try:
             version = task.seen.metadata.resource_version
             if task.finalizers is not None:
                 version = await self.finalize(task, task.finalizers)
             if task.status and (task.finalizers is None or task.seen.metadata.deletion_timestamp is None):
-                # A list is replaced as a whole, so nobody may have written to it since we saw it.
+                # A merge patch replaces the whole list, so it must not have changed since.
                 await self.send(task, {"resourceVersion": version} if "conditions" in task.status else {})
         except NotFoundError:
-            LOG.debug("%s %s is gone", resource.kind, name, extra={"object": name})
+            LOG.debug("status: object deleted kind=%s name=%s", resource.kind, name, extra={"object": name})
         except (RejectedError, DeniedError) as error:
-            # Sending it again is no use; the next change may be another matter.
+            # A retry would fail in the same way; the next change may succeed.
             if self.logged_errors.get(task.key) != str(error):
                 self.logged_errors[task.key] = str(error)
-                LOG.error("%s %s: cannot be brought up to date: %s", resource.kind, name, error, extra={"object": name})
+                LOG.error(
+                    "status: cannot write kind=%s name=%s error=%s", resource.kind, name, error, extra={"object": name}
+                )
         except KubeError as error:
             level = logging.DEBUG if isinstance(error, ConflictError | NotLeadingError) else logging.WARNING
-            LOG.log(level, "%s %s: %s; trying again", resource.kind, name, error, extra={"object": name})
+            LOG.log(
+                level,
+                "status: write failed, will retry kind=%s name=%s error=%s",
+                resource.kind,
+                name,
+                error,
+                extra={"object": name},
+            )
             self.later.add(*task.key)
         else:
             self.logged_errors.pop(task.key, None)
 
     async def finalize(self, task: Task, finalizers: tuple[str, ...]) -> str | None:
-        """The version of the object after its finalizers are set to these."""
+        """Set the finalizers; returns the new version of the object."""
         (resource, _), seen = task.key, task.seen
         changes: Tree = {"finalizers": list(finalizers) or None}
         preconditions: Tree = {"uid": seen.metadata.uid, "resourceVersion": seen.metadata.resource_version}
@@ -346,7 +354,7 @@ class Statuses:
         return self.learn(task, raw)
 
     async def send(self, task: Task, metadata: Tree) -> str | None:
-        """The version of the object after a patch of its status, with this metadata as preconditions beside the uid."""
+        """Patch the status with this metadata and the UID as preconditions; returns the new version of the object."""
         (resource, _), seen = task.key, task.seen
         body: Tree = {"metadata": {**metadata, "uid": seen.metadata.uid}, "status": task.status}
         raw = await self.cluster.kube.patch(
@@ -361,7 +369,7 @@ class Statuses:
         return self.learn(task, raw)
 
     def learn(self, task: Task, raw: bytes) -> str | None:
-        """The version of the object that was written, of which we need not hear again."""
+        """Apply the response to our write to the informer without marking the object again; returns its version."""
         self.own = task.key
         try:
             return self.informers[task.key[0]].learn(raw).metadata.resource_version

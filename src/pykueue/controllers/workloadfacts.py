@@ -1,4 +1,4 @@
-"""What is the engine told about a Workload? Its level: the object, what it depends on, and what is not written yet."""
+"""Builds the level of a Workload for the engine: the object, what it depends on, and reasons not written yet."""
 
 import logging
 from collections.abc import Callable
@@ -21,7 +21,7 @@ LOG: Final = logging.getLogger(__name__)
 
 
 class WorkloadFacts:
-    """Reads Workloads, and tells the engine about them."""
+    """Reads Workloads, and passes them to the engine."""
 
     def __init__(
         self,
@@ -36,14 +36,14 @@ class WorkloadFacts:
         self.reasons = reasons
         self.backoff = backoff
         self.observe = observe
-        """Tells the engine a fact."""
+        """Passes a fact to the engine."""
         self.read: dict[str, inbound.Reading] = {}
         """What was read of each Workload."""
         self.around: dict[str, inbound.Surroundings] = {}
         """What the Workloads of each namespace depend on."""
 
     def see(self, key: str, seen: Workload) -> None:
-        """Tell the engine what a Workload is like; a finished Workload is gone as far as the engine is concerned."""
+        """Pass a Workload to the engine; a finished Workload is passed as deleted."""
         self.reasons.see(key, seen, self.cluster.clock.now())
         if held(seen, WorkloadCondition.FINISHED) is not None:
             self.read.pop(key, None)
@@ -53,26 +53,26 @@ class WorkloadFacts:
         try:
             found = self.level(key, seen)
         except ValueError as error:
-            LOG.error("Workload cannot be understood and is left out: %s", error, extra={"object": key})
+            LOG.error("workloads: ignored an invalid Workload error=%s", error, extra={"object": key})
             self.observe(Gone("Workload", key))
             return
         self.observe(Seen(found, version_of(seen)))
         self.share(key)
 
-    def lose(self, key: str) -> None:
-        """Tell the engine that a Workload is gone."""
+    def remove(self, key: str) -> None:
+        """Pass the deletion of a Workload to the engine."""
         self.read.pop(key, None)
         self.observe(Gone("Workload", key))
 
     def share(self, key: str) -> None:
-        """Keep the pod sets that the engine keeps, which all workloads like this one share."""
+        """Replace the cached pod sets by those of the engine, which equal workloads share."""
         level, known = self.engine.workload(key), self.read[key]
         shared = known.pod_sets if level is None else level.pod_sets
         if shared is not known.pod_sets and shared == known.pod_sets:
             self.read[key] = replace(known, pod_sets=shared)
 
     def level(self, key: str, seen: Workload) -> model.Workload:
-        """A Workload as the engine is to see it."""
+        """The level of a Workload for the engine."""
         around = self.surroundings(seen.namespace)
         known = self.read.get(key)
         if known is None or not known.holds_of(seen, around):
@@ -84,7 +84,7 @@ class WorkloadFacts:
         return self.reasons.level(key, found)
 
     def surroundings(self, namespace: str) -> inbound.Surroundings:
-        """What the Workloads of a namespace depend on beside themselves."""
+        """What the Workloads of a namespace depend on besides the objects themselves."""
         found = self.around.get(namespace)
         if found is None:
             ranges, chosen = self.cluster.limit_ranges.objects, self.cluster.settings.intake
@@ -98,6 +98,6 @@ class WorkloadFacts:
         return found
 
     def forget_surroundings(self, namespace: str) -> None:
-        """Read again what the Workloads of a namespace depend on, or of all for an empty name, when it is needed."""
+        """Drop what the Workloads of a namespace depend on, or of all for an empty name; it is read again on demand."""
         for name in [namespace] if namespace else list(self.around):
             self.around.pop(name, None)

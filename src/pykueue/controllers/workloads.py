@@ -143,7 +143,7 @@ class Workloads:
                 await self.cluster.writes.admission(seen, status)
                 LOG.info("workloads: finished a Workload whose owner is gone", extra={"object": key})
             case ReleaseFinalizer():
-                await self.let_go(seen)
+                await self.remove_finalizer(seen)
             case Expire():
                 await self.expire(seen)
             case SyncChecks(names):
@@ -152,7 +152,7 @@ class Workloads:
                 assert_never(found)
         return None
 
-    async def let_go(self, seen: Workload) -> Workload:
+    async def remove_finalizer(self, seen: Workload) -> Workload:
         """Remove our finalizer from a Workload."""
         left = [one for one in seen.metadata.finalizers if one != Finalizer.RESOURCE_IN_USE]
         metadata: Tree = {"uid": seen.metadata.uid, "finalizers": [*left] or None}
@@ -163,7 +163,7 @@ class Workloads:
     async def expire(self, seen: Workload) -> None:
         """Delete a Workload whose retention time is over."""
         if Finalizer.RESOURCE_IN_USE in seen.metadata.finalizers:
-            seen = await self.let_go(seen)
+            seen = await self.remove_finalizer(seen)
         await self.cluster.kube.delete(WORKLOADS, seen.name, seen.namespace, uid=seen.metadata.uid or "")
         about = ref(WORKLOADS, seen.metadata)
         self.cluster.events.normal(about, "Deleted", "Deleted finished workload due to elapsed retention", CONTROLLER)

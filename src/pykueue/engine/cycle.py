@@ -135,7 +135,7 @@ class Cycle:
         claim = entry.item.claim
         if claim is None:
             return
-        entry.tree_cycle.pledged = True
+        entry.tree_cycle.has_unfreed_room = True
         snapshot = entry.tree_cycle.snapshot
         for victim in claim.victims:
             if victim.key not in snapshot.gone and self.holds(victim):
@@ -322,7 +322,7 @@ class Cycle:
 
     def fits_now(self, entry: Entry) -> bool:
         """Return whether there is room at once, with every victim still there."""
-        if not entry.tree_cycle.pledged or not self.options.admit_into_free_room_only:
+        if not entry.tree_cycle.has_unfreed_room or not self.options.admit_into_free_room_only:
             return True
         return fits(entry.tree_cycle.real_queue(entry.queue), entry.usage())
 
@@ -355,7 +355,7 @@ class Cycle:
             else:
                 kept[fr] = amount
         entry.tree_cycle.snapshot.book(queue, usage_of(kept))
-        entry.tree_cycle.keepers.append(queue)
+        entry.tree_cycle.reserved_for.append(queue)
 
     def wait_for_others(self, entry: Entry) -> Postponed:
         """Reserve room for a head that will fit when the victims of other heads have left."""
@@ -380,7 +380,7 @@ class Cycle:
             victims = tuple(victim.item for victim in entry.victims)
             counts = tuple(part.count for part in entry.plan.pod_sets)
             entry.item.claim = Claim(entry.usage(), victims, counts, entry.start)
-        entry.tree_cycle.pledged = True
+        entry.tree_cycle.has_unfreed_room = True
         entry.tree_cycle.snapshot.book(entry.queue, entry.usage())
 
     def eviction(self, entry: Entry, victim: Victim) -> Evict:
@@ -411,12 +411,12 @@ class Cycle:
         self.started_unready = item.key if options is not None and options.block_admission else ""
         admission = plan.admission(entry.queue.name)
         flavors = {choice.flavor for part in plan.pod_sets for choice in part.choices.values()}
-        said = plan.considered()
+        considered = plan.considered()
         if self.world.has_passed(entry.queue, item.workload, flavors):
-            self.decisions.append(Admit(item.key, admission, plan.borrowing, self.now, considered=said))
+            self.decisions.append(Admit(item.key, admission, plan.borrowing, self.now, considered=considered))
         else:
             checks = tuple(sorted(set(self.world.required_checks(entry.queue, flavors))))
-            self.decisions.append(Reserve(item.key, admission, plan.borrowing, self.now, said, checks))
+            self.decisions.append(Reserve(item.key, admission, plan.borrowing, self.now, considered, checks))
         return Started()
 
     # 6. Requeue.
@@ -471,9 +471,9 @@ class Cycle:
         """Return whether a head fits except for room kept for heads of StrictFIFO queues, which will keep it again."""
         tree_cycle, result = entry.tree_cycle, entry.result
         no_longer_fits = isinstance(result, Postponed) and isinstance(result.why, NoLongerFits)
-        if not self.options.step_aside or not no_longer_fits or not tree_cycle.keepers:
+        if not self.options.step_aside or not no_longer_fits or not tree_cycle.reserved_for:
             return False
-        lasting = all(queue.spec.strategy is Strategy.STRICT for queue in tree_cycle.keepers)
+        lasting = all(queue.spec.strategy is Strategy.STRICT for queue in tree_cycle.reserved_for)
         return lasting and tree_cycle.tree.news == tree_cycle.news and entry.item.claim is None
 
     def wake_rivals(self) -> None:

@@ -90,18 +90,18 @@ class Mismatch(Frozen, tag=True):
 
 
 class OverCapacity(Frozen, tag=True):
-    """More is asked than this queue can ever reach in this flavor."""
+    """The request exceeds what this queue can ever use of this flavor."""
 
     flavor: str
     resource: str
     earlier: int
-    """What earlier pod sets of the workload take."""
+    """The amount that earlier pod sets of the workload use."""
     request: int
     capacity: int
 
 
 class Short(Frozen, tag=True):
-    """This much more would have to be free."""
+    """The amount that is missing now."""
 
     flavor: str
     resource: str
@@ -126,13 +126,13 @@ class PodSetObstacles(Frozen):
 
 
 class Unassigned(Frozen, tag=True):
-    """Flavors do not fit; some of the room may be on its way."""
+    """No flavors fit now; victims may be leaving."""
 
     pod_sets: tuple[PodSetObstacles, ...]
     victims: int = 0
     """How many preempted workloads have yet to leave."""
     inadequate: bool = False
-    """Room was needed and preemption would have been allowed, but no victims suffice."""
+    """Whether preemption is allowed but no set of victims suffices."""
 
 
 class QueueMissing(Frozen, tag=True):
@@ -165,7 +165,7 @@ class NamespaceMismatch(Frozen, tag=True):
 
 
 class Invalid(Frozen, tag=True):
-    """The pod templates ask for something that can never be scheduled, or that this version cannot do."""
+    """The pod templates request something that can never be scheduled, or that this version does not support."""
 
     message: str
 
@@ -185,7 +185,7 @@ class Inactive(Frozen, tag=True):
 
 
 class FailedChecks(Frozen, tag=True):
-    """An AdmissionCheck still says Retry or Rejected."""
+    """An AdmissionCheck is still in state Retry or Rejected."""
 
 
 class Queued(Frozen, tag=True):
@@ -205,7 +205,7 @@ class DeferredFit(Frozen, tag=True):
 
 
 class NoLongerFits(Frozen, tag=True):
-    """A workload considered before it took the room."""
+    """A workload considered earlier in the cycle took the quota."""
 
 
 class PodsNotReady(Frozen, tag=True):
@@ -242,7 +242,7 @@ Why = (
 
 
 class Considered(Frozen):
-    """A flavor that was tried for a pod set and did not simply fit."""
+    """A flavor that was tried for a pod set and did not fit without borrowing or preemption."""
 
     pod_set: str
     flavor: str
@@ -297,7 +297,7 @@ class Evict(Frozen, tag=True):
 
 
 class Unreserve(Frozen, tag=True):
-    """The quota is given back: after an eviction, or because the queue went away before the job started."""
+    """The quota is released: after an eviction, or because the queue was stopped or deleted before the job started."""
 
     workload: str
     reason: WaitReason

@@ -17,7 +17,7 @@ from pykueue.engine.facts import Fact, Gone, Leading, Refused, Seen, Stopped, Sy
 from pykueue.engine.flavors import start_of
 from pykueue.engine.forest import Tree
 from pykueue.engine.items import Item
-from pykueue.engine.learn import confirm, lose, see, take_back, touch_members_of_queue
+from pykueue.engine.learn import confirm, remove, see, take_back, touch_members_of_queue
 from pykueue.engine.lifecycle import review_until_settled, verdict
 from pykueue.engine.model import ClusterQueue, LocalQueue, Options, Workload
 from pykueue.engine.world import World, assigned_flavors
@@ -41,7 +41,7 @@ class Engine:
             case Seen(thing, version):
                 see(self.world, thing, version)
             case Gone(kind, name):
-                lose(self.world, kind, name)
+                remove(self.world, kind, name)
             case Stopped(key):
                 item = self.world.items.get(key)
                 if item is not None and item.workload.admission is not None and item.workload.evicted is not None:

@@ -43,7 +43,17 @@ class Replanned(Enum):
 class TreeCycle:
     """One tree during a cycle: its snapshot, and what the heads considered so far have claimed."""
 
-    __slots__ = ("admitted", "claimed", "keepers", "news", "nonborrowing_head", "pledged", "real", "snapshot", "tree")
+    __slots__ = (
+        "admitted",
+        "claimed",
+        "has_unfreed_room",
+        "news",
+        "nonborrowing_head",
+        "real",
+        "reserved_for",
+        "snapshot",
+        "tree",
+    )
 
     def __init__(self, tree: Tree, forest: Forest) -> None:
         self.tree = tree
@@ -52,11 +62,11 @@ class TreeCycle:
         """The victims of earlier heads of this cycle."""
         self.admitted: list[tuple[QuotaNode, tuple[tuple[int, int], ...]]] = []
         """The usage of the heads that this cycle started."""
-        self.pledged = False
+        self.has_unfreed_room = False
         """Whether the snapshot shows room that is not free yet."""
         self.real: dict[str, QuotaNode] | None = None
         """Copies of the tree's queues for `real_queue`; None until it is called."""
-        self.keepers: list[QuotaNode] = []
+        self.reserved_for: list[QuotaNode] = []
         """Queues for whose blocked heads this cycle keeps room."""
         self.news = 0
         """`Tree.news` at the start of the cycle."""

@@ -85,7 +85,7 @@ def see_queue(world: World, spec: ClusterQueue) -> None:
     pending = world.pending.get(spec.name)
     if pending is None:
         pending = world.pending[spec.name] = PendingQueue(world.options, world.numbers)
-    pending.restrategize(spec.strategy)
+    pending.set_strategy(spec.strategy)
     world.to_recheck[spec.name] = None
     if before is None or matters_to_members(before, spec):
         touch_members_of_queue(world, spec.name)
@@ -186,7 +186,7 @@ def adopt(world: World, item: Item, workload: Workload) -> None:
     item.workload = workload
 
 
-def lose(world: World, kind: str, name: str) -> None:
+def remove(world: World, kind: str, name: str) -> None:
     """Apply the deletion of an object."""
     world.versions.pop((kind, name), None)
     match kind:
@@ -200,7 +200,7 @@ def lose(world: World, kind: str, name: str) -> None:
         case "Cohort":
             world.forest.drop_cohort(name)
         case "ClusterQueue":
-            lose_queue(world, name)
+            remove_queue(world, name)
         case "LocalQueue":
             local = world.local_queues.pop(name, None)
             if local is not None:
@@ -210,10 +210,10 @@ def lose(world: World, kind: str, name: str) -> None:
             if world.namespaces.pop(name, None) is not None:
                 touch_namespace(world, name)
         case "Workload":
-            lose_workload(world, name)
+            remove_workload(world, name)
 
 
-def lose_queue(world: World, name: str) -> None:
+def remove_queue(world: World, name: str) -> None:
     """Apply the deletion of a ClusterQueue: its workloads have no queue, and its usage no longer counts."""
     node = world.forest.queues.get(name)
     if node is None:
@@ -228,7 +228,7 @@ def lose_queue(world: World, name: str) -> None:
     world.to_recheck.pop(name, None)
 
 
-def lose_workload(world: World, key: str) -> None:
+def remove_workload(world: World, key: str) -> None:
     """Apply the deletion of a workload, and release its quota."""
     item = world.items.pop(key, None)
     if item is None:

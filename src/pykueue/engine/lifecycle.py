@@ -62,7 +62,7 @@ REVIEWS_MAX = 16
 
 
 def review_until_settled(world: World, item: Item, decisions: list[Decision]) -> None:
-    """Put a workload in its place, then review it until nothing is left to decide at this instant.
+    """Place a workload, then review it until nothing is left to decide at this instant.
 
     What is decided is assumed, and appended to `decisions`.
     """
@@ -107,7 +107,7 @@ def review(item: Item, world: World, now: Instant) -> Review:
 
 
 def when_held_off(item: Item, world: World, now: Instant) -> Wait | None:
-    """Nothing is decided about a workload whose writes are refused; one that would wait says why it does."""
+    """For a workload whose writes are refused, only the reason why it is pending is decided."""
     workload = item.workload
     if not workload.active or workload.admission is not None:
         return None
@@ -115,7 +115,7 @@ def when_held_off(item: Item, world: World, now: Instant) -> Wait | None:
 
 
 def when_inactive(item: Item, world: World, now: Instant) -> Decision | None:
-    """A deactivated workload leaves, keeps no retry state, and gives its quota back once it has stopped."""
+    """A deactivated workload is evicted, its retry state is cleared, and its quota is released once it has stopped."""
     workload = item.workload
     target = workload.deactivation
     if workload.evicted is None:
@@ -132,7 +132,7 @@ def when_inactive(item: Item, world: World, now: Instant) -> Decision | None:
 
 
 def release(item: Item, world: World, now: Instant) -> Unreserve | None:
-    """Give the quota of an evicted workload back, now that its pods are gone."""
+    """Release the quota of an evicted workload whose pods have stopped."""
     # spec: LIF-4
     evicted = item.workload.evicted
     if evicted is None:
@@ -165,7 +165,7 @@ def requeue(workload: Workload, world: World, now: Instant) -> Review:
 
 
 def when_pending(item: Item, world: World, now: Instant) -> Wait | None:
-    """Why a workload cannot even be considered, or that it can again."""
+    """Report why a workload cannot be considered, or that it can again."""
     if item.workload.on_hold:
         return None
     found = obstacle(item, world)
@@ -239,7 +239,7 @@ def when_reserved(item: Item, world: World, now: Instant) -> Review:
 
 
 def by_checks(item: Item, world: World, now: Instant) -> Decision | None:
-    """A rejected check ends the workload; one that wants another try sends it back to the queue at once."""
+    """A rejected check deactivates the workload; a check in Retry evicts it at once."""
     # spec: LIF-6
     if not item.workload.checks:
         return None
@@ -303,7 +303,7 @@ def gone_or_stopped(
 
 
 def lost(item: Item, world: World, reason: WaitReason, why: Why, now: Instant) -> Unreserve:
-    """A reservation that ends before the job has started: nothing has to stop."""
+    """The release of a reservation before the job has started, so that nothing has to stop."""
     return Unreserve(item.key, reported_reason(reason, why, world), why, now)
 
 
@@ -319,7 +319,7 @@ def by_admission(item: Item, world: World, now: Instant) -> Decision | None:
 
 
 def by_readiness(workload: Workload, world: World, now: Instant) -> Review:
-    """Pods that do not become ready, or ready again, in time cost a workload its place."""
+    """Evict a workload whose pods did not become ready, or ready again, in time."""
     # spec: LIF-1
     options = world.options.pods_ready
     ready = readiness(workload, workload.admitted_at)
@@ -356,7 +356,7 @@ def by_readiness(workload: Workload, world: World, now: Instant) -> Review:
 
 
 def backoff(workload: Workload, count: int, options: PodsReadyOptions, seed: int, now: Instant) -> Instant:
-    """When a workload may try again: twice as long each time, up to a limit, and a trifle more to spread them."""
+    """When a workload may queue again: the delay doubles each time, up to a limit, with jitter."""
     # spec: LIF-2
     delay = doubled(options.backoff_base, options.backoff_max, count)
     share = int.from_bytes(sha256(f"{seed}/{workload.uid}/{count}".encode()).digest()[:4])
@@ -386,7 +386,7 @@ def report_wait(item: Item, world: World, reason: WaitReason, why: Why, now: Ins
 
 
 def verdict(item: Item, world: World) -> tuple[WaitReason, Why] | None:
-    """Why a workload waits in its queue about which nothing was decided; None where it does not, or something was.
+    """Why a queued workload is pending for which nothing was decided; None if it is not pending, or something was.
 
     One that was passed over, since an equal one was judged, has the verdict of that one.
     """

@@ -16,7 +16,7 @@ class Strategy(StrEnum):
 
 
 class StopPolicy(StrEnum):
-    """Whether a queue starts work, and what becomes of the work that it started."""
+    """Whether a queue admits workloads, and what happens to those it has admitted."""
 
     NONE = "None"
     HOLD = "Hold"
@@ -24,7 +24,7 @@ class StopPolicy(StrEnum):
 
 
 class Policy(StrEnum):
-    """Who may be preempted: the union of Kueue's three preemption policies."""
+    """Which workloads may be preempted: the union of Kueue's three preemption policies."""
 
     NEVER = "Never"
     LOWER = "LowerPriority"
@@ -134,14 +134,14 @@ class Cohort(Frozen, tag=True):
 
 
 class CheckRule(Frozen):
-    """An AdmissionCheck that a queue demands, for all of its flavors or for some."""
+    """An AdmissionCheck that a queue requires, for all of its flavors or for some."""
 
     check: str
     flavors: tuple[str, ...] = ()
 
 
 class Preemption(Frozen):
-    """Whom a ClusterQueue's workloads may preempt."""
+    """The preemption policies of a ClusterQueue."""
 
     within_queue: Policy = Policy.NEVER
     reclaim: Policy = Policy.NEVER
@@ -150,7 +150,7 @@ class Preemption(Frozen):
 
 
 class Fungibility(Frozen):
-    """When to go on to the next flavor, and which imperfect flavor to prefer."""
+    """When to continue with the next flavor, and which imperfect flavor to prefer."""
 
     when_can_borrow: Fungible = Fungible.STOP
     when_can_preempt: Fungible = Fungible.NEXT
@@ -158,7 +158,7 @@ class Fungibility(Frozen):
 
 
 class ClusterQueue(Frozen, tag=True):
-    """A ClusterQueue: quota, and the policies by which it is handed out."""
+    """A ClusterQueue: its quota and its policies."""
 
     name: str
     cohort: str = ""
@@ -173,7 +173,7 @@ class ClusterQueue(Frozen, tag=True):
     terminating: bool = False
     unbuilt: str = ""
     generation: int = 1
-    """Counts the edits of the object, also of parts that are not shown here: each is a reason to try again."""
+    """Counts the edits of the object, including fields that are not here; each edit causes a retry."""
 
 
 class LocalQueue(Frozen, tag=True):
@@ -215,7 +215,7 @@ class PodSet(Frozen):
 
 
 class Assignment(Frozen):
-    """What one pod set was given: a flavor for each resource, the total used, and how many pods."""
+    """The assignment of one pod set: a flavor for each resource, the total usage, and the number of pods."""
 
     pod_set: str
     flavors: tuple[tuple[str, str], ...]
@@ -286,7 +286,7 @@ class DeactivationTarget(Frozen):
 
 
 class Workload(Frozen, tag=True):
-    """One job's request for room, and what has become of it so far."""
+    """A Workload: its requests, and its state so far."""
 
     key: str
     uid: str
@@ -308,7 +308,7 @@ class Workload(Frozen, tag=True):
     on_hold: bool = False
     replacing: bool = False
     held_off: bool = False
-    """Whether it is to be left alone for now, because what is written about it is refused; `problem` says why."""
+    """Whether no decisions are made for now because writes to it are refused; `problem` has the reason."""
     admission: Admission | None = None
     reserved_at: Instant | None = None
     admitted_at: Instant | None = None
@@ -369,32 +369,32 @@ class Options(Frozen):
     priority_boost: bool = False
     admission_gates: bool = True
     block_borrowing: bool = False
-    """After a head that stays within its own quota, nobody of its tree borrows in that cycle, as KEP-83 had it."""
+    """After a head that does not borrow, no other head of its tree borrows in that cycle, as in KEP-83."""
     scheduling: bool = True
-    """Whether cycles run. Without them nothing is admitted and nothing preempted; the rest of a life goes on."""
+    """Whether cycles run. Without them nothing is admitted or preempted; all other decisions are still made."""
     seed: int = 0
     """Feeds the jitter of backoffs; the engine itself draws no random number."""
 
     reserve_for_preemptor: bool = True
-    """The room that victims give is kept for their preemptor (PRE-8)."""
+    """Quota that victims release is reserved for their preemptor (PRE-8)."""
     admit_into_free_room_only: bool = True
-    """Room that victims still hold is given to nobody until they have left it (CYC-4)."""
+    """Quota that victims still hold is not given to any workload until they have released it (CYC-4)."""
     wrap_scan: bool = True
     """A workload whose flavor scan was resumed half-way is tried from the first flavor before it is parked (FLV-7)."""
     search_counts_pods: bool = True
-    """The victim search makes room for the implied `pods` resource too (PRE-3)."""
+    """The victim search also frees the implied `pods` resource (PRE-3)."""
     clamp_reserve: bool = True
     """A blocked borrower above its limit reserves nothing, where Kueue would reserve a negative amount (CYC-3)."""
     partial_skips_reclaimed: bool = True
     """The search for a smaller count starts from the pods still to run (FLV-8)."""
     step_aside: bool = True
-    """A head that only the room kept for a StrictFIFO head stands against lets the next of its queue try (QUE-2)."""
+    """A head blocked only by quota reserved for a StrictFIFO head lets the next one of its queue try (QUE-2)."""
     retry_beside_borrowers: bool = True
-    """An admission on borrowed quota wakes those who may preempt borrowers and had found none (QUE-5)."""
+    """An admission on borrowed quota requeues workloads that may preempt borrowers and had found none (QUE-5)."""
     forget_hopeless_preemptor: bool = True
-    """A preemptor stands before its queue only while it waits for victims (QUE-3)."""
+    """A preemptor stays the head of its queue only while it waits for victims (QUE-3)."""
     judge_every_resource: bool = True
-    """A flavor serves only if each of its resources does, where Kueue trusts the least preferred one (FLV-5)."""
+    """A flavor fits only if each of its resources does; Kueue checks only the least preferred one (FLV-5)."""
 
 
 KUEUE_SETTING: Final = Options(
@@ -409,7 +409,7 @@ KUEUE_SETTING: Final = Options(
     forget_hopeless_preemptor=False,
     judge_every_resource=False,
 )
-"""Every deliberate difference switched to what Kueue 0.20 does."""
+"""All deliberate differences set to the behaviour of Kueue 0.20."""
 
 
 def effective_priority(workload: Workload, options: Options) -> int:

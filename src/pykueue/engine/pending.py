@@ -210,7 +210,7 @@ class PendingQueue:
                 else:
                     heappush(self.front, (first[0], first[1], group))
 
-    def restrategize(self, strategy: Strategy) -> None:
+    def set_strategy(self, strategy: Strategy) -> None:
         """Set the queueing strategy. A StrictFIFO queue has no parked classes."""
         self.strategy = strategy
         if strategy is Strategy.STRICT:

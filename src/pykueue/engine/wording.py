@@ -48,7 +48,7 @@ def message(why: Why) -> str:
 
 
 def shortened(text: str) -> str:
-    """A condition's message is cut at 32 KiB, and says so."""
+    """A condition message, truncated at 32 KiB with a note."""
     raw = text.encode()
     if len(raw) <= LONGEST:
         return text
@@ -100,7 +100,7 @@ def full_message(why: Why) -> str:
 
 
 def unassigned(why: Unassigned) -> str:
-    """Which pod sets got no flavors, and how many victims are still to leave."""
+    """Which pod sets got no flavors, and how many victims have not left yet."""
     parts = [
         f"couldn't assign flavors to pod set {pod_set.pod_set}: " + ", ".join(sorted(map(obstacle, pod_set.obstacles)))
         for pod_set in why.pod_sets
@@ -136,7 +136,7 @@ def obstacle(what: Obstacle) -> str:
 
 
 def check_reset(state: str) -> str:
-    """What a check says after an eviction sent it back to the start from this state."""
+    """The message of a check that an eviction reset from this state."""
     return f"Reset to Pending after eviction. Previously: {state}"
 
 

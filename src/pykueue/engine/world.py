@@ -27,7 +27,7 @@ from pykueue.engine.quota import Flavors, QuotaNode
 
 
 class World:
-    """The engine's memory. Facts change it, and so do decisions, which are assumed until a fact confirms them.
+    """The engine's state. Facts change it, and so do decisions, which are assumed until a fact confirms them.
 
     Only the engine's own modules read it; everything else uses the methods of `Engine` and `record.tally`.
     """
@@ -42,7 +42,7 @@ class World:
         self.numbers = Numbers()
         self.local_queues: dict[str, LocalQueue] = {}
         self.local_queues_by_queue: dict[str, set[str]] = {}
-        """The LocalQueues that lead to each ClusterQueue, which need not exist."""
+        """The keys of the LocalQueues of each ClusterQueue, which need not exist."""
         self.members: dict[str, dict[str, Item]] = {}
         """The workloads of each LocalQueue, which need not exist."""
         self.namespaces: dict[str, Namespace] = {}
@@ -54,20 +54,20 @@ class World:
         self.without_queue: dict[str, Item] = {}
         """Workloads with quota in a ClusterQueue that does not exist."""
         self.releasing: dict[str, set[str]] = {}
-        """Workloads that give quota of a ClusterQueue back by decisions that are not confirmed yet, by queue."""
+        """Workloads that release quota of a ClusterQueue by unconfirmed decisions, by queue."""
         self.now = Instant(0)
         self.touched: dict[str, Item] = {}
-        """Workloads to look at again."""
+        """Workloads to review."""
         self.to_flush: dict[str, None] = {}
-        """ClusterQueues in whose trees the parked workloads are to be tried again."""
+        """ClusterQueues in whose trees parked workloads are requeued."""
         self.to_recheck: dict[str, None] = {}
-        """ClusterQueues that may have become active, or ceased to be."""
+        """ClusterQueues that may have become active or inactive."""
         self.versions: dict[tuple[str, str], int] = {}
         self.timers: list[tuple[Instant, str]] = []
         """When to review which workload again, as a heap; `Item.timer` shows which entries are valid."""
 
     def shape(self, workload: Workload, known: Shape | None = None) -> Shape:
-        """The one shape of all workloads like this; `known` is the one it had, in case it is the same."""
+        """The shape shared by all equal workloads; `known` is its previous shape, which is often the same."""
         pod_sets, priority = workload.pod_sets, effective_priority(workload, self.options)
         if workload.reclaimable:
             counts = effective_counts(workload, self.options)
@@ -77,7 +77,7 @@ class World:
         return self.shape_of(pod_sets, priority)
 
     def shape_of(self, pod_sets: tuple[PodSet, ...], priority: int) -> Shape:
-        """The one shape of these pod sets at this priority, whatever the pod sets are called."""
+        """The shape of these pod sets at this priority; the names of pod sets do not matter."""
         nameless = tuple(replace(p, name="") for p in pod_sets)
         key = (priority, nameless)
         found = self.shapes.get(key)
@@ -134,7 +134,7 @@ class World:
         return tuple(found)
 
     def can_admit(self, queue: QuotaNode) -> bool:
-        """Whether a ClusterQueue's workloads are considered at all."""
+        """Whether a ClusterQueue's workloads are considered in cycles."""
         return queue.active and queue.tree is not None
 
     def required_checks(self, queue: QuotaNode, flavors: set[str]) -> tuple[str, ...]:

@@ -110,7 +110,7 @@ def conditions(tree: Tree) -> Iterator[Mapping[str, object]]:
         yield one
 
 
-def in_own_words(sentence: str) -> str:
+def with_job_paths(sentence: str) -> str:
     """A sentence about a Workload, with the paths replaced by those of its Job."""
     for path, own in OWN_FIELDS.items():
         sentence = sentence.replace(path, own)

@@ -35,7 +35,7 @@ from pykueue.jobs.seen import (
     JobInput,
     admitted,
     finished,
-    holds_on,
+    has_finalizer,
     key_of,
     owned,
     reserved,
@@ -106,7 +106,7 @@ def orphaned(seen: JobInput) -> Actions:
         going = one.metadata.deletion_timestamp is not None
         if seen.rules.finish_orphans and not going and not finished(one):
             found.append(Finish(one, OWNER_NOT_FOUND, OWNER_NOT_FOUND_SAYS))
-        elif holds_on(one):
+        elif has_finalizer(one):
             found.append(RemoveFinalizer(one))
     return tuple(found)
 
@@ -162,11 +162,11 @@ def with_own(seen: JobInput, job: Described, now: Instant) -> Actions:
 def settled(seen: JobInput, job: Described, workload: Workload, now: Instant) -> Actions:
     """The job and its one Workload ask for the same: bring their states in line."""
     if finished(workload):
-        return let_go(workload)
+        return release(workload)
     if workload.metadata.deletion_timestamp is not None:
         actions = stopped(seen, job, workload, WORKLOAD_DELETED)
         if actions is None:
-            return (RemoveFinalizer(workload),) if holds_on(workload) else NOTHING
+            return (RemoveFinalizer(workload),) if has_finalizer(workload) else NOTHING
         return actions
     outcome = seen.kind.finished(job)
     if outcome is not None:
@@ -187,9 +187,9 @@ def settled(seen: JobInput, job: Described, workload: Workload, now: Instant) ->
     return (*beyond, *(written or kept_up(seen, job, workload)))
 
 
-def let_go(workload: Workload) -> Actions:
+def release(workload: Workload) -> Actions:
     """Release a Workload that is finished."""
-    if not holds_on(workload):
+    if not has_finalizer(workload):
         return NOTHING
     over = condition(workload, WorkloadCondition.FINISHED)
     sent = over is not None and over.reason in EVENT_SENT

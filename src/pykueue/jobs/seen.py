@@ -107,7 +107,7 @@ def key_of(workload: Workload) -> str:
     return f"{workload.namespace}/{workload.name}"
 
 
-def holds_on(workload: Workload) -> bool:
+def has_finalizer(workload: Workload) -> bool:
     """Whether a Workload has our finalizer."""
     return Finalizer.RESOURCE_IN_USE in workload.metadata.finalizers
 

@@ -121,7 +121,7 @@ class GarbageCollector:
             with gc_paused:
                 count = 0
                 async for line in events:
-                    version, listed = self.heard(resource, line, version)
+                    version, listed = self.handle_event(resource, line, version)
                     if listed:
                         break
                     count += 1
@@ -130,10 +130,10 @@ class GarbageCollector:
                         await asyncio.sleep(0)
             self.listed(str(resource))
         async for line in events:
-            version, _ = self.heard(resource, line, version)
+            version, _ = self.handle_event(resource, line, version)
         return version
 
-    def heard(self, resource: Resource, line: bytes, version: str) -> tuple[str, bool]:
+    def handle_event(self, resource: Resource, line: bytes, version: str) -> tuple[str, bool]:
         """Handle a line of a watch; returns the version reached, and whether it ends the first list."""
         event = EVENT.decode(line)
         raw = bytes(event.object)

@@ -181,11 +181,11 @@ class JobController:
             if step.create:
                 await self.create(job, work, step)
             if step.delete:
-                await together(self.delete(job, work, pod, step.lets_go) for pod in step.delete)
+                await together(self.delete(job, work, pod, step.removes_finalizer) for pod in step.delete)
         except Exception as error:
             failure = error
             own = [self.as_known(pod) for pod in self.by_job.get(key).values() if belongs(pod, work)]
-            step = plan(work, own, self.clock.now(), self.backoff(key, work), hands=False)
+            step = plan(work, own, self.clock.now(), self.backoff(key, work), manage_pods=False)
         if step.status is not None:
             await self.write(job, work, step.status)
             if step.backoff != NO_BACKOFF:
@@ -218,9 +218,9 @@ class JobController:
             raise
         self.event(job, work, "SuccessfulCreate", f"Created pod: {self.pods.learn(raw).name}")
 
-    async def delete(self, job: Job, work: Work, pod: Pod, lets_go: bool) -> None:
+    async def delete(self, job: Job, work: Work, pod: Pod, removes_finalizer: bool) -> None:
         """Delete a pod."""
-        if lets_go and pod.tracked:
+        if removes_finalizer and pod.tracked:
             await self.release(pod)
         self.deleting_uids.add(pod.uid)
         try:

@@ -86,7 +86,7 @@ class PodPlan(Frozen):
 
     create: tuple[NewPod, ...] = ()
     delete: tuple[Pod, ...] = ()
-    lets_go: bool = False
+    removes_finalizer: bool = False
     """Whether the pods to delete lose our finalizer first, since they are not counted."""
     status: JobStatus | None = None
     """What to write; None if nothing."""
@@ -199,21 +199,21 @@ def remembered(backoff: Backoff, succeeded: Iterable[Pod], failed: Iterable[Pod]
 
 
 def plan(
-    work: Work, pods: Sequence[Pod], now: Instant, backoff: Backoff = NO_BACKOFF, *, hands: bool = True
+    work: Work, pods: Sequence[Pod], now: Instant, backoff: Backoff = NO_BACKOFF, *, manage_pods: bool = True
 ) -> PodPlan:
-    """What to do for an unfinished Job; without `hands` nothing is created or deleted."""
+    """What to do for an unfinished Job; without `manage_pods` nothing is created or deleted."""
     sums = tally(work, pods)
     start = work.status.start_time or (None if work.spec.suspend else format_instant(now))
     verdict, wake = judged(work, pods, sums, start, now)
     later = remembered(backoff, sums.new_succeeded, sums.new_failed)
     step = PodPlan(wake=wake)
     if verdict is not None:
-        step = PodPlan(delete=sums.active if hands else ())
+        step = PodPlan(delete=sums.active if manage_pods else ())
         if len(step.delete) < len(sums.active):
             # The result is not final while pods run that may end differently.
             verdict = None
     else:
-        if hands and not work.deleting:
+        if manage_pods and not work.deleting:
             step = sooner(managed(work.spec, sums, now, later), wake)
         running = len(sums.active) + len(step.create) - len(step.delete)
         wanted = 1 if work.spec.completions is None else work.spec.completions
@@ -221,7 +221,7 @@ def plan(
             verdict = COMPLETIONS_REACHED
     events: tuple[JobEvent, ...] = ()
     status = restarted(work.status, start)
-    if verdict is None and hands and not work.deleting:
+    if verdict is None and manage_pods and not work.deleting:
         status, events = held_back(work.spec, status, now)
     return written(work, pods, sums, step, verdict, status, events, later, now)
 
@@ -277,7 +277,7 @@ def managed(spec: JobSpec, sums: Tally, now: Instant, backoff: Backoff) -> PodPl
     """Which pods to create or delete to reach the desired number."""
     running = len(sums.active)
     if spec.suspend:
-        return PodPlan(delete=sums.active, lets_go=True) if sums.active else PodPlan()
+        return PodPlan(delete=sums.active, removes_finalizer=True) if sums.active else PodPlan()
     if spec.completions is None:
         # Once one has succeeded, the others may end, and none is added.
         want = running if sums.succeeded else spec.parallelism
@@ -285,7 +285,7 @@ def managed(spec: JobSpec, sums: Tally, now: Instant, backoff: Backoff) -> PodPl
         want = max(0, min(spec.completions - sums.succeeded, spec.parallelism))
     surplus = to_remove(spec, sums.active, max(0, running - want))
     if surplus:
-        return PodPlan(delete=tuple(surplus[:MOST_AT_ONCE]), lets_go=True)
+        return PodPlan(delete=tuple(surplus[:MOST_AT_ONCE]), removes_finalizer=True)
     missing = want - running - (len(sums.terminating) if spec.patient else 0)
     if missing <= 0:
         return PodPlan()
@@ -325,7 +325,7 @@ def to_remove(spec: JobSpec, active: Sequence[Pod], least: int) -> list[Pod]:
     left = list(active)
     if spec.indexed:
         best: dict[int, Pod] = {}
-        for pod in sorted(active, key=worth):
+        for pod in sorted(active, key=progress_key):
             if pod.index is None or pod.index >= (spec.completions or 0):
                 surplus.append(pod)
             else:
@@ -334,11 +334,11 @@ def to_remove(spec: JobSpec, active: Sequence[Pod], least: int) -> list[Pod]:
                 best[pod.index] = pod
         left = list(best.values())
     if len(surplus) < least:
-        surplus += sorted(left, key=worth)[: least - len(surplus)]
+        surplus += sorted(left, key=progress_key)[: least - len(surplus)]
     return surplus
 
 
-def worth(pod: Pod) -> tuple[bool, int, bool, int, int, int]:
+def progress_key(pod: Pod) -> tuple[bool, int, bool, int, int, int]:
     """Sort key: the pod with the least progress comes first."""
     since = -pod.ready_since if pod.ready else 0
     return bool(pod.node), PHASES.get(pod.phase, 0), pod.ready, since, -pod.most_restarts, -pod.created

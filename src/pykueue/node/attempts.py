@@ -103,11 +103,11 @@ def dated(clock: Clock, present: str) -> Dating:
     """
 
     def date(time: str, boot: str) -> Instant:
-        said, uptime = written(time, boot), time.partition("@")[2]
+        recorded, uptime = written(time, boot), time.partition("@")[2]
         if not uptime or boot != present:
-            return said
+            return recorded
         found = instant_of(clock, Moment(int(uptime) // 1000))
-        return found if abs(found - said) >= AGREE_MICROS else said
+        return found if abs(found - recorded) >= AGREE_MICROS else recorded
 
     return date
 

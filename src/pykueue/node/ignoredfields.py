@@ -28,7 +28,7 @@ class Row(Frozen):
 
     field: str
     """Its path in a pod spec; `containers[]` stands for init containers too."""
-    says: str
+    message: str
     usual: tuple[object, ...] = ()
     """Values that request only what happens anyway."""
     off: bool = False
@@ -166,7 +166,7 @@ def look(node: RowTree, value: object, path: str, found: dict[str, str]) -> None
                 continue
             row = below.row
             if row is not None and row.field not in found and asks(row, inner):
-                found[row.field] = f"{path}.{name}: {row.says}"
+                found[row.field] = f"{path}.{name}: {row.message}"
             if inner and below.below:
                 look(below, inner, f"{path}.{name}", found)
     elif isinstance(value, list) and EACH in node.below:

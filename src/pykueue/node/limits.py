@@ -128,17 +128,17 @@ class Limits:
     def describe(self) -> str:
         """The available means, for the log and the node."""
         by_cgroup = [name for name in WANTED if name in self.controllers]
-        said = [f"cgroup v2 ({', '.join(by_cgroup)})"] if by_cgroup else []
+        parts = [f"cgroup v2 ({', '.join(by_cgroup)})"] if by_cgroup else []
         left = []
         if "memory" not in self.controllers:
             left.append("memory of each process (RLIMIT_DATA)")
         if "pids" not in self.controllers:
             left.append("processes of each user (RLIMIT_NPROC)" + (", but not of root" if self.root else ""))
         if left:
-            said.append(f"rlimits ({'; '.join(left)})")
+            parts.append(f"rlimits ({'; '.join(left)})")
         if "cpu" not in self.controllers:
-            said.append("cpu is not limited")
-        return "; ".join(said)
+            parts.append("cpu is not limited")
+        return "; ".join(parts)
 
     def fence(self, container: Mapping[str, object], *, key: str, uid: int) -> Fence:
         """The limits of a container that runs as this user."""

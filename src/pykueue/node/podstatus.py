@@ -333,12 +333,12 @@ def readiness(pod: Tree, containers: Mapping[str, ContainerStatus], phase: Phase
 
 def unmet_gates(pod: Tree, conditions: Mapping[str, Mapping[str, object]]) -> str:
     """The kubelet's message about readiness gates that do not hold; empty if all do."""
-    said = []
+    problems = []
     for _, gate in mappings(pod, "spec", "readinessGates"):
         kind = text(gate, "conditionType")
         found = conditions.get(kind)
         if found is None:
-            said.append(f'corresponding condition of pod readiness gate "{kind}" does not exist.')
+            problems.append(f'corresponding condition of pod readiness gate "{kind}" does not exist.')
         elif found.get("status") != "True":
-            said.append(f'the status of pod readiness gate "{kind}" is not "True", but {found.get("status")}')
-    return ", ".join(said)
+            problems.append(f'the status of pod readiness gate "{kind}" is not "True", but {found.get("status")}')
+    return ", ".join(problems)

@@ -135,9 +135,9 @@ async def ask(
         get = mapping(probe, "httpGet")
         where, port = text(get, "host") or host, port_of(container, member(get, "port"))
         scheme = "https" if text(get, "scheme") == "HTTPS" else "http"
-        said = f'Get "{scheme}://{where}:{port}{path_of(get)}": '
+        prefix = f'Get "{scheme}://{where}:{port}{path_of(get)}": '
         late = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
-        return await reached(within(clock, seconds, http(where, port, get)), f"{where}:{port}", said, said + late)
+        return await reached(within(clock, seconds, http(where, port, get)), f"{where}:{port}", prefix, prefix + late)
     if has(probe, "tcpSocket"):
         where = text(probe, "tcpSocket", "host") or host
         port = port_of(container, member(probe, "tcpSocket", "port"))
@@ -146,14 +146,14 @@ async def ask(
     return Answer(False, "local pods do not support gRPC probes; use exec, httpGet or tcpSocket")
 
 
-async def reached(asking: Awaitable[Answer], place: str, said: str, late: str) -> Answer:
+async def reached(asking: Awaitable[Answer], place: str, prefix: str, late: str) -> Answer:
     """The result of a network probe, with failures in the kubelet's words."""
     try:
         return await asking
     except TimeoutError:
         return Answer(False, late)
     except (OSError, OverflowError, ValueError) as error:
-        return Answer(False, f"{said}dial tcp {place}: connect: {os_words(error) or error}")
+        return Answer(False, f"{prefix}dial tcp {place}: connect: {os_words(error) or error}")
 
 
 def os_words(error: Exception) -> str:

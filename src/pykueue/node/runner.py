@@ -134,7 +134,7 @@ class Runner:
             settings.runtime,
             grace_seconds=settings.grace_seconds,
         )
-        self.spawner = Spawner(self.folder, clock, self.heard, self.supervisor_gone, self.renewed)
+        self.spawner = Spawner(self.folder, clock, self.notice_received, self.supervisor_gone, self.renewed)
         self.date = attempts.dated(clock, self.spawner.boot)
         self.logs = ContainerLogs(self.folder, clock)
         self.cleaner = Cleaner(clock, str(self.folder), str(scratch), self.spawner.clean, self.logs.held)
@@ -278,7 +278,7 @@ class Runner:
         """The containers of all pods that run, or may run."""
         return [one for sandbox in self.sandboxes.values() for one in sandbox.containers.values() if one.alive]
 
-    def heard(self, key: str, line: str) -> None:
+    def notice_received(self, key: str, line: str) -> None:
         """Handle a supervisor's message."""
         found = self.container_of(key)
         if found is None:

@@ -50,7 +50,7 @@ class Scope(Frozen):
         """Whether a process may be in this group."""
         return self.any or (self.account is not None and gid in (self.account.gid, *self.account.groups))
 
-    def says(self) -> str:
+    def explain(self) -> str:
         """Why another id is refused, and what to do."""
         if self.account is None:
             return "its creator has no account on this machine"
@@ -100,7 +100,7 @@ def context_errors(context: object, path: str, scope: Scope) -> Iterator[FieldEr
         value = member(context, field)
         for one in value if isinstance(value, list) else [value]:
             if isinstance(one, int) and not allowed(scope, one):
-                yield forbidden(f"{path}.{field}", f"{one} is not allowed: {scope.says()}")
+                yield forbidden(f"{path}.{field}", f"{one} is not allowed: {scope.explain()}")
 
 
 class RefusedError(Exception):
@@ -122,7 +122,7 @@ def account_for(pod: Mapping[str, object], container: Mapping[str, object], scop
         why = "container's runAsUser breaks non-root policy" if broken else NON_ROOT
         raise RefusedError(f"{why} (pod: {shown(pod)}, container: {text(container, 'name')})")
     if account.ids() is not None and not scope.switches:
-        raise RefusedError(f"securityContext: {scope.says()}")
+        raise RefusedError(f"securityContext: {scope.explain()}")
     return account
 
 

@@ -106,13 +106,13 @@ class Spawner:
         self,
         folder: Path,
         clock: Clock,
-        heard: Callable[[str, str], None],
+        on_notice: Callable[[str, str], None],
         gone: Callable[[str], None],
         renewed: Callable[[], None] = lambda: None,
     ) -> None:
         self.folder = folder
         self.clock = clock
-        self.heard = heard
+        self.on_notice = on_notice
         """Called with a key and a line of its record."""
         self.gone = gone
         """Called with the key whose supervisor has died, or could not be started."""
@@ -157,7 +157,7 @@ class Spawner:
             os.close(folder)
         path.chmod(0o600)
         self.notices = notices
-        asyncio.get_running_loop().add_reader(notices.fileno(), self.hear)
+        asyncio.get_running_loop().add_reader(notices.fileno(), self.receive_notices)
 
     async def begin(self) -> None:
         """Start a fork server, and wait until it holds the lock."""
@@ -188,7 +188,7 @@ class Spawner:
     async def read(self, reader: asyncio.StreamReader) -> None:
         """Pass on the fork server's messages; if it ends, start another."""
         while (message := await receive(reader)) is not None:
-            with costing_itself(message):
+            with logging_errors(message):
                 match message:
                     case ("gone", str(key)):
                         self.over(key)
@@ -209,20 +209,20 @@ class Spawner:
                 LOG.error("fork server: cannot start error=%s", error)
                 await self.clock.sleep(AGAIN_MICROS)
             else:
-                with costing_itself("another fork server"):
+                with logging_errors("another fork server"):
                     self.renewed()
 
     def over(self, key: str) -> None:
         """Handle the death of a supervisor."""
         # Its last messages may still be in the socket.
-        self.hear()
+        self.receive_notices()
         waiting = self.onces.pop(key, None)
         if waiting is None:
             self.gone(key)
         elif not waiting.done():
             waiting.set_result(Outcome(CODE_UNKNOWN, self.refusal or "it ended without a message"))
 
-    def hear(self) -> None:
+    def receive_notices(self) -> None:
         """Pass on supervisors' messages."""
         assert self.notices is not None, "the socket is there while we listen to it"
         while True:
@@ -230,7 +230,7 @@ class Spawner:
                 message = self.notices.recv(NOTICE_BYTES)
             except BlockingIOError:
                 return
-            with costing_itself(message):
+            with logging_errors(message):
                 key, _, line = message.partition(b"\0")
                 self.received(key.decode(errors="replace"), line)
 
@@ -238,7 +238,7 @@ class Spawner:
         """Pass on one line, or complete the waiting `run_once`."""
         if not line.startswith(b"once "):
             self.refusal = ""
-            self.heard(key, line.decode(errors="replace"))
+            self.on_notice(key, line.decode(errors="replace"))
             return
         waiting = self.onces.get(key)
         if waiting is not None and not waiting.done():
@@ -321,7 +321,7 @@ CODE_UNKNOWN: Final = -1
 
 
 @contextlib.contextmanager
-def costing_itself(message: object) -> Iterator[None]:
+def logging_errors(message: object) -> Iterator[None]:
     """Log a message that cannot be handled, and continue with the next."""
     try:
         yield

@@ -21,7 +21,7 @@ from pykueue.engine.decisions import (
 from pykueue.engine.model import ClusterQueue, LocalQueue, PodSet, Workload
 from pykueue.engine.record.explain import because, reason, what_helps
 from pykueue.engine.wording import message
-from pykueue.jobs.manifest import in_own_words
+from pykueue.jobs.manifest import with_job_paths
 from pykueue.sim.world import End, Moment, MomentKind, Past
 
 NO_QUEUE: Final = "(none)"
@@ -139,7 +139,7 @@ class Names:
     def with_user_names(self, text: str, key: str) -> str:
         """A sentence about a workload, with the user's names and paths."""
         if key in self.jobs:
-            text = in_own_words(text)
+            text = with_job_paths(text)
         for word in text.split():
             bare = word.strip("(),;:.")
             if bare in self.names:

@@ -170,7 +170,7 @@ class Reader:
                 self.take_job(one, one.view, mistakes)
             elif isinstance(one.view, Workload):
                 self.take_workload(one, one.tree, mistakes)
-            self.note_strangers(one)
+            self.note_unknown_annotations(one)
             self.notes += (f"{one.kind} {one.key}: {text}" for text in idle(one.kind, one.view))
         old = [f"{one.kind} {one.key}" for one in judged if one.document.tree.get("apiVersion") == V1BETA1]
         if old:
@@ -290,7 +290,7 @@ class Reader:
         tree, wrong = manifest.workload_tree(one.tree, job, place)
         errors = (*wrong, *table.check("Workload", tree, gates=self.loaded.gates.values))
         for error in errors:
-            note(mistakes, one, replace(error, path=manifest.in_own_words(error.path)))
+            note(mistakes, one, replace(error, path=manifest.with_job_paths(error.path)))
         if not errors:
             self.take_workload(one, tree, mistakes)
 
@@ -323,7 +323,7 @@ class Reader:
         may_run_again = not of_job or whole(one.tree, "spec", "backoffLimit") != 0
         self.arrivals.append(Arrival(at, workload, plan, one.key, of_job, view, may_run_again))
 
-    def note_strangers(self, one: Object) -> None:
+    def note_unknown_annotations(self, one: Object) -> None:
         """Warn about annotations that look like ours and are not."""
         known = KNOWN.get(one.kind, ())
         for key in one.annotations:

@@ -225,9 +225,9 @@ def refused(status: int) -> web.Response:
             return text_response(status, "the API server did not say whether you may read the metrics; try again")
 
 
-def text_response(status: int, says: str) -> web.Response:
+def text_response(status: int, message: str) -> web.Response:
     """A plain text response."""
-    return web.Response(status=status, text=f"{says}\n")
+    return web.Response(status=status, text=f"{message}\n")
 
 
 def bind(setting: str, address: str) -> socket.socket:

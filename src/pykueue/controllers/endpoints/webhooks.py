@@ -204,8 +204,8 @@ class Webhooks:
             return reviewed(request, allowed=False, code=503, reason="ServiceUnavailable", message=str(error))
         except Exception:
             LOG.exception("webhooks: admission failed object=%s", where)
-            says = f"internal error while validating {where}; see the log of the manager"
-            return reviewed(request, allowed=False, code=500, reason="InternalError", message=says)
+            message = f"internal error while validating {where}; see the log of the manager"
+            return reviewed(request, allowed=False, code=500, reason="InternalError", message=message)
         if not verdict.allowed:
             LOG.info("webhooks: refused object=%s message=%s", where, verdict.message)
             return reviewed(
@@ -343,6 +343,6 @@ def converted(request: ConversionRequest, made: list[bytes], wrong: list[str]) -
     return (head, *([] if wrong else made), tail)
 
 
-def failure(status: int, says: str) -> Answer:
+def failure(status: int, message: str) -> Answer:
     """A response that is not a review."""
-    return Answer(status, (f"{says}\n".encode(),))
+    return Answer(status, (f"{message}\n".encode(),))

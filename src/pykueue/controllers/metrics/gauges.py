@@ -17,7 +17,7 @@ from pykueue.engine.model import ClusterQueue, StopPolicy
 from pykueue.engine.record import tally
 
 
-class Shown(Frozen):
+class EnabledGauges(Frozen):
     """Which gauges are enabled."""
 
     resources: bool = False
@@ -30,7 +30,7 @@ class Shown(Frozen):
     """The structure of the cohort tree."""
 
 
-class Kept:
+class WorkloadCounts:
     """Counts that follow changes of Workloads, because the engine does not keep them."""
 
     def __init__(self) -> None:
@@ -43,7 +43,9 @@ class Kept:
 class Reading:
     """One reading of all gauges."""
 
-    def __init__(self, engine: Engine, kept: Kept, shown: Shown, has_metrics: Callable[[str], bool] | None) -> None:
+    def __init__(
+        self, engine: Engine, kept: WorkloadCounts, shown: EnabledGauges, has_metrics: Callable[[str], bool] | None
+    ) -> None:
         self.engine = engine
         self.kept = kept
         self.shown = shown

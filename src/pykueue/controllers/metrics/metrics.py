@@ -21,7 +21,7 @@ from pykueue.bridge.outbound import queued_since
 from pykueue.controllers.metrics import families, process
 from pykueue.controllers.metrics.exposition import head, pairs, start, text_of
 from pykueue.controllers.metrics.families import Family
-from pykueue.controllers.metrics.gauges import Kept, Reading, Shown
+from pykueue.controllers.metrics.gauges import EnabledGauges, Reading, WorkloadCounts
 from pykueue.controllers.metrics.selfmetrics import SelfMetrics
 from pykueue.controllers.metrics.series import Gauges, Labels, Owner, Owners, Starts
 from pykueue.controllers.metrics.watchdog import Watchdog
@@ -68,7 +68,7 @@ class Metrics:
     def __init__(self, loaded: Loaded) -> None:
         configuration, gates = loaded.configuration, loaded.gates.values
         chosen = configuration.metrics
-        self.shown = Shown(
+        self.shown = EnabledGauges(
             chosen.enable_cluster_queue_resources,
             gates["SchedulingEquivalenceHashing"],
             gates["UnadmittedWorkloadsObservability"],
@@ -90,7 +90,7 @@ class Metrics:
             if self.is_served(family)
         ]
         self.build = build_info()
-        self.kept = Kept()
+        self.kept = WorkloadCounts()
         self.engine: Engine | None = None
         self.cluster: Watched | None = None
         self.self_metrics = SelfMetrics()
@@ -206,7 +206,7 @@ class Metrics:
 
     def created(self, seen: Workload) -> None:
         """Observe how long after its job a Workload was created."""
-        assert self.cluster is not None, "nothing is heard before `watch`"
+        assert self.cluster is not None, "`watch` is called first"
         owner = controller_of(seen.metadata)
         job = None if owner is None else self.cluster.jobs.get(f"{seen.namespace}/{owner.name}")
         if owner is None or job is None or job.metadata.uid != owner.uid or (job.metadata.generation or 1) > 1:
@@ -265,7 +265,7 @@ class Transition:
     __slots__ = ("after", "before", "local_queue", "metrics", "new", "now", "old", "priority", "queue", "whole")
 
     def __init__(self, metrics: Metrics, old: Workload, new: Workload, before: Conditions, after: Conditions) -> None:
-        assert metrics.cluster is not None, "nothing is heard before `watch`"
+        assert metrics.cluster is not None, "`watch` is called first"
         self.metrics = metrics
         self.old, self.new, self.before, self.after = old, new, before, after
         self.now = metrics.cluster.clock.now()

@@ -50,15 +50,15 @@ from pykueue.engine.model import Admission, Workload
 from pykueue.engine.wording import shortened
 
 OBSTACLES_MAX: Final = 3
-"""Obstacles of a pod set that a sentence names; the nearest ones, for the rest seldom help."""
+"""How many obstacles of a pod set a sentence names: those nearest to a fit."""
 NEVER: Final = frozenset({WaitReason.EXCEEDS_MAX_QUOTA, WaitReason.NO_MATCHING_FLAVOR})
-"""Reasons that no other workload's end removes."""
+"""Reasons that remain when other workloads end."""
 TRANSIENT: Final = (Short, NotNominated)
-"""Obstacles that the end of other work can remove."""
+"""Obstacles that may go away when other workloads end."""
 
 
 def explain(decision: Decision, workload: Workload | None = None) -> str:
-    """One sentence: what was decided, why, and what would help. With the workload it can say what that asks for."""
+    """One sentence: the decision, its reason, and what would help; with the workload it includes its requests."""
     parts = [f"{headline(decision)}: {because(decision, workload)}"]
     if isinstance(decision, Wait):
         helps = what_helps(decision.why)
@@ -68,12 +68,12 @@ def explain(decision: Decision, workload: Workload | None = None) -> str:
 
 
 def either(ways: Iterable[str]) -> str:
-    """Several ways out as one clause."""
+    """Several remedies as one clause."""
     return ", or ".join(ways)
 
 
 def headline(decision: Decision) -> str:
-    """What was decided, in a word or two."""
+    """The decision in one or two words."""
     match decision:
         case Reserve():
             return "holds quota"
@@ -119,7 +119,7 @@ def because(decision: Decision, workload: Workload | None = None) -> str:
 
 
 def taken(admission: Admission, borrowing: int) -> str:
-    """What a workload was given, and where."""
+    """The quota that a workload got, and in which queue and flavors."""
     totals: dict[str, dict[str, int]] = {}
     pods = 0
     for assignment in admission.assignments:
@@ -139,7 +139,7 @@ def taken(admission: Admission, borrowing: int) -> str:
 
 
 def eviction(decision: Evict) -> str:
-    """Why a workload has to leave, and what becomes of it."""
+    """Why a workload is evicted, and what happens next."""
     match decision.reason:
         case EvictionReason.PREEMPTED:
             again = "it is queued again by itself"
@@ -162,7 +162,7 @@ def eviction(decision: Evict) -> str:
 
 
 def preemption(clause: PreemptionReason | None) -> str:
-    """What gives the preemptor the right to the room."""
+    """The policy that allows the preemption."""
     match clause:
         case PreemptionReason.IN_QUEUE | None:
             return "goes before it in the same ClusterQueue and needs its room"
@@ -175,7 +175,7 @@ def preemption(clause: PreemptionReason | None) -> str:
 
 
 def preempted_for(who: str, clause: PreemptionReason | None, queue: str) -> str:
-    """That a workload was preempted, for whom, and by what right; `queue` is the preemptor's ClusterQueue."""
+    """The preemptor of a workload, and the policy that allowed it; `queue` is the preemptor's ClusterQueue."""
     match clause:
         case PreemptionReason.IN_QUEUE | None:
             right = f"goes before it in {queue}" if queue else "goes before it"
@@ -209,7 +209,7 @@ def requeueing(cause: RequeueReason) -> str:
 
 
 def deactivation(cause: DeactivationCause | None) -> str:
-    """Why a workload's attempts end."""
+    """Why a workload is deactivated."""
     match cause:
         case DeactivationCause.REQUEUE_LIMIT:
             return "its pods were not ready in time once more than backoffLimitCount allows"
@@ -224,7 +224,7 @@ def deactivation(cause: DeactivationCause | None) -> str:
 
 
 def reason(why: Why, workload: Workload | None = None) -> str:
-    """Why a workload waits, as a clause."""
+    """Why a workload is pending, as a clause."""
     match why:
         case Unassigned():
             return unassigned(why, workload)
@@ -265,7 +265,7 @@ def reason(why: Why, workload: Workload | None = None) -> str:
 
 
 def unassigned(why: Unassigned, workload: Workload | None) -> str:
-    """What is missing for each pod set, the smallest obstacle first, and whether room is on its way."""
+    """What is missing for each pod set, nearest obstacle first, and whether victims are leaving."""
     several = len(why.pod_sets) > 1
     parts = []
     for pod_set in why.pod_sets:
@@ -281,7 +281,7 @@ def unassigned(why: Unassigned, workload: Workload | None) -> str:
 
 
 def in_short(why: Unassigned) -> str:
-    """What is missing, without the name of the flavor where there is but one."""
+    """What is missing; a single flavor is not named."""
     found = {one for pod_set in why.pod_sets for one in pod_set.obstacles}
     short = [one for one in found if isinstance(one, Short)]
     if not short or len(short) < len(found) or len({one.flavor for one in short}) > 1:
@@ -292,7 +292,7 @@ def in_short(why: Unassigned) -> str:
 
 
 def obstacles(found: PodSetObstacles, workload: Workload | None) -> str:
-    """Why one pod set got no flavors: the nearest to a fit first, and only so many."""
+    """Why one pod set got no flavors: the obstacles nearest to a fit, up to a limit."""
     ranked = sorted(set(found.obstacles), key=rank)
     shown = [obstacle(one, asked(workload, one)) for one in ranked[:OBSTACLES_MAX]]
     rest = len(ranked) - len(shown)
@@ -300,7 +300,7 @@ def obstacles(found: PodSetObstacles, workload: Workload | None) -> str:
 
 
 def never(reason: str, why: Why) -> str:
-    """That a workload can never start, and why, unless quotas, flavors or the workload change; empty where it can."""
+    """Why a workload cannot start unless quotas, flavors or the workload change; empty if it can."""
     if not isinstance(why, Unassigned) or why.victims:
         return ""
     every = [found.obstacles for found in why.pod_sets]
@@ -317,7 +317,7 @@ def never(reason: str, why: Why) -> str:
 
 
 def beyond(found: list[OverCapacity]) -> str:
-    """That more of a resource is asked for than a queue can ever have; in the flavor of which it can have most."""
+    """That the request for a resource exceeds what the queue can ever have, in the flavor with the most capacity."""
     nearest = max(found, key=lambda one: (one.capacity, one.flavor))
     name, asks = nearest.resource, min(nearest.earlier + nearest.request, UNLIMITED)
     where = " of one flavor" if len({one.flavor for one in found}) > 1 else ""
@@ -328,7 +328,7 @@ def beyond(found: list[OverCapacity]) -> str:
 
 
 def rank(what: Obstacle) -> tuple[int, int, str]:
-    """How near to a fit an obstacle is: time heals a shortage, an edit of quota or labels the rest."""
+    """Sort key: shortages, which end with other work, come before obstacles that need an edit."""
     match what:
         case Short(flavor, resource, missing):
             return 0, missing, f"{flavor} {resource}"
@@ -349,7 +349,7 @@ def rank(what: Obstacle) -> tuple[int, int, str]:
 
 
 def asked(workload: Workload | None, what: Obstacle) -> int | None:
-    """What a workload of one pod set asks for of the resource that is short."""
+    """The request of a workload with one pod set for the resource that is short."""
     if workload is None or len(workload.pod_sets) != 1 or not isinstance(what, Short):
         return None
     pod_set = workload.pod_sets[0]
@@ -387,7 +387,7 @@ def obstacle(what: Obstacle, asks: int | None = None) -> str:
 
 
 def what_helps(why: Why) -> tuple[str, ...]:
-    """What would unblock a workload, the likeliest first; empty when there is nothing to do but wait its turn."""
+    """What would unblock a workload, most likely first; empty if it only has to wait."""
     match why:
         case Unassigned():
             return ways_to_fit(why)
@@ -422,7 +422,7 @@ def what_helps(why: Why) -> tuple[str, ...]:
 
 
 def ways_to_fit(why: Unassigned) -> tuple[str, ...]:
-    """What would give a workload its flavors."""
+    """What would let a workload get its flavors."""
     if why.victims:
         return ("it can start when they have stopped",)
     ranked = sorted({one for pod_set in why.pod_sets for one in pod_set.obstacles}, key=rank)
@@ -438,7 +438,7 @@ def ways_to_fit(why: Unassigned) -> tuple[str, ...]:
 
 
 def nearest_of_each_resource(short: list[Short]) -> list[Short]:
-    """The smallest shortage of each resource: any flavor would do, but every resource is needed."""
+    """The smallest shortage of each resource: one flavor suffices, but every resource is needed."""
     nearest: dict[str, Short] = {}
     for one in short:
         nearest.setdefault(one.resource, one)

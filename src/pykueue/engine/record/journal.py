@@ -16,7 +16,7 @@ from pykueue.engine.facts import Fact
 from pykueue.engine.record.checkpoint import Checkpoint, checkpoint, restore
 
 VERSION: Final = 1
-"""The version of the format. Raise it with every change of what a line holds: facts, decisions, checkpoint."""
+"""The version of the format. Increment it with every change of facts, decisions or the checkpoint."""
 REMEDY: Final = "replay it with the pykueue that wrote it, or record a new one with --journal"
 
 
@@ -33,7 +33,7 @@ class Observed(Frozen, tag=True):
 
 
 class Decided(Frozen, tag=True):
-    """The engine was asked at this instant, and decided this."""
+    """A call of `decide`: its instant, and the decisions."""
 
     now: Instant
     decisions: tuple[Decision, ...]
@@ -49,7 +49,7 @@ class JournalError(ValueError):
 
 
 class Recorder:
-    """An engine whose every call is written down before it is answered."""
+    """Wraps an engine, and writes every call to the journal."""
 
     def __init__(self, engine: Engine, write: Callable[[bytes], object]) -> None:
         self.engine = engine
@@ -67,18 +67,18 @@ class Recorder:
         self.engine.observe(fact)
 
     def decide(self, now: Instant) -> list[Decision]:
-        """Ask the engine, and write down what it decided."""
+        """Call the engine, and write its decisions to the journal."""
         decisions = self.engine.decide(now)
         self.put(Decided(now, tuple(decisions)))
         return decisions
 
     def next_wake(self) -> Instant | None:
-        """When to ask again."""
+        """When to call `decide` again."""
         return self.engine.next_wake()
 
 
 class Divergence(Frozen):
-    """A replay decided otherwise than the journal says."""
+    """A difference between a replay and the journal."""
 
     line: int
     recorded: tuple[Decision, ...]
@@ -86,7 +86,7 @@ class Divergence(Frozen):
 
 
 def replay(lines: Iterable[bytes]) -> Iterator[Divergence]:
-    """Run a journal again; yields each call of `decide` that came out differently, and none when all are the same.
+    """Replay a journal; yields each call of `decide` whose decisions differ.
 
     Raises JournalError for a journal of another version of the format, and for what is no journal.
     """

@@ -312,7 +312,7 @@ class Supervisor:
             ready = {fd for fd, _ in events}
             if wake in ready:
                 for number in os.read(wake, 512):
-                    self.hear(number)
+                    self.handle_signal(number)
             for pipe in pipes:
                 # The previous block may have filled the last file that there is room for.
                 if not self.waits():
@@ -348,7 +348,7 @@ class Supervisor:
         if block:
             self.output.take(pipe.stream, block, keep=self.ending and self.unread())
 
-    def hear(self, number: int) -> None:
+    def handle_signal(self, number: int) -> None:
         """Handle a signal."""
         if number == signal.SIGCHLD:
             self.reap()
