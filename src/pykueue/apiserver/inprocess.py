@@ -26,31 +26,31 @@ POLICIES: Final[dict[str, Propagation]] = {
 
 
 class LocalKube:
-    """The API of this process, for its controllers, or for another whose objects admission completes and judges."""
+    """The API of this process, for controllers that are trusted (`SYSTEM`) or admitted like users."""
 
     def __init__(self, registry: Registry, who: Identity = SYSTEM) -> None:
         self.registry = registry
         self.who = who
         self.terms: dict[str, Terms] = {}
-        """The terms of each field manager; nobody reads the warnings."""
+        """The terms of each field manager; their warnings are not read."""
         self.closed = False
 
     def terms_of(self, manager: str) -> Terms:
-        """The terms on which a field manager writes."""
+        """The write options of a field manager."""
         known = self.terms.get(manager)
         if known is None:
             known = self.terms[manager] = Terms(who=self.who, manager=manager, force=True, validation="Ignore")
         return known
 
     def served(self, resource: Resource) -> Served:
-        """How a resource is served."""
+        """The served kind of a resource."""
         served = self.registry.catalog.of(resource)
         if served is None:
             raise unserved()
         return served
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> bytes:
-        """An object."""
+        """Get an object."""
         try:
             return await self.registry.get(self.served(resource), name, namespace)
         except StatusError as error:
@@ -59,7 +59,7 @@ class LocalKube:
     async def pages(
         self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> AsyncIterator[bytes]:
-        """A list, as the list objects of its pages; all of one version."""
+        """List objects, page by page, all of one version."""
         token = ""
         while True:
             try:
@@ -78,7 +78,7 @@ class LocalKube:
     async def watch(
         self, resource: Resource, namespace: str = "", *, version: str = "", labels: str = "", fields: str = ""
     ) -> AsyncIterator[bytes]:
-        """Events after a version, or everything there is and then its events; see the port.
+        """Events after a version, or all objects and then their events; see the port.
 
         There is no connection that could be lost, so it needs no bookmarks but the one that ends the list.
         """
@@ -101,7 +101,7 @@ class LocalKube:
     async def create(
         self, resource: Resource, body: bytes, namespace: str = "", *, name: str = "", subresource: str = ""
     ) -> bytes:
-        """The object that was created."""
+        """Create an object."""
         try:
             tree: Tree = msgspec.json.decode(body)
             return await self.registry.create(
@@ -111,7 +111,7 @@ class LocalKube:
             raise translated(called("create", resource, namespace, name, subresource), error) from error
 
     async def bind(self, namespace: str, pod: str, node: str) -> bytes:
-        """The pod, bound to a node."""
+        """Bind a pod to a node."""
         try:
             terms = self.terms_of("kube-scheduler")
             return await self.registry.parts.bind(self.served(PODS), pod, node, namespace, terms)
@@ -129,7 +129,7 @@ class LocalKube:
         subresource: str = "",
         manager: str = "",
     ) -> bytes:
-        """The object as it is after a patch; an apply takes over fields that others own."""
+        """Patch an object; an apply takes over fields that others own."""
         try:
             made, _ = await self.registry.patch(
                 self.served(resource),
@@ -145,7 +145,7 @@ class LocalKube:
         return made
 
     async def replace(self, resource: Resource, name: str, body: bytes, namespace: str = "") -> bytes:
-        """The object as it is after it was replaced."""
+        """Replace an object."""
         try:
             tree: Tree = msgspec.json.decode(body)
             return await self.registry.update(self.served(resource), name, tree, namespace, self.terms_of(MANAGER))
@@ -171,10 +171,10 @@ class LocalKube:
             raise translated(called("delete", resource, namespace, name), error) from error
 
     async def close(self) -> None:
-        """Nothing is held that would have to be let go."""
+        """Do nothing: there is no connection to close."""
         self.closed = True
 
 
 def translated(what: str, error: StatusError) -> KubeError:
-    """A refusal as controllers know it."""
+    """A `StatusError` as the `KubeError` that controllers expect."""
     return error_of(what, error.code, Status(message=error.message, reason=error.reason, code=error.code))

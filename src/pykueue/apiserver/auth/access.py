@@ -27,15 +27,15 @@ EVENTS: Final = "events.k8s.io"
 USERS: Final = "pykueue:users"
 ANONYMOUS: Final = Identity("system:anonymous", frozenset({"system:unauthenticated"}))
 OPEN_PATHS: Final = frozenset({"/healthz", "/livez", "/readyz", "/version"})
-"""What anybody may get, as on any cluster."""
+"""Paths that anyone may get, as on any cluster."""
 TOLD_PATHS: Final = ("/api", "/apis", "/openapi", "/healthz", "/livez", "/readyz", "/version")
-"""What every user may get, with all that lies below."""
+"""Path prefixes that every user may get."""
 STAMPED: Final = frozenset({("batch", "Job"), ("", "Pod"), ("", "ConfigMap"), ("", "Secret")})
-"""Of which it is recorded who created them: all that users write, by group and kind."""
+"""Kinds whose creator is recorded, by group: everything that users write."""
 
 
 class Rule(Frozen):
-    """What a user may do to some resources: in the user's own namespace, or anywhere."""
+    """What a user may do to some resources, in the user's own namespace or in all."""
 
     where: Literal["own", "cluster"]
     verbs: tuple[str, ...]
@@ -67,17 +67,17 @@ USER_RULES: Final = (
     Rule("cluster", CREATE, "authorization.k8s.io", ("selfsubjectaccessreviews", "selfsubjectrulesreviews")),
     Rule("cluster", CREATE, "authentication.k8s.io", ("selfsubjectreviews",)),
 )
-"""What a user may do, beside getting the own namespace."""
+"""What a user may do, besides getting the user's own namespace."""
 
 
 class Access:
-    """Decides on every call."""
+    """Authenticates and authorizes every call."""
 
     def __init__(self, users: Users) -> None:
         self.users = users
 
     def who(self, headers: Mapping[str, str], peer: Peer | None) -> Identity:
-        """Who asks, by certificate or token; a `StatusError` where that is wrong. Header names are in small letters."""
+        """The caller, by certificate or token; raises `StatusError` if invalid. Header names are in lower case."""
         user = self.recognised(headers, peer)
         if user is None:
             return ANONYMOUS
@@ -100,7 +100,7 @@ class Access:
         return user
 
     def acting(self, identity: Identity, other: str, headers: Mapping[str, str]) -> Identity:
-        """The impersonated identity (`kubectl --as`); for admins only."""
+        """The impersonated identity (`kubectl --as`), which only admins may assume."""
         if not identity.admin:
             call = Asked("", "", "v1", "users" if other else "groups", name=other)
             raise refused(identity, "impersonate", call=call, path="")
@@ -114,7 +114,7 @@ class Access:
     def may(
         self, who: Identity, verb: str, group: str, resource: str, subresource: str, namespace: str, name: str
     ) -> bool:
-        """Whether somebody may do this to a resource."""
+        """Whether a caller may use a verb on a resource."""
         if who.admin:
             return True
         if AUTHENTICATED not in who.groups:
@@ -131,7 +131,7 @@ class Access:
         )
 
     def may_path(self, who: Identity, verb: str, path: str) -> bool:
-        """Whether somebody may do this to a path that is none of resources."""
+        """Whether a caller may use a verb on a non-resource path."""
         if who.admin:
             return True
         if verb not in ("get", "head"):
@@ -141,7 +141,7 @@ class Access:
         return any(path == told or path.startswith(f"{told}/") for told in TOLD_PATHS)
 
     def check(self, who: Identity, verb: str, *, call: Asked | None, path: str) -> None:
-        """Raise a `StatusError` if somebody may not do this."""
+        """Raise a `StatusError` if a caller may not use a verb on a resource."""
         if call is None:
             allowed = self.may_path(who, verb, path)
         else:
@@ -150,7 +150,7 @@ class Access:
             raise refused(who, verb, call=call, path=path)
 
     def rules(self, who: Identity, namespace: str) -> tuple[list[Json], list[Json]]:
-        """What somebody may do in a namespace: rules on resources, and on paths."""
+        """What a caller may do in a namespace: resource rules and non-resource rules."""
         if who.admin:
             return [rule_of(("*",), ("*",), ("*",))], [{"verbs": ["*"], "nonResourceURLs": ["*"]}]
         if AUTHENTICATED not in who.groups:
@@ -167,19 +167,19 @@ class Access:
 
 
 def rule_of(verbs: Iterable[str], groups: Iterable[str], resources: Iterable[str]) -> Tree:
-    """A rule as reviews show it."""
+    """A rule as access reviews show it."""
     return {"verbs": [*verbs], "apiGroups": [*groups], "resources": [*resources]}
 
 
 def identity_of(user: User) -> Identity:
-    """A user, as a caller."""
+    """The identity of a user."""
     if user.role == "admin":
         return Identity(user.name, frozenset({MASTERS, AUTHENTICATED}), user.namespace, admin=True)
     return Identity(user.name, frozenset({USERS, AUTHENTICATED}), user.namespace)
 
 
 def refused(who: Identity, verb: str, *, call: Asked | None, path: str) -> StatusError:
-    """What somebody is told who may not do this."""
+    """The 403 error for a caller without this right."""
     why = cannot(who.name, verb, call=call, path=path)
     for letter, harmless in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
         why = why.replace(letter, harmless)
@@ -189,11 +189,10 @@ def refused(who: Identity, verb: str, *, call: Asked | None, path: str) -> Statu
 
 
 def stamped(operation: Operation, resource: Resource, new: Tree, old: Tree | None, who: Identity) -> Tree:
-    """The object with who created it, as far as that is recorded; a `StatusError` if it is another's.
+    """The object with its creator recorded; raises `StatusError` if another user created it.
 
-    The value is the server's: whatever a client writes in its place is overwritten. What the controllers of this
-    process write does not come here; pods get the value of their Job from them. `old` is the stored object, `new` for a
-    deletion the same.
+    The server overwrites a value that a client sets. Writes of the controllers of this process are not passed here:
+    they copy the creator of a Job to its pods. `old` is the stored object; for a deletion `new` is the same object.
     """
     if (resource.group, resource.kind) not in STAMPED:
         return new
@@ -206,14 +205,14 @@ def stamped(operation: Operation, resource: Resource, new: Tree, old: Tree | Non
 
 
 def not_yours(resource: Resource, old: Tree, creator: str, who: Identity) -> StatusError:
-    """What somebody is told who would change what another has created."""
+    """The 403 error for changing an object that another user created."""
     owner = f'"{creator}"' if creator else "somebody else"
     why = f'it was created by {owner}, and User "{who.name}" may only change or delete what is their own'
     return forbidden(resource, text(old, "metadata", "name"), why)
 
 
 def with_creator(tree: Tree, creator: str) -> Tree:
-    """The object with this creator on record, or none; and without one in its pod template."""
+    """The object with this creator or none; its pod template never names one."""
     made = annotated(tree, creator)
     spec = made.get("spec")
     inner = spec.get("template") if isinstance(spec, dict) else None
@@ -230,7 +229,7 @@ def has_creator(tree: Tree) -> bool:
 
 
 def annotated(tree: Tree, creator: str) -> Tree:
-    """The object, or the template, with this creator or none in its annotations."""
+    """The object or template with this creator or none in its annotations."""
     found = tree.get("metadata")
     metadata: Tree = found if isinstance(found, dict) else {}
     held = metadata.get("annotations")

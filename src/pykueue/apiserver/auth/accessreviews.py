@@ -1,4 +1,4 @@
-"""Answers access reviews, self subject reviews and token reviews; nothing of them is stored."""
+"""Answers access reviews, self subject reviews and token reviews, none of which are stored."""
 
 from collections.abc import Callable
 from typing import Final, TypeAlias
@@ -18,7 +18,7 @@ Answer: TypeAlias = Callable[[Access, Identity, Tree], Tree]
 
 
 def review(access: Access, who: Identity, kind: str, tree: Tree, namespace: str, now: Instant) -> Tree | None:
-    """A review with its answer; nothing where the kind is none of a review."""
+    """A review with its status; None if the kind is not a review."""
     answer = REVIEWS.get(kind)
     if answer is None:
         return None
@@ -33,12 +33,12 @@ def review(access: Access, who: Identity, kind: str, tree: Tree, namespace: str,
 
 
 def odd(error: FieldError) -> StatusError:
-    """A review that cannot be answered."""
+    """The error for a malformed review."""
     return invalid_object(Resource("authorization.k8s.io", "v1", "", ""), "", [error])
 
 
 def judged(access: Access, who: Identity, tree: Tree) -> Tree:
-    """Whether somebody may do what a review describes."""
+    """The status of a review: whether the caller may do what it describes."""
     attributes, paths = mapping(tree, "spec", "resourceAttributes"), mapping(tree, "spec", "nonResourceAttributes")
     if bool(attributes) == bool(paths):
         detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
@@ -59,7 +59,7 @@ def judged(access: Access, who: Identity, tree: Tree) -> Tree:
 
 
 def other(access: Access, _who: Identity, tree: Tree) -> Tree:
-    """Whether another may do what a review describes."""
+    """The status of a review about another user."""
     name, listed = text(tree, "spec", "user"), mapping(tree, "spec").get("groups")
     if not name and not listed:
         raise odd(invalid("spec.user", "", "at least one of user or group must be specified"))
@@ -70,18 +70,18 @@ def other(access: Access, _who: Identity, tree: Tree) -> Tree:
 
 
 def rules(access: Access, who: Identity, tree: Tree) -> Tree:
-    """All that somebody may do in a namespace."""
+    """The status of a rules review: everything that the caller may do in a namespace."""
     resources, paths = access.rules(who, text(tree, "spec", "namespace"))
     return {"resourceRules": resources, "nonResourceRules": paths, "incomplete": False}
 
 
 def myself(_access: Access, who: Identity, _tree: Tree) -> Tree:
-    """Who asks."""
+    """The status of a self subject review: the caller."""
     return {"userInfo": info(who)}
 
 
 def token(access: Access, _who: Identity, tree: Tree) -> Tree:
-    """Whose token this is."""
+    """The status of a token review: the user of the token."""
     user = access.users.by_token(text(tree, "spec", "token"))
     if user is None:
         return {"user": {}, "error": "invalid bearer token"}
@@ -89,7 +89,7 @@ def token(access: Access, _who: Identity, tree: Tree) -> Tree:
 
 
 def info(who: Identity) -> Tree:
-    """A caller as reviews show it."""
+    """A caller as the `userInfo` of reviews."""
     groups: list[Json] = [*sorted(who.groups - {AUTHENTICATED}), AUTHENTICATED]
     made: Tree = {"username": who.name, "groups": groups}
     return made | ({"uid": who.uid} if who.uid else {})

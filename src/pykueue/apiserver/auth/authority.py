@@ -29,7 +29,7 @@ LOOPBACK: Final = ("localhost", LOCALHOST, "::1")
 
 
 class Credentials(Frozen):
-    """A client's certificate and key, as PEM. Printing them does not show the key."""
+    """A client's certificate and key as PEM; the repr does not show the key."""
 
     certificate: bytes
     key: bytes
@@ -39,14 +39,14 @@ class Credentials(Frozen):
 
 
 class Authority:
-    """What is needed to serve, and to give out client certificates."""
+    """The CA certificate and key, and the server's own certificate."""
 
     def __init__(self, bundle: Bundle) -> None:
         self.bundle = bundle
 
     @classmethod
     def open(cls, data: Path | None, now: Instant, names: tuple[str, ...] = LOOPBACK) -> "Authority":
-        """The authority in a data folder, made or renewed where need be; without a folder, one for this process."""
+        """The authority of a data folder, created or renewed if necessary; without a folder, a temporary one."""
         if data is None:
             return cls(renewed(None, names, now))
         folder = data / CERTIFICATES
@@ -59,11 +59,11 @@ class Authority:
 
     @property
     def certificate(self) -> bytes:
-        """What a kubeconfig has to name, as PEM."""
+        """The CA certificate as PEM, for kubeconfigs."""
         return self.bundle.authority
 
     def context(self) -> ssl.SSLContext:
-        """How the server speaks: a client may show a certificate, and if it does, it must be one of ours."""
+        """The server's TLS context; client certificates are optional, and must be signed by this authority."""
         context = server_context()
         use(context, self.bundle.certificate, self.bundle.key)
         context.load_verify_locations(cadata=self.bundle.authority.decode())
@@ -71,7 +71,7 @@ class Authority:
         return context
 
     def issue(self, name: str, groups: tuple[str, ...], now: Instant) -> tuple[Credentials, str]:
-        """A certificate for a user, and its fingerprint."""
+        """A client certificate for a user, and its fingerprint."""
         pair = pair_in(self.bundle.authority, self.bundle.authority_key)
         assert pair is not None, "the authority's certificate and key were read together"
         made = client_pair(pair, name, groups, now)
@@ -83,7 +83,7 @@ DER: Final = serialization.Encoding.DER
 
 
 def client_pair(authority: Pair, name: str, groups: tuple[str, ...], now: Instant) -> Pair:
-    """A certificate for a client of this name in these groups."""
+    """A certificate and key for a client of this name and these groups."""
     key = ec.generate_private_key(ec.SECP256R1())
     organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in sorted(groups)]
     subject = x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, name)])
@@ -98,13 +98,13 @@ def client_pair(authority: Pair, name: str, groups: tuple[str, ...], now: Instan
 
 
 def fingerprint(der: bytes) -> str:
-    """By what a certificate is known."""
+    """The SHA-256 fingerprint that identifies a certificate."""
     return hashlib.sha256(der).hexdigest()
 
 
 @lru_cache(maxsize=1024)
 def peer_of(der: bytes) -> Peer | None:
-    """Whose certificate this is, once TLS has found it good; nothing where it names nobody."""
+    """The subject of a verified client certificate; None if it has no common name."""
     try:
         names = x509.load_der_x509_certificate(der).subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     except (ValueError, UnsupportedAlgorithm):
@@ -113,14 +113,14 @@ def peer_of(der: bytes) -> Peer | None:
 
 
 def stored(folder: Path) -> Bundle | None:
-    """What a folder holds; nothing where a part of it is missing."""
+    """The authority stored in a folder; None if a part is missing."""
     with contextlib.suppress(FileNotFoundError):
         return Bundle(*((folder / name).read_bytes() for name in CERTIFICATE_FILES))
     return None
 
 
 def store(folder: Path, bundle: Bundle) -> None:
-    """Write all of it, each file as a whole, so that others cannot read it at any moment."""
+    """Write all files atomically, readable by their owner only."""
     for name, content in zip(
         CERTIFICATE_FILES, (bundle.authority, bundle.authority_key, bundle.certificate, bundle.key), strict=True
     ):

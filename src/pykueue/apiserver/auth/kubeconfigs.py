@@ -22,7 +22,7 @@ def kubeconfig(
     token: str = "",
     credentials: Credentials | None = None,
 ) -> str:
-    """A kubeconfig for one user of the server at this URL, who shows a token or a certificate."""
+    """A kubeconfig for one user of the server at this URL, with a token or a certificate."""
     proof: Tree = {"token": token} if token else {}
     if credentials is not None:
         proof = {
@@ -42,6 +42,6 @@ def kubeconfig(
 
 
 def write(path: Path, text: str) -> None:
-    """Put a kubeconfig where only its owner reads it, as a whole, with a folder for it where there is none."""
+    """Write a kubeconfig atomically, readable by its owner only; creates its folder if necessary."""
     path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
     put(path, text.encode())

@@ -28,44 +28,44 @@ from pykueue.base.struct import Frozen
 LOG: Final = logging.getLogger(__name__)
 
 ADMIN: Final = "admin"
-"""The user that the server itself makes, for whoever started it."""
+"""The user that the server creates for the person who started it."""
 LOCK: Final = "users.lock"
 TOKEN_BYTES: Final = 32
 SALT_BYTES: Final = 16
 TOKEN_MAX: Final = 512
-"""Characters of a token that are worth a look."""
+"""Longer tokens are refused unread."""
 NAME: Final = re.compile(r"[a-z_][a-z0-9_.-]{0,62}", re.ASCII)
 NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 SYSTEM_NAMESPACES: Final = frozenset({"default", DEFAULT_NAMESPACE})
-"""Together with all that begin with `kube-`: nobody gets one of these by their name alone."""
+"""Reserved, together with all that start with `kube-`: no user gets one of these by default."""
 LAYOUT: Final = 1
 
 Role = Literal["admin", "user"]
 
 
 class UsersError(Exception):
-    """A file of users that cannot be used, or a user that cannot be added: where, what, what to do."""
+    """A users file that cannot be read, or a user that cannot be added: where, what, and what to do."""
 
 
 class User(Frozen):
-    """Somebody who may come in."""
+    """A user: name, OS account, namespace, role and credentials."""
 
     name: str
     role: Role = "user"
     os_user: str = ""
-    """As whom the user's processes run, where we may choose."""
+    """The account that the user's processes run as, if the server runs as root."""
     namespace: str = ""
-    """The one namespace that a user writes in; empty for an admin."""
+    """The one namespace that a user may write to; empty for an admin."""
     salt: str = ""
     hash: str = ""
     """SHA-256 of salt and token, in hexadecimal; empty without a token."""
     certificates: tuple[str, ...] = ()
-    """Fingerprints of client certificates that were given out."""
+    """Fingerprints of issued client certificates."""
     revoked: bool = False
 
 
 class Kept(Frozen):
-    """What the file holds."""
+    """The content of the users file."""
 
     version: int
     users: tuple[User, ...]
@@ -81,21 +81,21 @@ class Users:
         self.folder = folder
         self.known: Mapping[str, User] = {}
         self.seen: tuple[int, int, int] | None = None
-        """By what we tell that the file has changed."""
+        """The fingerprint of the file as last read."""
         self.verified: dict[bytes, str] = {}
-        """Tokens that were found right, by their hash: the user."""
+        """Users by the hash of a verified token."""
         self.failed = False
         if folder is not None:
             self.reread()
 
     @property
     def path(self) -> Path:
-        """Where the file is."""
+        """The path of the users file."""
         assert self.folder is not None, "users that live in memory have no file"
         return self.folder / USERS
 
     def all(self) -> Mapping[str, User]:
-        """The users by name. Nobody, if the file can no longer be read: better to refuse than to let in."""
+        """The users by name; nobody if the file cannot be read, so that access fails closed."""
         if self.folder is None:
             return self.known
         try:
@@ -110,17 +110,17 @@ class Users:
         return self.known
 
     def reread(self) -> None:
-        """Take over what the file says."""
+        """Load the users from the file."""
         seen = fingerprint_of(self.path)
         self.forget({user.name: user for user in read_users(self.path)} if seen else {})
         self.seen = seen
 
     def forget(self, users: Mapping[str, User]) -> None:
-        """Go by these users, and by nothing that was known before."""
+        """Replace the loaded users with these."""
         self.known, self.verified, self.seen = users, {}, None
 
     def by_token(self, token: str) -> User | None:
-        """Whose token this is."""
+        """The user of a token."""
         users = self.all()
         if not token or len(token) > TOKEN_MAX:
             return None
@@ -135,17 +135,17 @@ class Users:
         return None
 
     def by_certificate(self, peer: Peer) -> User | None:
-        """Whose certificate this is."""
+        """The user of a certificate."""
         user = self.all().get(peer.name)
         return user if user and peer.fingerprint in user.certificates and not user.revoked else None
 
     def named(self, name: str) -> User | None:
-        """The user of this name, if it may still come in."""
+        """The user of this name, unless revoked."""
         user = self.all().get(name)
         return user if user and not user.revoked else None
 
     def add(self, name: str, *, role: Role = "user", namespace: str = "", os_user: str = "") -> str:
-        """Let somebody in, or again with another token; the token, which is not kept."""
+        """Add a user, or renew the token of an existing one; returns the token, which is not stored."""
         check(name, namespace)
         namespace = namespace or ("" if role == "admin" else self.namespace_for(name))
         token = secrets.token_urlsafe(TOKEN_BYTES)
@@ -155,7 +155,7 @@ class Users:
         return token
 
     def namespace_for(self, name: str) -> str:
-        """The namespace that a user gets by the name alone; a `UsersError` if it is somebody else's."""
+        """The default namespace of a user; raises `UsersError` if it belongs to another user."""
         namespace = label_of(name)
         if is_system(namespace):
             raise UsersError(f"{name!r}: the namespace {namespace} is the system's; give another one with --namespace")
@@ -171,7 +171,7 @@ class Users:
         return namespace
 
     def certify(self, name: str, fingerprint: str) -> None:
-        """Accept this certificate as the user's."""
+        """Add this certificate to the user's credentials."""
         with self.changing() as users:
             user = users.get(name)
             if user is None or user.revoked:
@@ -179,7 +179,7 @@ class Users:
             users[name] = msgspec.structs.replace(user, certificates=(*user.certificates, fingerprint))
 
     def revoke(self, name: str) -> None:
-        """Let somebody in no more; name and OS user stay on record for what was created."""
+        """Revoke all access of a user; name and OS account stay on record for the objects that the user created."""
         with self.changing() as users:
             user = users.get(name)
             if user is None:
@@ -189,7 +189,7 @@ class Users:
 
     @contextlib.contextmanager
     def changing(self) -> Iterator[dict[str, User]]:
-        """The users, to be changed; they are stored when the block ends. No other process changes them meanwhile."""
+        """A block that changes the users and stores them at its end; other processes are locked out meanwhile."""
         if self.folder is None:
             users = dict(self.known)
             yield users
@@ -204,7 +204,7 @@ class Users:
 
 
 def check(name: str, namespace: str) -> None:
-    """Raise a `UsersError` if nobody can have this name or, if one is given, this namespace."""
+    """Raise a `UsersError` if this name, or the namespace if one is given, is not allowed."""
     if not NAME.fullmatch(name):
         raise UsersError(
             f"{name!r}: a user's name begins with a small letter and holds small letters, digits, '-', '_' and '.'"
@@ -214,22 +214,22 @@ def check(name: str, namespace: str) -> None:
 
 
 def is_system(namespace: str) -> bool:
-    """Whether a namespace is the system's."""
+    """Whether a namespace is a system namespace."""
     return namespace in SYSTEM_NAMESPACES or namespace.startswith("kube-")
 
 
 def hashed(salt: str, token: str) -> str:
-    """What is kept of a token."""
+    """The stored hash of a token."""
     return hashlib.sha256((salt + token).encode(errors="surrogateescape")).hexdigest()
 
 
 def label_of(name: str) -> str:
-    """A user's name as that of a namespace."""
+    """A user's name as a DNS label, for the user's namespace."""
     return re.sub(r"[^a-z0-9]+", "-", name).strip("-") or "user"
 
 
 def fingerprint_of(path: Path) -> tuple[int, int, int] | None:
-    """By what a change of a file is noticed; nothing where there is none."""
+    """A value that changes whenever the file does; None if the file does not exist."""
     try:
         found = path.stat()
     except FileNotFoundError:
@@ -240,7 +240,7 @@ def fingerprint_of(path: Path) -> tuple[int, int, int] | None:
 
 
 def read_users(path: Path) -> tuple[User, ...]:
-    """The users in a file that nobody else may write."""
+    """Read the users from a file that only its owner may write."""
     try:
         with path.open("rb") as file:
             found = os.fstat(file.fileno())
@@ -259,13 +259,13 @@ def read_users(path: Path) -> tuple[User, ...]:
 
 
 def write(path: Path, users: tuple[User, ...]) -> None:
-    """Store the users."""
+    """Write the users to the file."""
     put(path, msgspec.json.format(msgspec.json.encode(Kept(LAYOUT, users)), indent=2) + b"\n")
 
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Keep other processes from changing the users while the block runs."""
+    """Hold the lock that keeps other processes from changing the users."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)

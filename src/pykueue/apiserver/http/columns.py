@@ -22,7 +22,7 @@ YEAR: Final = 365 * DAY
 
 
 class Head(Frozen):
-    """The head of a column; those of priority 1 are shown by `-o wide` alone."""
+    """The header of a column; `-o wide` also shows those of priority 1."""
 
     name: str
     type: str = "string"
@@ -31,7 +31,7 @@ class Head(Frozen):
 
 
 class Layout(Frozen):
-    """The columns of a kind, and what stands in them for an object at an instant."""
+    """The columns of a kind, and the function that returns the cells of an object."""
 
     heads: tuple[Head, ...]
     cells: Callable[[Tree, Instant], Cells]
@@ -52,7 +52,7 @@ def name_of(tree: Tree) -> str:
 
 
 def human(micros: int) -> str:
-    """A span of time in two or three digits that matter."""
+    """A duration in kubectl's short form."""
     seconds = int(micros / MICROS)
     if seconds < -1:
         return "<invalid>"
@@ -76,13 +76,13 @@ def human(micros: int) -> str:
 
 
 def two(seconds: int, large: int, large_name: str, small: int, small_name: str) -> str:
-    """A span in two units, without the smaller one where it is nothing."""
+    """A duration in two units; the smaller one is omitted if zero."""
     rest = seconds % large // small
     return f"{seconds // large}{large_name}" + (f"{rest}{small_name}" if rest else "")
 
 
 def since(moment: object, now: Instant) -> str:
-    """How long ago something was."""
+    """How long ago a timestamp was."""
     if not isinstance(moment, str) or not moment:
         return UNKNOWN
     try:
@@ -97,19 +97,19 @@ def age(tree: Tree, now: Instant) -> str:
 
 
 def holding(tree: Tree) -> frozenset[str]:
-    """The conditions that hold."""
+    """The types of the conditions that are true."""
     found = mappings(tree, "status", "conditions")
     return frozenset(text(one, "type") for _, one in found if text(one, "status") == "True")
 
 
 def containers(tree: object) -> tuple[str, str]:
-    """The names and the images of a template's containers."""
+    """The names and the images of a template's containers, comma-separated."""
     found = [one for _, one in mappings(tree, "spec", "containers")]
     return ",".join(text(one, "name") for one in found), ",".join(text(one, "image") for one in found)
 
 
 def selector_text(selector: object) -> str:
-    """A label selector as kubectl writes it."""
+    """A label selector in kubectl's notation."""
     terms = [f"{key}={value}" for key, value in sorted(mapping(selector, "matchLabels").items())]
     for _, one in mappings(selector, "matchExpressions"):
         key, operator = text(one, "key"), text(one, "operator")
@@ -125,11 +125,11 @@ def selector_text(selector: object) -> str:
 
 
 JOB_STATES: Final = ("Complete", "Failed", "", "Suspended", "FailureTarget", "SuccessCriteriaMet")
-"""Conditions of a Job in the order in which they are looked at; at the empty one, whether it is being deleted."""
+"""Conditions of a Job in order of precedence; the empty one stands for a Job that is being deleted."""
 
 
 def job_state(job: Tree) -> str:
-    """What becomes of a Job, in a word."""
+    """The state of a Job as one word."""
     held = holding(job)
     for state in JOB_STATES:
         if state in held:
@@ -182,13 +182,13 @@ def node_cells(node: Tree, now: Instant) -> Cells:
 
 
 def address(node: Tree, kind: str) -> str:
-    """An address of a Node."""
+    """The address of a Node of this type."""
     found = (text(one, "address") for _, one in mappings(node, "status", "addresses") if text(one, "type") == kind)
     return next(found, NONE)
 
 
 def event_cells(event: Tree, now: Instant) -> Cells:
-    """An Event's row, of either of its groups."""
+    """The row of an Event, of the core group or of events.k8s.io."""
     newer = text(event, "apiVersion") == "events.k8s.io/v1"
     names = EVENT_FIELDS if newer else {name: name for name in EVENT_FIELDS}
     first = member(event, names["firstTimestamp"]) or member(event, "eventTime")
@@ -224,7 +224,7 @@ EVENT_FIELDS: Final[Mapping[str, str]] = {
     "reportingComponent": "reportingController",
     "message": "note",
 }
-"""What fields of the older Event are called in the newer one."""
+"""Fields of the core Event, with their names in events.k8s.io."""
 
 
 def namespace_cells(tree: Tree, now: Instant) -> Cells:
@@ -243,7 +243,7 @@ def config_cells(tree: Tree, now: Instant) -> Cells:
 
 
 def plain_cells(tree: Tree, now: Instant) -> Cells:
-    """The row of a kind of which there is nothing to show but its name and age."""
+    """The row of a kind that shows only name and age."""
     return [name_of(tree), age(tree, now)]
 
 
@@ -280,12 +280,12 @@ def pod_row(tree: Tree, now: Instant) -> Cells:
 
 
 def created_cells(tree: Tree, now: Instant) -> Cells:
-    """The row of a kind that has no columns of its own."""
+    """The row of a kind without columns of its own: name and creation time."""
     return [name_of(tree), text(tree, "metadata", "creationTimestamp")]
 
 
 OTHERS: Final = Layout((NAME, Head("Created At", "date")), created_cells)
-"""The columns of kinds that have none of their own."""
+"""The columns of kinds without columns of their own."""
 EVENT: Final = Layout(
     (
         Head("Last Seen"),
@@ -347,4 +347,4 @@ LAYOUTS: Final[Mapping[str, Layout]] = {
     ),
     "runtimeclasses.node.k8s.io": Layout((NAME, Head("Handler"), AGE), runtime_cells),
 }
-"""By the resource's name with its group."""
+"""By resource name with group."""

@@ -30,7 +30,7 @@ VERSION: Final[Tree] = {
     "compiler": "",
     "platform": "linux/amd64",
 }
-"""The version of Kubernetes whose API this is."""
+"""The Kubernetes version of this API."""
 MATURITY: Final = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?", re.ASCII)
 STAGES: Final = {"": 3, "beta": 2, "alpha": 1}
 NOT_MODIFIED: Final = 304
@@ -38,7 +38,7 @@ CUSTOM_VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "cr
 
 
 def rank(version: str) -> tuple[int, int, int, str]:
-    """A key by which the version that clients should prefer comes first."""
+    """A sort key that puts the version preferred by clients first."""
     found = MATURITY.fullmatch(version)
     if found is None:
         return (0, 0, 0, version)
@@ -46,7 +46,7 @@ def rank(version: str) -> tuple[int, int, int, str]:
 
 
 class Discovery:
-    """Answers what there is; what was worked out is kept until the catalog changes."""
+    """Serves discovery documents, cached until the catalog changes."""
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
@@ -54,10 +54,10 @@ class Discovery:
         self.groups: dict[str, dict[str, list[Served]]] = {}
         """The kinds by group and version, versions in the order of preference."""
         self.kept: dict[str, tuple[bytes, str]] = {}
-        """Answers and their tags, by what was asked for."""
+        """Responses and their ETags, by request."""
 
     def refresh(self) -> None:
-        """Look at the catalog again, if it has changed."""
+        """Rebuild the cached documents if the catalog has changed."""
         if self.stamp == self.catalog.stamp:
             return
         found: dict[str, dict[str, list[Served]]] = {}
@@ -71,16 +71,16 @@ class Discovery:
         self.stamp = self.catalog.stamp
 
     def knows(self, group: str, version: str) -> bool:
-        """Whether anything is served of a version; of a group of our own, whether anything is served of the group."""
+        """Whether this group version is served; for a built-in group, whether the group is."""
         self.refresh()
         return version in self.groups.get(group, {}) or self.is_built_in(group)
 
     def is_built_in(self, group: str) -> bool:
-        """Whether a group is there without any definition."""
+        """Whether a group is served without a CustomResourceDefinition."""
         return any(not one.custom for kinds in self.groups.get(group, {}).values() for one in kinds)
 
     def answer(self, path: str, request: Request) -> Response | None:
-        """What a client is told that asks this path; nothing where the path is none of discovery."""
+        """The response to a discovery path; None for any other path."""
         self.refresh()
         match path.strip("/").split("/"):
             case ["api" | "apis" as root]:
@@ -97,7 +97,7 @@ class Discovery:
                 return None
 
     def root(self, root: str, request: Request) -> Response:
-        """All groups, with all that is in them where a client wants it at once."""
+        """All groups; with aggregated discovery, all their resources too."""
         choice = wanted(request.header("accept"), forms=("object", "discovery"))
         mine = {group: held for group, held in self.groups.items() if (group == "") == (root == "api")}
         if choice.form == "discovery":
@@ -110,7 +110,7 @@ class Discovery:
         return self.tagged(root, {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}, request)
 
     def tagged(self, key: str, tree: Tree, request: Request, media: str = JSON) -> Response:
-        """An answer with a tag, or that what the client has is still right."""
+        """A response with an ETag, or 304 if the client's copy is current."""
         if key not in self.kept:
             body = msgspec.json.encode(tree) + b"\n"
             self.kept[key] = (body, f'"{hashlib.sha256(body).hexdigest().upper()}"')
@@ -122,7 +122,7 @@ class Discovery:
 
 
 def versions_tree(versions: Iterable[str], host: str) -> Tree:
-    """The versions of the group that has no name, and where the client found them."""
+    """The versions of the core group, and the server address that the client used."""
     addresses: list[Json] = [{"clientCIDR": "0.0.0.0/0", "serverAddress": host}]
     return {"kind": "APIVersions", "versions": [*versions], "serverAddressByClientCIDRs": addresses}
 
@@ -135,9 +135,9 @@ def group_tree(group: str, versions: Iterable[str], *, kind: bool = True) -> Tre
 
 
 def resource_list(group: str, version: str, kinds: Iterable[Served]) -> Tree:
-    """The resources of a version of a group."""
+    """The resources of a group version."""
     api_version = f"{group}/{version}" if group else version
-    # The group without a name is told of as it was before there were others.
+    # The core group has the older form, without group and version of each resource.
     made: Tree = {"kind": "APIResourceList"}
     if group:
         made["apiVersion"] = "v1"
@@ -175,19 +175,19 @@ def resources(kinds: Iterable[Served]) -> list[Json]:
 
 
 def verbs_of(served: Served) -> list[Json]:
-    """What can be done to a kind; of custom kinds it is told in an order of its own."""
+    """The verbs of a kind; custom kinds list them in another order, as in kube-apiserver."""
     return [verb for verb in CUSTOM_VERBS if verb in served.verbs] if served.custom else [*served.verbs]
 
 
 def storage_hash(served: Served) -> str:
-    """By what clients tell in which version objects are kept."""
-    # Where the group is empty, so is what stands before the first stroke.
+    """The hash by which clients recognise the storage version."""
+    # Without a group, the text before the first slash is empty.
     version = served.stored_version if "/" in served.stored_version else f"/{served.stored_version}"
     return b64encode(hashlib.sha256(f"{version}/{served.resource.kind}".encode()).digest()[:8]).decode()
 
 
 def named_also(served: Served) -> Tree:
-    """By what else a kind can be asked for."""
+    """The short names and categories of a kind."""
     also: Tree = {}
     if served.short_names:
         also["shortNames"] = [*served.short_names]
@@ -197,7 +197,7 @@ def named_also(served: Served) -> Tree:
 
 
 def everything(groups: dict[str, dict[str, list[Served]]], version: str) -> Tree:
-    """All groups with all that is in them."""
+    """The aggregated discovery document: all groups with all resources."""
     items: list[Json] = []
     for group, versions in groups.items():
         about: Tree = {"name": group} if group else {}
@@ -215,7 +215,7 @@ def everything(groups: dict[str, dict[str, list[Served]]], version: str) -> Tree
 
 
 def aggregated(served: Served) -> Tree:
-    """A resource with its subresources."""
+    """A resource with its subresources, for aggregated discovery."""
     resource = served.resource
     made: Tree = {
         "resource": resource.plural,
@@ -240,6 +240,6 @@ def aggregated(served: Served) -> Tree:
 
 
 def version_answer(accept: str) -> Response:
-    """The version of the API, for clients that take JSON."""
+    """The response to `/version`, for clients that accept JSON."""
     wanted(accept, forms=("object",), types=(JSON,))
     return told(OK, VERSION)

@@ -43,19 +43,19 @@ ROOT_PATHS: Final = ("/api", "/apis", *HEALTH, METRICS, openapiv2.PATH, "/openap
 
 
 def entitle(title: str) -> None:
-    """Name the running task, so that the watchdog of the event loop can say which request holds it."""
+    """Name the running task after its request, for reports of the event loop's watchdog."""
     task = asyncio.current_task()
     if task is not None:
         task.set_name(title)
 
 
 def nothing() -> Iterable[str]:
-    """That nothing is missing."""
+    """The default readiness check: nothing is missing."""
     return ()
 
 
 class Front:
-    """The API without its socket."""
+    """The HTTP API without its socket."""
 
     def __init__(
         self,
@@ -77,10 +77,10 @@ class Front:
         """The text of the metrics."""
         self.page_type = page_type
         self.missing = missing
-        """What is still to be done before we are ready."""
+        """What is missing before the server is ready."""
 
     async def answer(self, request: Request) -> Response:
-        """The answer to a call; whatever goes wrong is an answer too."""
+        """The response to a request; errors are responses too."""
         try:
             return await self.route(request)
         except StatusError as error:
@@ -92,7 +92,7 @@ class Front:
             return failed(internal("the server failed on this call; its log says how"))
 
     async def route(self, request: Request) -> Response:
-        """The answer to a call; refusals are raised as a `StatusError`."""
+        """The response to a request; refusals are raised as `StatusError`."""
         if len(request.body) > BODY_MAX:
             raise too_large()
         who = self.access.who(request.headers, request.certificate)
@@ -114,14 +114,14 @@ class Front:
         return msgspec.structs.replace(await self.objects.answer(call, request, who), reader=who.name)
 
     def judged(self, call: Asked, request: Request) -> Asked:
-        """The call as it is judged: a list or watch of one name is a matter of that name."""
+        """The call as authorized: a list or watch restricted to one name is authorized for that name."""
         if call.name or call.verb not in ("list", "watch"):
             return call
         name = exact_name(first(request.query, "fieldSelector"))
         return Asked(call.verb, call.group, call.version, call.plural, call.namespace, name) if name else call
 
     def review(self, call: Asked, request: Request, who: Identity) -> Response:
-        """The answer to a question about rights."""
+        """The response to an access review."""
         served = self.objects.served(call)
         kind, api_version = served.resource.kind, served.resource.api_version
         tree: Tree = {"kind": kind, "apiVersion": api_version}
@@ -138,7 +138,7 @@ class Front:
         return told(CREATED, answered)
 
     def other(self, request: Request) -> Response:
-        """The answer where no resource is asked for."""
+        """The response to a path that is not a resource."""
         path = request.path.rstrip("/") or "/"
         if request.verb not in ("GET", "HEAD"):
             raise disallowed()
@@ -156,7 +156,7 @@ class Front:
         return found if found is not None else said(404, NO_PAGE)
 
     def health(self, path: str) -> Response:
-        """Whether we live, and whether we are ready."""
+        """The response to a health or readiness probe."""
         missing = [*self.missing()] if path == "/readyz" else []
         if not missing:
             return said(OK, "ok")

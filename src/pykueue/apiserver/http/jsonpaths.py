@@ -16,11 +16,11 @@ STEP: Final = re.compile(
     re.VERBOSE,
 )
 PATH_MAX: Final = 1024
-"""Characters of a path that are worth reading."""
+"""Longer paths are not evaluated."""
 
 
 class Field(Frozen):
-    """A step to what an object has under a name; `*` for all of it."""
+    """A step to the field of this name; `*` for all fields."""
 
     name: str
 
@@ -32,11 +32,11 @@ class Index(Frozen):
 
 
 class Every(Frozen):
-    """A step to all that a list or an object holds."""
+    """A step to all items of a list or values of an object."""
 
 
 class Where(Frozen):
-    """A step to those items that have, or do not have, this value."""
+    """A step to the items whose value at a path equals, or differs from, a literal."""
 
     path: tuple[Field, ...]
     value: Json
@@ -47,7 +47,7 @@ PathStep: TypeAlias = Field | Index | Every | Where
 
 
 class PathError(ValueError):
-    """A path that cannot be read."""
+    """A malformed JSONPath."""
 
 
 @lru_cache(maxsize=1024)
@@ -71,7 +71,7 @@ def steps(path: str) -> tuple[PathStep, ...]:
 
 
 def step_of(match: re.Match[str]) -> PathStep:
-    """The step that a part of a path is."""
+    """Parse one segment of a path."""
     if match["name"] is not None:
         return Every() if match["name"] == "*" else Field(plain(match["name"]))
     if match["key"] is not None:
@@ -83,12 +83,12 @@ def step_of(match: re.Match[str]) -> PathStep:
 
 
 def plain(name: str) -> str:
-    """A name without the strokes that shield its dots."""
+    """A name with its escaped dots unescaped."""
     return re.sub(r"\\(.)", r"\1", name)
 
 
 def literal(text: str) -> Json:
-    """What a filter compares with."""
+    """Parse the literal of a filter."""
     if text[0] in "'\"":
         return text[1:-1]
     if text in ("true", "false"):
@@ -97,7 +97,7 @@ def literal(text: str) -> Json:
 
 
 def found(tree: Json, path: str) -> list[Json]:
-    """What lies under a path; an empty list where there is nothing. A path that cannot be read finds nothing."""
+    """The values at a path; empty if there are none or the path is malformed."""
     try:
         wanted = steps(path)
     except PathError:
@@ -109,7 +109,7 @@ def found(tree: Json, path: str) -> list[Json]:
 
 
 def taken(value: Json, step: PathStep) -> Iterator[Json]:
-    """What one step finds."""
+    """The values that one step leads to."""
     match step:
         case Field(name):
             if isinstance(value, dict) and name in value:

@@ -22,38 +22,38 @@ from pykueue.base.units import Instant
 
 PAGE_ITEMS: Final = 1000
 PAGE_BYTES: Final = 1024 * 1024
-"""Of a list without a limit, so many items are read at once, or as many as have so many bytes."""
+"""A list without a limit is read in pages of this many items or bytes, whichever comes first."""
 LIMITED_BYTES: Final = 8 * 1024 * 1024
-"""A page that somebody asks for ends at so many bytes, whatever its limit."""
+"""A page that a client requests ends at this many bytes, whatever its limit."""
 PIECE_BYTES: Final = 64 * 1024
-"""Bytes from which on a piece is sent."""
+"""Chunks are sent from this size on."""
 ROW_MICROS: Final = 60
-"""What a row of a Table takes beside its object's bytes."""
+"""The cost of a row of a Table, besides its object's bytes."""
 SLOT: Final = b"0"
-"""Stands in a layout for the items."""
+"""The placeholder for the items in a layout."""
 
 
 class Form(Frozen):
-    """In which form a list is told."""
+    """The form of a list response."""
 
     choice: Wanted
     include: str
-    """What of each object a Table carries."""
+    """The part of each object that a Table includes."""
     pretty: bool
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is JSON without a layout, as programs want it."""
+        """Whether the response is JSON without indentation, as programs request it."""
         return self.choice.media == JSON and not self.pretty
 
     @property
     def has_objects(self) -> bool:
-        """Whether objects are shown as they are."""
+        """Whether items are whole objects, rather than rows or metadata."""
         return self.choice.form == "object"
 
 
 class Lists:
-    """Lists, in every form."""
+    """Serves lists in every form."""
 
     def __init__(self, registry: Registry, clock: Clock, turns: Turns) -> None:
         self.registry = registry
@@ -61,7 +61,7 @@ class Lists:
         self.turns = turns
 
     async def answer(self, served: Served, namespace: str, choice: Wanted, request: Request) -> Response:
-        """A list, in the form in which it is wanted."""
+        """The list response in the requested form."""
         asked, form = listing(request.query, watch=False), form_of(choice, request)
         found = await self.page(served, namespace, asked, asked.limit or PAGE_ITEMS)
         if asked.limit or not found.continue_:
@@ -72,7 +72,7 @@ class Lists:
         return msgspec.structs.replace(response, held=PAGE_BYTES)
 
     async def page(self, served: Served, namespace: str, asked: Listing, limit: int) -> Listed:
-        """A page of a list."""
+        """The response with one page of a list."""
         return await self.registry.list(
             served,
             namespace,
@@ -89,7 +89,7 @@ class Lists:
     async def pages(
         self, served: Served, namespace: str, asked: Listing, found: Listed
     ) -> AsyncIterator[Sequence[bytes]]:
-        """The items of a list, page by page; all of it is of the version of its first page."""
+        """The items of a list, page by page, all at the version of the first page."""
         yield found.items
         while found.continue_:
             rest = Listing(labels=asked.labels, fields=asked.fields, continue_=found.continue_)
@@ -97,7 +97,7 @@ class Lists:
             yield found.items
 
     async def told(self, served: Served, found: Listed, form: Form) -> Response:
-        """A list whose items are there."""
+        """The response for a list whose items are at hand."""
         response = self.sent(served, found, form, in_one(found.items))
         assert not isinstance(response.body, bytes), "what is sent comes in pieces"
         if (held := sum(map(len, found.items))) > PAGE_BYTES:
@@ -106,14 +106,14 @@ class Lists:
         return Response(response.code, body, response.headers)
 
     def sent(self, served: Served, about: Listed, form: Form, pages: AsyncIterator[Sequence[bytes]]) -> Response:
-        """A list as an answer in pieces."""
+        """A streamed list response."""
         pieces = self.in_yaml if form.choice.media == YAML else self.in_json
         return Response(OK, pieces(served, about, form, pages), (("Content-Type", form.choice.media),))
 
     async def in_json(
         self, served: Served, about: Listed, form: Form, pages: AsyncIterator[Sequence[bytes]]
     ) -> AsyncIterator[bytes]:
-        """The text of a list in JSON."""
+        """The chunks of a list in JSON."""
         now = self.clock.now()
         begin, end = layout(served, about, form)
         before = begin
@@ -135,7 +135,7 @@ class Lists:
     async def in_yaml(
         self, served: Served, about: Listed, form: Form, pages: AsyncIterator[Sequence[bytes]]
     ) -> AsyncIterator[bytes]:
-        """The text of a list in YAML; its fields are in the order of their names."""
+        """The chunks of a list in YAML, with its fields sorted by name."""
         now = self.clock.now()
         writer = YamlWriter()
         writer.begin_mapping()
@@ -161,46 +161,46 @@ class Lists:
 
 
 async def in_one(items: Sequence[bytes]) -> AsyncIterator[Sequence[bytes]]:
-    """Items that are there, as the only page."""
+    """Items at hand as a single page."""
     yield items
 
 
 def cost(item: bytes, form: Form) -> int:
-    """The microseconds that it takes to bring an item into its form, without writing it as YAML."""
+    """The estimated microseconds to render an item, without encoding it as YAML."""
     if form.is_plain and form.has_objects:
         return len(item) // COPIED
     return len(item) // DECODED + (ITEM_MICROS if form.has_objects else ROW_MICROS)
 
 
 def shown(served: Served, item: bytes, form: Form, now: Instant) -> Tree:
-    """An item of a list in its form."""
+    """An item of a list in the requested form."""
     tree: Tree = msgspec.json.decode(item)
     if form.has_objects:
         return tree
     if not form.include:
         return partial(tree, form.choice.version)
     if form.include == "Object":
-        # Items of a list do not say what they are; rows of a Table do.
+        # Items of a list omit kind and apiVersion; rows of a Table have them.
         named: Tree = {"kind": served.resource.kind, "apiVersion": served.resource.api_version}
         tree = named | tree
     return row(served, tree, now, include=form.include, version=form.choice.version)
 
 
 def json_item(served: Served, item: bytes, form: Form, now: Instant) -> bytes:
-    """The text of an item in JSON."""
+    """An item encoded as JSON."""
     text = item if form.has_objects else msgspec.json.encode(shown(served, item, form, now))
-    # A text in JSON has no line breaks inside its strings, so each of them is the layout's.
+    # Strings in JSON contain no line breaks, so every line break is one of the layout.
     return msgspec.json.format(text, indent=INDENT).replace(b"\n", b"\n    ") if form.pretty else text
 
 
 def form_of(choice: Wanted, request: Request) -> Form:
-    """In which form a client wants a list."""
+    """The form that a client requests for a list."""
     include = included(first(request.query, "includeObject")) if choice.form == "table" else ""
     return Form(choice, include, is_pretty(choice, first(request.query, "pretty"), request.header("user-agent")))
 
 
 def framed(served: Served, found: Listed, form: Form) -> Tree:
-    """A list without its items; its last field is the empty list that they go into."""
+    """A list without its items; its last field is the empty list of items."""
     about: Tree = {"resourceVersion": found.version}
     if found.continue_ or (served.custom and form.choice.form == "object"):
         about["continue"] = found.continue_
@@ -218,7 +218,7 @@ def framed(served: Served, found: Listed, form: Form) -> Tree:
 
 
 def layout(served: Served, found: Listed, form: Form) -> tuple[bytes, bytes]:
-    """What stands in JSON before the items of a list, and after them."""
+    """The JSON before and after the items of a list."""
     text = msgspec.json.encode(framed(served, found, form))
     if not form.pretty:
         return text[:-2], text[-2:]

@@ -1,4 +1,4 @@
-"""OpenAPI 3 documents for every group version, for `kubectl explain` and client-side checks.
+"""OpenAPI 3 documents for every group version, for `kubectl explain` and client-side validation.
 
 Custom kinds carry the descriptions of their definitions; of built-in kinds the names, types and merge rules are known.
 """
@@ -54,7 +54,7 @@ METHODS: Final = {
     "delete": ("delete", "delete", DELETE_PARAMETERS),
     "deletecollection": ("delete", "deletecollection", READ_PARAMETERS | DELETE_PARAMETERS),
 }
-"""The method, the action and the parameters of each verb."""
+"""The method, action and parameters of each verb."""
 ON_ALL: Final = ("list", "create", "deletecollection")
 """Verbs on a collection; the others are on an object."""
 META_DESCRIPTION: Final = "Standard object's metadata."
@@ -63,16 +63,16 @@ VERSION_DESCRIPTION: Final = "Group and version of the API that the object is wr
 
 
 class OpenApi:
-    """Answers what fields there are; a document is made when it is first asked for, and kept until kinds change."""
+    """Serves OpenAPI documents, which are built on first use and cached until kinds change."""
 
     def __init__(self, discovery: Discovery) -> None:
         self.discovery = discovery
         self.stamp = -1
         self.kept: dict[str, tuple[bytes, str]] = {}
-        """Documents and their hashes, by their path as in `apis/batch/v1`; that of OpenAPI 2 by its type."""
+        """Documents and their hashes, by path such as `apis/batch/v1`; that of OpenAPI 2 by media type."""
 
     def answer(self, path: str, request: Request) -> Response | None:
-        """A document, or the index of them; nothing where the path is none of OpenAPI."""
+        """The response to an OpenAPI path: a document or the index; None for any other path."""
         if path not in (ROOT, openapiv2.PATH) and not path.startswith(f"{ROOT}/"):
             return None
         self.discovery.refresh()
@@ -95,7 +95,7 @@ class OpenApi:
         return cached(request, body, tag, JSON)
 
     def all(self) -> Iterator[str]:
-        """The path of every document."""
+        """The paths of all documents."""
         for group, versions in self.discovery.groups.items():
             for version in versions:
                 yield f"apis/{group}/{version}" if group else f"api/{version}"
@@ -109,22 +109,22 @@ class OpenApi:
         return self.kept[path]
 
     def older(self, media: str) -> tuple[bytes, str]:
-        """The document of OpenAPI 2, in one of the types that it is served in, and its hash."""
+        """The OpenAPI 2 document in one of its media types, and its hash."""
         if media not in self.kept:
             whole = openapiv2.document((msgspec.json.decode(self.document(path)[0]) for path in self.all()), INFO)
             self.keep(media, msgspec.json.encode(whole) if media == JSON else openapiv2.encoded(whole))
         return self.kept[media]
 
     def keep(self, name: str, body: bytes) -> None:
-        """Keep a document until the kinds change."""
+        """Cache a document until the kinds change."""
         self.kept[name] = (body, hashlib.sha256(body).hexdigest().upper()[:64])
 
 
 def cached(request: Request, body: bytes, tag: str, media: str) -> Response:
-    """A document, or that it is as the client has it."""
+    """The response with a document, or 304 if the client's copy is current."""
     headers: Headers = (("Content-Type", media), ("ETag", f'"{tag}"'), ("Vary", "Accept"))
     if first(request.query, "hash") == tag:
-        # What has its hash in its name never changes.
+        # A document whose URL contains its hash never changes.
         headers = (*headers, ("Cache-Control", "public, immutable, max-age=31536000"))
     if request.header("if-none-match") == f'"{tag}"':
         return Response(304, b"", headers)
@@ -132,7 +132,7 @@ def cached(request: Request, body: bytes, tag: str, media: str) -> Response:
 
 
 def document(path: str, kinds: Sequence[Served]) -> Tree:
-    """The document of a version of a group."""
+    """The document of a group version."""
     paths: Tree = {}
     schemas = shared_schemas(kinds)
     for served in kinds:
@@ -142,7 +142,7 @@ def document(path: str, kinds: Sequence[Served]) -> Tree:
 
 
 def paths_of(root: str, served: Served) -> Tree:
-    """The paths of a kind, with what can be done there."""
+    """The paths of a kind with their operations."""
     resource = served.resource
     scope = "namespaces/{namespace}/" if resource.namespaced else ""
     there = f"/{root}/{scope}{resource.plural}"
@@ -161,7 +161,7 @@ def paths_of(root: str, served: Served) -> Tree:
 
 
 def operations(served: Served, verbs: Iterable[str], gvk: Tree) -> Tree:
-    """What can be done at a path."""
+    """The operations of a path."""
     made: Tree = {}
     for verb in verbs:
         if verb not in METHODS:
@@ -179,12 +179,12 @@ def operations(served: Served, verbs: Iterable[str], gvk: Tree) -> Tree:
 
 
 def answer_schema(served: Served) -> Tree:
-    """What an answer looks like."""
+    """The schema of a response."""
     return {"description": "OK", "content": {JSON: {"schema": {"$ref": f"{REF}{definition_name(served)}"}}}}
 
 
 def definition_name(served: Served) -> str:
-    """Under which name the schema of a kind stands."""
+    """The name of a kind's schema."""
     resource = served.resource
     if not served.custom:
         return index().get(resource.api_version, {}).get(resource.kind, resource.kind)

@@ -20,17 +20,17 @@ from pykueue.apiserver.wire.statuserrors import not_acceptable
 PATH: Final = "/openapi/v2"
 PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 PROTOBUF_BEFORE: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
-"""What clients ask for: with a character that no answer may have in its type."""
+"""The media type that clients request; it contains a character that is not allowed in a response's media type."""
 OFFERED: Final = {JSON: JSON, PROTOBUF_BEFORE: PROTOBUF, PROTOBUF: PROTOBUF}
 DEFINITIONS: Final = "#/definitions/"
 LEFT_OUT: Final = frozenset({"allOf", "anyOf", "oneOf", "not", "nullable"})
-"""What OpenAPI 2 does not have, or what its clients cannot read."""
+"""Keywords that OpenAPI 2 lacks, or that its clients cannot read."""
 ANY: Final[Tree] = {}
 VARINT, DOUBLE, BYTES = 0, 1, 2
 
 
 def media_for(accept: str) -> str:
-    """The type in which somebody wants the document; a `StatusError` where we have none of those asked for."""
+    """The media type to use for the document; raises `StatusError` if none is acceptable to the client."""
     for clause in clauses(accept.strip() or "*/*"):
         for asked, given in OFFERED.items():
             if clause.media in (asked, "application/*", "*/*"):
@@ -39,7 +39,7 @@ def media_for(accept: str) -> str:
 
 
 def document(documents: Iterable[Tree], info: Tree) -> Tree:
-    """One document of OpenAPI 2 from those of OpenAPI 3."""
+    """The OpenAPI 2 document that corresponds to these OpenAPI 3 documents."""
     paths: Tree = {}
     definitions: Tree = {}
     for one in documents:
@@ -52,12 +52,12 @@ def document(documents: Iterable[Tree], info: Tree) -> Tree:
 
 
 def tree(value: Json) -> Tree:
-    """The object that a value is; an empty one if it is none."""
+    """The value if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def operation(held: Tree) -> Tree:
-    """What can be done at a path; parameters carry their types themselves here."""
+    """An operation in OpenAPI 2, where parameters have their types inline."""
     made = dict(held)
     parameters = held.get("parameters")
     if isinstance(parameters, list):
@@ -73,12 +73,12 @@ def operation(held: Tree) -> Tree:
 
 
 def answer_schema(answer: Tree) -> Tree:
-    """The schema of an answer, which is the same in every type that it is served in."""
+    """The schema of a response; it is the same for each media type."""
     return next((tree(tree(one).get("schema")) for one in tree(answer.get("content")).values()), ANY)
 
 
 def schema(held: Tree) -> Tree:
-    """A schema in OpenAPI 2: a reference stands alone, and what clients cannot read is left open."""
+    """A schema in OpenAPI 2: references stand alone, and constructs that clients cannot read are omitted."""
     reference = reference_of(held)
     if reference:
         described = held.get("description")
@@ -88,10 +88,10 @@ def schema(held: Tree) -> Tree:
     if held.get("nullable") is True or held.get("x-kubernetes-int-or-string") is True:
         drop(made, "type", "items", "properties")
     elif held.get("x-kubernetes-preserve-unknown-fields") is True:
-        # Clients refuse whatever is not among the properties.
+        # Clients refuse fields that are not among the properties.
         drop(made, "items", "properties")
     elif "type" not in made and "oneOf" in held:
-        # An amount, or a number or a name: both may be written as text.
+        # A quantity or int-or-string: both may be written as text.
         made["type"] = "string"
     properties, items, rest = made.get("properties"), made.get("items"), made.get("additionalProperties")
     if isinstance(properties, dict):
@@ -106,13 +106,13 @@ def schema(held: Tree) -> Tree:
 
 
 def drop(held: Tree, *names: str) -> None:
-    """Take fields out of a tree of our own."""
+    """Remove fields from a tree, in place."""
     for name in names:
         held.pop(name, None)
 
 
 def reference_of(held: Tree) -> str:
-    """What a schema refers to, directly or by the one schema that it extends; empty where it does not."""
+    """The definition that a schema refers to, directly or through a single `allOf`; empty if none."""
     found = held.get("$ref")
     extended = held.get("allOf")
     if isinstance(extended, list) and len(extended) == 1 and "properties" not in held:
@@ -121,7 +121,7 @@ def reference_of(held: Tree) -> str:
 
 
 def encoded(document: Tree) -> bytes:
-    """The document as a message."""
+    """The document as protobuf."""
     info = tree(document.get("info"))
     paths = (
         field(
@@ -162,7 +162,7 @@ def answered(held: Tree) -> bytes:
 
 @lru_cache(maxsize=256)
 def parameter(name: str, kind: str, *, unique: bool) -> bytes:
-    """A parameter of the query: the third sort of those without a body, which are the second sort of parameters."""
+    """A query parameter: case 3 of NonBodyParameter, which is case 2 of Parameter."""
     query = text(2, "query") + text(4, name) + text(6, kind) + flag(20, unique)
     return field(8, field(1, field(2, field(3, query))))
 
@@ -188,57 +188,57 @@ def schema_message(number: int, held: Json) -> bytes:
 
 
 def extensions(number: int, held: Tree) -> bytes:
-    """What a vendor adds, each as a named Any."""
+    """Vendor extensions, each a NamedAny."""
     return b"".join(
         field(number, named(name, anything(value))) for name, value in held.items() if name.startswith("x-")
     )
 
 
 def named(name: str, value: bytes) -> bytes:
-    """A message with a name and a value, which is how a map is written."""
+    """A message with a name and a value, which is how maps are encoded."""
     return text(1, name) + field(2, value)
 
 
 def anything(value: Json) -> bytes:
-    """An Any: its value as YAML, of which JSON is a part."""
+    """An Any: its value as YAML, for which JSON is written."""
     return field(2, msgspec.json.encode(value))
 
 
 def field(number: int, value: bytes) -> bytes:
-    """A message, or text, as a field."""
+    """A length-delimited field: a message or text."""
     return b"%b%b%b" % (varint(number << 3 | BYTES), varint(len(value)), value)
 
 
 def text(number: int, value: Json) -> bytes:
-    """Text as a field; nothing where there is none."""
+    """Text as a field; nothing if it is empty."""
     return field(number, value.encode(errors="replace")) if isinstance(value, str) and value else b""
 
 
 def texts(number: int, value: Json) -> bytes:
-    """Several texts; one alone is a list of one."""
+    """A list of texts as fields; a single text counts as a list of one."""
     return b"".join(text(number, one) for one in (value if isinstance(value, list) else [value]))
 
 
 def flag(number: int, value: Json) -> bytes:
-    """Yes, or nothing."""
+    """A boolean field; nothing if false."""
     return varint(number << 3 | VARINT) + b"\1" if value is True else b""
 
 
 def whole(number: int, value: Json) -> bytes:
-    """A whole number as a field."""
+    """An integer field."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return varint(number << 3 | VARINT) + varint(value & (1 << 64) - 1) if isinstance(value, int) and value else b""
 
 
 def double(number: int, value: Json) -> bytes:
-    """A number as a field."""
+    """A field of a 64-bit float."""
     return varint(number << 3 | DOUBLE) + struct.pack("<d", value) if isinstance(value, int | float) and value else b""
 
 
 @lru_cache(maxsize=1 << 14)
 def varint(value: int) -> bytes:
-    """A number, seven bits in each byte."""
+    """A number as a varint: seven bits in each byte."""
     made = bytearray()
     while value > 0x7F:
         made.append(value & 0x7F | 0x80)
@@ -253,7 +253,7 @@ def anythings(number: int, value: Json) -> bytes:
 
 
 def additional(number: int, value: Json) -> bytes:
-    """What further properties look like: a schema, or whether there may be some."""
+    """`additionalProperties`: a schema or a boolean."""
     return field(number, schema_message(1, value) if isinstance(value, dict) else flag(2, value))
 
 
@@ -283,4 +283,4 @@ FIELDS: Final[Mapping[str, tuple[int, Callable[[int, Json], bytes]]]] = {
     "items": (23, lambda number, value: field(number, schema_message(1, value))),
     "properties": (25, lambda number, value: field(number, schemas(value))),
 }
-"""The number of each field of a Schema, and how its value is written."""
+"""The number of each field of a Schema, and how its value is encoded."""

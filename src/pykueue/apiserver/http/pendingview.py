@@ -12,14 +12,14 @@ from pykueue.apiserver.wire.paths import Asked
 from pykueue.kube.port import WORKLOADS
 
 Reasons: TypeAlias = Callable[[str], Tree | None]
-"""The condition that says why the Workload of a key waits; None where it does not, or says so itself."""
+"""The condition that explains why the Workload of a key is pending; None if it is not, or has the condition already."""
 
 
 def with_reason(call: Asked, body: bytes, reasons: Reasons) -> bytes:
-    """The object of a GET; a Workload that has no QuotaReserved condition yet with the one that is to come.
+    """The object of a GET; a Workload without a QuotaReserved condition gets the one about to be written.
 
-    Nothing of it is stored, and lists and watches show what is stored: the condition is written a little later, and
-    not at all if the Workload starts before that.
+    The added condition is not stored, and lists and watches do not show it: it is written a little later, or not at
+    all if the Workload starts before that.
     """
     if (call.group, call.plural) != (WORKLOADS.group, WORKLOADS.plural) or call.subresource not in ("", "status"):
         return body

@@ -13,20 +13,20 @@ TERMINAL: Final = ("Succeeded", "Failed")
 
 
 class PodSeen(Frozen):
-    """What is shown of a pod."""
+    """The cells of a pod."""
 
     ready: int
     containers: int
     state: str
     restarts: int
     restarted_at: str
-    """When a container last ended before it was started again; empty where none was."""
+    """When a container last ended before its restart; empty if none was restarted."""
     wide: tuple[str, str, str, str]
     """Address, node, nominated node, readiness gates."""
 
 
 class Counted(Frozen):
-    """What the containers of one sort add up to."""
+    """The summary of a pod's containers, init or main."""
 
     state: str
     initializing: bool = False
@@ -34,12 +34,12 @@ class Counted(Frozen):
     restarts: int = 0
     restarted_at: str = ""
     lasting_restarts: int = 0
-    """Of init containers that stay beside the others."""
+    """Of sidecars."""
     lasting_restarted_at: str = ""
 
 
 def pod_cells(pod: Tree) -> PodSeen:
-    """What is shown of a pod."""
+    """The cells of a pod."""
     phase = text(pod, "status", "phase")
     state = text(pod, "status", "reason") or phase
     conditions = {text(one, "type"): one for _, one in mappings(pod, "status", "conditions")}
@@ -61,7 +61,7 @@ def pod_cells(pod: Tree) -> PodSeen:
 
 
 def lasting(pod: Tree) -> frozenset[str]:
-    """The names of init containers that stay beside the others."""
+    """The names of sidecars: init containers that keep running beside the main ones."""
     return frozenset(
         text(one, "name")
         for _, one in mappings(pod, "spec", "initContainers")
@@ -70,7 +70,7 @@ def lasting(pod: Tree) -> frozenset[str]:
 
 
 def init_containers(pod: Tree, state: str) -> Counted:
-    """What the init containers add up to; the first that is not done says what the pod waits for."""
+    """The summary of init containers; the first that has not finished determines the status."""
     restarts = lasting_restarts = ready = 0
     restarted_at = lasting_restarted_at = ""
     stays, all_of_them = lasting(pod), len(items(pod, "spec", "initContainers"))
@@ -98,7 +98,7 @@ def init_containers(pod: Tree, state: str) -> Counted:
 
 
 def main_containers(pod: Tree, first: Counted, *, is_ready: bool) -> Counted:
-    """What the containers add up to, with the init containers that stay."""
+    """The summary of the main containers and the sidecars."""
     state, ready, restarts, restarted_at = (
         first.state,
         first.ready,
@@ -127,12 +127,12 @@ def main_containers(pod: Tree, first: Counted, *, is_ready: bool) -> Counted:
 
 
 def ended_at(status: object) -> str:
-    """When the run before the present one ended."""
+    """When the previous run of a container ended."""
     return text(status, "lastState", "terminated", "finishedAt")
 
 
 def ending(terminated: Mapping[str, object]) -> str:
-    """How a container ended, in a word."""
+    """How a container ended, as one word."""
     if reason := text(terminated, "reason"):
         return reason
     if signal := whole(terminated, "signal"):
@@ -141,7 +141,7 @@ def ending(terminated: Mapping[str, object]) -> str:
 
 
 def wide_cells(pod: Tree, conditions: Mapping[str, Mapping[str, object]]) -> tuple[str, str, str, str]:
-    """What is shown of a pod where there is room."""
+    """The cells of a pod that only `-o wide` shows."""
     addresses = mappings(pod, "status", "podIPs")
     gates = [text(one, "conditionType") for _, one in mappings(pod, "spec", "readinessGates")]
     open_ones = sum(text(conditions.get(gate), "status") == "True" for gate in gates)

@@ -15,13 +15,13 @@ from pykueue.base.struct import Frozen
 NOT_OLDER: Final = "NotOlderThan"
 EXACT: Final = "Exact"
 LIMIT_MAX: Final = 1_000_000
-"""Items of a list beyond which a limit is none."""
+"""A limit of more items counts as no limit."""
 SECONDS_MAX: Final = 24 * 3600
-"""A watch ends after a day, however long a client wants it."""
+"""A watch ends after a day, whatever its timeout."""
 
 
 class Listing(Frozen):
-    """What is to be listed or watched."""
+    """The parameters of a list or watch."""
 
     labels: str = ""
     fields: str = ""
@@ -37,7 +37,7 @@ class Listing(Frozen):
 
 
 def listing(query: Query, *, watch: bool | None = None) -> Listing:
-    """What a query asks to be listed or watched; a `StatusError` where it contradicts itself."""
+    """Parse the parameters of a list or watch; raises `StatusError` if they are invalid."""
     asked = Listing(
         labels=first(query, "labelSelector"),
         fields=first(query, "fieldSelector"),
@@ -57,7 +57,7 @@ def listing(query: Query, *, watch: bool | None = None) -> Listing:
 
 
 def list_errors(asked: Listing) -> list[FieldError]:
-    """What is wrong with the parameters of a list."""
+    """Errors in the parameters of a list."""
     errors: list[FieldError] = []
     path = "resourceVersionMatch"
     if asked.match:
@@ -75,7 +75,7 @@ def list_errors(asked: Listing) -> list[FieldError]:
 
 
 def watch_errors(asked: Listing) -> list[FieldError]:
-    """What is wrong with the parameters of a watch."""
+    """Errors in the parameters of a watch."""
     errors: list[FieldError] = []
     path = "resourceVersionMatch"
     if asked.initial is not None and asked.match != NOT_OLDER:
@@ -91,7 +91,7 @@ def watch_errors(asked: Listing) -> list[FieldError]:
 
 
 def exact_name(selector: str) -> str:
-    """The name that a field selector demands of every object; empty where it demands none, or cannot be read."""
+    """The name that a field selector requires; empty if it requires none or is malformed."""
     try:
         for part in split(selector):
             found = TERM.fullmatch(part)

@@ -20,50 +20,50 @@ from pykueue.apiserver.wire.messages import Response
 from pykueue.base.timers import timeout, uptime, waited
 
 WRITE_SECONDS: Final = 60
-"""In which a client must take some of what waits for it."""
+"""The time within which a client must read something."""
 FAREWELL_SECONDS: Final = 10
-"""In which a client that is cut off can still read why."""
+"""The time that a client which is cut off has to read the reason."""
 BUFFER_BYTES: Final = 64 * 1024
-"""What waits in a connection before its answer waits too; larger pieces are handed over in parts of this size."""
+"""Bytes buffered in a connection at which its response pauses; larger chunks are written in parts of this size."""
 INTEGER: Final = Struct("i")
 USER_BYTES: Final = 32 * 1024 * 1024
-"""What is held for all answers of a user that are not read."""
+"""The limit on bytes buffered for all unread responses of a user."""
 
 
 class SlowError(Exception):
-    """A client takes nothing any more, or is the slowest of a user for whom too much is held."""
+    """A client stopped reading, or is the slowest of a user with too much buffered data."""
 
 
 class Reader:
-    """The client of one answer in pieces."""
+    """The client of one streamed response."""
 
     def __init__(self, request: web.BaseRequest, response: Response) -> None:
         self.request = request
         self.writer = cast("StreamWriter", request.writer)
         self.kept = response.held
-        """What the maker of the pieces keeps beside them."""
+        """Bytes that the producer holds besides the chunks."""
         self.farewell = response.farewell
         self.counted = 0
-        """The bytes that are held for it, while it waits."""
+        """Bytes held for it while it waits."""
         self.inside = False
-        """Whether a part of a piece is written, and not all of it."""
+        """Whether a chunk is partly written."""
         self.waiting: asyncio.Future[None] | None = None
-        """Done when it is cut off; None while it does not wait."""
+        """Done when it is cut off; None while it is not waiting."""
         self.drained: asyncio.Future[None] | None = None
-        """Done when its connection has room again."""
+        """Done when its connection has room."""
         self.since = 0.0
-        """Since when it has been waiting."""
+        """When it started waiting."""
         self.cut = False
 
     @property
     def buffered(self) -> int:
-        """What waits in its connection."""
+        """The bytes that wait in its connection."""
         transport = self.request.transport
         return 0 if transport is None else transport.get_write_buffer_size()
 
     @property
     def unread(self) -> int:
-        """What waits in its connection and in the system's buffer for it, which frees itself in large steps only."""
+        """The bytes in its connection and in the kernel's send buffer, which drains only in large steps."""
         transport = self.request.transport
         sock = None if transport is None else transport.get_extra_info("socket")
         if sock is None:
@@ -74,19 +74,19 @@ class Reader:
         return self.buffered
 
     def begin(self) -> asyncio.Future[None]:
-        """Begin to wait for room in its connection; what is returned is done when it is cut off."""
+        """Start waiting for room in the connection; the returned future is done when the reader is cut off."""
         self.since, self.waiting = uptime(), asyncio.get_running_loop().create_future()
         return self.waiting
 
     async def wait(self, ended: asyncio.Future[None]) -> None:
-        """Return when there is room in its connection; `SlowError` if it is cut off before that."""
-        # A task of its own: the connection cannot be waited for again once somebody gave up waiting for it.
+        """Return when the connection has room; raises `SlowError` if the reader is cut off first."""
+        # A task of its own: after a cancelled wait, the connection cannot be waited for again.
         self.drained = drained = self.drained or asyncio.ensure_future(self.drain())
         try:
             while True:
                 before = self.unread
                 await waited((drained, ended), WRITE_SECONDS, first=True)
-                # One that reads slowly is waited for, and one that does not read at all is not.
+                # A client that reads slowly gets more time; one that reads nothing does not.
                 if self.cut or not (drained.done() or self.unread < before):
                     raise SlowError
                 if drained.done():
@@ -96,12 +96,12 @@ class Reader:
             self.waiting = None
 
     async def drain(self) -> None:
-        """Return when the connection has room, or is lost; the next part finds that out."""
+        """Return when the connection has room or is lost; the next write reports a loss."""
         with suppress(ConnectionError):
             await self.writer.drain()
 
     async def dismiss(self) -> None:
-        """Say why it is cut off, if that can still be said, and end its answer; TimeoutError if that is not read."""
+        """Send the reason and end the response; raises TimeoutError if the client does not read it."""
         if self.inside or not self.farewell:
             raise TimeoutError
         async with timeout(FAREWELL_SECONDS):
@@ -109,29 +109,29 @@ class Reader:
             await self.writer.write_eof()
 
     def end(self) -> None:
-        """Have it cut off, which waits."""
+        """Cut off the reader while it waits."""
         self.cut = True
         if self.waiting is not None and not self.waiting.done():
             self.waiting.set_result(None)
 
     def close(self) -> None:
-        """Wait for nothing any more."""
+        """Stop waiting."""
         if self.drained is not None:
             self.drained.cancel()
 
 
 class Readers:
-    """Those who are being answered in pieces, by user."""
+    """The clients of streamed responses, by user."""
 
     def __init__(self, limit: int = USER_BYTES) -> None:
         self.limit = limit
         self.all: dict[str, dict[Reader, None]] = {}
         self.totals: dict[str, int] = {}
-        """What is held for those who wait, by user."""
+        """Bytes held for waiting readers, by user."""
 
     @contextmanager
     def reading(self, request: web.BaseRequest, response: Response) -> Iterator[Reader]:
-        """The reader of an answer, counted until the end of the block."""
+        """Register the reader of a response until the end of the block."""
         user = response.reader
         reader = Reader(request, response)
         self.all.setdefault(user, {})[reader] = None
@@ -145,12 +145,12 @@ class Readers:
                 del self.all[user], self.totals[user]
 
     def count(self, user: str, reader: Reader, held: int) -> None:
-        """So much is held for a reader now."""
+        """Record how many bytes are buffered for a reader."""
         self.totals[user] += held - reader.counted
         reader.counted = held
 
     async def send(self, user: str, reader: Reader, piece: bytes) -> None:
-        """Send a piece of an answer; `SlowError` when the reader is cut off."""
+        """Send a chunk of a response; raises `SlowError` when the reader is cut off."""
         if len(piece) <= 2 * BUFFER_BYTES:
             await self.hand_over(user, reader, piece, len(piece))
             return
@@ -161,7 +161,7 @@ class Readers:
         reader.inside = False
 
     async def hand_over(self, user: str, reader: Reader, part: bytes | memoryview, held: int) -> None:
-        """Write a part of a piece of so many bytes, and wait if there is no room for more."""
+        """Write a part of a chunk, and wait if the connection is full."""
         await reader.writer.write(part, drain=False)
         if reader.buffered <= BUFFER_BYTES:
             return
@@ -175,11 +175,11 @@ class Readers:
             self.count(user, reader, 0)
 
     def make_room(self, user: str) -> None:
-        """Cut off readers of a user until no more is held for the others than may be."""
+        """Cut off readers of a user until the rest is within the limit."""
         waiting = [one for one in self.all[user] if one.waiting is not None and not one.cut]
         for reader in sorted(waiting, key=lambda one: (not one.farewell, one.since)):
             if self.totals[user] <= self.limit:
                 return
-            # What is held for it goes before long.
+            # Its bytes are freed soon.
             self.count(user, reader, 0)
             reader.end()

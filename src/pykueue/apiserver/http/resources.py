@@ -1,4 +1,4 @@
-"""Requests on resources: reads parameters and body, calls the Registry, and formats the response."""
+"""Requests on resources: parses parameters and body, calls the Registry, and formats the response."""
 
 import functools
 from typing import Final, cast
@@ -65,13 +65,13 @@ from pykueue.kube.logs import PART_HEADER, POD_UID, SECRET, LogError, LogSource
 from pykueue.kube.port import Patch
 
 WATCH_SECONDS: Final = 1800
-"""How long a watch lasts if the client does not say."""
+"""The default timeout of a watch."""
 ON_ALL: Final[tuple[str, ...]] = ("list", "watch", "create", "deletecollection")
 ON_ONE: Final[tuple[str, ...]] = ("get", "watch", "update", "patch", "delete")
 OCTETS: Final = "application/octet-stream"
 SUMMARY_BYTES: Final = 30
 YAML_BYTES: Final = 16 * 1024
-"""An object of more bytes is written in YAML piece by piece."""
+"""Larger objects are written as YAML in chunks."""
 
 
 class Objects:
@@ -82,11 +82,11 @@ class Objects:
     ) -> None:
         self.registry = registry
         self.reasons = reasons
-        """Why Workloads wait of which it is not written yet."""
+        """The pending reasons of Workloads that are not written yet."""
         self.clock = clock
         self.logs = logs
         self.turns = Turns()
-        """Of those who call from outside."""
+        """The budget of external clients."""
         self.lists = Lists(registry, clock, self.turns)
         self.lines = Lines(clock, self.turns)
 
@@ -123,7 +123,7 @@ class Objects:
                     response = self.shaped(served, call, body, choice, request, code=code)
                 except StatusError as error:
                     response = failed(error)
-                # Who is refused is warned too.
+                # A refused request gets its warnings too.
                 return warned(response, [*warnings, *terms.warnings])
             case _:
                 raise disallowed()
@@ -153,7 +153,7 @@ class Objects:
     def shaped(
         self, served: Served, call: Asked, body: bytes, choice: Wanted, request: Request, *, code: int = OK
     ) -> Response:
-        """An object in the form in which it is wanted."""
+        """An object in the requested form."""
         pretty = is_pretty(choice, first(request.query, "pretty"), request.header("user-agent"))
         if choice.form == "object" and choice.media == JSON and not pretty:
             return raw(code, body)
@@ -168,12 +168,12 @@ class Objects:
         return told(code, tree, media=choice.media, pretty=pretty)
 
     def watch(self, served: Served, call: Asked, namespace: str, choice: Wanted, request: Request) -> Response:
-        """A stream of events."""
+        """The streamed response of a watch."""
         asked = listing(request.query, watch=True)
         fields = asked.fields
         if call.name:
             fields = f"metadata.name={call.name}"
-        # What is wrong with the parameters is said before the stream begins.
+        # Invalid parameters are reported before the stream starts.
         selection(served, asked.labels, fields)
         check_version(asked.version)
         if choice.media != JSON:
@@ -196,7 +196,7 @@ class Objects:
     async def write(
         self, served: Served, call: Asked, namespace: str, request: Request, terms: Terms, how: str
     ) -> tuple[int, bytes]:
-        """Create, replace or patch an object; the code and the object."""
+        """Create, update or patch an object; returns the status code and the object."""
         part, name = call.subresource, call.name
         if call.verb == "patch":
             if how in (Patch.MERGE, Patch.STRATEGIC):
@@ -211,13 +211,13 @@ class Objects:
         tree = await self.registry.offload.run(reading, large=is_large_request(request), who=terms.who)
         if call.verb == "create":
             return CREATED, await self.registry.create(served, tree, namespace, terms, name=name, subresource=part)
-        # Some kinds come into being by being replaced.
+        # Updates create objects of some kinds.
         creates = not part and self.registry.creates(served, name, namespace)
         body = await self.registry.update(served, name, tree, namespace, terms, subresource=part)
         return CREATED if creates else OK, body
 
     def sent(self, served: Served, body: bytes, media: str, terms: Terms) -> Tree:
-        """The object in a body; a `StatusError` that names its kind where there is none."""
+        """The object in a request body; raises a `StatusError` that names the kind if there is none."""
         kind = served.resource.kind
         try:
             tree = object_in(body, media)
@@ -258,7 +258,7 @@ class Objects:
     async def delete_collection(
         self, served: Served, namespace: str, choice: Wanted, request: Request, who: Identity
     ) -> Response:
-        """Delete what is selected; the answer is the list of it."""
+        """Delete the selected objects; the response is the list of them."""
         asked: Listing = listing(request.query, watch=False)
         given = await self.delete_options(request, who)
         options, terms = delete_terms(request.query, given, who, request.header("user-agent"))
@@ -268,7 +268,7 @@ class Objects:
         return warned(await self.lists.told(served, found, form_of(choice, request)), terms.warnings)
 
     async def delete_options(self, request: Request, who: Identity) -> Tree | None:
-        """The DeleteOptions in a body; nothing where there is none."""
+        """The DeleteOptions in a body; None if it is empty."""
         large = is_large_request(request)
         async with self.registry.offload.turn(who, large=large):
             return await self.registry.offload.run(functools.partial(delete_body, request), large=large, who=who)
@@ -294,7 +294,7 @@ class Objects:
         return Response(OK, part.body(), (("Content-Type", OCTETS), (PART_HEADER, "1")))
 
     async def logged_pod(self, served: Served, call: Asked, request: Request) -> Tree:
-        """The pod whose output is asked for; its follower may read the rest when the pod is deleted."""
+        """The pod whose log is requested; the `run` that follows it may read the rest after it is deleted."""
         try:
             return tree_of(await self.registry.get(served, call.name, call.namespace))
         except StatusError:
@@ -311,12 +311,12 @@ class Objects:
 
 
 def is_large_request(request: Request) -> bool:
-    """Whether the body of a request is one to be read beside the event loop."""
+    """Whether the body of a request should be decoded off the event loop."""
     return is_large_body(request.body, media_of(request.header("content-type")))
 
 
 def check_version(version: str) -> None:
-    """Raise a `StatusError` if a watch cannot begin there; the server calls that a failure of its own."""
+    """Raise a `StatusError` if a watch cannot start at this version; kube-apiserver reports it as a 500."""
     try:
         version_in(version)
     except StatusError as error:
@@ -324,12 +324,12 @@ def check_version(version: str) -> None:
 
 
 def tree_of(body: bytes) -> Tree:
-    """An object of ours, decoded."""
+    """Decode an object that the server has encoded."""
     return cast("Tree", msgspec.json.decode(body))
 
 
 def delete_body(request: Request) -> Tree | None:
-    """The DeleteOptions in a body; nothing where there is none."""
+    """Decode the DeleteOptions in a body; None if it is empty."""
     if not request.body.strip():
         return None
     tree = object_in(request.body, check_media(request.header("content-type")))
@@ -343,7 +343,7 @@ def delete_body(request: Request) -> Tree | None:
 
 
 def summary(body: bytes) -> str:
-    """The beginning of a body that could not be read."""
+    """The start of a malformed body, for an error message."""
     if not body:
         return "<empty>"
     begun, more = body[:SUMMARY_BYTES], " ..." * (len(body) > SUMMARY_BYTES)
@@ -351,12 +351,12 @@ def summary(body: bytes) -> str:
 
 
 def awaited(options: DeleteOptions) -> bool:
-    """Whether a client that deletes is told that it will take a while."""
+    """Whether the response to a delete says that the deletion is still in progress."""
     return options.orphan_dependents is False
 
 
 def disallowed() -> StatusError:
-    """The resource is there, but does not do this."""
+    """The 405 error for a verb that the resource does not support."""
     return StatusError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
 
 

@@ -35,33 +35,33 @@ from pykueue.kube.acceptor import Acceptor, ConnectionLimits, own_limits
 LOG: Final = logging.getLogger(__name__)
 
 BODIES_MAX: Final = 64 * 1024 * 1024
-"""Bytes of bodies that one user may have under way."""
+"""Bytes of request bodies that one user may have in flight."""
 BODY_SECONDS: Final = 60
-"""In which a body must have come."""
+"""The time within which a body must arrive."""
 IDLE_SECONDS: Final = 600
-"""Longer than clients keep an idle connection, so that we never close one that is about to be used."""
+"""Longer than clients keep an idle connection, so that the server never closes one that is about to be used."""
 GRACE_SECONDS: Final = 0.3
-"""What a call in flight gets to end in when we stop."""
+"""The time that requests in flight get at shutdown."""
 LINGER_SECONDS: Final = 0.2
-"""How long a client whose body was refused has to read why before the connection is closed."""
+"""How long a client whose body was refused has to read the response before the connection is closed."""
 BACKLOG: Final = 512
 PORT_MAX: Final = 65535
 READS: Final = ("GET", "HEAD")
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 GZIP_BYTES: Final = 128 * 1024
-"""Answers from this size on are pressed, for clients that say they can take it."""
+"""Larger responses are gzip-compressed for clients that accept it."""
 GZIP_LEVEL: Final = 1
 LARGE_BYTES: Final = 64 * 1024
-"""What is smaller fits into the buffers between us and a client."""
+"""Smaller responses fit into the buffers of a connection."""
 PRESSED: Final = ("application/json", "application/yaml", "text/plain")
 
 
 class ListenError(Exception):
-    """An address at which we cannot listen: what is wrong, what to do."""
+    """The server cannot listen at an address: what is wrong, and what to do."""
 
 
 class Server:
-    """Serves a Front at an address; without a context, in the clear, which is for tests alone."""
+    """Serves a Front at an address; without a TLS context in plain text, for tests only."""
 
     def __init__(
         self,
@@ -77,21 +77,21 @@ class Server:
         self.context = context
         self.host = host
         self.port = port
-        """The one that was asked for; the one that was free, once we listen and 0 was."""
+        """The requested port; once listening, the actual port if 0 was requested."""
         self.sock = sock
         self.limits = limits or own_limits()
         self.acceptor: Acceptor | None = None
         self.runner: web.ServerRunner | None = None
         self.writes: set[asyncio.Future[Response]] = set()
-        """On their way, whether or not the client is still there."""
+        """Requests in flight, including those whose client has disconnected."""
         self.bodies: Counter[str] = Counter()
-        """Bytes of bodies that are being read or worked on, by user."""
+        """Bytes of bodies in flight, by user."""
         self.readers = Readers()
         self.streams = 0
-        """How many watches and logs are being read."""
+        """The number of open watches and logs."""
 
     async def start(self) -> None:
-        """Listen, or raise a `ListenError`."""
+        """Start listening; raises `ListenError` if that fails."""
         bound = self.sock or bind(self.host, self.port)
         runner = web.ServerRunner(
             web.Server(
@@ -112,14 +112,14 @@ class Server:
         self.runner = runner
 
     async def stop(self) -> None:
-        """Stop listening, and let go of all connections, within a second."""
+        """Stop listening and close all connections, within a second."""
         runner, self.runner = self.runner, None
         if self.acceptor is not None:
             await self.acceptor.stop()
         if runner is not None:
             left = [held.transport for held in runner.server.connections] if runner.server is not None else []
             await runner.cleanup()
-            # TLS waits for the other side to say goodbye too; we do not.
+            # Do not wait for the TLS shutdown of clients.
             for transport in left:
                 if transport is not None:
                     transport.abort()
@@ -127,20 +127,20 @@ class Server:
             await asyncio.wait(self.writes)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer a call."""
+        """Handle a request."""
         assert self.acceptor is not None, "connections come from the acceptor"
         with self.acceptor.serving(request.protocol):
             return await self.serve(request, self.acceptor)
 
     async def serve(self, request: web.BaseRequest, acceptor: Acceptor) -> web.StreamResponse:
-        """Answer a call on a connection, once it is known whose it is."""
+        """Handle a request on a connection whose user is known."""
         try:
             head = head_of(request)
             who = self.front.access.who(head.headers, head.certificate)
             if who != ANONYMOUS and not acceptor.identify(request.protocol, who.name):
                 raise too_many_connections(who.name)
             if who == ANONYMOUS and request.can_read_body:
-                # Nothing that strangers may ask has a body, so theirs is not read.
+                # No request that anonymous clients may make has a body, so it is not read.
                 return await refused(request, await self.front.answer(head))
             body = await self.body_of(request, who.name) if request.can_read_body else b""
         except StatusError as error:
@@ -155,7 +155,7 @@ class Server:
             self.streams -= 1
 
     async def body_of(self, request: web.BaseRequest, user: str) -> bytes:
-        """The body of a call, which counts for the user until `answer` is done with it."""
+        """Read the body of a request; its size counts for the user until `answer` returns."""
         body = bytearray()
         try:
             async for piece in pieces_of(request):
@@ -171,13 +171,13 @@ class Server:
         return bytes(body)
 
     def let_go(self, user: str, size: int) -> None:
-        """Count a body of this size no more."""
+        """Stop counting a body of this size."""
         self.bodies[user] -= size
         if not self.bodies[user]:
             del self.bodies[user]
 
     async def whole(self, request: web.BaseRequest, response: Response, body: bytes) -> web.StreamResponse:
-        """An answer that is there at once; a large one goes in pieces, as the client takes them."""
+        """Send a complete response; a large one in chunks, as fast as the client reads."""
         made = web.Response(status=response.code, headers=[*response.headers])
         made.headers.setdefault("Cache-Control", "no-cache, private")
         if len(body) >= GZIP_BYTES and accepts_gzip(request) and made.content_type in PRESSED:
@@ -195,7 +195,7 @@ class Server:
     async def streamed(
         self, request: web.BaseRequest, response: Response, pieces: AsyncIterator[bytes]
     ) -> web.StreamResponse:
-        """An answer in pieces, until it ends, or the client has gone or takes nothing any more."""
+        """Send a streamed response until it ends, or the client disconnects or stops reading."""
         made = web.StreamResponse(status=response.code, headers=[*response.headers])
         turns = self.front.objects.turns
         try:
@@ -213,7 +213,7 @@ class Server:
                 else:
                     await made.write_eof()
         except (TimeoutError, ConnectionError, StatusError):
-            # Of an answer that has begun, all that can be said is that it has no end.
+            # A response that has started can only be reported as incomplete.
             abort(request)
         except Exception:
             LOG.exception("%s %s ended early", request.method, request.path)
@@ -225,7 +225,7 @@ class Server:
         return made
 
     async def answer(self, call: Request, user: str) -> Response:
-        """What the Front answers. When the client goes, a read is given up, and a write is carried to its end."""
+        """The Front's response. If the client disconnects, a read is cancelled and a write is completed."""
         if call.verb in READS:
             try:
                 return await self.front.answer(call)
@@ -239,7 +239,7 @@ class Server:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket that listens at an address."""
+    """A listening socket at an address."""
     if not 0 <= port <= PORT_MAX:
         raise ListenError(f"{port} is no port; choose one up to {PORT_MAX}, or 0 for any that is free")
     try:
@@ -253,36 +253,36 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def head_of(request: web.BaseRequest) -> Request:
-    """A call as it came in, without its body."""
+    """A request without its body."""
     path, query = split(request.raw_path if request.raw_path.startswith("/") else str(request.rel_url))
     headers = {name.lower(): value for name, value in request.headers.items()}
-    # Whoever sends a token goes by it, so the certificate need not be looked at.
+    # A token takes precedence, so the certificate need not be parsed.
     certificate = None if "authorization" in headers else peer(request)
     return Request(request.method, path, query, headers, b"", certificate)
 
 
 def too_many_connections(user: str) -> StatusError:
-    """The refusal of one more connection of a user who has as many in use as may be."""
+    """The 429 error for a user with too many connections in use."""
     return too_many(f"{user} has too many connections open at once; close some, then retry")
 
 
 async def refused(request: web.BaseRequest, answer: Response) -> web.StreamResponse:
-    """Send a refusal and close the connection without reading the rest of the body."""
+    """Send an error and close the connection without reading the rest of the body."""
     assert isinstance(answer.body, bytes), "a refusal is there at once"
     made = web.Response(status=answer.code, headers=[*answer.headers], body=answer.body)
     made.force_close()
     await made.prepare(request)
     await made.write_eof()
-    # What a client has not read when we close may be lost to it.
+    # Closing may discard what a client has not read yet.
     await asyncio.sleep(LINGER_SECONDS)
     if request.transport is not None:
-        # A proper goodbye would have to read the rest of the body first.
+        # A TLS shutdown would have to read the rest of the body first.
         request.transport.abort()
     return made
 
 
 async def pieces_of(request: web.BaseRequest) -> AsyncIterator[bytes]:
-    """The body of a call as it comes; a `StatusError` where it is too large, too slow or no body."""
+    """The chunks of a request body; raises `StatusError` if it is too large, too slow or malformed."""
     if (request.content_length or 0) > BODY_MAX:
         raise too_large()
     if request.headers.get("Expect", "").lower() == "100-continue":
@@ -299,24 +299,24 @@ async def pieces_of(request: web.BaseRequest) -> AsyncIterator[bytes]:
 
 
 def peer(request: web.BaseRequest) -> Peer | None:
-    """Whose certificate the client showed."""
+    """The subject of the client's certificate."""
     tls = request.transport.get_extra_info("ssl_object") if request.transport is not None else None
     der = tls.getpeercert(binary_form=True) if tls is not None else None
     return peer_of(der) if der else None
 
 
 async def cut(body: bytes) -> AsyncIterator[bytes]:
-    """A large body in pieces."""
+    """Split a large body into chunks."""
     for place in range(0, len(body), LARGE_BYTES):
         yield body[place : place + LARGE_BYTES]
 
 
 def accepts_gzip(request: web.BaseRequest) -> bool:
-    """Whether a client can take a pressed answer."""
+    """Whether a client accepts a gzip-compressed response."""
     return "gzip" in request.headers.get("Accept-Encoding", "").lower()
 
 
 def abort(request: web.BaseRequest) -> None:
-    """Close a connection without a goodbye."""
+    """Close a connection at once, without a TLS shutdown."""
     if request.transport is not None:
         request.transport.abort()

@@ -21,7 +21,7 @@ POD_ENDS: Final[dict[str, str]] = {
 
 
 def included(wanted: str) -> str:
-    """What of each object a Table is to carry, as a query says it; a `StatusError` where that is no choice."""
+    """The part of each object to include in a Table, from the query; raises `StatusError` if invalid."""
     if wanted not in INCLUDED:
         raise bad_request(
             f"Unable to convert to Table as requested: includeObject: Invalid value: {quoted(wanted)}: "
@@ -31,7 +31,7 @@ def included(wanted: str) -> str:
 
 
 def table(served: Served, rows: list[Json], *, metadata: Tree, version: str = "v1", heads: bool = True) -> Tree:
-    """Rows of a kind as a Table."""
+    """The Table of these rows."""
     made: Tree = {"kind": "Table", "apiVersion": f"meta.k8s.io/{version}", "metadata": metadata}
     shown: list[Json] | None = [head_tree(*head) for head in heads_of(served)] if heads else None
     return made | {"columnDefinitions": shown, "rows": rows}
@@ -47,7 +47,7 @@ def table_of(
 
 
 def heads_of(served: Served) -> list[tuple[Head, str]]:
-    """The heads of a kind's columns, each with a description."""
+    """The column headers of a kind, with descriptions."""
     if not served.custom:
         return [(head, "") for head in LAYOUTS.get(str(served.resource), OTHERS).heads]
     columns = [
@@ -61,12 +61,12 @@ def heads_of(served: Served) -> list[tuple[Head, str]]:
 
 
 def columns_of(served: Served) -> tuple[Printed, ...]:
-    """The columns of a custom kind, beside its name."""
+    """The additional printer columns of a custom kind."""
     return served.columns or (DEFAULT_COLUMN,)
 
 
 def head_tree(head: Head, description: str) -> Tree:
-    """The head of a column, as it is sent."""
+    """The wire form of a column header."""
     return {
         "name": head.name,
         "type": head.type,
@@ -94,14 +94,14 @@ def row(served: Served, tree: Tree, now: Instant, *, include: str, version: str)
 
 
 def cells_of(served: Served, tree: Tree, now: Instant) -> list[Json]:
-    """What stands in an object's columns."""
+    """The cells of an object."""
     if not served.custom:
         return LAYOUTS.get(str(served.resource), OTHERS).cells(tree, now)
     return [name_of(tree), *(cell(tree, column, now) for column in columns_of(served))]
 
 
 def cell(tree: Tree, column: Printed, now: Instant) -> Json:
-    """What stands in a column that a definition describes."""
+    """The cell of a printer column."""
     values = found(tree, column.path)
     if not values:
         return None
@@ -128,7 +128,7 @@ def cell(tree: Tree, column: Printed, now: Instant) -> Json:
 
 
 def human_date(moment: str, now: Instant) -> str:
-    """How long ago a moment was."""
+    """How long ago a timestamp was."""
     try:
         return human(now - parse_instant(moment))
     except ValueError:
@@ -136,7 +136,7 @@ def human_date(moment: str, now: Instant) -> str:
 
 
 def partial(tree: Tree, version: str = "v1") -> Tree:
-    """What an object shares with all others, as an object of its own."""
+    """The metadata of an object as a PartialObjectMetadata."""
     return {
         "kind": "PartialObjectMetadata",
         "apiVersion": f"meta.k8s.io/{version}",

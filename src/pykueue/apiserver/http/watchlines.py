@@ -19,23 +19,23 @@ from pykueue.base.units import MICROS
 
 KEPT_BYTES: Final = 8 * 1024 * 1024
 SMALL_BYTES: Final = 4 * 1024
-"""An object as it is stored, up to this size, is copied faster than it is found."""
+"""Encoding a stored object up to this size is faster than finding it in the cache."""
 
 Key: TypeAlias = tuple[int, str, "View", bool, int]
-"""The version of a change, what it is called, the form, whether the heads of columns come along, and the second."""
+"""The version and type of a change, the form, whether column headers are included, and the second."""
 
 
 class View(Frozen):
-    """In which form somebody watches."""
+    """The form in which a client watches."""
 
     api_version: str
     choice: Wanted
     include: str = ""
-    """What of each object a Table carries."""
+    """The part of each object that a Table includes."""
 
 
 class Lines:
-    """The lines of events; those made last are kept, up to a number of bytes."""
+    """Encodes events; recent lines are cached, up to a number of bytes."""
 
     def __init__(self, clock: Clock, turns: Turns, limit: int = KEPT_BYTES) -> None:
         self.clock = clock
@@ -47,7 +47,7 @@ class Lines:
     async def pieces(
         self, served: Served, batches: AsyncGenerator[Sequence[WatchEvent], None], choice: Wanted, include: str
     ) -> AsyncIterator[bytes]:
-        """Whole lines, as many together as are worth sending; what ends a stream of events early is its last line."""
+        """Chunks of whole lines; if the watch fails, the last line is an ERROR event."""
         view = View(served.api_version, choice, include)
         heads = choice.form == "table"
         try:
@@ -69,11 +69,11 @@ class Lines:
             await batches.aclose()
 
     async def line(self, served: Served, seen: WatchEvent, view: View, *, heads: bool) -> bytes:
-        """The line of an event, with its end."""
+        """The line of an event, with its newline."""
         plain = view.choice.form == "object"
         if not seen.version or (plain and len(seen.body) <= SMALL_BYTES):
             return await self.made(served, seen, view, heads=heads)
-        # Ages in a Table are of the second in which they are told.
+        # Ages in a Table depend on the second in which they are rendered.
         second = 0 if plain else self.clock.now() // MICROS
         key = (seen.version, seen.how, view, heads, second)
         found = self.kept.get(key)
@@ -83,14 +83,14 @@ class Lines:
         return found
 
     def keep(self, key: Key, line: bytes) -> None:
-        """Remember a line, and forget the oldest for it."""
+        """Cache a line, and evict the oldest if necessary."""
         self.bytes += len(line) - len(self.kept.pop(key, b""))
         self.kept[key] = line
         while self.bytes > self.limit:
             self.bytes -= len(self.kept.pop(next(iter(self.kept))))
 
     async def made(self, served: Served, seen: WatchEvent, view: View, *, heads: bool) -> bytes:
-        """The line of an event in a form, when there is room for the work."""
+        """Encode an event in a form, within the budget of the event loop."""
         if view.choice.form == "object":
             return seen.line() + b"\n"
         await self.turns.take(ROW_MICROS + len(seen.body) // DECODED)
@@ -104,10 +104,10 @@ class Lines:
 
 
 def error_line(error: StatusError) -> bytes:
-    """The event that says why a stream ends."""
+    """The ERROR event that ends a stream."""
     return b'{"type":"ERROR","object":%s}\n' % msgspec.json.encode(error.status())
 
 
 def too_slow() -> bytes:
-    """The last event of a watch whose reader is cut off."""
+    """The ERROR event for a client that is cut off because it reads too slowly."""
     return error_line(gone("the watch was ended because its events were not read; list again and watch from there"))

@@ -15,31 +15,31 @@ from pykueue.base.turns import Turns
 
 DUMPER: Final = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 STEP: Final = 400
-"""Events that are written in one step."""
+"""Events written in one step."""
 EVENT_MICROS: Final = 4
-"""What an event takes."""
+"""The cost of an event."""
 SORTED: Final = 10_000
-"""Keys that are sorted in one step; a larger mapping is sorted in parts, which are then merged."""
+"""Keys sorted in one step; a larger mapping is sorted in parts, which are then merged."""
 TEXT_TAG: Final = "tag:yaml.org,2002:str"
 MAP_TAG: Final = "tag:yaml.org,2002:map"
 LIST_TAG: Final = "tag:yaml.org,2002:seq"
 SHORT: Final = 64
-"""Characters of a text that is worth being remembered."""
+"""Longer texts are not cached."""
 PLAIN: Final = (True, False)
 NUMBERS: Final = yaml.SafeDumper
 
 
 class Pause(Enum):
-    """Stands where a step is to end, though nothing was written."""
+    """A marker that ends a step without writing anything."""
 
     HERE = 0
 
 
 class Emitter(Protocol):
-    """What writes events."""
+    """The interface of PyYAML's emitter."""
 
     def emit(self, event: yaml.Event) -> None:
-        """Write one."""
+        """Write one event."""
 
 
 class YamlWriter:
@@ -52,24 +52,24 @@ class YamlWriter:
         self.emitter.emit(yaml.DocumentStartEvent(explicit=False))
 
     def write(self, data: bytes) -> None:
-        """What the emitter calls with its output."""
+        """Called by the emitter with its output."""
         self.written.append(data)
 
     def flush(self) -> None:
-        """What the emitter calls at the end of a document."""
+        """Called by the emitter at the end of a document."""
 
     def taken(self) -> bytes:
-        """What was written since the last time."""
+        """Return and clear the output written so far."""
         found, self.written = self.written, []
         return b"".join(found)
 
     def end(self) -> None:
-        """Write the end of the document."""
+        """End the document."""
         self.emitter.emit(yaml.DocumentEndEvent(explicit=False))
         self.emitter.emit(yaml.StreamEndEvent())
 
     def steps(self, value: Json) -> Iterator[int]:
-        """Write a value, a step for each time that the iterator is asked; each says how many events it wrote."""
+        """Write a value step by step; each step yields the number of events written."""
         emit = self.emitter.emit
         events = events_of(value)
         while True:
@@ -85,7 +85,7 @@ class YamlWriter:
             yield count
 
     def whole(self, value: Json) -> None:
-        """Write a small value."""
+        """Write a small value at once."""
         for _ in self.steps(value):
             pass
 
@@ -117,7 +117,7 @@ def sequence_start() -> yaml.Event:
 
 
 def events_of(value: Json) -> Iterator[yaml.Event | Pause]:
-    """The events of a value; nested values cost no recursion."""
+    """The events of a value, without recursion."""
     opened: list[Iterator[Json | Pause]] = [iter((value,))]
     ends: list[yaml.Event | None] = [None]
     while opened:
@@ -141,7 +141,7 @@ def events_of(value: Json) -> Iterator[yaml.Event | Pause]:
 
 
 def flat(mapping: dict[str, Json]) -> "Iterator[Json | Pause]":
-    """The keys and values of a mapping in turns, by the order of the keys."""
+    """The keys and values of a mapping, alternating, sorted by key."""
     keys = iter(mapping)
     parts: list[list[str]] = []
     while part := sorted(islice(keys, SORTED)):
@@ -154,7 +154,7 @@ def flat(mapping: dict[str, Json]) -> "Iterator[Json | Pause]":
 
 
 def scalar(value: Json) -> yaml.Event:
-    """The event of a text, a number, a truth value or nothing."""
+    """The event of a scalar."""
     match value:
         case str():
             plain = is_plain(value) if len(value) <= SHORT else resolved_as_text(value)
@@ -172,18 +172,18 @@ def scalar(value: Json) -> yaml.Event:
 
 @lru_cache(maxsize=1)
 def representer() -> yaml.SafeDumper:
-    """What knows how numbers are written."""
+    """PyYAML's representer, which formats numbers."""
     return yaml.SafeDumper(StringIO())
 
 
 @lru_cache(maxsize=1)
 def resolver() -> yaml.resolver.Resolver:
-    """What knows how a plain scalar is read."""
+    """PyYAML's resolver, which determines the type of a plain scalar."""
     return yaml.resolver.Resolver()
 
 
 def resolved_as_text(value: str) -> bool:
-    """Whether a text is read as a text where it stands without quotes."""
+    """Whether a plain scalar with this text is read as a string."""
     found = resolver().resolve(yaml.ScalarNode, value, (True, False))  # type: ignore[no-untyped-call]  # the stubs
     return bool(found == TEXT_TAG)
 
@@ -192,7 +192,7 @@ is_plain: Final = lru_cache(maxsize=4096)(resolved_as_text)
 
 
 async def pieces_of(value: Json, turns: Turns) -> AsyncIterator[bytes]:
-    """The text of a value, as others leave room for it."""
+    """The YAML of a value in chunks, within the budget of the event loop."""
     writer = YamlWriter()
     for events in writer.steps(value):
         if piece := writer.taken():

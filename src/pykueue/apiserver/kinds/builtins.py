@@ -30,7 +30,7 @@ def kind(
     stored_version: str = "",
     warning: str = "",
 ) -> Served:
-    """A row of the table; what is special about the kind comes from `strategies`."""
+    """A row of the table; `strategies` adds what is special about the kind."""
     resource = Resource(group, version, plural, name, namespaced)
     return Served(
         resource=resource,
@@ -120,7 +120,7 @@ BUILTINS: Final = (
     ),
     kind("", "v1", "podtemplates", "PodTemplate"),
     kind("", "v1", "secrets", "Secret", selectable=("type",)),
-    # There are none, but clients ask which there are.
+    # There are none, but clients list them.
     kind("", "v1", "services", "Service", short=("svc",), categories=("all",), verbs=("get", "list", "watch")),
     kind("", "v1", "serviceaccounts", "ServiceAccount", short=("sa",)),
     kind(

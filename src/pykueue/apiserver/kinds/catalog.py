@@ -15,22 +15,22 @@ from pykueue.apiserver.kinds.strategies import custom_strategy
 from pykueue.kube.port import Resource
 
 GROUPS: Final = (GROUP, KINDS["ProvisioningRequest"].group)
-"""Whose kinds are served without a definition: our own, and what they work with."""
+"""Groups whose kinds are served without a definition: our own, and those they depend on."""
 SCALE: Final = Sub("Scale", group="autoscaling", version="v1")
 
 
 class Catalog:
-    """Every kind in every version in which it is served."""
+    """Every served kind in every served version."""
 
     def __init__(self) -> None:
         self.served: dict[tuple[str, str, str], Served] = {}
         """By group, version and plural name."""
         self.by_storage: dict[str, list[Served]] = {}
-        """What was asked for by storage name."""
+        """Memo of `of_storage`, by storage name."""
         self.stamp = 0
-        """Grows with every change."""
+        """Incremented with every change."""
         self.ours: frozenset[str] = frozenset()
-        """Storage names of the kinds that no definition can change."""
+        """Storage names of kinds that no definition can change."""
         for one in (*BUILTINS, *kueue_kinds()):
             self.add(one)
         self.ours = frozenset(one.storage for one in self.served.values())
@@ -43,19 +43,19 @@ class Catalog:
         self.stamp += 1
 
     def find(self, group: str, version: str, plural: str) -> Served | None:
-        """How a kind is served in a version, if it is."""
+        """The served kind in this version; None if it is not served."""
         return self.served.get((group, version, plural))
 
     def of(self, resource: Resource) -> Served | None:
-        """How what a controller means by this resource is served, if it is."""
+        """The served kind of a controller's resource; None if it is not served."""
         return self.served.get((resource.group, resource.version, resource.plural))
 
     def version(self, storage: str, api_version: str) -> Served | None:
-        """How the kind that is stored under a name is served in another version."""
+        """The kind with this storage name in another version; None if it is not served."""
         return next((one for one in self.of_storage(storage) if one.resource.api_version == api_version), None)
 
     def of_storage(self, storage: str) -> list[Served]:
-        """A kind in every version in which it is served."""
+        """A kind in every served version."""
         known = self.by_storage.get(storage)
         if known is None:
             known = self.by_storage[storage] = [one for one in self.served.values() if one.storage == storage]
@@ -70,11 +70,11 @@ class Catalog:
         return [self.served[key] for key in sorted(self.served)]
 
     def stored(self) -> list[Served]:
-        """Every kind of which objects are kept and can go, once, in the version in which they are kept."""
+        """Every kind with objects that can be stored and deleted, once, in its storage version."""
         return [one for one in self.all() if one.is_stored and "delete" in one.verbs]
 
     def install(self, definition: Tree) -> None:
-        """Serve what a definition defines, as it is now; what it no longer serves is forgotten."""
+        """Serve the kind of a definition in its current form; versions that it no longer serves are removed."""
         name = text(definition, "metadata", "name")
         if name in self.ours:
             return
@@ -83,7 +83,7 @@ class Catalog:
             self.add(one)
 
     def forget(self, storage: str) -> None:
-        """No longer serve the kind that is stored under this name."""
+        """Stop serving the kind with this storage name."""
         for key in [key for key, one in self.served.items() if one.storage == storage and storage not in self.ours]:
             del self.served[key]
             self.by_storage.clear()
@@ -92,7 +92,7 @@ class Catalog:
 
 @cache
 def kueue_kinds() -> tuple[Served, ...]:
-    """Kueue's kinds in every version, made once."""
+    """Kueue's kinds in every version, built once."""
     return tuple(one for kind in KINDS.values() if kind.group in GROUPS for one in served_by(crd(kind)))
 
 
@@ -130,14 +130,14 @@ def served_by(definition: Mapping[str, Json]) -> list[Served]:
 
 
 def subresources_of(version: Mapping[str, object], kind: str) -> dict[str, Sub]:
-    """The subresources that a version of a definition asks for."""
+    """The subresources that a version of a definition enables."""
     asked = mapping(version, "subresources")
     found = {"status": Sub(kind)} if "status" in asked else {}
     return found | ({"scale": SCALE} if "scale" in asked else {})
 
 
 def scale_of(version: Mapping[str, object]) -> ScalePaths | None:
-    """Where a version of a definition keeps its numbers of replicas."""
+    """The paths of the replica counts in a version of a definition."""
     asked = mapping(version, "subresources", "scale")
     if not asked:
         return None
@@ -146,7 +146,7 @@ def scale_of(version: Mapping[str, object]) -> ScalePaths | None:
 
 
 def printed(column: object) -> Printed:
-    """A column as a definition describes it."""
+    """A printer column of a definition."""
     priority = member(column, "priority")
     return Printed(
         name=text(column, "name"),
@@ -159,7 +159,7 @@ def printed(column: object) -> Printed:
 
 
 def warning_of(version: Mapping[str, object], group: str, kind: str) -> str:
-    """What callers of a version are warned of."""
+    """The deprecation warning of a version."""
     if member(version, "deprecated") is not True:
         return ""
     given = member(version, "deprecationWarning")

@@ -54,7 +54,7 @@ def event_to_served(tree: Tree, api_version: str) -> Tree:
 
 
 def stored_event_field(field: str) -> str:
-    """The core group's name of a field that callers of events.k8s.io select by."""
+    """The core group's name of a field that clients of events.k8s.io select by."""
     return field.replace("regarding.", "involvedObject.").replace("reportingController", "reportingComponent")
 
 
@@ -66,7 +66,7 @@ def renamed(tree: Tree, names: Mapping[str, str], api_version: str) -> Tree:
 
 
 def ordered(tree: Tree, kind: str, api_version: str) -> Tree:
-    """The object as it is stored: kind, version and metadata first, so that its beginning is known."""
+    """The object as it is stored: kind, version and metadata first, so that its prefix is known."""
     rest: dict[str, Json] = {
         name: value for name, value in tree.items() if name not in ("kind", "apiVersion", "metadata")
     }
@@ -74,7 +74,7 @@ def ordered(tree: Tree, kind: str, api_version: str) -> Tree:
 
 
 def bare(served: Served, body: bytes) -> bytes:
-    """An object as an item of a list: built-in kinds are not told again what they are."""
+    """An object as an item of a list; items of built-in kinds omit kind and apiVersion."""
     if served.custom:
         return body
     head = b'{"kind":"%s","apiVersion":"%s",' % (

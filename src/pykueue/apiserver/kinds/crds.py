@@ -40,7 +40,7 @@ DNS_1035_SAYS: Final = (
 
 
 def default(tree: Tree) -> Tree:
-    """A definition with everything filled in."""
+    """A definition with its defaults."""
     spec = {**as_tree(tree.get("spec"))}
     names = {**as_tree(spec.get("names"))}
     kind = text(names, "kind")
@@ -55,7 +55,7 @@ def default(tree: Tree) -> Tree:
 
 
 def restored(tree: Tree, original: Tree) -> Tree:
-    """A definition with the subresources that its author wrote, of which an empty object says everything."""
+    """A definition with the empty `status` subresources that its author wrote."""
     given = {text(one, "name"): mapping(one, "subresources") for _, one in mappings(original, "spec", "versions")}
 
     def change(version: Tree) -> Tree:
@@ -69,7 +69,7 @@ def restored(tree: Tree, original: Tree) -> Tree:
 
 
 def created(tree: Tree, now: str) -> Tree:
-    """A new definition, which nobody has looked at."""
+    """A new definition with its initial status."""
     stored: list[Json] = [
         text(one, "name") for _, one in mappings(tree, "spec", "versions") if one.get("storage") is True
     ]
@@ -78,7 +78,7 @@ def created(tree: Tree, now: str) -> Tree:
 
 
 def errors(tree: Tree) -> Iterator[FieldError]:
-    """What is wrong with a definition, but for its metadata."""
+    """Errors of a definition, except in its metadata."""
     spec, name = mapping(tree, "spec"), text(tree, "metadata", "name")
     names, group = mapping(spec, "names"), text(spec, "group")
     plural = text(names, "plural")
@@ -99,7 +99,7 @@ def errors(tree: Tree) -> Iterator[FieldError]:
 
 
 def one_of(value: str, offered: tuple[str, ...], path: str) -> Iterator[FieldError]:
-    """What is wrong with a value that must be one of some."""
+    """Errors of a value that must be one of a set."""
     if not value:
         yield required(path)
     if value not in offered:
@@ -107,7 +107,7 @@ def one_of(value: str, offered: tuple[str, ...], path: str) -> Iterator[FieldErr
 
 
 def version_errors(spec: Mapping[str, object]) -> Iterator[FieldError]:
-    """What is wrong with the versions of a definition."""
+    """Errors in the versions of a definition."""
     versions = mappings(spec, "versions")
     stored = [text(one, "name") for _, one in versions if one.get("storage") is True]
     seen: set[str] = set()
@@ -138,13 +138,13 @@ def version_errors(spec: Mapping[str, object]) -> Iterator[FieldError]:
 
 
 def inner(version: Mapping[str, object]) -> dict[str, object]:
-    """A version as the server prints it, from the types that it keeps to itself."""
+    """A version as kube-apiserver prints its internal type in messages."""
     shown = {field[0].upper() + field[1:]: version.get(field) for field in VERSION_FIELDS}
     return {**shown, "Deprecated": bool(version.get("deprecated")), "Schema": None}
 
 
 def name_errors(names: Mapping[str, object]) -> Iterator[FieldError]:
-    """What is wrong with the names of a kind."""
+    """Errors in the names of a kind."""
     for field in ("plural", "singular", "kind", "listKind"):
         value = text(names, field)
         if not value:
@@ -160,7 +160,7 @@ def name_errors(names: Mapping[str, object]) -> Iterator[FieldError]:
 
 
 def change_errors(new: Tree, old: Tree) -> Iterator[FieldError]:
-    """What is wrong with a changed definition, but for its metadata."""
+    """Errors of a changed definition, except in its metadata."""
     yield from errors(new)
     if established(old):
         for path in (("scope",), ("names", "kind")):
@@ -172,13 +172,13 @@ def change_errors(new: Tree, old: Tree) -> Iterator[FieldError]:
 
 
 def warnings(tree: Tree) -> Iterator[str]:
-    """What the author of a definition should know of this server."""
+    """Warnings for the author of a definition about features that this server lacks."""
     if ruled(mapping(tree, "spec").get("versions")) and text(tree, "spec", "group") != GROUP:
         yield "x-kubernetes-validations rules are not evaluated by this server"
 
 
 def ruled(node: object) -> bool:
-    """Whether there are rules anywhere in a schema."""
+    """Whether a schema contains validation rules."""
     if isinstance(node, Mapping):
         return RULES in node or any(map(ruled, node.values()))
     return isinstance(node, list) and any(map(ruled, node))
@@ -193,7 +193,7 @@ def established(tree: Tree) -> bool:
 
 
 def judged(tree: Tree, now: str, taken: str) -> Tree:
-    """A definition with what the server makes of it: `taken` says why its names cannot be accepted."""
+    """A definition with its conditions; `taken` says why its names cannot be accepted."""
     spec = as_tree(tree.get("spec"))
     converts = text(spec, "conversion", "strategy") == "Webhook" and text(spec, "group") != GROUP
     accepted = condition("NamesAccepted", not taken, "NoConflicts", "no conflicts found", now)
@@ -220,7 +220,7 @@ def judged(tree: Tree, now: str, taken: str) -> Tree:
 
 
 def terminate(tree: Tree, options: DeleteOptions, now: str) -> Tree:
-    """A definition whose deletion has begun; it is removed when its objects are."""
+    """A definition that is being deleted; it is removed once its objects are."""
     status = as_tree(tree.get("status"))
     why = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
     told = condition("Terminating", True, "InstanceDeletionPending", why, now)
@@ -241,7 +241,7 @@ def condition(kind: str, true: bool, reason: str, message: str, now: str) -> Tre
 
 
 def since(new: Tree, old: Mapping[str, object] | None) -> Tree:
-    """A condition that keeps its time if it has not changed."""
+    """A condition that keeps its transition time if its status has not changed."""
     if old is not None and old.get("status") == new["status"]:
         return {**new, "lastTransitionTime": str(old.get("lastTransitionTime", ""))}
     return new

@@ -10,7 +10,7 @@ INT32_MAX: Final = 2**31 - 1
 BACKOFF_LIMIT: Final = 6
 PREFIX: Final = "batch.kubernetes.io/"
 UNSAID: Final = ("active", "succeeded", "failed", "completedIndexes")
-"""What a status does not say while there is none of it."""
+"""Counts that a status omits while they are zero."""
 JOB_NAME: Final = "job-name"
 CONTROLLER_UID: Final = "controller-uid"
 
@@ -39,7 +39,7 @@ def default_job(job: Tree) -> Tree:
 
 
 def without_zeros(job: Tree) -> Tree:
-    """A Job whose status does not say what there is none of."""
+    """A Job whose status omits counts of zero."""
     status = job.get("status")
     if not isinstance(status, dict):
         return job
@@ -47,7 +47,7 @@ def without_zeros(job: Tree) -> Tree:
 
 
 def default_rule(rule: Tree) -> Tree:
-    """A rule of a pod failure policy with everything filled in."""
+    """A rule of a pod failure policy with its defaults."""
     if "onPodConditions" not in rule:
         return rule
     patterns = each(rule["onPodConditions"], lambda one: {**one, "status": one.get("status") or "True"})
@@ -64,7 +64,7 @@ def labelled(job: Tree) -> Tree:
 
 
 def with_selector(job: Tree) -> Tree:
-    """A new Job with the labels and the selector that tell its pods from all others."""
+    """A new Job with the labels and the selector that identify its pods."""
     spec = as_tree(job.get("spec"))
     if spec.get("manualSelector") is True:
         return job

@@ -44,7 +44,7 @@ def complete(served: Served, tree: Tree, *, applied: bool = False) -> Tree:
 
 
 def prepare_create(served: Served, tree: Tree, now: str) -> Tree:
-    """A new object with the fields that its creator may not set."""
+    """A new object with the fields that the server sets."""
     strategy = served.strategy
     if strategy.is_spec_changed is not None:
         tree = with_meta(tree, generation=1)
@@ -54,7 +54,7 @@ def prepare_create(served: Served, tree: Tree, now: str) -> Tree:
 
 
 def prepare_update(served: Served, new: Tree, old: Tree, subresource: str) -> Tree:
-    """A changed object in which everything is as it was that a write to this subresource cannot change."""
+    """A changed object in which fields that a write to this subresource cannot change keep their old values."""
     strategy = served.strategy
     if subresource == "status":
         new = only_status(served, new, old)

@@ -23,31 +23,31 @@ SYSTEM_FIELDS: Final = (
     "deletionGracePeriodSeconds",
     "selfLink",
 )
-"""What a creator may not bring along."""
+"""Fields that a creator may not set."""
 STANDARD: Final = (KubernetesFinalizer.ORPHAN, KubernetesFinalizer.FOREGROUND, KubernetesFinalizer.NAMESPACE)
-"""Finalizers of the server's own."""
+"""Finalizers of the server itself."""
 NO_EMPTY: Final = "must not be empty"
 
 
 def meta(tree: Mapping[str, Json]) -> Tree:
-    """The metadata of an object, to be read."""
+    """The metadata of an object, for reading."""
     found = tree.get("metadata")
     return found if isinstance(found, dict) else {}
 
 
 def with_meta(tree: Tree, **changes: Json) -> Tree:
-    """The object with other metadata; None takes a field away."""
+    """The object with these metadata fields; None removes a field."""
     made = {**meta(tree), **changes}
     return {**tree, "metadata": {name: value for name, value in made.items() if value is not None}}
 
 
 def finalizers(tree: Mapping[str, Json]) -> list[str]:
-    """Who must let go of an object before it is removed."""
+    """The finalizers of an object."""
     return [str(one) for one in items(tree, "metadata", "finalizers")]
 
 
 def collector_finalizers(tree: Tree, options: DeleteOptions, dependents: Dependents) -> list[str]:
-    """The finalizers of an object that is deleted with these options, with those that the garbage collector removes."""
+    """The finalizers after a delete with these options, including those of the garbage collector."""
     had = finalizers(tree)
     if dependents == "unsupported":
         return had
@@ -67,7 +67,7 @@ def collector_finalizers(tree: Tree, options: DeleteOptions, dependents: Depende
 
 
 def create_errors(served: Served, tree: Tree) -> Iterator[FieldError]:
-    """What is wrong with the metadata of a new object, or of a changed one as far as it stands for itself."""
+    """Errors in the metadata of a new object, or in that of a changed one apart from the change."""
     said = meta(tree)
     name = text(said, "name")
     if not name:
@@ -82,7 +82,7 @@ def create_errors(served: Served, tree: Tree) -> Iterator[FieldError]:
 
 
 def path_errors(tree: Tree) -> Iterator[FieldError]:
-    """What keeps the name from being a part of a path."""
+    """Errors of a name that cannot be a path segment."""
     for field in ("generateName", "name"):
         value = text(tree, "metadata", field)
         trouble = path_trouble(value)
@@ -91,7 +91,7 @@ def path_errors(tree: Tree) -> Iterator[FieldError]:
 
 
 def common_errors(served: Served, said: Tree) -> Iterator[FieldError]:
-    """What is wrong with metadata, of a new object or of a changed one."""
+    """Errors in the metadata of a new or changed object."""
     namespace = text(said, "namespace")
     if served.resource.namespaced:
         if not namespace:
@@ -112,7 +112,7 @@ def common_errors(served: Served, said: Tree) -> Iterator[FieldError]:
 
 
 def owner_errors(owners: Sequence[object]) -> Iterator[FieldError]:
-    """What is wrong with references to owners."""
+    """Errors in the owner references."""
     path = "metadata.ownerReferences"
     controller = ""
     shown: msgspec.Raw | None = None
@@ -137,14 +137,14 @@ def owner_errors(owners: Sequence[object]) -> Iterator[FieldError]:
 
 
 def in_order(owner: object) -> dict[str, object]:
-    """A reference to an owner, its fields in the order in which the server prints them."""
+    """An owner reference with its fields in the order of kube-apiserver."""
     held = mapping(owner)
     order = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
     return {name: held[name] for name in order if name in held}
 
 
 def finalizer_errors(found: Json) -> Iterator[FieldError]:
-    """What is wrong with a list of finalizers."""
+    """Errors in a list of finalizers."""
     path = "metadata.finalizers"
     names = [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
     for name in names:
@@ -158,7 +158,7 @@ def finalizer_errors(found: Json) -> Iterator[FieldError]:
 
 
 def manager_entry_errors(entry: object, path: str) -> Iterator[FieldError]:
-    """What is wrong with an entry of the managed fields."""
+    """Errors in an entry of the managed fields."""
     operation, kind = text(entry, "operation"), text(entry, "fieldsType")
     if operation not in ("Apply", "Update"):
         yield invalid(f"{path}.operation", operation, "must be `Apply` or `Update`")
@@ -168,14 +168,14 @@ def manager_entry_errors(entry: object, path: str) -> Iterator[FieldError]:
 
 
 def update_errors(served: Served, new: Tree, old: Tree) -> Iterator[FieldError]:
-    """What is wrong with the metadata of any changed object."""
+    """Errors in the metadata of a changed object of any kind."""
     yield from path_errors(new)
     yield from common_errors(served, meta(new))
     yield from change_errors(meta(new), meta(old))
 
 
 def change_errors(said: Tree, before: Tree) -> Iterator[FieldError]:
-    """What may not change in metadata."""
+    """Errors for metadata fields that may not change."""
     if before.get("deletionTimestamp"):
         added = sorted(set(map(str, items(said, "finalizers"))) - set(map(str, items(before, "finalizers"))))
         if added:
@@ -195,7 +195,7 @@ def change_errors(said: Tree, before: Tree) -> Iterator[FieldError]:
 
 
 def deduplicated(tree: Tree, warn: Callable[[str], None], *, admitted: bool) -> Tree:
-    """The object without owners that are listed twice, of which the caller is told."""
+    """The object without duplicate owner references; adds a warning for the caller."""
     owners = items(tree, "metadata", "ownerReferences")
     if len(owners) < 2:
         return tree
@@ -214,7 +214,7 @@ def deduplicated(tree: Tree, warn: Callable[[str], None], *, admitted: bool) -> 
 
 
 def duplicates_text(uids: Sequence[str], *, admitted: bool) -> str:
-    """What a caller is told of owners that are listed twice."""
+    """The warning about duplicate owner references."""
     after = " after mutating admission happens" if admitted else ""
     return (
         f".metadata.ownerReferences contains duplicate entries{after}; API server dedups owner references in 1.20+, "

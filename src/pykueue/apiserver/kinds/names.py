@@ -10,40 +10,40 @@ from pykueue.api.labels import dns_label as label_form
 from pykueue.api.labels import dns_subdomain as subdomain_form
 
 LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
-"""No vowels and nothing that looks like another, so that no words come about."""
+"""No vowels and no similar letters, so that names do not form words."""
 RANDOM_LENGTH: Final = 5
 PREFIX_MAX: Final = 63 - RANDOM_LENGTH
 TRIES: Final = 8
-"""How many names are made before giving up."""
+"""How many names are tried."""
 DOTS: Final = (".", "..")
 
 SUBDOMAIN: Final = re.compile(SUBDOMAIN_FORM)
 
 
 def generated(prefix: str, choose: Callable[[str], str]) -> str:
-    """A name with this prefix that is probably new; `choose` picks a letter at random."""
+    """A name with this prefix that is probably unused; `choose` picks a letter at random."""
     return prefix[:PREFIX_MAX] + "".join(choose(LETTERS) for _ in range(RANDOM_LENGTH))
 
 
 def dns_label(text: str) -> tuple[str, ...]:
-    """What keeps a text from being a DNS label, as the server says it of names."""
+    """Kubernetes' messages for a name that is not a DNS label."""
     if "." in text and SUBDOMAIN.fullmatch(text):
         return (*map(in_characters, label_form(text)[:-1]), "must not contain dots")
     return tuple(map(in_characters, label_form(text)))
 
 
 def dns_subdomain(text: str) -> tuple[str, ...]:
-    """What keeps a text from being a DNS subdomain, as the server says it of names."""
+    """Kubernetes' messages for a name that is not a DNS subdomain."""
     return tuple(map(in_characters, subdomain_form(text)))
 
 
 def in_characters(message: str) -> str:
-    """A message about a name, of which the server counts characters."""
+    """A message about a name in kube-apiserver's wording, which counts characters."""
     return message.replace(" bytes", " characters") if message.startswith("must be no more") else message
 
 
 def name_errors(judge: Callable[[str], tuple[str, ...]], name: str, prefix: str) -> Iterator[FieldError]:
-    """The errors of a name and of the prefix it was generated from; `judge` gives the messages for a name."""
+    """The errors of a name and of its prefix for generation; `judge` returns the messages for a name."""
     if prefix:
         # A prefix usually ends in a hyphen, which a name must not.
         tried = prefix[:-1] + "a" if prefix.endswith("-") else prefix
@@ -53,13 +53,13 @@ def name_errors(judge: Callable[[str], tuple[str, ...]], name: str, prefix: str)
 
 
 def path_messages(text: str) -> tuple[str, ...]:
-    """What keeps a text from being a segment of a path; all that is asked of the name of an event."""
+    """Messages for a text that is not a path segment; names of Events have no other restriction."""
     trouble = path_trouble(text)
     return (trouble,) if trouble else ()
 
 
 def path_trouble(name: str) -> str:
-    """Why a text cannot be a part of a path; empty if it can."""
+    """Why a text cannot be a path segment; empty if it can."""
     if name in DOTS:
         return f"may not be '{name}'"
     return next((f"may not contain '{letter}'" for letter in "/%" if letter in name), "")

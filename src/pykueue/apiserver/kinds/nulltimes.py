@@ -20,13 +20,13 @@ EVENT: Final[Mapping[str, Json]] = {
 
 
 def with_nulls(tree: Tree, names: tuple[str, ...]) -> Tree:
-    """An object that shows these fields, empty where they are not set."""
+    """An object with null for each of these fields that is not set."""
     missing = [name for name in names if name not in tree]
     return {**tree, **dict.fromkeys(missing)} if missing else tree
 
 
 def with_conditions(tree: Tree, names: tuple[str, ...]) -> Tree:
-    """An object whose conditions show these times."""
+    """An object whose conditions have null for unset times."""
     status = as_tree(tree.get("status"))
     conditions = status.get("conditions")
     if not conditions:
@@ -36,7 +36,7 @@ def with_conditions(tree: Tree, names: tuple[str, ...]) -> Tree:
 
 
 def with_states(container: Tree) -> Tree:
-    """The state of a container that shows when it began and ended."""
+    """A container state with null for unset start and end times."""
     made = {**container}
     for name in ("state", "lastState"):
         state = made.get(name)
@@ -49,7 +49,7 @@ def with_states(container: Tree) -> Tree:
 
 
 def pod_times(tree: Tree) -> Tree:
-    """A pod that shows its times."""
+    """A pod with null for unset times."""
     tree = with_conditions(tree, PROBED)
     status = as_tree(tree.get("status"))
     if not any(status.get(name) for name in STATUSES):
@@ -59,15 +59,15 @@ def pod_times(tree: Tree) -> Tree:
 
 
 def event_times(tree: Tree) -> Tree:
-    """An event that shows its times."""
+    """An event with null for unset times."""
     return {**EVENT, **tree}
 
 
 def job_times(tree: Tree) -> Tree:
-    """A Job whose conditions show their times."""
+    """A Job whose conditions have null for unset times."""
     return with_conditions(tree, PROBED)
 
 
 def node_times(tree: Tree) -> Tree:
-    """A Node whose conditions show their times."""
+    """A Node whose conditions have null for unset times."""
     return with_conditions(tree, BEATEN)

@@ -37,22 +37,22 @@ SOURCES: Final[Mapping[str, Mapping[str, Json]]] = {
 
 
 def as_tree(value: Json) -> Tree:
-    """The object that a value is; an empty one if it is none."""
+    """The value if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def as_list(value: Json) -> list[Json]:
-    """The list that a value is; an empty one if it is none."""
+    """The value if it is a list, else an empty one."""
     return value if isinstance(value, list) else []
 
 
 def each(value: Json, change: Callable[[Tree], Tree]) -> list[Json]:
-    """The objects of a list, each changed; whatever else is in it stays."""
+    """The list with each object changed; other items stay."""
     return [change(one) if isinstance(one, dict) else one for one in as_list(value)]
 
 
 def default_pod(pod: Tree) -> Tree:
-    """A pod with everything filled in."""
+    """A pod with its defaults."""
     spec = default_spec(as_tree(pod.get("spec")))
     for name in CONTAINERS[:2]:
         if name in spec:
@@ -66,12 +66,12 @@ def default_pod(pod: Tree) -> Tree:
 
 
 def default_template(template: Tree) -> Tree:
-    """A pod template with everything filled in that does not wait for the pod."""
+    """A pod template with its defaults, except those that only a pod gets."""
     return {**template, "spec": default_spec(as_tree(template.get("spec")))}
 
 
 def default_spec(spec: Tree) -> Tree:
-    """The part of a pod that pods and templates share; a new tree, of which the lists may be changed."""
+    """A pod spec with the defaults that pods and templates share; a new tree, whose lists may be modified."""
     made = {**spec}
     for name, value in SPEC.items():
         if not made.get(name) and made.get(name) != 0:
@@ -94,7 +94,7 @@ def default_spec(spec: Tree) -> Tree:
 
 
 def default_container(container: Tree) -> Tree:
-    """A container with everything filled in."""
+    """A container with its defaults."""
     made = {**container}
     image = container.get("image")
     if not made.get("imagePullPolicy"):
@@ -118,7 +118,7 @@ def default_container(container: Tree) -> Tree:
 
 @lru_cache(maxsize=1024)
 def pull_policy(image: str) -> str:
-    """When an image is fetched: always if it is the latest, which one without a tag is."""
+    """The default pull policy: Always for the tag `latest` or no tag, else IfNotPresent."""
     path, _, digest = image.partition("@")
     head, _, last = path.rpartition("/")
     name, colon, tag = last.partition(":")
@@ -129,7 +129,7 @@ def pull_policy(image: str) -> str:
 
 
 def default_resources(resources: Tree) -> Tree:
-    """Requests and limits in the one spelling that the server gives amounts."""
+    """Requests and limits in canonical form."""
     if not resources:
         return resources
     made = {**resources}
@@ -140,12 +140,12 @@ def default_resources(resources: Tree) -> Tree:
 
 
 def rounded(amounts: Tree) -> Tree:
-    """Amounts in thousandths at the finest, as the server writes them; what is no amount stays."""
+    """Amounts rounded up to thousandths, as kube-apiserver writes them; invalid ones stay."""
     return {name: amount(value) for name, value in amounts.items()}
 
 
 def amount(value: Json) -> Json:
-    """An amount as the server writes it, rounded up to thousandths."""
+    """An amount in canonical form, rounded up to thousandths."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return value
     return amount_text(str(value)) or value
@@ -153,7 +153,7 @@ def amount(value: Json) -> Json:
 
 @lru_cache(maxsize=4096)
 def amount_text(text: str) -> str:
-    """An amount as the server writes it; empty for what is none."""
+    """An amount in canonical form; empty if it is invalid."""
     try:
         found = parse_quantity(text)
     except QuantityError:
@@ -164,7 +164,7 @@ def amount_text(text: str) -> str:
 
 
 def spelled(value: Json) -> Json:
-    """An amount as the server writes it."""
+    """An amount in canonical form."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return value
     try:
@@ -174,7 +174,7 @@ def spelled(value: Json) -> Json:
 
 
 def default_probe(probe: Tree) -> Tree:
-    """A probe with everything filled in."""
+    """A probe with its defaults."""
     made = default_action(probe)
     for name, value in PROBE.items():
         if not made.get(name):
@@ -185,7 +185,7 @@ def default_probe(probe: Tree) -> Tree:
 
 
 def default_action(action: Tree) -> Tree:
-    """What a probe or a hook does, with everything filled in."""
+    """The action of a probe or hook with its defaults."""
     request = action.get("httpGet")
     if not isinstance(request, dict):
         return {**action}
@@ -196,7 +196,7 @@ def default_action(action: Tree) -> Tree:
 
 
 def default_variable(variable: Tree) -> Tree:
-    """An environment variable with everything filled in."""
+    """An environment variable with its defaults."""
     source = variable.get("valueFrom")
     if not isinstance(source, dict):
         return variable
@@ -211,12 +211,12 @@ def default_variable(variable: Tree) -> Tree:
 
 
 def default_divisor(reference: Tree) -> Tree:
-    """A reference to an amount, in the unit that is 0 where it is left open."""
+    """A resource field reference with its default divisor, 0."""
     return {**reference, "divisor": spelled(reference.get("divisor") or "0")}
 
 
 def default_volume(volume: Tree) -> Tree:
-    """A volume with everything filled in."""
+    """A volume with its defaults."""
     made = {**volume}
     if not any(isinstance(value, dict) for value in made.values()):
         made["emptyDir"] = {}
@@ -235,7 +235,7 @@ def default_volume(volume: Tree) -> Tree:
 
 
 def with_items(source: Tree) -> Tree:
-    """Downward fields with everything filled in."""
+    """Downward API items with their defaults."""
     if "items" not in source:
         return source
 
@@ -251,7 +251,7 @@ def with_items(source: Tree) -> Tree:
 
 
 def default_projection(source: Tree) -> Tree:
-    """A projected source with everything filled in."""
+    """A projected source with its defaults."""
     made = {**source}
     if isinstance(made.get("serviceAccountToken"), dict):
         made["serviceAccountToken"] = {"expirationSeconds": 3600, **as_tree(made["serviceAccountToken"])}
@@ -261,7 +261,7 @@ def default_projection(source: Tree) -> Tree:
 
 
 def requests_from_limits(container: Tree) -> Tree:
-    """A container that asks for as much as it may use, where it does not say how much it asks for."""
+    """A container whose missing requests equal its limits."""
     resources = as_tree(container.get("resources"))
     limits = resources.get("limits")
     if not isinstance(limits, dict):
@@ -271,7 +271,7 @@ def requests_from_limits(container: Tree) -> Tree:
 
 
 def host_ports(container: Tree) -> Tree:
-    """A container whose ports are the host's."""
+    """A container whose missing host ports equal its container ports."""
     if "ports" not in container:
         return container
     return {

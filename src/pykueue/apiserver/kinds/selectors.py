@@ -31,7 +31,7 @@ class Requirement(Frozen):
     values: tuple[str, ...] = ()
 
     def holds(self, labels: Mapping[str, str]) -> bool:
-        """Whether the labels meet it."""
+        """Whether the labels meet the requirement."""
         value = labels.get(self.key)
         match self.operator:
             case "in":
@@ -47,14 +47,14 @@ class Requirement(Frozen):
 
 
 def compares(value: str | None, operator: str, bound: str) -> bool:
-    """Whether a label is a number above, or below, another."""
+    """Whether a label is a number greater, or less, than another."""
     if value is None or not WHOLE.fullmatch(value) or not WHOLE.fullmatch(bound):
         return False
     return int(value) > int(bound) if operator == "gt" else int(value) < int(bound)
 
 
 class Term(Frozen):
-    """One condition on a field: its value is this, or is not."""
+    """One requirement of a field selector: the field equals, or does not equal, a value."""
 
     field: str
     value: str
@@ -70,7 +70,7 @@ class Labelled(Wire):
 
 
 class Named(Wire):
-    """What an object is called, and its labels."""
+    """The name, namespace and labels of an object."""
 
     metadata: Labelled = Labelled()
 
@@ -80,7 +80,7 @@ TREE: Final = msgspec.json.Decoder(dict)
 
 
 class Selection(Frozen):
-    """Everything that a caller asks of the objects to be shown."""
+    """The label and field selectors of a request."""
 
     labels: tuple[Requirement, ...] = ()
     fields: tuple[Term, ...] = ()
@@ -91,7 +91,7 @@ class Selection(Frozen):
 
     @property
     def name(self) -> str:
-        """The one name that is asked for, if so."""
+        """The name that the selection requires, if any."""
         return next((term.value for term in self.fields if term.field == "metadata.name" and term.equal), "")
 
     def meets(self, body: bytes) -> bool:
@@ -109,7 +109,7 @@ class Selection(Frozen):
 
 
 def value_of(storage: str, tree: Tree, field: str) -> str:
-    """The value of a field that can be selected by, as a text."""
+    """The value of a selectable field, as a text."""
     special = SPECIAL.get((storage, field))
     if special is not None:
         return special(tree)
@@ -120,12 +120,12 @@ def value_of(storage: str, tree: Tree, field: str) -> str:
 
 
 def flag(*path: str) -> Callable[[Tree], str]:
-    """A field that is `false` where it is absent."""
+    """A boolean field, `false` if absent."""
     return lambda tree: "true" if member(tree, *path) is True else "false"
 
 
 def source_of(tree: Tree) -> str:
-    """The component that an event comes from."""
+    """The component that reported an event."""
     return text(tree, "source", "component") or text(tree, "reportingComponent")
 
 
@@ -138,7 +138,7 @@ SPECIAL: Final[Mapping[tuple[str, str], Callable[[Tree], str]]] = {
 
 
 def selection(served: Served, labels: str = "", fields: str = "") -> Selection:
-    """What a caller's selectors mean for a kind."""
+    """Parse the selectors of a request for a kind."""
     if not labels and not fields:
         return ALL
     return Selection(tuple(requirements(labels)), tuple(terms(served, fields)), served.storage)
@@ -148,7 +148,7 @@ ALL: Final = Selection()
 
 
 def requirements(selector: str) -> Iterator[Requirement]:
-    """The conditions of a label selector."""
+    """Parse a label selector."""
     tokens = tokenized(selector)
     found: list[Requirement] = []
     while tokens[0]:
@@ -174,12 +174,12 @@ WORDS: Final = {"=": "in", "==": "in", "in": "in", "!=": "notin", "notin": "noti
 
 
 def tokenized(selector: str) -> list[str]:
-    """The words and signs of a label selector, ended by empty ones."""
+    """The tokens of a label selector, followed by empty ones."""
     return [match.group(1) or match.group(2) for match in TOKENS.finditer(selector)] + ["", "", ""]
 
 
 def requirement(tokens: list[str]) -> Requirement:
-    """The condition that the tokens begin with, which are used up; a `ValueError` says what is wrong."""
+    """Parse and consume one requirement at the start of the tokens; raises `ValueError` with the reason."""
     key = tokens.pop(0)
     absent = key == "!"
     if absent:
@@ -203,7 +203,7 @@ def requirement(tokens: list[str]) -> Requirement:
 
 
 def value_errors(key: str, operator: str, values: list[str]) -> Iterator[FieldError]:
-    """What is wrong with the values of a condition."""
+    """Errors in the values of a requirement."""
     for index, value in enumerate(values):
         if operator in ("gt", "lt") and not WHOLE.fullmatch(value):
             detail = "for 'Gt', 'Lt' operators, the value must be an integer"
@@ -214,7 +214,7 @@ def value_errors(key: str, operator: str, values: list[str]) -> Iterator[FieldEr
 
 
 def exact(tokens: list[str]) -> str:
-    """The one value that the tokens begin with; nothing is a value too."""
+    """Consume one value, which may be empty."""
     if tokens[0] in ("", ","):
         return ""
     value = tokens.pop(0)
@@ -224,7 +224,7 @@ def exact(tokens: list[str]) -> str:
 
 
 def listed(tokens: list[str]) -> list[str]:
-    """The values in parentheses that the tokens begin with."""
+    """Consume a parenthesized list of values."""
     opened = tokens.pop(0)
     if opened != "(":
         raise ValueError(f"found '{opened}' expected: '('")
@@ -242,7 +242,7 @@ def listed(tokens: list[str]) -> list[str]:
 
 
 def terms(served: Served, selector: str) -> Iterator[Term]:
-    """The conditions of a field selector."""
+    """Parse a field selector."""
     found = []
     for part in sorted(split(selector)):
         if not part:
@@ -256,7 +256,7 @@ def terms(served: Served, selector: str) -> Iterator[Term]:
 
 
 def split(selector: str) -> list[str]:
-    """The parts of a field selector between commas that no backslash guards."""
+    """Split a field selector at commas that are not escaped."""
     parts, start = [], 0
     while start <= len(selector):
         match = COMMA.match(selector, start)
@@ -267,7 +267,7 @@ def split(selector: str) -> list[str]:
 
 
 def unescaped(value: str) -> str:
-    """A value of a field selector without its backslashes."""
+    """A value of a field selector with its escapes resolved."""
 
     def bare(match: re.Match[str]) -> str:
         if match.group(1) is None:
@@ -280,7 +280,7 @@ def unescaped(value: str) -> str:
 
 
 def stored_name(served: Served, field: str) -> str:
-    """The path in the stored object of a field in a selector; a `StatusError` if the kind does not offer it."""
+    """The path in the stored object of a field in a selector; raises `StatusError` if it is not selectable."""
     if field in EVERYWHERE:
         return field
     if field in served.selectable:

@@ -17,7 +17,7 @@ SUB_VERBS: Final = ("get", "patch", "update")
 
 
 class Printed(Frozen):
-    """A column of `kubectl get` that a CustomResourceDefinition asks for."""
+    """A printer column of a CustomResourceDefinition."""
 
     name: str
     type: str
@@ -28,17 +28,17 @@ class Printed(Frozen):
 
 
 class Sub(Frozen):
-    """A subresource: what is sent there, and what can be done."""
+    """A subresource: the kind of its body, and its verbs."""
 
     kind: str
     verbs: tuple[str, ...] = SUB_VERBS
     group: str = ""
     version: str = ""
-    """Where its kind is of another group than the object's; both empty for the object's own."""
+    """The group and version of its kind, if they differ from the object's; otherwise empty."""
 
 
 class ScalePaths(Frozen):
-    """Where a custom kind keeps its numbers of replicas, as `.spec.replicas`."""
+    """The paths of the replica counts of a custom kind, such as `.spec.replicas`."""
 
     spec: str
     status: str
@@ -50,9 +50,9 @@ class Served(Frozen):
 
     resource: Resource
     storage: str
-    """Under which name the store keeps its objects; versions of a kind share it."""
+    """The name under which the store keeps its objects; all versions of a kind share it."""
     stored_version: str
-    """The `apiVersion` in which they are kept."""
+    """The `apiVersion` of stored objects."""
     singular: str
     strategy: Strategy
     """How this kind differs from others."""
@@ -61,11 +61,11 @@ class Served(Frozen):
     verbs: tuple[str, ...] = ALL_VERBS
     subresources: Mapping[str, Sub] = msgspec.field(default_factory=dict)
     columns: tuple[Printed, ...] = ()
-    """Empty for kinds whose columns are built in, and for custom kinds that ask for none."""
+    """Printer columns; empty for kinds with built-in columns, and for custom kinds that define none."""
     selectable: tuple[str, ...] = ()
-    """Fields that lists can be selected by beside name and namespace, as `status.phase`."""
+    """Selectable fields besides name and namespace, such as `status.phase`."""
     warning: str = ""
-    """What a caller of this version is warned of."""
+    """The deprecation warning of this version."""
     custom: bool = False
     """Whether it is defined by a CustomResourceDefinition, ours or one that was installed."""
     openapi: Tree | None = None
@@ -73,16 +73,16 @@ class Served(Frozen):
     scale: ScalePaths | None = None
     list_kind: str = ""
     generation: int = 0
-    """Of the definition that a custom kind comes from; it tells changed schemas apart."""
+    """The generation of a custom kind's definition, which identifies its schema."""
     api_version: str = ""
     """Group and version as objects name them."""
     is_stored: bool = False
-    """Whether this is the version in which objects are kept."""
+    """Whether this is the storage version."""
     has_status: bool = False
-    """Whether status is written apart from the rest."""
+    """Whether status is a subresource."""
 
     def __post_init__(self) -> None:
-        # They are asked for in every write.
+        # Every write needs them.
         version = self.resource.api_version
         force_setattr(self, "api_version", version)
         force_setattr(self, "is_stored", version == self.stored_version)
@@ -97,16 +97,16 @@ class Served(Frozen):
 
     @property
     def kept(self) -> bool:
-        """Whether there are objects of this kind; a review is only ever answered."""
+        """Whether objects of this kind are stored; reviews are only answered."""
         return "get" in self.verbs
 
 
 SCHEMAS: Final[dict[tuple[str, str], tuple[Served, Schema]]] = {}
-"""The schemas of custom kinds that were asked for, by storage name and version, with what they were made for."""
+"""Schemas of custom kinds by storage name and version, with the generation that they were built for."""
 
 
 def schema_of(served: Served) -> Schema | None:
-    """The schema of a custom kind, made once."""
+    """The schema of a custom kind, built once."""
     if served.openapi is None:
         return None
     key = (served.storage, served.resource.version)

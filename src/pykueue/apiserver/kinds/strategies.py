@@ -32,11 +32,11 @@ JOB_ORPHANS: Final = (
     "propagationPolicy=Orphan to suppress this warning"
 )
 BUILTIN: Final = Strategy()
-"""Of built-in kinds without a row."""
+"""The default for built-in kinds."""
 CUSTOM: Final = Strategy(is_spec_changed=transitions.is_anything_changed, allow_unconditional_update=False)
-"""Of custom kinds without a row."""
+"""The default for custom kinds."""
 KUEUE: Final = replace(CUSTOM, to_stored=lambda tree, _: to_v1beta2(tree), to_served=lambda tree, _: to_v1beta1(tree))
-"""Of Kueue's kinds without a row."""
+"""The default for Kueue's kinds."""
 EVENT: Final = Strategy(
     name_messages=path_messages,
     canonicalize=event_times,

@@ -15,7 +15,7 @@ from pykueue.base.struct import Frozen
 from pykueue.kube.port import Resource
 
 Dependents: TypeAlias = Literal["delete", "orphan", "unsupported"]
-"""What happens to the dependents of a deleted object if the caller does not say; or that it has none."""
+"""What happens by default to the dependents of a deleted object; or that it has none."""
 
 
 def same(tree: Tree) -> Tree:
@@ -68,7 +68,7 @@ class Strategy(Frozen):
 
     # Names and selectors.
     name_messages: Callable[[str], tuple[str, ...]] = dns_subdomain
-    """What keeps a text from being an object's name; empty if nothing does."""
+    """Messages for a text that is not a valid name of an object."""
     uid_as_name: bool = False
     """Whether an object that is created without `name` and `generateName` is named by a UID."""
     stored_field: Callable[[str], str] = same_text
@@ -136,7 +136,7 @@ class Strategy(Frozen):
     grace_seconds: Callable[[Tree, DeleteOptions], int] | None = None
     """How long an object has to end; None for kinds that are deleted without a grace period."""
     terminate: Callable[[Tree, DeleteOptions, str], Tree] | None = None
-    """What the first delete makes of an object that a controller must clean up after, at this time; None elsewhere."""
+    """Marks an object as terminating if a controller must clean up after it, at this time; None for other kinds."""
     is_held: Callable[[Tree], bool] | None = None
     """Whether finalizers hold an object that is being deleted, where the kind has some outside of metadata."""
     checks_preconditions_first: bool = False

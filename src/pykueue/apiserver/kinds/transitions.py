@@ -14,7 +14,7 @@ from pykueue.apiserver.wire.writeterms import DeleteOptions
 
 NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 ENDED: Final = ("Succeeded", "Failed")
-"""Phases of a pod of which nothing runs any more."""
+"""Phases of a pod that has ended."""
 
 
 def default_namespace(tree: Tree) -> Tree:
@@ -102,7 +102,7 @@ def create_job(tree: Tree, now: str) -> Tree:
     labels = meta(as_tree(as_tree(tree.get("spec")).get("template"))).get("labels")
     made = {**with_selector(tree), "status": {}}
     if labels and meta(tree).get("labels") == labels:
-        # Its labels are copied from the template, which has more of them now.
+        # The labels are copied from the template, which has additional ones now.
         return labelled(with_meta(made, labels=None))
     return made
 
@@ -149,7 +149,7 @@ def update_pod_status(new: Tree, old: Tree) -> Tree:
 
 
 def pod_grace_seconds(pod: Tree, options: DeleteOptions) -> int:
-    """The seconds that a pod has to end: 0 where nothing of it runs, and never more than a date can hold."""
+    """The grace period of a pod: 0 if nothing of it runs, and never more than a date can hold."""
     grace = options.grace
     if grace is None:
         grace = whole(pod, "spec", "terminationGracePeriodSeconds") or 0

@@ -9,14 +9,14 @@ from pykueue.api.fields import TITLES, FieldError
 
 
 class Unshown(FieldError):
-    """A mistake whose message leaves the value out."""
+    """A field error whose message omits the value."""
 
     def __str__(self) -> str:
         return f"{self.path}: {TITLES[self.code]}: {self.detail}"
 
 
 def selector_of(tree: object) -> LabelSelector | None:
-    """A label selector as a value; nothing where there is none, or where it makes no sense."""
+    """A label selector, decoded; None if it is absent or invalid."""
     if tree is None:
         return None
     try:
@@ -26,7 +26,7 @@ def selector_of(tree: object) -> LabelSelector | None:
 
 
 BLOCKING: Final = frozenset({"NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid"})
-"""Mistakes after which the rules of a schema are not asked any more."""
+"""Errors after which the rules of a schema are not evaluated."""
 Unchecked: Final = FieldError(
     "<nil>",
     "Invalid",

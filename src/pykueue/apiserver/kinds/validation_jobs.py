@@ -37,7 +37,7 @@ INDEXED: Final = "Indexed"
 NON_INDEXED: Final = "NonIndexed"
 MODES: Final = (NON_INDEXED, INDEXED)
 MANY: Final = 100_000
-"""Completions beyond which less is allowed, and the most that an Indexed Job may run, or lose, at once."""
+"""With more completions, lower limits apply to the parallelism and failed indexes of an Indexed Job."""
 FEW: Final = 10_000
 RULES_MAX: Final = 20
 CODES_MAX: Final = 255
@@ -49,11 +49,11 @@ STATUSES: Final = ("False", "True", "Unknown")
 REPLACEMENTS: Final = ("Failed", "TerminatingOrFailed")
 NEEDS_INDEXED: Final = "requires indexed completion mode"
 FIXED: Final = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
-"""Fields of the spec that never change."""
+"""Immutable fields of the spec."""
 
 
 def create_errors(job: Tree) -> Iterator[FieldError]:
-    """What is wrong with a Job, but for its metadata."""
+    """Errors of a Job, except in its metadata."""
     spec = mapping(job, "spec")
     if member(spec, "manualSelector") is not True and member(spec, "selector") is not None:
         yield from label_errors(job)
@@ -68,7 +68,7 @@ def create_errors(job: Tree) -> Iterator[FieldError]:
 
 
 def label_errors(job: Tree) -> Iterator[FieldError]:
-    """What is wrong with the labels that tell the Job's pods from others."""
+    """Errors in the labels that identify the Job's pods."""
     name, uid = text(job, "metadata", "name"), text(job, "metadata", "uid")
     path = "spec.template.metadata.labels"
     labels = mapping(job, "spec", "template", "metadata", "labels")
@@ -84,7 +84,7 @@ def label_errors(job: Tree) -> Iterator[FieldError]:
 
 
 def spec_errors(spec: Mapping[str, object]) -> Iterator[FieldError]:
-    """What is wrong with what a Job asks for."""
+    """Errors in the spec of a Job."""
     for name in COUNTS:
         count = whole(spec, name)
         if count is not None and count < 0:
@@ -114,7 +114,7 @@ def spec_errors(spec: Mapping[str, object]) -> Iterator[FieldError]:
 
 
 def mode_errors(spec: Mapping[str, object]) -> Iterator[FieldError]:
-    """What does not go together with the way completions are counted."""
+    """Errors for fields that do not fit the completion mode."""
     mode = text(spec, "completionMode") or NON_INDEXED
     if mode not in MODES:
         yield not_supported("spec.completionMode", mode, MODES)
@@ -150,7 +150,7 @@ def mode_errors(spec: Mapping[str, object]) -> Iterator[FieldError]:
 
 
 def failure_policy_errors(spec: Mapping[str, object]) -> Iterator[FieldError]:
-    """What is wrong with the rules for failed pods."""
+    """Errors in a pod failure policy."""
     rules = mappings(spec, "podFailurePolicy", "rules")
     path = "spec.podFailurePolicy.rules"
     if len(rules) > RULES_MAX:
@@ -164,7 +164,7 @@ def failure_policy_errors(spec: Mapping[str, object]) -> Iterator[FieldError]:
 def rule_errors(
     spec: Mapping[str, object], rule: Mapping[str, object], path: str, names: set[str]
 ) -> Iterator[FieldError]:
-    """What is wrong with one rule for failed pods."""
+    """Errors in a rule of a pod failure policy."""
     action = text(rule, "action")
     if not action:
         yield required(f"{path}.action", f"valid values: {shown_list(ACTIONS)}")
@@ -193,12 +193,12 @@ def rule_errors(
 
 
 def shown_list(values: tuple[str, ...]) -> str:
-    """Values as Go prints a list of texts."""
+    """A list of texts as Go prints it."""
     return "[" + " ".join(f'"{value}"' for value in values) + "]"
 
 
 def code_errors(codes: Mapping[str, object], path: str, names: set[str]) -> Iterator[FieldError]:
-    """What is wrong with a condition on exit codes."""
+    """Errors in a requirement on exit codes."""
     operator, container = text(codes, "operator"), member(codes, "containerName")
     if not operator:
         yield required(f"{path}.operator", f"valid values: {shown_list(OPERATORS)}")
@@ -226,13 +226,13 @@ def code_errors(codes: Mapping[str, object], path: str, names: set[str]) -> Iter
 
 
 def success_policy_errors(spec: Mapping[str, object]) -> Iterator[FieldError]:
-    """What is wrong with the rules by which a Job succeeds early."""
+    """Errors in a success policy."""
     if text(spec, "completionMode") != INDEXED:
         printed = [
             {"SucceededIndexes": rule.get("succeededIndexes"), "SucceededCount": rule.get("succeededCount")}
             for _, rule in mappings(spec, "successPolicy", "rules")
         ]
-        # The server prints its own inner type here.
+        # kube-apiserver prints its internal type here.
         shown = msgspec.Raw(msgspec.json.encode({"Rules": printed or None}))
         yield invalid("spec.successPolicy", shown, NEEDS_INDEXED)
         return
@@ -248,7 +248,7 @@ def success_policy_errors(spec: Mapping[str, object]) -> Iterator[FieldError]:
 
 
 def success_rule_errors(rule: Mapping[str, object], path: str, completions: int) -> Iterator[FieldError]:
-    """What is wrong with one rule by which a Job succeeds early."""
+    """Errors in a rule of a success policy."""
     count, indexes = whole(rule, "succeededCount"), member(rule, "succeededIndexes")
     if count is None and indexes is None:
         yield required(path, "at least one of succeededCount or succeededIndexes must be specified")
@@ -274,7 +274,7 @@ def success_rule_errors(rule: Mapping[str, object], path: str, completions: int)
 
 
 def counted(indexes: str, completions: int) -> int:
-    """How many indexes a text like `1,3-5` names; a `ValueError` says what is wrong with it."""
+    """The number of indexes in a text like `1,3-5`; raises `ValueError` with the reason if it is malformed."""
     total, last = 0, -1
     for part in indexes.split(",") if indexes else ():
         limits = part.split("-")
@@ -299,7 +299,7 @@ def counted(indexes: str, completions: int) -> int:
 
 
 def replacement_errors(spec: Mapping[str, object]) -> Iterator[FieldError]:
-    """What is wrong with when pods are replaced."""
+    """Errors in the pod replacement policy."""
     policy = text(spec, "podReplacementPolicy")
     offered = REPLACEMENTS if member(spec, "podFailurePolicy") is None else REPLACEMENTS[:1]
     if policy and policy not in offered:
@@ -307,7 +307,7 @@ def replacement_errors(spec: Mapping[str, object]) -> Iterator[FieldError]:
 
 
 def restart_errors(spec: Mapping[str, object]) -> Iterator[FieldError]:
-    """What is wrong with whether containers are started again."""
+    """Errors in the restart policy."""
     path, policy = "spec.template.spec.restartPolicy", text(spec, "template", "spec", "restartPolicy")
     if policy in ("", "Always"):
         yield required(path, 'valid values: "OnFailure", "Never"')
@@ -318,14 +318,14 @@ def restart_errors(spec: Mapping[str, object]) -> Iterator[FieldError]:
 
 
 def update_errors(new: Tree, old: Tree) -> Iterator[FieldError]:
-    """What is wrong with a changed Job, but for its metadata."""
+    """Errors of a changed Job, except in its metadata."""
     spec, before = mapping(new, "spec"), mapping(old, "spec")
     if spec == before:
         return
     found = [*create_errors(new)]
     yield from found
     if found:
-        # The server judges the spec as that of a new Job, and then as that of a changed one.
+        # kube-apiserver validates the spec as that of a new Job, and then as that of a changed one.
         yield from spec_errors(spec)
     yield from completion_errors(spec, before)
     if member(spec, "selector") != member(before, "selector"):
@@ -337,7 +337,7 @@ def update_errors(new: Tree, old: Tree) -> Iterator[FieldError]:
 
 
 def completion_errors(spec: Mapping[str, object], before: Mapping[str, object]) -> Iterator[FieldError]:
-    """What is wrong with a changed number of completions."""
+    """Errors for a changed number of completions."""
     completions = member(spec, "completions")
     if completions == member(before, "completions"):
         return
@@ -348,8 +348,7 @@ def completion_errors(spec: Mapping[str, object], before: Mapping[str, object]) 
 
 
 def template_change_errors(new: Tree, old: Tree) -> Iterator[FieldError]:
-    """What is wrong with a changed template: while a Job is suspended and idle, where and with what its pods run may
-    change."""
+    """Errors for a changed template; scheduling directives may change while a Job is suspended and idle."""
     template, before = member(new, "spec", "template"), member(old, "spec", "template")
     if template == before:
         return
@@ -363,7 +362,7 @@ def template_change_errors(new: Tree, old: Tree) -> Iterator[FieldError]:
 
 
 def idle(job: Tree) -> bool:
-    """Whether a Job is suspended and none of its pods is left."""
+    """Whether a Job is suspended and has no active pods."""
     status = mapping(job, "status")
     suspended = any(
         text(one, "type") == "Suspended" and text(one, "status") == "True" for _, one in mappings(status, "conditions")
@@ -374,7 +373,7 @@ def idle(job: Tree) -> bool:
 
 
 def with_directives(before: Mapping[str, object], template: Mapping[str, object]) -> dict[str, object]:
-    """A template with what tells the scheduler where to go from another."""
+    """A template with the scheduling directives of another."""
     spec, wanted = dict(mapping(before, "spec")), mapping(template, "spec")
     affinity, given = dict(mapping(spec, "affinity")), member(wanted, "affinity")
     affinity.pop("nodeAffinity", None)
@@ -390,7 +389,7 @@ def with_directives(before: Mapping[str, object], template: Mapping[str, object]
 
 
 def with_resources(before: Mapping[str, object], wanted: Mapping[str, object]) -> dict[str, object]:
-    """A pod spec with the amounts that containers of the same name ask for in another."""
+    """A pod spec with the resources of another's containers of the same names."""
     made = dict(before)
     for field in ("containers", "initContainers"):
         old, new = items(before, field), items(wanted, field)
@@ -405,7 +404,7 @@ def with_resources(before: Mapping[str, object], wanted: Mapping[str, object]) -
 
 
 def warnings(job: Tree) -> Iterator[str]:
-    """What the author of a new Job should know."""
+    """Warnings for the author of a new Job."""
     messages = dns_label(text(job, "metadata", "name"))
     if messages:
         listed = " ".join(messages)

@@ -12,17 +12,17 @@ COUNTS = ("active", "succeeded", "failed", "ready", "terminating")
 
 
 def has(status: Mapping[str, object], kind: str) -> bool:
-    """Whether a condition holds."""
+    """Whether a condition is true."""
     return any(text(one, "type") == kind and text(one, "status") == "True" for _, one in mappings(status, "conditions"))
 
 
 def says(message: str) -> FieldError:
-    """A mistake in the conditions."""
+    """An error in the conditions."""
     return Unshown("status.conditions", "Invalid", None, message)
 
 
 def job_status_errors(new: Tree, old: Tree) -> Iterator[FieldError]:
-    """What is wrong with the status of a Job, beside what it was; what has not changed is not judged again."""
+    """Errors in the status of a Job; unchanged parts are not validated again."""
     status, before = mapping(new, "status"), mapping(old, "status")
     for name in COUNTS:
         count = whole(status, name)
@@ -46,7 +46,7 @@ def job_status_errors(new: Tree, old: Tree) -> Iterator[FieldError]:
 
 
 def uncounted_errors(status: Mapping[str, object]) -> Iterator[FieldError]:
-    """What is wrong with the pods that have ended and are not counted yet."""
+    """Errors in the pods that have ended and are not counted yet."""
     seen: set[object] = set()
     for field in ("succeeded", "failed"):
         for index, uid in enumerate(items(status, "uncountedTerminatedPods", field)):
@@ -61,7 +61,7 @@ def uncounted_errors(status: Mapping[str, object]) -> Iterator[FieldError]:
 def finished_errors(
     status: Mapping[str, object], before: Mapping[str, object], spec: Mapping[str, object]
 ) -> Iterator[FieldError]:
-    """What does not go together with a Job's end."""
+    """Errors for fields that contradict the Job's end."""
     complete, failed = has(status, "Complete"), has(status, "Failed")
     completed, flopped = complete != has(before, "Complete"), failed != has(before, "Failed")
     met = has(status, "SuccessCriteriaMet") != has(before, "SuccessCriteriaMet")
@@ -106,7 +106,7 @@ def finished_errors(
 def index_errors(
     status: Mapping[str, object], before: Mapping[str, object], spec: Mapping[str, object]
 ) -> Iterator[FieldError]:
-    """What is wrong with the indexes that have succeeded and failed."""
+    """Errors in the succeeded and failed indexes."""
     completions, done = whole(spec, "completions"), text(status, "completedIndexes")
     lost = member(status, "failedIndexes")
     if status.get("completedIndexes") != before.get("completedIndexes"):
@@ -127,7 +127,7 @@ def index_errors(
 
 
 def listed_errors(name: str, indexes: str, completions: int) -> Iterator[FieldError]:
-    """What is wrong with a list of indexes."""
+    """Errors in a list of indexes."""
     try:
         counted(indexes, completions)
     except ValueError as error:
@@ -135,7 +135,7 @@ def listed_errors(name: str, indexes: str, completions: int) -> Iterator[FieldEr
 
 
 def turned_back_errors(new: Tree, old: Tree) -> Iterator[FieldError]:
-    """What was true of a Job and can never be untrue again."""
+    """Errors for conditions of a Job that were true and may not become false."""
     status, before, spec = mapping(new, "status"), mapping(old, "status"), mapping(new, "spec")
     for kind in ("Failed", "Complete", "FailureTarget"):
         if has(before, kind) and not has(status, kind):

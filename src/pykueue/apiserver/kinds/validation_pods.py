@@ -48,7 +48,7 @@ DOWNWARD: Final = re.compile(
     r"metadata\.(name|namespace|uid)|metadata\.(labels|annotations)\['[^']+'\]|spec\.(nodeName|serviceAccountName)"
     r"|status\.(hostIP|hostIPs|podIP|podIPs)"
 )
-"""Fields of a pod that its environment can show."""
+"""Fields of a pod that environment variables can refer to."""
 ENVIRONMENT: Final = re.compile(r"[ -<>-~]+")
 ENVIRONMENT_SAYS: Final = (
     "a valid environment variable name must consist only of printable ASCII characters other than '='"
@@ -58,12 +58,12 @@ RESOURCE_SAYS: Final = "must be a standard resource for containers"
 
 
 def ranged(low: int, high: int) -> str:
-    """What the server says of a number outside of a range."""
+    """Kubernetes' message for a number that is out of range."""
     return f"must be between {low} and {high}, inclusive"
 
 
 def create_errors(pod: Tree) -> Iterator[FieldError]:
-    """What is wrong with a new pod, but for its metadata."""
+    """Errors of a new pod, except in its metadata."""
     spec = mapping(pod, "spec")
     yield from spec_errors(spec, "spec")
     if items(spec, "ephemeralContainers"):
@@ -73,7 +73,7 @@ def create_errors(pod: Tree) -> Iterator[FieldError]:
 
 
 def template_errors(template: Mapping[str, object], path: str) -> Iterator[FieldError]:
-    """What is wrong with a pod template."""
+    """Errors of a pod template."""
     yield from labels_errors(member(template, "metadata", "labels"), f"{path}.labels")
     yield from annotations_errors(member(template, "metadata", "annotations"), f"{path}.annotations")
     yield from spec_errors(mapping(template, "spec"), f"{path}.spec")
@@ -82,7 +82,7 @@ def template_errors(template: Mapping[str, object], path: str) -> Iterator[Field
 
 
 def spec_errors(spec: Mapping[str, object], path: str) -> Iterator[FieldError]:
-    """What is wrong with what a pod is to be."""
+    """Errors in a pod spec."""
     volumes: set[str] = set()
     yield from volume_errors(spec, path, volumes)
     if not items(spec, "containers"):
@@ -112,7 +112,7 @@ def spec_errors(spec: Mapping[str, object], path: str) -> Iterator[FieldError]:
 
 
 def wanted_errors(spec: Mapping[str, object], path: str) -> Iterator[FieldError]:
-    """What is wrong with the labels that a node must have."""
+    """Errors in a node selector."""
     field = "requiredDuringSchedulingIgnoredDuringExecution"
     terms = mappings(spec, "affinity", "nodeAffinity", field, "nodeSelectorTerms")
     for index, term in terms:
@@ -124,7 +124,7 @@ def wanted_errors(spec: Mapping[str, object], path: str) -> Iterator[FieldError]
 
 
 def one_of(value: str, offered: tuple[str, ...], path: str) -> Iterator[FieldError]:
-    """What is wrong with a value that must be one of some."""
+    """Errors of a value that must be one of a set."""
     if not value:
         yield required(path)
     elif value not in offered:
@@ -132,7 +132,7 @@ def one_of(value: str, offered: tuple[str, ...], path: str) -> Iterator[FieldErr
 
 
 def gate_errors(spec: Mapping[str, object], path: str) -> Iterator[FieldError]:
-    """What is wrong with what holds a pod back from being scheduled."""
+    """Errors in the scheduling gates."""
     seen: set[str] = set()
     for index, gate in mappings(spec, "schedulingGates"):
         name, at = text(gate, "name"), f"{path}.schedulingGates[{index}]"
@@ -150,11 +150,11 @@ NAMES: Final[tuple[tuple[str, Callable[[str], tuple[str, ...]]], ...]] = (
     ("priorityClassName", dns_subdomain),
     ("runtimeClassName", dns_subdomain),
 )
-"""Fields that name something, and the form that such names have."""
+"""Fields that contain a name, and the validation of that name."""
 
 
 def name_errors(spec: Mapping[str, object], path: str) -> Iterator[FieldError]:
-    """What is wrong with the names that a pod refers to."""
+    """Errors in the names that a pod refers to."""
     for field, judge in NAMES:
         name = text(spec, field)
         if name:
@@ -162,7 +162,7 @@ def name_errors(spec: Mapping[str, object], path: str) -> Iterator[FieldError]:
 
 
 def containers_errors(spec: Mapping[str, object], path: str, volumes: set[str]) -> Iterator[FieldError]:
-    """What is wrong with the containers of a pod."""
+    """Errors in the containers of a pod."""
     names: set[str] = set()
     for index, container in mappings(spec, "containers"):
         at, name = f"{path}.containers[{index}]", text(container, "name")
@@ -190,7 +190,7 @@ def containers_errors(spec: Mapping[str, object], path: str, volumes: set[str]) 
 
 
 def container_errors(container: Mapping[str, object], path: str, volumes: set[str]) -> Iterator[FieldError]:
-    """What is wrong with any container."""
+    """Errors in a container of any sort."""
     name = text(container, "name")
     if not name:
         yield required(f"{path}.name")
@@ -214,7 +214,7 @@ def container_errors(container: Mapping[str, object], path: str, volumes: set[st
             yield invalid(f"{at}.mountPath", place, "must be unique")
         mounted.add(place)
         for field in ("subPath", "subPathExpr"):
-            # The server names the list here, not the item.
+            # kube-apiserver's path is the list here, not the item.
             yield from inner_path_errors(text(mount, field), f"{path}.volumeMounts.{field}")
     yield from one_of(text(container, "imagePullPolicy"), PULL, f"{path}.imagePullPolicy")
     yield from resource_errors(mapping(container, "resources"), f"{path}.resources")
@@ -222,7 +222,7 @@ def container_errors(container: Mapping[str, object], path: str, volumes: set[st
 
 
 def user_errors(context: Mapping[str, object], path: str) -> Iterator[FieldError]:
-    """What is wrong with the numbers of users and groups."""
+    """Errors in user and group ids."""
     for field in ("runAsUser", "runAsGroup", "fsGroup"):
         number = whole(context, field)
         if number is not None and not 0 <= number <= INT32_MAX:
@@ -233,7 +233,7 @@ def user_errors(context: Mapping[str, object], path: str) -> Iterator[FieldError
 
 
 def port_errors(container: Mapping[str, object], path: str) -> Iterator[FieldError]:
-    """What is wrong with the ports of a container."""
+    """Errors in the ports of a container."""
     names: set[str] = set()
     for index, port in mappings(container, "ports"):
         at, name = f"{path}.ports[{index}]", text(port, "name")
@@ -253,7 +253,7 @@ def port_errors(container: Mapping[str, object], path: str) -> Iterator[FieldErr
 
 
 def environment_errors(container: Mapping[str, object], path: str) -> Iterator[FieldError]:
-    """What is wrong with the environment of a container."""
+    """Errors in the environment of a container."""
     for index, variable in mappings(container, "env"):
         at, name = f"{path}.env[{index}]", text(variable, "name")
         if not name:
@@ -280,7 +280,7 @@ def environment_errors(container: Mapping[str, object], path: str) -> Iterator[F
 
 
 def resource_errors(resources: Mapping[str, object], path: str) -> Iterator[FieldError]:
-    """What is wrong with the amounts that a container asks for and may use."""
+    """Errors in the requests and limits of a container."""
     limits, requests = mapping(resources, "limits"), mapping(resources, "requests")
     for field, amounts in (("limits", limits), ("requests", requests)):
         for name, value in amounts.items():
@@ -294,7 +294,7 @@ def resource_errors(resources: Mapping[str, object], path: str) -> Iterator[Fiel
 
 
 def request_errors(name: str, value: object, limits: Mapping[str, object], path: str) -> Iterator[FieldError]:
-    """What is wrong with a request beside its limit."""
+    """Errors of a request that does not fit its limit."""
     asked, most = amount(value), amount(limits.get(name))
     shared = "/" not in name and not name.startswith("hugepages-")
     if asked is None:
@@ -309,7 +309,7 @@ def request_errors(name: str, value: object, limits: Mapping[str, object], path:
 
 
 def amount_errors(name: str, value: object, path: str) -> Iterator[FieldError]:
-    """What is wrong with an amount."""
+    """Errors of an amount."""
     found = amount(value)
     if found is None:
         return
@@ -320,7 +320,7 @@ def amount_errors(name: str, value: object, path: str) -> Iterator[FieldError]:
 
 
 def probes_errors(container: Mapping[str, object], path: str) -> Iterator[FieldError]:
-    """What is wrong with the hooks and probes of a container."""
+    """Errors in the hooks and probes of a container."""
     for hook in ("postStart", "preStop"):
         if isinstance(member(container, "lifecycle", hook), Mapping):
             yield from handler_errors(mapping(container, "lifecycle", hook), f"{path}.lifecycle.{hook}")
@@ -339,7 +339,7 @@ def probes_errors(container: Mapping[str, object], path: str) -> Iterator[FieldE
 
 
 def handler_errors(action: Mapping[str, object], path: str) -> Iterator[FieldError]:
-    """What is wrong with what a hook or a probe does."""
+    """Errors in the action of a hook or a probe."""
     given = [handler for handler in HANDLERS if isinstance(action.get(handler), Mapping)]
     if "exec" in given and not items(action, "exec", "command"):
         yield required(f"{path}.exec.command")
@@ -356,7 +356,7 @@ def handler_errors(action: Mapping[str, object], path: str) -> Iterator[FieldErr
 
 
 def probe_port_errors(action: Mapping[str, object], path: str) -> Iterator[FieldError]:
-    """What is wrong with the port that is asked."""
+    """Errors in the port of a probe."""
     port = member(action, "port")
     if isinstance(port, str):
         yield from (invalid(f"{path}.port", port, message) for message in port_name(port))
@@ -365,7 +365,7 @@ def probe_port_errors(action: Mapping[str, object], path: str) -> Iterator[Field
 
 
 def port_name(text: str) -> Iterator[str]:
-    """What keeps a text from being the name of a port."""
+    """Messages for a text that is not a valid port name."""
     if len(text) > PORT_NAME_MAX:
         yield f"must be no more than {PORT_NAME_MAX} characters"
     if not re.fullmatch(r"[-a-z0-9]+", text):
@@ -379,7 +379,7 @@ def port_name(text: str) -> Iterator[str]:
 
 
 def update_errors(new: Tree, old: Tree) -> Iterator[FieldError]:
-    """What is wrong with a changed pod, but for its metadata."""
+    """Errors of a changed pod, except in its metadata."""
     spec, before = mapping(new, "spec"), mapping(old, "spec")
     if spec == before:
         return
@@ -404,7 +404,7 @@ def update_errors(new: Tree, old: Tree) -> Iterator[FieldError]:
 
 
 def deadline_errors(spec: Mapping[str, object], before: Mapping[str, object]) -> Iterator[FieldError]:
-    """What is wrong with a changed deadline: it may only come nearer."""
+    """Errors for a changed active deadline, which may only decrease."""
     path, deadline, old = "spec.activeDeadlineSeconds", whole(spec, "activeDeadlineSeconds"), None
     old = whole(before, "activeDeadlineSeconds")
     if deadline is None:
@@ -417,7 +417,7 @@ def deadline_errors(spec: Mapping[str, object], before: Mapping[str, object]) ->
 
 
 def with_fixed(spec: Mapping[str, object], before: Mapping[str, object]) -> dict[str, object]:
-    """A pod spec in which all that may change is as it was before."""
+    """A pod spec whose mutable fields have their previous values."""
     made = dict(spec)
     for field in ("containers", "initContainers"):
         if field in made:
@@ -427,7 +427,7 @@ def with_fixed(spec: Mapping[str, object], before: Mapping[str, object]) -> dict
             ]
     free = ["activeDeadlineSeconds", "schedulingGates", "tolerations"]
     if items(before, "schedulingGates"):
-        # A pod that is not free to be scheduled may still be told where to go.
+        # The scheduling directives of a gated pod may still change.
         free.append("nodeSelector")
     for field in free:
         made.pop(field, None)
@@ -437,13 +437,13 @@ def with_fixed(spec: Mapping[str, object], before: Mapping[str, object]) -> dict
 
 
 def differing(new: Mapping[str, object], old: Mapping[str, object]) -> str:
-    """The fields that differ, for people."""
+    """The fields that differ, for a message."""
     names = sorted(name for name in {*new, *old} if new.get(name) != old.get(name))
     return "  changed: " + ", ".join(f"spec.{name}" for name in names)
 
 
 def quality(pod: Mapping[str, Json]) -> str:
-    """The class of service of a pod, by what its containers ask for and may use."""
+    """The QoS class of a pod, by the requests and limits of its containers."""
     spec = mapping(pod, "spec")
     level = mapping(spec, "resources")
     held = [mapping(one, "resources") for field in ("containers", "initContainers") for _, one in mappings(spec, field)]
@@ -456,7 +456,7 @@ def quality(pod: Mapping[str, Json]) -> str:
 
 
 def guaranteed(resources: Mapping[str, object]) -> bool:
-    """Whether a container is given all that it may use."""
+    """Whether the requests of a container equal its limits."""
     limits, requests = mapping(resources, "limits"), mapping(resources, "requests")
     for name in ("cpu", "memory"):
         most, asked = amount(limits.get(name)), amount(requests.get(name))
@@ -468,7 +468,7 @@ def guaranteed(resources: Mapping[str, object]) -> bool:
 
 
 def warnings(pod: Tree) -> Iterator[str]:
-    """What the author of a new pod should know."""
+    """Warnings for the author of a new pod."""
     messages = dns_label(text(pod, "metadata", "name"))
     if messages:
         yield (

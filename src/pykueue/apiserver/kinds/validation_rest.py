@@ -27,11 +27,11 @@ NEEDED_KEYS: Final = {
     "kubernetes.io/ssh-auth": ("ssh-privatekey",),
     "kubernetes.io/tls": ("tls.crt", "tls.key"),
 }
-"""What a Secret of a type must hold."""
+"""The keys that a Secret of a type must have."""
 
 
 def key_messages(key: str) -> Iterator[str]:
-    """What keeps a text from being a key of data."""
+    """Messages for a text that is not a valid key of `data`."""
     if len(key) > SUBDOMAIN_BYTES_MAX:
         yield f"must be no more than {SUBDOMAIN_BYTES_MAX} characters"
     if not re.fullmatch(KEY_FORM, key):
@@ -43,7 +43,7 @@ def key_messages(key: str) -> Iterator[str]:
 
 
 def config_errors(tree: Tree) -> Iterator[FieldError]:
-    """What is wrong with a ConfigMap."""
+    """Errors of a ConfigMap."""
     data, binary = mapping(tree, "data"), mapping(tree, "binaryData")
     size = 0
     for field, held in (("data", data), ("binaryData", binary)):
@@ -57,7 +57,7 @@ def config_errors(tree: Tree) -> Iterator[FieldError]:
 
 
 def held_bytes(value: object) -> int:
-    """How many bytes a text of base64 stands for."""
+    """The number of bytes that a base64 text encodes."""
     try:
         return len(b64decode(str(value)))
     except (Base64Error, ValueError):
@@ -65,13 +65,13 @@ def held_bytes(value: object) -> int:
 
 
 def config_change_errors(new: Tree, old: Tree) -> Iterator[FieldError]:
-    """What is wrong with a changed ConfigMap."""
+    """Errors of a changed ConfigMap."""
     yield from frozen_errors(new, old, ("data", "binaryData"))
     yield from config_errors(new)
 
 
 def frozen_errors(new: Tree, old: Tree, fields: tuple[str, ...]) -> Iterator[FieldError]:
-    """What may not change in an object that was made unchangeable."""
+    """Errors for changes of an immutable ConfigMap or Secret."""
     if old.get("immutable") is not True:
         return
     if new.get("immutable") is not True:
@@ -82,7 +82,7 @@ def frozen_errors(new: Tree, old: Tree, fields: tuple[str, ...]) -> Iterator[Fie
 
 
 def secret_errors(tree: Tree) -> Iterator[FieldError]:
-    """What is wrong with a Secret."""
+    """Errors of a Secret."""
     data, kind = mapping(tree, "data"), text(tree, "type")
     for key in data:
         yield from (invalid(f"data[{key}]", key, message) for message in key_messages(key))
@@ -95,7 +95,7 @@ def secret_errors(tree: Tree) -> Iterator[FieldError]:
 
 
 def secret_change_errors(new: Tree, old: Tree) -> Iterator[FieldError]:
-    """What is wrong with a changed Secret."""
+    """Errors of a changed Secret."""
     if new.get("type") != old.get("type"):
         yield invalid("type", new.get("type"), IMMUTABLE)
     yield from frozen_errors(new, old, ("data",))
@@ -103,7 +103,7 @@ def secret_change_errors(new: Tree, old: Tree) -> Iterator[FieldError]:
 
 
 def class_errors(tree: Tree) -> Iterator[FieldError]:
-    """What is wrong with a PriorityClass."""
+    """Errors of a PriorityClass."""
     name, value = text(tree, "metadata", "name"), whole(tree, "value") or 0
     if name.startswith("system-"):
         known = SYSTEM_CLASSES.get(name)
@@ -123,7 +123,7 @@ def class_errors(tree: Tree) -> Iterator[FieldError]:
 
 
 def class_change_errors(new: Tree, old: Tree) -> Iterator[FieldError]:
-    """What is wrong with a changed PriorityClass."""
+    """Errors of a changed PriorityClass."""
     if (whole(new, "value") or 0) != (whole(old, "value") or 0):
         yield forbidden("value", "may not be changed in an update.")
     if new.get("preemptionPolicy") != old.get("preemptionPolicy"):
@@ -131,7 +131,7 @@ def class_change_errors(new: Tree, old: Tree) -> Iterator[FieldError]:
 
 
 def lease_errors(tree: Tree) -> Iterator[FieldError]:
-    """What is wrong with a Lease."""
+    """Errors of a Lease."""
     seconds, changes = whole(tree, "spec", "leaseDurationSeconds"), whole(tree, "spec", "leaseTransitions")
     if seconds is not None and seconds <= 0:
         yield invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0")
@@ -140,7 +140,7 @@ def lease_errors(tree: Tree) -> Iterator[FieldError]:
 
 
 def range_errors(tree: Tree) -> Iterator[FieldError]:
-    """What is wrong with a LimitRange: bounds and defaults in the wrong order."""
+    """Errors of a LimitRange: bounds and defaults in the wrong order."""
     seen: set[str] = set()
     for index, limit in mappings(tree, "spec", "limits"):
         path = f"spec.limits[{index}]"
@@ -169,13 +169,13 @@ def range_errors(tree: Tree) -> Iterator[FieldError]:
 def over(
     path: str, shown: Quantity | None, less: Quantity | None, what: str, more: Quantity | None, than: str
 ) -> Iterator[FieldError]:
-    """A mistake, if what should be less is more."""
+    """An error if the lower bound exceeds the upper one."""
     if shown is not None and less is not None and more is not None and less.nanos > more.nanos:
         yield invalid(path, str(shown), f"{what} {less} is greater than {than} {more}")
 
 
 def event_errors(tree: Tree) -> Iterator[FieldError]:
-    """What is wrong with an Event of the older kind."""
+    """Errors of an Event of the core group."""
     namespace, inside = text(tree, "metadata", "namespace"), text(tree, "involvedObject", "namespace")
     timed = tree.get("eventTime") is not None
     beside = ("default", "kube-system") if timed else ("default",)
@@ -197,7 +197,7 @@ def event_errors(tree: Tree) -> Iterator[FieldError]:
 
 
 def new_event_errors(tree: Tree) -> Iterator[FieldError]:
-    """What is wrong with an Event of the newer kind."""
+    """Errors of an Event of events.k8s.io."""
     for error in event_errors(tree):
         path = "reportingController" if error.path == "reportingComponent" else error.path
         yield FieldError(path, error.code, error.value, error.detail)
@@ -219,13 +219,13 @@ def new_event_errors(tree: Tree) -> Iterator[FieldError]:
 
 
 def runtime_errors(tree: Tree) -> Iterator[FieldError]:
-    """What is wrong with a RuntimeClass."""
+    """Errors of a RuntimeClass."""
     if not text(tree, "handler"):
         yield required("handler")
 
 
 def runtime_change_errors(new: Tree, old: Tree) -> Iterator[FieldError]:
-    """What is wrong with a changed RuntimeClass."""
+    """Errors of a changed RuntimeClass."""
     if member(new, "handler") != member(old, "handler"):
         yield invalid("handler", member(new, "handler"), IMMUTABLE)
 
@@ -234,10 +234,10 @@ Judge = Callable[[Tree], Iterator[FieldError]]
 
 
 def same(judge: Judge) -> Callable[[Tree, Tree], Iterator[FieldError]]:
-    """Judge a changed object as if it were new."""
+    """Validate a changed object as if it were new."""
     return lambda new, old: judge(new)
 
 
 def pod_template_errors(tree: Tree) -> Iterator[FieldError]:
-    """What is wrong with a PodTemplate."""
+    """Errors of a PodTemplate."""
     yield from template_errors(mapping(tree, "template"), "template")

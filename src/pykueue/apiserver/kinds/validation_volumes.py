@@ -11,11 +11,11 @@ from pykueue.apiserver.kinds.names import dns_label
 SHOWN: Final = re.compile(
     r"metadata\.(name|namespace|uid|labels|annotations)|metadata\.(labels|annotations)\['[^']+'\]"
 )
-"""Fields of a pod that its files can show."""
+"""Fields of a pod that downward API files can refer to."""
 
 
 def volume_errors(spec: Mapping[str, object], path: str, names: set[str]) -> Iterator[FieldError]:
-    """What is wrong with volumes; the names of those that are well are collected."""
+    """Errors in the volumes of a pod; collects the names of valid ones."""
     for index, volume in mappings(spec, "volumes"):
         at, name = f"{path}.volumes[{index}]", text(volume, "name")
         found = [*source_errors(volume, at)]
@@ -31,7 +31,7 @@ def volume_errors(spec: Mapping[str, object], path: str, names: set[str]) -> Ite
 
 
 def source_errors(volume: Mapping[str, object], path: str) -> Iterator[FieldError]:
-    """What is wrong with where a volume's files come from."""
+    """Errors in the source of a volume."""
     sources = [field for field, value in volume.items() if isinstance(value, Mapping)]
     yield from (forbidden(f"{path}.{field}", "may not specify more than 1 volume type") for field in sources[1:])
     if not sources:
@@ -58,7 +58,7 @@ def source_errors(volume: Mapping[str, object], path: str) -> Iterator[FieldErro
 
 
 def inner_path_errors(place: str, path: str) -> Iterator[FieldError]:
-    """What keeps a path from staying inside of a volume."""
+    """Errors of a path that may lead out of a volume."""
     if place.startswith("/"):
         yield invalid(path, place, "must be a relative path")
     if ".." in place.split("/"):
@@ -66,14 +66,14 @@ def inner_path_errors(place: str, path: str) -> Iterator[FieldError]:
 
 
 def file_errors(place: str, path: str) -> Iterator[FieldError]:
-    """What keeps a path from being that of a file of a volume."""
+    """Errors of a path that cannot be a file in a volume."""
     yield from inner_path_errors(place, path)
     if place.startswith("..") and not place.startswith("../") and place != "..":
         yield invalid(path, place, "must not start with '..'")
 
 
 def item_errors(source: Mapping[str, object], path: str) -> Iterator[FieldError]:
-    """What is wrong with the files that keys become."""
+    """Errors in the items that map keys to files."""
     for index, item in mappings(source, "items"):
         at = f"{path}.items[{index}]"
         if not text(item, "key"):
@@ -84,7 +84,7 @@ def item_errors(source: Mapping[str, object], path: str) -> Iterator[FieldError]
 
 
 def downward_errors(source: Mapping[str, object], path: str) -> Iterator[FieldError]:
-    """What is wrong with the files that show fields of the pod."""
+    """Errors in the items of the downward API."""
     for _, item in mappings(source, "items"):
         if not text(item, "path"):
             yield required(f"{path}.path")

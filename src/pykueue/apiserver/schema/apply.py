@@ -56,11 +56,11 @@ from pykueue.base.struct import Frozen
 
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 ANNOTATIONS_MAX: Final = 256 * 1024
-"""Bytes that all annotations of an object may take."""
+"""The size limit of all annotations of an object together."""
 SAME: Final = Differences({}, {}, {})
 
 Lift: TypeAlias = Callable[[Tree, str], "tuple[Tree, Schema] | None"]
-"""An object in another version of its kind, with that version's schema; `None` for a version that is served no more."""
+"""Converts an object to another version of its kind, with that version's schema; `None` if it is no longer served."""
 
 
 class Conflict(Frozen):
@@ -83,7 +83,7 @@ class Conflict(Frozen):
 
 
 class ApplyConflictError(Exception):
-    """An apply that would overrule others; `message` and `causes` are those of the server's answer, 409 Conflict."""
+    """An apply that conflicts with other managers; has the message and causes of the 409 response."""
 
     def __init__(self, conflicts: list[Conflict]) -> None:
         self.conflicts = conflicts
@@ -96,7 +96,7 @@ class ApplyConflictError(Exception):
 
 
 class ApplyError(Exception):
-    """An apply that cannot be made sense of: the server's message, and the code it answers with."""
+    """An apply that is invalid: the server's message, and the status code."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
@@ -105,7 +105,7 @@ class ApplyError(Exception):
 
 
 def conflict_message(conflicts: list[Conflict]) -> str:
-    """What the server says of these conflicts; only the first are listed."""
+    """Kubernetes' message for these conflicts; only the first are listed."""
     if len(conflicts) == 1:
         return f"Apply failed with 1 conflict: conflict with {conflicts[0].who}: {conflicts[0].path}"
     lines: list[str] = []
@@ -117,7 +117,7 @@ def conflict_message(conflicts: list[Conflict]) -> str:
 
 
 class Request(Frozen):
-    """One write: in whose name, when, in which version, and to what."""
+    """One write: its manager, time, version and subresource."""
 
     manager: str
     api_version: str
@@ -129,21 +129,21 @@ class Request(Frozen):
     lift: Lift | None
 
     def resets(self) -> FieldSet:
-        """The fields that it cannot set."""
+        """The fields that the write cannot set."""
         return resets(self.kind, self.subresource, native=self.schema.native, status=self.status)
 
     def differ(self, old: Tree, new: Tree) -> bool:
-        """Whether it changes anything."""
+        """Whether the write changes anything."""
         return differ(old, new) if self.schema.loose else old != new
 
     def stamp(self, owner: Owner) -> None:
-        """Note when the owner wrote. Who writes by way of `scale` is known without a time, as the server has it."""
+        """Set the time of the owner's entry. Entries of `scale` have no time, as in kube-apiserver."""
         if self.subresource != "scale":
             owner.time = self.now
         owner.entry = None
 
     def owner(self, operation: str, manager: str = "") -> Owner:
-        """Whoever makes it, owning nothing yet."""
+        """The manager of this write, without any fields yet."""
         return Owner(manager or self.manager or "unknown", operation, self.api_version, self.subresource, LEAF)
 
 
@@ -160,10 +160,10 @@ def applied(
     status: bool = True,
     lift: Lift | None = None,
 ) -> Tree:
-    """The object after a manager applied what it wants, as the server has it before defaulting.
+    """The object after a manager applied its fields, before defaulting.
 
     `status` says whether the kind has a status subresource. With `lift`, fields that managers own in other versions of
-    the kind are compared in those. Raises `ApplyConflictError`, and `ApplyError` for what cannot be applied at all.
+    the kind are compared in those. Raises `ApplyConflictError`, and `ApplyError` if the body is invalid.
     """
     request = Request(manager, api_version, kind_of(wanted), schema, now, subresource, status, lift)
     refuse(live, wanted, api_version)
@@ -185,7 +185,7 @@ def applied(
 
 
 def starting(request: Request, live: Tree | None, base: Tree) -> Owners:
-    """The managers before an apply; what nobody is known to manage belongs to those who came before it."""
+    """The managers before an apply; fields without a manager belong to `before-first-apply`."""
     owners = read_owners(entries_of(live), ours=True)
     if not owners and live is not None:
         track(request, owners, request.schema.zero, base, BEFORE)
@@ -193,12 +193,12 @@ def starting(request: Request, live: Tree | None, base: Tree) -> Owners:
 
 
 def kind_of(tree: Tree) -> str:
-    """The kind that an object says it is."""
+    """The kind that an object names."""
     return str(tree.get("kind", ""))
 
 
 def refuse(live: Tree | None, wanted: Tree, api_version: str) -> None:
-    """Raise what the server says of a body that cannot be applied here."""
+    """Raise the server's error if a body cannot be applied here."""
     version, kind = wanted.get("apiVersion"), kind_of(wanted)
     if version != api_version or not kind or (live is not None and "kind" in live and live["kind"] != kind):
         raise ApplyError(f"invalid object type: {kind_text(str(version or ''), kind)}", 400)
@@ -213,7 +213,7 @@ def kind_text(api_version: str, kind: str) -> str:
 
 
 def bare(tree: Tree) -> Tree:
-    """The object without its managers."""
+    """The object without its managed fields."""
     metadata = tree.get("metadata")
     if not isinstance(metadata, dict) or "managedFields" not in metadata:
         return tree
@@ -221,7 +221,7 @@ def bare(tree: Tree) -> Tree:
 
 
 def managed(tree: Tree, owners: Owners) -> Tree:
-    """The object with its managers."""
+    """The object with the managed fields of these owners."""
     entries = written(owners.values())
     metadata = tree.get("metadata")
     known = metadata if isinstance(metadata, dict) else {}
@@ -231,7 +231,7 @@ def managed(tree: Tree, owners: Owners) -> Tree:
 
 
 def apply(request: Request, owners: Owners, base: Tree, wanted: Tree, force: bool) -> Tree:
-    """The object with what is wanted in it, and its managers."""
+    """The object with the applied fields merged in, and its managers."""
     node = request.schema.node
     if not is_sound(node, wanted):
         raise ApplyError(untyped(request, wanted, list(islice(faults(node, wanted), ERRORS_MAX))), 500)
@@ -261,7 +261,7 @@ def apply(request: Request, owners: Owners, base: Tree, wanted: Tree, force: boo
 
 
 def untyped(request: Request, wanted: Tree, problems: list[str]) -> str:
-    """What the server says of an object that does not fit its schema."""
+    """Kubernetes' message for an object that does not fit its schema."""
     metadata = wanted.get("metadata")
     known = metadata if isinstance(metadata, dict) else {}
     where = f"{known.get('namespace', '')}/{known.get('name', '')}; {kind_text(request.api_version, request.kind)}"
@@ -270,14 +270,14 @@ def untyped(request: Request, wanted: Tree, problems: list[str]) -> str:
 
 
 def refit(request: Request, owners: Owners) -> None:
-    """Fit what managers own to the schema as it is now."""
+    """Adapt managed fields to the present schema."""
     for owner in owners.values():
         if owner.api_version == request.api_version:
             owner.own(fitted(owner.fields, request.schema.node))
 
 
 def settle(request: Request, owners: Owners, mine: Owner, old: Tree, new: Tree, force: bool) -> Differences:
-    """Take from other managers what this write changes and removes; raise if that is not to be."""
+    """Take changed and removed fields from other managers; raises `ApplyConflictError` unless forced."""
     node = request.schema.node
     found: dict[str, Differences] = {
         request.api_version: masked(compared(node, old, new, loose=request.schema.loose), request.resets())
@@ -311,7 +311,7 @@ def conflict(owner: Owner, path: str) -> Conflict:
 
 
 def masked(changes: Differences, mask: FieldSet) -> Differences:
-    """The differences without those that the server undoes."""
+    """The differences without fields that the server resets."""
     if not mask:
         return changes
     return Differences(without(changes.removed, mask), without(changes.modified, mask), without(changes.added, mask))
@@ -320,7 +320,7 @@ def masked(changes: Differences, mask: FieldSet) -> Differences:
 def in_version(
     request: Request, found: dict[str, Differences], version: str, old: Tree, new: Tree
 ) -> Differences | None:
-    """How two objects differ in a version; `None` for one that is served no more."""
+    """The differences of two objects in a version; `None` if it is no longer served."""
     if version in found or request.lift is None:
         return found.get(version) or found[request.api_version]
     before, after = request.lift(old, version), request.lift(new, version)
@@ -331,7 +331,7 @@ def in_version(
 
 
 def given_up(request: Request, owners: Owners, new: Tree, last: Owner) -> Tree:
-    """The object without what its manager applied before and does not now, unless somebody else owns it."""
+    """The object without fields that its manager no longer applies and no other manager owns."""
     version, schema, both = last.api_version, request.schema, new
     lifted = request.lift(new, version) if request.lift and version != request.api_version else None
     if lifted is not None:
@@ -343,7 +343,7 @@ def given_up(request: Request, owners: Owners, new: Tree, last: Owner) -> Tree:
     owned: FieldSet = {}
     for owner in owners.values():
         owned = union(owned, owner.fields)
-    # First whatever nobody owns goes with it, then what was not this manager's comes back.
+    # Remove all fields without an owner first, then restore those that this manager did not own.
     spare = difference(everything, union(named(fields_of(node, less) or {}, node), named(owned, node)))
     less = tree_of(removed(node, both, spare))
     gone = intersection(difference(everything, named(fields_of(node, less) or {}, node)), before)
@@ -357,12 +357,12 @@ def given_up(request: Request, owners: Owners, new: Tree, last: Owner) -> Tree:
 
 
 def tree_of(value: Json) -> Tree:
-    """What is left of an object; an empty one where nothing is."""
+    """The value if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def carried_over(request: Request, live: Tree) -> frozenset[str] | None:
-    """The fields that are as `kubectl apply` left them from the client's side, which it may take over."""
+    """The fields unchanged since a client-side `kubectl apply`, whose ownership this manager may take over."""
     text = annotations_of(live).get(LAST_APPLIED)
     if not isinstance(text, str) or not text:
         return None
@@ -388,7 +388,7 @@ def annotations_of(tree: Tree) -> Tree:
 
 
 def noted(request: Request, new: Tree, wanted: Tree) -> Tree:
-    """The object with the client's own note of what it applied brought up to date, if it has one."""
+    """The object with its last-applied-configuration annotation updated, if it has one."""
     known = annotations_of(new)
     if request.manager != "kubectl" or not known.get(LAST_APPLIED):
         return new
@@ -405,7 +405,7 @@ def noted(request: Request, new: Tree, wanted: Tree) -> Tree:
 
 
 def without_key(tree: Tree, key: str) -> Tree:
-    """The tree less one key."""
+    """The tree without one key."""
     return {name: inner for name, inner in tree.items() if name != key}
 
 
@@ -421,9 +421,9 @@ def tracked(
     status: bool = True,
     lift: Lift | None = None,
 ) -> Tree:
-    """The object as a create, an update or a patch leaves it, with who manages what from then on.
+    """The object after a create, an update or a patch, with updated managed fields.
 
-    `before` is `None` for a create. An update may bring managedFields of its own, and `[]` or `[{}]` forgets them all.
+    `before` is `None` for a create. An update may set managedFields itself, and `[]` or `[{}]` resets them.
     """
     request = Request(manager, api_version, kind_of(after), schema, now, subresource, status, lift)
     owners = owners_after(before, after, subresource)
@@ -433,13 +433,13 @@ def tracked(
     try:
         track(request, owners, bare(before) if before is not None else schema.zero, new, "")
     except MergeError:
-        # Lists whose items cannot be told apart are for validation to refuse; until then nobody owns anything.
+        # Validation refuses lists with duplicate keys later; until then no fields are tracked.
         return new
     return managed(new, capped(owners))
 
 
 def owners_after(before: Tree | None, after: Tree, subresource: str) -> Owners:
-    """The managers that an update starts from: those that it brings, or those that the object had."""
+    """The managers that an update starts from: those in the body, or else those of the stored object."""
     known, brought = entries_of(before), entries_of(after)
     if not subresource and brought is not None and brought != known:
         if brought in ([], [{}]):
@@ -453,7 +453,7 @@ def owners_after(before: Tree | None, after: Tree, subresource: str) -> Owners:
 
 
 def track(request: Request, owners: Owners, old: Tree, new: Tree, manager: str) -> None:
-    """Give the fields that changed to whoever changed them."""
+    """Assign the changed fields to the manager that changed them."""
     if old is new or not request.differ(old, new):
         return
     refit(request, owners)
@@ -468,7 +468,7 @@ def track(request: Request, owners: Owners, old: Tree, new: Tree, manager: str) 
 
 
 def kept_times(old: Tree, new: Tree) -> Tree:
-    """The new object with the old times of its managers, if nothing but those times has changed."""
+    """The new object with the old managed fields, if only their times have changed."""
     before, after = entries_of(old), entries_of(new)
     if not isinstance(before, list) or not isinstance(after, list) or len(before) != len(after) or before == after:
         return new

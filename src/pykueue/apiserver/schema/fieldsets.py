@@ -23,12 +23,12 @@ FieldSet: TypeAlias = dict[str, "FieldSet"]
 LEAF: Final[FieldSet] = {}
 SELF: Final = "."
 DEPTH_MAX: Final = 100
-"""Steps of a path in a set that comes from outside; one that nearly goes too deep would do so in the next hands."""
+"""The most path elements in a set of a client; nearly too deep a set would exceed the limits of later steps."""
 Path: TypeAlias = tuple[str, ...]
 
 
 class FieldSetError(ValueError):
-    """A text that is no set of fields."""
+    """A malformed `fieldsV1`."""
 
 
 def union(one: FieldSet, other: FieldSet) -> FieldSet:
@@ -48,11 +48,11 @@ def union(one: FieldSet, other: FieldSet) -> FieldSet:
 
 
 OWN: Final[FieldSet] = {SELF: LEAF}
-"""What stands below a step that is meant itself, when more is to be added."""
+"""The set of a path element that is itself a member, before children are added."""
 
 
 def difference(one: FieldSet, other: FieldSet) -> FieldSet:
-    """The fields of the first set that are not in the second; a field says nothing of those below it."""
+    """The fields of the first set that are not in the second; fields below a field are separate members."""
     if not one or not other:
         return one
     made: FieldSet = {}
@@ -66,7 +66,7 @@ def difference(one: FieldSet, other: FieldSet) -> FieldSet:
 
 
 def rest(ours: FieldSet, theirs: FieldSet) -> FieldSet | None:
-    """What is left below a step when another set is taken away."""
+    """What is left below a path element after a set difference."""
     if not ours:
         return ours if theirs and SELF not in theirs else None
     left = difference(ours, theirs or OWN)
@@ -126,7 +126,7 @@ def within(one: FieldSet, other: FieldSet) -> bool:
 
 
 def named(fields: FieldSet, node: SchemaNode) -> FieldSet:
-    """The set with those fields added that hold others of it and are named by the schema."""
+    """The set with the parents of its fields added, where the schema names them."""
     made: FieldSet = {}
     for step, below in fields.items():
         if not below:
@@ -141,7 +141,7 @@ def named(fields: FieldSet, node: SchemaNode) -> FieldSet:
 
 
 def fitted(fields: FieldSet, node: SchemaNode) -> FieldSet:
-    """The set as the schema has it now: what it holds below a place that has become one value is that place."""
+    """The set under the present schema: fields below a place that is now atomic become that place."""
     made = fields
     for step, below in fields.items():
         if not below:
@@ -163,7 +163,7 @@ def is_one_value(node: SchemaNode) -> bool:
 
 
 def parsed(raw: Json, depth: int = DEPTH_MAX) -> FieldSet:
-    """The set that a `fieldsV1` holds, its steps written as we write them; unknown sorts of steps are left out."""
+    """The set in a `fieldsV1`, with path elements in normal form; unknown types of path elements are dropped."""
     if not isinstance(raw, dict):
         raise FieldSetError("fieldsV1 must be an object")
     if not depth:
@@ -178,7 +178,7 @@ def parsed(raw: Json, depth: int = DEPTH_MAX) -> FieldSet:
 
 @lru_cache(maxsize=8192)
 def step_of(text: str) -> str | None:
-    """A step as we write it; `None` for one of a sort that we do not know."""
+    """A path element in normal form; `None` if its type is unknown."""
     sort, content = text[:2], text[2:]
     if len(text) < 2:
         raise FieldSetError("key must be 2 characters long:")
@@ -202,17 +202,17 @@ def step_of(text: str) -> str | None:
 
 
 def value_step(value: Json) -> str:
-    """The step to an item of a set."""
+    """The path element of an item of a set."""
     return f"v:{written(value)}"
 
 
 def key_step(keys: Tree) -> str:
-    """The step to an item of a list with keys."""
+    """The path element of an item of a list with keys."""
     return "k:{" + ",".join(f'"{name}":{written(keys[name])}' for name in sorted(keys)) + "}"
 
 
 def written(value: Json) -> str:
-    """A value as the server writes it in a step: JSON with `<`, `>` and `&` escaped."""
+    """A value as encoded in a path element: JSON with `<`, `>` and `&` escaped."""
     text = msgspec.json.encode(value).decode()
     if "<" in text or ">" in text or "&" in text:
         text = text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
@@ -220,7 +220,7 @@ def written(value: Json) -> str:
 
 
 def paths(fields: FieldSet, above: Path = ()) -> Iterator[Path]:
-    """Every field of a set, in the order in which the server lists them: at each place itself first, then below."""
+    """Every field of a set in the server's order: parents before children."""
     steps = sorted((step for step in fields if step != SELF), key=rank)
     for step in steps:
         if not fields[step] or SELF in fields[step]:
@@ -231,7 +231,7 @@ def paths(fields: FieldSet, above: Path = ()) -> Iterator[Path]:
 
 
 def rank(step: str) -> tuple[str, list[tuple[str, str, float, str]]]:
-    """Where a step stands among others: fields, items by their keys, items by value; numbers by size."""
+    """The sort key of a path element: fields, then items by key, then items by value; numbers by size."""
     sort, content = step[0], step[2:]
     if sort == "f":
         return sort, [(content, "", 0.0, "")]
@@ -242,7 +242,7 @@ def rank(step: str) -> tuple[str, list[tuple[str, str, float, str]]]:
 
 
 def weight(value: Json) -> tuple[str, float, str]:
-    """By what values of any type are ordered."""
+    """The sort key of a value of any type."""
     if isinstance(value, bool):
         return "c", float(value), ""
     if isinstance(value, int | float):
@@ -256,7 +256,7 @@ def path_text(path: Path) -> str:
 
 
 def step_text(step: str) -> str:
-    """A step as messages show it."""
+    """A path element as messages show it."""
     sort, content = step[0], step[2:]
     if sort == "f":
         return f".{content}"

@@ -32,21 +32,21 @@ INLINE: Final[dict[str, tuple[str, frozenset[str]]]] = {
     ),
     "Volume": ("VolumeSource", frozenset({"name"})),
 }
-"""Types with a part that has a name for the decoder alone, and their fields that are not in it."""
+"""Go types with an embedded type that the decoder names, and their fields outside of it."""
 CONVERTED: Final = frozenset({QUANTITY, INT_OR_STRING, TIME, MICRO_TIME})
-"""Types that read their own text."""
+"""Types with a decoder of their own."""
 LAYOUT: Final = "2006-01-02T15:04:05Z07:00"
 MICRO_LAYOUT: Final = "2006-01-02T15:04:05.000000Z07:00"
 WORDED: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 
 
 def unreadable(schema: Schema, tree: Tree) -> str:
-    """Why a body cannot be read as this built-in kind; empty if it can. The caller says which kind it was to be."""
+    """Why a body cannot be decoded as this built-in kind; empty if it can. The caller adds the kind."""
     return wrong(schema.node, tree, "", "")
 
 
 def wrong(node: SchemaNode, value: Json, owner: str, path: str) -> str:
-    """The first thing that is wrong with a value, and below it; `owner` is the type whose field it is."""
+    """The first type error in a value and below it; `owner` is the type whose field it is."""
     if value is None:
         return ""
     if node.definition in MOMENTS:
@@ -71,7 +71,7 @@ def wrong(node: SchemaNode, value: Json, owner: str, path: str) -> str:
 
 
 def wrong_object(node: SchemaNode, value: Tree, owner: str, path: str) -> str:
-    """The first field of an object that is wrong; unknown ones are no matter here."""
+    """The first type error in the fields of an object; unknown fields are ignored."""
     if not node.is_map:
         return mismatch(value, owner, path, go_name(node))
     own = node.definition.rpartition(".")[2] or owner
@@ -89,7 +89,7 @@ def wrong_object(node: SchemaNode, value: Tree, owner: str, path: str) -> str:
 
 
 def wrong_scalar(node: SchemaNode, value: str | float | bool, owner: str, path: str) -> str:
-    """Whether a scalar is of another type than its field, or too large for it."""
+    """The error if a scalar has another type than its field, or is too large for it."""
     match node.type:
         case "integer":
             bits = BITS.get(str(node.raw.get("format")), 63)
@@ -112,7 +112,7 @@ def wrong_scalar(node: SchemaNode, value: str | float | bool, owner: str, path: 
 
 
 def wrong_moment(node: SchemaNode, value: Json, owner: str, path: str) -> str:
-    """Whether a value is no time."""
+    """The error if a value is not a time."""
     if not isinstance(value, str):
         return mismatch(value, owner, path, "string")
     if is_moment(value):
@@ -122,7 +122,7 @@ def wrong_moment(node: SchemaNode, value: Json, owner: str, path: str) -> str:
 
 
 def wrong_quantity(value: Json) -> str:
-    """Whether a value is no quantity."""
+    """The error if a value is not a quantity."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return WORDED
     try:
@@ -133,19 +133,19 @@ def wrong_quantity(value: Json) -> str:
 
 
 def mismatch(value: Json, owner: str, path: str, wanted: str, shown: str = "") -> str:
-    """What the decoder says of a value of another type."""
+    """The decoder's message for a value of another type."""
     into = f"Go struct field {owner}.{path}" if path else "Go value"
     return f"json: cannot unmarshal {json_name(value)}{shown} into {into} of type {wanted}"
 
 
 def json_name(value: Json) -> str:
-    """A JSON type by the decoder's name."""
+    """The decoder's name of a JSON type."""
     names: dict[type, str] = {dict: "object", list: "array", str: "string", bool: "bool"}
     return names.get(type(value), "number")
 
 
 def go_name(node: SchemaNode) -> str:
-    """The decoder's name for the type of a field."""
+    """The decoder's name of a field's type."""
     if node.definition:
         package, _, name = node.definition.rpartition(".")
         return f"{package.rpartition('.')[2]}.{name}"
@@ -161,12 +161,12 @@ def go_name(node: SchemaNode) -> str:
 
 
 def unconvertible(schema: Schema, tree: Tree) -> str:
-    """The same for the result of a strategic merge patch, which the server turns into fields by other means."""
+    """Like `unreadable`, for the result of a strategic merge patch, which another decoder reads."""
     return unfit(schema.node, tree)
 
 
 def unfit(node: SchemaNode, value: Json) -> str:
-    """The first thing below a value that cannot be turned into its field."""
+    """The first value that this decoder cannot convert."""
     if value is None or node.definition in CONVERTED:
         return wrong(node, value, "", "")
     if isinstance(value, dict) and node.is_map:

@@ -17,11 +17,11 @@ from pykueue.apiserver.wire.statuserrors import BODY_MAX
 
 OPERATIONS_MAX: Final = 10_000
 REJECTED: Final = "the server rejected our request due to an error in our request"
-"""All that a client is told of a JSON patch that does not apply."""
+"""The complete message for a JSON patch that does not apply."""
 COPIED_MAX: Final = BODY_MAX
-"""Bytes that the copies of a JSON patch may have together; each may double the object, and there may be many."""
+"""The most bytes that the copies of one JSON patch may add; each may double the object."""
 WHOLE: Final = re.compile(r"[+-]?[0-9]{1,18}")
-"""A number that can be an index; one of more digits is none."""
+"""A valid index; longer numbers are not."""
 
 MISSING: Final = "missing value"
 BAD_INDEX: Final = "invalid index referenced"
@@ -50,7 +50,7 @@ def merged(tree: Tree, patch: Tree) -> Tree:
 
 
 def strategic_patch(tree: Tree, patch: Json, schema: Schema) -> Tree:
-    """The object after a strategic merge patch, which knows from the schema how lists are merged."""
+    """The object after a strategic merge patch, which merges lists as the schema says."""
     if not isinstance(patch, dict):
         raise PatchError(mismatch(patch, "map[string]interface {}"))
     if not schema.native:
@@ -59,13 +59,13 @@ def strategic_patch(tree: Tree, patch: Json, schema: Schema) -> Tree:
 
 
 def mismatch(value: Json, wanted: str) -> str:
-    """What the server says of a body of another type than it should have."""
+    """The error for a body of another type than expected."""
     kinds: dict[type, str] = {dict: "object", list: "array", str: "string", bool: "bool", type(None): "null"}
     return f"json: cannot unmarshal {kinds.get(type(value), 'number')} into Go value of type {wanted}"
 
 
 def json_patch(tree: Tree, operations: Json) -> Tree:
-    """The object after the operations of a JSON patch, one after the other; if one fails, none was done."""
+    """The object after the operations of a JSON patch, in order; if one fails, none is applied."""
     if not isinstance(operations, list):
         raise PatchError(f"error decoding patch: {mismatch(operations, '[]handlers.jsonPatchOp')}")
     if len(operations) > OPERATIONS_MAX:
@@ -84,7 +84,7 @@ def json_patch(tree: Tree, operations: Json) -> Tree:
 
 
 def fresh(value: Json) -> Json:
-    """A copy to work on."""
+    """A copy that may be modified."""
     copied: Json = msgspec.json.decode(msgspec.json.encode(value))
     return copied
 
@@ -95,20 +95,20 @@ def refused(why: str) -> PatchError:
 
 
 def failed(name: str, path: str, why: str) -> PatchError:
-    """The error for an operation that found its place and could not be done there."""
+    """The error for an operation that found its location but failed there."""
     return refused(f"error in {name} for path: '{path}': {why}")
 
 
 class Document:
-    """A document that operations are done to, in place."""
+    """A document that operations modify in place."""
 
     def __init__(self, root: Json) -> None:
         self.root = root
         self.copied = 0
-        """Bytes that were copied."""
+        """Bytes copied so far."""
 
     def do(self, operation: Tree) -> None:
-        """Do one operation."""
+        """Apply one operation."""
         kind = operation.get("op")
         match kind:
             case "add":
@@ -127,7 +127,7 @@ class Document:
                 raise refused(f"Unexpected kind: {kind if isinstance(kind, str) else 'unknown'}")
 
     def place(self, path: str) -> "tuple[Place, str] | None":
-        """The object or list that a path leads into, and the last step; `None` where there is none."""
+        """The object or list that contains a path's target, and the last segment; `None` if it does not exist."""
         steps = path.split("/")
         if len(steps) < 2:
             return None
@@ -142,7 +142,7 @@ class Document:
         return (at, plain(steps[-1])) if isinstance(at, dict | list) else None
 
     def add(self, path: str, value: Json, name: str) -> None:
-        """Put a value into an object, or between the items of a list."""
+        """Add a value to an object, or insert it into a list."""
         found = self.place(path)
         if found is None:
             where = f'doc is missing path: "{path}"' if name == "add" else f"doc is missing destination path: {path}"
@@ -162,7 +162,7 @@ class Document:
             into.insert(number, value)
 
     def remove(self, path: str, name: str = "remove") -> None:
-        """Take a value out."""
+        """Remove a value."""
         found = self.place(path)
         if found is None:
             raise refused(f'{name} operation does not apply: doc is missing path: "{path}": {MISSING}')
@@ -178,7 +178,7 @@ class Document:
             del within[number]
 
     def replace(self, path: str, value: Json) -> None:
-        """Put a value in the place of another; in an object there need be no other."""
+        """Replace a value; in an object it need not exist."""
         if not path:
             if not isinstance(value, dict | list):
                 raise refused("replace operation value must be object or array")
@@ -197,7 +197,7 @@ class Document:
         within[number] = value
 
     def value(self, path: str, name: str) -> Json:
-        """The value at a path; null for a field that is not there."""
+        """The value at a path; null if the field is absent."""
         found = self.place(path)
         if found is None:
             raise refused(f"{name} operation does not apply: doc is missing from path: {path}: {MISSING}")
@@ -210,14 +210,14 @@ class Document:
         return within[number]
 
     def move(self, operation: Tree) -> None:
-        """Take a value out and put it in elsewhere."""
+        """Move a value."""
         source = pointer(operation, "from", "move")
         value = self.value(source, "move")
         self.remove(source, "move")
         self.add(pointer(operation, "path", "move"), value, "move")
 
     def copy(self, operation: Tree) -> None:
-        """Put a value in elsewhere, too."""
+        """Copy a value."""
         value = msgspec.json.encode(self.value(pointer(operation, "from", "copy"), "copy"))
         self.copied += len(value)
         if self.copied > COPIED_MAX:
@@ -226,7 +226,7 @@ class Document:
         self.add(pointer(operation, "path", "copy"), msgspec.json.decode(value), "copy")
 
     def test(self, path: str, value: Json) -> None:
-        """Refuse to go on unless this value is there."""
+        """Raise an error unless this value is there."""
         if not path:
             there = self.root
         else:
@@ -249,7 +249,7 @@ Place = dict[str, Json] | list[Json]
 
 
 def alike(one: Json, other: Json) -> bool:
-    """Whether two values are the same JSON; takes no longer than the smaller of them is large."""
+    """Whether two values are the same JSON, in time proportional to the smaller one."""
     if type(one) is not type(other):
         return False
     if isinstance(one, dict) and isinstance(other, dict):
@@ -262,7 +262,7 @@ def alike(one: Json, other: Json) -> bool:
 
 
 def pointer(operation: Tree, field: str, name: str) -> str:
-    """The path that an operation names."""
+    """The path of an operation."""
     found = operation.get(field)
     if not isinstance(found, str):
         missing = "operation missing path field" if field == "path" else "operation, missing from field"
@@ -271,12 +271,12 @@ def pointer(operation: Tree, field: str, name: str) -> str:
 
 
 def plain(step: str) -> str:
-    """A step of a path with its escapes undone."""
+    """A path segment with its escapes resolved."""
     return step.replace("~1", "/").replace("~0", "~") if "~" in step else step
 
 
 def index(items: list[Json], step: str) -> int | None:
-    """The item that a step names, counted from the end if it is negative; `None` for none."""
+    """The index that a segment names, counted from the end if negative; `None` if there is none."""
     if WHOLE.fullmatch(step) is None:
         return None
     number = int(step)

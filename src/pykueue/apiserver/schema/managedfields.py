@@ -14,7 +14,7 @@ APPLY: Final = "Apply"
 UPDATE: Final = "Update"
 OPERATIONS: Final = (APPLY, UPDATE)
 UPDATERS_MAX: Final = 10
-"""Entries of updates that are kept apart; older ones are put together."""
+"""The most Update entries; older ones are merged."""
 ANCIENT: Final = "ancient-changes"
 BEFORE: Final = "before-first-apply"
 
@@ -44,7 +44,7 @@ CUSTOM_STATUS: Final[FieldSet] = {"f:spec": LEAF, "f:metadata": LEAF}
 
 
 class ManagersError(ValueError):
-    """Entries that are none."""
+    """Malformed entries."""
 
 
 class Owner:
@@ -60,21 +60,21 @@ class Owner:
         self.fields = fields
         self.time: str | None = None
         self.entry: Tree | None = None
-        """The entry that it was read from, while nothing has changed."""
+        """The entry as it was read, while it is unchanged."""
 
     @property
     def key(self) -> "Key":
-        """By what it is told from others."""
+        """What identifies the entry."""
         version = "" if self.operation == APPLY else self.api_version
         return self.manager, self.operation, version, self.subresource
 
     def own(self, fields: FieldSet) -> None:
-        """Own these fields from now on, and no others."""
+        """Replace the owned fields with these."""
         if fields is not self.fields:
             self.fields, self.entry = fields, None
 
     def written(self) -> Tree:
-        """Its entry."""
+        """The entry of this owner."""
         if self.entry is None:
             entry: Tree = {"manager": self.manager, "operation": self.operation, "apiVersion": self.api_version}
             if self.time is not None:
@@ -92,13 +92,13 @@ Owners = dict[Key, Owner]
 
 
 def entries_of(tree: Tree | None) -> Json:
-    """What an object says of its managers."""
+    """The managed fields of an object."""
     metadata = tree.get("metadata") if tree else None
     return metadata.get("managedFields") if isinstance(metadata, dict) else None
 
 
 def read_owners(entries: Json, *, ours: bool) -> Owners:
-    """The managers that these entries name; `ours` are known to be well formed, as what we stored is."""
+    """Decode entries; with `ours` they are not validated, because the server stored them."""
     owners: Owners = {}
     for number, entry in enumerate(entries if isinstance(entries, list) else ()):
         if not isinstance(entry, dict):
@@ -126,7 +126,7 @@ def read_owners(entries: Json, *, ours: bool) -> Owners:
 
 
 def check(number: int, entry: Tree) -> None:
-    """Raise what the server says of an entry that it cannot read."""
+    """Raise the server's error for a malformed entry."""
     if entry.get("operation") not in OPERATIONS:
         raise ManagersError("operation must be `Apply` or `Update`")
     if not isinstance(entry.get("apiVersion"), str) or not entry["apiVersion"]:
@@ -141,7 +141,7 @@ def check(number: int, entry: Tree) -> None:
 
 
 def written(owners: Iterable[Owner]) -> list[Json]:
-    """The entries of these managers: those who apply first, then by age."""
+    """The entries of these owners: Apply entries first, then by time."""
     kept = [owner for owner in owners if owner.fields]
     if len(kept) > 1:
         kept.sort(key=lambda one: (one.operation, one.time or "", one.manager, one.api_version, one.subresource))
@@ -149,7 +149,7 @@ def written(owners: Iterable[Owner]) -> list[Json]:
 
 
 def capped(owners: Owners) -> Owners:
-    """The managers, the oldest of too many updaters put together, those of a version each."""
+    """The owners with the oldest of too many Update entries merged, per version."""
     updaters = [owner for owner in owners.values() if owner.operation == UPDATE and owner.fields]
     if len(updaters) <= UPDATERS_MAX:
         return owners
@@ -176,12 +176,12 @@ def capped(owners: Owners) -> Owners:
 
 
 def stripped(fields: FieldSet) -> FieldSet:
-    """The fields without those that nobody manages."""
+    """The fields without those that are never managed."""
     return difference(fields, NEVER_OWNED)
 
 
 def resets(kind: str, subresource: str, *, native: bool, status: bool) -> FieldSet:
-    """The fields that a request cannot set, since the server puts them back."""
+    """The fields that a request cannot set, because the server resets them."""
     if subresource == "status":
         if not native:
             return CUSTOM_STATUS

@@ -22,11 +22,11 @@ SCALAR: Final = 1
 LIST: Final = 2
 
 Items: TypeAlias = dict[str, list[Json]]
-"""The items of a list by their step; more than one where there are duplicates."""
+"""The items of a list by path element; several if there are duplicates."""
 
 
 class MergeError(ValueError):
-    """An item of a list that cannot be told from others."""
+    """A list item without a unique key."""
 
 
 class Differences(Frozen):
@@ -38,9 +38,9 @@ class Differences(Frozen):
 
 
 def shape_of(node: SchemaNode, value: Json) -> int:
-    """As what a value is looked at: as the map, the scalar or the list that the schema allows here.
+    """The shape as which a value is processed: the map, scalar or list that the schema allows here.
 
-    One that has none of these shapes, or is null, is looked at as the first that is allowed.
+    A value of another shape, or null, is processed as the first shape that is allowed.
     """
     if isinstance(value, dict):
         if node.is_map:
@@ -54,7 +54,7 @@ def shape_of(node: SchemaNode, value: Json) -> int:
 
 
 def step_to(node: SchemaNode, item: Json) -> str:
-    """The step to an item of a list whose items are told apart."""
+    """The path element of an item of a set or of a list with keys."""
     keys = node.keys
     if not keys:
         if isinstance(item, dict):
@@ -86,12 +86,12 @@ def step_to(node: SchemaNode, item: Json) -> str:
 
 @lru_cache(maxsize=8192)
 def keyed(key: str, value: str) -> str:
-    """The step to an item that is known by one text, as most are."""
+    """The path element of an item with a single text key, the most common case."""
     return key_step({key: value})
 
 
 def by_step(node: SchemaNode, items: list[Json]) -> Items:
-    """The items of a list by their step, in order."""
+    """The items of a list by path element, in order."""
     found: Items = {}
     for number, item in enumerate(items):
         try:
@@ -106,7 +106,7 @@ def by_step(node: SchemaNode, items: list[Json]) -> Items:
 
 
 def fields_of(node: SchemaNode, value: Json) -> FieldSet | None:
-    """The fields that a value sets, as whoever applies it owns them; `None` where it sets none."""
+    """The fields that a value sets, which its applier owns; `None` if it sets none."""
     shape = shape_of(node, value)
     if shape == SCALAR:
         return LEAF
@@ -131,12 +131,12 @@ def fields_of(node: SchemaNode, value: Json) -> FieldSet | None:
 
 
 def with_self(below: FieldSet) -> FieldSet:
-    """What is meant below a step, and the step itself."""
+    """A set with the element itself added."""
     return below if not below or SELF in below else {SELF: LEAF, **below}
 
 
 def whole(node: SchemaNode, value: Json) -> FieldSet:
-    """Every place in a value, containers included: what changes when it appears or goes as a whole."""
+    """Every path in a value, including containers: what changes when it appears or disappears as a whole."""
     shape = shape_of(node, value)
     made: FieldSet = {}
     if shape == MAP:
@@ -149,7 +149,7 @@ def whole(node: SchemaNode, value: Json) -> FieldSet:
 
 
 def differ(one: Json, other: Json) -> bool:
-    """Whether two values differ, even if only in what is a number and what a truth, which Python takes for equal."""
+    """Whether two values differ; unlike in Python, a number never equals a boolean."""
     if one is other:
         return False
     if one != other:
@@ -162,7 +162,7 @@ def differ(one: Json, other: Json) -> bool:
 
 
 def compared(node: SchemaNode, old: Tree, new: Tree, *, loose: bool) -> Differences:
-    """How one tree differs from another; in a `loose` one a value may have any type."""
+    """The differences between two trees; in a `loose` one a value may have any type."""
     walk = Comparing(differ if loose else ne)
     if old is not new:
         walk.maps(node, old, new, walk.removed, walk.modified, walk.added)
@@ -170,7 +170,7 @@ def compared(node: SchemaNode, old: Tree, new: Tree, *, loose: bool) -> Differen
 
 
 class Comparing:
-    """One comparison. Each step writes what it finds into the sets of the place above it."""
+    """One comparison; each step adds its findings to the sets of its parent."""
 
     __slots__ = ("added", "differ", "modified", "removed")
 
@@ -193,7 +193,7 @@ class Comparing:
                 added[f"f:{name}"] = whole(node.below(name), after)
 
     def lists(self, node: SchemaNode, old: list[Json], new: list[Json], *sets: FieldSet) -> None:
-        """Compare two lists item by item; items that cannot be told apart are compared together."""
+        """Compare two lists item by item; items with the same key are compared together."""
         removed, modified, added = sets
         olds, news = by_step(node, old), by_step(node, new)
         for step, before in olds.items():
@@ -217,7 +217,7 @@ class Comparing:
                 added[step] = whole(node.items, after[0]) if len(after) == 1 else LEAF
 
     def values(self, node: SchemaNode, step: str, old: Json, new: Json, *sets: FieldSet) -> None:
-        """Compare two values that are not equal; if their shapes differ, each shape has its say."""
+        """Compare two values that are not equal; if their shapes differ, both shapes are compared."""
         first, second = shape_of(node, old), shape_of(node, new)
         self.shaped(first, node, step, old, new, *sets)
         if second != first:
@@ -242,12 +242,12 @@ OWN: Final[FieldSet] = {SELF: LEAF}
 
 
 def is_full(value: Json, of: type) -> bool:
-    """Whether the value is a list or an object, and not an empty one."""
+    """Whether the value is a non-empty list or object."""
     return isinstance(value, of) and bool(value)
 
 
 def merged(node: SchemaNode, live: Json, wanted: Json) -> Json:
-    """The live value with what is wanted put in; fields and items that are not mentioned stay."""
+    """The live value with the applied one merged in; fields and items not mentioned stay."""
     shape = shape_of(node, wanted)
     if shape == MAP and not node.map_atomic:
         old = live if isinstance(live, dict) else {}
@@ -261,7 +261,7 @@ def merged(node: SchemaNode, live: Json, wanted: Json) -> Json:
             return merged_lists(node, old_items, wanted) if old_items else wanted
         if old_items:
             return live
-    # Equal lists and objects may differ in what is a number and what a truth.
+    # Python considers lists and objects equal that differ in `1` and `true`.
     return live if type(live) is type(wanted) and live == wanted and not isinstance(live, dict | list) else wanted
 
 
@@ -283,7 +283,7 @@ def merged_maps(node: SchemaNode, live: Tree, wanted: Tree) -> Tree:
 
 
 def merged_lists(node: SchemaNode, live: list[Json], wanted: list[Json]) -> list[Json]:
-    """Two lists item by item: items of both stand in the wanted order, others where they stood among them."""
+    """Two lists item by item: applied items in their order, the others where they were between them."""
     olds, news = by_step(node, live), by_step(node, wanted)
     steps = list(olds) if len(olds) == len(live) else [step_to(node, item) for item in live]
     both: dict[str, Json] = {}
@@ -296,10 +296,10 @@ def merged_lists(node: SchemaNode, live: list[Json], wanted: list[Json]) -> list
 
 
 def interleaved(steps: list[str], live: list[Json], wanted: list[str], both: dict[str, Json]) -> list[Json]:
-    """The items in order, as the server brings two orders together.
+    """The items in the order in which kube-apiserver merges two lists.
 
-    Walks both lists at once. Live items that nobody wants are taken where they are met; a wanted item is taken when
-    the live list has arrived at it, or has nothing to put before it.
+    Walks both lists at once. Live items that are not applied are taken where they occur; an applied item is taken when
+    the live list has reached it, or has nothing to put before it.
     """
     present = set(steps)
     shared = iter([step for step in wanted if step in present])
@@ -338,7 +338,7 @@ def interleaved(steps: list[str], live: list[Json], wanted: list[str], both: dic
 
 
 def removed(node: SchemaNode, value: Json, gone: FieldSet) -> Json:
-    """The value without these fields; null where nothing is left of it."""
+    """The value without these fields; null if nothing is left."""
     shape = shape_of(node, value)
     if shape == SCALAR:
         return value

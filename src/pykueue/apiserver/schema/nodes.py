@@ -24,11 +24,11 @@ EMBEDDED: Final = "x-kubernetes-embedded-resource"
 EITHER: Final = "x-kubernetes-int-or-string"
 
 Definitions = Callable[[str], Tree]
-"""The definition of a name."""
+"""Returns the definition of a name."""
 
 
 class SchemaNode:
-    """What the schema says of one place. All but the first four are worked out when one of them is first read."""
+    """The schema of one place. All but the first four attributes are computed on first use."""
 
     __slots__ = (
         "associative",
@@ -54,41 +54,41 @@ class SchemaNode:
         "type",
     )
     raw: Tree
-    """The OpenAPI tree of this place; for a reference, of what it refers to, with what is said beside it."""
+    """The OpenAPI tree of this place; for a reference, its target merged with sibling keywords."""
     definitions: Definitions
     definition: str
-    """The name under which it is defined; empty for one that is written where it is used."""
+    """The name of the definition; empty for an inline schema."""
     preserving: bool
-    """Whether a place above it keeps fields that no schema knows."""
+    """Whether a parent preserves unknown fields."""
     type: str
-    """OpenAPI's type; empty where any will do."""
+    """OpenAPI's type; empty if any is allowed."""
     is_map: bool
     is_list: bool
     is_scalar: bool
     fields: dict[str, "SchemaNode"]
     """The named fields of an object."""
     element: "SchemaNode | None"
-    """What all other fields of an object are; `None` where there may be none."""
+    """The schema of all other fields of an object; `None` if there may be none."""
     map_atomic: bool
-    """Whether an object is owned and replaced as a whole."""
+    """Whether an object is atomic."""
     items: "SchemaNode"
-    """What the items of a list are."""
+    """The schema of a list's items."""
     associative: bool
-    """Whether the items of a list are owned one by one: a set, or a list with keys."""
+    """Whether the items of a list are owned separately: a set, or a list with keys."""
     keys: tuple[str, ...]
-    """By which fields the items of such a list are told apart; none for a set."""
+    """The keys of such a list; empty for a set."""
     preserves: bool
-    """Whether fields that the schema does not know are kept here."""
+    """Whether unknown fields are preserved here."""
     required: tuple[str, ...]
     defaults: dict[str, Json]
-    """The fields that have a default, with it."""
+    """The fields with a default."""
     nullable: bool
     merge_key: str
-    """The field by which a strategic merge patch tells the items of a list apart."""
+    """The merge key of a list in strategic merge patches."""
     strategies: frozenset[str]
-    """How a strategic merge patch treats the place: `merge`, `replace`, `retainKeys`."""
+    """The strategy of strategic merge patches here: `merge`, `replace`, `retainKeys`."""
     rules: bool
-    """Whether values have to meet more than their type."""
+    """Whether there are limits besides the type."""
 
     def __init__(self, raw: Tree, definitions: Definitions, definition: str = "", preserving: bool = False) -> None:
         self.raw = raw
@@ -103,7 +103,7 @@ class SchemaNode:
         return object.__getattribute__(self, name)
 
     def settle(self) -> None:
-        """Read this place of the OpenAPI tree; the places below it wait for their turn."""
+        """Read this place of the OpenAPI tree; its children stay unread."""
         raw = self.raw
         raw_extension = self.definition == RAW_EXTENSION
         self.type = kind = "" if raw_extension else str(raw.get("type", ""))
@@ -129,7 +129,7 @@ class SchemaNode:
         self.rules = not RULES.isdisjoint(raw)
 
     def others(self, has_fields: bool, preserving: bool) -> "SchemaNode | None":
-        """What the fields are that have no schema of their own."""
+        """The schema of fields without a schema of their own."""
         if self.definition == RAW_EXTENSION:
             return UNTYPED
         further = self.raw.get("additionalProperties")
@@ -140,7 +140,7 @@ class SchemaNode:
         return None
 
     def settle_list(self, preserving: bool) -> None:
-        """Read what is said of a list."""
+        """Read the schema of a list."""
         raw = self.raw
         items = raw.get("items")
         self.items = self.child(items, preserving) if isinstance(items, dict) else UNTYPED
@@ -163,11 +163,11 @@ class SchemaNode:
         return referred(name, self.definitions, beside)
 
     def below(self, name: str) -> "SchemaNode":
-        """What the field of this name is; anything at all where the schema does not know it."""
+        """The schema of the field of this name; one that allows anything if it is unknown."""
         return self.fields.get(name) or self.element or DEDUCED
 
     def key_default(self, key: str) -> Json:
-        """The value that stands for a key which an item of a list leaves out."""
+        """The default of a key that a list item omits."""
         return self.items.defaults.get(key)
 
 
@@ -198,7 +198,7 @@ RULES: Final = frozenset(
 
 
 def reference(raw: Tree) -> str:
-    """The name of the definition that stands here by reference; empty for a schema that is written out."""
+    """The definition that this schema refers to; empty for an inline schema."""
     ref = raw.get("$ref")
     if ref is None and isinstance(only := raw.get("allOf"), list) and len(only) == 1 and isinstance(only[0], dict):
         ref = only[0].get("$ref")
@@ -206,7 +206,7 @@ def reference(raw: Tree) -> str:
 
 
 def referred(name: str, definitions: Definitions, beside: Tree) -> SchemaNode:
-    """The node of a definition, shared by all who refer to it and say nothing more."""
+    """The node of a definition, shared by all plain references to it."""
     known = SHARED.setdefault(definitions, {})
     if not beside:
         if name not in known:
@@ -216,18 +216,18 @@ def referred(name: str, definitions: Definitions, beside: Tree) -> SchemaNode:
 
 
 def embedded(node: SchemaNode) -> dict[str, SchemaNode]:
-    """The fields that every object has, for a place that holds one."""
+    """The fields that every object has, for a place that embeds one."""
     text = SchemaNode({"type": "string"}, node.definitions)
     return {"apiVersion": text, "kind": text, "metadata": referred(OBJECT_META, node.definitions, {})}
 
 
 def nothing(name: str) -> Tree:
-    """No definitions, for schemas that refer to none."""
+    """No definitions, for schemas without references."""
     raise KeyError(name)
 
 
 def loose(atomic: bool) -> SchemaNode:
-    """A node that takes any value: as one whole, or object by object down to what is no object."""
+    """A node that allows any value, atomic or field by field."""
     node = SchemaNode({}, nothing)
     node.type = ""
     node.is_map = node.is_list = node.is_scalar = True

@@ -47,15 +47,15 @@ class Schema:
         """The OpenAPI tree."""
         self.node = node
         self.native = native
-        """Whether it is a kind of the server's own, which decodes it into fields, rather than of a definition."""
+        """Whether it is a built-in kind, which kube-apiserver decodes into typed fields, rather than a custom one."""
         self.loose = not native and is_loose(raw)
-        """Whether there is a place in it where a value may have any type."""
+        """Whether a value may have any type somewhere."""
         self.zero: Tree = zero(node) if native else {}
-        """What an object is before anything is set."""
+        """The empty object."""
 
 
 def is_loose(raw: Json) -> bool:
-    """Whether a schema takes anything, somewhere."""
+    """Whether a schema allows anything somewhere."""
     if not isinstance(raw, dict):
         return False
     if raw.get(PRESERVE) is True or not ("type" in raw or EITHER in raw):
@@ -73,17 +73,17 @@ def builtin(api_version: str, kind: str) -> Schema | None:
 
 @cache
 def of_definition(name: str) -> Schema:
-    """The schema of a definition, made once."""
+    """The schema of a definition, built once."""
     return Schema(definition(name), referred(name, definition, {}), native=True)
 
 
 def of_crd(openapi_v3: Tree | None) -> Schema:
-    """The schema of a version of a CustomResourceDefinition; without one, anything goes."""
+    """The schema of a version of a CustomResourceDefinition; one that allows anything if it has none."""
     if not openapi_v3:
         return Schema({}, SchemaNode({"type": "object", PRESERVE: True}, definition), native=False)
     text: Tree = {"type": "string"}
     properties = openapi_v3.get("properties")
-    # The server's own idea of metadata counts, whatever the definition says of it.
+    # The schema of metadata is the server's, whatever the definition says.
     known: Tree = {**(properties if isinstance(properties, dict) else {}), "apiVersion": text, "kind": text}
     known["metadata"] = {"$ref": f"{REF}{OBJECT_META}"}
     return Schema(
@@ -110,7 +110,7 @@ def definition(name: str) -> Tree:
 
 
 def definitions(api_version: str) -> dict[str, Tree]:
-    """Every definition that the kinds of a group version need, by its full name, as an OpenAPI document lists them."""
+    """The definitions that the kinds of a group version need, by full name, for an OpenAPI document."""
     found: dict[str, Tree] = {}
     waiting = list(index().get(api_version, {}).values())
     while waiting:
@@ -134,7 +134,7 @@ def references(node: Json) -> Iterator[str]:
 
 
 def zero(node: SchemaNode) -> Tree:
-    """An object of a built-in kind with nothing set: the parts that it always has."""
+    """An empty object of a built-in kind: the fields that are always written."""
     tree: Tree = {}
     for name, inner in node.fields.items():
         default = node.defaults.get(name)
@@ -148,18 +148,18 @@ def zero(node: SchemaNode) -> Tree:
 
 
 def always(node: SchemaNode, name: str) -> bool:
-    """Whether a field of a built-in kind is written with its zero value, too; optional empty texts are not."""
+    """Whether a field of a built-in kind is written even if zero; optional empty texts are not."""
     return name in node.required or node.defaults.get(name, "") != ""
 
 
 def unknown_fields(schema: Schema, tree: Tree) -> list[str]:
-    """The paths of the first fields that the schema does not know, as the server names them to a strict client."""
+    """The paths of the first unknown fields, as strict validation reports them."""
     found = list(islice(strangers(schema.node, tree, ""), ERRORS_MAX))
     return found if schema.native else sorted(found)
 
 
 def strangers(node: SchemaNode, value: Json, path: str) -> Iterator[str]:
-    """The unknown fields of a value, and below it."""
+    """The unknown fields in a value and below it."""
     if isinstance(value, dict) and node.is_map:
         for name, inner in value.items():
             at = f"{path}.{name}" if path else name
@@ -174,17 +174,17 @@ def strangers(node: SchemaNode, value: Json, path: str) -> Iterator[str]:
 
 
 def pruned(schema: Schema, tree: Tree) -> Tree:
-    """The tree as the server keeps it: without fields that it does not know, and without nulls that say nothing.
+    """The tree as the server stores it: without unknown fields and meaningless nulls.
 
-    A built-in kind also loses empty lists and maps, which its encoder leaves out, and has quantities and times in the
-    server's spelling. What needs no change is shared.
+    Built-in kinds also lose empty lists and maps, which their encoder omits, and get quantities and times in canonical
+    form. Unchanged parts are shared.
     """
     kept = decoded(schema.node, tree) if schema.native else structural(schema.node, tree)
     return kept if isinstance(kept, dict) else {}
 
 
 def decoded(node: SchemaNode, value: Json) -> Json:
-    """A value of a built-in kind after it was read into its fields and written again."""
+    """A value of a built-in kind after decoding and encoding."""
     if isinstance(value, list):
         if not node.is_list:
             return value
@@ -216,7 +216,7 @@ def is_collection(node: SchemaNode, value: Json) -> bool:
 
 
 def decoded_map(node: SchemaNode, value: Tree) -> Tree:
-    """A map of a built-in kind; a null in it is an empty value."""
+    """A map of a built-in kind; null becomes an empty value."""
     element = node.element
     if element is None or (element.is_scalar and not element.definition and None not in value.values()):
         return value
@@ -227,7 +227,7 @@ def decoded_map(node: SchemaNode, value: Tree) -> Tree:
 
 
 def respelled(name: str, value: Json) -> Json:
-    """A scalar as the server writes it: quantities and times have one spelling each. What is neither stays."""
+    """A scalar with quantities and times in canonical form; others stay."""
     try:
         if name == QUANTITY and isinstance(value, str | int | float) and not isinstance(value, bool):
             return canonical(parse_quantity(str(value)))
@@ -241,13 +241,13 @@ def respelled(name: str, value: Json) -> Json:
 
 
 def blank(node: SchemaNode) -> Json:
-    """What a null becomes where there must be a value."""
+    """The value that replaces a null where one is required."""
     empty: dict[str, Json] = {"string": "", "integer": 0, "number": 0, "boolean": False, "object": zero(node)}
     return empty.get(node.type)
 
 
 def structural(node: SchemaNode, value: Json) -> Json:
-    """A value of a custom kind without unknown fields, and without nulls where no null may be."""
+    """A value of a custom kind without unknown fields, and without nulls that are not allowed."""
     if node is DEDUCED or node is UNTYPED:
         return value
     if isinstance(value, list):
@@ -272,14 +272,14 @@ def structural(node: SchemaNode, value: Json) -> Json:
 
 
 def each(node: SchemaNode, value: list[Json], change: Callable[[SchemaNode, Json], Json]) -> list[Json]:
-    """The items of a list, each changed; the list itself where none was."""
+    """The list with each item changed; the same list if no item was."""
     items = node.items
     made = [change(items, inner) for inner in value]
     return made if any(map(is_not, made, value)) else value
 
 
 def defaulted(schema: Schema, tree: Tree) -> Tree:
-    """The tree with the schema's defaults where a field is absent and its parent is there; shares what is the same."""
+    """The tree with the schema's defaults for absent fields of present objects; shares unchanged parts."""
     kept = filled_native(schema.node, tree) if schema.native else filled(schema.node, tree)
     return kept if isinstance(kept, dict) else tree
 
@@ -300,7 +300,7 @@ def filled(node: SchemaNode, value: Json) -> Json:
 
 
 def filled_native(node: SchemaNode, value: Json) -> Json:
-    """A value of a built-in kind with those parts that it always has, and the defaults that its schema names."""
+    """A value of a built-in kind with the fields that are always written, and its schema's defaults."""
     if isinstance(value, list):
         return each(node, value, filled_native) if node.is_list else value
     if not isinstance(value, dict) or not node.is_map:
@@ -313,7 +313,7 @@ def filled_native(node: SchemaNode, value: Json) -> Json:
 
 
 def filled_fields(node: SchemaNode, value: Tree, missing: Tree, fill: Callable[[SchemaNode, Json], Json]) -> Tree:
-    """An object with the fields it misses, and what each field misses."""
+    """An object with the defaults of missing fields and within each field."""
     known, element = node.fields, node.element
     made = value
     if missing:
@@ -331,12 +331,12 @@ def filled_fields(node: SchemaNode, value: Tree, missing: Tree, fill: Callable[[
 
 
 def errors(schema: Schema, tree: Tree) -> list[FieldError]:
-    """What is wrong with an object by its schema alone: types, required fields, limits, duplicates."""
+    """Schema errors of an object: types, required fields, limits, duplicates."""
     return [*iter_errors(schema, tree)]
 
 
 def iter_errors(schema: Schema, tree: Tree) -> Iterator[FieldError]:
-    """The same, one by one: there can be as many as the object has fields."""
+    """Like `errors`, one by one: there can be as many as the object has fields."""
     if is_fine(schema.node, tree):
         return iter(())
     return chain(mistakes(schema.node, tree, ""), doubles(schema.node, tree, ""))

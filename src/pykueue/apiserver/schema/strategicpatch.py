@@ -27,7 +27,7 @@ BAD_PRIMITIVES: Final = "invalid patch format of primitive list"
 
 
 class PatchError(Exception):
-    """A patch that does not apply: what the client is told, with which code, and why."""
+    """A patch that does not apply: the message, the status code, and the reason."""
 
     def __init__(self, message: str, code: int = 400, detail: str = "") -> None:
         super().__init__(detail or message)
@@ -37,12 +37,12 @@ class PatchError(Exception):
 
 
 def broken(message: str) -> PatchError:
-    """The error for a patch that the server stumbles over; it answers 500."""
+    """The error for a patch on which kube-apiserver fails with a 500."""
     return PatchError(message, 500)
 
 
 def merged_map(old: Tree, patch: Tree, node: SchemaNode) -> Tree:
-    """An object with a patch of it merged in."""
+    """An object with a patch merged in."""
     if DIRECTIVE in patch:
         return directed(patch)
     made = retained(dict(old), patch)
@@ -67,7 +67,7 @@ def merged_map(old: Tree, patch: Tree, node: SchemaNode) -> Tree:
 
 
 def directed(patch: Tree) -> Tree:
-    """What the directive in a patch makes of an object, whatever it was."""
+    """The result of a `$patch` directive for an object."""
     match patch[DIRECTIVE]:
         case "replace":
             return {name: inner for name, inner in patch.items() if name != DIRECTIVE}
@@ -78,7 +78,7 @@ def directed(patch: Tree) -> Tree:
 
 
 def put(tree: Tree, name: str, value: Json) -> None:
-    """Set a field; a value that was nothing but a directive removes it."""
+    """Set a field; a value that was only a directive removes it."""
     if isinstance(value, Nothing):
         tree.pop(name, None)
     else:
@@ -86,11 +86,11 @@ def put(tree: Tree, name: str, value: Json) -> None:
 
 
 class Nothing(dict[str, Json]):
-    """What is left of an object that held a directive."""
+    """The result for an object that was only a directive."""
 
 
 def undirected(value: Json) -> Json:
-    """A value that is new to an object, without the parts that only give directions."""
+    """A new value without its directives."""
     if isinstance(value, dict):
         if DIRECTIVE in value:
             return Nothing()
@@ -102,7 +102,7 @@ def undirected(value: Json) -> Json:
 
 
 def retained(made: Tree, patch: Tree) -> Tree:
-    """The object with only those fields that a patch says to retain, if it does."""
+    """The object with only the fields in the patch's `$retainKeys`, if present."""
     if RETAIN not in patch:
         return made
     keys = patch[RETAIN]
@@ -116,7 +116,7 @@ def retained(made: Tree, patch: Tree) -> Tree:
 
 
 def list_named(name: str, prefix: str, message: str) -> str:
-    """The field that a directive such as `$setElementOrder/containers` is about."""
+    """The field that a directive such as `$setElementOrder/containers` refers to."""
     before, slash, field = name.partition("/")
     if before != prefix or not slash:
         raise PatchError(message)
@@ -124,7 +124,7 @@ def list_named(name: str, prefix: str, message: str) -> str:
 
 
 def order(made: Tree, left: Tree, name: str, node: SchemaNode) -> None:
-    """Merge the list that a directive gives the order of, and put it in that order; both are then done with."""
+    """Merge the list of a `$setElementOrder` directive and put it in that order; consumes both."""
     wanted = left.pop(name)
     field = list_named(name, ORDER, BAD_ORDER)
     if not isinstance(wanted, list):
@@ -150,12 +150,12 @@ def order(made: Tree, left: Tree, name: str, node: SchemaNode) -> None:
 
 
 def received(value: Json) -> str:
-    """The type of a value, as the server's language calls it."""
+    """The Go type of a value."""
     return "%!s(<nil>)" if value is None else go_type(value)
 
 
 def agree(new: list[Json], wanted: list[Json], key: str) -> None:
-    """Raise unless the items of a patch stand in the order that it asks for, and are all in it."""
+    """Raise an error unless all items of a patch are in its `$setElementOrder`, in that order."""
     if not new or not wanted:
         return
     items = [item for item in new if not (isinstance(item, dict) and DIRECTIVE in item)]
@@ -168,7 +168,7 @@ def agree(new: list[Json], wanted: list[Json], key: str) -> None:
 
 
 def identity(item: Json, key: str) -> Json:
-    """By what an item is told from others: its merge key, or itself where there is none."""
+    """The merge key of an item, or the item itself if the list has none."""
     if not key:
         return item
     if not isinstance(item, dict):
@@ -179,7 +179,7 @@ def identity(item: Json, key: str) -> Json:
 
 
 def merged_list(old: list[Json], new: list[Json], node: SchemaNode, delete: bool) -> list[Json]:
-    """A list with a patch of it merged in, or replaced by it, as the schema says."""
+    """A list with a patch merged in, or replaced by it, as the schema says."""
     if delete:
         gone = set(map(mark, new))
         return [item for item in old if mark(item) not in gone]
@@ -210,7 +210,7 @@ def merged_list(old: list[Json], new: list[Json], node: SchemaNode, delete: bool
 
 
 def directed_items(old: list[Json], new: list[Json], key: str) -> tuple[list[Json], list[Json]]:
-    """The list and its patch after those items of the patch that only give directions have been followed."""
+    """The list and its patch after applying items of the patch that are directives."""
     plain: list[Json] = []
     gone: set[bytes] = set()
     replace = False
@@ -233,7 +233,7 @@ def directed_items(old: list[Json], new: list[Json], key: str) -> tuple[list[Jso
 
 
 def arranged(both: list[Json], wanted: list[Json], old: list[Json], key: str) -> list[Json]:
-    """The items in order: those of the patch as it has them, the others among them as they stood before."""
+    """The items in order: those of the patch in its order, the others where they were between them."""
     asked = places_of(identity(item, key) for item in wanted)
     before = places_of(item.get(key) if key and isinstance(item, dict) else item for item in old)
     never = len(old)
@@ -248,7 +248,7 @@ def arranged(both: list[Json], wanted: list[Json], old: list[Json], key: str) ->
 
 
 def places_of(values: Iterable[Json]) -> dict[bytes, int]:
-    """Where each value stands first, by its mark."""
+    """The first position of each value, by its mark."""
     found: dict[bytes, int] = {}
     for number, value in enumerate(values):
         found.setdefault(mark(value), number)
@@ -256,5 +256,5 @@ def places_of(values: Iterable[Json]) -> dict[bytes, int]:
 
 
 def mark(value: Json) -> bytes:
-    """What equal values have in common, to be looked up instead of compared with each."""
+    """A hashable key that equal values share."""
     return msgspec.json.encode(value, order="sorted")

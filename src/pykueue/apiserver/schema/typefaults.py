@@ -10,7 +10,7 @@ from pykueue.apiserver.schema.nodes import SchemaNode
 
 
 def is_sound(node: SchemaNode, value: Json) -> bool:
-    """Whether a value has no `faults`, found out quickly."""
+    """Whether a value has no `faults`; a fast path."""
     if isinstance(value, dict):
         if not node.is_map:
             return False
@@ -41,11 +41,11 @@ SUITABLE: Final[dict[str, tuple[type, ...]]] = {
     "integer": (int, float),
     "number": (int, float),
 }
-"""The types that a scalar may have."""
+"""The possible types of a scalar."""
 
 
 def faults(node: SchemaNode, value: Json, path: str = "") -> Iterator[str]:
-    """Why a value cannot be applied: fields that the schema does not know, other types, items that are there twice."""
+    """Why a value cannot be applied: unknown fields, type mismatches, duplicate items."""
     shape = shape_of(node, value)
     at = f"{path}: " if path else ""
     if value is None:
@@ -87,7 +87,7 @@ def list_faults(node: SchemaNode, value: list[Json], path: str) -> Iterator[str]
 
 
 def expectation(wanted: str, value: Json) -> str:
-    """What the server says of a scalar of another type."""
+    """Kubernetes' message for a scalar of another type."""
     match wanted:
         case "string":
             return f"expected string, got &value.valueUnstructured{{Value:{go_literal(value)}}}"
@@ -99,13 +99,13 @@ def expectation(wanted: str, value: Json) -> str:
 
 
 def go_type(value: Json) -> str:
-    """The type that the server's language has for a value."""
+    """The Go type of a value."""
     names: dict[type, str] = {bool: "bool", int: "int64", float: "float64", str: "string"}
     return names.get(type(value), "map[string]interface {}" if isinstance(value, dict) else "[]interface {}")
 
 
 def go_text(value: Json) -> str:
-    """A value as the server's language prints it."""
+    """A value as Go prints it with %v."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -117,7 +117,7 @@ def go_text(value: Json) -> str:
 
 
 def go_literal(value: Json) -> str:
-    """A value as the server's language writes it in a program."""
+    """A value as Go prints it with %#v."""
     match value:
         case dict():
             inner = ", ".join(f'"{name}":{go_literal(one)}' for name, one in sorted(value.items()))

@@ -29,7 +29,7 @@ RANGES: Final[dict[str, int]] = {"int32": 2**31, "int64": 2**63}
 
 
 def is_date(value: str) -> bool:
-    """Whether a text is a day of the calendar."""
+    """Whether a text is a calendar date."""
     try:
         return bool(DATE.fullmatch(value) and date.fromisoformat(value))
     except ValueError:
@@ -37,7 +37,7 @@ def is_date(value: str) -> bool:
 
 
 def is_base64(value: str) -> bool:
-    """Whether a text stands for bytes."""
+    """Whether a text is base64."""
     try:
         base64.b64decode(value, validate=True)
     except ValueError:
@@ -46,7 +46,7 @@ def is_base64(value: str) -> bool:
 
 
 def is_address(value: str, read: Callable[[str], object]) -> bool:
-    """Whether a text is an address of this sort."""
+    """Whether a text is an IP address of this version."""
     try:
         read(value)
     except ValueError:
@@ -72,11 +72,11 @@ FORMATS: Final[dict[str, Callable[[str], bool]]] = {
     "cidr": lambda value: is_address(value, ip_interface),
     "email": lambda value: EMAIL.fullmatch(value) is not None,
 }
-"""Texts that mean something; other formats are for people."""
+"""The validated formats; others are only informative."""
 
 
 def is_fine(node: SchemaNode, value: Json) -> bool:
-    """Whether a value has no `mistakes` and no `doubles`, found out quickly: nearly all have none."""
+    """Whether a value has no `mistakes` and no `doubles`; a fast path, since nearly all values are valid."""
     if node is DEDUCED or node is UNTYPED:
         return True
     if isinstance(value, dict):
@@ -96,16 +96,16 @@ def is_fine(node: SchemaNode, value: Json) -> bool:
 
 @lru_cache(maxsize=16384, typed=True)
 def is_fine_scalar(node: SchemaNode, value: str | float | bool) -> bool:
-    """The same of a scalar that has to meet more than its type. Objects say the same things again and again."""
+    """Whether a scalar with limits is valid; cached, since the same values recur."""
     return fits_type(node, type_of(value)) and keeps_rules(node, value)
 
 
 REMEMBERED: Final = 100
-"""Characters up to which a text is worth remembering."""
+"""Longer texts are not cached."""
 
 
 def is_fine_object(node: SchemaNode, value: Tree) -> bool:
-    """The same of an object."""
+    """Whether an object is valid."""
     if not fits_type(node, "object"):
         return False
     if node.definition == OBJECT_META:
@@ -122,12 +122,12 @@ def is_fine_object(node: SchemaNode, value: Tree) -> bool:
 
 
 def keeps_rules(node: SchemaNode, value: Json) -> bool:
-    """Whether a value keeps all limits that are not its type's nor its parts'."""
+    """Whether a value meets all limits beyond its type and its parts."""
     return not any(own_rules(node, value, ""))
 
 
 def mistakes(node: SchemaNode, value: Json, path: str) -> Iterator[FieldError]:
-    """What is wrong with a value, and below it, in the order in which the server finds it."""
+    """Errors in a value and below it, in the server's order."""
     if value is None:
         if node.type and not node.nullable:
             yield wrong_type(path, wanted=node.type, found="null")
@@ -139,7 +139,7 @@ def mistakes(node: SchemaNode, value: Json, path: str) -> Iterator[FieldError]:
             yield nowhere(f"Checked value must be of type integer {form_text(node.raw)} in {path}")
         yield from enum_rules(node.raw, value, path)
     elif isinstance(value, list):
-        # What is said of a list as a whole comes after what is said of its items.
+        # Errors of a list as a whole come after those of its items.
         yield from parts_mistakes(node, value, path)
         yield from own_rules(node, value, path)
     else:
@@ -148,7 +148,7 @@ def mistakes(node: SchemaNode, value: Json, path: str) -> Iterator[FieldError]:
 
 
 def own_rules(node: SchemaNode, value: Json, path: str) -> Iterator[FieldError]:
-    """Which of the limits on the value itself are not kept."""
+    """Errors for limits on the value itself."""
     if not node.rules:
         return
     yield from combined_rules(node, value, path)
@@ -164,14 +164,14 @@ def own_rules(node: SchemaNode, value: Json, path: str) -> Iterator[FieldError]:
 
 
 def enum_rules(raw: Tree, value: Json, path: str) -> Iterator[FieldError]:
-    """Whether a value is none of those on offer."""
+    """The error if a value is not in the enumeration."""
     enum = raw.get("enum")
     if isinstance(enum, list) and value not in enum:
         yield not_supported(path, value, (one if isinstance(one, str) else shown(one) for one in enum))
 
 
 def parts_mistakes(node: SchemaNode, value: Json, path: str) -> Iterator[FieldError]:
-    """What is wrong with the fields of an object or the items of a list."""
+    """Errors in the fields of an object or the items of a list."""
     if isinstance(value, dict):
         yield from object_mistakes(node, value, path)
     elif isinstance(value, list):
@@ -180,7 +180,7 @@ def parts_mistakes(node: SchemaNode, value: Json, path: str) -> Iterator[FieldEr
 
 
 def type_of(value: Json) -> str:
-    """The JSON type of a value, by OpenAPI's name."""
+    """The OpenAPI name of a value's JSON type."""
     match value:
         case bool():
             return "boolean"
@@ -198,19 +198,19 @@ def type_of(value: Json) -> str:
 
 
 def fits_type(node: SchemaNode, found: str) -> bool:
-    """Whether a value of this type may stand here."""
+    """Whether a value of this type is allowed here."""
     if node.raw.get(EITHER) is True:
         return found in ("integer", "string")
     return not node.type or found == node.type or (node.type == "number" and found == "integer")
 
 
 def wanted_type(node: SchemaNode) -> str:
-    """The type that should stand here, as a message names it."""
+    """The expected type, as a message names it."""
     return "integer,string" if node.raw.get(EITHER) is True else node.type
 
 
 def object_mistakes(node: SchemaNode, value: Tree, path: str) -> Iterator[FieldError]:
-    """What is wrong with the fields of an object; metadata is judged elsewhere."""
+    """Errors in the fields of an object; metadata is validated elsewhere."""
     if node.definition == OBJECT_META:
         return
     for name in sorted(value):
@@ -228,7 +228,7 @@ def joined(path: str, name: str) -> str:
 
 
 def doubles(node: SchemaNode, value: Json, path: str) -> Iterator[FieldError]:
-    """Items that are there twice in a set or a list with keys; the server looks for them when all else is judged."""
+    """Duplicate items in sets and lists with keys, which the server reports after all other errors."""
     if isinstance(value, dict):
         if node.definition == OBJECT_META:
             return
@@ -245,7 +245,7 @@ def doubles(node: SchemaNode, value: Json, path: str) -> Iterator[FieldError]:
 
 
 def list_doubles(node: SchemaNode, value: list[Json], path: str) -> Iterator[FieldError]:
-    """Items that are there twice in this very list, each told once."""
+    """Duplicate items in this list, each reported once."""
     seen: dict[bytes, int] = {}
     for number, item in enumerate(value):
         identity = identity_of(node, item)
@@ -256,7 +256,7 @@ def list_doubles(node: SchemaNode, value: list[Json], path: str) -> Iterator[Fie
 
 
 def identity_of(node: SchemaNode, item: Json) -> Json:
-    """What no other item of the list may share."""
+    """The part of an item that must be unique in its list."""
     if not node.keys or not isinstance(item, dict):
         return item
     given = {key: item.get(key, node.key_default(key)) for key in node.keys}
@@ -269,13 +269,13 @@ def shown(value: Json) -> str:
 
 
 def limit(raw: Tree, name: str) -> float | None:
-    """A limit that is a number."""
+    """A numeric limit."""
     found = raw.get(name)
     return found if isinstance(found, int | float) and not isinstance(found, bool) else None
 
 
 def text_rules(raw: Tree, value: str, path: str) -> Iterator[FieldError]:
-    """The limits on a text; the first that is not kept is told."""
+    """The first error for limits on a text."""
     least, most, pattern = limit(raw, "minLength"), limit(raw, "maxLength"), raw.get("pattern")
     if most is not None and len(value) > most:
         yield too_long(path, int(most))
@@ -289,7 +289,7 @@ def text_rules(raw: Tree, value: str, path: str) -> Iterator[FieldError]:
 
 
 def list_rules(raw: Tree, value: list[Json], path: str) -> Iterator[FieldError]:
-    """The limits on a list as a whole."""
+    """Errors for limits on a list as a whole."""
     yield from size_rules(raw, len(value), path, "Items", "items")
     if raw.get("uniqueItems") is True and len({msgspec.json.encode(one) for one in value}) < len(value):
         yield invalid(path, value, f"{body(path)} shouldn't contain duplicates")
@@ -297,7 +297,7 @@ def list_rules(raw: Tree, value: list[Json], path: str) -> Iterator[FieldError]:
 
 @lru_cache(maxsize=256)
 def compiled(pattern: str) -> re.Pattern[str] | None:
-    """A pattern, whose `$` means the very end, with its flags in front; `None` for one that cannot be read."""
+    """A pattern compiled as in Go (`$` matches only at the end); `None` if it is malformed."""
     ending = pattern.endswith("$") and not pattern.endswith("\\$")
     text = f"{pattern[:-1]}\\Z" if ending else pattern
     if (flag := text.find("(?i)")) > 0:
@@ -309,7 +309,7 @@ def compiled(pattern: str) -> re.Pattern[str] | None:
 
 
 def matches(pattern: str, value: str) -> bool:
-    """Whether the pattern is found in the text; one that cannot be read forbids nothing."""
+    """Whether the pattern matches in the text; a malformed one matches everything."""
     known = compiled(pattern)
     return known is None or known.search(value) is not None
 
@@ -320,7 +320,7 @@ def form_text(raw: Tree) -> str:
 
 
 def size_rules(raw: Tree, size: int, path: str, limits: str, parts: str) -> Iterator[FieldError]:
-    """The limits on how many items a list or properties an object has."""
+    """Errors for limits on the number of items or properties."""
     least, most = limit(raw, f"min{limits}"), limit(raw, f"max{limits}")
     if most is not None and size > most:
         yield too_many(path, size, int(most))
@@ -329,7 +329,7 @@ def size_rules(raw: Tree, size: int, path: str, limits: str, parts: str) -> Iter
 
 
 def number_rules(raw: Tree, value: float, path: str) -> Iterator[FieldError]:
-    """The limits on a number."""
+    """Errors for limits on a number."""
     form = raw.get("format")
     if isinstance(form, str) and form in RANGES and not -RANGES[form] <= value < RANGES[form]:
         yield nowhere(f"Checked value must be of type {raw.get('type')} {form_text(raw)} in {path}")
@@ -351,7 +351,7 @@ def plain(number: float) -> str:
 
 
 def combined_rules(node: SchemaNode, value: Json, path: str) -> Iterator[FieldError]:
-    """The limits that are made of other schemas. Those that only say `int or string` are the type's."""
+    """Errors for `allOf`, `anyOf`, `oneOf` and `not`, except those that only express int-or-string."""
     raw = node.raw
     if raw.get(EITHER) is True or node.definition:
         return
@@ -379,11 +379,11 @@ def combined_rules(node: SchemaNode, value: Json, path: str) -> Iterator[FieldEr
 
 
 def nowhere(message: str) -> FieldError:
-    """An error that the server tells without its place."""
+    """An error that the server reports without a path."""
     return invalid("<nil>", "", message)
 
 
 def judged(node: SchemaNode, raw: Json, value: Json, path: str) -> Iterator[FieldError]:
-    """What is wrong with a value by a schema that stands inside another."""
+    """Errors of a value by a nested schema."""
     if isinstance(raw, dict):
         yield from mistakes(SchemaNode(raw, node.definitions), value, path)

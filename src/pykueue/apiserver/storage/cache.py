@@ -6,28 +6,28 @@ from pykueue.apiserver.storage.records import Key, StoredObject
 
 BYTES: Final = 32 * 1024 * 1024
 OVERHEAD: Final = 500
-"""About what an entry takes in memory beside its body."""
+"""The approximate memory of an entry besides its body."""
 
 
 class Cache:
-    """Objects by key, None for one that is known not to exist; those unused for longest go first."""
+    """Objects by key, None for one that is known not to exist; evicts the least recently used."""
 
     def __init__(self, limit: int = BYTES) -> None:
         self.limit = limit
         self.bytes = 0
         self.held: dict[Key, StoredObject | None] = {}
-        """In the order of their use."""
+        """Least recently used first."""
 
     def __contains__(self, key: Key) -> bool:
         return key in self.held
 
     def use(self, key: Key) -> StoredObject | None:
-        """What is known of an object that is in here."""
+        """The cached object, which counts as recently used."""
         found = self.held[key] = self.held.pop(key)
         return found
 
     def keep(self, key: Key, held: StoredObject | None) -> None:
-        """Remember an object, or that it does not exist."""
+        """Cache an object, or that it does not exist."""
         self.drop(key)
         self.held[key] = held
         self.bytes += size(held)
@@ -35,11 +35,11 @@ class Cache:
             self.drop(next(iter(self.held)))
 
     def drop(self, key: Key) -> None:
-        """Know nothing of an object any more."""
+        """Remove an object from the cache."""
         if key in self.held:
             self.bytes -= size(self.held.pop(key))
 
 
 def size(held: StoredObject | None) -> int:
-    """About what an entry takes in memory."""
+    """The approximate memory of an entry."""
     return OVERHEAD + (len(held.body) if held is not None else 0)

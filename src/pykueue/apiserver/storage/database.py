@@ -13,21 +13,21 @@ from typing import Final, TypeAlias
 from pykueue.apiserver.storage.records import Change, Key, StoredObject, StoreError
 
 Row: TypeAlias = tuple[int, int | None, str, str, str, str, str, bytes]
-"""A revision: version, version before it, how, resource, namespace, name, uid, body."""
+"""A revision: version, previous version, type, resource, namespace, name, uid, body."""
 
 TOGETHER: Final = 64
-"""Most revisions in one statement. Each number of rows is a statement of its own in the connection's cache."""
+"""The most revisions in one statement. Each number of rows is a separate statement in the connection's cache."""
 STATEMENTS: Final = 128
 CACHE_KIB: Final = 8 * 1024
 CHECKPOINT_PAGES: Final = 4_000
-"""The log that SQLite copies into the file by itself, when no idle moment came before that: 16 MiB."""
+"""The size of the WAL at which SQLite checkpoints by itself, if no idle moment came earlier: 16 MiB."""
 WAL_BYTES: Final = 64 * 1024 * 1024
 
 GET: Final = """
     SELECT r.version, r.uid, r.body FROM objects o CROSS JOIN revisions r ON r.version = o.version
     WHERE o.resource = ? AND o.namespace = ? AND o.name = ?
 """
-# CROSS JOIN: the order of the objects' key is the order of the list, so that nothing needs sorting.
+# CROSS JOIN: objects are read in the order of their key, so that the list needs no sorting.
 PAGE: Final = """
     SELECT o.namespace, o.name, r.version, r.uid, r.body
     FROM objects o CROSS JOIN revisions r ON r.version = o.version
@@ -56,12 +56,12 @@ FORGET: Final = (
 
 @cache
 def inserting(rows: int) -> str:
-    """The statement that adds so many revisions; being one statement, it is one transaction too."""
+    """The statement that inserts this many revisions; a single statement is a single transaction."""
     return f"INSERT INTO revisions VALUES {','.join(['(?,?,?,?,?,?,?,?)'] * rows)}"
 
 
 def connected(place: str) -> sqlite3.Connection:
-    """A connection on which each statement is a transaction unless told otherwise."""
+    """A connection in autocommit mode."""
     connection = sqlite3.connect(
         place, isolation_level=None, check_same_thread=False, cached_statements=STATEMENTS, timeout=5
     )
@@ -73,7 +73,7 @@ def connected(place: str) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
         connection.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}")
-        # What was deleted is overwritten where that costs no further writing.
+        # Deleted content is overwritten where that costs no additional writes.
         connection.execute("PRAGMA secure_delete = FAST")
     except BaseException:
         connection.close()
@@ -82,7 +82,7 @@ def connected(place: str) -> sqlite3.Connection:
 
 
 class Database:
-    """The tables. Writing belongs to one thread at a time, reading to the event loop's; in memory both are one."""
+    """The tables. One thread at a time writes, the event loop's reads; in memory both use one connection."""
 
     def __init__(self, place: str, writer: sqlite3.Connection, reader: sqlite3.Connection) -> None:
         self.place = place
@@ -91,12 +91,12 @@ class Database:
         self.reader = reader
 
     def rows(self, statement: str, *values: str | int, most: int = 0) -> list[tuple[object, ...]]:
-        """The rows that a statement reads; with `most`, only until their bytes come to so many."""
+        """The rows of a query; with `most`, only until their bytes reach that number."""
         try:
             found = self.reader.execute(statement, values)
             return until(found, most) if most else found.fetchall()
         except UnicodeEncodeError:
-            # Half a character, as clients may send it: nothing of that name can have been stored.
+            # A lone surrogate, which clients may send: no stored name contains one.
             return []
         except sqlite3.ProgrammingError as error:
             raise StoreError(f"{self.place}: is closed; nothing more is read") from error
@@ -104,7 +104,7 @@ class Database:
             raise unreadable(self.place, error) from error
 
     def number(self, statement: str, *values: str | int) -> int:
-        """The one number that a statement reads; 0 where it is absent."""
+        """The single number of a query; 0 if there is no row."""
         for (found,) in self.rows(statement, *values):
             assert found is None or isinstance(found, int), f"{statement!r} reads no number"
             return found or 0
@@ -115,11 +115,11 @@ class Database:
         return self.number("SELECT compacted FROM state")
 
     def version(self) -> int:
-        """The last version that was given to anything stored; never 0, which Kubernetes takes for no version."""
+        """The last version given to anything stored; never 0, which Kubernetes treats as unset."""
         return max(self.number("SELECT max(version) FROM revisions"), self.compacted(), 1)
 
     def get(self, key: Key) -> StoredObject | None:
-        """An object; None where it does not exist."""
+        """An object; None if it does not exist."""
         for version, uid, body in self.rows(GET, key.resource, key.namespace, key.name):
             return StoredObject(key, version, uid, body)  # type: ignore[arg-type]  # the schema says which column holds what
         return None
@@ -127,9 +127,9 @@ class Database:
     def page(
         self, resource: str, namespace: str, after: tuple[str, str], limit: int, *, most: int = 0
     ) -> list[StoredObject]:
-        """Objects in the order of namespace and name, from the first one after this; -1 is no limit.
+        """Objects sorted by namespace and name, after this position; -1 means no limit.
 
-        With `most`, the page ends with the object that brings its bytes to so many.
+        With `most`, the page ends with the object that brings it to this many bytes.
         """
         found = (
             self.rows(PAGE_IN, resource, namespace, after[1] if after[0] == namespace else "", limit, most=most)
@@ -142,8 +142,8 @@ class Database:
         ]
 
     def count(self, resource: str, namespace: str, but: Sequence[Key]) -> int:
-        """How many objects there are besides some."""
-        # Of one moment: the writer's thread may commit between two statements.
+        """The number of objects, except those in `but`."""
+        # In one transaction: the writer's thread may commit between two statements.
         self.rows("BEGIN")
         try:
             total = self.number(COUNT_IN, resource, namespace) if namespace else self.number(COUNT, resource)
@@ -152,9 +152,9 @@ class Database:
             self.rows("COMMIT")
 
     def changes(self, resource: str, *, after: int, to: int, limit: int, most: int = 0) -> list[Change]:
-        """What the log holds of a resource after one version and up to another, oldest first.
+        """Logged changes of a resource after one version and up to another, oldest first.
 
-        With `most`, the last one is the one that brings their bytes to so many.
+        With `most`, the last change is the one that brings them to this many bytes.
         """
         return [
             Change(version, Key(resource, namespace, name), how, body, before)  # type: ignore[arg-type]  # as above
@@ -162,22 +162,21 @@ class Database:
         ]
 
     def write(self, rows: Sequence[Row]) -> dict[int, Exception]:
-        """Store revisions for good; the places of those that could not be, and why.
+        """Store revisions durably; returns the positions of those that failed, and why.
 
-        Where not all of them can be stored together, each is tried by itself, but for those that were built upon one
-        that failed.
+        If they cannot be stored together, each is tried separately, except those that are based on one that failed.
         """
         try:
             self.insert(rows)
         except Exception as error:
             if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY:
-                # Another program writes to the file, and we have waited long enough for all of them.
+                # Another program writes to the file; fail all writes instead of waiting again.
                 return dict.fromkeys(range(len(rows)), error)
             return self.write_singly(rows)
         return {}
 
     def insert(self, rows: Sequence[Row]) -> None:
-        """Store revisions, all of them or none."""
+        """Store all revisions or none."""
         if len(rows) <= TOGETHER:
             self.writer.execute(inserting(len(rows)), [value for row in rows for value in row])
             return
@@ -192,8 +191,8 @@ class Database:
             raise
 
     def write_singly(self, rows: Sequence[Row]) -> dict[int, Exception]:
-        """Store what can be stored; the places of the rest, and why."""
-        # What the log holds already may be copied into the file, and then its room is free again.
+        """Store each revision that can be stored; returns the positions of the rest, and why."""
+        # A checkpoint may free space in the WAL.
         self.checkpoint()
         failed: dict[int, Exception] = {}
         lost: dict[tuple[str, str, str], Exception] = {}
@@ -209,7 +208,7 @@ class Database:
         return failed
 
     def forget(self, *, since: int, to: int) -> bool:
-        """Take changes after one version and up to another out of the log; whether that could be done."""
+        """Delete the log between two versions; returns whether that succeeded."""
         try:
             self.writer.execute("BEGIN IMMEDIATE")
             for statement in FORGET:
@@ -221,7 +220,7 @@ class Database:
         return True
 
     def checkpoint(self) -> bool:
-        """Copy SQLite's own log into the file, so that its room is used again; whether that could be done."""
+        """Checkpoint the WAL so that its space is reused; returns whether that succeeded."""
         try:
             self.writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         except sqlite3.Error:
@@ -229,20 +228,20 @@ class Database:
         return True
 
     def roll_back(self) -> None:
-        """Undo what was begun; SQLite has often done so by itself."""
+        """Roll back an open transaction; SQLite has often done so already."""
         if self.writer.in_transaction:
             self.writer.execute("ROLLBACK")
 
     def close(self) -> None:
-        """Let go of the file."""
-        # The last one to close copies SQLite's log into the file; if that fails, the log stays, and nothing is lost.
+        """Close the connections."""
+        # The last connection to close checkpoints the WAL; if that fails, the WAL stays and nothing is lost.
         with suppress(sqlite3.Error):
             self.reader.close()
             self.writer.close()
 
 
 def until(cursor: sqlite3.Cursor, most: int) -> list[tuple[object, ...]]:
-    """The first rows, up to the one that brings their bytes to so many."""
+    """The first rows, up to the one that brings their bytes to `most`."""
     found: list[tuple[object, ...]] = []
     size = 0
     try:
@@ -252,13 +251,13 @@ def until(cursor: sqlite3.Cursor, most: int) -> list[tuple[object, ...]]:
             if size >= most:
                 break
     finally:
-        # What is not read must not keep the database at this moment.
+        # An unfinished cursor would hold a read transaction open.
         cursor.close()
     return found
 
 
 def unreadable(place: str, error: Exception) -> StoreError:
-    """What to tell whoever reads from a damaged file."""
+    """The error for a read from a damaged file."""
     return StoreError(
         f"{place}: cannot be read ({error}); stop pykueue, see that the disk is sound, "
         f"and put a backup in its place with `pykueue restore BACKUP`"

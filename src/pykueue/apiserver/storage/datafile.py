@@ -18,18 +18,18 @@ from pykueue.apiserver.storage.records import StoreError
 from pykueue.base.datafolder import synced
 
 CHECKED_WHOLE: Final = 32 * 1024 * 1024
-"""A larger file is not read from end to end when it is opened: that would take seconds."""
+"""A larger file is not read from end to end when it is opened, which would take seconds."""
 JUMP: Final = 1_000_000_000
-"""How far the versions jump at a restore, so that none given since the backup is given again."""
+"""How far versions advance at a restore, so that none given out since the backup is reused."""
 HEADER_BYTES: Final = 100
 APPLICATION_AT: Final = slice(68, 72)
-"""Where SQLite keeps the mark of whose file it is, within the header."""
+"""The offset of SQLite's application id in the header."""
 BESIDE: Final = ("-wal", "-shm")
-"""What SQLite keeps beside a file."""
+"""Suffixes of SQLite's files beside a database."""
 
 
 class Lock:
-    """The sole use of a data file, as long as this process lives; the file beside it says which process that is."""
+    """The exclusive lock of a data file for the life of this process; a file beside it names the process."""
 
     def __init__(self, path: Path) -> None:
         beside = path.with_name(f"{path.name}.lock")
@@ -47,7 +47,7 @@ class Lock:
         os.pwrite(self.handle, f"{os.getpid()}\n".encode(), 0)
 
     def close(self) -> None:
-        """Let others have it."""
+        """Release the lock."""
         if self.handle >= 0:
             os.ftruncate(self.handle, 0)
             os.close(self.handle)
@@ -55,14 +55,14 @@ class Lock:
 
 
 def in_memory() -> Database:
-    """An empty database that ends with the process."""
+    """An empty in-memory database."""
     connection = connected(":memory:")
     upgrade(connection, 0)
     return Database("the store in memory", connection, connection)
 
 
 def opened(path: Path) -> tuple[Database, Lock]:
-    """The database of a file, which is made where it is missing, and the lock on it; `StoreError` where that fails."""
+    """The database in a file, created if it is missing, and its lock; raises `StoreError` if that fails."""
     with explained(path):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = Lock(path)
@@ -77,7 +77,7 @@ def opened(path: Path) -> tuple[Database, Lock]:
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Raise failures of the disk and of SQLite as a `StoreError` that says what to do."""
+    """Raise errors of the disk and of SQLite as a `StoreError` that says what to do."""
     try:
         yield
     except OSError as error:
@@ -95,7 +95,7 @@ def explained(path: Path) -> Iterator[None]:
 
 
 def damaged(path: Path, what: str) -> StoreError:
-    """What to tell whoever opens a damaged file."""
+    """The error for a damaged file."""
     return StoreError(
         f"{path}: is damaged ({what}) and is left as it is; put a backup in its place with "
         f"`pykueue restore BACKUP`, or move {path.name} and the files beside it whose names begin so to another "
@@ -104,11 +104,11 @@ def damaged(path: Path, what: str) -> StoreError:
 
 
 def create(path: Path) -> None:
-    """Make an empty database under this name."""
+    """Create an empty database under this name."""
     for ending in BESIDE:
         beside = path.with_name(path.name + ending)
         if beside.exists():
-            # SQLite would take it for a part of the new file.
+            # SQLite would treat it as a part of the new file.
             raise StoreError(
                 f"{path}: is missing though {beside.name} is there, which holds what was written last; put "
                 f"{path.name} back beside it, or move {beside.name} to another folder to begin anew"
@@ -119,7 +119,7 @@ def create(path: Path) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """An empty file for its owner alone, which gets the given name, durably, if all goes well."""
+    """An empty file with mode 0600 that durably replaces the given name if the block succeeds."""
     fresh = path.with_name(f"{path.name}.new")
     for ending in ("", *BESIDE):
         fresh.with_name(fresh.name + ending).unlink(missing_ok=True)
@@ -137,7 +137,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def checked(path: Path) -> Database:
-    """The database of a file that is there, if it is ours and sound, in the present schema."""
+    """The database in an existing file, if it is ours and undamaged, upgraded to the current schema."""
     recognise(path)
     with ExitStack() as undo:
         writer = undo.enter_context(closing(connected(str(path))))
@@ -152,7 +152,7 @@ def checked(path: Path) -> Database:
 
 
 def recognise(path: Path) -> None:
-    """Raise `StoreError` if a file does not begin as ours do; SQLite is not to touch any other."""
+    """Raise `StoreError` if a file does not start with our header, so that SQLite does not touch it."""
     with path.open("rb") as file:
         header = file.read(HEADER_BYTES)
     if not header:
@@ -162,9 +162,9 @@ def recognise(path: Path) -> None:
 
 
 def examined(path: Path, connection: sqlite3.Connection) -> int:
-    """The schema version of a file, if it is sound and we know that version.
+    """The schema version of a file, if it is undamaged and the version is known.
 
-    A large file is not read from end to end; damage within it shows when that part is read.
+    A large file is not read from end to end; damage in it is found when that part is read.
     """
     schema = pragma(connection, "user_version")
     if schema > len(STEPS):
@@ -181,13 +181,13 @@ def examined(path: Path, connection: sqlite3.Connection) -> int:
 
 
 def pragma(connection: sqlite3.Connection, name: str) -> int:
-    """A number that SQLite keeps about a file."""
+    """The value of a numeric SQLite pragma."""
     (found,) = connection.execute(f"PRAGMA {name}").fetchone()
     return int(found)
 
 
 def upgrade(connection: sqlite3.Connection, schema: int) -> None:
-    """Take the steps from this schema version to the present one; all of them, or none."""
+    """Run all migration steps from this schema version to the current one, or none."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         for step in STEPS[schema:]:
@@ -203,7 +203,7 @@ def upgrade(connection: sqlite3.Connection, schema: int) -> None:
 
 
 def backup(path: Path, target: Path) -> None:
-    """Write a copy of a data file as it is at one moment, whether or not a process is using it."""
+    """Write a consistent copy of a data file, whether or not a process uses it."""
     if not path.exists():
         raise StoreError(f"{path}: is missing, so there is nothing to back up; is this the right --data?")
     with explained(path):
@@ -214,7 +214,7 @@ def backup(path: Path, target: Path) -> None:
 
 
 def copy(connection: sqlite3.Connection, target: Path) -> None:
-    """Write what a connection sees to a file that is not there yet."""
+    """Write what a connection sees to a new file."""
     if target.exists():
         raise StoreError(f"{target}: exists already; give another name, or remove it")
     with explained(target), replacing(target) as fresh:
@@ -222,9 +222,9 @@ def copy(connection: sqlite3.Connection, target: Path) -> None:
 
 
 def restore(source: Path, path: Path) -> None:
-    """Put a backup in the place of a data file that nobody uses; what was there is kept beside it (`aside`).
+    """Replace a data file that no process uses with a backup; the old file is kept beside it (`aside`).
 
-    All history is forgotten and the versions jump ahead: whoever watched the former data is told to list anew.
+    The watch log is dropped and versions jump ahead, so watchers of the former data must list again.
     """
     if not source.exists():
         raise StoreError(f"{source}: is missing; give the file that `pykueue backup` wrote")
@@ -241,7 +241,7 @@ def restore(source: Path, path: Path) -> None:
                 version = database.version()
                 database.forget(since=database.compacted(), to=version)
                 database.forget(since=version, to=version + JUMP)
-            # Before anything is moved: a crash must not leave us without the old one and without the new one.
+            # Before any move: after a crash, either the old or the new file must exist.
             synced(fresh)
             old = aside(path)
             for ending in ("", *BESIDE):
@@ -251,7 +251,7 @@ def restore(source: Path, path: Path) -> None:
 
 
 def aside(path: Path) -> Path:
-    """A name for what a file holds now, that nothing has yet: `….old`, then `….old2` and so on."""
+    """An unused name to keep a file under: `….old`, then `….old2` and so on."""
     for number in count(1):
         old = path.with_name(f"{path.name}.old{number if number > 1 else ''}")
         if not any(old.with_name(old.name + ending).exists() for ending in ("", *BESIDE)):

@@ -16,34 +16,34 @@ from pykueue.apiserver.storage.records import Change, CompactedError, Key
 RECENT_BYTES: Final = 16 * 1024 * 1024
 RECENT_MAX: Final = 10_000
 AT_ONCE: Final = 500
-"""Most changes that are given in one step."""
+"""The most changes in one batch."""
 AT_ONCE_BYTES: Final = 128 * 1024
-"""The change that brings a step to so many bytes is the last one in it."""
+"""A batch ends with the change that brings it to this many bytes."""
 SPAN: Final = 2_000
-"""Most versions that are looked through in one step; the loop is not to stand still for long."""
+"""The most versions scanned in one step, so that the loop is not blocked for long."""
 OVERHEAD: Final = 400
-"""About what a change takes in memory beside its bodies."""
+"""The approximate memory of a change besides its bodies."""
 
 
 class Log:
-    """The last changes of a resource, oldest first."""
+    """The recent changes of a resource, oldest first."""
 
     __slots__ = ("changes", "gone")
 
     def __init__(self) -> None:
         self.changes: list[Change] = []
         self.gone = 0
-        """How many of them have been taken away already."""
+        """How many were removed already."""
 
     def __len__(self) -> int:
         return len(self.changes) - self.gone
 
     def append(self, change: Change) -> None:
-        """Add the newest."""
+        """Append the newest change."""
         self.changes.append(change)
 
     def popleft(self) -> Change:
-        """Take away the oldest."""
+        """Remove the oldest change."""
         oldest = self.changes[self.gone]
         self.changes[self.gone] = FORGOTTEN
         self.gone += 1
@@ -53,7 +53,7 @@ class Log:
         return oldest
 
     def after(self, version: int) -> list[Change]:
-        """The first ones after a version, as many as are given in one step."""
+        """The first changes after a version, as many as one batch holds."""
         place = bisect_right(self.changes, version, lo=self.gone, key=version_of)
         found = self.changes[place : place + AT_ONCE]
         total = 0
@@ -73,32 +73,31 @@ def version_of(change: Change) -> int:
 
 
 class Feed:
-    """The changes that were committed, in their order, and the watchers of them."""
+    """Committed changes in order, and their watchers."""
 
     def __init__(self, database: Database, version: int, compacted: int) -> None:
         self.database = database
         self.version = version
-        """Of the last change."""
+        """The version of the last change."""
         self.compacted = compacted
-        """Changes up to this version may be forgotten."""
+        """Changes up to this version may be missing."""
         self.began = version
         self.recent: dict[str, Log] = {}
-        """The last changes of each resource."""
+        """The recent changes of each resource."""
         self.gone: dict[str, int] = {}
-        """The version of the last change of a resource that is no longer in `recent`."""
+        """The version of a resource's last change that is no longer in `recent`."""
         self.order: deque[str] = deque()
         """The resource of each change in `recent`, oldest first."""
         self.bytes = 0
         self.waiting: dict[tuple[str, str], dict[asyncio.Future[int], None]] = {}
-        """Those who wait for a change, by resource and namespace; the empty one stands for all.
+        """Waiting watchers by resource and namespace, which is empty for all namespaces.
 
-        They are woken in the order in which they came, so that the same story goes the same way each time, and are told
-        the version up to which they have missed nothing.
+        They are woken in FIFO order, so that runs are deterministic, with the version up to which they missed nothing.
         """
         self.closed = False
 
     def add(self, changes: Sequence[Change]) -> None:
-        """These were committed, and whoever waits for one of them is woken."""
+        """Add committed changes and wake their watchers."""
         seen = self.version
         for change in changes:
             resource = change.key.resource
@@ -120,14 +119,14 @@ class Feed:
             self.wake(topics, seen)
 
     def wake(self, topics: Iterable[tuple[str, str]], seen: int) -> None:
-        """Have those look again who wait for something of these."""
+        """Wake the watchers of these resources."""
         for topic in topics:
             for waiter in self.waiting.pop(topic, ()):
                 if not waiter.done():
                     waiter.set_result(seen)
 
     def after(self, resource: str, version: int) -> tuple[Sequence[Change], int]:
-        """The next changes of a resource after a version, and the version up to which nothing more is to come."""
+        """The next changes of a resource after a version, and the version up to which they are complete."""
         if version < self.compacted:
             raise CompactedError(f"changes after version {version} are kept from version {self.compacted} on only")
         if version >= self.gone.get(resource, self.began):
@@ -148,7 +147,7 @@ class Feed:
 
 
 def size(change: Change) -> int:
-    """About what a change takes in memory."""
+    """The approximate memory of a change."""
     return body_size(change) + OVERHEAD
 
 
@@ -158,7 +157,7 @@ def body_size(change: Change) -> int:
 
 
 class Watch(AsyncIterator[Sequence[Change]]):
-    """The changes of a resource after a version, in batches, without end until the store is closed."""
+    """The changes of a resource after a version, in batches, until the store is closed."""
 
     def __init__(self, feed: Feed, resource: str, namespace: str, after: int) -> None:
         self.feed = feed
@@ -171,7 +170,7 @@ class Watch(AsyncIterator[Sequence[Change]]):
 
     @property
     def reached(self) -> int:
-        """The version up to which everything was given to whoever iterates; what a bookmark may say."""
+        """The version up to which everything was delivered, for bookmarks."""
         if self.waiter is None or self.waiter.cancelled():
             return self.position
         return max(self.position, self.waiter.result() if self.waiter.done() else self.feed.version)
@@ -186,14 +185,14 @@ class Watch(AsyncIterator[Sequence[Change]]):
             if found:
                 return found
             if behind:
-                # Much may have to be looked through: others have their turn in between.
+                # There may be many changes to scan; yield to other tasks in between.
                 await asyncio.sleep(0)
             else:
                 await self.change()
         raise StopAsyncIteration
 
     async def change(self) -> None:
-        """Wait until there may be something to see."""
+        """Wait until there may be new changes."""
         topic = self.resource, self.namespace
         self.waiter = waiter = asyncio.get_running_loop().create_future()
         self.feed.waiting.setdefault(topic, {})[waiter] = None

@@ -9,7 +9,7 @@ from typing import Final
 
 STEPS: Final[tuple[tuple[str, ...], ...]] = (
     (
-        # The small columns stand before the body, so that going through the log reads no overflow pages.
+        # The small columns come before the body, so that scanning the log reads no overflow pages.
         """
         CREATE TABLE revisions (
             version INTEGER PRIMARY KEY,
@@ -43,12 +43,12 @@ STEPS: Final[tuple[tuple[str, ...], ...]] = (
             WHERE resource = NEW.resource AND namespace = NEW.namespace AND name = NEW.name;
         END
         """,
-        # `compacted`: changes up to this version may be missing from the log, and no version up to it is given again.
+        # `compacted`: changes up to this version may be missing from the log, and no version up to it is reused.
         "CREATE TABLE state (compacted INTEGER NOT NULL)",
         "INSERT INTO state VALUES (0)",
     ),
 )
-"""The statements of each step; a new file gets all of them, an older file those that it lacks."""
+"""The statements of each step; a new file gets all of them, an older one those that it lacks."""
 
 APPLICATION: Final = 0x70796B75
-"""SQLite's mark of whose file it is."""
+"""The SQLite application id of our files."""

@@ -9,41 +9,41 @@ from pykueue.apiserver.storage.records import Change, CompactedError, Key, Store
 from pykueue.base.turns import COPIED
 
 PAST_BYTES: Final = 64 * 1024 * 1024
-"""Bodies of objects as they were that are held for one page; a version that needs more is too old."""
+"""The most bytes of earlier bodies held for one page; a version that needs more is reported as too old."""
 
 Place: TypeAlias = tuple[str, str]
-"""Where an object stands in a list: its namespace and its name."""
+"""The position of an object in a list: its namespace and name."""
 
 
 class Past:
-    """What objects were at a version, for those that stand after a place and have changed since."""
+    """The earlier state of objects after a position in a list that have changed since a version."""
 
     def __init__(self, feed: Feed, resource: str, namespace: str, version: int, after: Place | None) -> None:
         self.feed = feed
         self.resource = resource
         self.namespace = namespace
         self.after = after
-        """The list has come so far; what stands before that is of no interest any more."""
+        """The position that the list has reached; earlier objects are not needed."""
         self.position = version
-        """Changes up to this version are known."""
+        """Changes up to this version were read."""
         self.bodies: dict[Key, bytes | None] = {}
-        """What changed objects were; None for those that did not exist."""
+        """The earlier state of changed objects; None for those that did not exist."""
         self.ahead: list[tuple[Place, Key]] = []
-        """Those that did exist, as a heap."""
+        """The positions of those that did exist, as a heap."""
         self.bytes = 0
 
     @property
     def behind(self) -> bool:
-        """Whether there are changes that are not known yet."""
+        """Whether there are changes that were not read yet."""
         return self.position < self.feed.version
 
     @property
     def created(self) -> int:
-        """How many objects there were not."""
+        """How many objects were created since."""
         return sum(1 for body in self.bodies.values() if body is None)
 
     def step(self) -> int:
-        """Learn of some more changes; the microseconds that it took. `CompactedError` where they are forgotten."""
+        """Read some more changes; returns the estimated microseconds. Raises `CompactedError` if they are gone."""
         found, self.position = self.feed.after(self.resource, self.position)
         for change in found:
             if not self.namespace or change.key.namespace == self.namespace:
@@ -51,7 +51,7 @@ class Past:
         return len(found) + sum(len(change.body) for change in found) // COPIED
 
     def learn(self, change: Change) -> None:
-        """Remember what an object was before its first change."""
+        """Record the state of an object before its first change."""
         where = place(change.key)
         if change.key in self.bodies or (self.after is not None and where <= self.after):
             return
@@ -63,7 +63,7 @@ class Past:
                 raise CompactedError(f"too much has changed since version {self.position}")
 
     def merged(self, page: Sequence[StoredObject], end: Place | None) -> Iterator[StoredObject]:
-        """The objects of a page as they were; the page goes up to this place, or to the end of the list."""
+        """The objects of a page in their earlier state; the page ends at this position or at the end of the list."""
         for held in page:
             yield from self.up_to(place(held.key))
             if held.key not in self.bodies:
@@ -72,12 +72,12 @@ class Past:
         self.after = end
 
     def up_to(self, end: Place | None) -> Iterator[StoredObject]:
-        """What has changed up to a place, as it was."""
+        """The changed objects up to a position, in their earlier state."""
         while self.ahead and (end is None or self.ahead[0][0] <= end):
             _, key = heappop(self.ahead)
             yield StoredObject(key, 0, "", self.bodies[key] or b"{}")
 
 
 def place(key: Key) -> Place:
-    """Where an object stands in a list."""
+    """The position of an object in a list."""
     return key.namespace, key.name

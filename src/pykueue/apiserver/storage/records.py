@@ -9,7 +9,7 @@ How = Literal["ADDED", "MODIFIED", "DELETED"]
 
 
 class Key(Frozen):
-    """Which object: `resource` as in `jobs.batch`; the namespace of a cluster's object is empty."""
+    """The key of an object: a resource such as `jobs.batch`, the namespace (empty if cluster-scoped) and the name."""
 
     resource: str
     namespace: str
@@ -20,7 +20,7 @@ class Key(Frozen):
 
 
 class StoredObject(Frozen):
-    """An object as it is stored: its body is JSON, with this version as its `metadata.resourceVersion`."""
+    """A stored object: its body is JSON with this version as `metadata.resourceVersion`."""
 
     key: Key
     version: int
@@ -29,7 +29,7 @@ class StoredObject(Frozen):
 
 
 class Change(Frozen, dict=True, gc=True):
-    """What a write did to an object; `before` is the body that it replaced, None where there was none."""
+    """One write of an object; `before` is the body that it replaced, None if there was none."""
 
     version: int
     key: Key
@@ -39,7 +39,7 @@ class Change(Frozen, dict=True, gc=True):
 
     @cached_property
     def line(self) -> bytes:
-        """The event as a watch sends it, with its newline; made once, whoever asks for it."""
+        """The watch event as a line of JSON, encoded once for all watchers."""
         return b'{"type":"%b","object":%b}\n' % (self.how.encode(), self.body)
 
 
@@ -48,12 +48,12 @@ class StoreError(Exception):
 
 
 class FullError(Exception):
-    """A write that could not be stored; nothing of it is there."""
+    """A write that failed; nothing of it is stored."""
 
 
 class TooLargeError(Exception):
-    """A write of more bytes than its caller allows; nothing of it is stored."""
+    """A write that exceeds the caller's size limit; nothing of it is stored."""
 
 
 class CompactedError(Exception):
-    """The changes after this version are no longer kept; list anew."""
+    """The changes after this version were compacted; list again."""

@@ -49,21 +49,21 @@ __all__ = [
 ]
 
 BATCH: Final = 256
-"""Most writes that are committed together."""
+"""The most writes in one commit."""
 KEPT: Final = 10_000
 KEPT_MAX: Final = 100_000
 KEPT_MICROS: Final = 5 * 60 * MICROS
-"""The log keeps so many changes and goes back so far, whichever is more, but never more than `KEPT_MAX`."""
+"""The log keeps this many changes and this much time, whichever is more, but never more than `KEPT_MAX`."""
 MARK_MICROS: Final = 10 * MICROS
-"""How finely it is known when a version was written."""
+"""The resolution of the times of versions."""
 UPKEEP_MICROS: Final = 10 * MICROS
-"""How long after writes the file is tidied."""
+"""How long after writes maintenance runs."""
 CHUNK: Final = 500
-"""Versions that are forgotten in one piece of work; a write waits for no more than that."""
+"""Versions compacted in one step; a write waits for at most one step."""
 
 
 class Write:
-    """A write on its way."""
+    """A pending write."""
 
     __slots__ = ("before", "future", "held", "how", "lost")
 
@@ -73,13 +73,13 @@ class Write:
         self.held = held
         self.how = how
         self.before = before
-        """What it was built upon."""
+        """The pending write that it is based on."""
         self.future = future
         self.lost = False
 
     @property
     def after(self) -> StoredObject | None:
-        """The object when it is done."""
+        """The object after the write."""
         return None if self.how == "DELETED" else self.held
 
     def row(self) -> Row:
@@ -98,7 +98,7 @@ class Write:
         )
 
     def change(self) -> Change:
-        """What watchers see of it."""
+        """The change that watchers see."""
         before = None if self.before is None else self.before.body
         return Change(self.held.version, self.held.key, self.how, self.held.body, before)
 
@@ -115,34 +115,34 @@ class Store:
         self.feed = Feed(database, version, database.compacted())
         self.cache = Cache()
         self.issued = version
-        """The last version that was given to a write; one that fails keeps its own."""
+        """The last version given to a write; a failed write keeps its version."""
         self.pending: dict[Key, list[Write]] = {}
-        """The writes on their way to each object, oldest first."""
+        """The pending writes of each object, oldest first."""
         self.queue: deque[Write] = deque()
-        """Those that have not been handed to the writer."""
+        """Writes not yet given to the writer."""
         self.busy = False
-        """Whether the writer is at work."""
+        """Whether the writer is busy."""
         self.called = False
-        """Whether `hand_over` is about to run."""
+        """Whether `hand_over` is scheduled."""
         self.forgotten = self.feed.compacted
-        """The version up to which the file has forgotten changes; it follows `feed.compacted`."""
+        """The version up to which the file is compacted; it follows `feed.compacted`."""
         self.checkpoint_due = False
         self.stalled = False
-        """Whether upkeep failed, and waits for its next time."""
+        """Whether maintenance failed and waits for its next run."""
         self.wrote = True
-        """Whether the last piece of work was a write; upkeep and writes take turns."""
+        """Whether the last work was a write; maintenance and writes alternate."""
         self.marks: deque[tuple[Moment, int]] = deque([(clock.moment(), version)])
         """When which version was the last one, oldest first."""
         self.upkeep: asyncio.Task[None] | None = None
         self.quiet: asyncio.Future[None] | None = None
-        """Done when nothing is under way and nothing queued, for whoever closes the store."""
+        """Done when nothing is queued or in progress, for `close`."""
         self.closing = False
 
     @classmethod
     def open(cls, path: Path | None, clock: Clock) -> Self:
-        """The store in a file, which is made where it is missing; without one, an empty store in memory.
+        """The store in a file, created if it is missing; without a file, an empty store in memory.
 
-        In memory everything happens in the event loop, in an order that is always the same.
+        In memory, everything runs on the event loop, in a deterministic order.
         """
         if path is None:
             return cls(datafile.in_memory(), InLoop(), clock, None)
@@ -161,28 +161,28 @@ class Store:
 
     @property
     def compacted(self) -> int:
-        """The oldest version from which a watch can go on."""
+        """The oldest version from which a watch can continue."""
         return self.feed.compacted
 
     def get(self, key: Key) -> StoredObject | None:
-        """An object as it is committed."""
+        """The committed state of an object."""
         if writes := self.pending.get(key):
             return writes[0].before
         return self.read(key)
 
     def latest(self, key: Key) -> StoredObject | None:
-        """An object as it will be when the writes on their way are committed; what a write is built upon."""
+        """The state of an object after all pending writes, on which the next write is based."""
         if writes := self.pending.get(key):
             return writes[-1].after
         return self.read(key)
 
     def under_way_to(self, key: Key) -> asyncio.Future[StoredObject] | None:
-        """The last write on its way to an object, to be waited for and not cancelled; None where there is none."""
+        """The last pending write of an object, to be awaited and not cancelled; None if there is none."""
         writes = self.pending.get(key)
         return writes[-1].future if writes else None
 
     def read(self, key: Key) -> StoredObject | None:
-        """An object that no write is on its way to."""
+        """The committed state of an object without pending writes."""
         if key in self.cache:
             return self.cache.use(key)
         held = self.database.get(key)
@@ -192,15 +192,15 @@ class Store:
     def page(
         self, resource: str, namespace: str = "", *, after: tuple[str, str] | None = None, limit: int = 0
     ) -> list[StoredObject]:
-        """Committed objects by namespace and name, from the first one after this on; a limit of 0 is none."""
+        """Committed objects sorted by namespace and name, after this position; a limit of 0 means none."""
         return self.piece(resource, namespace, after=after, limit=limit)[0]
 
     def piece(
         self, resource: str, namespace: str = "", *, after: tuple[str, str] | None = None, limit: int = 0, most: int = 0
     ) -> tuple[list[StoredObject], tuple[str, str] | None]:
-        """Committed objects as in a page, at most about so many bytes, and the place up to which they are all there.
+        """Committed objects as in a page, up to about this many bytes, and the position up to which they are complete.
 
-        The place is None at the end of the list. A piece may be empty before that.
+        The position is None at the end of the list. A piece may be empty before that.
         """
         start = after or ("", "")
         if namespace:
@@ -208,7 +208,7 @@ class Store:
                 return [], None
             start = (namespace, start[1] if start[0] == namespace else "")
         pending = self.under_way(resource, namespace)
-        # The writer may have committed some of these already, but nobody has been told yet.
+        # The writer may have committed some of these already, but they are not acknowledged yet.
         wanted = limit + len(pending) if limit else -1
         found = self.database.page(resource, namespace, start, wanted, most=most)
         end = place(found[-1]) if found and (len(found) == wanted or cut(found, most)) else None
@@ -229,27 +229,27 @@ class Store:
         return found, end
 
     def count(self, resource: str, namespace: str = "") -> int:
-        """How many objects are committed."""
+        """The number of committed objects."""
         pending = self.under_way(resource, namespace)
         return self.database.count(resource, namespace, pending) + sum(self.get(key) is not None for key in pending)
 
     def under_way(self, resource: str, namespace: str) -> list[Key]:
-        """The objects of a list that writes are on their way to."""
+        """The objects of a list that have pending writes."""
         return [
             key for key in self.pending if key.resource == resource and (not namespace or key.namespace == namespace)
         ]
 
     def put(self, key: Key, tree: Tree, *, uid: str, bytes_max: int = 0) -> Awaitable[StoredObject]:
-        """Create or replace an object; what is awaited is the object as it was committed, or `FullError`.
+        """Create or replace an object; awaiting the result returns the committed object or raises `FullError`.
 
-        The tree stays as it is; what is stored is a copy that carries the new version. Raises `TooLargeError` if its
-        JSON is longer than `bytes_max`; 0 sets no limit.
+        The tree is not modified; a copy with the new version is stored. Raises `TooLargeError` if its JSON is longer
+        than `bytes_max`; 0 means no limit.
         """
         before = self.latest(key)
         return self.enqueue(key, tree, uid, "ADDED" if before is None else "MODIFIED", before, bytes_max)
 
     def drop(self, key: Key, tree: Tree) -> Awaitable[StoredObject]:
-        """Delete an object; watchers are told with this tree, which carries the new version then."""
+        """Delete an object; watchers receive this tree with the new version."""
         before = self.latest(key)
         assert before is not None, f"{key} does not exist; ask latest() before drop()"
         return self.enqueue(key, tree, before.uid, "DELETED", before)
@@ -273,13 +273,13 @@ class Store:
         return write.future
 
     def call(self) -> None:
-        """Have what is queued handed over when this step of the event loop is done."""
+        """Schedule the commit of queued writes at the end of this turn of the event loop."""
         if not self.busy and not self.called:
             self.called = True
             asyncio.get_running_loop().call_soon(self.hand_over)
 
     def hand_over(self) -> None:
-        """Give the writer its next piece of work, if it is free and there is any."""
+        """Give the writer its next work, if it is idle and there is any."""
         self.called = False
         if self.busy:
             return
@@ -295,7 +295,7 @@ class Store:
             self.quiet.set_result(None)
 
     def take(self) -> list[Write]:
-        """The writes that are committed next."""
+        """The writes of the next commit."""
         batch: list[Write] = []
         while self.queue and len(batch) < BATCH:
             write = self.queue.popleft()
@@ -304,14 +304,14 @@ class Store:
         return batch
 
     def settle(self, batch: Sequence[Write], failures: Mapping[int, Exception]) -> None:
-        """A batch is committed, but for those that failed."""
+        """Complete the writes of a committed batch, and fail those that failed."""
         self.busy = False
         if failures:
             for place, error in failures.items():
                 self.lose(batch[place], error)
             batch = [write for place, write in enumerate(batch) if place not in failures]
         else:
-            # Nothing that is queued depends on what follows, so the writer need not wait for it.
+            # The queued writes do not depend on the rest, so the writer can continue.
             self.hand_over()
         for write in batch:
             writes = self.pending[write.held.key]
@@ -331,10 +331,10 @@ class Store:
             self.hand_over()
 
     def lose(self, write: Write, error: Exception) -> None:
-        """A write failed, and with it those that were built upon it."""
+        """Fail a write, and all pending writes that were based on it."""
         if write.lost:
             return
-        # Those before it are settled in the same step, after this; so the object falls back to what they made of it.
+        # Earlier writes of the batch are settled in the same step, afterwards; the object falls back to their result.
         writes = self.pending[write.held.key]
         place = writes.index(write)
         for gone in writes[place:]:
@@ -348,7 +348,7 @@ class Store:
             del self.pending[write.held.key]
 
     def mark(self) -> None:
-        """Remember when this version was the last one, and see to the log's length."""
+        """Record the time of this version, and limit the length of the log."""
         now = self.clock.moment()
         if now - self.marks[-1][0] >= MARK_MICROS:
             self.marks.append((now, self.version))
@@ -362,14 +362,14 @@ class Store:
             self.upkeep = asyncio.get_running_loop().create_task(self.keep_up())
 
     def floor(self, now: Moment) -> int:
-        """The version up to which changes need not be kept any longer."""
+        """The version up to which changes need not be kept."""
         while len(self.marks) > 1 and self.marks[1][0] <= now - KEPT_MICROS:
             self.marks.popleft()
         aged = self.marks[0][1] if self.marks[0][0] <= now - KEPT_MICROS else 0
         return max(min(aged, self.version - KEPT), self.version - KEPT_MAX)
 
     async def keep_up(self) -> None:
-        """Tidy the file after writes, as often as there is something to tidy."""
+        """Compact the log and checkpoint the file after writes, when due."""
         while True:
             await self.clock.sleep(UPKEEP_MICROS)
             if self.busy or self.queue:
@@ -386,17 +386,17 @@ class Store:
         self.upkeep = None
 
     def compact(self, keep: int = 0) -> None:
-        """Forget all changes but the last ones; watches that have not come so far end with `CompactedError`."""
+        """Drop all changes but the most recent; watches that are further behind end with `CompactedError`."""
         self.forget_to(self.version - keep)
         self.stalled = False
         self.call()
 
     def forget_to(self, version: int) -> None:
-        """Let no watch begin before a version; the file follows."""
+        """Refuse watches before a version, and compact the file later."""
         self.feed.compacted = max(self.feed.compacted, version)
 
     def upkeep_work(self) -> tuple[Callable[[], bool], Callable[[bool], None]] | None:
-        """A piece of upkeep and what is done with its outcome; None when nothing is to be done."""
+        """The next maintenance task and the handler of its result; None if nothing is due."""
         if self.closing or self.stalled:
             return None
         if self.forgotten < self.feed.compacted:
@@ -408,7 +408,7 @@ class Store:
         return None
 
     def tidied(self, to: int, well: bool) -> None:
-        """A piece of upkeep is done; what failed is tried again at the next upkeep."""
+        """Handle the result of a maintenance task; a failed one is retried at the next maintenance."""
         self.busy = False
         if well:
             self.forgotten = to
@@ -416,11 +416,11 @@ class Store:
         self.hand_over()
 
     def watch(self, resource: str, *, after: int, namespace: str = "") -> Watch:
-        """Batches of committed changes after a version; `CompactedError` where they are no longer kept."""
+        """Batches of committed changes after a version; raises `CompactedError` if they are no longer kept."""
         return Watch(self.feed, resource, namespace, after)
 
     def changes(self, resource: str, *, after: int, namespace: str = "") -> list[Change]:
-        """Everything that was committed after a version; `CompactedError` where that is no longer kept."""
+        """All changes committed after a version; raises `CompactedError` if they are no longer kept."""
         found: list[Change] = []
         while True:
             some, after = self.feed.after(resource, after)
@@ -429,14 +429,14 @@ class Store:
                 return found
 
     def backup(self, path: Path) -> None:
-        """Write a copy of everything as it is committed to a new file; of a store in a file, from any thread."""
+        """Write a consistent copy to a new file; for a store in a file, from any thread."""
         if self.lock is None:
             datafile.copy(self.database.reader, path)
         else:
             datafile.backup(Path(self.database.place), path)
 
     async def close(self) -> None:
-        """Commit what is on its way, end all watches, and let go of the file."""
+        """Commit pending writes, end all watches, and close the file."""
         if self.closing:
             return
         self.closing = True
@@ -457,17 +457,17 @@ class Store:
 
 
 def place(held: StoredObject) -> tuple[str, str]:
-    """Where an object stands in a list."""
+    """The position of an object in a list."""
     return held.key.namespace, held.key.name
 
 
 def cut(found: Sequence[StoredObject], most: int) -> bool:
-    """Whether a page ended because of its bytes."""
+    """Whether a page ended because of its size in bytes."""
     return bool(most) and sum(len(one.body) for one in found) >= most
 
 
 def encoded(tree: Tree, version: int) -> bytes:
-    """The JSON of an object of this version."""
+    """The JSON of an object with this version."""
     metadata = tree.get("metadata")
     assert isinstance(metadata, dict), "an object without metadata cannot be stored"
     return msgspec.json.encode({**tree, "metadata": {**metadata, "resourceVersion": str(version)}})

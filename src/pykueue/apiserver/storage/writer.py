@@ -15,52 +15,52 @@ T = TypeVar("T")
 
 
 class Writer(Protocol):
-    """Someone to write."""
+    """Runs the work of the store."""
 
     def run(self, work: Callable[[], T], done: Callable[[T], None]) -> None:
-        """Have work done, and its outcome told in the event loop."""
+        """Run work, and deliver its result on the event loop."""
 
     def close(self) -> None:
-        """No more work will come."""
+        """Finish; no more work is submitted."""
 
 
 class InLoop:
-    """Work is done at once; for databases in memory, where nothing waits for a disk."""
+    """Runs work at once, for in-memory databases, which do not wait for a disk."""
 
     def run(self, work: Callable[[], T], done: Callable[[T], None]) -> None:
-        """Do it."""
+        """Run the work now."""
         asyncio.get_running_loop().call_soon(done, work())
 
     def close(self) -> None:
-        """Nothing is left to do."""
+        """Do nothing: no work is pending."""
 
 
 class InThread:
-    """Work is done in a thread of its own. It must not raise."""
+    """Runs work in a thread. Work must not raise."""
 
     def __init__(self, name: str) -> None:
         self.work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        # A daemon: a process that forgot to close the store ends all the same, and nothing acknowledged is lost.
+        # A daemon thread does not keep a process alive that forgot to close the store; acknowledged writes are durable.
         self.thread = Thread(target=self.labour, name=name, daemon=True)
         self.thread.start()
 
     def run(self, work: Callable[[], T], done: Callable[[T], None]) -> None:
-        """Hand it over."""
+        """Submit the work to the thread."""
         loop = asyncio.get_running_loop()
 
         def whole() -> None:
             outcome = work()
-            # A loop that is closed has nobody left to be told.
+            # A closed loop has no receivers.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(done, outcome)
 
         self.work.put(whole)
 
     def labour(self) -> None:
-        """Take work until there is to be no more."""
+        """Run work until the end of the queue."""
         while (work := self.work.get()) is not None:
             work()
-            # It may hold megabytes, and the next may be long in coming.
+            # Release it: it may hold megabytes, and the next work may take long to arrive.
             del work
 
     def close(self) -> None:

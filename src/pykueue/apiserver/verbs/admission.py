@@ -1,4 +1,4 @@
-"""The admission interface: what a write is passed to, to be completed and validated, before it is stored."""
+"""The admission interface: mutates and validates a write before it is stored."""
 
 from typing import Literal, Protocol, TypeAlias
 
@@ -12,9 +12,9 @@ Stage: TypeAlias = Literal["mutate", "validate"]
 
 
 class AdmissionCall(Frozen):
-    """A write at one stage of its admission.
+    """A write at one stage of admission.
 
-    Trees are of the version in which the kind is stored; they may not be altered in place.
+    Trees are in the storage version, and must not be modified.
     """
 
     stage: Stage
@@ -27,10 +27,10 @@ class AdmissionCall(Frozen):
 
 
 class Admitter(Protocol):
-    """Completes (stage `mutate`) and judges (stage `validate`) what is written.
+    """Mutates (stage `mutate`) and validates (stage `validate`) writes.
 
-    At `mutate` it returns the object as it is to be stored, at `validate` what it returns is ignored; either may add
-    warnings. A refusal is a `StatusError`.
+    At `mutate` it returns the object to store; at `validate` the returned object is ignored. Either may add warnings.
+    A refusal is a `StatusError`.
     """
 
     async def __call__(self, call: AdmissionCall) -> tuple[Tree, tuple[str, ...]]:

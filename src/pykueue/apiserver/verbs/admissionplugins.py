@@ -26,7 +26,7 @@ CONTAINER_LISTS: Final = (("containers", "container"), ("initContainers", "init 
 
 
 class Plugins:
-    """Completes and refuses new objects by what other objects say; caches those until they change."""
+    """Mutates and validates new objects according to other objects, which are cached until they change."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -35,24 +35,24 @@ class Plugins:
         self.classes: dict[str, Tree] | None = None
         """The PriorityClasses."""
         self.namespaces: dict[str, tuple[int, bool]] = {}
-        """The version of a namespace that was looked at, and whether it is being deleted."""
+        """The version of a namespace as last read, and whether it is being deleted."""
         self.completing: dict[str, Callable[[Served, Tree, str], Tree]] = {
             str(PODS): self.complete_pod,
             CLASSES: self.check_class,
         }
-        """By storage name, what completes or refuses a new object, given its namespace."""
+        """By storage name: mutates or refuses a new object, given its namespace."""
         self.checking: dict[str, Callable[[Served, Tree, str], None]] = {str(PODS): self.check_pod}
-        """By storage name, what refuses a new object that is complete and valid."""
+        """By storage name: refuses a new object that is complete and valid."""
 
     def forget(self, key: Key) -> None:
-        """Drop what is cached of an object that has changed."""
+        """Drop the cache of an object that has changed."""
         if key.resource == RANGES:
             self.ranges.pop(key.namespace, None)
         elif key.resource == CLASSES:
             self.classes = None
 
     def complete(self, served: Served, tree: Tree, namespace: str) -> Tree:
-        """A new object with what other objects fill in; a `StatusError` if they forbid it."""
+        """A new object with what other objects fill in; raises `StatusError` if they forbid it."""
         complete = self.completing.get(served.storage)
         return tree if complete is None else complete(served, tree, namespace)
 
@@ -119,7 +119,7 @@ class Plugins:
         return self.classes
 
     def set_priority(self, served: Served, pod: Tree, spec: Tree) -> None:
-        """Give a pod the priority of its class, or of the class that is everyone's."""
+        """Set the priority of a pod from its class, or from the global default class."""
         name, given = text(spec, "priorityClassName"), whole(spec, "priority")
         value, policy = 0, "PreemptLowerPriority"
         known: Tree | None
@@ -150,7 +150,7 @@ class Plugins:
         spec["preemptionPolicy"] = policy
 
     def set_runtime(self, served: Served, pod: Tree, spec: Tree) -> None:
-        """Give a pod the overhead of its RuntimeClass."""
+        """Set the overhead of a pod from its RuntimeClass."""
         name = text(spec, "runtimeClassName")
         if not name:
             return
@@ -167,7 +167,7 @@ class Plugins:
             spec["overhead"] = {**overhead}
 
     def check_class(self, served: Served, tree: Tree, namespace: str) -> Tree:
-        """The PriorityClass; a `StatusError` if it would be a second global default."""
+        """The PriorityClass; raises `StatusError` if it would be a second global default."""
         if tree.get("globalDefault") is not True:
             return tree
         name = text(tree, "metadata", "name")
@@ -179,12 +179,12 @@ class Plugins:
 
 
 def refused_pod(served: Served, pod: Tree, why: str) -> Exception:
-    """The refusal of a pod."""
+    """The 403 error for a pod."""
     return forbidden(served.resource, text(pod, "metadata", "name"), why)
 
 
 def tolerating(given: Json) -> list[Json]:
-    """Tolerations with those that every pod has."""
+    """The tolerations with the default ones."""
     found = [*given] if isinstance(given, list) else []
     for key in (NOT_READY, UNREACHABLE):
         if not any(covers(one, key) for one in found):
@@ -195,12 +195,12 @@ def tolerating(given: Json) -> list[Json]:
 
 
 def covers(toleration: Json, key: str) -> bool:
-    """Whether a toleration speaks of a taint that drives pods away."""
+    """Whether a toleration matches this NoExecute taint."""
     return text(toleration, "key") in ("", key) and text(toleration, "effect") in ("", "NoExecute")
 
 
 def limited(pod: Tree, ranges: Iterable[Tree]) -> Tree:
-    """A pod whose containers ask for and may use what the LimitRanges say where the pod does not."""
+    """A pod with the default requests and limits of the LimitRanges."""
     for limits in ranges:
         asked: Tree = {}
         most: Tree = {}
@@ -214,7 +214,7 @@ def limited(pod: Tree, ranges: Iterable[Tree]) -> Tree:
 
 
 def with_amounts(pod: Tree, asked: Tree, most: Tree) -> Tree:
-    """A pod whose containers have these requests and limits where they have none, and the note that says so."""
+    """A pod whose containers get these default requests and limits, and an annotation that says so."""
     notes: list[str] = []
     spec = {**as_tree(pod.get("spec"))}
     for field, word in CONTAINER_LISTS:
@@ -240,7 +240,7 @@ def with_amounts(pod: Tree, asked: Tree, most: Tree) -> Tree:
 
 
 def range_errors(pod: Tree, limits: Tree) -> Iterator[str]:
-    """What a LimitRange finds wrong with a pod."""
+    """Errors of a pod by a LimitRange."""
     spec = mapping(pod, "spec")
     for _, one in mappings(limits, "spec", "limits"):
         kind = text(one, "type")
@@ -254,7 +254,7 @@ def range_errors(pod: Tree, limits: Tree) -> Iterator[str]:
 
 
 def summed(spec: Mapping[str, object], field: str) -> dict[str, object]:
-    """What the containers of a pod ask for, or may use, together; the largest init container counts if it is more."""
+    """The total requests or limits of a pod's containers; the largest init container counts if it is more."""
     total: dict[str, int] = {}
     first: dict[str, int] = {}
     families: dict[str, Quantity] = {}
@@ -278,7 +278,7 @@ def summed(spec: Mapping[str, object], field: str) -> dict[str, object]:
 def bound_errors(
     kind: str, limit: Mapping[str, object], requests: Mapping[str, object], limits: Mapping[str, object]
 ) -> Iterator[str]:
-    """Where amounts are outside of their bounds."""
+    """Errors for amounts outside their bounds."""
     for name, value in mapping(limit, "min").items():
         least, asked, most = amount(value), amount(requests.get(name)), amount(limits.get(name))
         if least is None:

@@ -22,7 +22,7 @@ OUTSIDE_ALLOWED: Final = (
 
 
 def names_queue(pod: Tree) -> bool:
-    """Whether a Pod asks to be queued, alone or with a group."""
+    """Whether a Pod names a queue or a pod group."""
     labels, annotations = mapping(pod, "metadata", "labels"), mapping(pod, "metadata", "annotations")
     return any(labels.get(key) for key in (Label.QUEUE, Label.POD_GROUP)) or bool(annotations.get(Annotation.POD_GROUP))
 

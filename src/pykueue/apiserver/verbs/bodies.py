@@ -20,14 +20,14 @@ from pykueue.apiserver.wire.writeterms import Terms
 from pykueue.kube.port import Resource
 
 SUMMARY_MAX: Final = 30
-"""Characters of a body that a refusal shows."""
+"""The most characters of a body that an error shows."""
 BASE64: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 NAMESPACE_DIFFERS: Final = "the namespace of the provided object does not match the namespace sent on the request"
 STRICT: Final = "strict decoding error: "
 
 
 def check_kind(served: Served, tree: Tree) -> Tree:
-    """The object, if it is of the kind and version that belongs here; one that does not say is taken to be."""
+    """The object, if it has the expected kind and version; both are filled in if missing."""
     resource = served.resource
     for field in ("apiVersion", "kind"):
         value = tree.get(field)
@@ -58,7 +58,7 @@ def check_kind(served: Served, tree: Tree) -> Tree:
 
 
 def unregistered(served: Served, version: str, kind: str) -> StatusError:
-    """The refusal of an object of a kind that there is not."""
+    """The error for an unknown kind."""
     return bad_request(
         f"{kind} in version {quoted(version.rpartition('/')[2])} cannot be handled as a {served.resource.kind}: no "
         f'kind {quoted(kind)} is registered for version {quoted(version)} in scheme "pkg/runtime/scheme.go:111"'
@@ -66,7 +66,7 @@ def unregistered(served: Served, version: str, kind: str) -> StatusError:
 
 
 def untyped(served: Served, tree: Tree, trouble: str) -> StatusError:
-    """The refusal of an object that does not say what it is."""
+    """The error for an object without kind or apiVersion."""
     raw = msgspec.json.encode(tree).decode()
     summary = f"{raw[:SUMMARY_MAX]} ..." if len(raw) > SUMMARY_MAX else raw
     return bad_request(
@@ -89,24 +89,24 @@ def other_kind(served: Served, tree: Tree) -> str:
 
 
 def go_type(version: str, kind: str) -> str:
-    """A kind as Go calls it."""
+    """The Go type of a kind."""
     return f"{version}.{kind}"
 
 
 def go_package(group: str) -> str:
-    """The package of a group's inner types."""
+    """The Go package of a group's internal types."""
     return group.partition(".")[0] or "core"
 
 
 def invalid_type(served: Served, tree: Tree, error: FieldError) -> StatusError:
-    """The refusal of an object of another kind."""
+    """The error for an object of another kind."""
     resource = served.resource
     given = Resource(resource.group, resource.version, resource.plural, str(tree.get("kind")))
     return refused(given, str(meta(tree).get("name") or ""), [error])
 
 
 def check_types(served: Served, tree: Tree) -> None:
-    """Refuse an object that does not fit the types of its kind; of a custom kind, only metadata is checked."""
+    """Refuse an object that does not fit the types of its kind; for a custom kind only metadata is checked."""
     schema = served.schema
     if schema is None:
         return
@@ -121,7 +121,7 @@ def check_types(served: Served, tree: Tree) -> None:
 
 
 def uncoded(field: str, tree: Tree) -> str:
-    """Why the base64 values in a field cannot be decoded; empty if they can, or if the object has no such field."""
+    """Why the base64 values in a field cannot be decoded; empty if they can, or if there is no such field."""
     held = tree.get(field)
     for value in held.values() if isinstance(held, dict) else ():
         if isinstance(value, str):
@@ -133,15 +133,15 @@ def uncoded(field: str, tree: Tree) -> str:
 
 
 def handled(served: Served, trouble: str) -> str:
-    """What the server says of a body that is not what it should be."""
+    """kube-apiserver's message for a body that does not fit its kind."""
     resource = served.resource
     return f"{resource.kind} in version {quoted(resource.version)} cannot be handled as a {resource.kind}: {trouble}"
 
 
 def check_fields(served: Served, tree: Tree, terms: Terms, *, patched: Callable[[], str] | None = None) -> None:
-    """Refuse fields that the schema does not know, or warn of them, as the caller wishes.
+    """Refuse unknown fields or warn about them, as the request asks.
 
-    Of a patch, `patched` is what the refusal shows.
+    For a patch, `patched` returns the text that the error shows.
     """
     schema = served.schema
     if schema is None or terms.validation == "Ignore":
@@ -158,14 +158,14 @@ def check_fields(served: Served, tree: Tree, terms: Terms, *, patched: Callable[
 
 
 def unfit(shown: str, trouble: str) -> StatusError:
-    """The refusal of a patch whose outcome cannot be read."""
+    """The error for a patch whose result cannot be decoded."""
     error = invalid("patch", shown, trouble)
     cause: Tree = {"reason": "FieldValueInvalid", "message": str(error).removeprefix("patch: "), "field": "patch"}
     return StatusError(422, "Invalid", f' "" is invalid: {error}', {"causes": [cause]})
 
 
 def check_namespace(served: Served, tree: Tree, namespace: str) -> Tree:
-    """The object in the namespace of the request; one that names another is refused."""
+    """The object in the namespace of the request; refuses one that names another."""
     wanted = namespace if served.resource.namespaced else ""
     named = meta(tree).get("namespace")
     if named == wanted:
@@ -180,7 +180,7 @@ def check_namespace(served: Served, tree: Tree, namespace: str) -> Tree:
 
 
 def check_name(tree: Tree, name: str, namespace: str) -> None:
-    """Refuse an object that is called differently than its path says."""
+    """Refuse an object whose name differs from that in its path."""
     named, inside = meta(tree).get("name"), meta(tree).get("namespace")
     if not named:
         raise bad_request(f"the name of the object ({name} based on URL) was undeterminable: name must be provided")
@@ -193,7 +193,7 @@ def check_name(tree: Tree, name: str, namespace: str) -> None:
 
 
 def json_in(body: bytes) -> Json:
-    """The value in a body of JSON."""
+    """Decode a JSON body."""
     try:
         value: Json = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -202,7 +202,7 @@ def json_in(body: bytes) -> Json:
 
 
 def json_trouble(body: bytes, error: Exception) -> str:
-    """What is wrong with a text that is no JSON, as Go says it."""
+    """Go's message for malformed JSON."""
     place = re.search(r"\(byte (\d+)\)", str(error))
     if "truncated" in str(error) or place is None or int(place.group(1)) >= len(body):
         return "unexpected end of JSON input"
@@ -212,7 +212,7 @@ def json_trouble(body: bytes, error: Exception) -> str:
 
 
 def yaml_in(body: bytes) -> Json:
-    """The value in a body of YAML, of which JSON is a part."""
+    """Decode a YAML body, of which JSON is a subset."""
     try:
         value: Json = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -19,7 +19,7 @@ TERMS: Final = Terms(manager="kube-apiserver")
 
 
 async def begin(registry: Registry) -> None:
-    """Make what every cluster has, where it is missing."""
+    """Create the missing initial objects of a cluster."""
     for name in NAMESPACES:
         await ensure(registry, "", "namespaces", {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name}})
     for name, value in SYSTEM_CLASSES.items():
@@ -34,7 +34,7 @@ async def begin(registry: Registry) -> None:
 
 
 async def ensure(registry: Registry, group: str, plural: str, tree: Tree) -> None:
-    """Make an object, unless it is there."""
+    """Create an object unless it exists."""
     served = registry.catalog.find(group, "v1", plural)
     metadata = tree["metadata"]
     assert served is not None

@@ -29,7 +29,7 @@ class Deleting:
     async def delete(
         self, served: Served, name: str, namespace: str, options: DeleteOptions, terms: Terms
     ) -> tuple[bytes, bool]:
-        """Delete an object; the object as it is now or was when it was removed, and whether it is gone."""
+        """Delete an object; returns its last state and whether it is gone."""
         strategy = served.strategy
         if name in strategy.undeletable:
             raise forbidden(served.resource, name, f"this {served.singular} may not be deleted")
@@ -59,7 +59,7 @@ class Deleting:
     async def end(
         self, served: Served, key: Key, there: StoredObject, old: Tree, options: DeleteOptions, terms: Terms
     ) -> tuple[StoredObject, bool]:
-        """Remove an object, or mark it as being deleted; the object, and whether it is gone."""
+        """Remove an object, or mark it as being deleted; returns the object and whether it is gone."""
         strategy, deleting = served.strategy, bool(meta(old).get("deletionTimestamp"))
         if deleting and strategy.is_held is not None:
             if strategy.is_held(old):
@@ -92,12 +92,12 @@ class Deleting:
         return await self.writing.drop(served, key, new if graceful else old, terms), True
 
     def marked(self, tree: Tree, grace: int) -> Tree:
-        """An object whose deletion has begun, with so many seconds of grace."""
+        """An object whose deletion starts now, with this many seconds of grace."""
         due = format_instant(Instant(self.clock.now() + grace * MICROS))
         return with_meta(counted(tree), deletionTimestamp=due, deletionGracePeriodSeconds=grace)
 
     def shortened(self, tree: Tree, left: int, grace: int) -> Tree:
-        """An object with a shorter grace period; `left` was the one before."""
+        """An object with a shorter grace period; `left` is the previous one."""
         due = parse_instant(text(tree, "metadata", "deletionTimestamp")) - left * MICROS + grace * MICROS
         now = self.clock.now()
         if due < now:
@@ -106,7 +106,7 @@ class Deleting:
         return with_meta(tree, deletionTimestamp=format_instant(Instant(due)), deletionGracePeriodSeconds=grace)
 
     def marked_now(self, tree: Tree) -> Tree:
-        """An object that is removed when its last finalizer is."""
+        """An object whose deletion waits only for its finalizers."""
         now = format_instant(self.clock.now())
         before = meta(tree).get("deletionTimestamp")
         made = tree if before else counted(tree)
@@ -116,7 +116,7 @@ class Deleting:
     async def delete_collection(
         self, served: Served, namespace: str, options: DeleteOptions, terms: Terms, labels: str, fields: str
     ) -> Listed:
-        """Delete the selected objects; the list of them as they were. Objects that are gone already are skipped.
+        """Delete the selected objects and return them; objects that are already gone are skipped.
 
         If admission refuses one of them, none is deleted.
         """
@@ -138,7 +138,7 @@ class Deleting:
 
 
 def counted(tree: Tree) -> Tree:
-    """An object with the next generation, if it has one."""
+    """An object with its generation incremented, if it has one."""
     generation = whole(meta(tree), "generation")
     return with_meta(tree, generation=generation + 1) if generation else tree
 

@@ -14,23 +14,23 @@ from pykueue.apiserver.wire.writeterms import Terms
 
 
 class Pairs(list[tuple[str, object]]):
-    """An object's fields as they came."""
+    """The fields of an object in the order of the text."""
 
 
 class Watcher:
-    """Notices while a text is decoded whether any object has a field twice."""
+    """Detects during decoding whether any object has a duplicate key."""
 
     def __init__(self) -> None:
         self.seen = False
 
     def take(self, pairs: list[tuple[str, Json]]) -> None:
-        """Look at an object's fields."""
+        """Check the fields of one object."""
         if not self.seen and len({name for name, _ in pairs}) != len(pairs):
             self.seen = True
 
 
 def duplicates(body: bytes) -> list[str]:
-    """The paths of the first fields that a JSON text has more than once."""
+    """The paths of the first duplicate keys in a JSON text."""
     watcher = Watcher()
     try:
         json.loads(body, object_pairs_hook=watcher.take)
@@ -39,12 +39,12 @@ def duplicates(body: bytes) -> list[str]:
         found = twice(json.loads(body, object_pairs_hook=Pairs), "")
         return list(dict.fromkeys(islice(found, ERRORS_MAX)))
     except (ValueError, RecursionError):
-        # Whoever decodes it says what is wrong.
+        # The decoder reports what is wrong.
         return []
 
 
 def twice(value: object, path: str) -> Iterator[str]:
-    """The paths below one at which a field comes again."""
+    """The paths of duplicate keys below a path."""
     if isinstance(value, Pairs):
         known: set[str] = set()
         for name, inner in value:
@@ -59,15 +59,15 @@ def twice(value: object, path: str) -> Iterator[str]:
 
 
 def check_duplicates(body: bytes, tree: Tree, served: Served, terms: Terms) -> None:
-    """Warn of fields that are there twice, or raise a `StatusError`, as the terms have it (`tree` is what was read)."""
+    """Warn about duplicate keys, or raise `StatusError`, as the terms say; `tree` is the decoded body."""
     if terms.validation == "Ignore" or (tree and len(msgspec.json.encode(tree)) == len(body.rstrip())):
-        # A field that is there twice is lost in decoding: a text that comes back at its full length had none.
+        # Decoding loses duplicate keys: a text that encodes to its full length had none.
         return
     found = [f'duplicate field "{path}"' for path in duplicates(body)]
     if found and terms.validation == "Strict":
         kind, version = served.resource.kind, served.resource.version
         schema = served.schema
-        # All that is wrong with the fields is said at once.
+        # Report all errors of the fields together.
         strangers = unknown_fields(schema, tree) if schema is not None else []
         found = [*(f'unknown field "{path}"' for path in strangers), *found]
         raise bad_request(

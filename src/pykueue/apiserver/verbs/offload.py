@@ -22,19 +22,19 @@ from pykueue.apiserver.wire.statuserrors import StatusError
 T = TypeVar("T")
 
 NODES: Final = 1000
-"""Values from which on an object is large: the most expensive ones take some 50 microseconds each."""
+"""An object with more values is large: the most expensive ones take some 50 microseconds each."""
 TEXT_SHIFT: Final = 6
 """64 characters of text count as one value."""
 PROTOBUF_SHIFT: Final = 2
-"""4 bytes of protobuf count as one value, of which the smallest takes 2."""
+"""4 bytes of protobuf count as one value; the smallest takes 2."""
 SEPARATORS: Final = (b",", b"{", b"[", b"\n")
-"""Each value of a JSON or YAML text comes with one of these."""
+"""Each value of a JSON or YAML text has one of these."""
 OLDER_THRESHOLD: Final = 1_000_000
-"""So many collections of young objects go before one of older ones while large objects are at work."""
+"""Collections of young objects before one of older ones, while large objects are processed."""
 
 
 def is_large_body(body: bytes, media: str = "") -> bool:
-    """Whether a body may hold more values than the event loop should look at in one go."""
+    """Whether a body may hold more values than the event loop should process at once."""
     if media == PROTOBUF:
         return len(body) >> PROTOBUF_SHIFT > NODES
     left = NODES - (len(body) >> TEXT_SHIFT)
@@ -43,7 +43,7 @@ def is_large_body(body: bytes, media: str = "") -> bool:
 
 
 def is_large(value: Json) -> bool:
-    """Whether a tree has more values than the event loop should look at in one go; stops counting there."""
+    """Whether a tree has more values than the event loop should process at once; stops counting at the limit."""
     left = NODES
     waiting: list[Json] = [value]
     while waiting:
@@ -67,19 +67,19 @@ def is_large(value: Json) -> bool:
 
 
 def tried(work: Callable[[], T]) -> tuple[T | None, BaseException | None]:
-    """The outcome of work, or the error that it ended with."""
+    """The result of work, or the error that it raised."""
     try:
         return work(), None
     except StatusError as error:
-        # Its frames hold what was refused, and refer to who waits for it: that would stay in memory until the next full
-        # collection. Where a refusal comes from needs no traceback.
+        # Its frames refer to the refused object and to the waiter, which would stay in memory until the next full
+        # collection. A refusal needs no traceback.
         return None, error.with_traceback(None)
     except BaseException as error:
         return None, error
 
 
 def settle(future: "asyncio.Future[T]", outcome: tuple[T | None, BaseException | None]) -> None:
-    """Tell an outcome to those who still wait for it."""
+    """Set the outcome of a future that still waits for it."""
     value, error = outcome
     if future.done():
         return
@@ -90,19 +90,19 @@ def settle(future: "asyncio.Future[T]", outcome: tuple[T | None, BaseException |
 
 
 class Offload:
-    """The threads, and whose turn it is."""
+    """The worker threads, and the queue of large requests per user."""
 
     def __init__(self, *, inline: bool = False) -> None:
         self.inline = inline
-        """Whether everything is done on the event loop, in an order that is always the same."""
+        """Whether all work runs on the event loop, in a deterministic order."""
         self.lanes: dict[bool, InThread] = {}
-        """The threads by whether they work for our own controllers; started when they are first needed."""
+        """The threads, by whether they work for our own controllers; started on first use."""
         self.turns: dict[str, asyncio.Lock] = {}
-        """Of users with a large request under way."""
+        """Users with a large request in progress."""
         self.collector = Collector()
 
     async def run(self, work: Callable[[], T], *, large: bool, who: Identity) -> T:
-        """The outcome of work that touches nothing but what it was given; in a thread where it is large."""
+        """The result of pure work; large work runs in a thread."""
         if self.inline or not large:
             return work()
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -111,11 +111,11 @@ class Offload:
             try:
                 return await future
             finally:
-                # An error refers to the frames that it passed, this one among them.
+                # An error refers to the frames that it passed, including this one.
                 del future
 
     def lane(self, who: Identity) -> InThread:
-        """The thread that works for users, or for controllers."""
+        """The thread for users or for controllers."""
         ours = who.is_controller
         if ours not in self.lanes:
             self.lanes[ours] = InThread("pykueue-large-system" if ours else "pykueue-large-users")
@@ -123,7 +123,7 @@ class Offload:
 
     @asynccontextmanager
     async def turn(self, who: Identity, *, large: bool) -> AsyncIterator[None]:
-        """Handle a request; a large one waits until the user's large requests before it are answered."""
+        """Handle a request; a large one waits for the user's earlier large requests."""
         if self.inline or not large:
             yield
             return
@@ -137,10 +137,10 @@ class Offload:
 
 
 class Collector:
-    """Has the garbage collector look at young objects alone while any block is active.
+    """Limits the garbage collector to young objects while any block is active.
 
-    A tree of a million values is no garbage, and a full collection that looks through it holds the interpreter lock
-    for hundreds of milliseconds.
+    A full collection that scans a tree of a million values holds the interpreter lock for hundreds of milliseconds,
+    and frees nothing of it.
     """
 
     def __init__(self) -> None:

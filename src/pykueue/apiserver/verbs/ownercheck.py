@@ -17,13 +17,13 @@ from pykueue.apiserver.wire.identity import Identity
 from pykueue.apiserver.wire.statuserrors import forbidden, quoted
 
 CHUNK: Final = 200
-"""Owners that are looked up in one go."""
+"""The most owners that are looked up at once."""
 
 
 async def check_owners(
     store: Store, catalog: Catalog, served: Served, new: Tree, old: Tree | None, namespace: str, who: Identity
 ) -> None:
-    """Refuse a new reference to an owner that somebody else has created; admins may name any."""
+    """Refuse a new reference to an owner that another user created; admins may name any."""
     named = items(new, "metadata", "ownerReferences")
     if who.admin or not named:
         return
@@ -38,7 +38,7 @@ async def check_owners(
         owning = kinds.get((version.rpartition("/")[0], kind))
         held = None if owning is None else store.latest(key_of(owning, namespace, name))
         if held is None or held.uid != uid:
-            # What names an owner that is not there goes soon, and harms nobody.
+            # The garbage collector soon deletes an object whose owner does not exist.
             continue
         creator = text(msgspec.json.decode(held.body), "metadata", "annotations", Annotation.CREATOR)
         if creator != who.name:

@@ -97,7 +97,7 @@ class Patching:
         return made
 
     def told(self, made: Tree) -> str:
-        """The value in a refusal: the patched object, or the patch itself if it is a strategic one."""
+        """The value in an error: the patched object, or the patch itself if it is a strategic one."""
         if self.how == Patch.STRATEGIC:
             return go_text(self.value)
         shown = in_order(made, ())
@@ -107,7 +107,7 @@ class Patching:
 
 
 def check_applied(served: Served, made: Tree, wanted: Tree) -> None:
-    """Refuse the result of an apply if it does not fit the types of a built-in kind; its schema does not check all."""
+    """Refuse an apply whose result does not fit the types of a built-in kind; its schema does not check all."""
     schema = served.schema
     if schema is None or not schema.native:
         return
@@ -139,18 +139,18 @@ META: Final = (
     "finalizers",
     "managedFields",
 )
-"""The order in which the server writes the metadata of its own kinds."""
+"""The order in which kube-apiserver writes the metadata of built-in kinds."""
 ENTRY: Final = ("manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource")
 
 
 def in_order(tree: Tree, first: tuple[str, ...]) -> Tree:
-    """An object whose fields stand in this order, and the rest by name."""
+    """An object with its fields in this order, the rest sorted by name."""
     names = [*(name for name in first if name in tree), *sorted(name for name in tree if name not in first)]
     return {name: sorted_value(tree[name], ENTRY if first and name == "managedFields" else ()) for name in names}
 
 
 def sorted_value(value: Json, first: tuple[str, ...]) -> Json:
-    """A value whose fields stand in order, those of objects in a list in this one."""
+    """A value with its fields sorted; objects in a list use this order."""
     if isinstance(value, dict):
         return in_order(value, ())
     if isinstance(value, list):
@@ -159,7 +159,7 @@ def sorted_value(value: Json, first: tuple[str, ...]) -> Json:
 
 
 STEP: Final = frozenset({"op", "path", "from", "value"})
-"""The fields of one step of a JSON patch."""
+"""The fields of one operation of a JSON patch."""
 
 
 def patches_of(served: Served) -> tuple[Patch, ...]:

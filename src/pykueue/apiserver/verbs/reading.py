@@ -24,14 +24,14 @@ from pykueue.base.units import MICROS, Moment
 
 PIECE_ITEMS: Final = 200
 PIECE_BYTES: Final = 128 * 1024
-"""Objects that are read in one step."""
+"""Objects read in one step."""
 BOOKMARK_MICROS: Final = 60 * MICROS
-"""How often a watcher that asks for it is told how far it is."""
+"""The interval of bookmarks."""
 END_OF_LIST: Final = "k8s.io/initial-events-end"
 TOKEN_VERSION: Final = "meta.k8s.io/v1"
 UNREADABLE: Final = "invalid continue token: continue key is not valid"
 ANYWHEN: Final = -1
-"""The version in a token whose list need not be of one version."""
+"""The version in a token whose list need not be consistent."""
 LIST_EXPIRED: Final = "The resourceVersion for the provided list is too old."
 CONTINUE_EXPIRED: Final = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
@@ -49,10 +49,10 @@ class WatchEvent(Frozen):
     how: How
     body: bytes
     version: int = 0
-    """The change that it shows as it was stored; 0 for anything else."""
+    """The version of the stored change that it shows; 0 for anything else."""
 
     def line(self) -> bytes:
-        """The event as a line of JSON, without its end."""
+        """The event as a line of JSON, without its newline."""
         return b'{"type":"%s","object":%s}' % (self.how.encode(), self.body)
 
 
@@ -76,26 +76,26 @@ class Listed(Frozen):
 
 
 class Token(Frozen, rename={"api": "v"}):
-    """Where a list goes on."""
+    """A continue token: where a list resumes."""
 
     rv: int
     start: str
     api: str = TOKEN_VERSION
     left: int = 0
-    """How many items come after the page that it was given with."""
+    """The number of items after the page that the token came with."""
 
     def __str__(self) -> str:
         return urlsafe_b64encode(msgspec.json.encode(self)).decode().rstrip("=")
 
     @property
     def after(self) -> tuple[str, str]:
-        """The object that came last."""
+        """The last object of the previous page."""
         namespace, _, name = self.start.rstrip("\0").rpartition("/")
         return namespace, name
 
 
 def token_in(text: str) -> Token:
-    """The token that a caller came back with."""
+    """Decode the continue token of a request."""
     raw = b""
     try:
         raw = urlsafe_b64decode(text + "=" * (-len(text) % 4))
@@ -114,7 +114,7 @@ def token_in(text: str) -> Token:
 
 
 def version_in(text: str) -> int:
-    """The version that a list begins at; 0 for none."""
+    """The resourceVersion at which a list starts; 0 if unset."""
     trouble = version_trouble(text)
     if trouble:
         raise bad_request(f"invalid resource version: resourceVersion: Invalid value: {quoted(text)}: {trouble}")
@@ -122,7 +122,7 @@ def version_in(text: str) -> int:
 
 
 def watched_version(text: str) -> int:
-    """The version that a watch begins at; 0 for none."""
+    """The resourceVersion at which a watch starts; 0 if unset."""
     trouble = version_trouble(text)
     if trouble:
         raise StatusError(500, "", f"resourceVersion: Invalid value: {quoted(text)}: {trouble}")
@@ -130,23 +130,23 @@ def watched_version(text: str) -> int:
 
 
 def version_trouble(text: str) -> str:
-    """Why a text is no version; empty if it is one."""
+    """Why a text is not a resourceVersion; empty if it is one."""
     if not text or (text.isascii() and text.isdigit() and len(text) < 20):
         return ""
     return f"strconv.ParseUint: parsing {quoted(text)}: invalid syntax"
 
 
 class Reading:
-    """Reads what the store holds, in the versions that callers ask for."""
+    """Reads stored objects in the requested versions."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self.store = store
         self.clock = clock
         self.turns = Turns()
-        """Of those who live in this process."""
+        """The budget of callers in this process."""
 
     def get(self, served: Served, name: str, namespace: str) -> bytes:
-        """A stored object in the version asked for."""
+        """A stored object in the requested version."""
         held = self.store.get(key_of(served, namespace, name))
         if held is None:
             raise not_found(served.resource, name)
@@ -166,9 +166,9 @@ class Reading:
         most: int = 0,
         turns: Turns | None = None,
     ) -> Listed:
-        """A list, or the page of it that the token names; a page is of the version of its first.
+        """A list, or the page that the token names; all pages have the version of the first.
 
-        With a limit and `most`, a page ends with the item that brings its bytes to so many.
+        With a limit and `most`, a page ends with the item that brings it to this many bytes.
         """
         wanted = selection(served, labels, fields)
         if continue_ and version_in(version):
@@ -216,14 +216,14 @@ class Reading:
         limit: int = 0,
         turns: Turns,
     ) -> AsyncIterator[Sequence[StoredObject]]:
-        """The selected objects in order, as they were in the past or as they are; others have their turn in between."""
+        """The selected objects in order, past or present; yields to other tasks in between."""
         after = None if past is None else past.after
         count = min(limit + 1, PIECE_ITEMS) if limit and not wanted else PIECE_ITEMS
         while True:
             await turns.take(cost(served, wanted))
             while past is not None and past.behind:
                 await turns.take(past.step())
-            # Nothing is awaited until the piece is merged, so that what was read and the past are of one moment.
+            # Nothing is awaited until the piece is merged, so that both are of the same version.
             if wanted.name and (namespace or not served.resource.namespaced):
                 found, end = self.one(key_of(served, namespace, wanted.name), after), None
             else:
@@ -234,7 +234,7 @@ class Reading:
             after = end
 
     def one(self, key: Key, after: tuple[str, str] | None) -> Sequence[StoredObject]:
-        """The object at a key, if there is one and it stands after a place."""
+        """The object at a key, if it exists and comes after a position."""
         held = self.store.get(key)
         return [held] if held is not None and (after is None or place(key) > after) else []
 
@@ -251,7 +251,7 @@ class Reading:
         timeout: float | None = None,
         turns: Turns | None = None,
     ) -> AsyncGenerator[Sequence[WatchEvent], None]:
-        """Events after a version, in batches; without one, or with `initial`, the objects there are come first."""
+        """Batches of events after a version; without one, or with `initial`, present objects come first."""
         turns = turns or self.turns
         wanted = selection(served, labels, fields)
         start = watched_version(version)
@@ -261,7 +261,7 @@ class Reading:
         if initial or (not start and initial is None):
             start = self.store.version
             async for some in self.pieces(served, namespace, wanted, None, turns=turns):
-                # What is newer than the start is remembered, for its change comes too.
+                # Objects newer than the start are recorded, because their changes follow.
                 known.update((held.key, held.version) for held in some if held.version > start)
                 if some:
                     yield [WatchEvent("ADDED", body_served(served, held.body)) for held in some]
@@ -298,7 +298,7 @@ class Reading:
 
 
 def cost(served: Served, wanted: Selection, changes: Sequence[Change] | None = None) -> int:
-    """The microseconds that it takes to read and choose from changes, or from a piece of a list."""
+    """The estimated microseconds to read and select changes, or a piece of a list."""
     count = PIECE_ITEMS if changes is None else len(changes)
     size = PIECE_BYTES if changes is None else sum(map(body_size, changes))
     terms = len(wanted.labels) + len(wanted.fields)
@@ -307,12 +307,12 @@ def cost(served: Served, wanted: Selection, changes: Sequence[Change] | None = N
 
 
 def key_of(served: Served, namespace: str, name: str) -> Key:
-    """Where the store keeps an object."""
+    """The storage key of an object."""
     return Key(served.storage, namespace if served.resource.namespaced else "", name)
 
 
 def told_of(served: Served, change: Change, wanted: Selection) -> WatchEvent | None:
-    """The event that a change is for somebody who sees only a selection."""
+    """The event that a change causes for a watcher with this selection."""
     if not wanted:
         return WatchEvent(change.how, body_served(served, change.body), change.version)
     was = change.before is not None and wanted.meets(change.before)
@@ -323,14 +323,14 @@ def told_of(served: Served, change: Change, wanted: Selection) -> WatchEvent | N
         return None
     if change.how == "DELETED":
         return WatchEvent("DELETED", body_served(served, change.body), change.version)
-    # It left the selection: it is shown as it was when it was still in it, at the version at which it left.
+    # It left the selection: show its last selected state at the version at which it left.
     tree: Tree = msgspec.json.decode(cast("bytes", change.before))
     cast("Tree", tree["metadata"])["resourceVersion"] = str(change.version)
     return WatchEvent("DELETED", body_served(served, msgspec.json.encode(tree)))
 
 
 def bookmark(served: Served, version: int, *, ended: bool = False) -> WatchEvent:
-    """How far a watcher is."""
+    """A BOOKMARK event at this version."""
     metadata: Tree = {"resourceVersion": str(version)}
     if ended:
         metadata["annotations"] = {END_OF_LIST: "true"}
@@ -341,7 +341,7 @@ def bookmark(served: Served, version: int, *, ended: bool = False) -> WatchEvent
 async def timed(
     stream: AsyncIterator[Sequence[Change]], clock: Clock, *, bookmarks: bool, ends: Moment | None
 ) -> AsyncGenerator[Sequence[Change], None]:
-    """The batches of a stream until its time is over; an empty one stands for each time that a bookmark is due."""
+    """The batches of a stream until its timeout; an empty batch whenever a bookmark is due."""
     if not bookmarks and ends is None:
         async for batch in stream:
             yield batch
@@ -372,7 +372,7 @@ async def timed(
 
 
 async def following(stream: AsyncIterator[Sequence[Change]]) -> Sequence[Change]:
-    """The next batch of a stream; an empty one when it has ended."""
+    """The next batch of a stream; empty when it has ended."""
     async for batch in stream:
         return batch
     return ()

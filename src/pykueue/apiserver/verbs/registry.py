@@ -30,7 +30,7 @@ CASCADE: Final = DeleteOptions(propagation="Background")
 
 
 class Registry:
-    """Every verb on every kind. Refusals are `StatusError`s; answers are JSON in the version of the request."""
+    """Every verb on every kind. Refusals are `StatusError`s; results are JSON in the version of the request."""
 
     def __init__(
         self,
@@ -45,21 +45,21 @@ class Registry:
         self.catalog = catalog
         self.clock = clock
         self.reading = Reading(store, clock)
-        # A store in memory is a test's, in which everything happens in the same order each time.
+        # Stores in memory are for tests, which must be deterministic.
         self.offload = Offload(inline=store.lock is None)
         self.writing = Writing(store, catalog, clock, admit, rng or random.SystemRandom(), self.offload)
         self.deleting = Deleting(self.reading, self.writing)
         self.parts = Parts(self.reading, self.writing, self.deleting)
         self.writing.after[crds.STORAGE] = self.learn
         self.heard: list[Callable[[], None]] = []
-        """Called when kinds come or go."""
+        """Called when kinds are added or removed."""
         for held in store.page(crds.STORAGE):
             tree: Tree = msgspec.json.decode(held.body)
             if crds.established(tree):
                 self.adopt(tree)
 
     async def get(self, served: Served, name: str, namespace: str = "", *, subresource: str = "") -> bytes:
-        """An object, or a part of it."""
+        """Get an object or a subresource."""
         with storing():
             if subresource == "scale":
                 return self.parts.scale(served, name, namespace)
@@ -79,7 +79,7 @@ class Registry:
         most: int = 0,
         turns: Turns | None = None,
     ) -> Listed:
-        """A list, or a page of it; all pages of a list are of one version, as long as that is kept."""
+        """A list or a page of it; all pages have one version, as long as it is not compacted."""
         with storing():
             return await self.reading.list(
                 served,
@@ -107,7 +107,7 @@ class Registry:
         timeout: float | None = None,
         turns: Turns | None = None,
     ) -> AsyncGenerator[Sequence[WatchEvent], None]:
-        """Events after a version; see `reading.Reading.watch`. A version that is gone is a 410 `StatusError`."""
+        """Events after a version; see `reading.Reading.watch`. Raises a 410 `StatusError` if it was compacted."""
         return self.reading.watch(
             served,
             namespace,
@@ -123,20 +123,20 @@ class Registry:
     async def create(
         self, served: Served, tree: Tree, namespace: str, terms: Terms, *, name: str = "", subresource: str = ""
     ) -> bytes:
-        """The object that was created, or what came of a binding or an eviction."""
+        """Create an object, a binding or an eviction."""
         with storing():
             if subresource:
                 return await self.parts.create(served, name, tree, namespace, terms, subresource)
             return await self.writing.create(served, tree, namespace, terms)
 
     def creates(self, served: Served, name: str, namespace: str = "") -> bool:
-        """Whether an update would create the object, as it does for some kinds if the object does not exist."""
+        """Whether an update would create the object, as for some kinds if it does not exist."""
         return served.strategy.allow_create_on_update and self.store.latest(key_of(served, namespace, name)) is None
 
     async def update(
         self, served: Served, name: str, tree: Tree, namespace: str, terms: Terms, *, subresource: str = ""
     ) -> bytes:
-        """The object after it, or a part of it, was replaced."""
+        """Replace an object or a subresource."""
         with storing():
             if subresource == "scale":
                 return await self.parts.set_scale(served, name, tree, namespace, terms)
@@ -153,7 +153,7 @@ class Registry:
         how: str,
         subresource: str = "",
     ) -> tuple[bytes, bool]:
-        """The object after a patch, and whether it was created by it; `how` is the media type."""
+        """Patch an object; returns it, and whether it was created. `how` is the media type."""
         with storing():
             if subresource == "scale":
                 return await self.parts.patch_scale(served, name, body, namespace, terms, how), False
@@ -162,7 +162,7 @@ class Registry:
     async def delete(
         self, served: Served, name: str, namespace: str, options: DeleteOptions, terms: Terms
     ) -> tuple[bytes, bool]:
-        """Delete an object; the object as it is now or was when it was removed, and whether it is gone."""
+        """Delete an object; returns its last state and whether it is gone."""
         with storing():
             body, gone = await self.deleting.delete(served, name, namespace, options, terms)
         if served.strategy.defines_kind and not gone and not terms.dry_run:
@@ -179,12 +179,12 @@ class Registry:
         labels: str = "",
         fields: str = "",
     ) -> Listed:
-        """The objects that were selected, as they were when they were deleted."""
+        """Delete the selected objects and return them as they were."""
         with storing():
             return await self.deleting.delete_collection(served, namespace, options, terms, labels, fields)
 
     async def learn(self, served: Served, tree: Tree) -> None:
-        """A definition was stored: judge it, and serve what it defines."""
+        """Update the conditions of a stored definition, and serve its kind if it is established."""
         if not tree:
             self.forget_missing()
             return
@@ -205,7 +205,7 @@ class Registry:
         self.adopt(old)
 
     def adopt(self, tree: Tree) -> None:
-        """Serve what a definition defines, if it is established."""
+        """Serve the kind of a definition, if it is established."""
         if crds.established(tree):
             self.catalog.install(tree)
             self.writing.after[str(meta(tree).get("name"))] = self.left
@@ -214,7 +214,7 @@ class Registry:
         self.tell()
 
     async def left(self, served: Served, tree: Tree) -> None:
-        """An object of an installed kind was stored, or is gone."""
+        """Handle the write or removal of an object of an installed kind."""
         if not tree:
             await self.finish(served.storage)
 
@@ -235,7 +235,7 @@ class Registry:
         return ""
 
     def forget_missing(self) -> None:
-        """Serve no kind any longer whose definition is gone."""
+        """Stop serving kinds whose definition is gone."""
         for storage in {
             one.storage for one in self.catalog.all() if one.custom and one.storage not in self.catalog.ours
         }:
@@ -244,7 +244,7 @@ class Registry:
         self.tell()
 
     def tell(self) -> None:
-        """Tell those who want to know that kinds came or went."""
+        """Notify observers that the served kinds have changed."""
         for listener in self.heard:
             listener()
 
@@ -274,7 +274,7 @@ class Registry:
 
 @contextmanager
 def storing() -> Iterator[None]:
-    """Tell the caller of a store that cannot store, or read, at present, and of a body that is nested too deep."""
+    """Report errors of the store, and bodies that are nested too deeply, as `StatusError`s."""
     try:
         yield
     except (FullError, StoreError) as error:

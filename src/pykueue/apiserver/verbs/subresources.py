@@ -31,7 +31,7 @@ SUCCESS: Final[Tree] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "s
 
 
 class Parts:
-    """Writes to subresources that are objects of their own."""
+    """Reads and writes of subresources that are objects of their own."""
 
     def __init__(self, reading: Reading, writing: Writing, deleting: Deleting) -> None:
         self.reading = reading
@@ -41,7 +41,7 @@ class Parts:
     async def create(
         self, served: Served, name: str, tree: Tree, namespace: str, terms: Terms, subresource: str
     ) -> bytes:
-        """What comes of a binding or an eviction."""
+        """Create a binding or an eviction."""
         if subresource == "binding":
             await self.bind(served, name, text(tree, "target", "name"), namespace, terms, tree)
         elif subresource == "eviction":
@@ -53,7 +53,7 @@ class Parts:
     async def bind(
         self, served: Served, name: str, node: str, namespace: str, terms: Terms, tree: Tree | None = None
     ) -> bytes:
-        """The pod, bound to a node."""
+        """Bind a pod to a node."""
         about: Tree = tree or {}
         kind = text(about, "target", "kind")
         if kind not in ("", "Node"):
@@ -96,7 +96,7 @@ class Parts:
         return held.body
 
     async def evict(self, served: Served, name: str, tree: Tree, namespace: str, terms: Terms) -> None:
-        """Have a pod deleted because it has to make room."""
+        """Delete a pod by eviction."""
         named = text(tree, "metadata", "name")
         if named and named != name:
             raise bad_request(f"name in URL does not match name in Eviction object: {named}")
@@ -107,13 +107,13 @@ class Parts:
         await self.deleting.delete(served, name, namespace, options, terms)
 
     def scale(self, served: Served, name: str, namespace: str) -> bytes:
-        """How many replicas an object of a custom kind has."""
+        """The Scale of an object of a custom kind."""
         return msgspec.json.encode(
             self.scale_of(served, msgspec.json.decode(self.reading.get(served, name, namespace)))
         )
 
     def scale_of(self, served: Served, tree: Tree) -> Tree:
-        """The Scale of an object."""
+        """Build the Scale of an object."""
         paths = served.scale
         if paths is None:
             raise not_found(served.resource, str(meta(tree).get("name")))
@@ -135,7 +135,7 @@ class Parts:
         }
 
     async def set_scale(self, served: Served, name: str, tree: Tree, namespace: str, terms: Terms) -> bytes:
-        """The Scale of an object that now has other replicas."""
+        """Set the replicas of an object; returns its Scale."""
         paths = served.scale
         if paths is None:
             raise not_found(served.resource, name)
@@ -153,7 +153,7 @@ class Parts:
     async def patch_scale(
         self, served: Served, name: str, body: bytes, namespace: str, terms: Terms, how: str
     ) -> bytes:
-        """The Scale of an object after it was patched."""
+        """Patch the Scale of an object."""
         scale = self.scale_of(served, msgspec.json.decode(self.reading.get(served, name, namespace)))
         decode = partial(yaml_in if how == Patch.APPLY else json_in, body)
         value = await self.writing.offload.run(decode, large=is_large_body(body), who=terms.who)
@@ -165,7 +165,7 @@ class Parts:
         return await self.set_scale(served, name, made, namespace, terms)
 
     def managed(self, served: Served, make: Make, terms: Terms) -> Make:
-        """A change of which it is noted who made it."""
+        """Record the manager of a change of replicas."""
 
         def noted(live: Tree) -> Tree:
             schema, new = served.schema, make(live)
@@ -177,7 +177,7 @@ class Parts:
 
 
 def without_times(tree: Tree) -> Tree:
-    """An object whose managers by way of its scale come first, and without a time, as the server notes them."""
+    """An object whose `scale` entries come first in its managed fields, and have no time, as in kube-apiserver."""
     entries = [as_tree(one) for one in as_list(meta(tree).get("managedFields"))]
     first: list[Json] = [
         {name: value for name, value in one.items() if name != "time"}
@@ -189,12 +189,12 @@ def without_times(tree: Tree) -> Tree:
 
 
 def bound(name: str, why: str) -> Exception:
-    """The refusal to bind a pod."""
+    """The error for a pod that cannot be bound."""
     return conflict(Resource("", "v1", "pods/binding", "Binding", True), name, why)
 
 
 def disrupted(pod: Tree, now: str) -> Tree:
-    """A pod that is said to be evicted."""
+    """A pod with the DisruptionTarget condition of an eviction."""
     status = as_tree(pod.get("status"))
     told: Tree = {
         "type": "DisruptionTarget",
@@ -214,12 +214,12 @@ def json_text(value: Json) -> str:
 
 
 def at(tree: Tree, path: str) -> object:
-    """What lies at a path such as `.spec.replicas`."""
+    """The value at a path such as `.spec.replicas`."""
     return member(tree, *path.removeprefix(".").split("."))
 
 
 def counted(tree: Tree, path: str) -> int:
-    """The number at a path; 0 where there is none."""
+    """The number at a path; 0 if absent."""
     found = at(tree, path)
     return found if isinstance(found, int) and not isinstance(found, bool) else 0
 

@@ -17,7 +17,7 @@ from pykueue.apiserver.wire.writeterms import Terms
 from pykueue.kube.port import Resource
 
 Make: TypeAlias = Callable[[Tree], Tree]
-"""Makes the new object of the existing one, in the version of the request, with managed fields."""
+"""Makes the new object from the existing one, in the version of the request, with managed fields."""
 
 
 def replacing(served: Served, name: str, tree: Tree, namespace: str, terms: Terms) -> Tree:
@@ -50,7 +50,7 @@ def canonical(served: Served, new: Tree, old: Tree | None = None) -> Tree:
 
 
 def unmanaged(served: Served, terms: Terms, subresource: str) -> bool:
-    """Whether managed fields are not tracked: users do not apply what our controllers alone write, and write often."""
+    """Whether managed fields are not tracked: for kinds that our controllers write often and users do not apply."""
     if not terms.who.is_controller:
         return False
     strategy = served.strategy
@@ -58,9 +58,9 @@ def unmanaged(served: Served, terms: Terms, subresource: str) -> bool:
 
 
 def stored_bytes_max(terms: Terms) -> int:
-    """How long the JSON of a stored object may be; 0 is no limit.
+    """The size limit of a stored object's JSON; 0 means none.
 
-    Our controllers have none: what they add to an object that is nearly too large must not fail.
+    Our controllers have no limit: they must be able to add to an object that is nearly too large.
     """
     return 0 if terms.who.is_controller else BODY_MAX
 
@@ -76,5 +76,5 @@ def stored_trouble(served: Served, key: Key, why: str) -> str:
 
 
 def judged_as(served: Served) -> Resource:
-    """The resource that a refusal of an invalid object names."""
+    """The resource that the error for an invalid object names."""
     return served.strategy.refused_as or served.resource

@@ -134,7 +134,7 @@ class Writing:
         return await self.put(served, key, served.strategy.canonicalize(made), terms)
 
     async def make(self, served: Served, tree: Tree, namespace: str, terms: Terms, *, large: bool) -> StoredObject:
-        """Admit, validate and store a new object in the version of the request; the stored object."""
+        """Admit, validate and store a new object in the version of the request; returns the stored object."""
         prefix, name = str(meta(tree).get("generateName") or ""), str(meta(tree).get("name") or "")
         if served.strategy.uid_as_name and not prefix:
             name = name or str(self.identity())
@@ -173,7 +173,7 @@ class Writing:
         return uuid.UUID(int=self.rng.getrandbits(128), version=4)
 
     def taken(self, served: Served, there: StoredObject, *, generated_name: bool) -> Exception:
-        """The refusal to create an object whose name is in use."""
+        """The error for a name that is in use."""
         name = there.key.name
         refused = no_name_left(served.resource, name) if generated_name else exists(served.resource, name)
         if meta(msgspec.json.decode(there.body)).get("deletionTimestamp"):

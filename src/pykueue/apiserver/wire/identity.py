@@ -9,7 +9,7 @@ MASTERS: Final = "system:masters"
 
 
 class Peer(Frozen):
-    """Whose certificate a client showed; our authority signed it."""
+    """The subject of a client certificate that our authority signed."""
 
     name: str
     fingerprint: str
@@ -17,12 +17,12 @@ class Peer(Frozen):
 
 
 class Identity(Frozen):
-    """A caller, as it was recognised."""
+    """An authenticated caller."""
 
     name: str
     groups: frozenset[str] = frozenset()
     namespace: str = ""
-    """The one namespace that a user writes in; empty for an admin."""
+    """The one namespace that a user may write to; empty for an admin."""
     admin: bool = False
     uid: str = ""
     is_controller: bool = False

@@ -18,7 +18,7 @@ NOT_NEGATIVE: Final = "must be greater than or equal to 0"
 
 
 def log_query(query: Query, pod: Tree, now: Instant) -> LogQuery:
-    """What a query asks of a pod's output; a `StatusError` where it makes no sense."""
+    """Parse the parameters of a log request; raises `StatusError` if they are invalid."""
     seconds, tail, limit = (whole(query, name) for name in ("sinceSeconds", "tailLines", "limitBytes"))
     position = whole(query, POSITION)
     errors: list[FieldError] = []
@@ -49,7 +49,7 @@ def log_query(query: Query, pod: Tree, now: Instant) -> LogQuery:
 
 
 def since_of(moment: str) -> Instant | None:
-    """The instant that a parameter names; nothing where it is absent, a `StatusError` where it is none."""
+    """Parse a time parameter; None if absent, raises `StatusError` if malformed."""
     if not moment:
         return None
     try:
@@ -59,7 +59,7 @@ def since_of(moment: str) -> Instant | None:
 
 
 def container_of(pod: Tree, asked: str) -> str:
-    """The container that is meant; a `StatusError` where that is not clear."""
+    """The selected container; raises `StatusError` if it is ambiguous or does not exist."""
     name = text(pod, "metadata", "name")
     own = [text(one, "name") for _, one in mappings(pod, "spec", "containers")]
     first_ones = [text(one, "name") for _, one in mappings(pod, "spec", "initContainers")]
@@ -73,7 +73,7 @@ def container_of(pod: Tree, asked: str) -> str:
 
 
 def unclear(pod: str, own: list[str], first_ones: list[str]) -> StatusError:
-    """What somebody is told who names none of several containers."""
+    """The error for a pod with several containers if none is named."""
     message = f"a container name must be specified for pod {pod}"
     if own:
         message += f", choose one of: [{' '.join(own)}]"

@@ -21,36 +21,36 @@ NO_CONTENT: Final = 204
 
 
 class Request(Frozen):
-    """A call."""
+    """An HTTP request."""
 
     verb: str
-    """The method, as HTTP names it."""
+    """The HTTP method."""
     path: str
     """Decoded."""
     query: Query = {}
     headers: Mapping[str, str] = {}
-    """By names in small letters."""
+    """By name in lower case."""
     body: bytes = b""
     certificate: Peer | None = None
-    """Whose certificate the client showed, if it did."""
+    """The subject of the client's certificate, if any."""
 
     def header(self, name: str) -> str:
-        """The value of a header; empty where it is absent."""
+        """The value of a header; empty if absent."""
         return self.headers.get(name, "")
 
 
 class Response(Frozen):
-    """An answer: whole, or in pieces as they come. Whoever takes pieces closes the iterator when done."""
+    """A response, complete or streamed. The consumer of a streamed body closes the iterator."""
 
     code: int
     body: bytes | AsyncIterator[bytes] = b""
     headers: Headers = ()
     farewell: bytes = b""
-    """The last piece for a client that is cut off because it does not read; without one it can only be hung up on."""
+    """The last chunk for a client that is cut off because it does not read; without one it is disconnected."""
     reader: str = ""
-    """The user for whom pieces that are not read yet are held."""
+    """The user to whom unread chunks are charged."""
     held: int = 0
-    """About the bytes that whoever makes the pieces holds beside them."""
+    """The approximate bytes that the producer holds besides the chunks."""
 
 
 def request(
@@ -60,30 +60,30 @@ def request(
     headers: Mapping[str, str] | None = None,
     certificate: Peer | None = None,
 ) -> Request:
-    """A call on a target as it stands in a request line, with its query."""
+    """The request for a method and a request target with its query."""
     path, query = split(target)
     lowered = {name.lower(): value for name, value in (headers or {}).items()}
     return Request(verb, path, query, lowered, body, certificate)
 
 
 def told(code: int, tree: Tree, *, media: str = JSON, pretty: bool = False, headers: Headers = ()) -> Response:
-    """An answer that is an object."""
+    """A response with an object."""
     return Response(code, encoded(tree, media, pretty=pretty), (("Content-Type", media), *headers))
 
 
 def raw(code: int, body: bytes, *, headers: Headers = ()) -> Response:
-    """An answer that is an object in JSON already."""
+    """A response with an object that is already encoded as JSON."""
     return Response(code, body + b"\n", (("Content-Type", JSON), *headers))
 
 
 def said(code: int, says: str) -> Response:
-    """An answer in words."""
+    """A response with plain text."""
     headers = (("Content-Type", f"{TEXT}; charset=utf-8"), ("X-Content-Type-Options", "nosniff"))
     return Response(code, says.encode(), headers)
 
 
 def failed(error: StatusError) -> Response:
-    """A refusal, or a failure, as an answer."""
+    """The response for a `StatusError`."""
     headers: Headers = (("Retry-After", str(error.retry_after)),) if error.retry_after else ()
     if error.code == 401:
         headers = (*headers, ("WWW-Authenticate", 'Bearer realm="pykueue"'))
@@ -91,7 +91,7 @@ def failed(error: StatusError) -> Response:
 
 
 def warned(response: Response, warnings: list[str]) -> Response:
-    """The answer, with what the caller should be told."""
+    """The response with Warning headers."""
     if not warnings:
         return response
     headers = tuple(("Warning", f'299 - "{harmless(text)}"') for text in warnings)
@@ -99,6 +99,6 @@ def warned(response: Response, warnings: list[str]) -> Response:
 
 
 def harmless(text: str) -> str:
-    """A text as a quoted string of a header may hold it."""
+    """A text escaped for a quoted string in a header."""
     plain = "".join(letter if letter.isprintable() and ord(letter) < 256 else " " for letter in text)
     return plain.replace("\\", "\\\\").replace('"', '\\"')

@@ -22,34 +22,34 @@ JSON: Final = "application/json"
 YAML: Final = "application/yaml"
 TEXT: Final = "text/plain"
 OBJECTS: Final = (JSON, YAML)
-"""The types that objects are written in."""
+"""Media types of responses."""
 BODIES: Final = (JSON, YAML, PROTOBUF)
-"""The types that objects are read in."""
+"""Media types of request bodies."""
 META_VERSIONS: Final = ("v1", "v1beta1")
 DISCOVERY_VERSIONS: Final = ("v2", "v2beta1")
 AGENTS: Final = ("curl", "Wget", "Mozilla/5.0")
-"""Programs before which people sit."""
+"""User agents of interactive clients, which get indented JSON."""
 INDENT: Final = 2
 PLACE: Final = re.compile(r"\(byte (\d+)\)")
 GO_TYPE: Final = (
     r"""struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"""
 )
-"""What a server decodes a body into first."""
+"""The Go type that kube-apiserver first decodes a body into."""
 
 
 class Wanted(Frozen):
-    """The form in which somebody wants the answer."""
+    """The requested form of a response."""
 
     form: Form = "object"
     media: str = JSON
     version: str = "v1"
-    """Of the group that the form belongs to."""
+    """The version of the form's group."""
     stream: bool = False
     pretty: bool = False
 
 
 class Clause(Frozen):
-    """One of the types in an Accept header."""
+    """One media type of an Accept header."""
 
     media: str
     parameters: Mapping[str, str]
@@ -58,7 +58,7 @@ class Clause(Frozen):
 
 @lru_cache(maxsize=256)
 def clauses(header: str) -> tuple[Clause, ...]:
-    """The types that an Accept header names, those that are liked best first."""
+    """The media types of an Accept header, by descending quality."""
     found = []
     for part in header.split(","):
         media, *rest = (piece.strip() for piece in part.split(";"))
@@ -69,7 +69,7 @@ def clauses(header: str) -> tuple[Clause, ...]:
 
 
 def quality_of(text: str) -> float:
-    """How much a type is liked, from 0 to 1; what cannot be read counts as 1."""
+    """The quality of a media type, from 0 to 1; a malformed one counts as 1."""
     try:
         return min(1.0, max(0.0, float(text)))
     except ValueError:
@@ -80,7 +80,7 @@ def quality_of(text: str) -> float:
 def wanted(
     header: str, *, forms: tuple[Form, ...] = ("object", "table", "metadata"), types: tuple[str, ...] = OBJECTS
 ) -> Wanted:
-    """The form that an Accept header asks for, among those on offer; a `StatusError` where there is none."""
+    """The first acceptable form among those on offer; raises `StatusError` if there is none."""
     if not header.strip():
         return Wanted()
     known = False
@@ -97,7 +97,7 @@ def wanted(
 
 
 def offered(parameters: Mapping[str, str], media: str, forms: tuple[Form, ...]) -> Wanted | None:
-    """The form that the parameters of a type name; nothing where it is not on offer."""
+    """The form that the parameters of a media type name; None if it is not on offer."""
     if parameters.get("stream", "watch") != "watch":
         return None
     kind, group, version = (parameters.get(name, "") for name in ("as", "g", "v"))
@@ -118,14 +118,14 @@ def offered(parameters: Mapping[str, str], media: str, forms: tuple[Form, ...]) 
 
 
 def is_pretty(choice: Wanted, parameter: str, agent: str) -> bool:
-    """Whether the answer is to be laid out for people."""
+    """Whether the response is indented for people."""
     if parameter:
         return parameter.lower() in ("1", "t", "true")
     return choice.pretty or agent.startswith(AGENTS)
 
 
 def encoded(tree: object, media: str = JSON, *, pretty: bool = False) -> bytes:
-    """A tree as it is sent."""
+    """A tree encoded in a media type."""
     if media == YAML:
         return yaml.dump(tree, Dumper=DUMPER, sort_keys=True, allow_unicode=True, default_flow_style=False).encode()
     body = msgspec.json.encode(tree)
@@ -136,12 +136,12 @@ DUMPER: Final = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 def media_of(header: str) -> str:
-    """The type that a Content-Type header names, without its parameters; JSON where there is none."""
+    """The media type of a Content-Type header, without parameters; JSON if absent."""
     return header.partition(";")[0].strip().lower() or JSON
 
 
 def check_media(header: str, known: tuple[str, ...] = BODIES) -> str:
-    """The type of a body; a `StatusError` where it is none of these."""
+    """The media type of a body; raises `StatusError` if it is not one of these."""
     media = media_of(header)
     if media in known:
         return media
@@ -151,7 +151,7 @@ def check_media(header: str, known: tuple[str, ...] = BODIES) -> str:
 
 
 def decoded(body: bytes, media: str) -> Json:
-    """What a body of this type says; a `StatusError` where it cannot be read."""
+    """Decode a body of this media type; raises `StatusError` if it is malformed."""
     if media == YAML:
         return from_yaml(body)
     if media == PROTOBUF:
@@ -164,7 +164,7 @@ def decoded(body: bytes, media: str) -> Json:
 
 
 def object_in(body: bytes, media: str) -> Tree:
-    """The object in a body of this type; a `StatusError` where there is none."""
+    """Decode the object in a body of this media type; raises `StatusError` if there is none."""
     found = decoded(body, media)
     if isinstance(found, dict) or found is None:
         return found or {}
@@ -172,7 +172,7 @@ def object_in(body: bytes, media: str) -> Tree:
 
 
 def from_yaml(body: bytes) -> Json:
-    """What a YAML body says, as JSON could say it."""
+    """Decode a YAML body into JSON values."""
     builder = Builder(BODY)
     try:
         text = body.decode("utf-16" if body.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8-sig")
@@ -181,7 +181,7 @@ def from_yaml(body: bytes) -> Json:
     except Unreadable as error:
         raise bad_request(f"yaml: {error.mistake}") from None
     except yaml.MarkedYAMLError as error:
-        # Go's parser counts lines from 0 where it tells of problems.
+        # Go's parser counts lines from 0 in its messages.
         line = f"line {error.problem_mark.line}: " if error.problem_mark and error.problem_mark.line else ""
         raise bad_request(f"yaml: {line}{error.problem}") from None
     except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
@@ -190,7 +190,7 @@ def from_yaml(body: bytes) -> Json:
 
 
 def json_type(value: Json) -> str:
-    """What Go calls a JSON value that is no object."""
+    """Go's name of a JSON value that is not an object."""
     match value:
         case list():
             return "array"
@@ -205,7 +205,7 @@ def json_type(value: Json) -> str:
 
 
 def unparsed(body: bytes, why: str) -> StatusError:
-    """A body that is no JSON, as Go would put it."""
+    """The error for malformed JSON, in Go's words."""
     if "truncated" in why:
         return unversioned("unexpected end of JSON input")
     if "recursion" in why:
@@ -217,5 +217,5 @@ def unparsed(body: bytes, why: str) -> StatusError:
 
 
 def unversioned(why: str) -> StatusError:
-    """A body that does not even say what it is."""
+    """The error for a body without apiVersion and kind."""
     return bad_request(f"couldn't get version/kind; json parse error: {why}")

@@ -15,7 +15,7 @@ from pykueue.kube.port import Resource
 MANAGER_MAX: Final = 128
 INT64_MAX: Final = 2**63 - 1
 NUMBER_MAX: Final = 40
-"""Characters of a number that are worth reading."""
+"""Longer numbers are refused unread."""
 DIGITS_MAX: Final = 18
 WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 POLICIES: Final = ("Foreground", "Background", "Orphan", "nil")
@@ -24,13 +24,13 @@ Query = Mapping[str, Sequence[str]]
 
 
 def first(query: Query, name: str) -> str:
-    """The first value of a parameter; empty where there is none."""
+    """The first value of a parameter; empty if absent."""
     given = query.get(name)
     return given[0] if given else ""
 
 
 def whole(query: Query, name: str) -> int | None:
-    """The whole number that a parameter holds; nothing where it is absent, a `StatusError` where it is none."""
+    """Parse an integer parameter; None if absent, raises `StatusError` if malformed."""
     text = first(query, name)
     if not text:
         return None
@@ -43,7 +43,7 @@ def whole(query: Query, name: str) -> int | None:
 
 
 def manager_of(given: str, agent: str) -> str:
-    """The field manager of a call: the one it names, or else the program that its User-Agent names."""
+    """The field manager of a request: the one it names, or else the program in its User-Agent."""
     named = given or agent.partition("/")[0]
     return "".join(letter for letter in named if letter.isprintable())[:MANAGER_MAX] or "unknown"
 
@@ -72,7 +72,7 @@ def write_terms(verb: str, query: Query, who: Identity, agent: str = "") -> Term
 
 
 def delete_terms(query: Query, body: Tree | None, who: Identity, agent: str = "") -> tuple[DeleteOptions, Terms]:
-    """How an object is to be deleted: by what the body says, or else by what the query says."""
+    """The options of a delete: those in the body, or else those in the query."""
     found: Tree = body if body is not None else delete_query(query)
     dry = found.get("dryRun")
     dry_run = [str(one) for one in dry] if isinstance(dry, list) else []
@@ -103,7 +103,7 @@ def delete_terms(query: Query, body: Tree | None, who: Identity, agent: str = ""
 
 
 def delete_query(query: Query) -> Tree:
-    """The DeleteOptions that a query stands for."""
+    """The DeleteOptions in a query."""
     found: Tree = {}
     if "gracePeriodSeconds" in query:
         found["gracePeriodSeconds"] = number(query, "gracePeriodSeconds")
@@ -117,7 +117,7 @@ def delete_query(query: Query) -> Tree:
 
 
 def number(query: Query, name: str) -> int:
-    """The whole number that a parameter is; 0 where it is absent."""
+    """Parse an integer parameter; 0 if absent."""
     given = first(query, name)
     if not given:
         return 0
@@ -129,12 +129,12 @@ def number(query: Query, name: str) -> int:
 
 
 def truth(query: Query, name: str) -> bool:
-    """Whether a parameter says yes: anything but `0` and `false`."""
+    """Whether a boolean parameter is true: anything but `0` and `false`."""
     return name in query and first(query, name).lower() not in ("0", "false")
 
 
 def manager_errors(manager: str, path: str) -> Iterator[FieldError]:
-    """What is wrong with the name of a field manager."""
+    """Errors in the name of a field manager."""
     if len(manager.encode(errors="surrogatepass")) > MANAGER_MAX:
         yield too_long(path, MANAGER_MAX)
     for index, letter in enumerate(manager):
@@ -143,11 +143,11 @@ def manager_errors(manager: str, path: str) -> Iterator[FieldError]:
 
 
 def dry_run_errors(dry_run: Sequence[str]) -> Iterator[FieldError]:
-    """What is wrong with the stages that a dry run names."""
+    """Errors in the stages of a dry run."""
     if any(stage != "All" for stage in dry_run):
         yield not_supported("dryRun", [*dry_run], ("All",))
 
 
 def refused(kind: str, errors: Sequence[FieldError]) -> StatusError:
-    """Options that the server refuses."""
+    """The error for invalid options."""
     return invalid_object(Resource("meta.k8s.io", "v1", "", kind), "", errors)

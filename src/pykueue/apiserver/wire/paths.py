@@ -20,19 +20,19 @@ VERBS: Final[Mapping[str, Verb]] = {
     "DELETE": "delete",
 }
 OF_NAMESPACES: Final = ("status", "finalize")
-"""What may follow a namespace's name without being a resource in it."""
+"""Subresources of a namespace; other segments after its name are resources."""
 MISCODED: Final = re.compile(r";|%(?![0-9A-Fa-f]{2})")
 QUERY_MAX: Final = 100
-"""Parameters that a query may have."""
+"""The most parameters of a query."""
 NOT_SEGMENTS: Final = (".", "..")
 NEVER_IN_SEGMENTS: Final = ("/", "%")
 
 
 class Asked(Frozen):
-    """A call on a resource."""
+    """A request on a resource."""
 
     verb: Verb
-    """Empty where the method is none that resources know."""
+    """Empty for an unsupported method."""
     group: str
     version: str
     plural: str
@@ -40,16 +40,16 @@ class Asked(Frozen):
     name: str = ""
     subresource: str = ""
     rest: tuple[str, ...] = ()
-    """What follows the subresource."""
+    """The path after the subresource."""
 
     @property
     def resource(self) -> str:
-        """The resource as rules and messages name it, with its subresource."""
+        """The resource with its subresource, as rules and messages name it."""
         return f"{self.plural}/{self.subresource}" if self.subresource else self.plural
 
 
 def asked(method: str, path: str, query: Query) -> Asked | None:
-    """The call that a method and a decoded path make; nothing where the path is not one of resources."""
+    """Parse a method and a decoded path; None if the path is not a resource."""
     parts = path.strip("/").split("/")
     match parts:
         case ["api", version, *rest] if rest:
@@ -60,7 +60,7 @@ def asked(method: str, path: str, query: Query) -> Asked | None:
             return None
     verb = VERBS.get(method, "")
     if rest[0] == "watch" and len(rest) > 1:
-        # An old way to say `?watch=true`, which old clients still use.
+        # The deprecated form of `?watch=true`, which old clients still use.
         rest, verb = rest[1:], "watch"
     namespace = ""
     if rest[0] == "namespaces" and len(rest) > 1:
@@ -76,19 +76,19 @@ def asked(method: str, path: str, query: Query) -> Asked | None:
 
 
 def wants_watch(query: Query) -> bool:
-    """Whether a list is to be watched."""
+    """Whether a list request is a watch."""
     return switched_on(query.get("watch", ()))
 
 
 def switched_on(values: Sequence[str]) -> bool:
-    """Whether a parameter says yes; given without a value, or with an odd one, it does."""
+    """Whether a boolean parameter is true; an empty or unknown value counts as true."""
     return bool(values) and values[0].lower() not in ("false", "0")
 
 
 def split(target: str) -> tuple[str, dict[str, list[str]]]:
-    """The decoded path and the query of a request's target; a `StatusError` where there is too much of it.
+    """The decoded path and query of a request target; raises `StatusError` if there are too many parameters.
 
-    A parameter that is not encoded as it should be is passed over, as Go does.
+    A malformed parameter is skipped, as in Go.
     """
     path, _, text = target.partition("?")
     if text.count("&") >= QUERY_MAX:
@@ -102,21 +102,21 @@ def split(target: str) -> tuple[str, dict[str, list[str]]]:
 
 
 def check_names(call: Asked) -> None:
-    """Raise a `StatusError` if a name in the path could not be the name of anything."""
+    """Raise a `StatusError` if a name in the path is not a valid path segment."""
     for what, name in (("Name", call.name), ("Namespace", call.namespace)):
         if wrong := segment_error(name):
             raise bad_request(f"{what} parameter invalid: {quoted(name)}: {wrong}")
 
 
 def segment_error(name: str) -> str:
-    """What is wrong with a name as a part of a path; empty where nothing is."""
+    """Why a name is not a valid path segment; empty if it is."""
     if name in NOT_SEGMENTS:
         return f"may not be '{name}'"
     return ";".join(f"may not contain '{never}'" for never in NEVER_IN_SEGMENTS if never in name)
 
 
 def cannot(user: str, verb: str, *, call: Asked | None, path: str) -> str:
-    """What somebody is told who may not do this."""
+    """The message for a forbidden request."""
     if call is None:
         return f"User {quoted(user)} cannot {verb} path {quoted(path)}"
     where = f"in the namespace {quoted(call.namespace)}" if call.namespace else "at the cluster scope"

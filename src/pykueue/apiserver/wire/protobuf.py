@@ -20,7 +20,7 @@ from pykueue.base.units import MICROS, Instant, format_second, micro_time
 MEDIA: Final = "application/vnd.kubernetes.protobuf"
 MAGIC: Final = b"k8s\x00"
 VARINT_MAX: Final = 10
-"""Bytes of the longest number."""
+"""The most bytes of a varint."""
 DEPTH_MAX: Final = 64
 SIGN: Final = 1 << 63
 ZEROS: Final[tuple[Json, ...]] = ("", 0, False, {}, None)
@@ -37,7 +37,7 @@ GROUPS: Final[Mapping[str, str]] = {
     "scheduling.k8s.io": "scheduling",
     "meta.k8s.io": "meta",
 }
-"""What the groups are called in the table."""
+"""The names of groups in the table."""
 
 Value: TypeAlias = int | bytes
 Wire: TypeAlias = Iterator[tuple[int, Value]]
@@ -47,16 +47,16 @@ class Field(Frozen):
     """A field of a message."""
 
     name: str
-    """In JSON; empty where its fields stand in the message that it is in."""
+    """Its JSON name; empty if its fields are inlined."""
     kind: str
     is_list: bool
     is_map: bool
     keeps: bool
-    """Whether a zero is written down, because it was set on purpose."""
+    """Whether an explicit zero is kept."""
 
 
 class MalformedError(ValueError):
-    """Bytes that are no message."""
+    """Bytes that are not a protobuf message."""
 
 
 @cache
@@ -73,7 +73,7 @@ def messages() -> dict[str, dict[int, Field]]:
 
 
 def object_of(body: bytes) -> Tree:
-    """The object in a body; a `StatusError` where there is none of a kind that is known."""
+    """Decode the object in a body; raises `StatusError` if it is malformed or of an unknown kind."""
     if not body.startswith(MAGIC):
         raise unreadable("the body does not begin as it should")
     try:
@@ -90,21 +90,21 @@ def object_of(body: bytes) -> Tree:
 
 
 def message_name(api_version: str, kind: str) -> str:
-    """What a kind is called in the table."""
+    """The name of a kind's message in the table."""
     group, _, version = api_version.rpartition("/")
     if kind == "DeleteOptions":
-        # Every group has its own name for the same thing.
+        # Every group has its own name for the same message.
         group, version = "meta.k8s.io", "v1"
     return f"{GROUPS.get(group, group)}/{version}.{kind}"
 
 
 def unreadable(why: str) -> StatusError:
-    """A body that cannot be read."""
+    """The error for a malformed body."""
     return bad_request(f"couldn't read the protobuf body: {why}")
 
 
 def fields(data: bytes) -> Wire:
-    """The numbers and the values of a message's fields, as they come."""
+    """The field numbers and values of a message, in order."""
     place = 0
     while place < len(data):
         key, place = varint(data, place)
@@ -127,7 +127,7 @@ def fields(data: bytes) -> Wire:
 
 
 def varint(data: bytes, place: int) -> tuple[int, int]:
-    """A whole number, and where the next thing begins."""
+    """Decode a varint; returns it and the position after it."""
     found = 0
     for index in range(VARINT_MAX):
         if place + index >= len(data):
@@ -140,7 +140,7 @@ def varint(data: bytes, place: int) -> tuple[int, int]:
 
 
 def read_message(data: bytes, message: Mapping[int, Field], depth: int) -> Tree:
-    """A message as a tree."""
+    """Decode a message into a tree."""
     if depth > DEPTH_MAX:
         raise MalformedError("it is too deep")
     made: Tree = {}
@@ -161,14 +161,14 @@ def read_message(data: bytes, message: Mapping[int, Field], depth: int) -> Tree:
             made |= read_message(as_bytes(value), messages()[field.kind], depth + 1)
         else:
             found = single(value, field.kind, depth)
-            # What nobody has set is sent all the same, as zero, and is no wish.
+            # Unset fields are sent as zero.
             if field.keeps or found not in ZEROS:
                 made[field.name] = found
     return made
 
 
 def single(value: Value, kind: str, depth: int) -> Json:
-    """One value of a field."""
+    """Decode one value of a field."""
     match kind:
         case "s":
             return textual(value)
@@ -185,7 +185,7 @@ def single(value: Value, kind: str, depth: int) -> Json:
 
 
 def special(data: bytes, kind: str, depth: int) -> Json:
-    """A value that is a message: one whose form is known here, or one of the table."""
+    """Decode a nested message: a well-known type, or one of the table."""
     match kind:
         case "Quantity":
             return textual(dict(fields(data)).get(1, b""))
@@ -205,12 +205,12 @@ def special(data: bytes, kind: str, depth: int) -> Json:
 
 
 def signed(number: int) -> int:
-    """A number with its sign."""
+    """A number as a signed 64-bit integer."""
     return number - 2 * SIGN if number >= SIGN else number
 
 
 def moment(data: bytes, *, micro: bool) -> Json:
-    """A time as JSON has it; nothing for one that was never set."""
+    """A time in JSON's form; None if unset."""
     held = dict(fields(data))
     if not held:
         return None
@@ -222,7 +222,7 @@ def moment(data: bytes, *, micro: bool) -> Json:
 
 
 def raw_json(data: bytes) -> Json:
-    """JSON that is carried along as it is."""
+    """Decode embedded JSON."""
     try:
         found: Json = msgspec.json.decode(data) if data else None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -231,7 +231,7 @@ def raw_json(data: bytes) -> Json:
 
 
 def textual(value: Value) -> str:
-    """A text."""
+    """Decode a text."""
     try:
         return as_bytes(value).decode()
     except UnicodeDecodeError:
@@ -239,14 +239,14 @@ def textual(value: Value) -> str:
 
 
 def as_bytes(value: Value) -> bytes:
-    """Bytes, where the table says that there are some."""
+    """The value as bytes; raises `MalformedError` if it is a number."""
     if isinstance(value, bytes):
         return value
     raise MalformedError("a number stands where bytes should")
 
 
 def number_in(value: Value) -> int:
-    """A number, where the table says that there is one."""
+    """The value as a number; raises `MalformedError` if it is bytes."""
     if isinstance(value, int):
         return value
     raise MalformedError("bytes stand where a number should")

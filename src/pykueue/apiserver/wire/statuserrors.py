@@ -19,17 +19,17 @@ CAUSES: Final[Mapping[Code, str]] = {
     "TypeInvalid": "FieldValueTypeInvalid",
     "Unknown": "FieldValueInvalid",
 }
-"""How a Status names the sort of a mistake."""
+"""The cause types of a Status, by error code."""
 MODIFIED: Final = "the object has been modified; please apply your changes to the latest version and try again"
 LACKING: Final = "the server could not find the requested resource"
 ERRORS_MAX: Final = 100
-"""Mistakes that are collected in one request; a body can hold a million."""
+"""The most errors collected for one request; a body can have a million."""
 BODY_MAX: Final = 3 * 1024 * 1024
-"""Bytes that a body may have, and an object that is stored: patches could make it grow for ever."""
+"""The most bytes of a body and of a stored object, which patches could otherwise make grow without limit."""
 
 
 class StatusError(Exception):
-    """A refusal, or a failure, as the API tells it."""
+    """An error response of the API."""
 
     def __init__(
         self, code: int, reason: str, message: str, details: Tree | None = None, *, continue_: str = ""
@@ -39,13 +39,13 @@ class StatusError(Exception):
         self.reason = reason
         self.message = message
         self.detailed = details is not None
-        """Whether the answer has details, be they empty."""
+        """Whether the Status has details, even if empty."""
         self.details: Tree = {name: value for name, value in (details or {}).items() if value not in ("", [], 0)}
         self.continue_ = continue_
-        """Where a list can go on, if it need not be of one version."""
+        """The token with which a list can continue at another version."""
 
     def status(self) -> Tree:
-        """The object that a client is sent."""
+        """The Status object of the response."""
         told: Tree = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -61,38 +61,38 @@ class StatusError(Exception):
 
     @property
     def retry_after(self) -> int:
-        """Seconds after which to ask again, as the header says it; 0 for no advice."""
+        """The seconds of the Retry-After header; 0 for none."""
         found = self.details.get("retryAfterSeconds", 0)
         return found if isinstance(found, int) else 0
 
     @classmethod
     def about(cls, code: int, reason: str, message: str, resource: Resource, name: str = "", **more: Json) -> Self:
-        """A refusal that concerns an object."""
+        """An error that concerns an object."""
         return cls(code, reason, message, {"name": name, "group": resource.group, "kind": resource.plural, **more})
 
 
 def success(details: Tree) -> Tree:
-    """The object that says that all went well."""
+    """The Status of a successful request."""
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
 
 
 def not_found(resource: Resource, name: str) -> StatusError:
-    """There is no such object."""
+    """404: the object does not exist."""
     return StatusError.about(404, "NotFound", f"{resource} {quoted(name)} not found", resource, name)
 
 
 def unserved() -> StatusError:
-    """There is no such kind or subresource."""
+    """404: the kind or subresource is not served."""
     return StatusError(404, "NotFound", LACKING, {})
 
 
 def exists(resource: Resource, name: str) -> StatusError:
-    """The name is taken."""
+    """409: the name is in use."""
     return StatusError.about(409, "AlreadyExists", f"{resource} {quoted(name)} already exists", resource, name)
 
 
 def no_name_left(resource: Resource, name: str) -> StatusError:
-    """Every name that was tried is taken."""
+    """409: every generated name that was tried is in use."""
     message = (
         f"{resource} {quoted(name)} already exists, the server was not able to generate a unique name for the object"
     )
@@ -100,18 +100,18 @@ def no_name_left(resource: Resource, name: str) -> StatusError:
 
 
 def conflict(resource: Resource, name: str, why: str = MODIFIED) -> StatusError:
-    """The object is not what the caller thought it was."""
+    """409: the object has changed since it was read."""
     message = f"Operation cannot be fulfilled on {resource} {quoted(name)}: {why}"
     return StatusError.about(409, "Conflict", message, resource, name)
 
 
 def apply_conflict(message: str, causes: Sequence[Tree]) -> StatusError:
-    """Others own what the caller applies."""
+    """409: other managers own fields of the apply."""
     return StatusError(409, "Conflict", message, {"causes": [*causes]})
 
 
 def invalid(resource: Resource, name: str, errors: Iterable[FieldError]) -> StatusError:
-    """The object breaks rules."""
+    """422: the object is invalid."""
     found = [*errors]
     kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
     message = f"{kind} {quoted(name)} is invalid" + (f": {aggregate(found)}" if found else "")
@@ -123,33 +123,33 @@ def invalid(resource: Resource, name: str, errors: Iterable[FieldError]) -> Stat
 
 
 def error_body(error: FieldError) -> str:
-    """What a mistake is, without where it is."""
+    """A field error without its path."""
     return str(error)[len(error.path) + 2 :] if error.path else str(error)
 
 
 def bad_request(message: str) -> StatusError:
-    """What was asked makes no sense."""
+    """400: the request is malformed."""
     return StatusError(400, "BadRequest", message)
 
 
 def forbidden(resource: Resource, name: str, why: str) -> StatusError:
-    """It may not be done."""
+    """403: the caller may not do this."""
     subject = f"{resource} {quoted(name)}" if name else str(resource)
     return StatusError.about(403, "Forbidden", f"{subject} is forbidden: {why}", resource, name)
 
 
 def unauthorized() -> StatusError:
-    """Nobody knows who asks."""
+    """401: the caller is unknown."""
     return StatusError(401, "Unauthorized", "Unauthorized")
 
 
 def gone(message: str, continue_: str = "") -> StatusError:
-    """The version, or the rest of a list, is no longer kept."""
+    """410: the version, or the rest of a list, is no longer kept."""
     return StatusError(410, "Expired", message, continue_=continue_)
 
 
 def too_new(version: int, current: int) -> StatusError:
-    """Nothing of this version was ever seen."""
+    """504: the version is newer than anything stored."""
     return StatusError(
         504,
         "Timeout",
@@ -162,43 +162,43 @@ def too_new(version: int, current: int) -> StatusError:
 
 
 def not_allowed(resource: Resource, action: str) -> StatusError:
-    """The kind does not do this."""
+    """405: the kind does not support this verb."""
     message = f'{action} is not supported on resources of kind "{resource}"'
     return StatusError(405, "MethodNotAllowed", message, {"group": resource.group, "kind": resource.plural})
 
 
 def too_large(most: int = BODY_MAX) -> StatusError:
-    """The body has too many bytes."""
+    """413: the body is too large."""
     return StatusError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {most}")
 
 
 def unstorable() -> StatusError:
-    """The object has too many bytes to be stored; the words are those of the store that Kubernetes has."""
+    """500: the object is too large to store, in the words of etcd."""
     return StatusError(500, "", "etcdserver: request is too large")
 
 
 def unsupported_media(message: str) -> StatusError:
-    """The body is in a format that is not read here."""
+    """415: the body has an unsupported media type."""
     return StatusError(415, "UnsupportedMediaType", message)
 
 
 def not_acceptable(message: str) -> StatusError:
-    """The client takes no format that is written here."""
+    """406: the client accepts no supported media type."""
     return StatusError(406, "NotAcceptable", message)
 
 
 def too_many(message: str, retry_after: int = 0) -> StatusError:
-    """Not now; later perhaps."""
+    """429: retry later."""
     return StatusError(429, "TooManyRequests", message, {"retryAfterSeconds": retry_after})
 
 
 def internal(message: str) -> StatusError:
-    """Something failed that is not the caller's fault."""
+    """500: an internal error."""
     return StatusError(500, "InternalError", f"Internal error occurred: {message}", {"causes": [{"message": message}]})
 
 
 def unavailable(message: str) -> StatusError:
-    """The server cannot do this at present."""
+    """503: the server cannot do this at present."""
     return StatusError(503, "ServiceUnavailable", message)
 
 
