@@ -142,7 +142,7 @@ def survives_want_of_room(
     site.client.create(job("meanwhile", "sh", "-c", 'while [ ! -e "$0" ]; do sleep 0.05; done', str(go)))
     pod = site.await_pod("meanwhile")
     take_room()
-    with pytest.raises(ApiError, match="see that the disk has room") as refused:
+    with pytest.raises(ApiError, match="check the disk and its free space") as refused:
         fill(site)
     assert (refused.value.code, refused.value.reason) == (503, "ServiceUnavailable")
     stored = {tree["metadata"]["name"] for tree in site.client.objects("ConfigMap", "default")}

@@ -105,5 +105,5 @@ def test_a_user_may_not_touch_what_another_has_created(ready: Kueue) -> None:
         answer = ready.embedded.ask(asked)
         assert answer.code == 403
         assert isinstance(answer.body, bytes)
-        assert 'User "alice" may only change or delete what is their own' in json.loads(answer.body)["message"]
+        assert 'User "alice" may only change or delete objects of their own' in json.loads(answer.body)["message"]
     assert ready.client.get(PODS, pod, "default")["metadata"]["name"] == pod

@@ -298,7 +298,7 @@ def newer_fields(kind: str, tree: Mapping[str, object]) -> Iterator[FieldError]:
 
 
 def older_mistakes(kind: str, tree: Mapping[str, object]) -> Iterator[FieldError]:
-    """What is wrong with fields of v1beta1 that conversion would lose if malformed."""
+    """Errors in fields of v1beta1 that conversion would lose if malformed."""
     source = member(tree, "spec", "priorityClassSource")
     if kind == "Workload" and source is not None and source not in ("", *SOURCES):
         yield not_supported("spec.priorityClassSource", source, (*SOURCES, ""))

@@ -61,7 +61,7 @@ NAME_ILL_FORMED: Final = ill_formed(NAME_SAYS, NAME_FORM, "MyName", "my.name", "
 
 
 def dns_label(text: str) -> tuple[str, ...]:
-    """What is wrong with a DNS-1123 label."""
+    """Messages for a text that is not a DNS-1123 label."""
     found = [longer_than(LABEL_BYTES_MAX)] if size_bytes(text) > LABEL_BYTES_MAX else []
     if not re.fullmatch(DNS_LABEL_FORM, text):
         found.append(ill_formed(DNS_LABEL_SAYS, DNS_LABEL_FORM, "my-name", "123-abc"))
@@ -69,7 +69,7 @@ def dns_label(text: str) -> tuple[str, ...]:
 
 
 def dns_subdomain(text: str) -> tuple[str, ...]:
-    """What is wrong with a DNS-1123 subdomain, which the names of most objects must be."""
+    """Messages for a text that is not a DNS-1123 subdomain, which the names of most objects must be."""
     found = [longer_than(SUBDOMAIN_BYTES_MAX)] if size_bytes(text) > SUBDOMAIN_BYTES_MAX else []
     if not re.fullmatch(SUBDOMAIN_FORM, text):
         found.append(ill_formed(SUBDOMAIN_SAYS, SUBDOMAIN_FORM, "example.com"))
@@ -77,7 +77,7 @@ def dns_subdomain(text: str) -> tuple[str, ...]:
 
 
 def qualified_name(text: str) -> tuple[str, ...]:
-    """What is wrong with a label key: a name, after an optional DNS subdomain and a slash."""
+    """Messages for a text that is not a label key: a name, after an optional DNS subdomain and a slash."""
     prefix, slash, name = text.rpartition("/")
     if "/" in prefix:
         return (f"a qualified name {NAME_ILL_FORMED} {PREFIX_SAYS}",)
@@ -96,7 +96,7 @@ def qualified_name(text: str) -> tuple[str, ...]:
 
 
 def label_value(text: str) -> tuple[str, ...]:
-    """What is wrong with the value of a label."""
+    """Messages for a text that is not a valid label value."""
     found = [longer_than(LABEL_BYTES_MAX)] if size_bytes(text) > LABEL_BYTES_MAX else []
     if not re.fullmatch(VALUE_FORM, text):
         found.append(ill_formed(VALUE_SAYS, VALUE_FORM, "MyValue", "my_value", "12345"))
@@ -111,19 +111,19 @@ def texts(value: object) -> Iterator[tuple[str, str]]:
 
 
 def label_name_errors(text: str, path: str) -> tuple[FieldError, ...]:
-    """What is wrong with the label key in this field."""
+    """Errors in the label key in this field."""
     return tuple(invalid(path, text, message) for message in qualified_name(text))
 
 
 def labels_errors(labels: object, path: str) -> Iterator[FieldError]:
-    """What is wrong with a map of labels; every error has the path of the map, and shows the key or the value."""
+    """Errors in a map of labels; every error has the path of the map, and shows the key or the value."""
     for key, value in texts(labels):
         yield from label_name_errors(key, path)
         yield from (invalid(path, value, message) for message in label_value(value))
 
 
 def annotations_errors(annotations: object, path: str) -> Iterator[FieldError]:
-    """What is wrong with a map of annotations: keys may be of either case, and values are free."""
+    """Errors in a map of annotations: keys may be of either case, and values are not restricted."""
     size = 0
     for key, value in texts(annotations):
         size += size_bytes(key) + size_bytes(value)
@@ -133,7 +133,7 @@ def annotations_errors(annotations: object, path: str) -> Iterator[FieldError]:
 
 
 def selector_errors(selector: object, path: str) -> Iterator[FieldError]:
-    """What is wrong with a label selector."""
+    """Errors in a label selector."""
     if not isinstance(selector, Mapping):
         return
     yield from labels_errors(selector.get("matchLabels"), f"{path}.matchLabels")
@@ -144,7 +144,7 @@ def selector_errors(selector: object, path: str) -> Iterator[FieldError]:
 
 
 def requirement_errors(requirement: Mapping[str, object], path: str) -> Iterator[FieldError]:
-    """What is wrong with one expression of a label selector."""
+    """Errors in one expression of a label selector."""
     listed = requirement.get("values")
     values = listed if isinstance(listed, list) else []
     operator = requirement.get("operator", "")
@@ -166,7 +166,7 @@ def requirement_errors(requirement: Mapping[str, object], path: str) -> Iterator
 
 
 def domain_path_errors(text: str, path: str) -> Iterator[FieldError]:
-    """What is wrong with a domain-prefixed path such as `acme.io/foo`."""
+    """Errors in a domain-prefixed path such as `acme.io/foo`."""
     if not text:
         yield required(path)
         return

@@ -281,7 +281,7 @@ def identity_of(node: TypeNode, item: object) -> object | None:
 
 
 def text_mistakes(node: TypeNode, value: str, path: str) -> Iterator[FieldError]:
-    """What is wrong with a text."""
+    """Errors of a text."""
     enum = cast("Sequence[str] | None", node.limits.get("enum"))
     if enum is not None:
         if value not in enum:
@@ -301,7 +301,7 @@ def text_mistakes(node: TypeNode, value: str, path: str) -> Iterator[FieldError]
 
 
 def number_mistakes(node: TypeNode, value: float, path: str) -> Iterator[FieldError]:
-    """What is wrong with a number."""
+    """Errors of a number."""
     if node.shape in QUANTITIES:
         yield from quantity_mistakes(value, path)
         return
@@ -313,7 +313,7 @@ def number_mistakes(node: TypeNode, value: float, path: str) -> Iterator[FieldEr
 
 
 def quantity_mistakes(value: str | float, path: str) -> Iterator[FieldError]:
-    """What is wrong with a quantity that has valid characters."""
+    """Errors of a quantity that has valid characters."""
     try:
         parse_quantity(str(value))
     except ValueError as error:

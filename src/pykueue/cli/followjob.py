@@ -259,7 +259,7 @@ class Following:
             tell(problem)
 
     async def farewell(self, ended: str, *, blamed: bool) -> int:
-        """Report why the Job failed; return the exit code. With `blamed`, the output of its pods shows the cause."""
+        """Report why the Job failed; returns the exit code. With `blamed`, the output of its pods shows the cause."""
         if not ended:
             return 0
         codes = self.codes()

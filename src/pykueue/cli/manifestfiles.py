@@ -18,7 +18,7 @@ def content(file: str | Path, most: int = TEXT_MAX) -> bytes:
 
 
 def unreadable(error: OSError | ValueError) -> str:
-    """What is wrong with a file that cannot be read, and what to do."""
+    """The error for a file that cannot be read."""
     reason = error.strerror if isinstance(error, OSError) else str(error)
     return f"cannot be read: {reason}; check the path and its permissions"
 

@@ -199,7 +199,7 @@ def test_nobody_changes_or_deletes_what_another_has_created(kind: Resource) -> N
         assert refused.value.message.startswith(f'{kind} "j" is forbidden: it was created by "bob"')
         for who in (BOB, ADMIN):
             stamped(operation, kind, old, old, who)
-    with pytest.raises(StatusError, match=f'{kind} "j" is forbidden: it was created by somebody else'):
+    with pytest.raises(StatusError, match=f'{kind} "j" is forbidden: it was created by another user'):
         stamped("DELETE", kind, job(None), job(None), CARL)
 
 

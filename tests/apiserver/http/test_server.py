@@ -171,7 +171,7 @@ def test_a_body_that_does_not_come_is_not_waited_for_for_ever(up: Serving, monke
         client.sendall(head(up, "POST", MAPS, "Content-Type: application/json", "Content-Length: 10") + b"{")
         with answered(client) as answer:
             assert answer.status == 408
-            assert "did not come within" in json.loads(answer.read())["message"]
+            assert "did not arrive within" in json.loads(answer.read())["message"]
 
 
 @pytest.mark.parametrize(
@@ -306,7 +306,7 @@ def test_a_port_that_is_taken_is_said() -> None:
         port = held.getsockname()[1]
         with pytest.raises(ListenError, match=f"cannot listen on 127.0.0.1:{port}: Address already in use; free the"):
             bind("127.0.0.1", port)
-    with pytest.raises(ListenError, match="70000 is no port; choose one up to 65535"):
+    with pytest.raises(ListenError, match="70000 is not a valid port; choose one up to 65535"):
         bind("127.0.0.1", 70_000)
 
 

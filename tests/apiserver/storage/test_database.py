@@ -209,7 +209,7 @@ def test_a_file_of_a_newer_pykueue_is_refused(path: Path, held: list[StoredObjec
     connection.execute(f"PRAGMA user_version = {newer}")
     connection.close()
     said = refusal(path)
-    assert said.startswith(f"{path}: was written by a newer pykueue (its schema is {newer}, ")
+    assert said.startswith(f"{path}: was written by a newer pykueue (schema {newer}, ")
 
 
 def test_a_file_of_an_older_pykueue_is_upgraded_in_steps(
@@ -245,7 +245,7 @@ def test_a_missing_file_whose_log_is_there_is_not_made_anew(path: Path, held: li
     path.with_name("store.db-wal").write_bytes(b"what was written last")
     path.unlink()
     said = refusal(path)
-    assert said.startswith(f"{path}: is missing though store.db-wal is there, ")
+    assert said.startswith(f"{path}: is missing, but store.db-wal with the latest writes exists; ")
     assert not path.exists()
 
 
@@ -334,7 +334,7 @@ def test_a_store_in_memory_can_be_backed_up_too(tmp_path: Path) -> None:
 def test_a_backup_replaces_no_file(path: Path, held: list[StoredObject], tmp_path: Path) -> None:
     target = tmp_path / "copy.db"
     target.write_text("precious")
-    with pytest.raises(StoreError, match=r"copy\.db: exists already"):
+    with pytest.raises(StoreError, match=r"copy\.db: file exists"):
         datafile.backup(path, target)
     assert target.read_text() == "precious"
     with pytest.raises(StoreError, match="nothing to back up"):

@@ -564,7 +564,7 @@ def test_a_write_without_room_fails_with_all_that_were_built_upon_it(place: Path
             answers = await asyncio.gather(*waits, return_exceptions=True)
             lost = [place for place, answer in enumerate(answers) if isinstance(answer, FullError)]
             assert lost == [1, 2, 3, 4, 6]
-            assert re.match(r"jobs\.batch red/a: could not be stored \(.+\); see that the disk", str(answers[1]))
+            assert re.match(r"jobs\.batch red/a: could not be stored \(.+\); check the disk", str(answers[1]))
             assert store.get(A) == store.latest(A) == kept
             assert value(store.get(B)) == "small"
             assert not store.pending

@@ -30,8 +30,8 @@ def test_nobody_names_an_owner_that_another_has_created(desk: Desk) -> None:
     refused = refusal(lambda: desk.create("configmaps", theirs, who=BOB))
     assert (refused.code, refused.reason) == (403, "Forbidden")
     assert refused.message == (
-        'configmaps "c" is forbidden: its owner Job "j" was created by "ann", and User "bob" may only name owners that '
-        "are their own"
+        'configmaps "c" is forbidden: its owner Job "j" was created by "ann", and User "bob" may only name owners of '
+        "their own"
     )
     desk.create("configmaps", {"metadata": {"name": "c"}}, who=BOB)
     for change in (
@@ -46,7 +46,7 @@ def test_nobody_names_an_owner_that_another_has_created(desk: Desk) -> None:
 def test_an_owner_that_no_user_has_created_is_nobodys(desk: Desk) -> None:
     owner = desk.create("clusterqueues", {"metadata": {"name": "q"}, "spec": {}}, namespace="")
     theirs: Any = {"metadata": {"name": "c", "ownerReferences": claim("ClusterQueue", owner)}}
-    assert "was created by somebody else" in refusal(lambda: desk.create("configmaps", theirs, who=BOB)).message
+    assert "was created by another user" in refusal(lambda: desk.create("configmaps", theirs, who=BOB)).message
 
 
 def test_an_owner_that_an_admin_has_named_stays(desk: Desk) -> None:

@@ -141,7 +141,7 @@ def test_who_is_added_again_keeps_namespace_and_queues(machine: Machine, open_fo
             ["--namespace", "kube-system"], "--namespace: kube-system is a system namespace", id="the system's"
         ),
         pytest.param(["--namespace", "default"], "--namespace: default is a system namespace", id="everybody's"),
-        pytest.param(["--namespace", "No_Name"], "a namespace holds small letters", id="no name"),
+        pytest.param(["--namespace", "No_Name"], "a namespace is at most 63", id="no name"),
     ],
 )
 def test_who_cannot_be_added_leaves_nothing_behind(machine: Machine, flags: list[str], says: str) -> None:
@@ -204,7 +204,7 @@ def test_where_nothing_runs_nobody_is_added(tmp_path: Path) -> None:
 def test_who_is_no_user_cannot_be_removed(machine: Machine) -> None:
     done = machine.run("user", "remove", "somebody")
     assert done.returncode == 2
-    assert "'somebody' is no user; there are: admin\n" in done.stderr
+    assert "no user 'somebody'; users: admin\n" in done.stderr
 
 
 def test_where_nothing_was_started_there_are_no_users(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ CLASSES_MAX: Final = 8
 
 
 def device_errors(mappings: tuple[DeviceClassMapping, ...], gates: Mapping[str, bool]) -> Iterator[FieldError]:
-    """What is wrong with the resources that devices count as."""
+    """Errors in the device class mappings."""
     at = "resources.deviceClassMappings"
     if len(mappings) > MAPPINGS_MAX:
         yield too_many(at, len(mappings), MAPPINGS_MAX)
@@ -44,7 +44,7 @@ def device_errors(mappings: tuple[DeviceClassMapping, ...], gates: Mapping[str, 
 
 
 def device_name_errors(name: str, path: str) -> Iterator[FieldError]:
-    """What is wrong with the name of a resource or of a device class."""
+    """Errors in the name of a resource or of a device class."""
     if messages := qualified_name(name):
         yield invalid(path, name, "; ".join(messages))
     if size_bytes(name) > SUBDOMAIN_BYTES_MAX:
@@ -54,7 +54,7 @@ def device_name_errors(name: str, path: str) -> Iterator[FieldError]:
 def device_class_errors(
     mapping: DeviceClassMapping, path: str, homes: dict[str, tuple[str, set[str]]]
 ) -> Iterator[FieldError]:
-    """What is wrong with the classes of one mapping; `homes` maps each class to its first mapping."""
+    """Errors in the classes of one mapping; `homes` maps each class to its first mapping."""
     if not mapping.device_class_names:
         yield required(path, "at least one device class name is required")
     if len(mapping.device_class_names) > CLASSES_MAX:
@@ -82,7 +82,7 @@ def device_class_errors(
 def device_source_errors(
     sources: tuple[MappingSource, ...], path: str, gates: Mapping[str, bool]
 ) -> Iterator[FieldError]:
-    """What is wrong with the quantities of a device that are counted."""
+    """Errors in the sources of a device's quantities."""
     alone = "exactly one source type must be set per entry"
     for index, source in enumerate(sources):
         place = f"{path}[{index}]"
@@ -107,7 +107,7 @@ def device_source_errors(
 
 
 def driver_errors(source: DeviceSource, path: str, *, counter: bool) -> Iterator[FieldError]:
-    """What is wrong with a number that a driver publishes; its expression is not compiled here."""
+    """Errors in the number that a driver publishes; its expression is not compiled here."""
     if counter and not source.name:
         yield required(f"{path}.name")
     elif counter and (messages := dns_label(source.name)):
@@ -125,7 +125,7 @@ def driver_errors(source: DeviceSource, path: str, *, counter: bool) -> Iterator
 
 
 def capacity_name_errors(name: str, path: str) -> Iterator[FieldError]:
-    """What is wrong with a capacity's name: a C identifier, after an optional domain and a slash."""
+    """Errors in a capacity's name, which is a C identifier after an optional domain and a slash."""
     domain, slash, identifier = name.rpartition("/")
     if slash and not domain:
         yield invalid(path, "", "the domain must not be empty")

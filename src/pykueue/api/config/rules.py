@@ -123,7 +123,7 @@ def negative(path: str, value: Micros | int | None, *, counted: bool = False) ->
 
 
 def pods_ready_errors(waiting: WaitForPodsReady | None) -> Iterator[FieldError]:
-    """What is wrong with the settings of waitForPodsReady."""
+    """Errors in the settings of waitForPodsReady."""
     if waiting is None:
         return
     if waiting.timeout == 0:
@@ -139,7 +139,7 @@ def pods_ready_errors(waiting: WaitForPodsReady | None) -> Iterator[FieldError]:
 
 
 def integration_errors(configuration: Configuration, gates: Mapping[str, bool]) -> Iterator[FieldError]:
-    """What is wrong with the integrations, the kinds of job to queue."""
+    """Errors in the integrations: the job kinds to queue."""
     taken: set[str] = set()
     for index, framework in enumerate(configuration.integrations.frameworks):
         path = f"integrations.frameworks[{index}]"
@@ -168,7 +168,7 @@ def names_kind(text: str) -> bool:
 
 
 def multi_kueue_errors(configuration: Configuration) -> Iterator[FieldError]:
-    """What is wrong with the settings of MultiKueue."""
+    """Errors in the settings of MultiKueue."""
     section = configuration.multi_kueue
     if section is None:
         return
@@ -208,7 +208,7 @@ def multi_kueue_errors(configuration: Configuration) -> Iterator[FieldError]:
 
 
 def provider_errors(provider: AccessProvider, path: str) -> Iterator[FieldError]:
-    """What is wrong with a credentials provider."""
+    """Errors in a credentials provider."""
     program, below = provider.exec_config, f"{path}.execConfig"
     if not provider.name:
         yield required(f"{path}.name", SPECIFY)
@@ -227,7 +227,7 @@ def provider_errors(provider: AccessProvider, path: str) -> Iterator[FieldError]
 
 
 def fair_sharing_errors(configuration: Configuration) -> Iterator[FieldError]:
-    """What is wrong with fair sharing or admission fair sharing."""
+    """Errors in fair sharing or admission fair sharing."""
     shares, admission = configuration.fair_sharing, configuration.admission_fair_sharing
     if shares is not None and not shares.preemption_strategies:
         yield required("fairSharing.preemptionStrategies", SPECIFY)
@@ -246,7 +246,7 @@ def fair_sharing_errors(configuration: Configuration) -> Iterator[FieldError]:
 
 
 def certificate_errors(configuration: Configuration) -> Iterator[FieldError]:
-    """What is wrong with the names in the internal certificate management."""
+    """Errors in the names in the internal certificate management."""
     section = configuration.internal_cert_management
     if not section.enable:
         return
@@ -258,7 +258,7 @@ def certificate_errors(configuration: Configuration) -> Iterator[FieldError]:
 
 
 def dns_1035_label(text: str) -> tuple[str, ...]:
-    """What is wrong with a DNS-1035 label, which the name of a Service must be."""
+    """Messages for a text that is not a DNS-1035 label, which the name of a Service must be."""
     found = [longer_than(LABEL_BYTES_MAX)] if size_bytes(text) > LABEL_BYTES_MAX else []
     if not re.fullmatch(DNS_1035_FORM, text):
         found.append(ill_formed(DNS_1035_SAYS, DNS_1035_FORM, "my-name", "abc-123"))
@@ -266,7 +266,7 @@ def dns_1035_label(text: str) -> tuple[str, ...]:
 
 
 def resource_errors(configuration: Configuration, gates: Mapping[str, bool]) -> Iterator[FieldError]:
-    """What is wrong with the settings of resources."""
+    """Errors in the settings of resources."""
     section = configuration.resources
     inputs: set[str] = set()
     for index, transformation in enumerate(section.transformations):
@@ -293,7 +293,7 @@ def reserved_errors(transformation: Transformation, path: str) -> Iterator[Field
 
 
 def namespace_errors(configuration: Configuration) -> Iterator[FieldError]:
-    """What is wrong with the selector of managed namespaces."""
+    """Errors in the selector of managed namespaces."""
     selector, path = configuration.managed_jobs_namespace_selector, "managedJobsNamespaceSelector"
     if selector is None:
         if POD in configuration.integrations.frameworks:
@@ -314,14 +314,14 @@ def namespace_errors(configuration: Configuration) -> Iterator[FieldError]:
 
 
 def retention_errors(configuration: Configuration) -> Iterator[FieldError]:
-    """What is wrong with the retention policies."""
+    """Errors in the retention policies."""
     policy, path = configuration.object_retention_policies.workloads, "objectRetentionPolicies.workloads"
     yield from negative(f"{path}.afterFinished", policy.after_finished)
     yield from negative(f"{path}.afterDeactivatedByKueue", policy.after_deactivated_by_kueue)
 
 
 def tls_errors(configuration: Configuration) -> Iterator[FieldError]:
-    """What is wrong with the TLS settings of the servers."""
+    """Errors in the TLS settings of the servers."""
     section = configuration.tls
     if section is None:
         return
@@ -339,7 +339,7 @@ def tls_errors(configuration: Configuration) -> Iterator[FieldError]:
 
 
 def visibility_errors(configuration: Configuration) -> Iterator[FieldError]:
-    """What is wrong with the settings of the visibility server."""
+    """Errors in the settings of the visibility server."""
     section = configuration.visibility_server
     try:
         ip_address(section.bind_address)
@@ -350,7 +350,7 @@ def visibility_errors(configuration: Configuration) -> Iterator[FieldError]:
 
 
 def custom_label_errors(labels: tuple[CustomLabel, ...]) -> Iterator[FieldError]:
-    """What is wrong with the custom labels of metrics."""
+    """Errors in the custom labels of metrics."""
     at = "metrics.customLabels"
     if len(labels) > CUSTOM_LABELS_MAX:
         yield too_many(at, len(labels), CUSTOM_LABELS_MAX)
@@ -376,7 +376,7 @@ def custom_label_errors(labels: tuple[CustomLabel, ...]) -> Iterator[FieldError]
 
 
 def custom_source_errors(label: CustomLabel, path: str) -> Iterator[FieldError]:
-    """What is wrong with the source of a custom label."""
+    """Errors in the source of a custom label."""
     if label.source_label_key and label.source_annotation_key:
         tree = msgspec.to_builtins(label)
         yield invalid(path, tree, "sourceLabelKey and sourceAnnotationKey are mutually exclusive")

@@ -47,7 +47,7 @@ def once(errors: list[FieldError]) -> tuple[FieldError, ...]:
 
 
 def template_values(tree: object, path: str) -> Iterator[FieldError]:
-    """What is wrong with values that have the right type."""
+    """Errors in values of the right type."""
     at = f"{path}.spec" if path else "spec"
     spec = mapping(tree, "spec")
     containers = member(spec, "containers")
@@ -82,7 +82,7 @@ def negative_amounts(
 
 
 def affinity_values(affinity: object, path: str) -> Iterator[FieldError]:
-    """What is wrong with the required and preferred node affinity."""
+    """Errors in the required and preferred node affinity."""
     field = "requiredDuringSchedulingIgnoredDuringExecution"
     if has(affinity, field):
         terms = mappings(affinity, field, "nodeSelectorTerms")
@@ -96,7 +96,7 @@ def affinity_values(affinity: object, path: str) -> Iterator[FieldError]:
 
 
 def term_values(term: object, path: str) -> Iterator[FieldError]:
-    """What is wrong with the requirements of one term."""
+    """Errors in the requirements of one term."""
     for i, requirement in mappings(term, "matchExpressions"):
         at = f"{path}.matchExpressions[{i}]"
         yield from requirement_values(requirement, at)
@@ -109,7 +109,7 @@ def term_values(term: object, path: str) -> Iterator[FieldError]:
 
 
 def requirement_values(requirement: object, path: str) -> Iterator[FieldError]:
-    """What is wrong with one requirement on a node's labels."""
+    """Errors in one requirement on a node's labels."""
     values = member(requirement, "values")
     count = len(values) if isinstance(values, list) else 0
     match member(requirement, "operator"):
@@ -127,7 +127,7 @@ def requirement_values(requirement: object, path: str) -> Iterator[FieldError]:
 
 
 def toleration_values(toleration: object, path: str) -> Iterator[FieldError]:
-    """What is wrong with a toleration."""
+    """Errors in a toleration."""
     key, operator, effect = (text(toleration, name) for name in ("key", "operator", "effect"))
     if key:
         yield from label_name_errors(key, f"{path}.key")

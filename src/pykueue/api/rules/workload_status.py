@@ -105,7 +105,7 @@ def conditions_well_formed(new: Tree, old: Tree | None, context: Context) -> Ite
 
 
 def reason_errors(reason: str, path: str) -> Iterator[FieldError]:
-    """What is wrong with the reason of a condition."""
+    """Errors in the reason of a condition."""
     if not reason:
         yield required(path, "must be set")
         return

@@ -206,8 +206,8 @@ def stamped(operation: Operation, resource: Resource, new: Tree, old: Tree | Non
 
 def not_yours(resource: Resource, old: Tree, creator: str, who: Identity) -> StatusError:
     """The 403 error for changing an object that another user created."""
-    owner = f'"{creator}"' if creator else "somebody else"
-    why = f'it was created by {owner}, and User "{who.name}" may only change or delete what is their own'
+    owner = f'"{creator}"' if creator else "another user"
+    why = f'it was created by {owner}, and User "{who.name}" may only change or delete objects of their own'
     return forbidden(resource, text(old, "metadata", "name"), why)
 
 

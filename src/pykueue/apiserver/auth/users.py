@@ -158,15 +158,15 @@ class Users:
         """The default namespace of a user; raises `UsersError` if it belongs to another user."""
         namespace = label_of(name)
         if is_system(namespace):
-            raise UsersError(f"{name!r}: the namespace {namespace} is the system's; give another one with --namespace")
+            raise UsersError(f"{name!r}: {namespace} is a system namespace; choose another one with --namespace")
         users = self.all()
         if name in users and users[name].namespace == namespace:
             return namespace
         for user in users.values():
             if user.namespace == namespace:
                 raise UsersError(
-                    f"{name!r}: the namespace {namespace} is that of user {user.name}; give another one with "
-                    "--namespace, or the same one if both are to share it"
+                    f"{name!r}: the namespace {namespace} belongs to user {user.name}; choose another one with "
+                    "--namespace, or name this one if both should share it"
                 )
         return namespace
 
@@ -175,7 +175,7 @@ class Users:
         with self.changing() as users:
             user = users.get(name)
             if user is None or user.revoked:
-                raise UsersError(f"{name!r} is no user; add it first")
+                raise UsersError(f"no user {name!r}; add it first")
             users[name] = msgspec.structs.replace(user, certificates=(*user.certificates, fingerprint))
 
     def revoke(self, name: str) -> None:
@@ -184,7 +184,7 @@ class Users:
             user = users.get(name)
             if user is None:
                 there = sorted(one.name for one in users.values() if not one.revoked)
-                raise UsersError(f"{name!r} is no user; there are: {', '.join(there) or 'none'}")
+                raise UsersError(f"no user {name!r}; users: {', '.join(there) or 'none'}")
             users[name] = msgspec.structs.replace(user, salt="", hash="", certificates=(), revoked=True)
 
     @contextlib.contextmanager
@@ -207,10 +207,12 @@ def check(name: str, namespace: str) -> None:
     """Raise a `UsersError` if this name, or the namespace if one is given, is not allowed."""
     if not NAME.fullmatch(name):
         raise UsersError(
-            f"{name!r}: a user's name begins with a small letter and holds small letters, digits, '-', '_' and '.'"
+            f"{name!r}: a user name is a lower-case letter followed by lower-case letters, digits, '-', '_' and '.'"
         )
     if namespace and not NAMESPACE.fullmatch(namespace):
-        raise UsersError(f"{namespace!r}: a namespace holds small letters, digits and '-' within, 63 at most")
+        raise UsersError(
+            f"{namespace!r}: a namespace is at most 63 lower-case letters and digits, with '-' between them"
+        )
 
 
 def is_system(namespace: str) -> bool:
@@ -235,7 +237,7 @@ def fingerprint_of(path: Path) -> tuple[int, int, int] | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise UsersError(f"{path}: cannot be read: {error.strerror}; mend its permissions") from error
+        raise UsersError(f"{path}: cannot be read: {error.strerror}; correct its permissions") from error
     return found.st_ctime_ns, found.st_ino, found.st_size
 
 
@@ -246,15 +248,15 @@ def read_users(path: Path) -> tuple[User, ...]:
             found = os.fstat(file.fileno())
             body = file.read()
     except OSError as error:
-        raise UsersError(f"{path}: cannot be read: {error.strerror}; mend its permissions") from error
+        raise UsersError(f"{path}: cannot be read: {error.strerror}; correct its permissions") from error
     if found.st_uid not in (0, os.geteuid()) or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise UsersError(f"{path}: others may write it, so it proves nothing; chown it to this user and chmod 600")
+        raise UsersError(f"{path}: other users can write to it; chown it to this user and chmod it to 600")
     try:
         kept = KEPT.decode(body)
     except msgspec.DecodeError as error:
-        raise UsersError(f"{path}: {error}; restore it from a backup, or remove it and add the users anew") from error
+        raise UsersError(f"{path}: {error}; restore it from a backup, or remove it and add the users again") from error
     if kept.version != LAYOUT:
-        raise UsersError(f"{path}: is of layout {kept.version}, this program knows {LAYOUT}; use a newer program")
+        raise UsersError(f"{path}: layout {kept.version}, but this version reads {LAYOUT}; use a newer pykueue")
     return kept.users
 
 

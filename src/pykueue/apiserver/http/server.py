@@ -241,7 +241,7 @@ class Server:
 def bind(host: str, port: int) -> socket.socket:
     """A listening socket at an address."""
     if not 0 <= port <= PORT_MAX:
-        raise ListenError(f"{port} is no port; choose one up to {PORT_MAX}, or 0 for any that is free")
+        raise ListenError(f"{port} is not a valid port; choose one up to {PORT_MAX}, or 0 for any free one")
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
@@ -293,9 +293,9 @@ async def pieces_of(request: web.BaseRequest) -> AsyncIterator[bytes]:
             async for piece in request.content.iter_any():
                 yield piece
     except TimeoutError:
-        raise StatusError(408, "Timeout", f"the body did not come within {BODY_SECONDS} seconds") from None
+        raise StatusError(408, "Timeout", f"the body did not arrive within {BODY_SECONDS} seconds") from None
     except (BadHttpMessage, web.RequestPayloadError):
-        raise bad_request("the body could not be read: it is not in the encoding that its header names") from None
+        raise bad_request("the body could not be read: malformed Transfer-Encoding or Content-Encoding") from None
 
 
 def peer(request: web.BaseRequest) -> Peer | None:

@@ -69,7 +69,7 @@ def connected(place: str) -> sqlite3.Connection:
         connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
         (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
         if mode not in ("wal", "memory"):
-            raise sqlite3.OperationalError("its file system cannot share memory between processes, use a local disk")
+            raise sqlite3.OperationalError("its file system does not support shared memory; use a local disk")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
         connection.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}")
@@ -99,7 +99,7 @@ class Database:
             # A lone surrogate, which clients may send: no stored name contains one.
             return []
         except sqlite3.ProgrammingError as error:
-            raise StoreError(f"{self.place}: is closed; nothing more is read") from error
+            raise StoreError(f"{self.place}: is closed; it can no longer be read") from error
         except sqlite3.DatabaseError as error:
             raise unreadable(self.place, error) from error
 
@@ -259,6 +259,6 @@ def until(cursor: sqlite3.Cursor, most: int) -> list[tuple[object, ...]]:
 def unreadable(place: str, error: Exception) -> StoreError:
     """The error for a read from a damaged file."""
     return StoreError(
-        f"{place}: cannot be read ({error}); stop pykueue, see that the disk is sound, "
-        f"and put a backup in its place with `pykueue restore BACKUP`"
+        f"{place}: cannot be read ({error}); stop pykueue, check the disk, "
+        f"and restore a backup with `pykueue restore BACKUP`"
     )

@@ -97,9 +97,8 @@ def explained(path: Path) -> Iterator[None]:
 def damaged(path: Path, what: str) -> StoreError:
     """The error for a damaged file."""
     return StoreError(
-        f"{path}: is damaged ({what}) and is left as it is; put a backup in its place with "
-        f"`pykueue restore BACKUP`, or move {path.name} and the files beside it whose names begin so to another "
-        f"folder to begin anew"
+        f"{path}: is damaged ({what}) and was not changed; restore a backup with `pykueue restore BACKUP`, or move "
+        f"{path.name} and the files next to it whose names start with that to another directory to start over"
     )
 
 
@@ -110,8 +109,8 @@ def create(path: Path) -> None:
         if beside.exists():
             # SQLite would treat it as a part of the new file.
             raise StoreError(
-                f"{path}: is missing though {beside.name} is there, which holds what was written last; put "
-                f"{path.name} back beside it, or move {beside.name} to another folder to begin anew"
+                f"{path}: is missing, but {beside.name} with the latest writes exists; put {path.name} back, "
+                f"or move {beside.name} to another directory to start over"
             )
     with replacing(path) as fresh, closing(connected(str(fresh))) as connection:
         upgrade(connection, 0)
@@ -169,8 +168,8 @@ def examined(path: Path, connection: sqlite3.Connection) -> int:
     schema = pragma(connection, "user_version")
     if schema > len(STEPS):
         raise StoreError(
-            f"{path}: was written by a newer pykueue (its schema is {schema}, this one knows {len(STEPS)}); "
-            f"install that one again, or choose another directory with --data"
+            f"{path}: was written by a newer pykueue (schema {schema}, this version reads {len(STEPS)}); "
+            f"install that version again, or choose another directory with --data"
         )
     pages = pragma(connection, "page_count") * pragma(connection, "page_size")
     if pages <= CHECKED_WHOLE:
@@ -205,7 +204,7 @@ def upgrade(connection: sqlite3.Connection, schema: int) -> None:
 def backup(path: Path, target: Path) -> None:
     """Write a consistent copy of a data file, whether or not a process uses it."""
     if not path.exists():
-        raise StoreError(f"{path}: is missing, so there is nothing to back up; is this the right --data?")
+        raise StoreError(f"{path}: is missing, so there is nothing to back up; check --data")
     with explained(path):
         recognise(path)
         with closing(connected(str(path))) as connection:
@@ -216,7 +215,7 @@ def backup(path: Path, target: Path) -> None:
 def copy(connection: sqlite3.Connection, target: Path) -> None:
     """Write what a connection sees to a new file."""
     if target.exists():
-        raise StoreError(f"{target}: exists already; give another name, or remove it")
+        raise StoreError(f"{target}: file exists; choose another name, or remove it")
     with explained(target), replacing(target) as fresh:
         connection.execute("VACUUM INTO ?", (str(fresh),))
 
@@ -227,7 +226,7 @@ def restore(source: Path, path: Path) -> None:
     The watch log is dropped and versions jump ahead, so watchers of the former data must list again.
     """
     if not source.exists():
-        raise StoreError(f"{source}: is missing; give the file that `pykueue backup` wrote")
+        raise StoreError(f"{source}: no such file; name a file written by `pykueue backup`")
     with explained(source):
         recognise(source)
         with closing(sqlite3.connect(source)) as origin:

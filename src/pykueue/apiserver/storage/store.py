@@ -259,12 +259,12 @@ class Store:
     ) -> Awaitable[StoredObject]:
         """Queue a write for the next commit."""
         if self.closing:
-            raise StoreError(f"{self.database.place}: is being closed; nothing more is written")
+            raise StoreError(f"{self.database.place}: is being closed; it can no longer be written")
         loop = asyncio.get_running_loop()
         version = self.issued + 1
         held = StoredObject(key, version, uid, encoded(tree, version))
         if bytes_max and len(held.body) > bytes_max:
-            raise TooLargeError(f"{key}: {len(held.body)} bytes are more than {bytes_max}")
+            raise TooLargeError(f"{key}: {len(held.body)} bytes exceed the limit of {bytes_max}")
         self.issued = version
         write = Write(held, how, before, loop.create_future())
         self.pending.setdefault(key, []).append(write)
@@ -341,7 +341,7 @@ class Store:
             gone.lost = True
             if not gone.future.done():
                 gone.future.set_exception(
-                    FullError(f"{gone.held.key}: could not be stored ({error}); see that the disk has room and is well")
+                    FullError(f"{gone.held.key}: could not be stored ({error}); check the disk and its free space")
                 )
         del writes[place:]
         if not writes:

@@ -42,6 +42,6 @@ async def check_owners(
             continue
         creator = text(msgspec.json.decode(held.body), "metadata", "annotations", Annotation.CREATOR)
         if creator != who.name:
-            by = quoted(creator) if creator else "somebody else"
+            by = quoted(creator) if creator else "another user"
             why = f"its owner {kind} {quoted(name)} was created by {by}, and User {quoted(who.name)} may only name "
-            raise forbidden(served.resource, str(meta(new).get("name") or ""), f"{why}owners that are their own")
+            raise forbidden(served.resource, str(meta(new).get("name") or ""), f"{why}owners of their own")
