@@ -9,6 +9,7 @@ from pykueue.api.core import Tree
 from pykueue.api.durations import Micros
 from pykueue.api.kueue import ClusterQueue
 from pykueue.api.names import Finalizer
+from pykueue.api.trees import items, text
 from pykueue.api.workload import Workload
 from pykueue.base.units import Instant
 from pykueue.bridge.workloadneeds import (
@@ -154,7 +155,7 @@ def test_the_list_keeps_what_is_said_and_adds_what_is_missing() -> None:
     status = with_checks(seen, ("all", "new"), NOW)
     added = {"name": "new", "state": "Pending", "message": "", "lastTransitionTime": "2027-01-15T08:00:00Z"}
     assert status["admissionChecks"] == [ready, added]
-    assert [one["type"] for one in status["conditions"]] == ["QuotaReserved"]  # type: ignore[union-attr,index,call-overload]
+    assert [text(one, "type") for one in items(status, "conditions")] == ["QuotaReserved"]
     assert "admissionChecks" not in with_checks(seen, (), NOW)
 
 
@@ -175,7 +176,7 @@ def test_a_check_that_turns_down_a_workload_without_quota_is_reset(
     said = {**PENDING, "state": state, "requeueAfterSeconds": 5}
     seen = workload(None, admissionChecks=[said], conditions=conditions)
     assert need(seen, queue(("all", ())), Rules(), NOW) == (SyncChecks(("all",)) if reset else None)
-    (found,) = with_checks(seen, ("all",), NOW)["admissionChecks"]  # type: ignore[misc,str-unpack]
+    (found,) = items(with_checks(seen, ("all",), NOW), "admissionChecks")
     assert isinstance(found, dict)
     assert (found["state"], found.get("retryCount"), found["requeueAfterSeconds"]) == (
         ("Pending", counted, 5) if reset else (state, None, 5)

@@ -4,6 +4,7 @@ import contextlib
 import json
 from collections.abc import Iterator
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,7 @@ def test_jobs_are_admitted_and_end_although_the_wall_clock_is_set(faked: tuple[T
     clock.step(seconds)
     (folder / "go").touch()
     for name in ("first", "second", "third"):
-        assert soon(lambda name=name: bool(machine.condition(name, "Complete"))), f"{name} does not end"  # type: ignore[misc]  # bound
+        assert soon(partial(lambda one: bool(machine.condition(one, "Complete")), name)), f"{name} does not end"
     assert machine.metric("pykueue_clock_steps_total") == 1
     assert machine.metric("pykueue_clock_suspends_total") == 0
     # Dates follow by a tenth of the time that passes: of an hour little, of a second all in ten.

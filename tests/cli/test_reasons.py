@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,7 @@ def test_four_equal_jobs_and_room_for_one_all_three_that_wait_say_why(machine: M
     assert told.startswith("pykueue: pending: ")
     assert needs in told
     for name in ("second", "third", "fourth"):
-        assert soon(lambda name=name: lines_of(machine, name) != "")  # type: ignore[misc]  # bound in this round
+        assert soon(partial(lambda one: lines_of(machine, one) != "", name))
         assert needs in lines_of(machine, name)
     fourth.terminate()
     fourth.communicate(timeout=SOON)

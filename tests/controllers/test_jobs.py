@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 import pytest
@@ -203,7 +204,7 @@ async def tell(place: Place, live: int | None) -> int:
         async with place.manager():
             while stage < len(STORY):
                 name, so, then = STORY[stage]
-                if not await place.until(lambda so=so: place.workloads() and so(place)):  # type: ignore[misc]  # a lambda's default has no type to infer
+                if not await place.until(partial(lambda so: place.workloads() and so(place), so)):
                     assert place.left == 0, f"it never {name}: {place.seen()} {place.workloads()}"
                     break
                 then(place)

@@ -321,7 +321,7 @@ def test_a_workload_that_needs_nothing_is_never_queued() -> None:
         manager.queues("main")
         async with running(manager):
             asked: list[str] = []
-            manager.workloads.controller.add = asked.append  # type: ignore[method-assign,assignment]
+            manager.workloads.controller.add = asked.append  # type: ignore[method-assign,assignment]  # record the keys
             for number in range(6):
                 manager.workload(f"w{number}", "main", metadata={"ownerReferences": [OWNER], "finalizers": OURS})
             await manager.clock.advance(2)

@@ -1,5 +1,6 @@
 """How does a Job follow its Workload, and what if its user edits it meanwhile?"""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -389,8 +390,11 @@ def test_a_job_is_deleted_and_made_again_while_it_waits_and_while_it_runs(team: 
         old = job.workload()["metadata"]["uid"]
         job.delete()
         team.eventually(
-            lambda old=old: all(  # type: ignore[misc]  # a lambda's default has no type to infer
-                one["metadata"]["uid"] != old for one in team.client.objects("Workload", team.namespace)
+            partial(
+                lambda uid: (
+                    uid not in {one["metadata"]["uid"] for one in team.client.objects("Workload", team.namespace)}
+                ),
+                old,
             ),
             "the Workload goes with its Job",
         )

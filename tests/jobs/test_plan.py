@@ -5,6 +5,7 @@ import pytest
 
 from pykueue.api.core import Tree
 from pykueue.api.durations import SECOND, Micros
+from pykueue.api.trees import member
 from pykueue.jobs.actions import (
     Action,
     Await,
@@ -55,7 +56,7 @@ DONE = {"conditions": [{"type": "Complete", "status": "True", "message": "Reache
 FILLED: Tree = {
     "metadata": {
         "labels": {
-            **TEMPLATE["metadata"]["labels"],  # type: ignore[index, call-overload, dict-item]
+            **TEMPLATE["metadata"]["labels"],  # type: ignore[index, call-overload, dict-item]  # decoded JSON is Json
             "kueue.x-k8s.io/podset": "main",
             "kueue.x-k8s.io/local-queue-name": "main",
             "kueue.x-k8s.io/cluster-queue-name": "shared",
@@ -244,7 +245,7 @@ def test_gates_decide_what_the_workload_carries() -> None:
 def test_a_uid_that_is_no_label_is_left_out() -> None:
     tree = plan(seen(job(metadata={"uid": "no/label"})), NOW)[0]
     assert isinstance(tree, CreateWorkload)
-    assert tree.tree["metadata"]["labels"] == {}  # type: ignore[index, call-overload]
+    assert member(tree.tree, "metadata", "labels") == {}
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,14 @@ import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 import msgspec
 import pytest
 
 from pykueue.api.core import ObjectMeta
 from pykueue.base.struct import Wire
-from pykueue.base.units import MICROS
+from pykueue.base.units import MICROS, Instant
 from pykueue.kube import informer as module
 from pykueue.kube.informer import Change, Index, Informer, gc_paused
 from pykueue.kube.port import (
@@ -161,7 +162,7 @@ def test_a_watch_that_is_cut_off_goes_on_where_it_was(streaming: bool) -> None:
         for round_ in range(3):
             seen.cut()
             seen.put("a", f"after {round_}")
-            await seen.until(lambda value=f"after {round_}": seen.values()["default/a"] == value)  # type: ignore[misc]  # a lambda's default has no type to infer
+            await seen.until(partial(lambda value: seen.values()["default/a"] == value, f"after {round_}"))
         assert seen.api.sent("watch things") - seen.api.calls.count(FIRST_WATCH) >= 3
         assert seen.told[2:] == ["default/a 1->after 0", "default/a after 0->after 1", "default/a after 1->after 2"]
 
@@ -210,11 +211,11 @@ def test_a_version_that_is_too_old_makes_it_list_anew_and_tell_only_what_differs
 def test_a_watch_that_ends_in_good_order_goes_on_at_once() -> None:
     async def test(seen: Seen) -> None:
         for _ in range(3):
-            seen.clock.time += 2 * MICROS  # type: ignore[assignment]  # an instant plus a time is one
+            seen.clock.time = Instant(seen.clock.time + 2 * MICROS)
             before = len(seen.api.calls)
             seen.api.watch_faults.append(None)
             seen.put("a", f"after {before}")
-            await seen.until(lambda before=before: len(seen.api.calls) > before)  # type: ignore[misc]  # a lambda's default has no type to infer
+            await seen.until(partial(lambda count: len(seen.api.calls) > count, before))
         assert seen.clock.slept == []
 
     run(test)
@@ -250,7 +251,7 @@ def test_an_object_that_cannot_be_read_is_named_once_and_keeps_its_last_form(cap
         seen.api.drop(THINGS, "a", "default")
         await seen.until(lambda: "default/a" not in seen.values())
         assert seen.told[2:] == ["default/b 1->2", "default/b 2->3", "default/a 1->3", "default/a 3->None"]
-        named = [record.object for record in caplog.records if "malformed object" in record.message]  # type: ignore[attr-defined]  # the log's `extra` puts it there
+        named = [vars(record)["object"] for record in caplog.records if "malformed object" in record.message]
         assert named == ["default/a", "default/new", "default/a"]
 
     with caplog.at_level(logging.ERROR):
@@ -422,7 +423,7 @@ def test_a_handler_or_index_that_fails_stops_nothing(caplog: pytest.LogCaptureFi
         assert seen.told[-1] == "default/a 1->2"
 
     run(test)
-    assert {record.object for record in caplog.records if record.exc_info} == {"default/a", "default/b"}  # type: ignore[attr-defined]  # the log's `extra` puts it there
+    assert {vars(record)["object"] for record in caplog.records if record.exc_info} == {"default/a", "default/b"}
 
 
 def test_objects_are_shrunk_before_they_are_kept() -> None:

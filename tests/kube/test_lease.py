@@ -377,4 +377,4 @@ def test_without_an_election_one_leads_until_it_is_stopped() -> None:
 
 def test_terms_that_cannot_work_are_refused() -> None:
     with pytest.raises(AssertionError, match="retry < renew < lease"):
-        Election(lambda: None, SystemClock(), "one", "system", "leader", lease=5, renew=10, retry=2)  # type: ignore[arg-type,return-value]
+        Election(lambda: None, SystemClock(), "one", "system", "leader", lease=5, renew=10, retry=2)  # type: ignore[arg-type,return-value]  # it never connects

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from pykueue.api.trees import text
 from pykueue.base.units import Instant
 from pykueue.node.podstatus import (
     ContainerStatus,
@@ -135,8 +136,8 @@ def condition(kind: str, status: str, reason: str = "", message: str = "") -> di
 
 def test_an_end_is_written_with_its_code_signal_and_times() -> None:
     ended = Ended(137, NOW, Instant(NOW + 2_000_000), "OOMKilled", "too much", 9)
-    status = status_of(pod("a"), {"a": ContainerStatus(ended, attempt="u/a/0")}, NOW)
-    assert status["containerStatuses"][0]["state"] == {  # type: ignore[index, call-overload]
+    status: Any = status_of(pod("a"), {"a": ContainerStatus(ended, attempt="u/a/0")}, NOW)
+    assert status["containerStatuses"][0]["state"] == {
         "terminated": {
             "exitCode": 137,
             "signal": 9,
@@ -161,8 +162,8 @@ def test_an_end_is_written_with_its_code_signal_and_times() -> None:
         pytest.param({"a": ContainerStatus(BROKEN)}, ("PodFailed", ""), id="it failed"),
     ],
 )
-def test_why_a_pod_is_not_ready(containers: dict[str, ContainerStatus], wanted: tuple[str, str]) -> None:
-    found = {one["type"]: one for one in conditions_of(pod("a"), containers, phase_of(pod("a"), containers), NOW)}  # type: ignore[index, call-overload]
+def test_why_a_pod_is_not_ready(containers: dict[str, Container], wanted: tuple[str, str]) -> None:
+    found = {text(one, "type"): one for one in conditions_of(pod("a"), containers, phase_of(pod("a"), containers), NOW)}
     assert found["Ready"] == condition("Ready", "False", *wanted)
     assert found["ContainersReady"] == condition("ContainersReady", "False", *wanted)
 
@@ -182,14 +183,14 @@ def test_conditions_of_others_stay_and_a_condition_keeps_the_time_of_its_change(
 def test_a_readiness_gate_that_does_not_hold_keeps_the_pod_from_being_ready() -> None:
     tree = pod("a")
     tree["spec"]["readinessGates"] = [{"conditionType": "example.com/lb"}]
-    found: Any = {one["type"]: one for one in conditions_of(tree, {"a": RUNS}, "Running", NOW)}  # type: ignore[index, call-overload]
+    found: Any = {text(one, "type"): one for one in conditions_of(tree, {"a": RUNS}, "Running", NOW)}
     assert found["ContainersReady"]["status"] == "True"
     assert found["Ready"]["reason"] == "ReadinessGatesNotReady"
     assert found["Ready"]["message"] == (
         'corresponding condition of pod readiness gate "example.com/lb" does not exist.'
     )
     tree["status"] = {"conditions": [{"type": "example.com/lb", "status": "True"}]}
-    found = {one["type"]: one for one in conditions_of(tree, {"a": RUNS}, "Running", NOW)}  # type: ignore[index, call-overload]
+    found = {text(one, "type"): one for one in conditions_of(tree, {"a": RUNS}, "Running", NOW)}
     assert found["Ready"]["status"] == "True"
 
 

@@ -23,6 +23,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -345,7 +346,7 @@ class Plane:
     def apply_all(self, documents: list[dict[str, Any]]) -> None:
         """Apply documents in their order; a kind whose definition was just applied may take a moment to be served."""
         for tree in documents:
-            self.retried(lambda tree=tree: self.client.apply(tree))  # type: ignore[misc]  # a lambda's default has no type to infer
+            self.retried(partial(self.client.apply, tree))
 
     @staticmethod
     def retried(call: Callable[[], object], timeout: float = 15.0) -> None:

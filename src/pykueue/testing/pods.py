@@ -97,7 +97,8 @@ class ScriptedPods:
         tree: Tree = msgspec.json.decode(await self.kube.get(PODS, pod.name, pod.namespace))
         held = tree.get("status")
         listed = held.get("conditions") if isinstance(held, dict) else None
-        others = [one for one in listed or () if isinstance(one, dict) and one.get("type") not in OURS]  # type: ignore[union-attr]  # conditions are a list
+        assert listed is None or isinstance(listed, list), "the conditions of a pod are a list"
+        others = [one for one in listed or () if isinstance(one, dict) and one.get("type") not in OURS]
         status = status_of(pod, state, format_instant(self.clock.now()), self.prefix)
         conditions = status["conditions"]
         assert isinstance(conditions, list), "a status is made with a list of conditions"

@@ -11,11 +11,12 @@ from pykueue.api.install.deployment import shipped
 from pykueue.api.install.install import Install
 from pykueue.api.install.manifests import PARTS, manifests, rendered
 from pykueue.api.install.rbac import MANAGER, rbac
+from pykueue.api.trees import items, text
 
 
 def objects(install: Install | None = None) -> dict[str, Any]:
     made = manifests(install or Install())
-    found: dict[str, Any] = {f"{tree['kind']} {tree['metadata']['name']}": tree for tree in made}  # type: ignore[index, call-overload]
+    found: dict[str, Any] = {f"{tree['kind']} {text(tree, 'metadata', 'name')}": tree for tree in made}
     assert len(found) == len(made)
     return found
 
@@ -135,7 +136,7 @@ def test_the_manager_may_not_do_everything() -> None:
     for rule in MANAGER:
         assert "*" not in str(rule)
         assert rule["resources"] != ["secrets"]
-    written = {name for rule in MANAGER if "create" in rule["verbs"] for name in rule["resources"]}  # type: ignore[operator, union-attr]
+    written = {name for rule in MANAGER if "create" in items(rule, "verbs") for name in items(rule, "resources")}
     assert written == {"workloads", "events", "podtemplates", "provisioningrequests"}
 
 
@@ -145,7 +146,7 @@ def test_secrets_are_one_secret() -> None:
 
 
 def test_users_may_not_see_the_quota_of_others() -> None:
-    labelled: dict[str, Any] = {str(tree["metadata"]["name"]): tree for tree in rbac(Install())}  # type: ignore[index, call-overload]
+    labelled: dict[str, Any] = {text(tree, "metadata", "name"): tree for tree in rbac(Install())}
     user = "rbac.kueue.x-k8s.io/batch-user"
     taken_in = {name for name, tree in labelled.items() if user in tree["metadata"]["labels"]}
     assert taken_in == {

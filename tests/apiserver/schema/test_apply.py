@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pykueue.api.trees import mappings
 from pykueue.apiserver.schema.apply import LAST_APPLIED, ApplyConflictError, ApplyError, applied, kept_times, tracked
 from pykueue.apiserver.schema.managedfields import UPDATERS_MAX
 from pykueue.apiserver.schema.schemas import Schema, builtin, of_crd
@@ -363,7 +364,7 @@ def test_a_kind_without_a_status_subresource_has_its_status_owned_like_the_rest(
         now=FIRST,
         status=False,
     )
-    assert tree["metadata"]["managedFields"][0]["fieldsV1"] == {"f:status": {"f:phase": {}}}  # type: ignore[index, call-overload]
+    assert mappings(tree, "metadata", "managedFields")[0][1]["fieldsV1"] == {"f:status": {"f:phase": {}}}
 
 
 def test_items_of_a_list_with_keys_are_owned_one_by_one() -> None:
@@ -594,7 +595,7 @@ def test_owners_in_another_version_are_looked_at_in_that_version() -> None:
     tree = tracked(
         live, body(2, uid="1"), manager="u", api_version="example.com/v1", schema=WIDGETS, now=SECOND, lift=lift
     )
-    assert [one["manager"] for one in tree["metadata"]["managedFields"]] == ["u"]  # type: ignore[index, call-overload, union-attr]
+    assert [one["manager"] for _, one in mappings(tree, "metadata", "managedFields")] == ["u"]
     again = applied(
         live,
         body(None),

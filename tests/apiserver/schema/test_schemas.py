@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from pykueue.api.trees import member
 from pykueue.apiserver.schema.godecoder import unconvertible, unreadable
 from pykueue.apiserver.schema.schemas import (
     Schema,
@@ -54,7 +55,7 @@ def test_recorded_schemas_have_no_descriptions_but_fields_of_that_name() -> None
         "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceColumnDefinition"
     ]
     assert "description" not in columns
-    assert columns["properties"]["description"] == {"type": "string"}  # type: ignore[index, call-overload]
+    assert member(columns, "properties", "description") == {"type": "string"}
 
 
 def test_unknown_fields_are_named_by_their_paths() -> None:
@@ -141,7 +142,7 @@ def test_defaults_of_a_custom_kind_reach_down_and_replace_nulls_that_may_not_be(
     assert tree["spec"] == {"size": 3, "maybe": None, "inner": {"deep": "d"}, "many": [{"n": 1}, {"n": 2}]}
     first, second = (defaulted(schema, {"spec": {}})["spec"] for _ in range(2))
     assert first is not second
-    assert first["inner"] is not second["inner"]  # type: ignore[index, call-overload]
+    assert member(first, "inner") is not member(second, "inner")
 
 
 LIMITS: dict[str, tuple[Tree, Any, str]] = {

@@ -169,8 +169,8 @@ def test_a_gate_is_open_without_its_file(tmp_path: Path) -> None:
     assert not followers.connected(tmp_path, "guessed", 100)
     assert gate.closed(11)
     assert followers.connected(tmp_path, SECRET, 5)
-    assert followers.read_follower(tmp_path) is not None
-    assert followers.read_follower(tmp_path).position == 10, "what was read stays read"  # type: ignore[union-attr]  # it is there
+    assert (read := followers.read_follower(tmp_path)) is not None
+    assert read.position == 10, "what was read stays read"
     (tmp_path / followers.FILE).unlink()
     assert not gate.closed(11), "where the folder is removed, nothing is waited for"
 

@@ -12,7 +12,7 @@ from pykueue.api.names import GROUP
 from pykueue.api.trees import items, mapping, mappings, member, text
 from pykueue.apiserver.kinds.metadata import finalizers, with_meta
 from pykueue.apiserver.kinds.names import dns_label, dns_subdomain
-from pykueue.apiserver.kinds.poddefaults import as_tree, each
+from pykueue.apiserver.kinds.poddefaults import as_list, as_tree, each
 from pykueue.apiserver.wire.writeterms import DeleteOptions
 
 STORAGE: Final = "customresourcedefinitions.apiextensions.k8s.io"
@@ -204,10 +204,10 @@ def judged(tree: Tree, now: str, taken: str) -> Tree:
     elif converts:
         why = "conversion by a webhook is not supported by this server; use strategy None"
         ready = condition("Established", False, "ConversionUnsupported", why, now)
-    before = {text(one, "type"): one for _, one in mappings(tree, "status", "conditions")}
-    conditions = [since(one, before.get(text(one, "type"))) for one in (accepted, ready)]
-    kept = [dict(one) for kind, one in before.items() if kind not in ("NamesAccepted", "Established")]
     status = as_tree(tree.get("status"))
+    before = {text(one, "type"): one for one in as_list(status.get("conditions")) if isinstance(one, dict)}
+    conditions = [since(one, before.get(text(one, "type"))) for one in (accepted, ready)]
+    kept = [one for kind, one in before.items() if kind not in ("NamesAccepted", "Established")]
     stored = [str(one) for one in items(status, "storedVersions")]
     stored += [
         text(one, "name")
@@ -215,7 +215,7 @@ def judged(tree: Tree, now: str, taken: str) -> Tree:
         if one.get("storage") is True and text(one, "name") not in stored
     ]
     names = status.get("acceptedNames") if taken else spec.get("names")
-    listed: list[Json] = [*conditions, *kept]  # type: ignore[list-item]  # decoded JSON is Json
+    listed: list[Json] = [*conditions, *kept]
     return {**tree, "status": {"conditions": listed, "acceptedNames": names, "storedVersions": [*stored]}}
 
 
@@ -224,7 +224,7 @@ def terminate(tree: Tree, options: DeleteOptions, now: str) -> Tree:
     status = as_tree(tree.get("status"))
     why = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
     told = condition("Terminating", True, "InstanceDeletionPending", why, now)
-    kept: list[Json] = [dict(one) for _, one in mappings(status, "conditions")]  # type: ignore[arg-type]  # decoded JSON is Json
+    kept = as_list(status.get("conditions"))
     new: Tree = {**tree, "status": {**status, "conditions": [*kept, told]}}
     return with_meta(new, deletionTimestamp=now, finalizers=[*finalizers(tree), CLEANUP])
 

@@ -8,7 +8,7 @@ from pykueue.api.names import KubernetesFinalizer
 from pykueue.api.trees import items, text, whole
 from pykueue.apiserver.kinds.jobdefaults import INT32_MAX, labelled, with_selector
 from pykueue.apiserver.kinds.metadata import collector_finalizers, finalizers, meta, with_meta
-from pykueue.apiserver.kinds.poddefaults import as_tree, default_template, each, rounded
+from pykueue.apiserver.kinds.poddefaults import as_list, as_tree, default_template, each, rounded
 from pykueue.apiserver.kinds.validation_pods import quality
 from pykueue.apiserver.wire.writeterms import DeleteOptions
 
@@ -110,10 +110,10 @@ def create_job(tree: Tree, now: str) -> Tree:
 def create_namespace(tree: Tree, now: str) -> Tree:
     """A new namespace: active, with the finalizer that has it emptied before it is removed."""
     spec = as_tree(tree.get("spec"))
-    held = [*items(spec, "finalizers")]
+    held = [*as_list(spec.get("finalizers"))]
     if KubernetesFinalizer.NAMESPACE not in held:
         held.append(KubernetesFinalizer.NAMESPACE)
-    return default_namespace({**tree, "spec": {**spec, "finalizers": held}, "status": {"phase": "Active"}})  # type: ignore[dict-item]  # decoded JSON is Json
+    return default_namespace({**tree, "spec": {**spec, "finalizers": held}, "status": {"phase": "Active"}})
 
 
 def update_namespace(new: Tree, old: Tree) -> Tree:

@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from pykueue.apiserver.storage.records import Change, Key, StoredObject, StoreError
 
@@ -90,7 +90,7 @@ class Database:
         self.writer = writer
         self.reader = reader
 
-    def rows(self, statement: str, *values: str | int, most: int = 0) -> list[tuple[object, ...]]:
+    def rows(self, statement: str, *values: str | int, most: int = 0) -> list[tuple[Any, ...]]:
         """The rows of a query; with `most`, only until their bytes reach that number."""
         try:
             found = self.reader.execute(statement, values)
@@ -121,7 +121,7 @@ class Database:
     def get(self, key: Key) -> StoredObject | None:
         """An object; None if it does not exist."""
         for version, uid, body in self.rows(GET, key.resource, key.namespace, key.name):
-            return StoredObject(key, version, uid, body)  # type: ignore[arg-type]  # the schema says which column holds what
+            return StoredObject(key, version, uid, body)
         return None
 
     def page(
@@ -137,8 +137,7 @@ class Database:
             else self.rows(PAGE, resource, *after, limit, most=most)
         )
         return [
-            StoredObject(Key(resource, inside, name), version, uid, body)  # type: ignore[arg-type]  # as above
-            for inside, name, version, uid, body in found
+            StoredObject(Key(resource, inside, name), version, uid, body) for inside, name, version, uid, body in found
         ]
 
     def count(self, resource: str, namespace: str, but: Sequence[Key]) -> int:
@@ -157,7 +156,7 @@ class Database:
         With `most`, the last change is the one that brings them to this many bytes.
         """
         return [
-            Change(version, Key(resource, namespace, name), how, body, before)  # type: ignore[arg-type]  # as above
+            Change(version, Key(resource, namespace, name), how, body, before)
             for version, namespace, name, how, body, before in self.rows(CHANGES, after, to, resource, limit, most=most)
         ]
 

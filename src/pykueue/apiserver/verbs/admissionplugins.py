@@ -8,7 +8,7 @@ import msgspec
 from pykueue.api.core import Json, Tree
 from pykueue.api.trees import amount, mapping, mappings, member, text, whole
 from pykueue.apiserver.kinds.metadata import meta, with_meta
-from pykueue.apiserver.kinds.poddefaults import as_tree, each
+from pykueue.apiserver.kinds.poddefaults import as_list, as_tree, each
 from pykueue.apiserver.kinds.served import Served
 from pykueue.apiserver.storage.store import Key, Store
 from pykueue.apiserver.wire.statuserrors import forbidden, not_found
@@ -204,10 +204,10 @@ def limited(pod: Tree, ranges: Iterable[Tree]) -> Tree:
     for limits in ranges:
         asked: Tree = {}
         most: Tree = {}
-        for _, one in mappings(limits, "spec", "limits"):
+        for one in map(as_tree, as_list(as_tree(limits.get("spec")).get("limits"))):
             if text(one, "type") == "Container":
-                asked |= as_tree(one.get("defaultRequest"))  # type: ignore[arg-type]  # decoded JSON is Json
-                most |= as_tree(one.get("default"))  # type: ignore[arg-type]  # decoded JSON is Json
+                asked |= as_tree(one.get("defaultRequest"))
+                most |= as_tree(one.get("default"))
         if asked or most:
             pod = with_amounts(pod, asked, most)
     return pod
