@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from pykueue.api.core import Tree
-from pykueue.apiserver.auth.access import Access, stamped
+from pykueue.apiserver.auth.access import Access, with_recorded_creator
 from pykueue.apiserver.auth.authority import Authority
 from pykueue.apiserver.auth.kubeconfigs import kubeconfig, write
 from pykueue.apiserver.auth.users import Users
@@ -68,7 +68,7 @@ class Spoken:
 async def stamp(call: AdmissionCall) -> tuple[Tree, tuple[str, ...]]:
     """Admission that does no more than record who created what."""
     if call.stage == "mutate" or call.operation == "DELETE":
-        return stamped(call.operation, call.served.resource, call.new, call.old, call.who), ()
+        return with_recorded_creator(call.operation, call.served.resource, call.new, call.old, call.who), ()
     return call.new, ()
 
 

@@ -8,7 +8,17 @@ import pytest
 from pykueue.api.names import WorkloadCondition
 from pykueue.bridge.sentences import condition as condition_of
 from pykueue.cli.followjob import end_of, exit_code
-from pykueue.cli.queuestate import Picture, Queue, Waiter, is_crowded, queue_of, readable, shown, waiter_of, waiters
+from pykueue.cli.queuestate import (
+    PendingWorkload,
+    Queue,
+    ServerState,
+    is_crowded,
+    pending_workload,
+    pending_workloads,
+    queue_of,
+    readable,
+    shown,
+)
 from pykueue.cli.reasons import Preemptors
 from pykueue.kube.port import JOBS, LOCAL_QUEUES
 from pykueue.testing.kueue import Kueue
@@ -66,7 +76,7 @@ def test_who_waits_is_told_from_who_does_not(conditions: list[dict[str, str]], w
         "spec": {"queueName": "gpu"},
         "status": {"conditions": conditions},
     }
-    assert waiter_of(tree) == (None if why is None else Waiter("lab/train", "gpu", why))
+    assert pending_workload(tree) == (None if why is None else PendingWorkload("lab/train", "gpu", why))
 
 
 def test_who_has_quota_says_what_its_checks_say() -> None:
@@ -81,7 +91,7 @@ def test_who_has_quota_says_what_its_checks_say() -> None:
         "status": {"conditions": [condition("QuotaReserved", "True")], "admissionChecks": checks},
     }
     why = "waiting for admission checks: capacity: ETA 5 min; licence: Pending"
-    assert waiter_of(tree) == Waiter("lab/w", "gpu", why)
+    assert pending_workload(tree) == PendingWorkload("lab/w", "gpu", why)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +117,7 @@ def test_where_one_object_tells_no_more_than_is_written_an_equal_one_does(kueue:
     del spec["template"]["metadata"]
     kueue.client.create(JOBS, {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}, "default")
     # The controllers' own way to the API shows what is stored, as an API server of a cluster does.
-    found = kueue.embedded.call(waiters(kueue.embedded.kube, "default"))
+    found = kueue.embedded.call(pending_workloads(kueue.embedded.kube, "default"))
     assert not condition_of(kueue.workload("equal"), WorkloadCondition.QUOTA_RESERVED)
     assert {one.job: one.why for one in found} == {
         f"default/{name}": "couldn't assign flavors to pod set main: "
@@ -124,7 +134,9 @@ def test_who_has_just_come_is_shown_before_the_status_of_its_queue_is_written(ku
     kueue.client.create(JOBS, {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}, "default")
     (door,) = [one for one in kueue.client.list(LOCAL_QUEUES) if one["metadata"]["name"] == "red"]
     assert not is_crowded(door)
-    assert [one.job for one in kueue.embedded.call(waiters(kueue.embedded.kube, "default"))] == ["default/huge"]
+    assert [one.job for one in kueue.embedded.call(pending_workloads(kueue.embedded.kube, "default"))] == [
+        "default/huge"
+    ]
 
 
 def test_a_preemptor_that_is_gone_is_named_by_the_event(kueue: Kueue) -> None:
@@ -150,7 +162,9 @@ def test_everything_is_shown() -> None:
         Queue("a", "lab", {"cpu": 2000, "memory": 8 * GI}, {"cpu": 1500}, 2, 1),
         Queue("b", "", {"cpu": 500}, {}, 0, 0, "is stopped"),
     )
-    lines = list(shown(Picture("4 cpu", "rlimits", queues, (Waiter("default/x", "a", "insufficient quota"),))))
+    lines = list(
+        shown(ServerState("4 cpu", "rlimits", queues, (PendingWorkload("default/x", "a", "insufficient quota"),)))
+    )
     assert lines == [
         "machine: 4 cpu",
         "limits: rlimits",
@@ -166,12 +180,12 @@ def test_everything_is_shown() -> None:
 
 
 def test_without_queues_it_says_how_to_get_some() -> None:
-    assert "pykueue up --example" in list(shown(Picture("", "", (), ())))[-1]
+    assert "pykueue up --example" in list(shown(ServerState("", "", (), ())))[-1]
 
 
 def test_a_long_line_of_waiters_is_cut() -> None:
-    many = tuple(Waiter(f"d/{number}", "a", "no room") for number in range(25))
-    lines = list(shown(Picture("", "", (Queue("a", "", {}, {}, 0, 25),), many)))
+    many = tuple(PendingWorkload(f"d/{number}", "a", "no room") for number in range(25))
+    lines = list(shown(ServerState("", "", (Queue("a", "", {}, {}, 0, 25),), many)))
     assert lines[-1] == "  and 5 more"
 
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from pykueue.base.units import Instant
 from pykueue.cli import serverstate
 from pykueue.cli.main import cli
-from pykueue.cli.serverstate import Standing, data_folder, made, read_standing, write_standing
+from pykueue.cli.serverstate import ServerRecord, data_folder, made, read_record, write_record
 from pykueue.node.supervision.processes import process_start
 
 NOBODY = 65534
@@ -46,9 +46,9 @@ def as_stranger(folder: Path) -> Iterator[None]:
         folder.chmod(0o700)
 
 
-def mine() -> Standing:
+def mine() -> ServerRecord:
     """What a server would say of itself that is this process."""
-    return Standing(os.getpid(), process_start(os.getpid()), "https://127.0.0.1:1", 1, Instant(5))
+    return ServerRecord(os.getpid(), process_start(os.getpid()), "https://127.0.0.1:1", 1, Instant(5))
 
 
 @pytest.mark.parametrize(
@@ -93,14 +93,14 @@ def test_another_users_folder_is_refused(
 
 
 def test_what_runs_is_told_from_what_has_its_number(tmp_path: Path) -> None:
-    assert read_standing(tmp_path) is None
-    write_standing(tmp_path, mine())
-    assert read_standing(tmp_path) == mine()
+    assert read_record(tmp_path) is None
+    write_record(tmp_path, mine())
+    assert read_record(tmp_path) == mine()
     assert mine().runs
-    assert not Standing(os.getpid(), mine().born + 1, "", 1, Instant(5)).runs
+    assert not ServerRecord(os.getpid(), mine().born + 1, "", 1, Instant(5)).runs
     assert (tmp_path / serverstate.STANDING).stat().st_mode & 0o777 == 0o600
     (tmp_path / serverstate.STANDING).write_text("{")
-    assert read_standing(tmp_path) is None
+    assert read_record(tmp_path) is None
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_what_runs_is_told_from_what_has_its_number(tmp_path: Path) -> None:
 def test_of_another_users_folder_it_is_said_whose_it_is(tmp_path: Path, words: list[str]) -> None:
     data = tmp_path / "data"
     data.mkdir(mode=0o700)
-    write_standing(data, mine())
+    write_record(data, mine())
     with as_stranger(data):
         done = CliRunner().invoke(cli, [*words, "--data", str(data)])
     assert done.exit_code == 2

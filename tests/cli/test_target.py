@@ -13,7 +13,7 @@ import pytest
 from pykueue.apiserver.auth.kubeconfigs import kubeconfig, write
 from pykueue.base.units import Instant
 from pykueue.cli import serverstate
-from pykueue.cli.serverstate import Standing, write_standing
+from pykueue.cli.serverstate import ServerRecord, write_record
 from pykueue.cli.target import Target, chosen
 from pykueue.node.supervision.processes import process_start
 from tests.cli.machine import Machine, machine_in
@@ -39,7 +39,7 @@ class Person:
         """Leave what a server leaves in its data folder."""
         self.put(folder / "kubeconfig", "https://mine:1")
         born = process_start(os.getpid()) + (not runs)
-        write_standing(folder, Standing(os.getpid(), born, "https://mine:1", 1, Instant(5)))
+        write_record(folder, ServerRecord(os.getpid(), born, "https://mine:1", 1, Instant(5)))
 
     def let_in(self) -> None:
         self.put(self.own, "https://shared:1")

@@ -148,7 +148,7 @@ class Controlling:
     def stop(self) -> float:
         """Seconds that it took on the clock; writes on their way arrive first."""
         began = self.system.clock.now()
-        self.system.call(self.system.local.controllers.land())
+        self.system.call(self.system.local.controllers.shut_down())
         return (self.system.clock.now() - began) / MICROS
 
     def kill(self) -> None:
@@ -189,7 +189,7 @@ class InProcess:
                 backend = cls(system, heard)
                 backend.add_node("node-0", {}, 10_000)
                 if wanted.manager == "none":
-                    system.call(system.local.controllers.land())
+                    system.call(system.local.controllers.shut_down())
                 yield backend
         finally:
             log.removeHandler(heard)

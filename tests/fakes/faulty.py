@@ -119,7 +119,7 @@ class Faulty(LocalKube):
     def all(self, resource: Resource) -> dict[str, Object]:
         """The objects of a kind, by name or by `namespace/name`."""
         store, storage = self.registry.store, self.served(resource).storage
-        keys = {held.key for held in store.page(storage)} | {*store.under_way(storage, "")}
+        keys = {held.key for held in store.page(storage)} | {*store.pending_keys(storage, "")}
         found = {}
         for key in sorted(keys, key=lambda key: (key.namespace, key.name)):
             tree = self.find(resource, key.name, key.namespace)

@@ -353,7 +353,7 @@ def helpful(error: FieldError) -> str:
     return f"{error}; {hint}" if hint else str(error)
 
 
-class Stranger(Frozen):
+class UnknownField(Frozen):
     """A field that the schema does not know, its location, and the known fields there."""
 
     parent: str
@@ -373,39 +373,39 @@ def unknown_fields(kind: type, tree: object, version: str = "v1beta2") -> tuple[
 
 def unknown_problems(kind: type, tree: object, version: str = "v1beta2") -> tuple[FieldError, ...]:
     """Fields unknown in this version, each with advice."""
-    found = strangers(node_of(kind), as_stored(kind, tree, version), "")
+    found = unknown_in(node_of(kind), as_stored(kind, tree, version), "")
     if version != "v1beta1" or not isinstance(tree, Mapping):
         return tuple(advised(found))
     name = kind.__name__
-    older = (older_stranger(one, name, tree) for one in found if not is_older(name, one.path))
+    older = (older_unknown_field(one, name, tree) for one in found if not is_older(name, one.path))
     return (*advised(older), *newer_fields(name, tree))
 
 
-def advised(found: Iterable[Stranger]) -> Iterator[FieldError]:
+def advised(found: Iterable[UnknownField]) -> Iterator[FieldError]:
     """An error for each unknown field; the first ones suggest the nearest known name."""
     for number, one in enumerate(found):
         yield unknown(one.path, one.name, one.known if number < SUGGESTIONS_MAX else ())
 
 
-def older_stranger(one: Stranger, kind: str, tree: Mapping[str, object]) -> Stranger:
+def older_unknown_field(one: UnknownField, kind: str, tree: Mapping[str, object]) -> UnknownField:
     """An unknown field with its path in v1beta1 and v1beta1's names there."""
     names = [older_path(kind, joined(one.parent, name), tree).rpartition(".")[2] for name in one.known]
     kept = (name for name in names if not is_newer(kind, joined(one.parent, name)))
-    return Stranger(older_path(kind, one.parent, tree) if one.parent else "", one.name, tuple(kept))
+    return UnknownField(older_path(kind, one.parent, tree) if one.parent else "", one.name, tuple(kept))
 
 
-def strangers(node: TypeNode, value: object, path: str, unread: tuple[str, ...] = ()) -> Iterator[Stranger]:
+def unknown_in(node: TypeNode, value: object, path: str, unread: tuple[str, ...] = ()) -> Iterator[UnknownField]:
     """Unknown fields at this path and below."""
     if node.shape in ("object", "opaque") and isinstance(value, Mapping):
         for name, inner in value.items():
             known = node.properties.get(name)
             if known is not None:
-                yield from strangers(known.node, inner, joined(path, name), known.unread)
+                yield from unknown_in(known.node, inner, joined(path, name), known.unread)
             elif name not in unread:
-                yield Stranger(path, str(name), (*node.properties, *unread))
+                yield UnknownField(path, str(name), (*node.properties, *unread))
     elif node.shape == "array" and isinstance(value, list) and node.items is not None:
         for index, item in enumerate(value):
-            yield from strangers(node.items, item, f"{path}[{index}]", unread)
+            yield from unknown_in(node.items, item, f"{path}[{index}]", unread)
 
 
 def defaults(kind: type, tree: Mapping[str, Json]) -> dict[str, Json]:

@@ -9,7 +9,7 @@ import msgspec
 from pykueue.api.core import Tree
 from pykueue.api.names import GROUP, Label
 from pykueue.api.trees import text
-from pykueue.apiserver.auth.access import stamped
+from pykueue.apiserver.auth.access import with_recorded_creator
 from pykueue.apiserver.verbs import barepods
 from pykueue.apiserver.verbs.admission import AdmissionCall
 from pykueue.apiserver.verbs.offload import Offload, is_large
@@ -43,7 +43,7 @@ class AdmissionAdapter:
         """The admitted object and warnings; a rejection raises StatusError."""
         if call.stage == "mutate" or call.operation == "DELETE":
             # Subresources too: a binding carries annotations.
-            new = stamped(call.operation, call.served.resource, call.new, call.old, call.who)
+            new = with_recorded_creator(call.operation, call.served.resource, call.new, call.old, call.who)
             return await self.asked(msgspec.structs.replace(call, new=new))
         if self.pods is None or call.who.is_controller:
             return await self.asked(call)

@@ -153,7 +153,7 @@ class Controllers:
         if not self.stopping:
             raise LostError(reason)
 
-    async def land(self) -> None:
+    async def shut_down(self) -> None:
         """Shut down: stop deciding, wait for writes in flight, release the lease, end all tasks."""
         self.stopping = True
         await self.end("decide", TAKE_OVER, *self.duties)

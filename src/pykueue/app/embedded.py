@@ -176,14 +176,14 @@ class Local:
                 if error is not None:
                     yield error
 
-    async def land(self) -> None:
+    async def shut_down(self) -> None:
         """Stop our controllers, then the background tasks they need."""
-        await self.controllers.land()
+        await self.controllers.shut_down()
         await end(self.tasks, *self.tasks)
 
     async def restart(self, loaded: Loaded, parts: frozenset[str]) -> None:
         """Restart our controllers with another Configuration on the existing objects."""
-        await self.controllers.land()
+        await self.controllers.shut_down()
         self.controllers = self.new_controllers(loaded, parts)
         self.controllers.start()
 

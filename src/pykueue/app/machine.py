@@ -182,9 +182,9 @@ class Up:
     async def stop(self) -> None:
         """Stop the API, then our controllers, the pods and the store."""
         await self.server.stop()
-        await self.local.controllers.land()
+        await self.local.controllers.shut_down()
         await self.runner.stop()
-        await self.local.land()
+        await self.local.shut_down()
         await self.runner.close()
         await self.local.close()
 

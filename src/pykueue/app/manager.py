@@ -137,7 +137,7 @@ class Manager:
             self.controllers.begin("watchdog", self.controllers.metrics.watchdog.run)
             await self.controllers.attend(stop)
         finally:
-            await self.controllers.land()
+            await self.controllers.shut_down()
             await self.endpoints.stop()
             await self.reading.close()
 

@@ -18,7 +18,7 @@ from pykueue.bridge.sentences import condition, pending_text
 from pykueue.checks.pendingchecks import awaited
 from pykueue.cli.output import Output
 from pykueue.cli.reasons import LOOKS, Preemptors, with_reason
-from pykueue.cli.serverstate import UNAUTHORIZED, accepted_no_more
+from pykueue.cli.serverstate import UNAUTHORIZED, rejected_credentials
 from pykueue.cli.target import Target
 from pykueue.kube.client.credentials import CredentialError
 from pykueue.kube.client.http import HttpKube
@@ -85,7 +85,7 @@ class Following:
             return await self.until_over()
         except (KubeError, CredentialError) as error:
             if isinstance(error, KubeError) and error.code == UNAUTHORIZED:
-                tell(accepted_no_more(self.target.file))
+                tell(rejected_credentials(self.target.file))
             else:
                 hint = self.target.hint() if isinstance(error, UnansweredError) else ""
                 tell(f"{error}{hint}")
@@ -174,7 +174,7 @@ class Following:
                 return self.judged(work.result())
             # Otherwise it would report the deletion that follows.
             work.cancel()
-            return await self.give_up()
+            return await self.delete_job()
         finally:
             for one in everyone:
                 one.cancel()
@@ -187,7 +187,7 @@ class Following:
             tell(one)
         return code or (ERROR if problems else 0)
 
-    async def give_up(self) -> int:
+    async def delete_job(self) -> int:
         """Delete the Job after Ctrl-C."""
         with contextlib.suppress(NotFoundError):
             await self.kube.delete(JOBS, self.name, self.namespace, uid=self.uid)
@@ -206,7 +206,7 @@ class Following:
                 continue
             job = next(iter(self.seen.get(str(JOBS), {}).values()), None)
             if job is not None and (ended := end_of(job)) is not None:
-                return await self.farewell(ended, blamed=blamed_on_pods(job))
+                return await self.report_failure(ended, blamed=blamed_on_pods(job))
             if self.gone:
                 tell(f"job {self.namespace}/{self.name} was deleted")
                 return ERROR
@@ -258,7 +258,7 @@ class Following:
         if problem := await self.output.show(pod):
             tell(problem)
 
-    async def farewell(self, ended: str, *, blamed: bool) -> int:
+    async def report_failure(self, ended: str, *, blamed: bool) -> int:
         """Report why the Job failed; returns the exit code. With `blamed`, the output of its pods shows the cause."""
         if not ended:
             return 0

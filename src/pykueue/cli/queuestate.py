@@ -14,7 +14,7 @@ from pykueue.base.units import QuantityError, amount_of, amount_text, parse_quan
 from pykueue.bridge.sentences import condition, pending_text
 from pykueue.checks.pendingchecks import awaited
 from pykueue.cli.reasons import Preemptors
-from pykueue.cli.serverstate import UNAUTHORIZED, accepted_no_more
+from pykueue.cli.serverstate import UNAUTHORIZED, rejected_credentials
 from pykueue.cli.tables import hanging, table
 from pykueue.kube.client.connection import Connection
 from pykueue.kube.client.credentials import CredentialError
@@ -57,7 +57,7 @@ class Queue(Frozen):
     """Why it is inactive; empty while it is active."""
 
 
-class Waiter(Frozen):
+class PendingWorkload(Frozen):
     """A pending workload."""
 
     job: str
@@ -65,29 +65,29 @@ class Waiter(Frozen):
     why: str
 
 
-class Picture(Frozen):
+class ServerState(Frozen):
     """The state of a server."""
 
     machine: str
     limits: str
     queues: tuple[Queue, ...]
-    waiters: tuple[Waiter, ...]
+    pending_workloads: tuple[PendingWorkload, ...]
 
 
-async def ask(connection: Connection, file: str) -> Picture:
+async def ask(connection: Connection, file: str) -> ServerState:
     """The state of a server, as far as the user of this kubeconfig may see it."""
     kube = HttpKube(connection, SystemClock(), agent="pykueue-status")
     try:
-        return await pictured(kube, connection.namespace)
+        return await read_state(kube, connection.namespace)
     except (KubeError, CredentialError) as error:
         if isinstance(error, KubeError) and error.code == UNAUTHORIZED:
-            raise AskError(accepted_no_more(file)) from error
+            raise AskError(rejected_credentials(file)) from error
         raise AskError(f"{connection.server}: {error}") from error
     finally:
         await kube.close()
 
 
-async def pictured(kube: Kube, namespace: str) -> Picture:
+async def read_state(kube: Kube, namespace: str) -> ServerState:
     """The state that an API reports."""
     nodes = [one async for one in listed(kube, NODES)]
     capacity = mapping(nodes[0], "status", "allocatable") if nodes else {}
@@ -97,15 +97,15 @@ async def pictured(kube: Kube, namespace: str) -> Picture:
         f"{readable(name, amount(name, capacity[name]))} {name}" for name in (*shown_first, *rest) if name in capacity
     )
     queues = tuple([queue_of(one) async for one in listed(kube, CLUSTER_QUEUES)])
-    return Picture(
+    return ServerState(
         machine,
         text(nodes[0], "metadata", "annotations", LIMITS) if nodes else "",
         queues,
-        tuple(await waiters(kube, namespace)),
+        tuple(await pending_workloads(kube, namespace)),
     )
 
 
-async def waiters(kube: Kube, namespace: str) -> list[Waiter]:
+async def pending_workloads(kube: Kube, namespace: str) -> list[PendingWorkload]:
     """Pending workloads, oldest first."""
     seen = ""
     try:
@@ -118,26 +118,30 @@ async def waiters(kube: Kube, namespace: str) -> list[Waiter]:
     # Skip namespaces without pending workloads: they may hold very many finished ones.
     crowded = {text(door, "metadata", "namespace"): True for door in doors if is_crowded(door)}
     quiet = {text(door, "metadata", "namespace") for door in doors} - crowded.keys()
-    crowded |= {one: True for one in await just_come(kube, seen) if one in quiet} if quiet else {}
-    found: list[tuple[str, Waiter, Tree]] = [(came, waiter, {}) for came, waiter in await unqueued(kube, seen)]
+    crowded |= {one: True for one in await unsettled_namespaces(kube, seen) if one in quiet} if quiet else {}
+    found: list[tuple[str, PendingWorkload, Tree]] = [
+        (came, pending, {}) for came, pending in await unqueued(kube, seen)
+    ]
     for one in crowded:
         async for workload in listed(kube, WORKLOADS, one):
-            waiter = waiter_of(workload)
-            if waiter is not None:
-                found.append((text(workload, "metadata", "creationTimestamp"), waiter, workload))
+            pending = pending_workload(workload)
+            if pending is not None:
+                found.append((text(workload, "metadata", "creationTimestamp"), pending, workload))
     found.sort(key=lambda one: one[0])
     alike = {likeness(tree): tree for _, _, tree in found if condition(tree, WorkloadCondition.QUOTA_RESERVED)}
-    told = [await explained(kube, waiter, tree, alike) for _, waiter, tree in found[:WAITING_SHOWN]]
-    return [*told, *(waiter for _, waiter, _ in found[WAITING_SHOWN:])]
+    told = [await explained(kube, pending, tree, alike) for _, pending, tree in found[:WAITING_SHOWN]]
+    return [*told, *(pending for _, pending, _ in found[WAITING_SHOWN:])]
 
 
-async def explained(kube: Kube, waiter: Waiter, workload: Tree, alike: Mapping[bytes, Tree]) -> Waiter:
-    """The waiter with its reason, even if the status does not show it yet, and with names in place of UIDs.
+async def explained(
+    kube: Kube, pending: PendingWorkload, workload: Tree, alike: Mapping[bytes, Tree]
+) -> PendingWorkload:
+    """The workload with its reason, even if the status does not show it yet, and with names in place of UIDs.
 
     The embedded server adds the engine's reason to a GET. Elsewhere, use the reason of an equal workload.
     """
     if not workload:
-        return waiter
+        return pending
     reserved = condition(workload, WorkloadCondition.QUOTA_RESERVED)
     if not reserved:
         metadata = mapping(workload, "metadata")
@@ -145,8 +149,8 @@ async def explained(kube: Kube, waiter: Waiter, workload: Tree, alike: Mapping[b
         reserved = condition(seen or {}, WorkloadCondition.QUOTA_RESERVED)
         reserved = reserved or condition(alike.get(likeness(workload), {}), WorkloadCondition.QUOTA_RESERVED)
     if text(reserved, "status") != "False":
-        return waiter
-    return replace(waiter, why=await Preemptors(kube, SystemClock()).said(reserved, workload) or waiter.why)
+        return pending
+    return replace(pending, why=await Preemptors(kube, SystemClock()).said(reserved, workload) or pending.why)
 
 
 def likeness(workload: Tree) -> bytes:
@@ -159,7 +163,7 @@ def likeness(workload: Tree) -> bytes:
     return msgspec.json.encode([place, spec.get("priority"), pod_sets], order="deterministic")
 
 
-async def just_come(kube: Kube, namespace: str) -> set[str]:
+async def unsettled_namespaces(kube: Kube, namespace: str) -> set[str]:
     """The namespaces of suspended Jobs, whose queues may not count them yet."""
     try:
         return {
@@ -171,7 +175,7 @@ async def just_come(kube: Kube, namespace: str) -> set[str]:
         return set()
 
 
-async def unqueued(kube: Kube, namespace: str) -> list[tuple[str, Waiter]]:
+async def unqueued(kube: Kube, namespace: str) -> list[tuple[str, PendingWorkload]]:
     """Jobs without a Workload because their priority class does not exist; each with its creation time.
 
     They are found by their Events, which are far fewer than finished Jobs.
@@ -180,7 +184,7 @@ async def unqueued(kube: Kube, namespace: str) -> list[tuple[str, Waiter]]:
         events = [one async for one in listed(kube, EVENTS, namespace, fields=f"reason={UNQUEUED}")]
     except DeniedError:
         return []
-    found: list[tuple[str, Waiter]] = []
+    found: list[tuple[str, PendingWorkload]] = []
     for within, name in {(text(one, "regarding", "namespace"), text(one, "regarding", "name")) for one in events}:
         job = await looked_up(kube, JOBS, name, within)
         labels = mapping(job or {}, "metadata", "labels")
@@ -188,8 +192,10 @@ async def unqueued(kube: Kube, namespace: str) -> list[tuple[str, Waiter]]:
         if job is None or not wanted or member(job, "spec", "suspend") is not True:
             continue
         if await looked_up(kube, WORKLOAD_PRIORITY_CLASSES, wanted) is None:
-            waiter = Waiter(f"{within}/{name}", text(labels, Label.QUEUE), f"WorkloadPriorityClass {wanted} not found")
-            found.append((text(job, "metadata", "creationTimestamp"), waiter))
+            pending = PendingWorkload(
+                f"{within}/{name}", text(labels, Label.QUEUE), f"WorkloadPriorityClass {wanted} not found"
+            )
+            found.append((text(job, "metadata", "creationTimestamp"), pending))
     return found
 
 
@@ -263,7 +269,7 @@ def readable(name: str, value: int) -> str:
     return amount_text(name, value)
 
 
-def waiter_of(workload: Tree) -> Waiter | None:
+def pending_workload(workload: Tree) -> PendingWorkload | None:
     """The workload if it is pending, else None."""
     conditions = {text(one, "type"): one for _, one in mappings(workload, "status", "conditions")}
     for kind in (WorkloadCondition.FINISHED, WorkloadCondition.ADMITTED):
@@ -276,19 +282,21 @@ def waiter_of(workload: Tree) -> Waiter | None:
     why = checks if text(reserved, "status") == "True" else pending_text(reserved) or "not considered yet"
     owners = [one for _, one in mappings(workload, "metadata", "ownerReferences") if member(one, "controller") is True]
     name = text(owners[0], "name") if owners else text(workload, "metadata", "name")
-    return Waiter(f"{text(workload, 'metadata', 'namespace')}/{name}", text(workload, "spec", "queueName"), why)
+    return PendingWorkload(
+        f"{text(workload, 'metadata', 'namespace')}/{name}", text(workload, "spec", "queueName"), why
+    )
 
 
-def shown(picture: Picture) -> Iterator[str]:
+def shown(state: ServerState) -> Iterator[str]:
     """The lines for a terminal."""
-    yield f"machine: {picture.machine or 'no node registered yet'}"
-    if picture.limits:
-        yield f"limits: {picture.limits}"
+    yield f"machine: {state.machine or 'no node registered yet'}"
+    if state.limits:
+        yield f"limits: {state.limits}"
     yield ""
-    if not picture.queues:
+    if not state.queues:
         yield "No queues yet. Restart with `pykueue up --example`, or apply your own with kubectl."
         return
-    names = list(dict.fromkeys(name for queue in picture.queues for name in queue.quotas))
+    names = list(dict.fromkeys(name for queue in state.queues for name in queue.quotas))
     rows = [
         [
             queue.name,
@@ -297,20 +305,20 @@ def shown(picture: Picture) -> Iterator[str]:
             str(queue.running),
             str(queue.waiting),
         ]
-        for queue in picture.queues
+        for queue in state.queues
     ]
     headers = ["QUEUE", "COHORT", *(name.upper() for name in names), "RUNNING", "PENDING"]
     yield from table(headers, rows, "<<" + ">" * (len(names) + 2))
-    for queue in picture.queues:
+    for queue in state.queues:
         if queue.problem:
             yield from hanging(f"{queue.name} is inactive: ", queue.problem)
-    if picture.waiters:
+    if state.pending_workloads:
         yield ""
         yield "pending, oldest first:"
-    for waiter in picture.waiters[:WAITING_SHOWN]:
-        yield from hanging(f"  {waiter.job} in {waiter.queue}: ", waiter.why)
-    if len(picture.waiters) > WAITING_SHOWN:
-        yield f"  and {len(picture.waiters) - WAITING_SHOWN} more"
+    for pending in state.pending_workloads[:WAITING_SHOWN]:
+        yield from hanging(f"  {pending.job} in {pending.queue}: ", pending.why)
+    if len(state.pending_workloads) > WAITING_SHOWN:
+        yield f"  and {len(state.pending_workloads) - WAITING_SHOWN} more"
 
 
 def share(queue: Queue, name: str) -> str:

@@ -29,7 +29,7 @@ from pykueue.base.units import QuantityError, parse_quantity
 from pykueue.cli.examplequeues import TEAMS, example
 from pykueue.cli.queuestate import readable
 from pykueue.cli.report import Report
-from pykueue.cli.serverstate import Standing, data_folder, write_standing
+from pykueue.cli.serverstate import ServerRecord, data_folder, write_record
 from pykueue.kube.client.connection import DEFAULT_NAMESPACE
 from pykueue.kube.tls import TlsError
 from pykueue.node.containerruntime import Runtime
@@ -44,7 +44,7 @@ PORT: Final = 7443
 SWITCH_SECONDS: Final = 0.0005
 
 
-class Wanted(Frozen):
+class UpOptions(Frozen):
     """The options of `pykueue up`."""
 
     loaded: Loaded
@@ -66,7 +66,7 @@ class Wanted(Frozen):
     detached: bool
 
 
-def serve(wanted: Wanted, report: Report) -> int:
+def serve(wanted: UpOptions, report: Report) -> int:
     """Run the server until a signal; return the exit code."""
     if wanted.runtime and shutil.which(wanted.runtime) is None:
         report.fail(f"--container-runtime: {wanted.runtime} not found in PATH; install it, or omit the option")
@@ -84,7 +84,7 @@ def serve(wanted: Wanted, report: Report) -> int:
         return runner.run(attend(wanted, memory, report))
 
 
-async def attend(wanted: Wanted, memory: int | None, report: Report) -> int:
+async def attend(wanted: UpOptions, memory: int | None, report: Report) -> int:
     """Start, print the next commands, and serve until a signal; return the exit code."""
     clock = SystemClock()
     stop = asyncio.Event()
@@ -120,8 +120,8 @@ async def attend(wanted: Wanted, memory: int | None, report: Report) -> int:
             kept = await up.create_missing("the example", brought)
             await up.apply(wanted.objects)
             kubeconfig = up.admit_admin()
-            standing = Standing(os.getpid(), process_start(os.getpid()), up.address, up.port, clock.now())
-            write_standing(wanted.data, standing)
+            standing = ServerRecord(os.getpid(), process_start(os.getpid()), up.address, up.port, clock.now())
+            write_record(wanted.data, standing)
         except (StoreError, SpawnError, ApplyError) as error:
             report.fail(str(error))
         except OSError as error:
@@ -145,7 +145,7 @@ def unwritable(error: OSError, folder: Path) -> str:
     )
 
 
-def listening(wanted: Wanted) -> socket.socket:
+def listening(wanted: UpOptions) -> socket.socket:
     """The listening socket: on the given port, else the previous one, else the default one, else any free one."""
     if wanted.port is not None or wanted.port_before:
         return bind(wanted.host, wanted.port if wanted.port is not None else wanted.port_before)
@@ -160,7 +160,7 @@ def amounts(machine: Machine) -> dict[str, int]:
     return found | ({RESOURCE: len(machine.gpus)} if machine.gpus else {})
 
 
-def greeting(up: Up, wanted: Wanted, kubeconfig: Path, queues: Sequence[Tree], kept: Sequence[str]) -> str:
+def greeting(up: Up, wanted: UpOptions, kubeconfig: Path, queues: Sequence[Tree], kept: Sequence[str]) -> str:
     """The message after startup: the address, the capacity, and the next commands."""
     there = ", ".join(f"{readable(name, amount)} {name}" for name, amount in amounts(up.plan.machine).items())
     whose = "users added with `pykueue user add`" if os.geteuid() == 0 else "your user only"

@@ -67,7 +67,7 @@ def made(folder: Path) -> Path:
     return folder
 
 
-class Standing(Frozen):
+class ServerRecord(Frozen):
     """What a running server records in its data directory."""
 
     pid: int
@@ -83,27 +83,27 @@ class Standing(Frozen):
         return bool(self.pid) and process_start(self.pid) == self.born
 
 
-def read_standing(folder: Path) -> Standing | None:
+def read_record(folder: Path) -> ServerRecord | None:
     """The record in a data directory, None if missing or invalid; exits if the directory belongs to another user."""
     try:
-        return msgspec.json.decode((folder / STANDING).read_bytes(), type=Standing)
+        return msgspec.json.decode((folder / STANDING).read_bytes(), type=ServerRecord)
     except PermissionError:
-        anothers(folder)
+        exit_not_owner(folder)
     except (OSError, msgspec.DecodeError):
         return None
 
 
-def anothers(folder: Path) -> NoReturn:
+def exit_not_owner(folder: Path) -> NoReturn:
     """Exit because a directory belongs to another user."""
     fail(f"{folder}: belongs to another user; run this as that user, or ask an administrator to run `pykueue user add`")
 
 
-def write_standing(folder: Path, standing: Standing) -> None:
+def write_record(folder: Path, standing: ServerRecord) -> None:
     """Record the process and address of this server."""
     put(folder / STANDING, msgspec.json.encode(standing))
 
 
-def accepted_no_more(file: str) -> str:
+def rejected_credentials(file: str) -> str:
     """The error for a kubeconfig whose credentials the server rejects."""
     return f"{file}: the server rejected these credentials; ask an administrator to run `pykueue user add NAME` again"
 

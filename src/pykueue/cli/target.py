@@ -23,11 +23,11 @@ from pykueue.cli.serverstate import (
     HOW_TO_GET_ONE,
     OWN_KUBECONFIG,
     STANDING,
-    Standing,
-    anothers,
+    ServerRecord,
     data_folder,
+    exit_not_owner,
     fail,
-    read_standing,
+    read_record,
 )
 from pykueue.kube.client.connection import Connection
 from pykueue.kube.client.credentials import CredentialError
@@ -94,7 +94,7 @@ def chosen(
     if kubeconfig:
         return reached((kubeconfig,), context, f"{shown_context(context)}{kubeconfig}", environment)
     if context:
-        files = exported(environment) or kubectls_own(environment)
+        files = exported(environment) or default_kubeconfig(environment)
         if not files:
             fail(
                 f"--context: no kubeconfig to look up {context!r} in: {VARIABLE} is not set and "
@@ -111,20 +111,20 @@ def chosen(
     files = exported(environment)
     if files:
         return reached(files, None, f"{VARIABLE}={environment[VARIABLE]}", environment)
-    nowhere(folder, must_run=must_run, environment=environment)
+    exit_no_server(folder, must_run=must_run, environment=environment)
 
 
 def of_folder(folder: Path, *, must_run: bool, environment: Mapping[str, str] = os.environ) -> Target:
     """The server of a data directory."""
     if must_run and not runs(folder):
-        nowhere(folder, must_run=True, environment=environment)
+        exit_no_server(folder, must_run=True, environment=environment)
     file = folder / KUBECONFIG
     if not readable(file):
-        nowhere(folder, must_run=False, environment=environment)
+        exit_no_server(folder, must_run=False, environment=environment)
     return reached((str(file),), None, f"the local server of {folder}", environment, folder=folder, local=True)
 
 
-def nowhere(folder: Path, *, must_run: bool, environment: Mapping[str, str]) -> NoReturn:
+def exit_no_server(folder: Path, *, must_run: bool, environment: Mapping[str, str]) -> NoReturn:
     """Exit because no server was found."""
     other = besides(own_connection(folder, environment), environment)
     if must_run:
@@ -186,19 +186,19 @@ def readable(file: Path) -> bool:
     try:
         return file.exists()
     except PermissionError:
-        anothers(file.parent)
+        exit_not_owner(file.parent)
 
 
 def runs(folder: Path) -> bool:
     """Whether a server runs on a data directory."""
-    standing = read_standing(folder)
+    standing = read_record(folder)
     return standing is not None and standing.runs
 
 
-def running(data: str | None) -> tuple[Path, Standing]:
+def running(data: str | None) -> tuple[Path, ServerRecord]:
     """The data directory and record of a running server; exits with code 1 if none runs."""
     folder = data_folder(data)
-    standing = read_standing(folder)
+    standing = read_record(folder)
     if standing is None or not standing.runs:
         fail(f"no server is running on {folder}; start it with `pykueue up` first", 1)
     return folder, standing
@@ -213,7 +213,7 @@ def exported(environment: Mapping[str, str]) -> tuple[str, ...]:
     return there
 
 
-def kubectls_own(environment: Mapping[str, str]) -> tuple[str, ...]:
+def default_kubeconfig(environment: Mapping[str, str]) -> tuple[str, ...]:
     """The kubeconfig that kubectl reads without KUBECONFIG, if it exists."""
     file = home(environment) / KUBECTLS_OWN
     return (str(file),) if file.exists() else ()

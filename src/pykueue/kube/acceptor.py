@@ -120,8 +120,8 @@ class Acceptor:
                     return
                 continue
             self.prune()
-            strangers = [one for one in self.connections.values() if not one.user]
-            for one in strangers[: max(0, len(strangers) - self.limits.anonymous + 1)]:
+            unidentified = [one for one in self.connections.values() if not one.user]
+            for one in unidentified[: max(0, len(unidentified) - self.limits.anonymous + 1)]:
                 one.close()
             task = asyncio.create_task(self.hand_over(sock))
             self.tasks.add(task)
@@ -153,13 +153,13 @@ class Acceptor:
     def relieve(self) -> None:
         """Free a descriptor: close the oldest anonymous connection, or an idle one of the user with most."""
         self.prune()
-        strangers = [one for one in self.connections.values() if not one.user]
+        unidentified = [one for one in self.connections.values() if not one.user]
         idle = [one for one in self.connections.values() if one.user and not one.requests]
         counts: dict[str, int] = {}
         for one in idle:
             counts[one.user] = counts.get(one.user, 0) + 1
         idle.sort(key=lambda one: -counts[one.user])
-        for one in (strangers or idle)[:1]:
+        for one in (unidentified or idle)[:1]:
             one.close()
 
     def identify(self, protocol: asyncio.BaseProtocol, user: str) -> bool:

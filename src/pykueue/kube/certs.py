@@ -242,13 +242,13 @@ class OwnCertificates:
     async def inject(self, authority: str) -> bool:
         """Inject the authority wherever it belongs; returns whether it is everywhere."""
         told = await asyncio.gather(
-            self.told_of(MUTATING_WEBHOOKS, self.names.configuration("mutating"), authority),
-            self.told_of(VALIDATING_WEBHOOKS, self.names.configuration("validating"), authority),
-            *(self.told_of(CRDS, name, authority) for name in CONVERTED),
+            self.inject_into(MUTATING_WEBHOOKS, self.names.configuration("mutating"), authority),
+            self.inject_into(VALIDATING_WEBHOOKS, self.names.configuration("validating"), authority),
+            *(self.inject_into(CRDS, name, authority) for name in CONVERTED),
         )
         return all(told)
 
-    async def told_of(self, resource: Resource, name: str, authority: str) -> bool:
+    async def inject_into(self, resource: Resource, name: str, authority: str) -> bool:
         """Inject the authority into one object; returns whether it is there or not needed.
 
         A missing object may appear later.

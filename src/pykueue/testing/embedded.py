@@ -221,7 +221,7 @@ class Embedded:
             return
         self.closed = True
         try:
-            self.call(self.local.land())
+            self.call(self.local.shut_down())
             self.call(self.local.close())
         finally:
             for task in asyncio.all_tasks(self.loop):

@@ -8,11 +8,11 @@ from pykueue.apiserver.auth.access import (
     ANONYMOUS,
     Access,
     identity_of,
-    stamped,
+    with_recorded_creator,
 )
 from pykueue.apiserver.auth.users import Users
 from pykueue.apiserver.wire.identity import MASTERS, SYSTEM, Identity, Peer
-from pykueue.apiserver.wire.paths import Asked
+from pykueue.apiserver.wire.paths import RequestInfo
 from pykueue.apiserver.wire.statuserrors import StatusError
 from pykueue.kube.port import JOBS, LIMIT_RANGES, PODS, SECRETS, Resource
 
@@ -127,7 +127,7 @@ def test_paths_that_are_none_of_resources(who: Identity, verb: str, path: str, a
 
 def test_a_refusal_is_worded_as_kubernetes_words_it() -> None:
     with pytest.raises(StatusError) as refused:
-        ACCESS.check(ANN, "list", call=Asked("list", "batch", "v1", "jobs", "bob"), path="")
+        ACCESS.check(ANN, "list", call=RequestInfo("list", "batch", "v1", "jobs", "bob"), path="")
     assert refused.value.status() == {
         "kind": "Status",
         "apiVersion": "v1",
@@ -140,7 +140,7 @@ def test_a_refusal_is_worded_as_kubernetes_words_it() -> None:
         "code": 403,
     }
     with pytest.raises(StatusError, match='nodes "n" is forbidden'):
-        ACCESS.check(ANN, "delete", call=Asked("delete", "", "v1", "nodes", "", "n"), path="")
+        ACCESS.check(ANN, "delete", call=RequestInfo("delete", "", "v1", "nodes", "", "n"), path="")
     with pytest.raises(StatusError, match=r'^forbidden: User "ann" cannot get path "/metrics"$'):
         ACCESS.check(ANN, "get", call=None, path="/metrics")
     with pytest.raises(StatusError, match='User "system:anonymous" cannot get path "/metrics"'):
@@ -179,14 +179,14 @@ def creator_of(tree: Tree) -> object:
 @pytest.mark.parametrize("kind", STAMPED_KINDS, ids=str)
 @pytest.mark.parametrize("forged", [None, "root", "ann"], ids=["nothing", "another's name", "the own name"])
 def test_who_creates_is_on_record_whatever_a_client_writes(forged: str | None, kind: Resource) -> None:
-    assert creator_of(stamped("CREATE", kind, job(forged), None, ANN)) == "ann"
+    assert creator_of(with_recorded_creator("CREATE", kind, job(forged), None, ANN)) == "ann"
 
 
 @pytest.mark.parametrize("written", [None, "root"], ids=["removed", "changed"])
 def test_the_record_outlives_every_change(written: str | None) -> None:
-    assert creator_of(stamped("UPDATE", JOBS, job(written), job("bob"), BOB)) == "bob"
-    assert creator_of(stamped("UPDATE", JOBS, job(written), job("bob"), ADMIN)) == "bob"
-    assert creator_of(stamped("UPDATE", JOBS, job("bob"), job(None), ADMIN)) is None
+    assert creator_of(with_recorded_creator("UPDATE", JOBS, job(written), job("bob"), BOB)) == "bob"
+    assert creator_of(with_recorded_creator("UPDATE", JOBS, job(written), job("bob"), ADMIN)) == "bob"
+    assert creator_of(with_recorded_creator("UPDATE", JOBS, job("bob"), job(None), ADMIN)) is None
 
 
 @pytest.mark.parametrize("kind", STAMPED_KINDS, ids=str)
@@ -194,27 +194,27 @@ def test_nobody_changes_or_deletes_what_another_has_created(kind: Resource) -> N
     old = job("bob")
     for operation in ("UPDATE", "DELETE"):
         with pytest.raises(StatusError) as refused:
-            stamped(operation, kind, old, old, CARL)
+            with_recorded_creator(operation, kind, old, old, CARL)
         assert refused.value.code == 403
         assert refused.value.message.startswith(f'{kind} "j" is forbidden: it was created by "bob"')
         for who in (BOB, ADMIN):
-            stamped(operation, kind, old, old, who)
+            with_recorded_creator(operation, kind, old, old, who)
     with pytest.raises(StatusError, match=f'{kind} "j" is forbidden: it was created by another user'):
-        stamped("DELETE", kind, job(None), job(None), CARL)
+        with_recorded_creator("DELETE", kind, job(None), job(None), CARL)
 
 
 def test_who_only_calls_themselves_the_system_sets_no_record() -> None:
     said = {"impersonate-user": SYSTEM.name, "impersonate-group": MASTERS}
     actor = ACCESS.who(bearer(ADMIN_TOKEN) | said, None)
     assert (actor.name, actor.groups, actor.is_controller) == (SYSTEM.name, SYSTEM.groups, False)
-    assert creator_of(stamped("CREATE", PODS, job("root"), None, actor)) == SYSTEM.name
-    assert creator_of(stamped("UPDATE", PODS, job("root"), job("bob"), actor)) == "bob"
+    assert creator_of(with_recorded_creator("CREATE", PODS, job("root"), None, actor)) == SYSTEM.name
+    assert creator_of(with_recorded_creator("UPDATE", PODS, job("root"), job("bob"), actor)) == "bob"
 
 
 def test_a_template_cannot_carry_the_record_in() -> None:
-    made = stamped("CREATE", JOBS, job(None, template="root"), None, ANN)
+    made = with_recorded_creator("CREATE", JOBS, job(None, template="root"), None, ANN)
     assert "root" not in repr(made)
-    kept = stamped("UPDATE", JOBS, job("ann", template="root"), job("ann"), ANN)
+    kept = with_recorded_creator("UPDATE", JOBS, job("ann", template="root"), job("ann"), ANN)
     assert "root" not in repr(kept)
 
 
@@ -223,9 +223,9 @@ def test_a_template_cannot_carry_the_record_in() -> None:
 )
 def test_other_kinds_are_left_alone_and_nothing_is_changed_in_place(kind: Resource) -> None:
     other: Tree = {"metadata": {"annotations": {Annotation.CREATOR: "x"}}}
-    assert stamped("CREATE", kind, other, None, ANN) is other
+    assert with_recorded_creator("CREATE", kind, other, None, ANN) is other
     before = job("root", template="root")
-    stamped("CREATE", JOBS, before, None, ANN)
+    with_recorded_creator("CREATE", JOBS, before, None, ANN)
     assert before == job("root", template="root")
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from pykueue.api.core import Json, Tree
-from pykueue.apiserver.http.columns import LAYOUTS, OTHERS, human, selector_text, since
+from pykueue.apiserver.http.columns import LAYOUTS, OTHERS, human_duration, selector_text, since
 from pykueue.apiserver.http.podcolumns import pod_cells
 from pykueue.base.units import MICROS, Instant, format_instant
 
@@ -41,7 +41,7 @@ def ago(seconds: int) -> str:
     ],
 )
 def test_a_span_of_time_in_few_digits(seconds: int, text: str) -> None:
-    assert human(seconds * MICROS) == text
+    assert human_duration(seconds * MICROS) == text
 
 
 def test_a_moment_that_is_none_is_unknown() -> None:

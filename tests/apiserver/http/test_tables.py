@@ -5,7 +5,7 @@ import pytest
 from pykueue.api.core import Json, Tree
 from pykueue.apiserver.http.tables import cell, cells_of, heads_of, included, row, table_of
 from pykueue.apiserver.kinds.catalog import Catalog
-from pykueue.apiserver.kinds.served import Printed, Served
+from pykueue.apiserver.kinds.served import PrinterColumn, Served
 from pykueue.apiserver.wire.statuserrors import StatusError
 from pykueue.base.units import MICROS, Instant
 
@@ -111,8 +111,8 @@ def test_a_pod_that_has_ended_is_marked() -> None:
     ],
 )
 def test_a_cell_is_of_the_type_of_its_column(type_: str, value: Json, shown: Json) -> None:
-    assert cell({"v": value}, Printed("V", type_, ".v"), NOW) == shown
-    assert cell({}, Printed("V", type_, ".v"), NOW) is None
+    assert cell({"v": value}, PrinterColumn("V", type_, ".v"), NOW) == shown
+    assert cell({}, PrinterColumn("V", type_, ".v"), NOW) is None
 
 
 def test_a_definition_without_columns_shows_the_age() -> None:

@@ -19,7 +19,7 @@ from pykueue.apiserver.schema.schemas import (
     references,
     unknown_fields,
 )
-from pykueue.apiserver.schema.validate import doubles, is_fine, mistakes
+from pykueue.apiserver.schema.validate import duplicates, is_fine, mistakes
 
 Tree = dict[str, Any]
 
@@ -301,7 +301,7 @@ def test_limits(limits: Tree, value: Any, message: str) -> None:
 def test_the_quick_look_agrees_with_the_long_one(limits: Tree, value: Any, message: str) -> None:
     node = custom(x=limits).node
     tree: Tree = {"metadata": {"labels": 3}, "spec": {"x": value, "unknown": 1}}
-    assert is_fine(node, tree) == (not message) == (not [*mistakes(node, tree, ""), *doubles(node, tree, "")])
+    assert is_fine(node, tree) == (not message) == (not [*mistakes(node, tree, ""), *duplicates(node, tree, "")])
 
 
 def test_a_text_that_means_nothing_is_of_the_wrong_type() -> None:

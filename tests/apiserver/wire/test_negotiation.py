@@ -6,7 +6,7 @@ from pykueue.api.core import Json
 from pykueue.apiserver.wire.negotiation import (
     JSON,
     YAML,
-    Wanted,
+    Negotiated,
     check_media,
     decoded,
     encoded,
@@ -23,25 +23,27 @@ KUBECTL = f"{TABLE},application/json;as=Table;v=v1beta1;g=meta.k8s.io,applicatio
 @pytest.mark.parametrize(
     ("header", "choice"),
     [
-        pytest.param("", Wanted(), id="nothing"),
-        pytest.param("*/*", Wanted(), id="anything"),
-        pytest.param("application/*", Wanted(), id="any application"),
-        pytest.param(KUBECTL, Wanted("table"), id="kubectl get"),
+        pytest.param("", Negotiated(), id="nothing"),
+        pytest.param("*/*", Negotiated(), id="anything"),
+        pytest.param("application/*", Negotiated(), id="any application"),
+        pytest.param(KUBECTL, Negotiated("table"), id="kubectl get"),
         pytest.param(
-            "application/json;as=Table;v=v1beta1;g=meta.k8s.io", Wanted("table", version="v1beta1"), id="older"
+            "application/json;as=Table;v=v1beta1;g=meta.k8s.io", Negotiated("table", version="v1beta1"), id="older"
         ),
-        pytest.param("application/json;as=Moose;v=v1;g=meta.k8s.io, application/json", Wanted(), id="an unknown form"),
         pytest.param(
-            "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", Wanted("metadata"), id="metadata"
+            "application/json;as=Moose;v=v1;g=meta.k8s.io, application/json", Negotiated(), id="an unknown form"
         ),
-        pytest.param("application/vnd.kubernetes.protobuf, application/json", Wanted(), id="protobuf or else JSON"),
-        pytest.param("application/yaml", Wanted(media=YAML), id="YAML"),
-        pytest.param("application/json;q=0.1, application/yaml;q=0.9", Wanted(media=YAML), id="by liking"),
-        pytest.param("application/json;stream=watch", Wanted(stream=True), id="a stream"),
-        pytest.param("application/json;pretty=1", Wanted(pretty=True), id="laid out"),
+        pytest.param(
+            "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", Negotiated("metadata"), id="metadata"
+        ),
+        pytest.param("application/vnd.kubernetes.protobuf, application/json", Negotiated(), id="protobuf or else JSON"),
+        pytest.param("application/yaml", Negotiated(media=YAML), id="YAML"),
+        pytest.param("application/json;q=0.1, application/yaml;q=0.9", Negotiated(media=YAML), id="by liking"),
+        pytest.param("application/json;stream=watch", Negotiated(stream=True), id="a stream"),
+        pytest.param("application/json;pretty=1", Negotiated(pretty=True), id="laid out"),
     ],
 )
-def test_the_first_form_on_offer_is_taken(header: str, choice: Wanted) -> None:
+def test_the_first_form_on_offer_is_taken(header: str, choice: Negotiated) -> None:
     assert wanted(header) == choice
 
 
@@ -65,8 +67,8 @@ def test_a_form_that_nobody_offers_is_refused(header: str, says: str) -> None:
 
 def test_discovery_is_a_form_of_its_own() -> None:
     header = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
-    assert wanted(header, forms=("object", "discovery")) == Wanted("discovery", version="v2")
-    assert wanted(header) == Wanted()
+    assert wanted(header, forms=("object", "discovery")) == Negotiated("discovery", version="v2")
+    assert wanted(header) == Negotiated()
 
 
 def test_a_type_that_is_not_read_is_refused() -> None:
@@ -139,7 +141,7 @@ def test_what_is_sent_can_be_read_again() -> None:
 
 
 def test_people_get_it_laid_out() -> None:
-    assert is_pretty(Wanted(), "", "curl/8.0")
-    assert not is_pretty(Wanted(), "0", "curl/8.0")
-    assert is_pretty(Wanted(), "true", "kubectl/1.32")
-    assert not is_pretty(Wanted(), "", "kubectl/1.32")
+    assert is_pretty(Negotiated(), "", "curl/8.0")
+    assert not is_pretty(Negotiated(), "0", "curl/8.0")
+    assert is_pretty(Negotiated(), "true", "kubectl/1.32")
+    assert not is_pretty(Negotiated(), "", "kubectl/1.32")

@@ -2,79 +2,87 @@
 
 import pytest
 
-from pykueue.apiserver.wire.paths import Asked, asked, cannot, check_names, split
+from pykueue.apiserver.wire.paths import RequestInfo, cannot, check_names, request_info, split
 from pykueue.apiserver.wire.statuserrors import StatusError
 
 
 @pytest.mark.parametrize(
     ("method", "target", "wanted"),
     [
-        pytest.param("GET", "/api/v1/pods", Asked("list", "", "v1", "pods"), id="a list everywhere"),
-        pytest.param("GET", "/api/v1/namespaces/a/pods", Asked("list", "", "v1", "pods", "a"), id="a list"),
-        pytest.param("GET", "/api/v1/namespaces/a/pods/p", Asked("get", "", "v1", "pods", "a", "p"), id="a get"),
-        pytest.param("HEAD", "/api/v1/namespaces/a/pods/p", Asked("get", "", "v1", "pods", "a", "p"), id="a head"),
+        pytest.param("GET", "/api/v1/pods", RequestInfo("list", "", "v1", "pods"), id="a list everywhere"),
+        pytest.param("GET", "/api/v1/namespaces/a/pods", RequestInfo("list", "", "v1", "pods", "a"), id="a list"),
+        pytest.param("GET", "/api/v1/namespaces/a/pods/p", RequestInfo("get", "", "v1", "pods", "a", "p"), id="a get"),
+        pytest.param(
+            "HEAD", "/api/v1/namespaces/a/pods/p", RequestInfo("get", "", "v1", "pods", "a", "p"), id="a head"
+        ),
         pytest.param(
             "GET",
             "/apis/batch/v1/namespaces/a/jobs?watch=true",
-            Asked("watch", "batch", "v1", "jobs", "a"),
+            RequestInfo("watch", "batch", "v1", "jobs", "a"),
             id="a watch",
         ),
-        pytest.param("GET", "/api/v1/pods?watch=0", Asked("list", "", "v1", "pods"), id="a watch that is none"),
-        pytest.param("GET", "/api/v1/pods?watch", Asked("watch", "", "v1", "pods"), id="a watch without a value"),
-        pytest.param("GET", "/api/v1/watch/pods", Asked("watch", "", "v1", "pods"), id="a watch of the older way"),
+        pytest.param("GET", "/api/v1/pods?watch=0", RequestInfo("list", "", "v1", "pods"), id="a watch that is none"),
+        pytest.param("GET", "/api/v1/pods?watch", RequestInfo("watch", "", "v1", "pods"), id="a watch without a value"),
         pytest.param(
-            "POST", "/apis/batch/v1/namespaces/a/jobs", Asked("create", "batch", "v1", "jobs", "a"), id="post"
+            "GET", "/api/v1/watch/pods", RequestInfo("watch", "", "v1", "pods"), id="a watch of the older way"
         ),
-        pytest.param("PUT", "/api/v1/nodes/n", Asked("update", "", "v1", "nodes", "", "n"), id="put"),
+        pytest.param(
+            "POST", "/apis/batch/v1/namespaces/a/jobs", RequestInfo("create", "batch", "v1", "jobs", "a"), id="post"
+        ),
+        pytest.param("PUT", "/api/v1/nodes/n", RequestInfo("update", "", "v1", "nodes", "", "n"), id="put"),
         pytest.param(
             "PATCH",
             "/api/v1/namespaces/a/pods/p/status",
-            Asked("patch", "", "v1", "pods", "a", "p", "status"),
+            RequestInfo("patch", "", "v1", "pods", "a", "p", "status"),
             id="a patch of a status",
         ),
-        pytest.param("DELETE", "/api/v1/namespaces/a/pods", Asked("deletecollection", "", "v1", "pods", "a"), id="all"),
-        pytest.param("GET", "/api/v1/namespaces/a", Asked("get", "", "v1", "namespaces", "a", "a"), id="a namespace"),
-        pytest.param("GET", "/api/v1/namespaces", Asked("list", "", "v1", "namespaces"), id="all namespaces"),
+        pytest.param(
+            "DELETE", "/api/v1/namespaces/a/pods", RequestInfo("deletecollection", "", "v1", "pods", "a"), id="all"
+        ),
+        pytest.param(
+            "GET", "/api/v1/namespaces/a", RequestInfo("get", "", "v1", "namespaces", "a", "a"), id="a namespace"
+        ),
+        pytest.param("GET", "/api/v1/namespaces", RequestInfo("list", "", "v1", "namespaces"), id="all namespaces"),
         pytest.param(
             "PUT",
             "/api/v1/namespaces/a/finalize",
-            Asked("update", "", "v1", "namespaces", "a", "a", "finalize"),
+            RequestInfo("update", "", "v1", "namespaces", "a", "a", "finalize"),
             id="the end of a namespace",
         ),
-        pytest.param("BREW", "/api/v1/nodes", Asked("", "", "v1", "nodes"), id="an unknown method"),
+        pytest.param("BREW", "/api/v1/nodes", RequestInfo("", "", "v1", "nodes"), id="an unknown method"),
         pytest.param("GET", "/healthz", None, id="a path of no resource"),
         pytest.param("GET", "/apis/batch/v1", None, id="a version of a group"),
         pytest.param("GET", "/", None, id="the root"),
         pytest.param(
             "GET",
             "/api/v1/namespaces/a%2fb/pods",
-            Asked("get", "", "v1", "b", "a", "pods"),
+            RequestInfo("get", "", "v1", "b", "a", "pods"),
             id="an encoded stroke divides like any other",
         ),
     ],
 )
-def test_a_path_is_read_as_kubernetes_reads_it(method: str, target: str, wanted: Asked | None) -> None:
+def test_a_path_is_read_as_kubernetes_reads_it(method: str, target: str, wanted: RequestInfo | None) -> None:
     path, query = split(target)
-    assert asked(method, path, query) == wanted
+    assert request_info(method, path, query) == wanted
 
 
 @pytest.mark.parametrize(
     ("call", "says"),
     [
         pytest.param(
-            Asked("get", "", "v1", "pods", "a", ".."), "Name parameter invalid: \"..\": may not be '..'", id=".."
+            RequestInfo("get", "", "v1", "pods", "a", ".."), "Name parameter invalid: \"..\": may not be '..'", id=".."
         ),
         pytest.param(
-            Asked("get", "", "v1", "pods", ".", "p"), "Namespace parameter invalid: \".\": may not be '.'", id="."
+            RequestInfo("get", "", "v1", "pods", ".", "p"), "Namespace parameter invalid: \".\": may not be '.'", id="."
         ),
         pytest.param(
-            Asked("get", "", "v1", "pods", "a", "%2e"),
+            RequestInfo("get", "", "v1", "pods", "a", "%2e"),
             "Name parameter invalid: \"%2e\": may not contain '%'",
             id="twice",
         ),
     ],
 )
-def test_a_name_that_is_a_trick_is_refused(call: Asked, says: str) -> None:
+def test_a_name_that_is_a_trick_is_refused(call: RequestInfo, says: str) -> None:
     with pytest.raises(StatusError) as refused:
         check_names(call)
     assert (refused.value.code, refused.value.message) == (400, says)
@@ -90,7 +98,7 @@ def test_a_query_with_too_many_parameters_is_refused() -> None:
 
 
 def test_what_somebody_may_not_do_is_told_in_the_words_of_kubernetes() -> None:
-    call = Asked("list", "batch", "v1", "jobs", "bob", subresource="status")
+    call = RequestInfo("list", "batch", "v1", "jobs", "bob", subresource="status")
     assert cannot("ann", "list", call=call, path="") == (
         'User "ann" cannot list resource "jobs/status" in API group "batch" in the namespace "bob"'
     )

@@ -14,7 +14,7 @@ import pytest
 from pykueue.apiserver.auth.users import Users
 from pykueue.base.units import Instant
 from pykueue.cli.commands.user import put
-from pykueue.cli.serverstate import Standing, write_standing
+from pykueue.cli.serverstate import ServerRecord, write_record
 from pykueue.node.supervision.processes import process_start
 from tests.cli.machine import Machine, machine_in, soon
 
@@ -175,7 +175,7 @@ def test_nobody_is_added_by_a_name_of_the_servers_own(machine: Machine, name: st
 def test_nobody_is_added_to_a_server_of_somebody_who_is_not_root(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.data.mkdir(mode=0o700)
-    write_standing(machine.data, Standing(os.getpid(), process_start(os.getpid()), "https://x", 1, Instant(0)))
+    write_record(machine.data, ServerRecord(os.getpid(), process_start(os.getpid()), "https://x", 1, Instant(0)))
     if os.geteuid() == 0:
         os.chown(machine.data, pwd.getpwnam(NOBODY).pw_uid, -1)
     done = machine.run("user", "add", NOBODY)

@@ -12,7 +12,7 @@ from pykueue.api.fields import NEGATIVE, FieldError, forbidden, invalid, not_sup
 from pykueue.api.labels import NO_OPERATOR, VALUES_NEEDED, VALUES_UNWELCOME, label_name_errors
 from pykueue.api.pods import Job, PodTemplate
 from pykueue.api.rules.flavors import EFFECTS
-from pykueue.api.schema import ERRORS_MAX, advised, mistakes, node_of, strangers
+from pykueue.api.schema import ERRORS_MAX, advised, mistakes, node_of, unknown_in
 from pykueue.api.trees import amount, has, mapping, mappings, member, text, whole
 
 UNREAD_AT_ROOT: Final = ("apiVersion", "kind", "status")
@@ -24,7 +24,7 @@ def template_problems(tree: object, path: str = "", *, unknown: bool = True) -> 
     node = node_of(PodTemplate)
     found = [*islice(mistakes(node, tree, path), ERRORS_MAX), *template_values(tree, path)]
     if unknown:
-        found += advised(strangers(node, tree, path))
+        found += advised(unknown_in(node, tree, path))
     return once(found)
 
 
@@ -38,7 +38,7 @@ def job_problems(tree: object) -> tuple[FieldError, ...]:
             found.append(invalid(f"spec.{name}", count, NEGATIVE))
     if has(tree, "spec", "template"):
         found += template_values(member(tree, "spec", "template"), "spec.template")
-    return once([*found, *advised(strangers(node, tree, "", UNREAD_AT_ROOT))])
+    return once([*found, *advised(unknown_in(node, tree, "", UNREAD_AT_ROOT))])
 
 
 def once(errors: list[FieldError]) -> tuple[FieldError, ...]:

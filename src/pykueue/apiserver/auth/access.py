@@ -1,8 +1,8 @@
 """Authentication and authorization: identifies the caller of a request and checks it against a fixed table of roles.
 
 The table is consulted on every call, and no object can extend it. In addition, a user may not change what another user
-created, even in the same namespace (`stamped`), nor name it as an owner (`verbs.ownercheck`): the creator of a pod
-decides as whom it runs.
+created, even in the same namespace (`with_recorded_creator`), nor name it as an owner (`verbs.ownercheck`): a pod runs
+as the account of its creator.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ from pykueue.api.names import Annotation
 from pykueue.api.trees import text
 from pykueue.apiserver.auth.users import User, Users
 from pykueue.apiserver.wire.identity import AUTHENTICATED, MASTERS, Identity, Peer
-from pykueue.apiserver.wire.paths import Asked, cannot
+from pykueue.apiserver.wire.paths import RequestInfo, cannot
 from pykueue.apiserver.wire.statuserrors import StatusError, forbidden, unauthorized
 from pykueue.apiserver.wire.writeterms import Operation
 from pykueue.base.struct import Frozen
@@ -78,14 +78,14 @@ class Access:
 
     def who(self, headers: Mapping[str, str], peer: Peer | None) -> Identity:
         """The caller, by certificate or token; raises `StatusError` if invalid. Header names are in lower case."""
-        user = self.recognised(headers, peer)
+        user = self.authenticated(headers, peer)
         if user is None:
             return ANONYMOUS
         identity = identity_of(user)
         other = headers.get("impersonate-user", "")
-        return self.acting(identity, other, headers) if other or "impersonate-group" in headers else identity
+        return self.impersonated(identity, other, headers) if other or "impersonate-group" in headers else identity
 
-    def recognised(self, headers: Mapping[str, str], peer: Peer | None) -> User | None:
+    def authenticated(self, headers: Mapping[str, str], peer: Peer | None) -> User | None:
         """The authenticated user; None without credentials, a `StatusError` if they are invalid."""
         said = headers.get("authorization", "")
         if peer is not None and not said:
@@ -99,10 +99,10 @@ class Access:
             raise unauthorized()
         return user
 
-    def acting(self, identity: Identity, other: str, headers: Mapping[str, str]) -> Identity:
+    def impersonated(self, identity: Identity, other: str, headers: Mapping[str, str]) -> Identity:
         """The impersonated identity (`kubectl --as`), which only admins may assume."""
         if not identity.admin:
-            call = Asked("", "", "v1", "users" if other else "groups", name=other)
+            call = RequestInfo("", "", "v1", "users" if other else "groups", name=other)
             raise refused(identity, "impersonate", call=call, path="")
         user = self.users.named(other)
         if user is not None:
@@ -140,7 +140,7 @@ class Access:
             return path.rstrip("/").removesuffix("/ping") in OPEN_PATHS
         return any(path == told or path.startswith(f"{told}/") for told in TOLD_PATHS)
 
-    def check(self, who: Identity, verb: str, *, call: Asked | None, path: str) -> None:
+    def check(self, who: Identity, verb: str, *, call: RequestInfo | None, path: str) -> None:
         """Raise a `StatusError` if a caller may not use a verb on a resource."""
         if call is None:
             allowed = self.may_path(who, verb, path)
@@ -178,7 +178,7 @@ def identity_of(user: User) -> Identity:
     return Identity(user.name, frozenset({USERS, AUTHENTICATED}), user.namespace)
 
 
-def refused(who: Identity, verb: str, *, call: Asked | None, path: str) -> StatusError:
+def refused(who: Identity, verb: str, *, call: RequestInfo | None, path: str) -> StatusError:
     """The 403 error for a caller without this right."""
     why = cannot(who.name, verb, call=call, path=path)
     for letter, harmless in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
@@ -188,7 +188,7 @@ def refused(who: Identity, verb: str, *, call: Asked | None, path: str) -> Statu
     return forbidden(Resource(call.group, call.version, call.plural, ""), call.name, why)
 
 
-def stamped(operation: Operation, resource: Resource, new: Tree, old: Tree | None, who: Identity) -> Tree:
+def with_recorded_creator(operation: Operation, resource: Resource, new: Tree, old: Tree | None, who: Identity) -> Tree:
     """The object with its creator recorded; raises `StatusError` if another user created it.
 
     The server overwrites a value that a client sets. Writes of the controllers of this process are not passed here:
@@ -200,11 +200,11 @@ def stamped(operation: Operation, resource: Resource, new: Tree, old: Tree | Non
         return with_creator(new, who.name)
     creator = text(old, "metadata", "annotations", Annotation.CREATOR)
     if not who.admin and creator != who.name:
-        raise not_yours(resource, old, creator, who)
+        raise not_creator(resource, old, creator, who)
     return new if operation == "DELETE" else with_creator(new, creator)
 
 
-def not_yours(resource: Resource, old: Tree, creator: str, who: Identity) -> StatusError:
+def not_creator(resource: Resource, old: Tree, creator: str, who: Identity) -> StatusError:
     """The 403 error for changing an object that another user created."""
     owner = f'"{creator}"' if creator else "another user"
     why = f'it was created by {owner}, and User "{who.name}" may only change or delete objects of their own'

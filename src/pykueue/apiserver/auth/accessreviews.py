@@ -24,7 +24,7 @@ def review(access: Access, who: Identity, kind: str, tree: Tree, namespace: str,
         return None
     asked = text(tree, "spec", "resourceAttributes", "namespace")
     if kind == "LocalSubjectAccessReview" and asked != namespace:
-        raise odd(invalid("spec.resourceAttributes.namespace", asked, "must match metadata.namespace"))
+        raise invalid_review(invalid("spec.resourceAttributes.namespace", asked, "must match metadata.namespace"))
     held = tree.get("metadata")
     metadata: Tree = held if isinstance(held, dict) else {}
     if kind == "SelfSubjectReview":
@@ -32,17 +32,17 @@ def review(access: Access, who: Identity, kind: str, tree: Tree, namespace: str,
     return tree | {"kind": kind, "metadata": metadata, "status": answer(access, who, tree)}
 
 
-def odd(error: FieldError) -> StatusError:
+def invalid_review(error: FieldError) -> StatusError:
     """The error for a malformed review."""
     return invalid_object(Resource("authorization.k8s.io", "v1", "", ""), "", [error])
 
 
-def judged(access: Access, who: Identity, tree: Tree) -> Tree:
+def access_status(access: Access, who: Identity, tree: Tree) -> Tree:
     """The status of a review: whether the caller may do what it describes."""
     attributes, paths = mapping(tree, "spec", "resourceAttributes"), mapping(tree, "spec", "nonResourceAttributes")
     if bool(attributes) == bool(paths):
         detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-        raise odd(invalid("spec.resourceAttributes", attributes or None, detail))
+        raise invalid_review(invalid("spec.resourceAttributes", attributes or None, detail))
     if paths:
         allowed = access.may_path(who, text(paths, "verb"), text(paths, "path"))
     else:
@@ -58,15 +58,15 @@ def judged(access: Access, who: Identity, tree: Tree) -> Tree:
     return {"allowed": allowed}
 
 
-def other(access: Access, _who: Identity, tree: Tree) -> Tree:
+def other_access_status(access: Access, _who: Identity, tree: Tree) -> Tree:
     """The status of a review about another user."""
     name, listed = text(tree, "spec", "user"), mapping(tree, "spec").get("groups")
     if not name and not listed:
-        raise odd(invalid("spec.user", "", "at least one of user or group must be specified"))
+        raise invalid_review(invalid("spec.user", "", "at least one of user or group must be specified"))
     user = access.users.named(name)
     groups = frozenset(str(group) for group in listed) if isinstance(listed, list) else frozenset()
     asked = identity_of(user) if user else Identity(name, groups, admin=MASTERS in groups)
-    return judged(access, asked, tree)
+    return access_status(access, asked, tree)
 
 
 def rules(access: Access, who: Identity, tree: Tree) -> Tree:
@@ -75,7 +75,7 @@ def rules(access: Access, who: Identity, tree: Tree) -> Tree:
     return {"resourceRules": resources, "nonResourceRules": paths, "incomplete": False}
 
 
-def myself(_access: Access, who: Identity, _tree: Tree) -> Tree:
+def self_subject(_access: Access, who: Identity, _tree: Tree) -> Tree:
     """The status of a self subject review: the caller."""
     return {"userInfo": info(who)}
 
@@ -96,10 +96,10 @@ def info(who: Identity) -> Tree:
 
 
 REVIEWS: Final[dict[str, Answer]] = {
-    "SelfSubjectAccessReview": judged,
-    "SubjectAccessReview": other,
-    "LocalSubjectAccessReview": other,
+    "SelfSubjectAccessReview": access_status,
+    "SubjectAccessReview": other_access_status,
+    "LocalSubjectAccessReview": other_access_status,
     "SelfSubjectRulesReview": rules,
-    "SelfSubjectReview": myself,
+    "SelfSubjectReview": self_subject,
     "TokenReview": token,
 }

@@ -64,14 +64,14 @@ class User(Frozen):
     revoked: bool = False
 
 
-class Kept(Frozen):
+class UsersFile(Frozen):
     """The content of the users file."""
 
     version: int
     users: tuple[User, ...]
 
 
-KEPT: Final = msgspec.json.Decoder(Kept)
+KEPT: Final = msgspec.json.Decoder(UsersFile)
 
 
 class Users:
@@ -262,7 +262,7 @@ def read_users(path: Path) -> tuple[User, ...]:
 
 def write(path: Path, users: tuple[User, ...]) -> None:
     """Write the users to the file."""
-    put(path, msgspec.json.format(msgspec.json.encode(Kept(LAYOUT, users)), indent=2) + b"\n")
+    put(path, msgspec.json.format(msgspec.json.encode(UsersFile(LAYOUT, users)), indent=2) + b"\n")
 
 
 @contextlib.contextmanager

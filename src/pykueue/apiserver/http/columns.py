@@ -51,7 +51,7 @@ def name_of(tree: Tree) -> str:
     return text(tree, "metadata", "name")
 
 
-def human(micros: int) -> str:
+def human_duration(micros: int) -> str:
     """A duration in kubectl's short form."""
     seconds = int(micros / MICROS)
     if seconds < -1:
@@ -59,23 +59,23 @@ def human(micros: int) -> str:
     if seconds < 2 * MINUTE:
         return f"{max(0, seconds)}s"
     if seconds < 10 * MINUTE:
-        return two(seconds, MINUTE, "m", 1, "s")
+        return two_units(seconds, MINUTE, "m", 1, "s")
     if seconds < 3 * HOUR:
         return f"{seconds // MINUTE}m"
     if seconds < 8 * HOUR:
-        return two(seconds, HOUR, "h", MINUTE, "m")
+        return two_units(seconds, HOUR, "h", MINUTE, "m")
     if seconds < 2 * DAY:
         return f"{seconds // HOUR}h"
     if seconds < 8 * DAY:
-        return two(seconds, DAY, "d", HOUR, "h")
+        return two_units(seconds, DAY, "d", HOUR, "h")
     if seconds < 2 * YEAR:
         return f"{seconds // DAY}d"
     if seconds < 8 * YEAR:
-        return two(seconds, YEAR, "y", DAY, "d")
+        return two_units(seconds, YEAR, "y", DAY, "d")
     return f"{seconds // YEAR}y"
 
 
-def two(seconds: int, large: int, large_name: str, small: int, small_name: str) -> str:
+def two_units(seconds: int, large: int, large_name: str, small: int, small_name: str) -> str:
     """A duration in two units; the smaller one is omitted if zero."""
     rest = seconds % large // small
     return f"{seconds // large}{large_name}" + (f"{rest}{small_name}" if rest else "")
@@ -86,7 +86,7 @@ def since(moment: object, now: Instant) -> str:
     if not isinstance(moment, str) or not moment:
         return UNKNOWN
     try:
-        return human(now - parse_instant(moment))
+        return human_duration(now - parse_instant(moment))
     except ValueError:
         return "<invalid>"
 
@@ -147,7 +147,7 @@ def job_cells(job: Tree, now: Instant) -> Cells:
     begun, ended = text(job, "status", "startTime"), text(job, "status", "completionTime")
     lasted = ""
     if begun:
-        lasted = human((parse_instant(ended) if ended else now) - parse_instant(begun))
+        lasted = human_duration((parse_instant(ended) if ended else now) - parse_instant(begun))
     names, images = containers(member(job, "spec", "template"))
     selector = selector_text(member(job, "spec", "selector"))
     return [name_of(job), job_state(job), completions, lasted, age(job, now), names, images, selector]

@@ -26,7 +26,7 @@ from pykueue.apiserver.wire.identity import Identity
 from pykueue.apiserver.wire.messages import CREATED, OK, Request, Response, failed, said, told
 from pykueue.apiserver.wire.negotiation import check_media, object_in
 from pykueue.apiserver.wire.options import first, write_terms
-from pykueue.apiserver.wire.paths import Asked, asked
+from pykueue.apiserver.wire.paths import RequestInfo, request_info
 from pykueue.apiserver.wire.statuserrors import BODY_MAX, StatusError, bad_request, internal, too_large, unserved
 from pykueue.base.clock import Clock
 from pykueue.base.units import format_instant
@@ -42,14 +42,14 @@ REVIEW_GROUPS: Final = ("authentication.k8s.io", "authorization.k8s.io")
 ROOT_PATHS: Final = ("/api", "/apis", *HEALTH, METRICS, openapiv2.PATH, "/openapi/v3", "/version")
 
 
-def entitle(title: str) -> None:
+def name_task(title: str) -> None:
     """Name the running task after its request, for reports of the event loop's watchdog."""
     task = asyncio.current_task()
     if task is not None:
         task.set_name(title)
 
 
-def nothing() -> Iterable[str]:
+def nothing_missing() -> Iterable[str]:
     """The default readiness check: nothing is missing."""
     return ()
 
@@ -66,7 +66,7 @@ class Front:
         *,
         page: Callable[[], bytes] | None = None,
         page_type: str = PAGE_TYPE,
-        missing: Callable[[], Iterable[str]] = nothing,
+        missing: Callable[[], Iterable[str]] = nothing_missing,
         reasons: Reasons | None = None,
     ) -> None:
         self.access = access
@@ -96,8 +96,8 @@ class Front:
         if len(request.body) > BODY_MAX:
             raise too_large()
         who = self.access.who(request.headers, request.certificate)
-        entitle(f"{request.verb} {request.path} by {who.name}")
-        call = asked(request.verb, request.path, request.query)
+        name_task(f"{request.verb} {request.path} by {who.name}")
+        call = request_info(request.verb, request.path, request.query)
         if call is None:
             self.access.check(who, request.verb.lower(), call=None, path=request.path)
             return self.other(request)
@@ -113,14 +113,14 @@ class Front:
                 return await self.objects.registry.offload.run(work, large=large, who=who)
         return msgspec.structs.replace(await self.objects.answer(call, request, who), reader=who.name)
 
-    def judged(self, call: Asked, request: Request) -> Asked:
+    def judged(self, call: RequestInfo, request: Request) -> RequestInfo:
         """The call as authorized: a list or watch restricted to one name is authorized for that name."""
         if call.name or call.verb not in ("list", "watch"):
             return call
         name = exact_name(first(request.query, "fieldSelector"))
-        return Asked(call.verb, call.group, call.version, call.plural, call.namespace, name) if name else call
+        return RequestInfo(call.verb, call.group, call.version, call.plural, call.namespace, name) if name else call
 
-    def review(self, call: Asked, request: Request, who: Identity) -> Response:
+    def review(self, call: RequestInfo, request: Request, who: Identity) -> Response:
         """The response to an access review."""
         served = self.objects.served(call)
         kind, api_version = served.resource.kind, served.resource.api_version

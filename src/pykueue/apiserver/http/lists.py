@@ -13,7 +13,7 @@ from pykueue.apiserver.kinds.served import Served
 from pykueue.apiserver.verbs.reading import Listed
 from pykueue.apiserver.verbs.registry import Registry
 from pykueue.apiserver.wire.messages import OK, Request, Response
-from pykueue.apiserver.wire.negotiation import INDENT, JSON, YAML, Wanted, is_pretty
+from pykueue.apiserver.wire.negotiation import INDENT, JSON, YAML, Negotiated, is_pretty
 from pykueue.apiserver.wire.options import first
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
@@ -36,7 +36,7 @@ SLOT: Final = b"0"
 class Form(Frozen):
     """The form of a list response."""
 
-    choice: Wanted
+    choice: Negotiated
     include: str
     """The part of each object that a Table includes."""
     pretty: bool
@@ -60,7 +60,7 @@ class Lists:
         self.clock = clock
         self.turns = turns
 
-    async def answer(self, served: Served, namespace: str, choice: Wanted, request: Request) -> Response:
+    async def answer(self, served: Served, namespace: str, choice: Negotiated, request: Request) -> Response:
         """The list response in the requested form."""
         asked, form = listing(request.query, watch=False), form_of(choice, request)
         found = await self.page(served, namespace, asked, asked.limit or PAGE_ITEMS)
@@ -193,7 +193,7 @@ def json_item(served: Served, item: bytes, form: Form, now: Instant) -> bytes:
     return msgspec.json.format(text, indent=INDENT).replace(b"\n", b"\n    ") if form.pretty else text
 
 
-def form_of(choice: Wanted, request: Request) -> Form:
+def form_of(choice: Negotiated, request: Request) -> Form:
     """The form that a client requests for a list."""
     include = included(first(request.query, "includeObject")) if choice.form == "table" else ""
     return Form(choice, include, is_pretty(choice, first(request.query, "pretty"), request.header("user-agent")))

@@ -8,14 +8,14 @@ import msgspec
 from pykueue.api.core import Tree
 from pykueue.api.names import WorkloadCondition
 from pykueue.api.trees import mappings, text
-from pykueue.apiserver.wire.paths import Asked
+from pykueue.apiserver.wire.paths import RequestInfo
 from pykueue.kube.port import WORKLOADS
 
 Reasons: TypeAlias = Callable[[str], Tree | None]
 """The condition that explains why the Workload of a key is pending; None if it is not, or has the condition already."""
 
 
-def with_reason(call: Asked, body: bytes, reasons: Reasons) -> bytes:
+def with_reason(call: RequestInfo, body: bytes, reasons: Reasons) -> bytes:
     """The object of a GET; a Workload without a QuotaReserved condition gets the one about to be written.
 
     The added condition is not stored, and lists and watches do not show it: it is written a little later, or not at

@@ -56,11 +56,11 @@ def pod_cells(pod: Tree) -> PodSeen:
             state = "Unknown"
         elif phase not in TERMINAL:
             state = "Terminating"
-    count = len(items(pod, "spec", "containers")) + len(lasting(pod))
+    count = len(items(pod, "spec", "containers")) + len(sidecars(pod))
     return PodSeen(shown.ready, count, state, shown.restarts, shown.restarted_at, wide_cells(pod, conditions))
 
 
-def lasting(pod: Tree) -> frozenset[str]:
+def sidecars(pod: Tree) -> frozenset[str]:
     """The names of sidecars: init containers that keep running beside the main ones."""
     return frozenset(
         text(one, "name")
@@ -73,7 +73,7 @@ def init_containers(pod: Tree, state: str) -> Counted:
     """The summary of init containers; the first that has not finished determines the status."""
     restarts = lasting_restarts = ready = 0
     restarted_at = lasting_restarted_at = ""
-    stays, all_of_them = lasting(pod), len(items(pod, "spec", "initContainers"))
+    stays, all_of_them = sidecars(pod), len(items(pod, "spec", "initContainers"))
     initializing = False
     for index, one in mappings(pod, "status", "initContainerStatuses"):
         times, ended = whole(one, "restartCount") or 0, ended_at(one)

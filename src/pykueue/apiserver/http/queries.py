@@ -8,7 +8,7 @@ from typing import Final
 from pykueue.api.fields import FieldError, forbidden, not_supported
 from pykueue.apiserver.kinds.selectors import TERM, split, unescaped
 from pykueue.apiserver.wire.options import first, refused, whole
-from pykueue.apiserver.wire.paths import Query, switched_on
+from pykueue.apiserver.wire.paths import Query, is_true
 from pykueue.apiserver.wire.statuserrors import StatusError
 from pykueue.base.struct import Frozen
 
@@ -45,9 +45,9 @@ def listing(query: Query, *, watch: bool | None = None) -> Listing:
         continue_=first(query, "continue"),
         version=first(query, "resourceVersion"),
         match=first(query, "resourceVersionMatch"),
-        watch=switched_on(query.get("watch", ())) if watch is None else watch,
-        bookmarks=switched_on(query.get("allowWatchBookmarks", ())),
-        initial=switched_on(query["sendInitialEvents"]) if "sendInitialEvents" in query else None,
+        watch=is_true(query.get("watch", ())) if watch is None else watch,
+        bookmarks=is_true(query.get("allowWatchBookmarks", ())),
+        initial=is_true(query["sendInitialEvents"]) if "sendInitialEvents" in query else None,
         timeout=None if (seconds := whole(query, "timeoutSeconds")) is None else min(SECONDS_MAX, seconds),
     )
     errors = watch_errors(asked) if asked.watch else list_errors(asked)

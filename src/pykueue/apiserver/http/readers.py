@@ -42,7 +42,7 @@ class Reader:
         self.writer = cast("StreamWriter", request.writer)
         self.kept = response.held
         """Bytes that the producer holds besides the chunks."""
-        self.farewell = response.farewell
+        self.last_chunk = response.last_chunk
         self.counted = 0
         """Bytes held for it while it waits."""
         self.inside = False
@@ -102,10 +102,10 @@ class Reader:
 
     async def dismiss(self) -> None:
         """Send the reason and end the response; raises TimeoutError if the client does not read it."""
-        if self.inside or not self.farewell:
+        if self.inside or not self.last_chunk:
             raise TimeoutError
         async with timeout(FAREWELL_SECONDS):
-            await self.writer.write(self.farewell, drain=False)
+            await self.writer.write(self.last_chunk, drain=False)
             await self.writer.write_eof()
 
     def end(self) -> None:
@@ -177,7 +177,7 @@ class Readers:
     def make_room(self, user: str) -> None:
         """Cut off readers of a user until the rest is within the limit."""
         waiting = [one for one in self.all[user] if one.waiting is not None and not one.cut]
-        for reader in sorted(waiting, key=lambda one: (not one.farewell, one.since)):
+        for reader in sorted(waiting, key=lambda one: (not one.last_chunk, one.since)):
             if self.totals[user] <= self.limit:
                 return
             # Its bytes are freed soon.

@@ -39,7 +39,7 @@ from pykueue.apiserver.wire.negotiation import (
     JSON,
     TEXT,
     YAML,
-    Wanted,
+    Negotiated,
     check_media,
     is_pretty,
     media_of,
@@ -47,7 +47,7 @@ from pykueue.apiserver.wire.negotiation import (
     wanted,
 )
 from pykueue.apiserver.wire.options import delete_terms, first, write_terms
-from pykueue.apiserver.wire.paths import Asked, check_names
+from pykueue.apiserver.wire.paths import RequestInfo, check_names
 from pykueue.apiserver.wire.statuserrors import (
     StatusError,
     bad_request,
@@ -90,7 +90,7 @@ class Objects:
         self.lists = Lists(registry, clock, self.turns)
         self.lines = Lines(clock, self.turns)
 
-    async def answer(self, call: Asked, request: Request, who: Identity) -> Response:
+    async def answer(self, call: RequestInfo, request: Request, who: Identity) -> Response:
         """The response to a call; a refusal is raised as a `StatusError`."""
         served = self.served(call)
         namespace = call.namespace if served.resource.namespaced else ""
@@ -128,7 +128,7 @@ class Objects:
             case _:
                 raise disallowed()
 
-    def served(self, call: Asked) -> Served:
+    def served(self, call: RequestInfo) -> Served:
         """The kind that a call is on; a `StatusError` if it is not served or does not support the verb."""
         served = self.registry.catalog.find(call.group, call.version, call.plural)
         if served is None:
@@ -151,7 +151,7 @@ class Objects:
         return served
 
     def shaped(
-        self, served: Served, call: Asked, body: bytes, choice: Wanted, request: Request, *, code: int = OK
+        self, served: Served, call: RequestInfo, body: bytes, choice: Negotiated, request: Request, *, code: int = OK
     ) -> Response:
         """An object in the requested form."""
         pretty = is_pretty(choice, first(request.query, "pretty"), request.header("user-agent"))
@@ -167,7 +167,9 @@ class Objects:
             return Response(code, pieces_of(tree, self.turns), (("Content-Type", YAML),), held=len(body))
         return told(code, tree, media=choice.media, pretty=pretty)
 
-    def watch(self, served: Served, call: Asked, namespace: str, choice: Wanted, request: Request) -> Response:
+    def watch(
+        self, served: Served, call: RequestInfo, namespace: str, choice: Negotiated, request: Request
+    ) -> Response:
         """The streamed response of a watch."""
         asked = listing(request.query, watch=True)
         fields = asked.fields
@@ -191,10 +193,10 @@ class Objects:
         )
         include = included(first(request.query, "includeObject")) if choice.form == "table" else ""
         lines = self.lines.pieces(served, seen, choice, include)
-        return Response(OK, lines, (("Content-Type", JSON),), farewell=too_slow(), held=AT_ONCE_BYTES)
+        return Response(OK, lines, (("Content-Type", JSON),), last_chunk=too_slow(), held=AT_ONCE_BYTES)
 
     async def write(
-        self, served: Served, call: Asked, namespace: str, request: Request, terms: Terms, how: str
+        self, served: Served, call: RequestInfo, namespace: str, request: Request, terms: Terms, how: str
     ) -> tuple[int, bytes]:
         """Create, update or patch an object; returns the status code and the object."""
         part, name = call.subresource, call.name
@@ -241,7 +243,7 @@ class Objects:
         raise unknown_patch(served)
 
     async def delete(
-        self, served: Served, call: Asked, namespace: str, choice: Wanted, request: Request, who: Identity
+        self, served: Served, call: RequestInfo, namespace: str, choice: Negotiated, request: Request, who: Identity
     ) -> Response:
         """Delete an object; the response is the object if it still exists, and a `Status` if it is gone."""
         given = await self.delete_options(request, who)
@@ -256,7 +258,7 @@ class Objects:
         return warned(told(OK, success({key: value for key, value in details.items() if value})), terms.warnings)
 
     async def delete_collection(
-        self, served: Served, namespace: str, choice: Wanted, request: Request, who: Identity
+        self, served: Served, namespace: str, choice: Negotiated, request: Request, who: Identity
     ) -> Response:
         """Delete the selected objects; the response is the list of them."""
         asked: Listing = listing(request.query, watch=False)
@@ -273,7 +275,7 @@ class Objects:
         async with self.registry.offload.turn(who, large=large):
             return await self.registry.offload.run(functools.partial(delete_body, request), large=large, who=who)
 
-    async def log(self, served: Served, call: Asked, request: Request) -> Response:
+    async def log(self, served: Served, call: RequestInfo, request: Request) -> Response:
         """Serve `pods/log` (`kubectl logs`)."""
         pod = await self.logged_pod(served, call, request)
         asked = log_query(request.query, pod, self.clock.now())
@@ -293,7 +295,7 @@ class Objects:
             raise bad_request(str(error)) from error
         return Response(OK, part.body(), (("Content-Type", OCTETS), (PART_HEADER, "1")))
 
-    async def logged_pod(self, served: Served, call: Asked, request: Request) -> Tree:
+    async def logged_pod(self, served: Served, call: RequestInfo, request: Request) -> Tree:
         """The pod whose log is requested; the `run` that follows it may read the rest after it is deleted."""
         try:
             return tree_of(await self.registry.get(served, call.name, call.namespace))
@@ -360,7 +362,7 @@ def disallowed() -> StatusError:
     return StatusError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
 
 
-def not_yet(call: Asked, instead: str) -> StatusError:
+def not_yet(call: RequestInfo, instead: str) -> StatusError:
     """The refusal of a connection to a container; `instead` says what to use in its place."""
     message = f"{call.subresource} is not there yet: a pod here is a process of this machine; {instead}"
     return StatusError(501, "NotImplemented", message, {"name": call.name, "kind": call.plural})

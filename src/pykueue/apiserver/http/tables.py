@@ -6,13 +6,13 @@ import msgspec
 
 from pykueue.api.core import Json, Tree
 from pykueue.api.trees import member, text
-from pykueue.apiserver.http.columns import LAYOUTS, NAME, OTHERS, Head, human, name_of
+from pykueue.apiserver.http.columns import LAYOUTS, NAME, OTHERS, Head, human_duration, name_of
 from pykueue.apiserver.http.jsonpaths import found
-from pykueue.apiserver.kinds.served import Printed, Served
+from pykueue.apiserver.kinds.served import PrinterColumn, Served
 from pykueue.apiserver.wire.statuserrors import bad_request, quoted
 from pykueue.base.units import Instant, parse_instant
 
-DEFAULT_COLUMN: Final = Printed("Age", "date", ".metadata.creationTimestamp")
+DEFAULT_COLUMN: Final = PrinterColumn("Age", "date", ".metadata.creationTimestamp")
 INCLUDED: Final = ("", "None", "Metadata", "Object")
 POD_ENDS: Final[dict[str, str]] = {
     "Succeeded": "The pod has completed successfully.",
@@ -60,7 +60,7 @@ def heads_of(served: Served) -> list[tuple[Head, str]]:
     return [(NAME, ""), *columns]
 
 
-def columns_of(served: Served) -> tuple[Printed, ...]:
+def columns_of(served: Served) -> tuple[PrinterColumn, ...]:
     """The additional printer columns of a custom kind."""
     return served.columns or (DEFAULT_COLUMN,)
 
@@ -100,7 +100,7 @@ def cells_of(served: Served, tree: Tree, now: Instant) -> list[Json]:
     return [name_of(tree), *(cell(tree, column, now) for column in columns_of(served))]
 
 
-def cell(tree: Tree, column: Printed, now: Instant) -> Json:
+def cell(tree: Tree, column: PrinterColumn, now: Instant) -> Json:
     """The cell of a printer column."""
     values = found(tree, column.path)
     if not values:
@@ -130,7 +130,7 @@ def cell(tree: Tree, column: Printed, now: Instant) -> Json:
 def human_date(moment: str, now: Instant) -> str:
     """How long ago a timestamp was."""
     try:
-        return human(now - parse_instant(moment))
+        return human_duration(now - parse_instant(moment))
     except ValueError:
         return "<invalid>"
 

@@ -10,7 +10,7 @@ from pykueue.apiserver.http.lists import PIECE_BYTES, ROW_MICROS
 from pykueue.apiserver.http.tables import partial, table_of
 from pykueue.apiserver.kinds.served import Served
 from pykueue.apiserver.verbs.reading import WatchEvent
-from pykueue.apiserver.wire.negotiation import Wanted
+from pykueue.apiserver.wire.negotiation import Negotiated
 from pykueue.apiserver.wire.statuserrors import StatusError, gone
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
@@ -29,7 +29,7 @@ class View(Frozen):
     """The form in which a client watches."""
 
     api_version: str
-    choice: Wanted
+    choice: Negotiated
     include: str = ""
     """The part of each object that a Table includes."""
 
@@ -45,7 +45,7 @@ class Lines:
         self.bytes = 0
 
     async def pieces(
-        self, served: Served, batches: AsyncGenerator[Sequence[WatchEvent], None], choice: Wanted, include: str
+        self, served: Served, batches: AsyncGenerator[Sequence[WatchEvent], None], choice: Negotiated, include: str
     ) -> AsyncIterator[bytes]:
         """Chunks of whole lines; if the watch fails, the last line is an ERROR event."""
         view = View(served.api_version, choice, include)

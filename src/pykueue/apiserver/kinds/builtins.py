@@ -7,7 +7,7 @@ is better refused.
 from collections.abc import Mapping
 from typing import Final
 
-from pykueue.apiserver.kinds.served import ALL_VERBS, Served, Sub
+from pykueue.apiserver.kinds.served import ALL_VERBS, Served, Subresource
 from pykueue.apiserver.kinds.strategies import builtin_strategy
 from pykueue.kube.port import Resource
 
@@ -24,7 +24,7 @@ def kind(
     short: tuple[str, ...] = (),
     categories: tuple[str, ...] = (),
     verbs: tuple[str, ...] = ALL_VERBS,
-    subresources: Mapping[str, Sub] | None = None,
+    subresources: Mapping[str, Subresource] | None = None,
     selectable: tuple[str, ...] = (),
     storage: str = "",
     stored_version: str = "",
@@ -90,7 +90,7 @@ BUILTINS: Final = (
         namespaced=False,
         short=("ns",),
         verbs=tuple(verb for verb in ALL_VERBS if verb != "deletecollection"),
-        subresources={"finalize": Sub("Namespace", ("update",)), "status": Sub("Namespace")},
+        subresources={"finalize": Subresource("Namespace", ("update",)), "status": Subresource("Namespace")},
         selectable=("status.phase",),
     ),
     kind(
@@ -100,7 +100,7 @@ BUILTINS: Final = (
         "Node",
         namespaced=False,
         short=("no",),
-        subresources={"status": Sub("Node")},
+        subresources={"status": Subresource("Node")},
         selectable=("spec.unschedulable",),
     ),
     kind(
@@ -111,10 +111,10 @@ BUILTINS: Final = (
         short=("po",),
         categories=("all",),
         subresources={
-            "binding": Sub("Binding", CREATED),
-            "eviction": Sub("Eviction", CREATED, "policy", "v1"),
-            "log": Sub("Pod", ("get",)),
-            "status": Sub("Pod"),
+            "binding": Subresource("Binding", CREATED),
+            "eviction": Subresource("Eviction", CREATED, "policy", "v1"),
+            "log": Subresource("Pod", ("get",)),
+            "status": Subresource("Pod"),
         },
         selectable=POD_FIELDS,
     ),
@@ -131,7 +131,7 @@ BUILTINS: Final = (
         namespaced=False,
         short=("crd", "crds"),
         categories=("api-extensions",),
-        subresources={"status": Sub("CustomResourceDefinition")},
+        subresources={"status": Subresource("CustomResourceDefinition")},
     ),
     kind("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False, verbs=CREATED),
     kind("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False, verbs=CREATED),
@@ -159,7 +159,7 @@ BUILTINS: Final = (
         "jobs",
         "Job",
         categories=("all",),
-        subresources={"status": Sub("Job")},
+        subresources={"status": Subresource("Job")},
         selectable=("status.successful",),
     ),
     kind("coordination.k8s.io", "v1", "leases", "Lease"),

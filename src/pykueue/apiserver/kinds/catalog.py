@@ -10,13 +10,13 @@ from pykueue.api.kinds import KINDS
 from pykueue.api.names import GROUP
 from pykueue.api.trees import items, mapping, member, text
 from pykueue.apiserver.kinds.builtins import BUILTINS
-from pykueue.apiserver.kinds.served import Printed, ScalePaths, Served, Sub
+from pykueue.apiserver.kinds.served import PrinterColumn, ScalePaths, Served, Subresource
 from pykueue.apiserver.kinds.strategies import custom_strategy
 from pykueue.kube.port import Resource
 
 GROUPS: Final = (GROUP, KINDS["ProvisioningRequest"].group)
 """Groups whose kinds are served without a definition: our own, and those they depend on."""
-SCALE: Final = Sub("Scale", group="autoscaling", version="v1")
+SCALE: Final = Subresource("Scale", group="autoscaling", version="v1")
 
 
 class Catalog:
@@ -129,10 +129,10 @@ def served_by(definition: Mapping[str, Json]) -> list[Served]:
     ]
 
 
-def subresources_of(version: Mapping[str, object], kind: str) -> dict[str, Sub]:
+def subresources_of(version: Mapping[str, object], kind: str) -> dict[str, Subresource]:
     """The subresources that a version of a definition enables."""
     asked = mapping(version, "subresources")
-    found = {"status": Sub(kind)} if "status" in asked else {}
+    found = {"status": Subresource(kind)} if "status" in asked else {}
     return found | ({"scale": SCALE} if "scale" in asked else {})
 
 
@@ -145,10 +145,10 @@ def scale_of(version: Mapping[str, object]) -> ScalePaths | None:
     return ScalePaths(spec, status, text(asked, "labelSelectorPath"))
 
 
-def printed(column: object) -> Printed:
+def printed(column: object) -> PrinterColumn:
     """A printer column of a definition."""
     priority = member(column, "priority")
-    return Printed(
+    return PrinterColumn(
         name=text(column, "name"),
         type=text(column, "type"),
         path=text(column, "jsonPath"),

@@ -131,13 +131,15 @@ def version_errors(spec: Mapping[str, object]) -> Iterator[FieldError]:
                 yield required(path, "must not be empty at the root")
     if len(stored) != 1:
         detail = "must have exactly one version marked as storage version"
-        yield invalid("spec.versions", msgspec.Raw(msgspec.json.encode([inner(one) for _, one in versions])), detail)
+        yield invalid(
+            "spec.versions", msgspec.Raw(msgspec.json.encode([internal_form(one) for _, one in versions])), detail
+        )
         if not stored:
             none = msgspec.Raw(b"null")
             yield invalid("status.storedVersions", none, "must have at least one stored version")
 
 
-def inner(version: Mapping[str, object]) -> dict[str, object]:
+def internal_form(version: Mapping[str, object]) -> dict[str, object]:
     """A version as kube-apiserver prints its internal type in messages."""
     shown = {field[0].upper() + field[1:]: version.get(field) for field in VERSION_FIELDS}
     return {**shown, "Deprecated": bool(version.get("deprecated")), "Schema": None}
@@ -173,15 +175,15 @@ def change_errors(new: Tree, old: Tree) -> Iterator[FieldError]:
 
 def warnings(tree: Tree) -> Iterator[str]:
     """Warnings for the author of a definition about features that this server lacks."""
-    if ruled(mapping(tree, "spec").get("versions")) and text(tree, "spec", "group") != GROUP:
+    if has_rules(mapping(tree, "spec").get("versions")) and text(tree, "spec", "group") != GROUP:
         yield "x-kubernetes-validations rules are not evaluated by this server"
 
 
-def ruled(node: object) -> bool:
+def has_rules(node: object) -> bool:
     """Whether a schema contains validation rules."""
     if isinstance(node, Mapping):
-        return RULES in node or any(map(ruled, node.values()))
-    return isinstance(node, list) and any(map(ruled, node))
+        return RULES in node or any(map(has_rules, node.values()))
+    return isinstance(node, list) and any(map(has_rules, node))
 
 
 def established(tree: Tree) -> bool:

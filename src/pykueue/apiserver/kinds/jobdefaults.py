@@ -35,7 +35,7 @@ def default_job(job: Tree) -> Tree:
     if isinstance(policy, dict) and "rules" in policy:
         spec["podFailurePolicy"] = {**policy, "rules": each(policy["rules"], default_rule)}
     spec["template"] = default_template(as_tree(spec.get("template")))
-    return labelled({**job, "spec": spec})
+    return with_template_labels({**job, "spec": spec})
 
 
 def without_zeros(job: Tree) -> Tree:
@@ -54,7 +54,7 @@ def default_rule(rule: Tree) -> Tree:
     return {**rule, "onPodConditions": patterns}
 
 
-def labelled(job: Tree) -> Tree:
+def with_template_labels(job: Tree) -> Tree:
     """A Job with its template's labels, if it has none of its own."""
     metadata = as_tree(job.get("metadata"))
     labels = as_tree(as_tree(as_tree(as_tree(job.get("spec")).get("template")).get("metadata")).get("labels"))

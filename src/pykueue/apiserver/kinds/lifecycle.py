@@ -21,7 +21,7 @@ from pykueue.apiserver.kinds.metadata import (
 )
 from pykueue.apiserver.kinds.poddefaults import as_tree
 from pykueue.apiserver.kinds.served import Served
-from pykueue.apiserver.kinds.validation import BLOCKING, Unchecked, Unshown
+from pykueue.apiserver.kinds.validation import BLOCKING, ErrorWithoutValue, Unchecked
 from pykueue.apiserver.schema.schemas import Schema, defaulted, errors, iter_errors, pruned
 from pykueue.apiserver.wire.statuserrors import ERRORS_MAX
 
@@ -167,7 +167,7 @@ def custom_errors(
     for error in check_schema(kind, new, old, version=version):
         if error.code == "Invalid" and error.value in ("object", "array"):
             # kube-apiserver shows no value in place of an object or an array.
-            yield Unshown(error.path or "<nil>", error.code, None, error.detail)
+            yield ErrorWithoutValue(error.path or "<nil>", error.code, None, error.detail)
         else:
             yield error
 

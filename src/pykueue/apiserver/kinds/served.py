@@ -16,7 +16,7 @@ ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patc
 SUB_VERBS: Final = ("get", "patch", "update")
 
 
-class Printed(Frozen):
+class PrinterColumn(Frozen):
     """A printer column of a CustomResourceDefinition."""
 
     name: str
@@ -27,7 +27,7 @@ class Printed(Frozen):
     priority: int = 0
 
 
-class Sub(Frozen):
+class Subresource(Frozen):
     """A subresource: the kind of its body, and its verbs."""
 
     kind: str
@@ -59,8 +59,8 @@ class Served(Frozen):
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     verbs: tuple[str, ...] = ALL_VERBS
-    subresources: Mapping[str, Sub] = msgspec.field(default_factory=dict)
-    columns: tuple[Printed, ...] = ()
+    subresources: Mapping[str, Subresource] = msgspec.field(default_factory=dict)
+    columns: tuple[PrinterColumn, ...] = ()
     """Printer columns; empty for kinds with built-in columns, and for custom kinds that define none."""
     selectable: tuple[str, ...] = ()
     """Selectable fields besides name and namespace, such as `status.phase`."""

@@ -19,7 +19,7 @@ from pykueue.apiserver.kinds import (
     validation_rest,
 )
 from pykueue.apiserver.kinds.conversion import event_to_served, event_to_stored, stored_event_field
-from pykueue.apiserver.kinds.jobdefaults import default_job, labelled, without_zeros
+from pykueue.apiserver.kinds.jobdefaults import default_job, with_template_labels, without_zeros
 from pykueue.apiserver.kinds.names import dns_label, dns_subdomain, path_messages
 from pykueue.apiserver.kinds.nulltimes import event_times, job_times, node_times, pod_times
 from pykueue.apiserver.kinds.poddefaults import default_pod
@@ -81,7 +81,7 @@ STRATEGIES: Final[Mapping[str, Strategy]] = {
         complete_status=lambda tree: job_times(without_zeros(tree)),
         prepare_create=transitions.create_job,
         is_spec_changed=transitions.is_spec_changed,
-        canonicalize=labelled,
+        canonicalize=with_template_labels,
         validate=validation_jobs.create_errors,
         validate_update=validation_jobs.update_errors,
         validate_status=validation_jobstatus.job_status_errors,

@@ -6,7 +6,7 @@ from typing import Final
 from pykueue.api.core import Tree
 from pykueue.api.names import KubernetesFinalizer
 from pykueue.api.trees import items, text, whole
-from pykueue.apiserver.kinds.jobdefaults import INT32_MAX, labelled, with_selector
+from pykueue.apiserver.kinds.jobdefaults import INT32_MAX, with_selector, with_template_labels
 from pykueue.apiserver.kinds.metadata import collector_finalizers, finalizers, meta, with_meta
 from pykueue.apiserver.kinds.poddefaults import as_list, as_tree, default_template, each, rounded
 from pykueue.apiserver.kinds.validation_pods import quality
@@ -103,7 +103,7 @@ def create_job(tree: Tree, now: str) -> Tree:
     made = {**with_selector(tree), "status": {}}
     if labels and meta(tree).get("labels") == labels:
         # The labels are copied from the template, which has additional ones now.
-        return labelled(with_meta(made, labels=None))
+        return with_template_labels(with_meta(made, labels=None))
     return made
 
 

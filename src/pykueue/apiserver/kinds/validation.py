@@ -8,7 +8,7 @@ from pykueue.api.core import LabelSelector
 from pykueue.api.fields import TITLES, FieldError
 
 
-class Unshown(FieldError):
+class ErrorWithoutValue(FieldError):
     """A field error whose message omits the value."""
 
     def __str__(self) -> str:

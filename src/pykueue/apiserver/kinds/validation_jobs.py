@@ -21,7 +21,7 @@ from pykueue.api.labels import domain_path_errors, label_name_errors, selector_e
 from pykueue.api.trees import items, mapping, mappings, member, text, whole
 from pykueue.apiserver.kinds.jobdefaults import CONTROLLER_UID, JOB_NAME, PREFIX
 from pykueue.apiserver.kinds.names import dns_label
-from pykueue.apiserver.kinds.validation import Unshown, selector_of
+from pykueue.apiserver.kinds.validation import ErrorWithoutValue, selector_of
 from pykueue.apiserver.kinds.validation_pods import template_errors
 
 COUNTS: Final = (
@@ -187,9 +187,11 @@ def rule_errors(
         elif status not in STATUSES:
             yield not_supported(f"{at}.status", status, STATUSES)
     if codes is not None and conditions:
-        yield Unshown(path, "Invalid", None, "specifying both OnExitCodes and OnPodConditions is not supported")
+        yield ErrorWithoutValue(
+            path, "Invalid", None, "specifying both OnExitCodes and OnPodConditions is not supported"
+        )
     if codes is None and not conditions:
-        yield Unshown(path, "Invalid", None, "specifying one of OnExitCodes and OnPodConditions is required")
+        yield ErrorWithoutValue(path, "Invalid", None, "specifying one of OnExitCodes and OnPodConditions is required")
 
 
 def shown_list(values: tuple[str, ...]) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pykueue.api.core import Tree
 from pykueue.api.fields import IMMUTABLE, NEGATIVE, FieldError, duplicate, invalid, required
 from pykueue.api.trees import items, mapping, mappings, member, text, whole
-from pykueue.apiserver.kinds.validation import Unshown
+from pykueue.apiserver.kinds.validation import ErrorWithoutValue
 from pykueue.apiserver.kinds.validation_jobs import INDEXED, counted
 
 COUNTS = ("active", "succeeded", "failed", "ready", "terminating")
@@ -18,7 +18,7 @@ def has(status: Mapping[str, object], kind: str) -> bool:
 
 def says(message: str) -> FieldError:
     """An error in the conditions."""
-    return Unshown("status.conditions", "Invalid", None, message)
+    return ErrorWithoutValue("status.conditions", "Invalid", None, message)
 
 
 def job_status_errors(new: Tree, old: Tree) -> Iterator[FieldError]:
@@ -42,7 +42,7 @@ def job_status_errors(new: Tree, old: Tree) -> Iterator[FieldError]:
     early = member(new, "spec", "successPolicy") is not None and not has(status, "SuccessCriteriaMet")
     if early and has(status, "Complete"):
         yield says("cannot set Complete=True for Job with SuccessPolicy unless SuccessCriteriaMet=True")
-    yield from turned_back_errors(new, old)
+    yield from condition_change_errors(new, old)
 
 
 def uncounted_errors(status: Mapping[str, object]) -> Iterator[FieldError]:
@@ -134,7 +134,7 @@ def listed_errors(name: str, indexes: str, completions: int) -> Iterator[FieldEr
         yield invalid(f"status.{name}", indexes, f"error parsing {name}: {error}")
 
 
-def turned_back_errors(new: Tree, old: Tree) -> Iterator[FieldError]:
+def condition_change_errors(new: Tree, old: Tree) -> Iterator[FieldError]:
     """Errors for conditions of a Job that were true and may not become false."""
     status, before, spec = mapping(new, "status"), mapping(old, "status"), mapping(new, "spec")
     for kind in ("Failed", "Complete", "FailureTarget"):

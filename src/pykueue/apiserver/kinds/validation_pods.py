@@ -93,7 +93,7 @@ def spec_errors(spec: Mapping[str, object], path: str) -> Iterator[FieldError]:
     yield from labels_errors(member(spec, "nodeSelector"), f"{path}.nodeSelector")
     yield from user_errors(mapping(spec, "securityContext"), f"{path}.securityContext")
     yield from affinity_values(mapping(spec, "affinity", "nodeAffinity"), f"{path}.affinity.nodeAffinity")
-    yield from wanted_errors(spec, f"{path}.affinity.nodeAffinity")
+    yield from node_affinity_errors(spec, f"{path}.affinity.nodeAffinity")
     yield from gate_errors(spec, path)
     yield from name_errors(spec, path)
     deadline = whole(spec, "activeDeadlineSeconds")
@@ -111,8 +111,8 @@ def spec_errors(spec: Mapping[str, object], path: str) -> Iterator[FieldError]:
         yield from amount_errors(name, value, f"{path}.overhead[{name}]")
 
 
-def wanted_errors(spec: Mapping[str, object], path: str) -> Iterator[FieldError]:
-    """Errors in a node selector."""
+def node_affinity_errors(spec: Mapping[str, object], path: str) -> Iterator[FieldError]:
+    """Errors in the required node affinity."""
     field = "requiredDuringSchedulingIgnoredDuringExecution"
     terms = mappings(spec, "affinity", "nodeAffinity", field, "nodeSelectorTerms")
     for index, term in terms:

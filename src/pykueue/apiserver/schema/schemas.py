@@ -29,7 +29,7 @@ from pykueue.apiserver.schema.nodes import (
     reference,
     referred,
 )
-from pykueue.apiserver.schema.validate import doubles, is_fine, mistakes
+from pykueue.apiserver.schema.validate import duplicates, is_fine, mistakes
 from pykueue.apiserver.wire.statuserrors import ERRORS_MAX
 from pykueue.base.units import canonical, format_instant, micro_time, parse_instant, parse_quantity
 
@@ -154,11 +154,11 @@ def always(node: SchemaNode, name: str) -> bool:
 
 def unknown_fields(schema: Schema, tree: Tree) -> list[str]:
     """The paths of the first unknown fields, as strict validation reports them."""
-    found = list(islice(strangers(schema.node, tree, ""), ERRORS_MAX))
+    found = list(islice(unknown_in(schema.node, tree, ""), ERRORS_MAX))
     return found if schema.native else sorted(found)
 
 
-def strangers(node: SchemaNode, value: Json, path: str) -> Iterator[str]:
+def unknown_in(node: SchemaNode, value: Json, path: str) -> Iterator[str]:
     """The unknown fields in a value and below it."""
     if isinstance(value, dict) and node.is_map:
         for name, inner in value.items():
@@ -167,10 +167,10 @@ def strangers(node: SchemaNode, value: Json, path: str) -> Iterator[str]:
             if known is None:
                 yield at
             else:
-                yield from strangers(known, inner, at)
+                yield from unknown_in(known, inner, at)
     elif isinstance(value, list) and node.is_list:
         for number, inner in enumerate(value):
-            yield from strangers(node.items, inner, f"{path}[{number}]")
+            yield from unknown_in(node.items, inner, f"{path}[{number}]")
 
 
 def pruned(schema: Schema, tree: Tree) -> Tree:
@@ -339,4 +339,4 @@ def iter_errors(schema: Schema, tree: Tree) -> Iterator[FieldError]:
     """Like `errors`, one by one: there can be as many as the object has fields."""
     if is_fine(schema.node, tree):
         return iter(())
-    return chain(mistakes(schema.node, tree, ""), doubles(schema.node, tree, ""))
+    return chain(mistakes(schema.node, tree, ""), duplicates(schema.node, tree, ""))

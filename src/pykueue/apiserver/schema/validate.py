@@ -76,7 +76,7 @@ FORMATS: Final[dict[str, Callable[[str], bool]]] = {
 
 
 def is_fine(node: SchemaNode, value: Json) -> bool:
-    """Whether a value has no `mistakes` and no `doubles`; a fast path, since nearly all values are valid."""
+    """Whether a value has no `mistakes` and no `duplicates`; a fast path, since nearly all values are valid."""
     if node is DEDUCED or node is UNTYPED:
         return True
     if isinstance(value, dict):
@@ -84,7 +84,7 @@ def is_fine(node: SchemaNode, value: Json) -> bool:
     if isinstance(value, list):
         if not fits_type(node, "array") or not all(is_fine(node.items, item) for item in value):
             return False
-        if node.associative and any(list_doubles(node, value, "")):
+        if node.associative and any(list_duplicates(node, value, "")):
             return False
         return not node.rules or keeps_rules(node, value)
     if value is None:
@@ -136,7 +136,7 @@ def mistakes(node: SchemaNode, value: Json, path: str) -> Iterator[FieldError]:
     if not fits_type(node, found):
         yield wrong_type(path, wanted=wanted_type(node), found=found)
         if isinstance(value, float) and node.type == "integer":
-            yield nowhere(f"Checked value must be of type integer {form_text(node.raw)} in {path}")
+            yield without_path(f"Checked value must be of type integer {form_text(node.raw)} in {path}")
         yield from enum_rules(node.raw, value, path)
     elif isinstance(value, list):
         # Errors of a list as a whole come after those of its items.
@@ -227,7 +227,7 @@ def joined(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def doubles(node: SchemaNode, value: Json, path: str) -> Iterator[FieldError]:
+def duplicates(node: SchemaNode, value: Json, path: str) -> Iterator[FieldError]:
     """Duplicate items in sets and lists with keys, which the server reports after all other errors."""
     if isinstance(value, dict):
         if node.definition == OBJECT_META:
@@ -235,16 +235,16 @@ def doubles(node: SchemaNode, value: Json, path: str) -> Iterator[FieldError]:
         for name in sorted(value):
             known = node.fields.get(name) or node.element
             if known is not None and isinstance(value[name], dict | list):
-                yield from doubles(known, value[name], joined(path, name))
+                yield from duplicates(known, value[name], joined(path, name))
     elif isinstance(value, list):
         if node.associative:
-            yield from list_doubles(node, value, path)
+            yield from list_duplicates(node, value, path)
         for number, item in enumerate(value):
             if isinstance(item, dict | list):
-                yield from doubles(node.items, item, f"{path}[{number}]")
+                yield from duplicates(node.items, item, f"{path}[{number}]")
 
 
-def list_doubles(node: SchemaNode, value: list[Json], path: str) -> Iterator[FieldError]:
+def list_duplicates(node: SchemaNode, value: list[Json], path: str) -> Iterator[FieldError]:
     """Duplicate items in this list, each reported once."""
     seen: dict[bytes, int] = {}
     for number, item in enumerate(value):
@@ -332,7 +332,7 @@ def number_rules(raw: Tree, value: float, path: str) -> Iterator[FieldError]:
     """Errors for limits on a number."""
     form = raw.get("format")
     if isinstance(form, str) and form in RANGES and not -RANGES[form] <= value < RANGES[form]:
-        yield nowhere(f"Checked value must be of type {raw.get('type')} {form_text(raw)} in {path}")
+        yield without_path(f"Checked value must be of type {raw.get('type')} {form_text(raw)} in {path}")
     least, most, factor = limit(raw, "minimum"), limit(raw, "maximum"), limit(raw, "multipleOf")
     if most is not None and (value > most or (value == most and raw.get("exclusiveMaximum") is True)):
         words = "should be less than" if raw.get("exclusiveMaximum") is True else "should be less than or equal to"
@@ -359,26 +359,28 @@ def combined_rules(node: SchemaNode, value: Json, path: str) -> Iterator[FieldEr
     if isinstance(some, list) and some:
         tried = [list(judged(node, inner, value, path)) for inner in some]
         if all(tried):
-            yield nowhere(f'"{path}" must validate at least one schema (anyOf)')
+            yield without_path(f'"{path}" must validate at least one schema (anyOf)')
             yield from tried[0]
     if isinstance(one, list) and one:
         tried = [list(judged(node, inner, value, path)) for inner in one]
         count = tried.count([])
         if count != 1:
             found = "Found none valid" if not count else f"Found {count} valid alternatives"
-            yield nowhere(f'"{path}" must validate one and only one schema (oneOf). {found}')
+            yield without_path(f'"{path}" must validate one and only one schema (oneOf). {found}')
             yield from tried[0] if not count else ()
     if isinstance(every, list) and every:
         tried = [list(judged(node, inner, value, path)) for inner in every]
         for failed in tried:
             yield from failed
         if any(tried):
-            yield nowhere(f'"{path}" must validate all the schemas (allOf){". None validated" if all(tried) else ""}')
+            yield without_path(
+                f'"{path}" must validate all the schemas (allOf){". None validated" if all(tried) else ""}'
+            )
     if isinstance(none, dict) and next(judged(node, none, value, path), None) is None:
-        yield nowhere(f'"{path}" must not validate the schema (not)')
+        yield without_path(f'"{path}" must not validate the schema (not)')
 
 
-def nowhere(message: str) -> FieldError:
+def without_path(message: str) -> FieldError:
     """An error that the server reports without a path."""
     return invalid("<nil>", "", message)
 

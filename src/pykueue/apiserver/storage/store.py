@@ -133,7 +133,7 @@ class Store:
         """Whether the last work was a write; maintenance and writes alternate."""
         self.marks: deque[tuple[Moment, int]] = deque([(clock.moment(), version)])
         """When which version was the last one, oldest first."""
-        self.upkeep: asyncio.Task[None] | None = None
+        self.maintenance: asyncio.Task[None] | None = None
         self.quiet: asyncio.Future[None] | None = None
         """Done when nothing is queued or in progress, for `close`."""
         self.closing = False
@@ -176,7 +176,7 @@ class Store:
             return writes[-1].after
         return self.read(key)
 
-    def under_way_to(self, key: Key) -> asyncio.Future[StoredObject] | None:
+    def last_pending(self, key: Key) -> asyncio.Future[StoredObject] | None:
         """The last pending write of an object, to be awaited and not cancelled; None if there is none."""
         writes = self.pending.get(key)
         return writes[-1].future if writes else None
@@ -207,7 +207,7 @@ class Store:
             if start[0] > namespace:
                 return [], None
             start = (namespace, start[1] if start[0] == namespace else "")
-        pending = self.under_way(resource, namespace)
+        pending = self.pending_keys(resource, namespace)
         # The writer may have committed some of these already, but they are not acknowledged yet.
         wanted = limit + len(pending) if limit else -1
         found = self.database.page(resource, namespace, start, wanted, most=most)
@@ -230,10 +230,10 @@ class Store:
 
     def count(self, resource: str, namespace: str = "") -> int:
         """The number of committed objects."""
-        pending = self.under_way(resource, namespace)
+        pending = self.pending_keys(resource, namespace)
         return self.database.count(resource, namespace, pending) + sum(self.get(key) is not None for key in pending)
 
-    def under_way(self, resource: str, namespace: str) -> list[Key]:
+    def pending_keys(self, resource: str, namespace: str) -> list[Key]:
         """The objects of a list that have pending writes."""
         return [
             key for key in self.pending if key.resource == resource and (not namespace or key.namespace == namespace)
@@ -283,11 +283,11 @@ class Store:
         self.called = False
         if self.busy:
             return
-        tidying = self.upkeep_work() if self.wrote or not self.queue else None
-        self.wrote = tidying is None
-        if tidying is not None:
+        maintenance = self.maintenance_work() if self.wrote or not self.queue else None
+        self.wrote = maintenance is None
+        if maintenance is not None:
             self.busy = True
-            self.writer.run(*tidying)
+            self.writer.run(*maintenance)
         elif batch := self.take():
             self.busy = True
             self.writer.run(partial(self.database.write, [write.row() for write in batch]), partial(self.settle, batch))
@@ -308,7 +308,7 @@ class Store:
         self.busy = False
         if failures:
             for place, error in failures.items():
-                self.lose(batch[place], error)
+                self.fail(batch[place], error)
             batch = [write for place, write in enumerate(batch) if place not in failures]
         else:
             # The queued writes do not depend on the rest, so the writer can continue.
@@ -330,7 +330,7 @@ class Store:
         if not self.busy:
             self.hand_over()
 
-    def lose(self, write: Write, error: Exception) -> None:
+    def fail(self, write: Write, error: Exception) -> None:
         """Fail a write, and all pending writes that were based on it."""
         if write.lost:
             return
@@ -358,8 +358,8 @@ class Store:
             return
         if self.version - self.compacted > KEPT_MAX + CHUNK:
             self.forget_to(self.floor(now))
-        if self.upkeep is None:
-            self.upkeep = asyncio.get_running_loop().create_task(self.keep_up())
+        if self.maintenance is None:
+            self.maintenance = asyncio.get_running_loop().create_task(self.maintain())
 
     def floor(self, now: Moment) -> int:
         """The version up to which changes need not be kept."""
@@ -368,7 +368,7 @@ class Store:
         aged = self.marks[0][1] if self.marks[0][0] <= now - KEPT_MICROS else 0
         return max(min(aged, self.version - KEPT), self.version - KEPT_MAX)
 
-    async def keep_up(self) -> None:
+    async def maintain(self) -> None:
         """Compact the log and checkpoint the file after writes, when due."""
         while True:
             await self.clock.sleep(UPKEEP_MICROS)
@@ -383,7 +383,7 @@ class Store:
             self.call()
             if self.version - self.compacted <= KEPT:
                 break
-        self.upkeep = None
+        self.maintenance = None
 
     def compact(self, keep: int = 0) -> None:
         """Drop all changes but the most recent; watches that are further behind end with `CompactedError`."""
@@ -395,19 +395,19 @@ class Store:
         """Refuse watches before a version, and compact the file later."""
         self.feed.compacted = max(self.feed.compacted, version)
 
-    def upkeep_work(self) -> tuple[Callable[[], bool], Callable[[bool], None]] | None:
+    def maintenance_work(self) -> tuple[Callable[[], bool], Callable[[bool], None]] | None:
         """The next maintenance task and the handler of its result; None if nothing is due."""
         if self.closing or self.stalled:
             return None
         if self.forgotten < self.feed.compacted:
             to = min(self.forgotten + CHUNK, self.feed.compacted)
-            return partial(self.database.forget, since=self.forgotten, to=to), partial(self.tidied, to)
+            return partial(self.database.forget, since=self.forgotten, to=to), partial(self.maintained, to)
         if self.checkpoint_due:
             self.checkpoint_due = False
-            return self.database.checkpoint, partial(self.tidied, self.forgotten)
+            return self.database.checkpoint, partial(self.maintained, self.forgotten)
         return None
 
-    def tidied(self, to: int, well: bool) -> None:
+    def maintained(self, to: int, well: bool) -> None:
         """Handle the result of a maintenance task; a failed one is retried at the next maintenance."""
         self.busy = False
         if well:
@@ -441,9 +441,9 @@ class Store:
             return
         self.closing = True
         loop = asyncio.get_running_loop()
-        if self.upkeep is not None:
-            self.upkeep.cancel()
-            await asyncio.gather(self.upkeep, return_exceptions=True)
+        if self.maintenance is not None:
+            self.maintenance.cancel()
+            await asyncio.gather(self.maintenance, return_exceptions=True)
         while self.busy or self.queue or self.called:
             self.quiet = loop.create_future()
             await self.quiet

@@ -41,7 +41,7 @@ class InThread:
     def __init__(self, name: str) -> None:
         self.work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         # A daemon thread does not keep a process alive that forgot to close the store; acknowledged writes are durable.
-        self.thread = Thread(target=self.labour, name=name, daemon=True)
+        self.thread = Thread(target=self.run_queue, name=name, daemon=True)
         self.thread.start()
 
     def run(self, work: Callable[[], T], done: Callable[[T], None]) -> None:
@@ -56,7 +56,7 @@ class InThread:
 
         self.work.put(whole)
 
-    def labour(self) -> None:
+    def run_queue(self) -> None:
         """Run work until the end of the queue."""
         while (work := self.work.get()) is not None:
             work()

@@ -146,14 +146,14 @@ def check_fields(served: Served, tree: Tree, terms: Terms, *, patched: Callable[
     schema = served.schema
     if schema is None or terms.validation == "Ignore":
         return
-    strangers = [f"unknown field {quoted(path)}" for path in unknown_fields(schema, tree)]
-    if not strangers:
+    unknown = [f"unknown field {quoted(path)}" for path in unknown_fields(schema, tree)]
+    if not unknown:
         return
     if terms.validation == "Warn":
-        for text in strangers:
+        for text in unknown:
             terms.warn(text)
         return
-    told = STRICT + ", ".join(strangers)
+    told = STRICT + ", ".join(unknown)
     raise bad_request(handled(served, told)) if patched is None else unfit(patched(), told)
 
 

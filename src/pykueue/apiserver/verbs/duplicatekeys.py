@@ -68,8 +68,8 @@ def check_duplicates(body: bytes, tree: Tree, served: Served, terms: Terms) -> N
         kind, version = served.resource.kind, served.resource.version
         schema = served.schema
         # Report all errors of the fields together.
-        strangers = unknown_fields(schema, tree) if schema is not None else []
-        found = [*(f'unknown field "{path}"' for path in strangers), *found]
+        unknown = unknown_fields(schema, tree) if schema is not None else []
+        found = [*(f'unknown field "{path}"' for path in unknown), *found]
         raise bad_request(
             f'{kind} in version "{version}" cannot be handled as a {kind}: strict decoding error: {", ".join(found)}'
         )

@@ -60,16 +60,16 @@ class Patching:
     def check_steps(self, made: Tree) -> None:
         """Refuse unknown fields in the operations of a JSON patch, or warn of them, as the request asks."""
         steps = self.value if isinstance(self.value, list) else []
-        strangers = [
+        unknown = [
             f"json patch unknown field {quoted(f'[{index}].{name}')}"
             for index, step in enumerate(steps)
             for name in (step if isinstance(step, dict) else ())
             if name not in STEP
         ]
-        if strangers and self.terms.validation == "Strict":
-            raise unfit(self.told(made), STRICT + ", ".join(strangers))
+        if unknown and self.terms.validation == "Strict":
+            raise unfit(self.told(made), STRICT + ", ".join(unknown))
         if self.terms.validation == "Warn":
-            for told in strangers:
+            for told in unknown:
                 self.terms.warn(told)
 
     def made(self, live: Tree) -> Tree:

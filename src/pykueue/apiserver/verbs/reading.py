@@ -286,7 +286,7 @@ class Reading:
                     seen
                     for change in batch
                     if change.version > known.get(change.key, 0)
-                    and (seen := told_of(served, change, wanted)) is not None
+                    and (seen := event_for(served, change, wanted)) is not None
                 ]
                 start = batch[-1].version
                 if told:
@@ -311,7 +311,7 @@ def key_of(served: Served, namespace: str, name: str) -> Key:
     return Key(served.storage, namespace if served.resource.namespaced else "", name)
 
 
-def told_of(served: Served, change: Change, wanted: Selection) -> WatchEvent | None:
+def event_for(served: Served, change: Change, wanted: Selection) -> WatchEvent | None:
     """The event that a change causes for a watcher with this selection."""
     if not wanted:
         return WatchEvent(change.how, body_served(served, change.body), change.version)

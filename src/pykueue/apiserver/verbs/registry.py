@@ -17,7 +17,7 @@ from pykueue.apiserver.verbs.admission import Admitter, admit_all
 from pykueue.apiserver.verbs.deleting import Deleting
 from pykueue.apiserver.verbs.offload import Offload
 from pykueue.apiserver.verbs.reading import Listed, Reading, WatchEvent, key_of
-from pykueue.apiserver.verbs.subresources import Parts
+from pykueue.apiserver.verbs.subresources import Subresources
 from pykueue.apiserver.verbs.writing import Writing
 from pykueue.apiserver.wire.statuserrors import bad_request, unavailable
 from pykueue.apiserver.wire.writeterms import DeleteOptions, Terms
@@ -49,7 +49,7 @@ class Registry:
         self.offload = Offload(inline=store.lock is None)
         self.writing = Writing(store, catalog, clock, admit, rng or random.SystemRandom(), self.offload)
         self.deleting = Deleting(self.reading, self.writing)
-        self.parts = Parts(self.reading, self.writing, self.deleting)
+        self.parts = Subresources(self.reading, self.writing, self.deleting)
         self.writing.after[crds.STORAGE] = self.learn
         self.heard: list[Callable[[], None]] = []
         """Called when kinds are added or removed."""

@@ -30,7 +30,7 @@ BINDING: Final = Resource("", "v1", "bindings", "Binding", True)
 SUCCESS: Final[Tree] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
-class Parts:
+class Subresources:
     """Reads and writes of subresources that are objects of their own."""
 
     def __init__(self, reading: Reading, writing: Writing, deleting: Deleting) -> None:

@@ -361,13 +361,13 @@ class Writing:
 
     async def shown(self, key: Key) -> None:
         """Wait until reads return what a refusal was based on, so that a client that reads and retries sees it."""
-        write = self.store.under_way_to(key)
+        write = self.store.last_pending(key)
         if write is not None:
             await asyncio.wait((write,))
 
     async def settled(self, key: Key, there: StoredObject) -> StoredObject:
         """The object of a change without effect, once the write that it was based on is committed."""
-        write = self.store.under_way_to(key)
+        write = self.store.last_pending(key)
         return await asyncio.shield(write) if write is not None else there
 
     def ends(self, served: Served, new: Tree, old: Tree) -> bool:

@@ -6,7 +6,7 @@ from pykueue.api.core import Tree
 from pykueue.api.fields import FieldError, forbidden, invalid
 from pykueue.api.trees import mappings, text
 from pykueue.apiserver.wire.options import first, whole
-from pykueue.apiserver.wire.paths import Query, switched_on
+from pykueue.apiserver.wire.paths import Query, is_true
 from pykueue.apiserver.wire.statuserrors import StatusError, bad_request
 from pykueue.apiserver.wire.statuserrors import invalid as invalid_object
 from pykueue.base.units import MICROS, Instant, parse_instant
@@ -36,14 +36,14 @@ def log_query(query: Query, pod: Tree, now: Instant) -> LogQuery:
         raise invalid_object(Resource("", "v1", "", "PodLogOptions"), text(pod, "metadata", "name"), errors)
     return LogQuery(
         container=container_of(pod, first(query, "container")),
-        follow=switched_on(query.get("follow", ())),
-        previous=switched_on(query.get("previous", ())),
-        timestamps=switched_on(query.get("timestamps", ())),
+        follow=is_true(query.get("follow", ())),
+        previous=is_true(query.get("previous", ())),
+        timestamps=is_true(query.get("timestamps", ())),
         since=Instant(now - seconds * MICROS) if seconds is not None else since_of(first(query, "sinceTime")),
         tail=tail,
         limit_bytes=limit,
         position=position,
-        hold=switched_on(query.get(HOLD, ())),
+        hold=is_true(query.get(HOLD, ())),
         secret=first(query, SECRET),
     )
 

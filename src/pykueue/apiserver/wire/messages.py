@@ -45,7 +45,7 @@ class Response(Frozen):
     code: int
     body: bytes | AsyncIterator[bytes] = b""
     headers: Headers = ()
-    farewell: bytes = b""
+    last_chunk: bytes = b""
     """The last chunk for a client that is cut off because it does not read; without one it is disconnected."""
     reader: str = ""
     """The user to whom unread chunks are charged."""
@@ -94,11 +94,11 @@ def warned(response: Response, warnings: list[str]) -> Response:
     """The response with Warning headers."""
     if not warnings:
         return response
-    headers = tuple(("Warning", f'299 - "{harmless(text)}"') for text in warnings)
+    headers = tuple(("Warning", f'299 - "{header_safe(text)}"') for text in warnings)
     return msgspec.structs.replace(response, headers=(*response.headers, *headers))
 
 
-def harmless(text: str) -> str:
+def header_safe(text: str) -> str:
     """A text escaped for a quoted string in a header."""
     plain = "".join(letter if letter.isprintable() and ord(letter) < 256 else " " for letter in text)
     return plain.replace("\\", "\\\\").replace('"', '\\"')

@@ -37,7 +37,7 @@ GO_TYPE: Final = (
 """The Go type that kube-apiserver first decodes a body into."""
 
 
-class Wanted(Frozen):
+class Negotiated(Frozen):
     """The requested form of a response."""
 
     form: Form = "object"
@@ -79,10 +79,10 @@ def quality_of(text: str) -> float:
 @lru_cache(maxsize=256)
 def wanted(
     header: str, *, forms: tuple[Form, ...] = ("object", "table", "metadata"), types: tuple[str, ...] = OBJECTS
-) -> Wanted:
+) -> Negotiated:
     """The first acceptable form among those on offer; raises `StatusError` if there is none."""
     if not header.strip():
-        return Wanted()
+        return Negotiated()
     known = False
     for clause in clauses(header):
         for media in types:
@@ -96,7 +96,7 @@ def wanted(
     raise StatusError(406, "NotAcceptable", f"406: Not Acceptable\n\nAvailable representations: {offer}", {})
 
 
-def offered(parameters: Mapping[str, str], media: str, forms: tuple[Form, ...]) -> Wanted | None:
+def offered(parameters: Mapping[str, str], media: str, forms: tuple[Form, ...]) -> Negotiated | None:
     """The form that the parameters of a media type name; None if it is not on offer."""
     if parameters.get("stream", "watch") != "watch":
         return None
@@ -105,7 +105,7 @@ def offered(parameters: Mapping[str, str], media: str, forms: tuple[Form, ...]) 
     form: Form
     match kind, group:
         case "", "":
-            return Wanted("object", media, "v1", stream, pretty) if not version else None
+            return Negotiated("object", media, "v1", stream, pretty) if not version else None
         case "Table", "meta.k8s.io":
             form, known = "table", META_VERSIONS
         case (("PartialObjectMetadata" | "PartialObjectMetadataList"), "meta.k8s.io"):
@@ -114,10 +114,10 @@ def offered(parameters: Mapping[str, str], media: str, forms: tuple[Form, ...]) 
             form, known = "discovery", DISCOVERY_VERSIONS
         case _:
             return None
-    return Wanted(form, media, version, stream, pretty) if form in forms and version in known else None
+    return Negotiated(form, media, version, stream, pretty) if form in forms and version in known else None
 
 
-def is_pretty(choice: Wanted, parameter: str, agent: str) -> bool:
+def is_pretty(choice: Negotiated, parameter: str, agent: str) -> bool:
     """Whether the response is indented for people."""
     if parameter:
         return parameter.lower() in ("1", "t", "true")

@@ -28,7 +28,7 @@ NOT_SEGMENTS: Final = (".", "..")
 NEVER_IN_SEGMENTS: Final = ("/", "%")
 
 
-class Asked(Frozen):
+class RequestInfo(Frozen):
     """A request on a resource."""
 
     verb: Verb
@@ -48,7 +48,7 @@ class Asked(Frozen):
         return f"{self.plural}/{self.subresource}" if self.subresource else self.plural
 
 
-def asked(method: str, path: str, query: Query) -> Asked | None:
+def request_info(method: str, path: str, query: Query) -> RequestInfo | None:
     """Parse a method and a decoded path; None if the path is not a resource."""
     parts = path.strip("/").split("/")
     match parts:
@@ -72,15 +72,15 @@ def asked(method: str, path: str, query: Query) -> Asked | None:
         verb = "watch" if wants_watch(query) else "list"
     if verb == "delete" and not name:
         verb = "deletecollection"
-    return Asked(verb, group, version, plural, namespace, name, subresource, tuple(rest[3:]))
+    return RequestInfo(verb, group, version, plural, namespace, name, subresource, tuple(rest[3:]))
 
 
 def wants_watch(query: Query) -> bool:
     """Whether a list request is a watch."""
-    return switched_on(query.get("watch", ()))
+    return is_true(query.get("watch", ()))
 
 
-def switched_on(values: Sequence[str]) -> bool:
+def is_true(values: Sequence[str]) -> bool:
     """Whether a boolean parameter is true; an empty or unknown value counts as true."""
     return bool(values) and values[0].lower() not in ("false", "0")
 
@@ -101,7 +101,7 @@ def split(target: str) -> tuple[str, dict[str, list[str]]]:
     return unquote(path), query
 
 
-def check_names(call: Asked) -> None:
+def check_names(call: RequestInfo) -> None:
     """Raise a `StatusError` if a name in the path is not a valid path segment."""
     for what, name in (("Name", call.name), ("Namespace", call.namespace)):
         if wrong := segment_error(name):
@@ -115,7 +115,7 @@ def segment_error(name: str) -> str:
     return ";".join(f"may not contain '{never}'" for never in NEVER_IN_SEGMENTS if never in name)
 
 
-def cannot(user: str, verb: str, *, call: Asked | None, path: str) -> str:
+def cannot(user: str, verb: str, *, call: RequestInfo | None, path: str) -> str:
     """The message for a forbidden request."""
     if call is None:
         return f"User {quoted(user)} cannot {verb} path {quoted(path)}"

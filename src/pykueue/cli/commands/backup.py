@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from pykueue.base.datafolder import CERTIFICATE_FILES, CERTIFICATES, DATABASE, KUBECONFIG, USERS
-from pykueue.cli.serverstate import data_folder, fail, here, made, read_standing
+from pykueue.cli.serverstate import data_folder, fail, here, made, read_record
 
 BESIDE: Final = (USERS, KUBECONFIG, *(f"{CERTIFICATES}/{name}" for name in CERTIFICATE_FILES))
 """Files in a backup besides the database; without them every kubeconfig handed out would become invalid."""
@@ -39,7 +39,7 @@ def backup(file: str, data: str | None) -> None:
 
     folder, target = data_folder(data), here() / file
     # Exits if the directory belongs to another user.
-    read_standing(folder)
+    read_record(folder)
     if target.exists():
         fail(f"{target}: file exists; choose another name, or remove it")
     try:
@@ -88,7 +88,7 @@ def restore(file: str, data: str | None) -> None:
     if not Path(file).exists():
         fail(f"{file}: no such file; name a file written by `pykueue backup`")
     folder = made(data_folder(data))
-    standing = read_standing(folder)
+    standing = read_record(folder)
     if standing is not None and standing.runs:
         fail(f"{folder}: in use by process {standing.pid}; stop the server with `pykueue down` first", 1)
     try:

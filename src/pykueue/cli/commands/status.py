@@ -11,7 +11,7 @@ import click
 from pykueue.base.clock import SystemClock
 from pykueue.base.text import printable
 from pykueue.base.units import MICROS
-from pykueue.cli.serverstate import Standing, data_folder, fail, read_standing
+from pykueue.cli.serverstate import ServerRecord, data_folder, fail, read_record
 from pykueue.cli.tables import duration
 
 LOOK_AGAIN_MICROS: Final = MICROS // 20
@@ -40,7 +40,7 @@ def down(data: str | None, timeout: int) -> None:
     Exit codes: 0, stopped, or was not running; 1, it did not stop in time.
     """
     folder = data_folder(data)
-    standing = read_standing(folder)
+    standing = read_record(folder)
     if standing is None or not standing.runs:
         click.echo(f"no server is running on {folder}")
         return
@@ -55,7 +55,7 @@ def down(data: str | None, timeout: int) -> None:
         click.echo(line)
 
 
-def stopped(standing: Standing, seconds: int) -> bool:
+def stopped(standing: ServerRecord, seconds: int) -> bool:
     """Send SIGTERM; return whether the server stopped in time."""
     try:
         os.kill(standing.pid, signal.SIGTERM)
@@ -108,7 +108,7 @@ def status(data: str | None, kubeconfig: str | None, context: str | None) -> Non
     from pykueue.cli.target import chosen
 
     target = chosen(kubeconfig, context, data, must_run=True)
-    standing = None if target.folder is None else read_standing(target.folder)
+    standing = None if target.folder is None else read_record(target.folder)
     if standing is not None:
         since = duration(SystemClock().now() - standing.since)
         click.echo(f"{standing.server}, process {standing.pid}, up for {since}; data directory: {target.folder}")
@@ -118,8 +118,8 @@ def status(data: str | None, kubeconfig: str | None, context: str | None) -> Non
     from pykueue.kube.port import UnansweredError
 
     try:
-        picture = asyncio.run(ask(target.connection, target.file))
+        state = asyncio.run(ask(target.connection, target.file))
     except AskError as error:
         fail(f"{error}{target.hint() if isinstance(error.__cause__, UnansweredError) else ''}")
-    for line in shown(picture):
+    for line in shown(state):
         click.echo(printable(line))

@@ -17,7 +17,7 @@ from pykueue.cli.flags import tolerating_unknown_gates
 from pykueue.cli.logsetup import LEVELS
 from pykueue.cli.manifestfiles import content, unreadable
 from pykueue.cli.report import Report
-from pykueue.cli.serverstate import data_folder, fail, made, read_standing
+from pykueue.cli.serverstate import data_folder, fail, made, read_record
 from pykueue.kubecontrollers.finishedretention import JOBS_KEPT
 
 LOG_FILE: Final = "up.log"
@@ -148,7 +148,7 @@ def up(
     """
     report = Report(report_to)
     folder = made(data_folder(data))
-    standing = read_standing(folder)
+    standing = read_record(folder)
     if standing is not None and standing.runs:
         report.fail(
             f"{folder}: a server is already running: {standing.server}, process {standing.pid}; stop it with "
@@ -167,11 +167,11 @@ def up(
         click.echo(printable(f"{source}: warning: {warning}"), err=True)
     # Imported here so that other commands start faster.
     from pykueue.cli import logsetup
-    from pykueue.cli.server import Wanted, serve
+    from pykueue.cli.server import UpOptions, serve
 
     objects = given(manifests, report)
     logsetup.begin(log_format, log_level or ("info" if log_file else "warning"), log_file)
-    wanted = Wanted(
+    wanted = UpOptions(
         loaded=loaded,
         data=folder,
         host=listen,

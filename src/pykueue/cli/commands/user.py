@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pykueue.cli.serverstate import OWN_KUBECONFIG, data_folder, fail, read_standing
+from pykueue.cli.serverstate import OWN_KUBECONFIG, data_folder, fail, read_record
 from pykueue.cli.tables import table
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def users_of(data: str | None) -> "Users":
 
     folder = data_folder(data)
     # Exits if the directory belongs to another user.
-    read_standing(folder)
+    read_record(folder)
     if not folder.is_dir():
         fail(f"{folder}: no server was ever started here; check --data")
     try:
