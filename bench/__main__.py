@@ -1,4 +1,4 @@
-"""Is the engine fast enough? Prints one line per floor; the exit code says whether all are kept."""
+"""Run the engine's benchmarks: prints one line per floor, and exits with an error if one is missed."""
 
 import sys
 from argparse import ArgumentParser
@@ -12,7 +12,7 @@ from pykueue.base.units import format_instant
 
 
 def main(arguments: list[str]) -> int:
-    """Measure, print, and keep the numbers if told to."""
+    """Measure, print, and store the results if requested."""
     parser = ArgumentParser(prog="python -m bench", description="Time the engine against its floors.")
     parser.add_argument("only", nargs="*", metavar="MEASURE", help=f"some of {', '.join(MEASURES)}; all without it")
     parser.add_argument("--keep", action="store_true", help="write bench/results/DATE.json and docs/benchmarks.md")

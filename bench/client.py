@@ -1,4 +1,4 @@
-"""What does talking to an API server cost this process? CPU per write and per watch event, ours and by a library.
+"""Measure the CPU cost of the HTTP client per write and per watch event, and compare it with a library.
 
 `python -m bench.client` prints both, measured in turns against a server in a process of its own that answers over TLS
 with bytes made beforehand: the client is all that is timed. The library is aiohttp, which `kube.proxied` uses; that
@@ -61,7 +61,7 @@ def workload(number: int, version: int) -> bytes:
 
 
 class Server(asyncio.Protocol):
-    """Answers every request alike, and every watch with all the events at once."""
+    """Answers every request alike, and every watch with all events at once."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport
@@ -80,7 +80,7 @@ class Server(asyncio.Protocol):
 
 
 def answers() -> tuple[bytes, bytes]:
-    """What is said to a write, and to a watch."""
+    """The responses to a write and to a watch."""
     body = workload(0, 1)
     plain = b"HTTP/1.1 200 OK\r\nAudit-Id: 1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(
         body
@@ -139,7 +139,7 @@ async def measure(connection: Connection, transport: Transport) -> tuple[float, 
 
 
 def main() -> None:
-    """Measure in turns, and print the medians."""
+    """Measure both alternately, and print the medians."""
     with tempfile.TemporaryDirectory() as folder:
         authority = Authority(Path(folder))
         certificate, key = authority.issue("server", hosts=["127.0.0.1"])

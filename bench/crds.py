@@ -1,4 +1,4 @@
-"""What does a schema cost? What a real kube-apiserver needs for each write of a Workload, schema by schema.
+"""Measure what a schema costs a real kube-apiserver per write of a Workload, for several schemas.
 
     python -m bench.crds                 the table of docs/adr/0009-what-the-crds-leave-out.md, in a few minutes
     python -m bench.crds ours upstream   these schemas only
@@ -30,13 +30,13 @@ from tests.plane.plane import Plane, executables
 
 Tree = dict[str, Any]
 ROUNDS = 200
-"""Workloads of each schema."""
+"""Workloads per schema."""
 CALM_SECONDS = 4.0
 KEPT = "x-kubernetes-preserve-unknown-fields"
 
 
 def ours() -> Tree:
-    """Our definition, in a form that needs no webhook."""
+    """Our definition, without a webhook."""
     made: Tree = deepcopy(crd(KINDS["Workload"]))
     made["spec"]["conversion"] = {"strategy": "None"}
     return made
@@ -56,7 +56,7 @@ def upstream() -> Tree:
 
 
 def every_list_keyed() -> Tree:
-    """Ours, with the lists keyed that have one writer."""
+    """Ours, with keys on the lists that have one writer."""
     made, keyed = ours(), rendered(node_of(KINDS["Workload"].view))
     for schema in schemas(made):
         for path in ONE_WRITER["Workload"]:
@@ -66,7 +66,7 @@ def every_list_keyed() -> Tree:
 
 
 def walked(node: Any, change: Callable[[Tree], None]) -> Any:
-    """The tree, changed at every object in it."""
+    """The tree, with a change applied to every object in it."""
     if isinstance(node, dict):
         change(node)
         for inner in node.values():
@@ -100,7 +100,7 @@ def conditions_by_field() -> Tree:
 
 
 def rules_in_schema() -> Tree:
-    """Ours, with the rules in the schema that the webhook sees to."""
+    """Ours, with the webhook's rules in the schema."""
     made = ours()
     for schema, version in zip(schemas(made), KINDS["Workload"].versions, strict=True):
         walked(schema, lambda node: node.pop("x-kubernetes-validations", None))
@@ -112,7 +112,7 @@ def rules_in_schema() -> Tree:
 
 
 def no_schema() -> Tree:
-    """Ours, without a schema: what the rest of the server costs."""
+    """Ours, without a schema: the cost of the rest of the server."""
     made = ours()
     for version in made["spec"]["versions"]:
         version["schema"]["openAPIV3Schema"] = {"type": "object", KEPT: True}
@@ -161,13 +161,13 @@ def workload(group: str, name: str, *, large: bool) -> Tree:
 
 
 def condition(kind: str) -> Tree:
-    """A condition that holds."""
+    """A condition that is true."""
     told = {"reason": kind, "message": f"{kind} in ClusterQueue queue", "lastTransitionTime": "2026-01-31T12:00:00Z"}
     return {"type": kind, "status": "True", "observedGeneration": 1, **told}
 
 
 def status(tree: Tree, *conditions: str) -> Tree:
-    """What is applied to the status of an admitted workload."""
+    """The status that is applied to an admitted workload."""
     assignment = {
         "name": "main",
         "count": 3,
@@ -191,17 +191,17 @@ WRITES: tuple[Callable[[Plane, Tree], object], ...] = (
     lambda plane, tree: apply(plane, tree, "QuotaReserved", "Admitted"),
     lambda plane, tree: apply(plane, tree, "QuotaReserved", "Admitted", "Finished"),
 )
-"""A workload's life: it is created, admitted, and ends."""
+"""The writes of a workload: create, admit, finish."""
 
 
 def processor(plane: Plane) -> float:
-    """Seconds of a processor that the server has used, more finely than in clock ticks."""
+    """CPU seconds of the server so far, at a finer resolution than clock ticks."""
     threads = Path(f"/proc/{plane.programs['kube-apiserver'].pid}/task").glob("*/schedstat")
     return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
 
 
 def cost(plane: Plane, write: Callable[[Plane, Tree], object], tree: Tree) -> tuple[float, float]:
-    """Milliseconds of the server's processor for a write, and until its answer."""
+    """Milliseconds of the server's CPU for a write, and until its response."""
     used, start = processor(plane), time.perf_counter()
     write(plane, tree)
     took = time.perf_counter() - start
@@ -215,7 +215,7 @@ def figures(costs: list[tuple[float, float]]) -> str:
 
 
 def calm(plane: Plane) -> None:
-    """Wait until the server has little left to do for definitions that are new to it."""
+    """Wait until the server has finished processing new definitions."""
     for _ in range(10):
         used = processor(plane)
         time.sleep(CALM_SECONDS)

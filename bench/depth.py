@@ -1,4 +1,4 @@
-"""What does a deep queue cost? The price of a decision by depth, and how much of a deep queue is looked at."""
+"""Measure the cost of a decision by queue depth, and how much of a deep queue is evaluated."""
 
 from itertools import count
 from statistics import median
@@ -26,7 +26,7 @@ ROOM = 2_000
 
 
 class Steady:
-    """A queue that is full and stays so: each time a workload ends, one starts and another one joins the end."""
+    """A queue that stays full: each time a workload ends, one starts and another joins the end."""
 
     def __init__(self, depth: int) -> None:
         self.engine = cluster(queue("main", HOLDERS, preemption=Preemption()))
@@ -38,12 +38,12 @@ class Steady:
         self.running = settle(self.engine, self.now)
 
     def another(self) -> Workload:
-        """The next workload; each asks for a whole core, and all but one in twenty for a little less than that."""
+        """The next workload; it requests a whole core less a few thousandths, by its number."""
         number = next(self.numbers)
         return workload(f"w-{number}", "main", cpu=CPU - number % KINDS, created=Instant(START + number))
 
     def turn(self) -> int:
-        """One workload ends; how many start."""
+        """End one workload; returns how many start."""
         self.now = Instant(self.now + TICK)
         ended = self.running.pop(0)
         level = self.engine.workload(ended)
@@ -55,7 +55,7 @@ class Steady:
         return len(started)
 
     def block(self) -> float:
-        """CPU seconds for each workload that started, over some turns."""
+        """CPU seconds per started workload, over some turns."""
         start = process_time()
         started = sum(self.turn() for _ in range(TURNS))
         assert started == TURNS, f"{TURNS} workloads ended and {started} started; the queue is not steady"
@@ -63,7 +63,7 @@ class Steady:
 
 
 def settle(engine: Engine, now: Instant) -> list[str]:
-    """Decide until nothing more is to be decided now; who was admitted, in order."""
+    """Decide until nothing is left to decide now; returns the admitted workloads, in order."""
     admitted = []
     wake = engine.next_wake()
     while wake is not None and wake <= now:
@@ -76,7 +76,7 @@ def settle(engine: Engine, now: Instant) -> list[str]:
 
 
 class Depths(Frozen):
-    """Seconds for each admission from a shallow and from a deep queue, measured in turns, and their ratio."""
+    """Seconds per admission from a shallow and a deep queue, measured alternately, and their ratio."""
 
     shallow: float
     deep: float
@@ -84,14 +84,14 @@ class Depths(Frozen):
 
 
 def depths() -> Depths:
-    """What an admission costs at both depths."""
+    """The cost of an admission at both depths."""
     shallow, deep = Steady(SHALLOW), Steady(DEEP)
     pairs = [(shallow.block(), deep.block()) for _ in range(BLOCKS)]
     return Depths(median(s for s, _ in pairs), median(d for _, d in pairs), median(d / s for s, d in pairs))
 
 
 class Dig(Frozen):
-    """How much of a queue had to be looked at to find those at its end that fit, and how long that took."""
+    """How many workloads of a queue were evaluated to find those at its end that fit, and how long that took."""
 
     evaluations: int
     admitted: int

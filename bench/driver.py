@@ -1,4 +1,4 @@
-"""What would the world do with the engine's decisions? Jobs that run and end, in virtual time."""
+"""Carry out the engine's decisions in virtual time: jobs that run and end."""
 
 from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
@@ -12,24 +12,24 @@ from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Seen, Stopped, Written
 
 ARRIVES = 0
-"""The attempt that stands for a workload's creation; its attempts to run count from one."""
+"""The attempt number of a workload's creation; its attempts to run count from one."""
 
 
 class Driver:
-    """Carries decisions out at once: what is admitted runs to its end, what is evicted stops."""
+    """Carries out decisions at once: admitted workloads run to their end, evicted ones stop."""
 
     def __init__(self, engine: Engine, arrivals: Iterable[Arrival]) -> None:
         self.engine = engine
         self.arrivals = {arrival.workload.key: arrival for arrival in arrivals}
         self.attempts: dict[str, int] = {}
-        """Which attempt of a workload is running, so that the end of one that was evicted is not heard."""
+        """The running attempt of each workload, so that the end of an evicted one is ignored."""
         self.events = [(arrival.at, ARRIVES, key) for key, arrival in self.arrivals.items()]
         heapify(self.events)
         self.now = Instant(0)
         self.cycles = self.admitted = self.evicted = self.waits = self.finished = 0
 
     def step(self) -> None:
-        """Go on to the next instant at which something happens, and through it."""
+        """Advance to the next instant at which something happens, and process it."""
         self.now = self.events[0][0]
         while self.events and self.events[0][0] == self.now:
             _, attempt, key = heappop(self.events)
@@ -37,7 +37,7 @@ class Driver:
         self.settle()
 
     def happen(self, key: str, attempt: int) -> None:
-        """A workload is created, or the attempt that it is making ends well."""
+        """Create a workload, or end its current attempt successfully."""
         if attempt == ARRIVES:
             self.engine.observe(Seen(self.arrivals[key].workload))
         elif attempt == self.attempts[key]:
@@ -47,7 +47,7 @@ class Driver:
             self.engine.observe(Seen(replace(level, finished=True)))
 
     def settle(self) -> None:
-        """Decide, and carry it out, until there is nothing more to decide at this instant."""
+        """Decide and carry out until nothing is left to decide at this instant."""
         engine = self.engine
         wake = engine.next_wake()
         while wake is not None and wake <= self.now:
@@ -58,7 +58,7 @@ class Driver:
             wake = engine.next_wake()
 
     def carry_out(self, decision: Decision) -> None:
-        """What a decision does to a job."""
+        """Apply a decision to a job."""
         key = decision.workload
         match decision:
             case Admit():

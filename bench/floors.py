@@ -1,4 +1,4 @@
-"""What do we promise? Each floor with its number and its reason, and the measurement that is held against it."""
+"""The floors: each a number with its reason, and the measurement that is compared with it."""
 
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -28,24 +28,24 @@ class Floor(Frozen):
     why: str
     at_least: bool = False
     scales: bool = False
-    """Whether a slower machine is asked for less, by the kernel timed beside the measurement."""
+    """Whether the floor is scaled for a slower machine, by the kernel timed with the measurement."""
     timed: bool = True
-    """Whether it bounds time, which a busy machine stretches, rather than a count or an amount of memory."""
+    """Whether it limits time, which a busy machine stretches, rather than a count or an amount of memory."""
 
     def effective(self, slowness: float) -> float:
-        """What is asked on a machine that takes so many times as long as the reference; never more than on that one."""
+        """The floor on a machine that is this many times slower than the reference; never stricter than there."""
         if not self.scales or slowness <= 1:
             return self.asked
         return self.asked / slowness if self.at_least else self.asked * slowness
 
     def holds(self, measured: float, slowness: float) -> bool:
-        """Whether a measurement is good enough."""
+        """Whether a measurement meets the floor."""
         effective = self.effective(slowness)
         return measured >= effective if self.at_least else measured <= effective
 
 
 class Result(Frozen):
-    """A measurement beside its floor."""
+    """A measurement and its floor."""
 
     floor: Floor
     measured: float
@@ -54,17 +54,17 @@ class Result(Frozen):
 
     @property
     def ok(self) -> bool:
-        """Whether the floor is kept."""
+        """Whether the floor is met."""
         return self.floor.holds(self.measured, self.slowness)
 
     @property
     def margin(self) -> float:
-        """How many times as good as its floor it is."""
+        """How many times better than its floor it is."""
         times = self.measured / self.floor.effective(self.slowness)
         return times if self.floor.at_least else 1 / times
 
     def after(self, tries: int) -> "Result":
-        """The same, saying that it is not the first."""
+        """The same result, marked as a repetition."""
         return msgspec.structs.replace(self, note=f"{self.note}; try {tries} of {TRIES}")
 
     def line(self) -> str:
@@ -77,7 +77,7 @@ class Result(Frozen):
 
 
 def best(measure: Callable[[], list[Result]]) -> list[Result]:
-    """The best of what a measure says, which is asked again as long as it misses a floor.
+    """The best result of a measurement, which is repeated while it misses a floor.
 
     What else runs on this machine, and a disk that stalls for a second, only ever make a figure worse: a floor is
     missed when it is missed every time.
@@ -95,7 +95,7 @@ def best(measure: Callable[[], list[Result]]) -> list[Result]:
 
 
 def outcome(results: Iterable[Result]) -> Outcome:
-    """How a benchmark with these results ends: late if it missed only bounds of time."""
+    """The exit status for these results: late if only time limits were missed."""
     missed = [result.floor for result in results if not result.ok]
     if missed:
         print(f"missed: {', '.join(floor.name for floor in missed)}")
@@ -103,7 +103,7 @@ def outcome(results: Iterable[Result]) -> Outcome:
 
 
 def number(value: float) -> str:
-    """A number with as many digits as mean something."""
+    """A number with its significant digits."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
@@ -134,7 +134,7 @@ DEEP_FLOOR: Final = Floor(
     timed=False,
 )
 CHOOSING: Final = "choosing 500 victims among 1,000: one such cycle in a second may take a fifth of it"
-LEAVING: Final = "deciding anew after each victim that stops: 500 cost no more than the 30 s that pods have for it"
+LEAVING: Final = "deciding again after each victim that stops: 500 cost no more than the 30 s that pods have for it"
 MEMORY_FLOOR: Final = Floor(
     "memory",
     "bytes/workload",
@@ -145,7 +145,7 @@ MEMORY_FLOOR: Final = Floor(
 
 
 def whole_load(floor: Floor, load: Load, runs: int) -> Result:
-    """Admissions a second under a load: the median run, by how far above its own floor each one was."""
+    """Admissions per second under a load: the median run by its margin over the floor."""
     found = sorted((throughput(load) for _ in range(runs)), key=lambda run: run.per_second * run.slowness)
     middle = found[len(found) // 2]
     note = f"{middle.evictions:,} evictions, {middle.waits:,} reasons told, {middle.cycles:,} cycles"
@@ -192,7 +192,7 @@ def storm() -> list[Result]:
 
 
 def memory() -> list[Result]:
-    """Bytes for each pending workload."""
+    """Bytes per pending workload."""
     return [Result(MEMORY_FLOOR, bytes_per_pending(), 1, f"{PENDING:,} pending")]
 
 

@@ -1,4 +1,4 @@
-"""For how long does one request hold the server? Each one that once froze it, and lists of everything in every form.
+"""Measure how long one request blocks the event loop: known attacks, and lists of everything in every form.
 
 The server's watchdog says how late a timer of its event loop was while a request was answered. What else runs on this
 machine only makes that later: the time in which the loop's thread waited for a CPU is taken off, and a request that
@@ -30,18 +30,18 @@ from tests.apiserver.hostile import ATTACKS, JOBS, MAPS, NAMESPACE, Attack
 TRIES: Final = 3
 ANSWER_SECONDS: Final = 60.0
 READ_BYTES: Final = 8_000_000
-"""Of an answer; what is longer is as long as the beginning."""
+"""The most bytes of a response that are read; longer ones behave alike."""
 WATCHES: Final = 200
 SETTLED_SECONDS: Final = 0.2
-"""In which the watchdog has measured and its log is written."""
+"""The time until the watchdog has measured and written its log."""
 OUTPUT_LINES: Final = 1_300_000
-"""Of a pod, for a log of about ten megabytes."""
+"""Lines of a pod's log of about ten megabytes."""
 HELD: Final = re.compile(rb"was blocked seconds=([\d.]+) computed=[\d.]+ waited_for_cpu=([\d.]+)")
 EVERYTHING: Final = "/apis/batch/v1/jobs"
 TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"
 INITIAL: Final = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
 NEEDS: Final = {"strategic merge patches": "a Job with many environment variables"}
-"""Attacks that change what another one creates."""
+"""Attacks that change an object of another one."""
 
 HOLD: Final = Floor(
     "longest hold", "ms", 100, f"the event loop under any one request, {KEPT:,} finished Jobs kept", scales=True
@@ -50,7 +50,7 @@ UNREAD: Final = Floor("unread watches", "MB", 150, f"memory for {WATCHES} watche
 
 
 class Ask(NamedTuple):
-    """A request for something long."""
+    """A request with a large response."""
 
     name: str
     target: str
@@ -73,7 +73,7 @@ ASKS: Final = (
 
 
 class Client:
-    """Sends requests to a server, and reads in its log for how long they held it."""
+    """Sends requests to a server, and reads from its log how long they blocked the loop."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -86,7 +86,7 @@ class Client:
         self.log = server.folder.parent / "up.log"
 
     def send(self, verb: str, target: str, body: bytes = b"", **headers: str) -> tuple[int, bytes]:
-        """The code of the answer, and the beginning of its body; 0 where none came."""
+        """The status code and the start of the body; 0 if there was no response."""
         made = http.client.HTTPSConnection(*self.address, context=self.context, timeout=ANSWER_SECONDS)
         found = bytearray()
         try:
@@ -104,38 +104,38 @@ class Client:
             made.close()
 
     def holds(self, since: int) -> Iterator[float]:
-        """The milliseconds for which the loop was held, of each hold that the log tells of after a place."""
+        """The milliseconds of each block of the loop that the log reports after a position."""
         for held, starved in HELD.findall(self.log.read_bytes()[since:]):
             yield max(0.0, float(held) - float(starved)) * 1000
 
     def longest(self, *requests: tuple[str, str, bytes, dict[str, str]]) -> tuple[float, list[tuple[int, bytes]]]:
-        """The longest hold in milliseconds while requests are answered one after the other, and the answers."""
+        """The longest block in milliseconds during consecutive requests, and the responses."""
         since = self.log.stat().st_size
         begin = monotonic()
         answers = [self.send(verb, target, body, **headers) for verb, target, body, headers in requests]
         if self.send("GET", "/livez")[0] != 200:
-            # It is dead, or still at it.
+            # It is dead, or still busy.
             return (monotonic() - begin) * 1000, answers
         sleep(SETTLED_SECONDS)
         return max(self.holds(since), default=0.0), answers
 
 
 class Measured(NamedTuple):
-    """How long a request held the loop, and what to say of it."""
+    """How long a request blocked the loop, and a comment."""
 
     name: str
     held: float
 
 
 def asked(client: Client, ask: Ask) -> float:
-    """The longest hold by a request for something long."""
+    """The longest block by a request with a large response."""
     held, ((code, _),) = client.longest(("GET", ask.target, b"", {"Accept": ask.accept}))
     assert code in (0, 200), f"{ask.name}: {code}"
     return held
 
 
 def attacked(client: Client, attack: Attack) -> float:
-    """The longest hold by an attack."""
+    """The longest block by an attack."""
     if attack.name in NEEDS:
         attacked(client, next(one for one in ATTACKS if one.name == NEEDS[attack.name]))
     requests = []
@@ -149,7 +149,7 @@ def attacked(client: Client, attack: Attack) -> float:
 
 
 def log_read(client: Client) -> float:
-    """The longest hold by the reading of one full log."""
+    """The longest block while one full log is read."""
     name = "loud"
     client.send("POST", JOBS, job(name, ["seq", str(OUTPUT_LINES)]), Content_Type="application/json")
     pods = f"/api/v1/namespaces/{NAMESPACE}/pods"
@@ -170,7 +170,7 @@ def log_read(client: Client) -> float:
 
 
 def unread(client: Client) -> float:
-    """The megabytes that a server takes for watches that nobody reads."""
+    """The megabytes that a server uses for watches that no client reads."""
     before = client.server.memory()
     begin = f"GET {EVERYTHING}?{INITIAL} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {client.token}\r\n\r\n"
     with ExitStack() as stack:
@@ -184,14 +184,14 @@ def unread(client: Client) -> float:
         while monotonic() < end:
             sleep(0.5)
             peak = max(peak, client.server.memory())
-        # Those that were cut off are gone.
+        # The server has cut those off.
         with suppress(OSError):
             stack.close()
     return peak - before
 
 
 def measured(client: Client, slowness: float) -> Iterator[Measured]:
-    """Every request, each tried again as long as it holds the loop for too long."""
+    """Every request, each repeated while it blocks the loop for too long."""
     measures: list[tuple[str, Callable[[], float]]] = [(one.name, partial(asked, client, one)) for one in ASKS]
     measures += [(one.name, partial(attacked, client, one)) for one in ATTACKS]
     measures.append(("one full log", partial(log_read, client)))
@@ -205,13 +205,13 @@ def measured(client: Client, slowness: float) -> Iterator[Measured]:
 
 
 def holds(data: Path | None = None) -> list[Result]:
-    """The longest hold under each request, and what unread watches take."""
+    """The longest block per request, and the memory of unread watches."""
     before = kernel.seconds()
     slowness = before / kernel.REFERENCE
     found: list[Measured] = []
     with serving(data or filled(), log_level="debug") as server:
         client = Client(server)
-        # Nothing is measured before the server has read what it needs at its start.
+        # Measure only after the server's startup reads.
         while client.send("GET", "/readyz")[0] != 200:
             sleep(0.5)
         sleep(3)

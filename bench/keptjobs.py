@@ -1,4 +1,4 @@
-"""What do a hundred thousand finished Jobs leave behind? A data file with them, written as the server would have."""
+"""A data file with a hundred thousand finished Jobs, as the server would have written it."""
 
 import atexit
 from functools import cache
@@ -110,7 +110,7 @@ def finished(name: str, namespace: str, now: Instant) -> tuple[Tree, Tree]:
 
 @cache
 def filled() -> Path:
-    """A data folder with the Jobs, made once; it goes when this process ends."""
+    """A data folder with the Jobs, created once and removed when this process ends."""
     folder = TemporaryDirectory(prefix="bench-kept-")
     atexit.register(folder.cleanup)
     data = Path(folder.name, "data")
@@ -119,7 +119,7 @@ def filled() -> Path:
 
 
 async def fill(data: Path) -> None:
-    """Write the Jobs into a fresh data folder, a thousand in each namespace."""
+    """Write the Jobs into a new data folder, a thousand in each namespace."""
     data.mkdir(mode=0o700)
     clock = SystemClock()
     store = Store.open(data / "pykueue.db", clock)

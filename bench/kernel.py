@@ -1,4 +1,4 @@
-"""How fast is this machine today? A fixed piece of plain Python, timed beside every run, that floors are scaled by."""
+"""Measure the speed of this machine: a fixed piece of plain Python, timed with every run, that scales the floors."""
 
 import gc
 from time import process_time
@@ -6,13 +6,13 @@ from typing import Final
 
 ROUNDS: Final = 270
 REFERENCE: Final = 0.140
-"""CPU seconds that `work` takes where the floors were set, when quiet: CPython 3.11, Intel Xeon, two shared cores."""
+"""CPU seconds of `work` on the idle machine where the floors were set: CPython 3.11, Intel Xeon, two shared cores."""
 EXPECTED: Final = 16_301_905
-"""What the work comes to; other work would make old results incomparable."""
+"""The result of the work; other work would make old results incomparable."""
 
 
 class Cell:
-    """Something with attributes, as the engine's items have."""
+    """An object with attributes, like the engine's items."""
 
     __slots__ = ("key", "links", "total")
 
@@ -23,7 +23,7 @@ class Cell:
 
 
 def work() -> int:
-    """A sum that depends on every step: dictionaries, lists, attributes, calls, sorting and small numbers."""
+    """A checksum over every step: dictionaries, lists, attributes, calls, sorting and small numbers."""
     cells = [Cell(f"cell-{index}") for index in range(200)]
     seed = 1
     for _ in range(ROUNDS):
@@ -46,14 +46,14 @@ def visit(cell: Cell, seed: int) -> None:
 
 
 def seconds() -> float:
-    """CPU seconds that the work takes here and now."""
+    """CPU seconds of the work on this machine now."""
     collecting = gc.isenabled()
-    # The work makes no garbage cycles, and must not pay for a collection that the engine's objects brought about.
+    # The work creates no reference cycles, and should not be charged for collections that the engine's objects cause.
     gc.disable()
     start = process_time()
     result = work()
     spent = process_time() - start
     if collecting:
         gc.enable()
-    assert result == EXPECTED, f"the kernel came to {result}, not {EXPECTED}; it was changed, so set REFERENCE anew"
+    assert result == EXPECTED, f"the kernel came to {result}, not {EXPECTED}; measure REFERENCE again"
     return spent

@@ -1,4 +1,4 @@
-"""Is one machine served fast enough? Creates, jobs from submission to end, many kept jobs, idling, and long requests.
+"""Measure `pykueue up`: creates, jobs from submission to end, many kept jobs, idle cost, and long requests.
 
 `python -m bench.machine` measures `pykueue up` as a user has it: a process of its own, its file on the disk of the
 temporary folder, asked over TLS. `python -m bench.rivals` runs the same jobs through task-spooler and Slurm.
@@ -34,7 +34,7 @@ from pykueue.kube.port import JOBS, Kube, Resource
 WRITES: Final = 4_000
 IN_FLIGHT: Final = 64
 SUBMITTED: Final = 1_000
-"""Jobs of one run; at fifty a second that is twenty seconds."""
+"""Jobs of one run: twenty seconds at fifty per second."""
 STARTS: Final = 30
 QUICK: Final = "quick-"
 IDLE_SECONDS: Final = 20.0
@@ -54,14 +54,14 @@ IDLE: Final = Floor("idle", "% of a core", 0.5, f"nothing to do, {KEPT:,} finish
 
 
 class Event(Wire):
-    """What is read of a watch's event."""
+    """The fields of a watch event that are read here."""
 
     type: str
     object: KubeObject
 
 
 def config_map(number: int) -> bytes:
-    """An object of the usual size."""
+    """An object of typical size."""
     return msgspec.json.encode(
         {
             "apiVersion": "v1",
@@ -73,7 +73,7 @@ def config_map(number: int) -> bytes:
 
 
 async def at_once(count: int, do: Callable[[int], Awaitable[object]], width: int = IN_FLIGHT) -> float:
-    """Seconds for so many calls with so many of them in flight."""
+    """Seconds for a number of calls with a number of them in flight."""
     numbers = iter(range(count))
 
     async def worker() -> None:
@@ -108,7 +108,7 @@ async def http_creates(server: Server) -> float:
 
 
 async def jobs_per_second(server: Server, count: int = SUBMITTED) -> float:
-    """Jobs a second from the first submission to the last completion."""
+    """Jobs per second from the first submission to the last completion."""
     kube = server.kube()
 
     async def finished() -> None:
@@ -133,7 +133,7 @@ async def jobs_per_second(server: Server, count: int = SUBMITTED) -> float:
 
 
 async def starts(server: Server, folder: Path, count: int = STARTS) -> list[float]:
-    """Milliseconds from the submission of a job to the first thing that it does, when nothing else goes on."""
+    """Milliseconds from the submission of a job to its first action, on an idle server."""
     kube = server.kube()
     found: list[float] = []
     try:
@@ -180,7 +180,7 @@ def creates() -> list[Result]:
 
 
 def jobs() -> list[Result]:
-    """How fast jobs go through, and how soon one starts."""
+    """The throughput of jobs, and how soon one starts."""
     before = kernel.seconds()
     with serving() as server, TemporaryDirectory(prefix="bench-began-") as folder:
         waits = uvloop.run(starts(server, Path(folder)))
@@ -194,9 +194,9 @@ def jobs() -> list[Result]:
 
 
 def kept() -> list[Result]:
-    """What many finished jobs cost."""
+    """The cost of many finished jobs."""
     with serving(filled()) as server:
-        # What a start costs is not what idling costs.
+        # Exclude the cost of the startup from that of idling.
         settled(server)
         took = uvloop.run(listing(server))
         memory = server.memory()
@@ -211,12 +211,12 @@ def kept() -> list[Result]:
 
 
 def slowness(before: float) -> float:
-    """How many times as long as the reference this machine takes, timed before and now."""
+    """How many times slower than the reference this machine is, measured before and now."""
     return (before + kernel.seconds()) / 2 / kernel.REFERENCE
 
 
 def settled(server: Server) -> None:
-    """Return when a server has read what it needs at its start."""
+    """Return when a server has finished its startup reads."""
     before = server.cpu_seconds()
     while True:
         sleep(3)
@@ -235,7 +235,7 @@ MEASURES: Final[dict[str, Callable[[], list[Result]]]] = {
 
 
 def main(arguments: list[str]) -> int:
-    """Measure, print, and say by the exit code whether all floors are kept."""
+    """Measure, print, and exit with an error if a floor is missed."""
     parser = ArgumentParser(prog="python -m bench.machine", description="Time `pykueue up` against its floors.")
     parser.add_argument("only", nargs="*", metavar="MEASURE", help=f"some of {', '.join(MEASURES)}; all without it")
     options = parser.parse_args(arguments)

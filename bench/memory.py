@@ -1,4 +1,4 @@
-"""What does a pending workload weigh? The engine's memory for a deep queue, by Python's own count of allocations."""
+"""Measure the engine's memory per pending workload in a deep queue, by Python's own count of allocations."""
 
 import gc
 import tracemalloc
@@ -13,7 +13,7 @@ PENDING, SHAPES = 20_000, 1_000
 
 
 def bytes_per_pending() -> float:
-    """Bytes that the engine keeps for each pending workload, its level and the reason it waits for included."""
+    """Bytes that the engine keeps per pending workload, including its order and its pending reason."""
     engine = cluster(queue("main", 0, limit=0, cohort="all", preemption=Preemption()))
     settle(engine, START)
     gc.collect()

@@ -1,4 +1,4 @@
-"""How does a terminal look on paper? A recorded text with its colours, as an SVG.
+"""Render recorded terminal output with its colours as an SVG.
 
 FORCE_COLOR=1 pykueue demo | python -m bench.picture '$ make demo' > docs/images/demo.svg
 """
@@ -34,7 +34,7 @@ def spans(line: str) -> str:
 
 
 def picture(text: str, title: str = "") -> str:
-    """The picture of a terminal that shows this text."""
+    """An SVG of a terminal that shows this text."""
     lines = text.rstrip("\n").split("\n")
     width = round(COLUMNS * ADVANCE) + 2 * MARGIN
     height = BAR + (len(lines) + (title != "")) * LINE + 2 * MARGIN

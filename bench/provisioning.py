@@ -1,4 +1,4 @@
-"""What does it cost to wait for capacity? Workloads with a provisioning check, under the real Kueue and under ours.
+"""Measure the cost of waiting for capacity: workloads with a provisioning check, under Kueue and under ours.
 
 `python -m bench.provisioning` starts a control plane of its own for each manager in turn, creates Workloads whose
 queues ask for a ProvisioningRequest each, answers every request at once as an autoscaler would, and stops the clock
@@ -51,23 +51,23 @@ ROUNDS: Final = 3
 
 
 class Figures(Frozen):
-    """What came of one run, or the best of several."""
+    """The figures of one run, or the best of several."""
 
     name: str
     wall: float
     """Seconds from the first create to the last admission."""
     writes: float
-    """API writes for each Workload, without the harness's own and without leases."""
+    """API writes per Workload, without those of the harness and of leases."""
     manager: float
-    """CPU seconds of the manager, until it was quiet again."""
+    """CPU seconds of the manager until it is idle again."""
     memory: float
-    """Megabytes that it had resident at most."""
+    """Its peak resident memory in megabytes."""
     apiserver: float
     by_kind: Mapping[str, float] = {}
 
 
 class Floor(Frozen):
-    """How much of Kueue's figure ours may be."""
+    """The most of Kueue's figure that ours may be."""
 
     name: str
     at_most: float
@@ -80,13 +80,13 @@ WALL: Final = Floor("wall", 0.8)
 
 
 class NameSeen(msgspec.Struct):
-    """As much of the metadata as the harness needs."""
+    """The fields of the metadata that are read here."""
 
     name: str
 
 
 class ObjectSeen(msgspec.Struct):
-    """As much of an object."""
+    """The fields of an object that are read here."""
 
     metadata: NameSeen
     status: StatusSeen = msgspec.field(default_factory=StatusSeen)
@@ -110,7 +110,7 @@ def named(kind: str, name: str, spec: Mapping[str, Any], namespace: str = "") ->
 
 
 def surroundings(count: int) -> list[dict[str, Any]]:
-    """Queues with room for everybody, and the check that they all ask for."""
+    """Queues with enough quota, and the check that they all require."""
     quota = {"name": "capacity", "resources": [{"name": "cpu", "nominalQuota": str(count)}]}
     parameters = {"apiGroup": "kueue.x-k8s.io", "kind": "ProvisioningRequestConfig", "name": "capacity"}
     found = [
@@ -147,7 +147,7 @@ def workload(number: int) -> bytes:
 
 
 def granted() -> bytes:
-    """What an autoscaler says that has found capacity."""
+    """The status that an autoscaler writes after it found capacity."""
     now = format_instant(SystemClock().now())
     conditions = [
         {"type": kind, "status": "True", "reason": kind, "message": "granted at once", "lastTransitionTime": now}
@@ -157,14 +157,14 @@ def granted() -> bytes:
 
 
 async def followed(kube: Kube, resource: Resource) -> AsyncIterator[EventSeen]:
-    """All objects of a kind and their changes, over and over: a server ends watches when a definition is edited."""
+    """All objects of a kind and their changes; watches again when the server ends one after a definition is edited."""
     while True:
         async for line in kube.watch(resource, NAMESPACE):
             yield EVENT.decode(line)
 
 
 async def autoscale(kube: Kube) -> None:
-    """Answer every ProvisioningRequest, once, with one write."""
+    """Answer every ProvisioningRequest once, with one write."""
     asked: asyncio.Queue[str] = asyncio.Queue()
 
     async def answer() -> None:
@@ -192,7 +192,7 @@ async def autoscale(kube: Kube) -> None:
 
 
 async def admitted(kube: Kube, count: int) -> None:
-    """Return when so many Workloads are admitted."""
+    """Return when this many Workloads are admitted."""
     done: set[str] = set()
     async for event in followed(kube, WORKLOADS):
         if event.type in ("ADDED", "MODIFIED"):
@@ -222,13 +222,13 @@ async def race(kubeconfig: Path, count: int) -> float:
 
 
 def asked_of(plane: Plane) -> Counter[str]:
-    """What the API server was asked to write so far, leases apart: they tell of time and not of work."""
+    """The write requests that the API server received so far, except for leases, which depend on time only."""
     found = counted(plane.client.text("/metrics"))
     return Counter({asked: number for asked, number in found.items() if not asked.endswith("leases")})
 
 
 def quiet(plane: Plane) -> Counter[str]:
-    """What it was asked for by the time that nobody writes any more."""
+    """The count of requests once no more writes arrive."""
     last, since = asked_of(plane), perf_counter()
     while perf_counter() - since < QUIET_SECONDS:
         sleep(0.5)
@@ -239,7 +239,7 @@ def quiet(plane: Plane) -> Counter[str]:
 
 
 def start(site: Site, name: str) -> ManagerProcess:
-    """A manager that is ready, leads, and is asked by no webhook."""
+    """A manager that is ready and leads, with its webhooks removed."""
     manager = site.ours() if name == PYKUEUE else site.kueue({"clientConnection": CLIENTS[name]})
     site.set_webhooks(False)
     site.await_webhooks(False)
@@ -247,7 +247,7 @@ def start(site: Site, name: str) -> ManagerProcess:
 
 
 def opened(plane: Plane, count: int) -> None:
-    """Make the queues, and return when they admit."""
+    """Create the queues, and return when they admit."""
     plane.apply_all(surroundings(count))
     for number in range(QUEUES):
         plane.client.wait_for(
@@ -323,7 +323,7 @@ def line(found: Figures) -> str:
 
 
 def judged(floor: Floor, mine: float, rivals: Mapping[str, float]) -> tuple[Outcome, str]:
-    """How a floor fares against the better of the rivals, and the line that says so."""
+    """Whether a floor is met against the better rival, and a line that says so."""
     whose, theirs_is = min(rivals.items(), key=lambda rival: rival[1])
     ratio = mine / theirs_is
     ok = ratio <= floor.at_most
@@ -334,7 +334,7 @@ def judged(floor: Floor, mine: float, rivals: Mapping[str, float]) -> tuple[Outc
 
 
 def main(arguments: list[str]) -> int:
-    """Measure, print, and say by the exit code whether the floors are kept."""
+    """Measure, print, and exit with an error if a floor is missed."""
     parser = ArgumentParser(prog="python -m bench.provisioning", description="Provisioning checks beside Kueue's.")
     parser.add_argument("--workloads", type=int, default=WORKLOADS_COUNT, help="how many")
     parser.add_argument(
@@ -361,7 +361,7 @@ def main(arguments: list[str]) -> int:
 
 
 def kept(figures: Mapping[str, Figures]) -> list[tuple[Outcome, str]]:
-    """How each floor fares, and the line that says so."""
+    """Whether each floor is met, and a line that says so."""
     mine, rivals = figures.get(PYKUEUE), {name: one for name, one in figures.items() if name != PYKUEUE}
     if mine is None or not rivals:
         return [(Outcome.PASSED, "no floor was judged: that takes ours and one of Kueue's")]

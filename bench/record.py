@@ -1,4 +1,4 @@
-"""Where do the numbers come from? A run with its origin, kept as JSON and as the table of docs/benchmarks.md."""
+"""Store a run with its origin, as JSON and as the table of docs/benchmarks.md."""
 
 from os import cpu_count, getloadavg
 from pathlib import Path
@@ -19,20 +19,20 @@ END: Final = "<!-- end -->"
 
 
 class Origin(Frozen):
-    """When, with what and on what a run was made."""
+    """When, with which versions and on which machine a run was made."""
 
     date: str
     python: str
     machine: str
     cpus: int
     load: float
-    """The load average of the last minute; what exceeds one came from others."""
+    """The load average of the last minute; the excess over one is other work."""
     kernel_seconds: float
     kernel_reference: float = kernel.REFERENCE
 
 
 class Line(Frozen):
-    """One result, in plain numbers."""
+    """One result, as plain numbers."""
 
     name: str
     unit: str
@@ -60,7 +60,7 @@ def run_of(results: list[Result], date: str, kernel_seconds: float) -> Run:
 
 
 def line_of(result: Result) -> Line:
-    """A result as it is kept."""
+    """A result as it is stored."""
     floor = result.floor
     return Line(
         floor.name,
@@ -76,7 +76,7 @@ def line_of(result: Result) -> Line:
 
 
 def keep(run: Run) -> Path:
-    """Write a run to its file and its table to the page; the file."""
+    """Write a run to its file and its table to the page; returns the file."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{run.origin.date}.json"
     path.write_bytes(msgspec.json.format(msgspec.json.encode(run)) + b"\n")
@@ -88,7 +88,7 @@ def keep(run: Run) -> Path:
 
 
 def sign(line: Line) -> str:
-    """Whether a number is to be reached, or not to be exceeded."""
+    """Whether a number is a minimum or a maximum."""
     return "≥" if line.at_least else "≤"
 
 

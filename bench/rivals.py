@@ -1,4 +1,4 @@
-"""How do other queues of one machine do? The same jobs through task-spooler and Slurm, where they are installed.
+"""Run the same jobs through other queues of one machine: task-spooler and Slurm, if they are installed.
 
 `python -m bench.rivals` runs all three in turn and prints jobs a second and the time from submission to start, ours as
 ratios to theirs. Debian has them as `task-spooler` and `slurm-wlm`, whose daemons need root here. Slurm is a single
@@ -28,21 +28,21 @@ JOBS: Final = 100
 STARTS: Final = 15
 PATIENCE_SECONDS: Final = 240.0
 STAMP: Final = 'date +%s%N > "$0.new" && mv "$0.new" "$0"'
-"""Writes when it began to the file that it is given, in one step."""
+"""Writes its start time to the given file, atomically."""
 
 
 class Figures(Frozen):
-    """What came of it."""
+    """The figures of one queue."""
 
     name: str
     rate: float
-    """Jobs a second, `true` each, from the first submission to the last end."""
+    """Jobs per second, `true` each, from the first submission to the last end."""
     start: float
-    """Milliseconds from submission to start when nothing else goes on, the median."""
+    """The median of the milliseconds from submission to start on an idle machine."""
 
 
 def awaited(holds: Callable[[], bool], what: str) -> None:
-    """Return when something is so."""
+    """Return when a condition holds."""
     due = perf_counter() + PATIENCE_SECONDS
     while not holds():
         if perf_counter() > due:
@@ -51,7 +51,7 @@ def awaited(holds: Callable[[], bool], what: str) -> None:
 
 
 def measured(name: str, submit: Callable[[list[str]], None], all_done: Callable[[], bool], folder: Path) -> Figures:
-    """The figures of a queue whose jobs are submitted by a command each."""
+    """The figures of a queue whose jobs are submitted by one command each."""
     waits = []
     for number in range(STARTS):
         file = folder / f"{name}-{number}"
@@ -111,7 +111,7 @@ def slurmed(folder: Path) -> Figures:
 
 @contextlib.contextmanager
 def slurm(folder: Path) -> Iterator[dict[str, str]]:
-    """Slurm's daemons on a configuration of their own, until the end of the block; the variables that lead to them."""
+    """Slurm's daemons with a configuration of their own, until the end of the block; yields the environment to use."""
     host = socket.gethostname().split(".")[0]
     configuration = folder / "slurm.conf"
     for name in ("state", "spool"):
@@ -167,7 +167,7 @@ def slurm(folder: Path) -> Iterator[dict[str, str]]:
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """An unused port."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         found: int = taken.getsockname()[1]
@@ -186,11 +186,11 @@ RIVALS: Final[dict[str, tuple[Callable[[Path], Figures], tuple[str, ...], bool]]
     "task-spooler": (spooled, ("tsp",), False),
     "slurm-wlm": (slurmed, ("slurmctld", "slurmd", "sbatch", "munged"), True),
 }
-"""How each is measured, the programs that it needs, and whether it must be root who starts them."""
+"""For each queue: its measurement, the programs it needs, and whether it needs root."""
 
 
 def main() -> int:
-    """Measure whoever is there, and print them side by side."""
+    """Measure every installed queue, and print the figures side by side."""
     with TemporaryDirectory(prefix="bench-rivals-") as place:
         mine = ours(Path(place))
     print(f"{mine.name:<14}{mine.rate:>8.1f} jobs/s{mine.start:>9.1f} ms to start", flush=True)

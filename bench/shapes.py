@@ -1,4 +1,4 @@
-"""What is scheduled in a benchmark? Clusters and workloads of known shape, among them those of Kueue's own tests."""
+"""Clusters and workloads of known shape for benchmarks, including those of Kueue's own tests."""
 
 from collections.abc import Iterator
 
@@ -39,7 +39,7 @@ class Kind(Frozen):
 
 
 class Load(Frozen):
-    """A whole benchmark: so many cohorts of so many ClusterQueues, each with the same streams."""
+    """A whole benchmark: cohorts of ClusterQueues, each with the same streams of workloads."""
 
     cohorts: int
     queues: int
@@ -69,7 +69,7 @@ LARGE = Load(
 
 
 class Arrival(Frozen):
-    """A workload that is created at an instant, and runs for so long once it is admitted."""
+    """A workload that is created at an instant and runs for a fixed time once it is admitted."""
 
     at: Instant
     workload: Workload
@@ -79,7 +79,7 @@ class Arrival(Frozen):
 def queue(
     name: str, nominal: int, *, cohort: str = "", limit: int | None = None, preemption: Preemption
 ) -> ClusterQueue:
-    """A ClusterQueue with so many cores of one flavor."""
+    """A ClusterQueue with this many cores of one flavor."""
     return ClusterQueue(
         name,
         cohort=cohort,
@@ -91,7 +91,7 @@ def queue(
 
 
 def cluster(*queues: ClusterQueue) -> Engine:
-    """An engine that knows these queues, each with a LocalQueue of its name, and is ready to decide."""
+    """An engine that has observed these queues, each with a LocalQueue of its name, and is ready to decide."""
     engine = Engine()
     engine.observe(Seen(Namespace("default")))
     engine.observe(Seen(Flavor("default")))
@@ -103,13 +103,13 @@ def cluster(*queues: ClusterQueue) -> Engine:
 
 
 def workload(name: str, queue: str, *, cpu: int, priority: int = 0, created: Instant = START) -> Workload:
-    """One pod of so many thousandths of a core."""
+    """One pod that requests this many thousandths of a core."""
     pods = (PodSet("main", 1, (("cpu", cpu),)),)
     return Workload(f"default/{name}", f"uid-{name}", f"default/{queue}", created, pods, priority)
 
 
 def cluster_of(load: Load) -> Engine:
-    """An engine that knows the queues of a load."""
+    """An engine that has observed the queues of a load."""
     return cluster(
         *(
             queue(

@@ -1,4 +1,4 @@
-"""How fast is the store? Durable writes by many at once, what each costs the event loop, and a file of many objects.
+"""Measure the store: concurrent durable writes, their cost to the event loop, and a file of many objects.
 
 `python -m bench.store` writes to a file in the temporary folder, or in the one given: the disk under it counts. With
 `--large` it also fills a file with as many objects as 100,000 finished Jobs leave, then opens and lists it in a process
@@ -25,7 +25,7 @@ WRITES: Final = 20_000
 OBJECTS: Final = 300_000
 PER_NAMESPACE: Final = 1_000
 BODY: Final = "x" * 2_600
-"""With it an object takes about 3 KB, as a finished Job or its Workload does."""
+"""Padding to about 3 KB per object, the size of a finished Job or its Workload."""
 KINDS: Final = ("jobs.batch", "workloads.kueue.x-k8s.io", "pods")
 MEBIBYTE: Final = 1024 * 1024
 
@@ -39,7 +39,7 @@ MEMORY: Final = Floor("store memory", "MB", 80, f"the process that opened and li
 
 
 class Opened(Frozen):
-    """What a process found that opened a large file."""
+    """The measurements of a process that opened a large file."""
 
     opening: float
     listing: float
@@ -47,7 +47,7 @@ class Opened(Frozen):
 
 
 def tree(key: Key) -> Tree:
-    """An object of the usual size."""
+    """An object of typical size."""
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -57,7 +57,7 @@ def tree(key: Key) -> Tree:
 
 
 async def creates(path: Path, writes: int) -> tuple[float, float]:
-    """Creates in a second with `WRITERS` under way at any time, and the seconds that one `put` takes."""
+    """Creates per second with `WRITERS` in flight at any time, and the seconds of one `put`."""
     store = Store.open(path, SystemClock())
     spent = 0.0
 
@@ -81,7 +81,7 @@ async def creates(path: Path, writes: int) -> tuple[float, float]:
 
 
 async def fill(path: Path) -> None:
-    """Write as many objects as many finished Jobs leave."""
+    """Write as many objects as 100,000 finished Jobs leave."""
     store = Store.open(path, SystemClock())
     for start in range(0, OBJECTS, WRITERS):
         keys = [
@@ -106,13 +106,13 @@ async def looked(path: Path) -> Opened:
 
 
 def most_resident() -> int:
-    """The most memory that this process had, in bytes; what it inherited at its start from another does not count."""
+    """The peak memory of this process in bytes, without what it inherited at its start."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) * 1024
 
 
 def measured(folder: Path, writes: int) -> list[Result]:
-    """Writes into a new file in this folder."""
+    """The figures of writes to a new file in this folder."""
     with TemporaryDirectory(dir=folder) as place:
         rate, put = asyncio.run(creates(Path(place, "creates.db"), writes))
     return [
@@ -137,7 +137,7 @@ def measured_large(folder: Path) -> list[Result]:
 
 
 def main(arguments: list[str]) -> int:
-    """Measure and print; whether all floors are kept."""
+    """Measure and print; returns whether all floors are met."""
     parser = ArgumentParser(prog="python -m bench.store", description="Time the store against its floors.")
     parser.add_argument("--folder", type=Path, help="where to write; a temporary folder without it")
     parser.add_argument("--writes", type=int, default=WRITES, help=f"how many objects to create; {WRITES} without it")

@@ -1,4 +1,4 @@
-"""What does mass preemption cost? A preemptor among a thousand candidates, of whom it needs half."""
+"""Measure mass preemption: a preemptor among a thousand candidates, of which it needs half."""
 
 from time import process_time
 
@@ -11,12 +11,12 @@ from pykueue.engine.facts import Seen, Stopped, Written
 
 CANDIDATES, NEEDED = 1_000, 500
 SINGLY = 100
-"""How many victims stop one by one, with a decision after each; the others then stop together."""
+"""How many victims stop one by one, with a decision after each; the others stop together."""
 SECOND = 1_000_000
 
 
 class Storm(Frozen):
-    """How many were evicted, the seconds it took to choose them, and those to go on after each one that stopped."""
+    """How many were evicted, the seconds to choose them, and the seconds to continue after each that stopped."""
 
     victims: int
     choosing: float
@@ -24,14 +24,14 @@ class Storm(Frozen):
 
 
 def within_queue() -> Storm:
-    """A full queue and a workload that is more important than any holder."""
+    """A full queue and a workload of higher priority than any admitted one."""
     engine = cluster(queue("main", CANDIDATES, preemption=RECLAIM_ANY))
     fill(engine, "main")
     return blow(engine, "main")
 
 
 def within_cohort() -> Storm:
-    """A queue that has borrowed all of its cohort, and an owner who wants its own back."""
+    """A queue that has borrowed all of its cohort, and an owner that reclaims its quota."""
     engine = cluster(
         queue("lender", NEEDED, cohort="all", preemption=RECLAIM_ANY),
         queue("borrower", CANDIDATES - NEEDED, cohort="all", preemption=RECLAIM_ANY),
@@ -50,7 +50,7 @@ def fill(engine: Engine, name: str) -> None:
 
 
 def blow(engine: Engine, name: str) -> Storm:
-    """Let the preemptor come, and its victims stop."""
+    """Add the preemptor, and stop its victims."""
     now = Instant(START + 2 * SECOND)
     engine.observe(Seen(workload("high", name, cpu=NEEDED * CPU, priority=100, created=now)))
     start = process_time()
@@ -68,7 +68,7 @@ def blow(engine: Engine, name: str) -> Storm:
 
 
 def settle(engine: Engine, now: Instant) -> tuple[list[str], list[str]]:
-    """Decide until nothing more is to be decided now; who was admitted, and who was evicted."""
+    """Decide until nothing is left to decide now; returns the admitted and the evicted workloads."""
     admitted: list[str] = []
     evicted: list[str] = []
     wake = engine.next_wake()

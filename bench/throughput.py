@@ -1,4 +1,4 @@
-"""How many workloads are admitted in a second? Whole loads, from the first arrival to the last end, by CPU time."""
+"""Measure admissions per CPU second over whole loads, from the first arrival to the last end."""
 
 from statistics import fmean
 from time import process_time
@@ -10,15 +10,15 @@ from bench.shapes import Load, arrivals_of, cluster_of
 from pykueue.base.struct import Frozen
 
 SLICES: Final = 8
-"""After each of so many parts of a load the kernel is timed: a shared machine is not as fast in every second."""
+"""The kernel is timed after each of this many parts of a load: the speed of a shared machine varies."""
 
 
 class Throughput(Frozen):
-    """What a load came to, the CPU seconds of engine and driver together, and how slow the machine was meanwhile."""
+    """The admissions of a load, the CPU seconds of engine and driver, and how slow the machine was."""
 
     workloads: int
     admissions: int
-    """More than there are workloads, when some are admitted again after an eviction."""
+    """Exceeds the number of workloads if some are admitted again after an eviction."""
     evictions: int
     waits: int
     cycles: int
@@ -27,7 +27,7 @@ class Throughput(Frozen):
 
     @property
     def per_second(self) -> float:
-        """Admissions for each second of engine and driver together."""
+        """Admissions per second of engine and driver together."""
         return self.admissions / self.seconds
 
 

@@ -1,4 +1,4 @@
-"""A `pykueue up` of the benchmark's own: started on a folder of its own, asked over TLS, stopped at the end."""
+"""A `pykueue up` for benchmarks: started in a folder of its own, used over TLS, stopped at the end."""
 
 import contextlib
 import os
@@ -22,7 +22,7 @@ START_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 20.0
 QUEUE: Final = "bench"
 ROOM: Final = 1_000_000
-"""Cores that the queue and the Node pretend to have, so that no job waits for another."""
+"""The cores of the queue and the Node, so many that no job waits for another."""
 QUEUES: Final = f"""
 apiVersion: kueue.x-k8s.io/v1beta2
 kind: ResourceFlavor
@@ -45,7 +45,7 @@ spec: {{clusterQueue: {QUEUE}}}
 
 
 class Server:
-    """A server that is up."""
+    """A running server."""
 
     def __init__(self, folder: Path, popen: "subprocess.Popen[bytes]") -> None:
         self.folder = folder
@@ -53,27 +53,27 @@ class Server:
 
     @property
     def connection(self) -> Connection:
-        """How to reach it as its admin."""
+        """The connection of its admin."""
         return connection(str(self.folder / "kubeconfig"))
 
     def kube(self) -> HttpKube:
-        """A client; to be closed."""
+        """A client; the caller closes it."""
         return HttpKube(self.connection, SystemClock(), agent="bench")
 
     def cpu_seconds(self) -> float:
-        """The CPU time that its process took so far."""
+        """The CPU seconds of its process so far."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def memory(self) -> float:
-        """The megabytes that its process has resident."""
+        """The resident memory of its process in megabytes."""
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 @contextlib.contextmanager
 def serving(folder: Path | None = None, *, log_level: str = "warning") -> Iterator[Server]:
-    """A server until the end of the block, on the folder given or a fresh one; jobs that still run then are ended."""
+    """A server until the end of the block, in the given folder or a new one; running jobs are then ended."""
     with contextlib.ExitStack() as stack:
         data = folder or Path(stack.enter_context(TemporaryDirectory(prefix="bench-up-"))) / "data"
         data.mkdir(mode=0o700, exist_ok=True)
@@ -85,14 +85,14 @@ def serving(folder: Path | None = None, *, log_level: str = "warning") -> Iterat
         popen = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log)
         stack.callback(ended, popen)
         assert popen.stdout is not None
-        # It prints what to type next when it is up.
+        # It prints the next commands once it is up.
         if not popen.stdout.readline():
             raise RuntimeError(f"pykueue up did not start: {Path(log.name).read_text()[-2000:]}")
         yield Server(data, popen)
 
 
 def ended(popen: "subprocess.Popen[bytes]") -> None:
-    """Stop a server, outright if it takes too long."""
+    """Stop a server; kill it if it takes too long."""
     with popen:
         popen.send_signal(signal.SIGTERM)
         due = monotonic() + STOP_SECONDS

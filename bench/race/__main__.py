@@ -1,4 +1,4 @@
-"""Do we win Kueue's own race? Runs the contenders one after the other, and prints one line per floor."""
+"""Run Kueue's own performance harness on each contender in turn, and print one line per floor."""
 
 import signal
 import sys
@@ -26,7 +26,7 @@ from bench.race.track import RaceError, run
 from pykueue.base.clock import SystemClock
 from pykueue.base.units import format_instant
 
-# Who runs how often. In a hurry the slower of the rivals runs once: it is there to show that it is the slower one.
+# How often each contender runs. In a quick race the slower rival runs once, to show that it is the slower one.
 ROUNDS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     QUICK.name: ((LIMITS, OURS, KUEUE), (OURS, LIMITS), (LIMITS, OURS)),
     BASELINE.name: ((KUEUE, LIMITS, OURS, OURS_ON_THEIRS),),
@@ -35,7 +35,7 @@ ROUNDS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
 
 
 def options(arguments: list[str]) -> Namespace:
-    """What we were asked for."""
+    """Parse the command line."""
     parser = ArgumentParser(prog="python -m bench.race", description="Race Kueue on its own scalability harness.")
     parser.add_argument("--shape", choices=SHAPES, default=BASELINE.name, help="the load; quick is a tenth of baseline")
     parser.add_argument(
@@ -57,7 +57,7 @@ def options(arguments: list[str]) -> Namespace:
 
 
 def plan(shape: Shape, only: list[str] | None, rounds: int | None) -> list[str]:
-    """Who runs, in order; with several rounds the contenders alternate, so that a noisy minute hits all of them."""
+    """The contenders in order; with several rounds they alternate, so that a noisy minute affects all of them."""
     usual = ROUNDS[shape.name]
     if only:
         usual = (tuple(dict.fromkeys(only)),) * len(usual)
@@ -67,12 +67,12 @@ def plan(shape: Shape, only: list[str] | None, rounds: int | None) -> list[str]:
 
 
 def interrupted(number: int, frame: FrameType | None) -> None:
-    """Being told to end is the same as Ctrl-C: what was started is stopped on the way out."""
+    """Treat SIGTERM like Ctrl-C, so that everything that was started is stopped."""
     raise KeyboardInterrupt
 
 
 def race(shape: Shape, order: list[str], date: str, profile: bool) -> list[Result]:
-    """The median of each contender's runs; one that does not see every workload through is an error."""
+    """The median of each contender's runs; raises an error for one that does not finish every workload."""
     built = control_plane()
     ready = {each.name: each for each in contenders(list(dict.fromkeys(order)), built, profile)}
     results: dict[str, list[Result]] = {}
@@ -90,7 +90,7 @@ def race(shape: Shape, order: list[str], date: str, profile: bool) -> list[Resul
 
 
 def judge(results: list[Result], fresh: frozenset[str], shape: Shape) -> bool:
-    """Print one line per floor, for ours and for ours under Kueue's CRDs; whether ours keeps all of them."""
+    """Print one line per floor, for ours and for ours under Kueue's CRDs; returns whether ours meets all of them."""
     by_name = {each.contender: each for each in results}
     rivals = [by_name[name] for name in RIVALS if name in by_name]
     if OURS not in by_name or not rivals:
@@ -111,7 +111,7 @@ def judge(results: list[Result], fresh: frozenset[str], shape: Shape) -> bool:
 
 
 def main(arguments: list[str]) -> int:
-    """Race, print, and keep the tables if told to."""
+    """Run the race, print, and store the tables if requested."""
     asked = options(arguments)
     shape = SHAPES[asked.shape]
     date = asked.date or format_instant(SystemClock().now())[:10]

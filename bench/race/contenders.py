@@ -1,4 +1,4 @@
-"""Who races? Kueue's minimal manager with two client limits, and ours under two sets of CRDs; each is built here."""
+"""The contenders: Kueue's minimal manager with two client limits, and ours under two sets of CRDs."""
 
 import os
 import shlex
@@ -26,13 +26,13 @@ TITLES: Final = {
 }
 
 MINIMAL: Final = "test/performance/scheduler/minimalkueue"
-# The harness's limits, and those that Kueue's Configuration has when nobody sets them.
+# The harness's limits, and the defaults of Kueue's Configuration.
 PATCHES: Final = (
     ("kubeConfig.QPS = 50\n", "kubeConfig.QPS = 300\n"),
     ("kubeConfig.Burst = 100\n", "kubeConfig.Burst = 500\n"),
 )
 
-# The harness gives minimalkueue's flags; what ours needs of them goes into a Configuration.
+# The harness passes minimalkueue's flags; ours gets the relevant ones as a Configuration.
 WRAPPER: Final = """\
 #!/bin/sh
 # Takes the flags that Kueue's harness gives its minimal manager, and becomes ours.
@@ -67,7 +67,7 @@ exec {python} manager --kubeconfig "$kubeconfig" --config "$folder/configuration
 
 
 class Contender(Frozen):
-    """What takes part in a race."""
+    """A participant in a race."""
 
     name: str
     executable: str
@@ -75,12 +75,12 @@ class Contender(Frozen):
 
     @property
     def title(self) -> str:
-        """Its name for readers."""
+        """Its display name."""
         return TITLES[self.name]
 
 
 class Built(Frozen):
-    """What the control plane's build script left."""
+    """The output of the control plane's build script."""
 
     assets: str
     """The folder with etcd and kube-apiserver."""
@@ -89,7 +89,7 @@ class Built(Frozen):
 
 
 def control_plane() -> Built:
-    """The control plane and Kueue, built unless they are there."""
+    """The control plane and Kueue, built if missing."""
     script = ROOT / "controlplane" / "build"
     done = subprocess.run([script, "kueue"], check=True, stdout=subprocess.PIPE, text=True)
     folder = Path(done.stdout.strip().splitlines()[-1])
@@ -108,7 +108,7 @@ def patched(source: str) -> str:
 
 
 def with_default_limits(tree: Path) -> Path:
-    """Minimal Kueue rebuilt with its Configuration's default client limits; the tree itself stays as it is."""
+    """Minimal Kueue rebuilt with the default client limits of its Configuration; the source tree is unchanged."""
     made = WORK / "bin" / f"{tree.name}-limits" / "minimalkueue"
     if not made.exists():
         print("building Kueue with its default client limits", flush=True)
@@ -116,7 +116,7 @@ def with_default_limits(tree: Path) -> Path:
         main = tree / MINIMAL / "main.go"
         scratch = made.parent / "main.go"
         scratch.write_text(patched(main.read_text()))
-        # The compiler reads the scratch file in place of the tree's own.
+        # The compiler reads the scratch file instead of the one in the tree.
         overlay = made.parent / "overlay.json"
         overlay.write_bytes(msgspec.json.encode({"Replace": {str(main): str(scratch)}}))
         command = [
@@ -136,7 +136,7 @@ def with_default_limits(tree: Path) -> Path:
 
 
 def without_conversion(document: dict[str, Any]) -> dict[str, Any]:
-    """A CRD whose versions are told apart by name alone: the harness has no webhook that could convert them."""
+    """A CRD with the conversion `None`: the harness has no conversion webhook."""
     return document | {"spec": {key: value for key, value in document["spec"].items() if key != "conversion"}}
 
 
@@ -148,7 +148,7 @@ def split(text: str) -> Iterator[tuple[str, str]]:
 
 
 def our_crds() -> Path:
-    """A folder with our CRDs as the manifests have them, less their conversion."""
+    """A folder with our CRDs from the manifests, without their conversion."""
     folder = WORK / "crds"
     command = [sys.executable, "-m", "pykueue", "manifests", "--only", "crds"]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT)
@@ -164,7 +164,7 @@ def our_crds() -> Path:
 
 
 def wrapper(profile: bool) -> Path:
-    """An executable that the harness can start as if it were minimal Kueue, and that becomes our manager."""
+    """An executable that the harness starts as minimal Kueue, and that executes our manager."""
     path = WORK / "bin" / "pykueue"
     path.parent.mkdir(parents=True, exist_ok=True)
     module = '-m bench.race.sample "$folder/profile.txt"' if profile else "-m pykueue"

@@ -1,4 +1,4 @@
-"""What do readers see? The tables of bench/race/README.md, one set for each load."""
+"""Write the tables of bench/race/README.md, one set for each load."""
 
 import os
 import re
@@ -15,13 +15,13 @@ PAGE: Final = "bench/race/README.md"
 
 
 def machine() -> str:
-    """The machine in a few words that name neither it nor its owner."""
+    """A short description of the machine without identifying details."""
     found = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     return f"{os.cpu_count()} cores, {found[1].strip() if found else 'CPU model unknown'}"
 
 
 def marks(shape: str) -> tuple[str, str]:
-    """What stands around the tables of a load."""
+    """The markers around the tables of a load."""
     return f"<!-- {shape}: written by `python -m bench.race --shape {shape} --keep` -->", f"<!-- end of {shape} -->"
 
 

@@ -1,4 +1,4 @@
-"""Who asked the API server for what? Its own count of requests, by verb and kind."""
+"""The API server's own count of requests, by verb and kind."""
 
 import re
 import ssl
@@ -44,38 +44,38 @@ def counted(text: str) -> Counter[str]:
 
 
 def writes(requests: Mapping[str, float]) -> float:
-    """How many of the requests change something; those refused count, and count once."""
+    """How many requests change something; refused ones count once."""
     return sum(number for asked, number in requests.items() if not asked[0].isdigit() and asked.split()[0] not in READS)
 
 
 class Tally(Frozen):
-    """What had become of the workloads."""
+    """How many workloads there are, and how many have finished."""
 
     workloads: int
     finished: int
 
 
 class ConditionSeen(msgspec.Struct):
-    """As much of a condition as the count needs."""
+    """The fields of a condition that are read here."""
 
     type: str
     status: str
 
 
 class StatusSeen(msgspec.Struct):
-    """As much of a Workload's status as the count needs."""
+    """The fields of a Workload's status that are read here."""
 
     conditions: list[ConditionSeen] = []
 
 
 class WorkloadSeen(msgspec.Struct):
-    """As much of a Workload as the count needs."""
+    """The fields of a Workload that are read here."""
 
     status: StatusSeen = msgspec.field(default_factory=StatusSeen)
 
 
 class Continued(msgspec.Struct):
-    """Where a list goes on."""
+    """The continue token of a list."""
 
     token: str = msgspec.field(default="", name="continue")
 
@@ -88,7 +88,7 @@ class ListSeen(msgspec.Struct):
 
 
 def read_page(body: bytes) -> tuple[Tally, str]:
-    """What has become of the Workloads on a page of the list, and where the list goes on; empty at its end."""
+    """The tally of a page of Workloads, and the continue token, which is empty at the end."""
     page = msgspec.json.decode(body, type=ListSeen)
     finished = [
         any(seen.type == "Finished" and seen.status == "True" for seen in item.status.conditions) for item in page.items
@@ -97,7 +97,7 @@ def read_page(body: bytes) -> tuple[Tally, str]:
 
 
 class Server:
-    """The API server of a run, asked as its administrator."""
+    """The API server of a run, with administrator access."""
 
     def __init__(self, kubeconfig: Path, folder: Path) -> None:
         document: dict[str, Any] = yaml.safe_load(kubeconfig.read_text())
@@ -112,17 +112,17 @@ class Server:
         self.trust.load_cert_chain(pair)
 
     def get(self, path: str, seconds: float = 60) -> bytes:
-        """What the server answers."""
+        """The response to a GET."""
         with urllib.request.urlopen(f"{self.address}{path}", timeout=seconds, context=self.trust) as answer:
             body: bytes = answer.read()
             return body
 
     def requests(self) -> Counter[str]:
-        """How often it was asked for what, so far."""
+        """The count of each request so far."""
         return counted(self.get("/metrics").decode())
 
     def tally(self) -> Tally:
-        """What has become of the workloads, from the server itself."""
+        """The tally of all workloads, read from the server."""
         workloads = finished = 0
         onward = f"{WORKLOADS}?limit={PAGE}"
         while onward:

@@ -1,4 +1,4 @@
-"""Who was better, and by how much? What a run came to, medians of several, and the floors as ratios."""
+"""The result of a run, medians of several runs, and the floors as ratios."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median
@@ -10,7 +10,7 @@ MILLI: Final = 1000
 
 
 class Class(Frozen):
-    """What became of the workloads of one class."""
+    """The results of one class of workloads."""
 
     count: int
     admission: float
@@ -19,33 +19,33 @@ class Class(Frozen):
 
 
 class Result(Frozen):
-    """What one run of one contender came to; of several runs, the median of each figure."""
+    """The result of one run of one contender; of several runs, the median of each figure."""
 
     contender: str
     shape: str
     date: str
     wall: float
-    """Seconds from the manager's start to its end, as the harness's own gate counts them."""
+    """Seconds from the manager's start to its end, as the harness counts them."""
     manager: float
-    """CPU seconds of the manager; the other three are theirs while it lived."""
+    """CPU seconds of the manager; the other three are CPU seconds of the others in the same time."""
     apiserver: float
     etcd: float
     runner: float
     others: float
-    """CPU seconds that the machine spent on anything else meanwhile."""
+    """CPU seconds of all other processes of the machine in the same time."""
     memory: float
-    """Bytes the manager had resident at most."""
+    """The manager's peak resident memory in bytes."""
     workloads: int
     unfinished: int
     dropped: int
-    """Events that the harness's recorder had no time for; many make its means unsure."""
+    """Events that the harness's recorder dropped; many make its means unreliable."""
     classes: Mapping[str, Class]
     requests: Mapping[str, float]
     runs: int = 1
 
     @property
     def complete(self) -> bool:
-        """Whether every workload was seen through."""
+        """Whether every workload finished."""
         return self.workloads > 0 and self.unfinished == 0
 
     @property
@@ -55,7 +55,7 @@ class Result(Frozen):
 
 
 def read_classes(summary: Mapping[str, Any]) -> dict[str, Class]:
-    """The classes in the harness's summary, the longest waiting last."""
+    """The classes in the harness's summary, the longest-waiting last."""
     found = {
         name: Class(each["count"], each["averageTimeToAdmissionMs"] / MILLI, each["totalEvictions"])
         for name, each in summary["workloadClasses"].items()
@@ -97,7 +97,7 @@ def middle(results: Sequence[Result]) -> Result:
 
 
 class Floor(Frozen):
-    """How much of a rival's figure ours may be at most, and at best should be."""
+    """The most of a rival's figure that ours may be, and the value to aim for."""
 
     name: str
     at_most: float
@@ -114,12 +114,12 @@ FLOORS: Final = (
 
 
 def admission_floor(name: str) -> Floor:
-    """The floor of one class of workloads: they wait no longer than with the rival."""
+    """The floor of one class: its workloads wait no longer than with the rival."""
     return Floor(f"admission, {name}", 1.0, 1.0, lambda result: result.classes[name].admission)
 
 
 class Ratio(Frozen):
-    """Our figure beside the best of the rivals'."""
+    """Our figure and the best of the rivals'."""
 
     floor: Floor
     ours: float
@@ -128,12 +128,12 @@ class Ratio(Frozen):
 
     @property
     def value(self) -> float:
-        """Our figure as a part of theirs."""
+        """Our figure divided by theirs."""
         return self.ours / self.rival if self.rival else float("inf")
 
     @property
     def ok(self) -> bool:
-        """Whether the floor is kept."""
+        """Whether the floor is met."""
         return self.value <= self.floor.at_most
 
     def line(self) -> str:
@@ -151,7 +151,7 @@ def number(floor: Floor, value: float) -> str:
 
 
 def ratios(ours: Result, rivals: Iterable[Result]) -> list[Ratio]:
-    """Each floor, held against whichever rival does better in that figure."""
+    """Each floor, compared with the better rival in that figure."""
     against = list(rivals)
     floors = [*FLOORS, *(admission_floor(name) for name in ours.classes)]
     found = []

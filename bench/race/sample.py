@@ -1,4 +1,4 @@
-"""Where does our manager spend its time? Runs it, looks at its stack every few milliseconds of CPU time, and counts.
+"""A sampling profiler for our manager: counts what is on the stack every few milliseconds of CPU time.
 
 A tracing profiler makes small functions look large; looking now and then costs next to nothing and leaves the figures
 as they are: `python -m bench.race.sample FILE manager …` is `python -m pykueue manager …`, and FILE tells of it.
@@ -12,23 +12,23 @@ from types import FrameType
 from typing import Final
 
 EVERY: Final = 0.004
-"""CPU seconds between two looks."""
+"""CPU seconds between two samples."""
 SHOWN: Final = 80
 HERE: Final = str(Path(__file__).resolve().parent.parent.parent)
 
 
 class Samples:
-    """What was seen on the stack."""
+    """The sampled functions."""
 
     def __init__(self) -> None:
         self.looks = 0
         self.own: Counter[str] = Counter()
-        """How often a function was at work itself."""
+        """How often a function was at the top of the stack."""
         self.within: Counter[str] = Counter()
-        """How often it was at work, or something that it called."""
+        """How often a function was anywhere on the stack."""
 
     def look(self, number: int, frame: FrameType | None) -> None:
-        """Count the functions at work at this moment."""
+        """Count the functions on the stack now."""
         self.looks += 1
         seen: set[str] = set()
         while frame is not None:
@@ -41,7 +41,7 @@ class Samples:
         self.within.update(seen)
 
     def report(self) -> str:
-        """Functions by their own time, and by that of all they call."""
+        """Functions by their own time, and by their time with all callees."""
         parts = [f"{self.looks:,} looks, one every {EVERY * 1000:g} ms of CPU time\n"]
         for title, counts in (("own time", self.own), ("with all they call", self.within)):
             parts.append(f"\n{title}\n")
@@ -50,12 +50,12 @@ class Samples:
 
 
 def shorter(name: str) -> str:
-    """A function without the folders that all share."""
+    """A function without the common folders in its path."""
     return name.removeprefix(f"{HERE}/").rpartition("site-packages/")[2]
 
 
 def main(arguments: list[str]) -> int:
-    """Run the manager under observation."""
+    """Run the manager under the profiler."""
     file, *sys.argv[1:] = arguments
     samples = Samples()
     signal.signal(signal.SIGPROF, samples.look)

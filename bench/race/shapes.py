@@ -1,4 +1,4 @@
-"""How much work is it? The loads of Kueue's own harness, read from its tree, and a tenth of one."""
+"""The loads of Kueue's own harness, read from its tree, and a tenth of one."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -11,12 +11,12 @@ CONFIGS: Final = Path("test/performance/scheduler/configs")
 
 
 class Shape(Frozen):
-    """A load: where Kueue's tree describes it, how much of it we take, and how long a run may last."""
+    """A load: its description in Kueue's tree, the fraction that is used, and the time limit of a run."""
 
     name: str
     folder: str
     part: int = 1
-    """One part in so many of the workloads of each queue; the queues are the same."""
+    """One workload in this many is created in each queue; the queues are the same."""
     minutes: int = 20
 
 
@@ -27,13 +27,13 @@ SHAPES: Final = {shape.name: shape for shape in (QUICK, BASELINE, LARGE)}
 
 
 def generator(shape: Shape, tree: Path) -> dict[str, Any]:
-    """The harness's description of a load, cut to size."""
+    """The harness's description of a load, reduced to size."""
     text = (tree / CONFIGS / shape.folder / "generator.yaml").read_text()
     return cut(yaml.safe_load(text), shape.part)
 
 
 def cut(document: dict[str, Any], part: int) -> dict[str, Any]:
-    """A load with one workload in so many, in as many queues; none of a set is lost altogether."""
+    """A load with one workload in `part`, in the same number of queues; no set becomes empty."""
 
     def fewer(count: int) -> int:
         return max(1, count // part)

@@ -1,4 +1,4 @@
-"""What did the others come to last time? Results kept between runs, so that one contender can run alone."""
+"""Results kept between runs, so that one contender can run alone."""
 
 from pathlib import Path
 from typing import Final
@@ -17,14 +17,14 @@ def place(shape: str, contender: str) -> Path:
 
 
 def save(result: Result) -> None:
-    """Keep a result in place of the contender's last one."""
+    """Store a result in place of the contender's last one."""
     path = place(result.shape, result.contender)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(msgspec.json.format(msgspec.json.encode(result)))
 
 
 def load(shape: str, contender: str) -> Result | None:
-    """A contender's last result under a load, if there is one that we can still read."""
+    """A contender's last result under a load; None if there is none that can be read."""
     try:
         return msgspec.json.decode(place(shape, contender).read_bytes(), type=Result)
     except (OSError, msgspec.MsgspecError):

@@ -1,4 +1,4 @@
-"""Where does the time go? Results side by side, as Markdown that also reads well on a terminal."""
+"""Results side by side, as Markdown that also reads well on a terminal."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
@@ -8,11 +8,11 @@ from bench.race.requests import writes
 from bench.race.result import Result
 
 FEWEST: Final = 0.005
-"""Requests per workload below which a kind of request is not worth a row."""
+"""A kind of request with fewer requests per workload gets no row."""
 
 
 def grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table; all columns but the first hold figures."""
+    """A Markdown table; all columns but the first are numbers."""
     lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
     return "".join(
@@ -22,13 +22,13 @@ def grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def title(result: Result, fresh: frozenset[str]) -> str:
-    """A contender's column; one whose result is from an earlier run says so."""
+    """The column header of a contender; marks a result of an earlier run."""
     name = TITLES[result.contender]
     return name if result.contender in fresh else f"{name} (earlier run of {result.date})"
 
 
 def figures(results: Sequence[Result], fresh: frozenset[str]) -> str:
-    """What each contender's run came to."""
+    """The figures of each contender."""
     rows: list[tuple[str, Callable[[Result], str]]] = [
         ("wall, s", lambda each: f"{each.wall:,.1f}"),
         ("kube-apiserver, CPU s", lambda each: f"{each.apiserver:,.1f}"),
@@ -57,7 +57,7 @@ def waiting(name: str) -> Callable[[Result], str]:
 
 
 def where_it_goes(results: Sequence[Result]) -> str:
-    """Requests to the API server per workload, by verb and kind, those that cost most first."""
+    """Requests to the API server per workload, by verb and kind, most expensive first."""
 
     def per_workload(each: Result, asked: str) -> float:
         return each.requests.get(asked, 0) / each.workloads
@@ -71,11 +71,11 @@ def where_it_goes(results: Sequence[Result]) -> str:
 
 
 def spoken(asked: str) -> str:
-    """A kind of request in words; one that was refused begins with its code."""
+    """A kind of request in words; a refused one begins with its status code."""
     first, _, rest = asked.partition(" ")
     return f"refused with {first}: {rest}" if first.isdigit() else asked
 
 
 def rivals(results: Sequence[Result]) -> list[Result]:
-    """Those to be beaten."""
+    """The contenders to beat."""
     return [each for each in results if each.contender in RIVALS]

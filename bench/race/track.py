@@ -1,4 +1,4 @@
-"""How does one contender do? One run of Kueue's own harness around it, measured from outside."""
+"""One run of Kueue's own harness around one contender, measured from outside."""
 
 import os
 import shlex
@@ -22,11 +22,11 @@ from pykueue.base.struct import Frozen
 
 MEMORY: Final = Path("/dev/shm")
 LOOK: Final = 0.05
-"""Seconds between two looks at the processes."""
+"""Seconds between two readings of the processes."""
 LINGER: Final = 300
-"""Seconds for which the API server still answers once it is told to stop: then it is asked for its figures."""
+"""Seconds for which the API server still answers after SIGTERM, in which its figures are read."""
 SCRAPE: Final = "5s"
-"""How often the harness reads the manager's metrics; saying so is what turns them on."""
+"""How often the harness reads the manager's metrics; setting it enables them."""
 PROGRESS: Final = 20
 APISERVER: Final = """\
 #!/bin/sh
@@ -36,11 +36,11 @@ KEPT: Final = ("summary.yaml", "*.stats.yaml", "*.csv", "*.log", "profile.txt", 
 
 
 class RaceError(Exception):
-    """A run that came to no result; says why, and where to look."""
+    """A run without a result: why, and where to look."""
 
 
 class Costs(Frozen):
-    """CPU seconds spent so far, by whom."""
+    """CPU seconds spent so far, by process."""
 
     apiserver: float
     etcd: float
@@ -49,7 +49,7 @@ class Costs(Frozen):
     machine: float
 
     def since(self, begin: "Costs") -> "Costs":
-        """What was spent from then to now."""
+        """The CPU seconds spent between two readings."""
         return Costs(
             self.apiserver - begin.apiserver,
             self.etcd - begin.etcd,
@@ -60,12 +60,12 @@ class Costs(Frozen):
 
     @property
     def others(self) -> float:
-        """What the machine spent on none of these."""
+        """The CPU seconds of all other processes of the machine."""
         return max(0.0, self.machine - self.apiserver - self.etcd - self.manager - self.runner)
 
 
 class Seen(Frozen):
-    """What was measured while the manager lived."""
+    """The measurements while the manager was running."""
 
     costs: Costs
     memory: int
@@ -82,15 +82,15 @@ class Field:
         self.memory = 0
 
     def complete(self) -> bool:
-        """Whether all of them are there by now."""
+        """Whether all of them have started."""
         for pid, found in processes.children(self.pids["runner"]).items():
-            # A child that has not become its own program yet still has the harness's name.
+            # A child before its exec still has the harness's name.
             if found.name != "runner":
                 self.pids[{"kube-apiserver": "apiserver", "etcd": "etcd"}.get(found.name, "manager")] = pid
         return len(self.pids) == 4
 
     def costs(self) -> Costs:
-        """What they have cost so far; of one that is gone, what was last seen of it."""
+        """Their costs so far; for one that has ended, as last seen."""
         for name, pid in self.pids.items():
             if found := processes.stat(pid):
                 self.last[name] = found.seconds
@@ -100,13 +100,13 @@ class Field:
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A folder in memory for as long as a run lasts; on disk where the machine has no such place."""
+    """A temporary folder in memory, or on disk if the machine has no tmpfs."""
     with tempfile.TemporaryDirectory(prefix="race-", dir=MEMORY if os.access(MEMORY, os.W_OK) else None) as folder:
         yield Path(folder)
 
 
 def run(contender: Contender, shape: Shape, built: Built, date: str) -> Result:
-    """One run, with a control plane of its own; whatever happens, nothing of it keeps running."""
+    """One run with a control plane of its own; nothing of it keeps running afterwards."""
     kept = WORK / "runs" / shape.name / contender.name
     document = generator(shape, Path(built.tree))
     with scratch() as folder:
@@ -139,7 +139,7 @@ def run(contender: Contender, shape: Shape, built: Built, date: str) -> Result:
 
 
 def command(contender: Contender, shape: Shape, built: Built, folder: Path) -> list[str]:
-    """How the harness is called."""
+    """The command line of the harness."""
     options = {
         "minimalKueue": contender.executable,
         "crds": contender.crds,
@@ -152,7 +152,7 @@ def command(contender: Contender, shape: Shape, built: Built, folder: Path) -> l
 
 
 def follow(harness: subprocess.Popen[bytes], contender: Contender, folder: Path) -> Seen:
-    """Watch a run until it ends."""
+    """Follow a run until it ends."""
     field = Field(harness.pid)
     while not field.complete():
         must_live(harness)
@@ -161,7 +161,7 @@ def follow(harness: subprocess.Popen[bytes], contender: Contender, folder: Path)
     begin = now = field.costs()
     server = Server(folder / "kubeconfig", folder)
     stats = stats_file(folder, contender)
-    # What the API server asks of itself while it starts is nobody's.
+    # Requests that the API server sends to itself during startup are not counted.
     before = requests = server.requests()
     while not written(stats):
         must_live(harness)
@@ -174,7 +174,7 @@ def follow(harness: subprocess.Popen[bytes], contender: Contender, folder: Path)
     now = field.costs()
     requests = server.requests()
     tally = server.tally()
-    # The harness writes its figures, this file last, and waits for the API server then.
+    # The harness writes its figures, this file last, and then waits for the API server.
     while not written(folder / "wlStates.csv"):
         must_live(harness)
         sleep(LOOK)
@@ -193,23 +193,23 @@ def lingering(assets: Path, folder: Path) -> Path:
 
 
 def written(path: Path) -> bool:
-    """Whether a file has something in it."""
+    """Whether a file is not empty."""
     return path.exists() and path.stat().st_size > 0
 
 
 def must_live(harness: subprocess.Popen[bytes]) -> None:
-    """Raise when the harness has ended."""
+    """Raise an error if the harness has ended."""
     if harness.poll() is not None:
         raise RaceError(f"the harness ended early with exit code {harness.returncode}")
 
 
 def stats_file(folder: Path, contender: Contender) -> Path:
-    """Where the harness writes what the manager cost."""
+    """The file to which the harness writes the manager's cost."""
     return folder / f"{Path(contender.executable).name}.stats.yaml"
 
 
 def progress(contender: Contender, seconds: float, costs: Costs, memory: int, requests: Mapping[str, int]) -> str:
-    """One line for someone who waits."""
+    """A progress line."""
     return (
         f"  {contender.name}: {seconds:4.0f} s, {writes(requests):,.0f} writes; kube-apiserver "
         f"{costs.apiserver:.0f} CPU s, manager {costs.manager:.1f} and {memory / 2**20:,.0f} MB; "
@@ -218,7 +218,7 @@ def progress(contender: Contender, seconds: float, costs: Costs, memory: int, re
 
 
 def result(contender: Contender, shape: Shape, date: str, seen: Seen, folder: Path, workloads: int) -> Result:
-    """What a run came to, from what we saw and what the harness wrote."""
+    """The result of a run, from our measurements and the harness's output."""
     stats: dict[str, Any] = yaml.safe_load(stats_file(folder, contender).read_text())
     summary: dict[str, Any] = yaml.safe_load((folder / "summary.yaml").read_text())
     classes = read_classes(summary)
@@ -242,7 +242,7 @@ def result(contender: Contender, shape: Shape, date: str, seen: Seen, folder: Pa
 
 
 def keep(folder: Path, to: Path) -> None:
-    """Save what a run left, for a closer look."""
+    """Save the files of a run for inspection."""
     shutil.rmtree(to, ignore_errors=True)
     to.mkdir(parents=True)
     for pattern in KEPT:
