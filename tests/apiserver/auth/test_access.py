@@ -32,10 +32,10 @@ def bearer(token: str) -> dict[str, str]:
 
 
 def test_a_token_or_a_certificate_says_who_asks() -> None:
-    assert ACCESS.who(bearer(ANN_TOKEN), None) == ANN
-    assert ACCESS.who({}, Peer("ann", "aa")) == ANN
-    assert ACCESS.who(bearer(ADMIN_TOKEN), Peer("ann", "aa")) == ADMIN
-    assert ACCESS.who({}, None) == ANONYMOUS
+    assert ACCESS.authenticate(bearer(ANN_TOKEN), None) == ANN
+    assert ACCESS.authenticate({}, Peer("ann", "aa")) == ANN
+    assert ACCESS.authenticate(bearer(ADMIN_TOKEN), Peer("ann", "aa")) == ADMIN
+    assert ACCESS.authenticate({}, None) == ANONYMOUS
     assert ADMIN.admin
     assert MASTERS in ADMIN.groups
     assert not ANN.admin
@@ -48,15 +48,15 @@ def test_a_token_or_a_certificate_says_who_asks() -> None:
 )
 def test_what_proves_nothing_is_refused(headers: dict[str, str]) -> None:
     with pytest.raises(StatusError) as refused:
-        ACCESS.who(headers, None)
+        ACCESS.authenticate(headers, None)
     assert (refused.value.code, refused.value.reason) == (401, "Unauthorized")
 
 
 def test_a_certificate_that_was_not_given_out_is_refused() -> None:
     with pytest.raises(StatusError, match="Unauthorized"):
-        ACCESS.who({}, Peer("ann", "bb"))
+        ACCESS.authenticate({}, Peer("ann", "bb"))
     with pytest.raises(StatusError, match="Unauthorized"):
-        ACCESS.who({}, Peer("root", "aa"))
+        ACCESS.authenticate({}, Peer("root", "aa"))
 
 
 @pytest.mark.parametrize(
@@ -148,14 +148,14 @@ def test_a_refusal_is_worded_as_kubernetes_words_it() -> None:
 
 
 def test_only_an_admin_acts_for_another() -> None:
-    assert ACCESS.who(bearer(ADMIN_TOKEN) | {"impersonate-user": "ann"}, None) == ANN
-    stranger = ACCESS.who(bearer(ADMIN_TOKEN) | {"impersonate-user": "zoe"}, None)
+    assert ACCESS.authenticate(bearer(ADMIN_TOKEN) | {"impersonate-user": "ann"}, None) == ANN
+    stranger = ACCESS.authenticate(bearer(ADMIN_TOKEN) | {"impersonate-user": "zoe"}, None)
     assert (stranger.name, stranger.admin) == ("zoe", False)
-    grouped = ACCESS.who(bearer(ADMIN_TOKEN) | {"impersonate-user": "zoe", "impersonate-group": MASTERS}, None)
+    grouped = ACCESS.authenticate(bearer(ADMIN_TOKEN) | {"impersonate-user": "zoe", "impersonate-group": MASTERS}, None)
     assert grouped.admin
     for header in ({"impersonate-user": "root"}, {"impersonate-group": MASTERS}):
         with pytest.raises(StatusError, match=r'cannot impersonate resource "(users|groups)"'):
-            ACCESS.who(bearer(ANN_TOKEN) | header, None)
+            ACCESS.authenticate(bearer(ANN_TOKEN) | header, None)
 
 
 def job(creator: str | None, template: str | None = None, image: str = "x") -> Tree:
@@ -205,7 +205,7 @@ def test_nobody_changes_or_deletes_what_another_has_created(kind: Resource) -> N
 
 def test_who_only_calls_themselves_the_system_sets_no_record() -> None:
     said = {"impersonate-user": SYSTEM.name, "impersonate-group": MASTERS}
-    actor = ACCESS.who(bearer(ADMIN_TOKEN) | said, None)
+    actor = ACCESS.authenticate(bearer(ADMIN_TOKEN) | said, None)
     assert (actor.name, actor.groups, actor.is_controller) == (SYSTEM.name, SYSTEM.groups, False)
     assert creator_of(with_recorded_creator("CREATE", PODS, job("root"), None, actor)) == SYSTEM.name
     assert creator_of(with_recorded_creator("UPDATE", PODS, job("root"), job("bob"), actor)) == "bob"

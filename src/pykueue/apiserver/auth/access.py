@@ -76,7 +76,7 @@ class Access:
     def __init__(self, users: Users) -> None:
         self.users = users
 
-    def who(self, headers: Mapping[str, str], peer: Peer | None) -> Identity:
+    def authenticate(self, headers: Mapping[str, str], peer: Peer | None) -> Identity:
         """The caller, by certificate or token; raises `StatusError` if invalid. Header names are in lower case."""
         user = self.authenticated(headers, peer)
         if user is None:

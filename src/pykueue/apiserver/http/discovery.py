@@ -11,7 +11,7 @@ import msgspec
 from pykueue.api.core import Json, Tree
 from pykueue.apiserver.kinds.catalog import Catalog
 from pykueue.apiserver.kinds.served import Served
-from pykueue.apiserver.wire.messages import OK, Request, Response, told
+from pykueue.apiserver.wire.messages import OK, Request, Response, object_response
 from pykueue.apiserver.wire.negotiation import JSON, wanted
 from pykueue.apiserver.wire.statuserrors import unserved
 
@@ -242,4 +242,4 @@ def aggregated(served: Served) -> Tree:
 def version_answer(accept: str) -> Response:
     """The response to `/version`, for clients that accept JSON."""
     wanted(accept, forms=("object",), types=(JSON,))
-    return told(OK, VERSION)
+    return object_response(OK, VERSION)

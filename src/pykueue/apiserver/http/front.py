@@ -23,7 +23,15 @@ from pykueue.apiserver.http.resources import Objects, disallowed, is_large_reque
 from pykueue.apiserver.schema.apply import tracked
 from pykueue.apiserver.verbs.registry import Registry
 from pykueue.apiserver.wire.identity import Identity
-from pykueue.apiserver.wire.messages import CREATED, OK, Request, Response, failed, said, told
+from pykueue.apiserver.wire.messages import (
+    CREATED,
+    OK,
+    Request,
+    Response,
+    error_response,
+    object_response,
+    text_response,
+)
 from pykueue.apiserver.wire.negotiation import check_media, object_in
 from pykueue.apiserver.wire.options import first, write_terms
 from pykueue.apiserver.wire.paths import RequestInfo, request_info
@@ -84,26 +92,26 @@ class Front:
         try:
             return await self.route(request)
         except StatusError as error:
-            return failed(error)
+            return error_response(error)
         except RecursionError:
-            return failed(bad_request("exceeded max depth"))
+            return error_response(bad_request("exceeded max depth"))
         except Exception:
             LOG.exception("%s %s failed", request.verb, request.path)
-            return failed(internal("the server failed on this call; its log says how"))
+            return error_response(internal("the server failed on this call; its log says how"))
 
     async def route(self, request: Request) -> Response:
         """The response to a request; refusals are raised as `StatusError`."""
         if len(request.body) > BODY_MAX:
             raise too_large()
-        who = self.access.who(request.headers, request.certificate)
+        who = self.access.authenticate(request.headers, request.certificate)
         name_task(f"{request.verb} {request.path} by {who.name}")
         call = request_info(request.verb, request.path, request.query)
         if call is None:
             self.access.check(who, request.verb.lower(), call=None, path=request.path)
-            return self.other(request)
-        self.access.check(who, call.verb, call=self.judged(call, request), path=request.path)
+            return self.non_resource(request)
+        self.access.check(who, call.verb, call=self.authorized_as(call, request), path=request.path)
         if not self.discovery.knows(call.group, call.version):
-            return said(404, NO_PAGE)
+            return text_response(404, NO_PAGE)
         if request.verb == "HEAD":
             raise disallowed()
         if call.group in REVIEW_GROUPS and call.verb == "create":
@@ -113,7 +121,7 @@ class Front:
                 return await self.objects.registry.offload.run(work, large=large, who=who)
         return msgspec.structs.replace(await self.objects.answer(call, request, who), reader=who.name)
 
-    def judged(self, call: RequestInfo, request: Request) -> RequestInfo:
+    def authorized_as(self, call: RequestInfo, request: Request) -> RequestInfo:
         """The call as authorized: a list or watch restricted to one name is authorized for that name."""
         if call.name or call.verb not in ("list", "watch"):
             return call
@@ -135,9 +143,9 @@ class Front:
         answered = review(self.access, who, kind, tree, call.namespace, now)
         if answered is None:
             raise unserved()
-        return told(CREATED, answered)
+        return object_response(CREATED, answered)
 
-    def other(self, request: Request) -> Response:
+    def non_resource(self, request: Request) -> Response:
         """The response to a path that is not a resource."""
         path = request.path.rstrip("/") or "/"
         if request.verb not in ("GET", "HEAD"):
@@ -149,15 +157,15 @@ class Front:
         if path == METRICS and self.page is not None:
             return Response(OK, self.page(), (("Content-Type", self.page_type),))
         if path == "/":
-            return told(OK, {"paths": [*ROOT_PATHS]})
+            return object_response(OK, {"paths": [*ROOT_PATHS]})
         found = self.discovery.answer(path, request) or self.openapi.answer(path, request)
         if found is None and path.startswith("/api/"):
             raise unserved()
-        return found if found is not None else said(404, NO_PAGE)
+        return found if found is not None else text_response(404, NO_PAGE)
 
     def health(self, path: str) -> Response:
         """The response to a health or readiness probe."""
         missing = [*self.missing()] if path == "/readyz" else []
         if not missing:
-            return said(OK, "ok")
-        return said(503, "\n".join(("not ready:", *(f"- {one}" for one in missing))) + "\n")
+            return text_response(OK, "ok")
+        return text_response(503, "\n".join(("not ready:", *(f"- {one}" for one in missing))) + "\n")

@@ -65,7 +65,7 @@ class Lists:
         asked, form = listing(request.query, watch=False), form_of(choice, request)
         found = await self.page(served, namespace, asked, asked.limit or PAGE_ITEMS)
         if asked.limit or not found.continue_:
-            return await self.told(served, found, form)
+            return await self.items_response(served, found, form)
         rest = Listing(labels=asked.labels, fields=asked.fields)
         about = Listed([], found.version)
         response = self.sent(served, about, form, self.pages(served, namespace, rest, found))
@@ -96,7 +96,7 @@ class Lists:
             found = await self.page(served, namespace, rest, PAGE_ITEMS)
             yield found.items
 
-    async def told(self, served: Served, found: Listed, form: Form) -> Response:
+    async def items_response(self, served: Served, found: Listed, form: Form) -> Response:
         """The response for a list whose items are at hand."""
         response = self.sent(served, found, form, in_one(found.items))
         assert not isinstance(response.body, bytes), "what is sent comes in pieces"

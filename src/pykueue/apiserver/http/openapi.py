@@ -15,7 +15,7 @@ from pykueue.apiserver.http.discovery import Discovery
 from pykueue.apiserver.kinds.served import Served
 from pykueue.apiserver.schema.nodes import OBJECT_META, REF
 from pykueue.apiserver.schema.schemas import definitions, index
-from pykueue.apiserver.wire.messages import OK, Headers, Request, Response, told
+from pykueue.apiserver.wire.messages import OK, Headers, Request, Response, object_response
 from pykueue.apiserver.wire.negotiation import JSON
 from pykueue.apiserver.wire.options import first
 from pykueue.apiserver.wire.statuserrors import unserved
@@ -87,7 +87,7 @@ class OpenApi:
             paths: Tree = {
                 one: {"serverRelativeURL": f"{ROOT}/{one}?hash={self.document(one)[1]}"} for one in self.all()
             }
-            return told(OK, {"paths": paths})
+            return object_response(OK, {"paths": paths})
         wanted = path.removeprefix(f"{ROOT}/")
         if wanted not in self.all():
             raise unserved()

@@ -30,10 +30,10 @@ from pykueue.apiserver.wire.messages import (
     OK,
     Request,
     Response,
-    failed,
-    raw,
-    told,
-    warned,
+    error_response,
+    json_response,
+    object_response,
+    with_warnings,
 )
 from pykueue.apiserver.wire.negotiation import (
     JSON,
@@ -104,15 +104,15 @@ class Objects:
                 body = await self.registry.get(served, call.name, namespace, subresource=call.subresource)
                 if self.reasons is not None:
                     body = with_reason(call, body, self.reasons)
-                return warned(self.shaped(served, call, body, choice, request), warnings)
+                return with_warnings(self.shaped(served, call, body, choice, request), warnings)
             case "list":
-                return warned(await self.lists.answer(served, namespace, choice, request), warnings)
+                return with_warnings(await self.lists.answer(served, namespace, choice, request), warnings)
             case "watch":
-                return warned(self.watch(served, call, namespace, choice, request), warnings)
+                return with_warnings(self.watch(served, call, namespace, choice, request), warnings)
             case "delete":
-                return warned(await self.delete(served, call, namespace, choice, request, who), warnings)
+                return with_warnings(await self.delete(served, call, namespace, choice, request, who), warnings)
             case "deletecollection":
-                return warned(await self.delete_collection(served, namespace, choice, request, who), warnings)
+                return with_warnings(await self.delete_collection(served, namespace, choice, request, who), warnings)
             case "create" | "update" | "patch":
                 how = self.patch_media(served, request) if call.verb == "patch" else ""
                 verb = "apply" if how == Patch.APPLY else call.verb
@@ -122,9 +122,9 @@ class Objects:
                         code, body = await self.write(served, call, namespace, request, terms, how)
                     response = self.shaped(served, call, body, choice, request, code=code)
                 except StatusError as error:
-                    response = failed(error)
+                    response = error_response(error)
                 # A refused request gets its warnings too.
-                return warned(response, [*warnings, *terms.warnings])
+                return with_warnings(response, [*warnings, *terms.warnings])
             case _:
                 raise disallowed()
 
@@ -156,7 +156,7 @@ class Objects:
         """An object in the requested form."""
         pretty = is_pretty(choice, first(request.query, "pretty"), request.header("user-agent"))
         if choice.form == "object" and choice.media == JSON and not pretty:
-            return raw(code, body)
+            return json_response(code, body)
         tree = tree_of(body)
         if choice.form == "metadata":
             tree = partial(tree, choice.version)
@@ -165,7 +165,7 @@ class Objects:
             tree = table_of(served, tree, self.clock.now(), include=include, version=choice.version)
         if choice.media == YAML and len(body) > YAML_BYTES:
             return Response(code, pieces_of(tree, self.turns), (("Content-Type", YAML),), held=len(body))
-        return told(code, tree, media=choice.media, pretty=pretty)
+        return object_response(code, tree, media=choice.media, pretty=pretty)
 
     def watch(
         self, served: Served, call: RequestInfo, namespace: str, choice: Negotiated, request: Request
@@ -251,11 +251,13 @@ class Objects:
         body, is_gone = await self.registry.delete(served, call.name, namespace, options, terms)
         code = ACCEPTED if not is_gone and awaited(options) else OK
         if not is_gone or served.strategy.returns_deleted:
-            return warned(self.shaped(served, call, body, choice, request, code=code), terms.warnings)
+            return with_warnings(self.shaped(served, call, body, choice, request, code=code), terms.warnings)
         resource = served.resource
         details: Tree = {"name": call.name, "group": resource.group, "kind": resource.plural}
         details["uid"] = text(tree_of(body), "metadata", "uid")
-        return warned(told(OK, success({key: value for key, value in details.items() if value})), terms.warnings)
+        return with_warnings(
+            object_response(OK, success({key: value for key, value in details.items() if value})), terms.warnings
+        )
 
     async def delete_collection(
         self, served: Served, namespace: str, choice: Negotiated, request: Request, who: Identity
@@ -267,7 +269,7 @@ class Objects:
         found = await self.registry.delete_collection(
             served, namespace, options, terms, labels=asked.labels, fields=asked.fields
         )
-        return warned(await self.lists.told(served, found, form_of(choice, request)), terms.warnings)
+        return with_warnings(await self.lists.items_response(served, found, form_of(choice, request)), terms.warnings)
 
     async def delete_options(self, request: Request, who: Identity) -> Tree | None:
         """The DeleteOptions in a body; None if it is empty."""

@@ -25,7 +25,7 @@ from pykueue.apiserver.auth.authority import LOCALHOST, peer_of
 from pykueue.apiserver.http.front import Front
 from pykueue.apiserver.http.readers import BUFFER_BYTES, Readers, SlowError
 from pykueue.apiserver.wire.identity import Peer
-from pykueue.apiserver.wire.messages import Request, Response, failed
+from pykueue.apiserver.wire.messages import Request, Response, error_response
 from pykueue.apiserver.wire.paths import split
 from pykueue.apiserver.wire.statuserrors import BODY_MAX, StatusError, bad_request, too_large, too_many
 from pykueue.base.timers import timeout
@@ -136,7 +136,7 @@ class Server:
         """Handle a request on a connection whose user is known."""
         try:
             head = head_of(request)
-            who = self.front.access.who(head.headers, head.certificate)
+            who = self.front.access.authenticate(head.headers, head.certificate)
             if who != ANONYMOUS and not acceptor.identify(request.protocol, who.name):
                 raise too_many_connections(who.name)
             if who == ANONYMOUS and request.can_read_body:
@@ -144,7 +144,7 @@ class Server:
                 return await refused(request, await self.front.answer(head))
             body = await self.body_of(request, who.name) if request.can_read_body else b""
         except StatusError as error:
-            return await refused(request, failed(error))
+            return await refused(request, error_response(error))
         response = await self.answer(msgspec.structs.replace(head, body=body), who.name)
         if isinstance(response.body, bytes):
             return await self.whole(request, response, response.body)

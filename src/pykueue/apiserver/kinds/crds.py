@@ -194,7 +194,7 @@ def established(tree: Tree) -> bool:
     )
 
 
-def judged(tree: Tree, now: str, taken: str) -> Tree:
+def with_conditions(tree: Tree, now: str, taken: str) -> Tree:
     """A definition with its conditions; `taken` says why its names cannot be accepted."""
     spec = as_tree(tree.get("spec"))
     converts = text(spec, "conversion", "strategy") == "Webhook" and text(spec, "group") != GROUP

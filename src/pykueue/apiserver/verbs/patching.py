@@ -67,7 +67,7 @@ class Patching:
             if name not in STEP
         ]
         if unknown and self.terms.validation == "Strict":
-            raise unfit(self.told(made), STRICT + ", ".join(unknown))
+            raise unfit(self.error_value(made), STRICT + ", ".join(unknown))
         if self.terms.validation == "Warn":
             for told in unknown:
                 self.terms.warn(told)
@@ -92,11 +92,11 @@ class Patching:
                 trouble = trouble or unconvertible(schema, made)
             trouble = trouble or unreadable(schema, made) or uncoded(self.served.strategy.bytes_field, made)
             if trouble:
-                raise unfit(self.told(made), trouble)
-        check_fields(self.served, made, self.terms, patched=partial(self.told, made))
+                raise unfit(self.error_value(made), trouble)
+        check_fields(self.served, made, self.terms, patched=partial(self.error_value, made))
         return made
 
-    def told(self, made: Tree) -> str:
+    def error_value(self, made: Tree) -> str:
         """The value in an error: the patched object, or the patch itself if it is a strategic one."""
         if self.how == Patch.STRATEGIC:
             return go_text(self.value)

@@ -195,7 +195,7 @@ class Registry:
             return
         old: Tree = msgspec.json.decode(there.body)
         if not meta(old).get("deletionTimestamp"):
-            new = crds.judged(old, self.writing.now(), self.conflict(old))
+            new = crds.with_conditions(old, self.writing.now(), self.conflict(old))
             if new.get("status") != old.get("status"):
                 schema = served.schema
                 if schema is not None:

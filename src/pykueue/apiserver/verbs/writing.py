@@ -151,10 +151,10 @@ class Writing:
                 uid=str(self.identity()),
                 creationTimestamp=self.now(),
             )
-            work = partial(self.judged_new, served, made, tree, terms, self.now())
+            work = partial(self.validated_new, served, made, tree, terms, self.now())
             made = await self.offload.run(work, large=large, who=terms.who)
             self.plugins.check(served, made, namespace)
-            await self.judged(served, "CREATE", made, None, "", terms)
+            await self.check_admission(served, "CREATE", made, None, "", terms)
             made = await self.offload.run(partial(canonical, served, made), large=large, who=terms.who)
             if served.resource.namespaced:
                 # A namespace whose deletion began during admission does not wait for this object.
@@ -341,9 +341,9 @@ class Writing:
                 raise
             new = await self.admitted(served, "UPDATE", new, old, subresource, terms)
             await check_owners(self.store, self.catalog, served, new, old, key.namespace, terms.who)
-            judging = partial(self.judged_change, served, new, old, made, live, terms, subresource)
+            judging = partial(self.validated_change, served, new, old, made, live, terms, subresource)
             new = await self.offload.run(judging, large=heavy, who=terms.who)
-            await self.judged(served, "UPDATE", new, old, subresource, terms)
+            await self.check_admission(served, "UPDATE", new, old, subresource, terms)
             ending = partial(canonical, served, new, old)
             new = await self.offload.run(ending, large=heavy, who=terms.who)
             now = self.store.latest(key)
@@ -432,7 +432,7 @@ class Writing:
             terms.warn(text)
         return new
 
-    async def judged(
+    async def check_admission(
         self, served: Served, operation: Operation, new: Tree, old: Tree | None, subresource: str, terms: Terms
     ) -> None:
         """Run validating admission, which writes of our controllers skip."""
@@ -442,7 +442,7 @@ class Writing:
         for text in warnings:
             terms.warn(text)
 
-    def judged_new(self, served: Served, tree: Tree, sent: Tree, terms: Terms, now: str) -> Tree:
+    def validated_new(self, served: Served, tree: Tree, sent: Tree, terms: Terms, now: str) -> Tree:
         """A new object with server-set fields; a `StatusError` if it is invalid.
 
         Schema errors refer to the version of the request.
@@ -458,16 +458,16 @@ class Writing:
             terms.warn(text)
         return tree
 
-    def judged_change(
+    def validated_change(
         self, served: Served, new: Tree, old: Tree, made: Tree, live: Tree, terms: Terms, subresource: str
     ) -> Tree:
         """A changed object without changes that this write cannot make; a `StatusError` if it is invalid."""
         new = lifecycle.prepare_update(served, new, old, subresource)
         shown = new if served.is_stored else lifecycle.prepare_update(served, made, live, subresource)
-        self.judge_changed(served, new, old, shown, live, terms, subresource)
+        self.check_changed(served, new, old, shown, live, terms, subresource)
         return kept_times(old, ordered(new, served.resource.kind, served.stored_version))
 
-    def judge_changed(
+    def check_changed(
         self, served: Served, new: Tree, old: Tree, shown: Tree, live: Tree, terms: Terms, subresource: str
     ) -> None:
         """Refuse an invalid changed object; `shown` and `live` are in the version of the request."""

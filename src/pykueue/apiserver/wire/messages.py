@@ -66,31 +66,33 @@ def request(
     return Request(verb, path, query, lowered, body, certificate)
 
 
-def told(code: int, tree: Tree, *, media: str = JSON, pretty: bool = False, headers: Headers = ()) -> Response:
+def object_response(
+    code: int, tree: Tree, *, media: str = JSON, pretty: bool = False, headers: Headers = ()
+) -> Response:
     """A response with an object."""
     return Response(code, encoded(tree, media, pretty=pretty), (("Content-Type", media), *headers))
 
 
-def raw(code: int, body: bytes, *, headers: Headers = ()) -> Response:
+def json_response(code: int, body: bytes, *, headers: Headers = ()) -> Response:
     """A response with an object that is already encoded as JSON."""
     return Response(code, body + b"\n", (("Content-Type", JSON), *headers))
 
 
-def said(code: int, says: str) -> Response:
+def text_response(code: int, says: str) -> Response:
     """A response with plain text."""
     headers = (("Content-Type", f"{TEXT}; charset=utf-8"), ("X-Content-Type-Options", "nosniff"))
     return Response(code, says.encode(), headers)
 
 
-def failed(error: StatusError) -> Response:
+def error_response(error: StatusError) -> Response:
     """The response for a `StatusError`."""
     headers: Headers = (("Retry-After", str(error.retry_after)),) if error.retry_after else ()
     if error.code == 401:
         headers = (*headers, ("WWW-Authenticate", 'Bearer realm="pykueue"'))
-    return told(error.code, error.status(), headers=headers)
+    return object_response(error.code, error.status(), headers=headers)
 
 
-def warned(response: Response, warnings: list[str]) -> Response:
+def with_warnings(response: Response, warnings: list[str]) -> Response:
     """The response with Warning headers."""
     if not warnings:
         return response
