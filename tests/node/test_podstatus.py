@@ -162,7 +162,7 @@ def test_an_end_is_written_with_its_code_signal_and_times() -> None:
         pytest.param({"a": ContainerStatus(BROKEN)}, ("PodFailed", ""), id="it failed"),
     ],
 )
-def test_why_a_pod_is_not_ready(containers: dict[str, Container], wanted: tuple[str, str]) -> None:
+def test_why_a_pod_is_not_ready(containers: dict[str, ContainerStatus], wanted: tuple[str, str]) -> None:
     found = {text(one, "type"): one for one in conditions_of(pod("a"), containers, phase_of(pod("a"), containers), NOW)}
     assert found["Ready"] == condition("Ready", "False", *wanted)
     assert found["ContainersReady"] == condition("ContainersReady", "False", *wanted)

@@ -390,7 +390,7 @@ def test_a_whole_page_is_read_as_it_was_meant_whatever_its_labels_say(monkeypatc
         values = tuple(f"{label} {HOSTILE}" for label in family.labels[:-1])
         labels = dict(zip(family.labels, (*values, "leader"), strict=True))
         owners = metrics.owners(family)
-        own = 0 if isinstance(owners, Owner) else 2 if owners is metrics.doors else 1
+        own = 0 if isinstance(owners, Owner) else 2 if owners is metrics.local_queues else 1
         owner = owners if isinstance(owners, Owner) else owners.of(values[:own])
         expected = Metric(family.name.removesuffix("_total"), family.help, family.kind.value)
         if family.kind is Kind.HISTOGRAM:
@@ -407,7 +407,7 @@ def test_a_whole_page_is_read_as_it_was_meant_whatever_its_labels_say(monkeypatc
             expected.add_sample(family.name, labels, 7)
         meant.append(expected)
     monkeypatch.setattr(metrics, "gauges", lambda: gauges)
-    metrics.workings.requested("200", HOSTILE, "host")
+    metrics.self_metrics.requested("200", HOSTILE, "host")
     found = list(text_string_to_metric_families(metrics.page().decode()))
     assert found[: len(meant)] == meant
     assert len({(one.name, one.type) for one in found}) == len(found), "the samples of a family are together"
