@@ -6,6 +6,7 @@ from pykueue.kube.port import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, PODS, WORKLOAD
 
 Object = dict[str, Any]
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"
+PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
 
 
 def made(resource: Resource, name: str, namespace: str = "", metadata: Object | None = None, **fields: Any) -> Object:

@@ -8,6 +8,7 @@ from pykueue.audit.auditor import Auditor
 from pykueue.audit.views import Event, EventType, read_object
 from pykueue.audit.world import Finding, Settings
 from pykueue.base.units import MICROS, Instant, format_instant
+from tests import builders
 
 Tree = dict[str, Any]
 START = 1_800_000_000
@@ -20,13 +21,7 @@ def quotas(cpu: int | str, borrow: int | None = None, lend: int | None = None, f
 
 
 def condition(type_: str, holds: bool, reason: str = "Because", message: str = "it is so") -> Tree:
-    return {
-        "type": type_,
-        "status": str(holds),
-        "reason": reason,
-        "message": message,
-        "lastTransitionTime": "2027-01-15T08:00:00Z",
-    }
+    return {**builders.condition(type_, str(holds), reason, "2027-01-15T08:00:00Z"), "message": message}
 
 
 class Tale:

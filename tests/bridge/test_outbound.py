@@ -29,6 +29,7 @@ from pykueue.engine.decisions import (
     Wait,
     WaitReason,
 )
+from tests import builders
 
 NOW: Final = parse_instant("2026-01-01T00:10:00Z")
 EARLIER: Final = "2026-01-01T00:00:00Z"
@@ -46,29 +47,17 @@ STORED_ADMISSION: Final[Tree] = {
 def stored(status: Tree | None = None, **spec: Json) -> Workload:
     """A Workload as the server has it."""
     template: Tree = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}]}}
-    tree: Tree = {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "Workload",
-        "metadata": {"name": "w", "namespace": "ns", "uid": "u", "generation": 2, "creationTimestamp": EARLIER},
-        "spec": {"queueName": "lq", "podSets": [{"name": "main", "count": 3, "template": template}], **spec},
-        "status": status or {},
-    }
-    return decode_as(Workload, tree)
+    metadata = {"uid": "u", "generation": 2, "creationTimestamp": EARLIER}
+    asked = {"podSets": [{"name": "main", "count": 3, "template": template}], **spec}
+    tree = builders.workload("w", "lq", namespace="ns", metadata=metadata, **asked)
+    return decode_as(Workload, {**tree, "status": status or {}})
 
 
 def condition(
     kind: str, holds: bool, reason: str, text: str = "", at: str = EARLIER, generation: int | None = 2
 ) -> Tree:
-    found: Tree = {
-        "type": kind,
-        "status": "True" if holds else "False",
-        "reason": reason,
-        "message": text,
-        "lastTransitionTime": at,
-    }
-    if generation is not None:
-        found["observedGeneration"] = generation
-    return found
+    observed = {} if generation is None else {"observedGeneration": generation}
+    return {**builders.condition(kind, str(holds), reason, at), "message": text, **observed}
 
 
 DEFAULTS: Final = model.Options()

@@ -13,6 +13,9 @@ from pykueue.bridge import inbound, statuses
 from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Seen, Synced
 from pykueue.engine.model import Check, Flavor, Namespace, PodSet, Thing, Workload
+from pykueue.kube.port import LOCAL_QUEUES
+from tests import builders
+from tests.builders import made
 
 NOW = Instant(1_800_000_000_000_000)
 THEN = "2026-01-01T00:00:00Z"
@@ -34,32 +37,14 @@ def cluster_queue(status: dict[str, Any] | None = None, *, deleted: bool = False
             ],
         }
     ]
-    metadata: dict[str, Any] = {"name": "main", "generation": 3}
-    if deleted:
-        metadata["deletionTimestamp"] = THEN
-    return decode_as(
-        ClusterQueue,
-        {
-            "apiVersion": "kueue.x-k8s.io/v1beta2",
-            "kind": "ClusterQueue",
-            "metadata": metadata,
-            "spec": {"namespaceSelector": {}, "resourceGroups": groups, **spec},
-            "status": status or {},
-        },
-    )
+    metadata = {"generation": 3, **({"deletionTimestamp": THEN} if deleted else {})}
+    tree = builders.cluster_queue(metadata=metadata, **{"resourceGroups": groups, **spec})
+    return decode_as(ClusterQueue, {**tree, "status": status or {}})
 
 
 def local_queue(status: dict[str, Any] | None = None, **spec: Any) -> LocalQueue:
-    return decode_as(
-        LocalQueue,
-        {
-            "apiVersion": "kueue.x-k8s.io/v1beta2",
-            "kind": "LocalQueue",
-            "metadata": {"name": "door", "namespace": "team", "generation": 1},
-            "spec": {"clusterQueue": "main", **spec},
-            "status": status or {},
-        },
-    )
+    asked = {"clusterQueue": "main", **spec}
+    return decode_as(LocalQueue, made(LOCAL_QUEUES, "door", "team", {"generation": 1}, spec=asked, status=status or {}))
 
 
 def engine_with(*things: Thing, flavors: tuple[str, ...] = ("spot", "dear")) -> Engine:

@@ -23,6 +23,9 @@ from pykueue.bridge.workloadneeds import (
     need,
     with_checks,
 )
+from pykueue.kube.port import CLUSTER_QUEUES, WORKLOADS
+from tests import builders
+from tests.builders import made
 
 NOW = Instant(1_800_000_000_000_000)
 HOUR = Micros(3_600_000_000)
@@ -32,19 +35,12 @@ LABEL = {"kueue.x-k8s.io/job-uid": "u"}
 GONE = "2027-01-15T07:59:00Z"
 
 
-def condition(kind: str, at: str = "2027-01-15T07:30:00Z", status: str = "True") -> Tree:
-    return {"type": kind, "status": status, "reason": "R", "message": "", "lastTransitionTime": at}
+def condition(kind: str, status: str = "True") -> Tree:
+    return builders.condition(kind, status, at="2027-01-15T07:30:00Z")
 
 
 def workload(metadata: dict[str, Any] | None = None, **status: Any) -> Workload:
-    tree: Tree = {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "Workload",
-        "metadata": {"name": "w", "namespace": "n", **(metadata or {})},
-        "spec": {"queueName": "q"},
-        "status": status,
-    }
-    return decode_as(Workload, tree)
+    return decode_as(Workload, made(WORKLOADS, "w", "n", metadata, spec={"queueName": "q"}, status=status))
 
 
 def queue(*rules: tuple[str, tuple[str, ...]]) -> ClusterQueue:
@@ -53,8 +49,7 @@ def queue(*rules: tuple[str, tuple[str, ...]]) -> ClusterQueue:
     if rules:
         checks: list[Any] = [{"name": name, "onFlavors": list(flavors)} for name, flavors in rules]
         spec["admissionChecksStrategy"] = {"admissionChecks": checks}
-    tree: Tree = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "q"}}
-    return decode_as(ClusterQueue, {**tree, "spec": spec})
+    return decode_as(ClusterQueue, made(CLUSTER_QUEUES, "q", spec=spec))
 
 
 FINISHED = {"conditions": [condition("Finished")]}

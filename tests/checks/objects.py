@@ -14,6 +14,8 @@ from pykueue.api.trees import text
 from pykueue.api.workload import AdmissionCheckState, Workload
 from pykueue.base.units import format_instant
 from pykueue.checks.provisioning import Check, CheckInput, CheckPlan
+from pykueue.kube.port import ADMISSION_CHECKS
+from tests.builders import made
 from tests.jobs.objects import ADMITTED, CONTAINER, NAME, PLAIN, RESERVED, SPOT, THEN, condition, later, workload
 
 CHECK = "capacity"
@@ -146,10 +148,6 @@ def as_tree(said: AdmissionCheckState) -> Tree:
 
 def admission_check(annotations: dict[str, str] | None = None, **spec: Json) -> AdmissionCheck:
     """An AdmissionCheck of ours."""
-    tree: Tree = {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "AdmissionCheck",
-        "metadata": {"name": CHECK, "annotations": {**(annotations or {})}},
-        "spec": {"controllerName": "kueue.x-k8s.io/provisioning-request", **spec},
-    }
-    return decode_as(AdmissionCheck, tree)
+    asked = {"controllerName": "kueue.x-k8s.io/provisioning-request", **spec}
+    metadata = {"annotations": {**(annotations or {})}}
+    return decode_as(AdmissionCheck, made(ADMISSION_CHECKS, CHECK, metadata=metadata, spec=asked))

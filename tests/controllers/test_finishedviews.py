@@ -14,6 +14,7 @@ from pykueue.bridge.workloadneeds import Expire, ReleaseFinalizer, Rules, need
 from pykueue.controllers.finishedviews import reducer
 from pykueue.controllers.workloads import refers_to
 from pykueue.jobs.seen import has_finalizer, reserved
+from tests import builders
 
 FINALIZER = "kueue.x-k8s.io/resource-in-use"
 AT = "2026-01-01T12:00:00Z"
@@ -28,38 +29,25 @@ OWNER: Tree = {
 
 
 def condition(kind: str, status: str = "True", reason: str = "Because") -> Tree:
-    return {"type": kind, "status": status, "reason": reason, "message": f"{kind}!", "lastTransitionTime": AT}
+    return {**builders.condition(kind, status, reason, AT), "message": f"{kind}!"}
 
 
 def workload(*conditions: Tree, name: str = "w", **metadata: Any) -> Workload:
-    tree: Tree = {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "Workload",
-        "metadata": {
-            "name": name,
-            "namespace": "team",
-            "uid": f"u-{name}",
-            "resourceVersion": "7",
-            "generation": 2,
-            "creationTimestamp": AT,
-            "labels": {"kueue.x-k8s.io/job-uid": "u-1", "mine": "x"},
-            "annotations": {"note": "long" * 100},
-            "finalizers": [FINALIZER],
-            "ownerReferences": [OWNER],
-            **metadata,
-        },
-        "spec": {
-            "queueName": "main",
-            "priority": 5,
-            "priorityClassRef": {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": "high"},
-            "podSets": [{"name": "main", "count": 1, "template": {"spec": {"containers": []}}}],
-        },
-        "status": {
-            "conditions": list(conditions),
-            "admission": {"clusterQueue": "a", "podSetAssignments": [{"name": "main"}]},
-        },
+    stored = {
+        "uid": f"u-{name}",
+        "resourceVersion": "7",
+        "generation": 2,
+        "creationTimestamp": AT,
+        "labels": {"kueue.x-k8s.io/job-uid": "u-1", "mine": "x"},
+        "annotations": {"note": "long" * 100},
+        "finalizers": [FINALIZER],
+        "ownerReferences": [OWNER],
+        **metadata,
     }
-    return decode_as(Workload, tree)
+    high = {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": "high"}
+    tree = builders.workload(name, "main", namespace="team", metadata=stored, priority=5, priorityClassRef=high)
+    admission = {"clusterQueue": "a", "podSetAssignments": [{"name": "main"}]}
+    return decode_as(Workload, {**tree, "status": {"conditions": list(conditions), "admission": admission}})
 
 
 OVER = (condition("QuotaReserved"), condition("PodsReady", "False"), condition("Finished", reason="Succeeded"))

@@ -19,6 +19,7 @@ from pykueue.audit.follow import Server
 from pykueue.audit.world import Finding, Settings
 from pykueue.base.clock import SystemClock
 from pykueue.base.units import format_instant
+from tests import builders
 from tests.crash.embedded_machine import FLAGS, Machine
 from tests.crash.load import checking, spec_of, thing
 from tests.crash.provider import Provider, Script, define
@@ -90,23 +91,8 @@ def furniture() -> list[Tree]:
 
 def job(name: str, story: str) -> Tree:
     """A Job that runs until it is deleted."""
-    container = {
-        "name": "main",
-        "image": "none",
-        "command": ["sleep", "600"],
-        "resources": {"requests": {"cpu": "1"}},
-    }
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name, "namespace": NAMESPACE, "labels": {"kueue.x-k8s.io/queue-name": story}},
-        "spec": {
-            "suspend": True,
-            "template": {
-                "spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [container]}
-            },
-        },
-    }
+    pod = builders.pod_spec("1", {"terminationGracePeriodSeconds": 0}, command=["sleep", "600"])
+    return builders.job(name, story, NAMESPACE, suspend=True, template={"spec": pod})
 
 
 class Ground(ABC):

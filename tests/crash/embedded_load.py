@@ -11,6 +11,8 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests import builders
+from tests.builders import PRIORITY_CLASS, QUEUE_NAME, pod_spec
 from tests.crash.load import CHECK, CHECKED, LOWER, PRIORITIES, Load, checking, counts, spec_of, thing
 from tests.plane.client import ApiError, Client, Tree
 
@@ -79,37 +81,16 @@ def job(name: str, rng: random.Random, diary: Path, seconds: float | None = None
     cpu = rng.choice((1, 1, 2, 3)) if pods == 1 else 1
     habit = rng.choices(list(HABITS), weights=(8, 1, 1))[0]
     time = rng.choice((0.1, 0.2, 0.5, 1, 2)) if seconds is None else seconds
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {
-            "name": name,
-            "namespace": NAMESPACE,
-            "labels": {
-                "kueue.x-k8s.io/queue-name": rng.choice(list(QUEUES)),
-                "kueue.x-k8s.io/priority-class": rng.choices(list(PRIORITIES), weights=(5, 3, 2))[0],
-            },
-        },
-        "spec": {
-            **counts(pods, rng),
-            "completionMode": rng.choice(("NonIndexed", "Indexed")),
-            "template": {
-                "spec": {
-                    "restartPolicy": rng.choice(("Never", "OnFailure")),
-                    "terminationGracePeriodSeconds": 1,
-                    "containers": [
-                        {
-                            "name": "main",
-                            "image": "none",
-                            "command": ["/bin/sh", "-c", SCRIPT % HABITS[habit], str(diary), str(time), name],
-                            "env": [{"name": MARK, "value": str(diary.parent)}],
-                            "resources": {"requests": {"cpu": str(cpu), "memory": "64Mi"}},
-                        }
-                    ],
-                },
-            },
-        },
-    }
+    queue = rng.choice(list(QUEUES))
+    labels = {QUEUE_NAME: queue, PRIORITY_CLASS: rng.choices(list(PRIORITIES), weights=(5, 3, 2))[0]}
+    sizes = {**counts(pods, rng), "completionMode": rng.choice(("NonIndexed", "Indexed"))}
+    pod = pod_spec(
+        spec={"restartPolicy": rng.choice(("Never", "OnFailure")), "terminationGracePeriodSeconds": 1},
+        command=["/bin/sh", "-c", SCRIPT % HABITS[habit], str(diary), str(time), name],
+        env=[{"name": MARK, "value": str(diary.parent)}],
+        resources={"requests": {"cpu": str(cpu), "memory": "64Mi"}},
+    )
+    return builders.job(name, queue, NAMESPACE, {"labels": labels}, **sizes, template={"spec": pod})
 
 
 class Book:

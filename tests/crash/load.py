@@ -5,6 +5,8 @@ import threading
 from http.client import HTTPException
 from typing import Any
 
+from tests import builders
+from tests.builders import PRIORITY_CLASS, QUEUE_NAME, pod_spec
 from tests.plane.client import ApiError, Client, Tree
 from tests.plane.stages import PREFIX
 
@@ -134,37 +136,20 @@ def job(name: str, rng: random.Random) -> Tree:
     pods = rng.choice((1, 1, 2, 3))
     cpu = rng.choice((1, 1, 2, 3)) if pods == 1 else 1
     seconds = rng.choice((1, 2, 3, 5))
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {
-            "name": name,
-            "namespace": rng.choice(NAMESPACES),
-            "labels": {
-                "kueue.x-k8s.io/queue-name": queue,
-                "kueue.x-k8s.io/priority-class": rng.choices(list(PRIORITIES), weights=(5, 3, 2))[0],
-            },
+    requests = {"cpu": str(cpu), "memory": "64Mi"}
+    return builders.job(
+        name,
+        queue,
+        rng.choice(NAMESPACES),
+        {"labels": {QUEUE_NAME: queue, PRIORITY_CLASS: rng.choices(list(PRIORITIES), weights=(5, 3, 2))[0]}},
+        **counts(pods, rng),
+        completionMode=rng.choice(("NonIndexed", "Indexed")),
+        ttlSecondsAfterFinished=20,
+        template={
+            "metadata": {"annotations": {f"{PREFIX}run-for": f"{seconds}s"}},
+            "spec": pod_spec(spec={"terminationGracePeriodSeconds": 0}, resources={"requests": requests}),
         },
-        "spec": {
-            **counts(pods, rng),
-            "completionMode": rng.choice(("NonIndexed", "Indexed")),
-            "ttlSecondsAfterFinished": 20,
-            "template": {
-                "metadata": {"annotations": {f"{PREFIX}run-for": f"{seconds}s"}},
-                "spec": {
-                    "restartPolicy": "Never",
-                    "terminationGracePeriodSeconds": 0,
-                    "containers": [
-                        {
-                            "name": "main",
-                            "image": "none",
-                            "resources": {"requests": {"cpu": str(cpu), "memory": "64Mi"}},
-                        }
-                    ],
-                },
-            },
-        },
-    }
+    )
 
 
 class Load:

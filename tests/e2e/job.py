@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from tests import builders
 from tests.plane.client import WAIT, Late, Tree, condition, shown
 from tests.plane.stages import PREFIX
 
@@ -53,42 +54,23 @@ def job(
     """
     steer = {"run-for": run, "ready-after": ready, "unready-after": unready, "stop-for": stop}
     steer["fail"] = "true" if fail else ""
-    body = {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {
-            "name": name,
-            "namespace": namespace or team.namespace,
-            "labels": {
-                **({QUEUE: queue} if queue else {}),
-                **({PRIORITY: priority} if priority else {}),
-                **(labels or {}),
-            },
-            "annotations": dict(annotations or {}),
+    marks = {**({QUEUE: queue} if queue else {}), **({PRIORITY: priority} if priority else {}), **(labels or {})}
+    asked = {
+        "parallelism": pods,
+        "completions": completions if completions is not None else pods,
+        "backoffLimit": 6,
+        "template": {
+            "metadata": {"annotations": {f"{PREFIX}{key}": value for key, value in steer.items() if value}},
+            "spec": builders.pod_spec(
+                spec={"terminationGracePeriodSeconds": 60, **(template or {})},
+                image="example.com/none",
+                resources=resources(quantities(requests or {"cpu": cpu})),
+            ),
         },
-        "spec": {
-            "parallelism": pods,
-            "completions": completions if completions is not None else pods,
-            "backoffLimit": 6,
-            "template": {
-                "metadata": {"annotations": {f"{PREFIX}{key}": value for key, value in steer.items() if value}},
-                "spec": {
-                    "restartPolicy": "Never",
-                    "terminationGracePeriodSeconds": 60,
-                    "containers": [
-                        {
-                            "name": "main",
-                            "image": "example.com/none",
-                            "resources": resources(quantities(requests or {"cpu": cpu})),
-                        }
-                    ],
-                    **(template or {}),
-                },
-            },
-            **spec,
-        },
+        **spec,
     }
-    made = team.client.create(body)
+    metadata = {"labels": marks, "annotations": dict(annotations or {})}
+    made = team.client.create(builders.job(name, queue, namespace or team.namespace, metadata, **asked))
     return Job(team, name, made["metadata"]["namespace"], made["metadata"]["uid"])
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests import builders
 from tests.e2e.job import KUEUE
 from tests.e2e.team import Queue, Team
 from tests.plane.client import WAIT, ApiError, Tree, condition
@@ -22,14 +23,9 @@ EITHER = pytest.mark.parametrize((), [GUARDED, OPEN])
 
 def workload(team: Team, name: str, template: object, **more: Any) -> Tree | None:
     """Create a Workload with this pod template; nothing when the API server would not have it."""
-    tree = {
-        "apiVersion": KUEUE,
-        "kind": "Workload",
-        "metadata": {"name": name, "namespace": team.namespace, **more.pop("metadata", {})},
-        "spec": {"queueName": "main", "podSets": [{"name": "main", "count": 1, "template": template}], **more},
-    }
+    more = {"podSets": [{"name": "main", "count": 1, "template": template}], **more}
     with refused():
-        return team.create(tree)
+        return team.create(builders.workload(name, "main", namespace=team.namespace, **more))
     return None
 
 

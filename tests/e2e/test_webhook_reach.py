@@ -11,6 +11,7 @@ from pykueue.api.install.install import Install
 from pykueue.api.install.manifests import manifests
 from pykueue.api.install.webhooks import webhooks
 from pykueue.kube.port import Resource
+from tests import builders
 from tests.e2e.backend import only_on_plane
 from tests.plane.client import ApiError, Client
 from tests.plane.plane import Plane
@@ -40,22 +41,11 @@ def plane() -> Iterator[Plane]:
 
 
 def local_queue(namespace: str, policy: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "LocalQueue",
-        "metadata": {"name": "default", "namespace": namespace},
-        "spec": {"clusterQueue": "queue", "stopPolicy": policy},
-    }
+    return builders.local_queue("default", namespace, "queue", stopPolicy=policy)
 
 
 def job(namespace: str, name: str, labels: dict[str, str] | None = None, **metadata: Any) -> dict[str, Any]:
-    pod = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "busybox"}]}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name, "namespace": namespace, "labels": labels or {}, **metadata},
-        "spec": {"template": {"spec": pod}},
-    }
+    return builders.job(name, namespace=namespace, metadata={"labels": labels or {}, **metadata})
 
 
 def waits_for_us(plane: Plane, tree: dict[str, Any], client: Client | None = None) -> bool:

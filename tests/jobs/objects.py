@@ -11,6 +11,9 @@ from pykueue.api.workload import Workload
 from pykueue.base.units import Instant, parse_instant
 from pykueue.jobs.batch import BATCH, JobView, read_job
 from pykueue.jobs.seen import JobInput
+from pykueue.kube.port import JOBS, RESOURCE_FLAVORS
+from tests import builders
+from tests.builders import made
 
 NOW = parse_instant("2026-01-01T12:00:00Z")
 THEN = "2026-01-01T11:00:00Z"
@@ -61,21 +64,10 @@ def job_tree(
     metadata: Tree | None = None,
     **spec: Any,
 ) -> Tree:
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {
-            "name": "train",
-            "namespace": "team",
-            "uid": "u-1",
-            "resourceVersion": "5",
-            "labels": {QUEUE: "main", **(labels or {})},
-            "annotations": {**(annotations or {})},
-            **(metadata or {}),
-        },
-        "spec": {"parallelism": 3, "completions": 3, "suspend": True, "template": template or TEMPLATE, **spec},
-        "status": status or {},
-    }
+    stored = {"uid": "u-1", "resourceVersion": "5", "labels": {QUEUE: "main", **(labels or {})}}
+    chosen = {**stored, "annotations": {**(annotations or {})}, **(metadata or {})}
+    asked = {"parallelism": 3, "completions": 3, "suspend": True, "template": template or TEMPLATE, **spec}
+    return made(JOBS, "train", "team", chosen, spec=asked, status=status or {})
 
 
 def job(**parts: Any) -> JobView:
@@ -83,13 +75,7 @@ def job(**parts: Any) -> JobView:
 
 
 def condition(kind: str, status: bool, reason: str = "", message: str = "", at: str = THEN) -> Tree:
-    return {
-        "type": kind,
-        "status": "True" if status else "False",
-        "reason": reason or kind,
-        "message": message,
-        "lastTransitionTime": at,
-    }
+    return {**builders.condition(kind, str(status), reason or kind, at), "message": message}
 
 
 RESERVED = condition("QuotaReserved", True)
@@ -127,30 +113,20 @@ def workload_tree(
         "controller": True,
         "blockOwnerDeletion": True,
     }
-    return {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "Workload",
-        "metadata": {
-            "name": name,
-            "namespace": "team",
-            "uid": uid,
-            "resourceVersion": "7",
-            "generation": 2,
-            "creationTimestamp": THEN,
-            "labels": {"kueue.x-k8s.io/job-uid": "u-1"},
-            "finalizers": [FINALIZER] if finalizers is None else [*finalizers],
-            "ownerReferences": [reference] if owner else [],
-            **(metadata or {}),
-        },
-        "spec": {
-            "queueName": "main",
-            "priority": 0,
-            "active": True,
-            "podSets": [{"name": "main", "count": count, "template": template or PLAIN, **(pod_set or {})}],
-            **spec,
-        },
-        "status": {"conditions": list(conditions), **admission, **(status or {})},
+    stored = {
+        "uid": uid,
+        "resourceVersion": "7",
+        "generation": 2,
+        "creationTimestamp": THEN,
+        "labels": {"kueue.x-k8s.io/job-uid": "u-1"},
+        "finalizers": [FINALIZER] if finalizers is None else [*finalizers],
+        "ownerReferences": [reference] if owner else [],
+        **(metadata or {}),
     }
+    pods = {"name": "main", "count": count, "template": template or PLAIN, **(pod_set or {})}
+    asked = {"priority": 0, "active": True, "podSets": [pods], **spec}
+    tree = builders.workload(name, "main", namespace="team", metadata=stored, **asked)
+    return {**tree, "status": {"conditions": list(conditions), **admission, **(status or {})}}
 
 
 def workload(*conditions: Tree, **parts: Any) -> Workload:
@@ -158,13 +134,8 @@ def workload(*conditions: Tree, **parts: Any) -> Workload:
 
 
 def flavor(name: str, labels: dict[str, str] | None = None, *tolerations: Tree) -> ResourceFlavor:
-    tree: Tree = {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "ResourceFlavor",
-        "metadata": {"name": name},
-        "spec": {"nodeLabels": dict(labels or {}), "tolerations": list(tolerations)},
-    }
-    return decode_as(ResourceFlavor, tree)
+    spec = {"nodeLabels": dict(labels or {}), "tolerations": list(tolerations)}
+    return decode_as(ResourceFlavor, made(RESOURCE_FLAVORS, name, spec=spec))
 
 
 SPOT = flavor("spot", {"pool": "spot"}, {"key": "spot", "operator": "Exists", "effect": "NoSchedule"})

@@ -8,6 +8,9 @@ from pykueue.api.config.gates import defaults
 from pykueue.api.rules.rule import Context
 from pykueue.jobs.admit import STRICT_BY_CREATION, UNSELECTED, Operation, Review, Stage, Verdict, admit, json_patch
 from pykueue.jobs.admit_world import AdmitWorld
+from pykueue.kube.port import JOBS, WORKLOADS
+from tests import builders
+from tests.builders import made
 
 QUEUE = "kueue.x-k8s.io/queue-name"
 CLASS = "kueue.x-k8s.io/priority-class"
@@ -54,9 +57,7 @@ def job(
     **spec: object,
 ) -> Tree:
     """A Job; `placed` are the annotations of its template."""
-    metadata: Tree = {"name": "job", "namespace": "team"}
-    if labels is not None:
-        metadata["labels"] = labels
+    metadata: Tree = {} if labels is None else {"labels": labels}
     if annotations is not None:
         metadata["annotations"] = annotations
     if owner is not None:
@@ -64,12 +65,7 @@ def job(
     template: Tree = {"spec": {"containers": [{"name": "main"}]}}
     if placed is not None:
         template["metadata"] = {"annotations": placed}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": metadata,
-        "spec": {"suspend": True, **spec, "template": template},
-    }
+    return made(JOBS, "job", "team", metadata, spec={"suspend": True, **spec, "template": template})
 
 
 def asked(
@@ -644,24 +640,12 @@ def test_an_object_of_no_shape_at_all_is_survived(tree: Tree, kind: str) -> None
 
 
 def cluster_queue(version: str = "v1beta2", **spec: object) -> Tree:
-    quota = {"name": "cpu", "nominalQuota": "4"}
-    group = {"coveredResources": ["cpu"], "flavors": [{"name": "default", "resources": [quota]}]}
-    return {
-        "apiVersion": f"kueue.x-k8s.io/{version}",
-        "kind": "ClusterQueue",
-        "metadata": {"name": "q"},
-        "spec": {"resourceGroups": [group], **spec},
-    }
+    return builders.cluster_queue("q", **spec) | {"apiVersion": f"kueue.x-k8s.io/{version}"}
 
 
 def workload(**spec: object) -> Tree:
     pod_set = {"name": "main", "count": 3, "minCount": 1, "template": {"spec": {"containers": [{"name": "c"}]}}}
-    return {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "Workload",
-        "metadata": {"name": "w", "namespace": "team"},
-        "spec": {"podSets": [pod_set], **spec},
-    }
+    return made(WORKLOADS, "w", "team", spec={"podSets": [pod_set], **spec})
 
 
 @pytest.mark.parametrize("kind", ["ClusterQueue", "ResourceFlavor"])

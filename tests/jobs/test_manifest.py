@@ -20,6 +20,7 @@ from pykueue.jobs.manifest import (
     workload_tree,
 )
 from pykueue.jobs.workload import workload_name
+from tests import builders
 
 EQUAL = "kueue.x-k8s.io/job-completions-equal-parallelism"
 PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
@@ -27,19 +28,8 @@ TEMPLATE: Tree = {"spec": {"containers": [{"name": "a", "resources": {"requests"
 
 
 def job(labels: dict[str, str] | None = None, annotations: dict[str, str] | None = None, **spec: Json) -> Tree:
-    tree: Tree = {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {
-            "name": "sample",
-            "namespace": "team",
-            "uid": "u-1",
-            "labels": {"kueue.x-k8s.io/queue-name": "main", **(labels or {})},
-            "annotations": {**(annotations or {})},
-        },
-        "spec": {"template": TEMPLATE, **spec},
-    }
-    return tree
+    marked = {"labels": {builders.QUEUE_NAME: "main", **(labels or {})}, "annotations": {**(annotations or {})}}
+    return builders.job("sample", "main", "team", {"uid": "u-1", **marked}, **{"template": TEMPLATE, **spec})
 
 
 def made(tree: Tree, place: Place | None = None) -> Workload:

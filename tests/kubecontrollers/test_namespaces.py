@@ -2,6 +2,7 @@
 
 from pykueue.kube.port import JOBS, NAMESPACES, PODS, UnansweredError
 from pykueue.kubecontrollers.namespaces import Namespaces
+from tests import builders
 from tests.kubecontrollers.town import CONFIG_MAPS, NODES, Town, play
 
 KINDS = [JOBS, PODS, CONFIG_MAPS, NODES, NAMESPACES]
@@ -16,8 +17,7 @@ async def note(town: Town, name: str, namespace: str = "team-a", **metadata: obj
 
 
 async def pod(town: Town, name: str) -> None:
-    spec = {"containers": [{"name": "main", "image": "a:1"}]}
-    await town.create(PODS, {"metadata": {"name": name, "namespace": "team-a"}, "spec": spec}, "team-a")
+    await town.create(PODS, builders.pod(name, "team-a"), "team-a")
 
 
 def test_everything_in_it_goes_and_then_it_does() -> None:

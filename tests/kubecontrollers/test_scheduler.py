@@ -4,6 +4,7 @@ from typing import Any
 
 from pykueue.kube.port import PODS, PRIORITY_CLASSES, ConflictError
 from pykueue.kubecontrollers.scheduler import Scheduler
+from tests.builders import made, pod_spec
 from tests.fakes.faulty import Object
 from tests.kubecontrollers.town import NODES, Town, play
 
@@ -18,9 +19,7 @@ def scheduler(town: Town) -> Scheduler:
 
 
 async def pod(town: Town, name: str, cpu: str = "1", **spec: Any) -> Object:
-    containers = [{"name": "main", "image": "a:1", "resources": {"requests": {"cpu": cpu}}}]
-    tree = {"metadata": {"name": name, "namespace": "team-a"}, "spec": {"containers": containers} | spec}
-    return await town.create(PODS, tree, "team-a")
+    return await town.create(PODS, made(PODS, name, "team-a", spec=pod_spec(cpu, spec)), "team-a")
 
 
 async def placed(town: Town) -> dict[str, str]:

@@ -10,6 +10,7 @@ import pytest
 from pykueue.api.names import Annotation
 from pykueue.apiserver.wire.messages import Response
 from pykueue.apiserver.wire.statuserrors import BODY_MAX
+from tests import builders
 from tests.apiserver.standing import Stand, told
 from tests.builders import job
 
@@ -25,8 +26,7 @@ def config(name: str, **data: str) -> dict[str, Any]:
 
 
 def pod(name: str, node: str = "box") -> dict[str, Any]:
-    spec = {"containers": [{"name": "a", "image": "x"}, {"name": "b", "image": "x"}], "nodeName": node}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+    return builders.pod(name, nodeName=node, containers=[{"name": "a", "image": "x"}, {"name": "b", "image": "x"}])
 
 
 def on(test: Callable[[Stand], Awaitable[None]]) -> None:

@@ -10,6 +10,7 @@ import pytest
 from pykueue.apiserver.wire.messages import Response, request
 from pykueue.kube.port import JOBS, PODS
 from pykueue.testing.kueue import Kueue
+from tests.builders import made, pod_spec
 
 QUEUES = Path(__file__).resolve().parents[3] / "examples/testing/queues.yaml"
 QUEUE = "kueue.x-k8s.io/queue-name"
@@ -37,8 +38,7 @@ def alice(system: Kueue) -> str:
 
 
 def pod(**metadata: Any) -> dict[str, Any]:
-    spec = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none", "command": ["true"]}]}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "bare", **metadata}, "spec": spec}
+    return made(PODS, "bare", metadata=metadata, spec=pod_spec(command=["true"]))
 
 
 def sent(system: Kueue, verb: str, path: str, tree: dict[str, Any], token: str, **headers: str) -> Response:

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from pykueue.controllers.endpoints.admission import NotYetError
 from pykueue.controllers.endpoints.webhooks import HOOKS, Answer, Webhooks
 from pykueue.jobs.admit_world import AdmitWorld
+from pykueue.kube.port import CLUSTER_QUEUES, JOBS
+from tests.builders import made
 
 Tree = dict[str, Any]
 
@@ -42,8 +44,7 @@ def response(path: str, body: object, world: AdmitWorld | Exception | None = Non
 
 
 def job(labels: Tree | None = None, **spec: object) -> Tree:
-    metadata = {"name": "job", "namespace": "team", "labels": labels or {}}
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": {}, **spec}}
+    return made(JOBS, "job", "team", {"labels": labels or {}}, spec={"template": {}, **spec})
 
 
 def review(tree: Tree | None, old: Tree | None = None, **request: object) -> Tree:
@@ -251,12 +252,7 @@ def wish(*objects: object, version: str = "v1beta1") -> Tree:
 
 
 def queue(name: str, version: str = "v1beta2", **spec: object) -> Tree:
-    return {
-        "apiVersion": f"kueue.x-k8s.io/{version}",
-        "kind": "ClusterQueue",
-        "metadata": {"name": name},
-        "spec": spec,
-    }
+    return made(CLUSTER_QUEUES, name, spec=spec) | {"apiVersion": f"kueue.x-k8s.io/{version}"}
 
 
 def test_objects_are_converted_in_their_order_either_way() -> None:
