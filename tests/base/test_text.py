@@ -1,0 +1,19 @@
+"""Text from outside cannot control the terminal."""
+
+import pytest
+
+from pykueue.base.text import printable
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        pytest.param("", "", id="nothing"),
+        pytest.param("café, 3 µs", "café, 3 µs", id="printable"),
+        pytest.param("a\nb\tc", "a\\nb\\tc", id="line breaks"),
+        pytest.param("\x1b[31mred", "\\x1b[31mred", id="an escape sequence"),
+        pytest.param("a\u202eb", "a\\u202eb", id="a change of direction"),
+    ],
+)
+def test_printable(text: str, shown: str) -> None:
+    assert printable(text) == shown
