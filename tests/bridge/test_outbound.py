@@ -1,6 +1,6 @@
 """Decisions become the status that Kueue writes."""
 
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -48,7 +48,7 @@ def stored(status: Tree | None = None, **spec: Json) -> Workload:
     """A Workload as the server has it."""
     template: Tree = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}]}}
     metadata = {"uid": "u", "generation": 2, "creationTimestamp": EARLIER}
-    asked = {"podSets": [{"name": "main", "count": 3, "template": template}], **spec}
+    asked: dict[str, Any] = {"podSets": [{"name": "main", "count": 3, "template": template}], **spec}
     tree = builders.workload("w", "lq", namespace="ns", metadata=metadata, **asked)
     return decode_as(Workload, {**tree, "status": status or {}})
 

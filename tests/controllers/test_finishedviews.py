@@ -46,7 +46,7 @@ def workload(*conditions: Tree, name: str = "w", **metadata: Any) -> Workload:
     }
     high = {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": "high"}
     tree = builders.workload(name, "main", namespace="team", metadata=stored, priority=5, priorityClassRef=high)
-    admission = {"clusterQueue": "a", "podSetAssignments": [{"name": "main"}]}
+    admission: Tree = {"clusterQueue": "a", "podSetAssignments": [{"name": "main"}]}
     return decode_as(Workload, {**tree, "status": {"conditions": list(conditions), "admission": admission}})
 
 

@@ -639,7 +639,7 @@ def test_an_object_of_no_shape_at_all_is_survived(tree: Tree, kind: str) -> None
     asked("validate", tree, tree, world, group=group, kind=kind)
 
 
-def cluster_queue(version: str = "v1beta2", **spec: object) -> Tree:
+def cluster_queue(version: str = "v1beta2", **spec: Any) -> Tree:
     return builders.cluster_queue("q", **spec) | {"apiVersion": f"kueue.x-k8s.io/{version}"}
 
 
