@@ -104,11 +104,11 @@ class TinyApi:
     def place(self, path: str) -> tuple[str, str]:
         """The collection that a path speaks of, and the key of an object in it."""
         parts = path.strip("/").split("/")
-        if "namespaces" in parts:
+        if "namespaces" in parts[:-1]:
             at = parts.index("namespaces")
             namespace, plural, *rest = parts[at + 1 :]
             return plural, f"{namespace}/{rest[0]}" if rest else ""
-        return parts[3], ""
+        return parts[-1], ""
 
     async def single(self, request: web.Request, collection: str, key: str) -> web.Response:
         known = self.objects.setdefault(collection, {})
