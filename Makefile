@@ -53,8 +53,9 @@ machine: .venv/.stamp ## run the Hypothesis state machines with many examples
 parity: .venv/.stamp ## replay recorded decisions of Kueue (FILE=x.jsonl.gz for another recording)
 	$(BIN)/python -m tests.parity.replay $(FILE)
 
-facts: .venv/.stamp ## list the facts of the specification, each with the story that covers it
+facts: .venv/.stamp ## list the facts of the specification with their stories, and the modules with their tests
 	$(BIN)/python -m tests.facts
+	$(BIN)/python -m tests.moduletests
 
 bench: bench-engine bench-store bench-machine bench-rivals bench-provisioning ## run all benchmarks against their floors, and compared with Kueue
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests import moduletests
+
 ROOT = Path(__file__).resolve().parent.parent
 
 LINES_MAX = 500
@@ -315,6 +317,11 @@ CHECKS: tuple[Check, ...] = (
 @pytest.mark.parametrize("check", [pytest.param(check, id=check.__name__.replace("_", " ")) for check in CHECKS])
 def test_this_tree_has_no(check: Check) -> None:
     broken = check(ROOT)
+    assert not broken, "\n".join(["", *broken])
+
+
+def test_every_module_has_tests() -> None:
+    broken = list(moduletests.broken(ROOT, moduletests.covers(ROOT)))
     assert not broken, "\n".join(["", *broken])
 
 
