@@ -109,7 +109,7 @@ def test_a_workload_that_cannot_be_understood_is_left_out(facts: Told, caplog: p
 def test_a_deleted_workload_is_gone(facts: Told) -> None:
     facts.see("team/w", seen())
     facts.facts()
-    facts.lose("team/w")
+    facts.remove("team/w")
     assert facts.facts() == [Gone("Workload", "team/w")]
     assert facts.read == {}
 

@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from pykueue.api.core import Tree
 from pykueue.apiserver.http.pendingview import with_reason
-from pykueue.apiserver.wire.paths import Asked
+from pykueue.apiserver.wire.paths import RequestInfo
 from tests.builders import condition, workload
 
-GET = Asked("get", "kueue.x-k8s.io", "v1beta2", "workloads", "team", "w")
+GET = RequestInfo("get", "kueue.x-k8s.io", "v1beta2", "workloads", "team", "w")
 WAITS = condition("QuotaReserved", "False", "WaitingForQuota")
 
 
@@ -33,7 +33,7 @@ def body(status: Any = None) -> bytes:
         pytest.param({"conditions": [condition("Requeued")]}, [condition("Requeued"), WAITS], id="another condition"),
     ],
 )
-def test_the_reason_is_shown(call: Asked, status: Any, conditions: list[Tree]) -> None:
+def test_the_reason_is_shown(call: RequestInfo, status: Any, conditions: list[Tree]) -> None:
     shown = json.loads(with_reason(call, body(status), reason))
     assert shown == {**json.loads(body(status)), "status": {"conditions": conditions}}
 
@@ -48,6 +48,6 @@ def test_the_reason_is_shown(call: Asked, status: Any, conditions: list[Tree]) -
         pytest.param(replace(GET, subresource="x"), None, id="another subresource"),
     ],
 )
-def test_everything_else_is_shown_as_stored(call: Asked, status: Any) -> None:
+def test_everything_else_is_shown_as_stored(call: RequestInfo, status: Any) -> None:
     stored = body(status)
     assert with_reason(call, stored, reason) is stored

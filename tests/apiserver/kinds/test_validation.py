@@ -4,11 +4,11 @@ import msgspec
 import pytest
 
 from pykueue.api.core import LabelSelector
-from pykueue.apiserver.kinds.validation import Unshown, selector_of
+from pykueue.apiserver.kinds.validation import ErrorWithoutValue, selector_of
 
 
 def test_the_message_of_an_error_can_leave_the_value_out() -> None:
-    error = Unshown("spec.selector", "Invalid", msgspec.Raw(b'"x"'), "does not match")
+    error = ErrorWithoutValue("spec.selector", "Invalid", msgspec.Raw(b'"x"'), "does not match")
     assert str(error) == "spec.selector: Invalid value: does not match"
 
 
