@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,8 @@ class Api:
         """Kinds that the server does not know."""
         self.url = ""
 
-    async def serve(self, then: Callable[["Api"], Awaitable[None]]) -> None:
+    @asynccontextmanager
+    async def serve(self) -> AsyncIterator["Api"]:
         app = web.Application()
         for kind, source in SOURCES.items():
             app.router.add_get(source.path, self.handler(kind))
@@ -48,7 +50,7 @@ class Api:
         await site.start()
         self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
         try:
-            await then(self)
+            yield self
         finally:
             for queue in self.streams.values():
                 queue.put_nowait(None)
@@ -142,10 +144,10 @@ class Ear:
         await asyncio.gather(self.task, return_exceptions=True)
 
 
-def on_api(then: Callable[[Api, Ear], Awaitable[None]]) -> None:
-    """Run a test on an API with one Namespace, followed by an ear that has listed it."""
-
-    async def follow(api: Api) -> None:
+@asynccontextmanager
+async def followed() -> AsyncIterator[tuple[Api, Ear]]:
+    """An API with one Namespace, followed by an ear that has listed it."""
+    async with Api().serve() as api:
         api.write("Namespace", "first")
         ear = Ear(api)
         await ear.hears("LISTED Namespace first")
@@ -153,11 +155,9 @@ def on_api(then: Callable[[Api, Ear], Awaitable[None]]) -> None:
             while len(api.streams) < len(SOURCES):
                 await asyncio.sleep(0.02)
         try:
-            await then(api, ear)
+            yield api, ear
         finally:
             await ear.end()
-
-    asyncio.run(Api().serve(follow))
 
 
 def test_events_of_all_kinds_are_told_in_the_order_of_their_versions() -> None:
@@ -229,29 +229,27 @@ def test_an_object_that_cannot_be_read_is_passed_over() -> None:
     on_api(story)
 
 
-def test_a_server_that_does_not_let_us_look_is_an_error_with_advice() -> None:
-    async def refused(api: Api) -> None:
+async def test_a_server_that_does_not_let_us_look_is_an_error_with_advice() -> None:
+    async with Api().serve() as api:
         api.denied = True
         ear = Ear(api)
         with pytest.raises(FollowError, match=r"GET /api/v1/namespaces: 403 .*; grant list and watch"):
             await ear.task
 
-    asyncio.run(Api().serve(refused))
 
-
-def test_a_kind_that_a_cluster_must_have_is_missed_with_advice() -> None:
-    async def refused(api: Api) -> None:
+async def test_a_kind_that_a_cluster_must_have_is_missed_with_advice() -> None:
+    async with Api().serve() as api:
         api.unserved.add("Workload")
         with pytest.raises(FollowError, match=r"GET /apis/kueue.x-k8s.io/v1beta2/workloads: 404 .*; install the CRDs"):
             await Ear(api).task
 
-    asyncio.run(Api().serve(refused))
 
-
-def test_a_kind_that_a_cluster_may_do_without_is_followed_once_it_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_kind_that_a_cluster_may_do_without_is_followed_once_it_is_served(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("pykueue.audit.follow.ABSENT_SECONDS", 0.1)
 
-    async def story(api: Api) -> None:
+    async with Api().serve() as api:
         api.unserved.add("ProvisioningRequest")
         api.write("Namespace", "first")
         ear = Ear(api)
@@ -265,8 +263,6 @@ def test_a_kind_that_a_cluster_may_do_without_is_followed_once_it_is_served(monk
         api.write("ProvisioningRequest", "r")
         await ear.hears("LISTED Namespace first", "ADDED Job a", "ADDED ProvisioningRequest r")
         await ear.end()
-
-    asyncio.run(Api().serve(story))
 
 
 def test_a_kubeconfig_says_where_and_as_whom(tmp_path: Path) -> None:

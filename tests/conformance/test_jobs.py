@@ -22,7 +22,7 @@ from pykueue.base.units import format_instant
 from pykueue.kube.port import JOBS, PODS
 from pykueue.kubecontrollers.jobcontroller import JobController
 from tests.e2e.backend import on_plane
-from tests.kubecontrollers.town import Town, play, tree_of
+from tests.kubecontrollers.town import Town, new_town, tree_of
 from tests.plane.plane import Plane
 
 Object = dict[str, Any]
@@ -430,16 +430,11 @@ def real_ones() -> dict[str, list[Object]]:
         return asyncio.run(played(Real(plane), list(STORIES)))
 
 
-def our_one(name: str) -> list[Object]:
-    found: list[Object] = []
-
-    async def story(town: Town) -> None:
+async def our_one(name: str) -> list[Object]:
+    async with new_town() as town:
         controller = JobController(town.counted, town.clock, town.notices.append)
         async with town.running(controller.run):
-            found.extend((await played(Ours(town), [name]))[name])
-
-    play(story)
-    return found
+            return (await played(Ours(town), [name]))[name]
 
 
 def differences(theirs: object, ours: object, path: str = "") -> Iterator[str]:

@@ -46,7 +46,7 @@ def cluster(*trees: Tree) -> Faulty:
     return api
 
 
-def found(
+async def found(
     one: JobView, *jobs: JobView, api: Faulty | None = None, queueless: bool = False, admitted: bool = False
 ) -> Ancestry:
     held = {f"team/{each.name}": each for each in jobs}
@@ -57,7 +57,7 @@ def found(
         external=("Flow.v1.example.com",),
         queueless=queueless,
     )
-    return asyncio.run(ancestors.of(one))
+    return await ancestors.of(one)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from pykueue.kube.port import (
     UnansweredError,
 )
 from tests.controllers.running import TEAM, Running, running
-from tests.controllers.test_scheduling import PREEMPTING, failing, preempt, reason, status_writes, told
+from tests.controllers.test_scheduling import PREEMPTING, failing, preempt, reason, status_writes
 from tests.fakes.faulty import Object, settle
 
 

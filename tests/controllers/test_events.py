@@ -1,6 +1,8 @@
 """Are Events stored as client-go stores them, and does nobody wait for them?"""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 import logging
 
 import msgspec
@@ -29,18 +31,16 @@ class Said:
         return list(self.store.all(EVENTS).values())
 
 
-def told(story: object) -> None:
-    async def run() -> None:
-        said = Said()
-        task = asyncio.ensure_future(said.recorder.run())
-        await settle()
-        try:
-            await story(said)  # type: ignore[operator]  # the story is given as an object
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-    asyncio.run(run())
+@asynccontextmanager
+async def recording() -> AsyncIterator[Said]:
+    said = Said()
+    task = asyncio.ensure_future(said.recorder.run())
+    await settle()
+    try:
+        yield said
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 def test_an_event_looks_like_one_of_client_go() -> None:

@@ -213,9 +213,9 @@ async def tell(place: Place, live: int | None) -> int:
     return managers
 
 
-def story(live: int | None) -> tuple[Place, int]:
+async def story(live: int | None) -> tuple[Place, int]:
     place = Place()
-    return place, asyncio.run(tell(place, live))
+    return place, await tell(place, live)
 
 
 def test_a_job_lives_through_admission_eviction_and_its_end() -> None:
@@ -238,8 +238,8 @@ def test_a_job_lives_through_admission_eviction_and_its_end() -> None:
     ]
 
 
-def writes_in_all() -> int:
-    place, _ = story(None)
+async def writes_in_all() -> int:
+    place, _ = await story(None)
     return sum(one.kind in ("Job", "Workload") for one in place.store.writes)
 
 
@@ -250,14 +250,6 @@ def test_a_job_lives_on_when_the_manager_dies_after_a_write(live: int) -> None:
     assert place.starts == 2
     assert restored(place) is False
     assert all(times <= 2 for times in place.events().values())
-
-
-def run(place: Place, script: Callable[[], Any]) -> None:
-    async def whole() -> None:
-        async with place.manager():
-            await script()
-
-    asyncio.run(whole())
 
 
 def test_an_untouched_job_costs_no_write() -> None:

@@ -16,18 +16,6 @@ IN_LINE = "Workload is pending evaluation in the scheduling queue"
 BURST = 1_000
 
 
-def told(story: Callable[[Running], Awaitable[None]], manager: Running | None = None) -> Running:
-    """Run a story on a manager."""
-    chosen = manager or Running()
-
-    async def run() -> None:
-        async with running(chosen) as started:
-            await story(started)
-
-    asyncio.run(run())
-    return chosen
-
-
 def why(manager: Running, name: str) -> str:
     found = manager.pump.reasons.of(f"{TEAM}/{name}")
     return "" if found is None else message(found.why)

@@ -26,18 +26,6 @@ from tests.fakes.faulty import READS, Write, settle
 PREEMPTING: dict[str, Any] = {"preemption": {"withinClusterQueue": "LowerPriority"}}
 
 
-def told(story: Callable[[Running], Awaitable[None]], manager: Running | None = None) -> Running:
-    """Run a story on a manager."""
-    chosen = manager or Running()
-
-    async def run() -> None:
-        async with running(chosen) as started:
-            await story(started)
-
-    asyncio.run(run())
-    return chosen
-
-
 def status_writes(manager: Running) -> list[Write]:
     return [write for write in manager.store.written("Workload") if write.subresource == "status"]
 
@@ -375,11 +363,10 @@ def test_with_the_gate_for_merge_patches_the_outcome_is_the_same() -> None:
     told(story, Running(loaded))
 
 
-def test_the_journal_replays_to_the_same_decisions_across_files(tmp_path: Path) -> None:
+async def test_the_journal_replays_to_the_same_decisions_across_files(tmp_path: Path) -> None:
     manager = Running()
     manager.pump.journal = JournalFile(tmp_path / "journal", full=3000)
-
-    async def story(manager: Running) -> None:
+    async with running(manager):
         manager.queues("a", cpu="3", **PREEMPTING)
         for number in range(8):
             manager.workload(f"w{number}", "a", spec={"priority": number})
@@ -388,8 +375,6 @@ def test_the_journal_replays_to_the_same_decisions_across_files(tmp_path: Path) 
             await manager.clock.advance(1)
         assert manager.pump.journal is not None
         manager.pump.journal.close()
-
-    told(story, manager)
     files = sorted(tmp_path.iterdir())
     assert len(files) > 2
     assert all(file.stat().st_mode & 0o777 == 0o600 for file in files)

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -40,19 +41,19 @@ class Worker:
         return " ".join(log)
 
 
-def run(test: Callable[[Worker], Awaitable[None]], workers: int = 1) -> None:
-    async def main() -> None:
-        worker = Worker(workers)
-        task = asyncio.create_task(worker.controller.run())
-        await settle()
-        try:
-            await asyncio.wait_for(test(worker), 10)
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-        assert task.cancelled()
-
-    asyncio.run(main())
+@asynccontextmanager
+async def working(workers: int = 1) -> AsyncIterator[Worker]:
+    """A worker whose controller runs, for at most 10 seconds."""
+    worker = Worker(workers)
+    task = asyncio.create_task(worker.controller.run())
+    await settle()
+    try:
+        async with asyncio.timeout(10):
+            yield worker
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert task.cancelled()
 
 
 def test_a_key_that_is_added_several_times_is_worked_on_once() -> None:

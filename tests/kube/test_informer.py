@@ -112,16 +112,16 @@ async def at_work(seen: Seen) -> AsyncIterator[Seen]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-def run(test: Callable[[Seen], Awaitable[None]], *, streaming: bool = True, namespace: str = "") -> None:
-    async def main() -> None:
-        api = cluster()
-        api.store(THINGS, thing("b", "1"))
-        api.before = None if streaming else paged
-        async with at_work(Seen(api, namespace=namespace)) as seen:
-            await asyncio.wait_for(seen.informer.synced.wait(), 10)
-            await asyncio.wait_for(test(seen), 20)
-
-    asyncio.run(main())
+@asynccontextmanager
+async def informed(*, streaming: bool = True, namespace: str = "") -> AsyncIterator[Seen]:
+    """What an informer that has listed sees, for at most 20 seconds."""
+    api = cluster()
+    api.store(THINGS, thing("b", "1"))
+    api.before = None if streaming else paged
+    async with at_work(Seen(api, namespace=namespace)) as seen:
+        await asyncio.wait_for(seen.informer.synced.wait(), 10)
+        async with asyncio.timeout(20):
+            yield seen
 
 
 @pytest.mark.parametrize("streaming", [pytest.param(True, id="by a stream"), pytest.param(False, id="by pages")])

@@ -4,7 +4,7 @@ import pytest
 
 from pykueue.kube.client.answers import error_of
 from pykueue.kube.port import Status
-from tests.kube.test_informer import THINGS, Seen, paged, run
+from tests.kube.test_informer import THINGS, Seen, informed, paged
 
 
 @pytest.mark.parametrize("streaming", [pytest.param(True, id="by a stream"), pytest.param(False, id="by pages")])

@@ -3,7 +3,7 @@
 from pykueue.base.units import Seconds, micro_time
 from pykueue.kube.port import EVENTS, ConflictError, UnansweredError
 from pykueue.kubecontrollers.eventretention import EventRetention
-from tests.kubecontrollers.town import Town, names, play
+from tests.kubecontrollers.town import Town, names, new_town
 
 
 def keeper(town: Town, most: int = 100) -> EventRetention:

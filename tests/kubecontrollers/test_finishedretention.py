@@ -3,7 +3,7 @@
 from pykueue.kube.port import JOBS, ConflictError, UnansweredError
 from pykueue.kubecontrollers.finishedretention import Retention
 from pykueue.kubecontrollers.jobcontroller import JobController
-from tests.kubecontrollers.town import Town, names, play
+from tests.kubecontrollers.town import Town, names, new_town
 
 
 def workers(town: Town, most_jobs: int | None, most_pods: int | None) -> tuple[JobController, Retention]:

@@ -7,7 +7,7 @@ import pytest
 from pykueue.kube.port import CRDS, JOBS, PODS, ConflictError, GoneError, Resource
 from pykueue.kubecontrollers.garbage import GarbageCollector
 from tests.fakes.faulty import Object
-from tests.kubecontrollers.town import CONFIG_MAPS, NODES, Town, finalizers, play
+from tests.kubecontrollers.town import CONFIG_MAPS, NODES, Town, finalizers, new_town
 
 EVENTS = Resource("", "v1", "events", "Event", True)
 KINDS = [JOBS, PODS, CONFIG_MAPS, NODES, EVENTS, CRDS]

@@ -7,7 +7,7 @@ import pytest
 
 from pykueue.kube.port import JOBS, PODS, ConflictError, RejectedError, UnansweredError
 from pykueue.kubecontrollers.jobcontroller import JobController
-from tests.kubecontrollers.town import TEMPLATE, Town, finalizers, names, phase_of, play
+from tests.kubecontrollers.town import TEMPLATE, Town, finalizers, names, phase_of, new_town
 
 TRACKING = "batch.kubernetes.io/job-tracking"
 QUOTA = 'pods "train-" is forbidden: exceeded quota'

@@ -6,7 +6,7 @@ from pykueue.kube.port import PODS
 from pykueue.kubecontrollers.jobcontroller import JobController
 from pykueue.kubecontrollers.lostpods import LostPods
 from pykueue.kubecontrollers.scheduler import Scheduler
-from tests.kubecontrollers.town import NODES, Town, names, phase_of, play
+from tests.kubecontrollers.town import NODES, Town, names, phase_of, new_town
 
 
 def workers(town: Town) -> list[Callable[[], Coroutine[None, None, None]]]:

@@ -3,7 +3,7 @@
 from pykueue.kube.port import JOBS, NAMESPACES, PODS, UnansweredError
 from pykueue.kubecontrollers.namespaces import Namespaces
 from tests import builders
-from tests.kubecontrollers.town import CONFIG_MAPS, NODES, Town, play
+from tests.kubecontrollers.town import CONFIG_MAPS, NODES, Town, new_town
 
 KINDS = [JOBS, PODS, CONFIG_MAPS, NODES, NAMESPACES]
 

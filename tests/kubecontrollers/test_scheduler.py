@@ -6,7 +6,7 @@ from pykueue.kube.port import PODS, PRIORITY_CLASSES, ConflictError
 from pykueue.kubecontrollers.scheduler import Scheduler
 from tests.builders import made, pod_spec
 from tests.fakes.faulty import Object
-from tests.kubecontrollers.town import NODES, Town, play
+from tests.kubecontrollers.town import NODES, Town, new_town
 
 FULL = (
     "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: "

@@ -3,7 +3,7 @@
 from pykueue.kube.port import JOBS, ConflictError
 from pykueue.kubecontrollers.jobcontroller import JobController
 from pykueue.kubecontrollers.ttl import Ttl
-from tests.kubecontrollers.town import Town, play
+from tests.kubecontrollers.town import Town, new_town
 
 
 def workers(town: Town) -> tuple[JobController, Ttl]:

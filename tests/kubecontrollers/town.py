@@ -201,15 +201,12 @@ def names(trees: list[Object]) -> list[str]:
     return [tree["metadata"]["name"] for tree in trees]
 
 
-def play(story: Callable[[Town], Coroutine[None, None, None]]) -> None:
-    """Run a story in a town of its own."""
-
-    async def whole() -> None:
-        clock = ManualClock()
-        store = Store.open(None, clock)
-        town = Town(clock, LocalKube(Registry(store, Catalog(), clock)))
-        await town.namespace()
-        await story(town)
-        await store.close()
-
-    asyncio.run(whole())
+@asynccontextmanager
+async def new_town() -> AsyncIterator[Town]:
+    """A town of its own."""
+    clock = ManualClock()
+    store = Store.open(None, clock)
+    town = Town(clock, LocalKube(Registry(store, Catalog(), clock)))
+    await town.namespace()
+    yield town
+    await store.close()

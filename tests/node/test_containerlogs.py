@@ -33,12 +33,9 @@ def written(folder: Path, lines: list[bytes], *, size: int = 10_000, number: int
     return place
 
 
-def read(folder: Path, **asked: Any) -> bytes:
-    async def story() -> bytes:
-        pieces = await ContainerLogs(folder, SystemClock()).stream(POD, LogQuery("main", **asked))
-        return b"".join([piece async for piece in pieces])
-
-    return asyncio.run(story())
+async def read(folder: Path, **asked: Any) -> bytes:
+    pieces = await ContainerLogs(folder, SystemClock()).stream(POD, LogQuery("main", **asked))
+    return b"".join([piece async for piece in pieces])
 
 
 LINES = [b"one\n", b"two\n", b"three\n", b"four\n"]

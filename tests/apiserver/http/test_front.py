@@ -1,7 +1,8 @@
 """What does the API answer? Calls without a socket: forms, refusals, streams, and who may do what."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -29,18 +30,15 @@ def pod(name: str, node: str = "box") -> dict[str, Any]:
     return builders.pod(name, nodeName=node, containers=[{"name": "a", "image": "x"}, {"name": "b", "image": "x"}])
 
 
-def on(test: Callable[[Stand], Awaitable[None]]) -> None:
-    """Run a test on a stand of its own."""
-
-    async def run() -> None:
-        stand = Stand()
-        await stand.furnish()
-        try:
-            await test(stand)
-        finally:
-            await stand.store.close()
-
-    asyncio.run(run())
+@asynccontextmanager
+async def furnished() -> AsyncIterator[Stand]:
+    """A stand of its own."""
+    stand = Stand()
+    await stand.furnish()
+    try:
+        yield stand
+    finally:
+        await stand.store.close()
 
 
 async def lines(response: Response, count: int) -> list[Any]:

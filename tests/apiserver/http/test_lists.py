@@ -2,7 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -18,20 +19,17 @@ PARTIAL = {"accept": "application/json;as=PartialObjectMetadataList;v=v1;g=meta.
 NAMES = [f"c{number}" for number in range(7)]
 
 
-def on(test: Callable[[Stand], Awaitable[None]]) -> None:
-    """Run a test on a stand with a few objects."""
-
-    async def run() -> None:
-        stand = Stand()
-        await stand.furnish()
-        for name in NAMES:
-            await stand.call("POST", MAPS, {"metadata": {"name": name}, "data": {"k": "v"}})
-        try:
-            await test(stand)
-        finally:
-            await stand.store.close()
-
-    asyncio.run(run())
+@asynccontextmanager
+async def furnished() -> AsyncIterator[Stand]:
+    """A stand with a few objects."""
+    stand = Stand()
+    await stand.furnish()
+    for name in NAMES:
+        await stand.call("POST", MAPS, {"metadata": {"name": name}, "data": {"k": "v"}})
+    try:
+        yield stand
+    finally:
+        await stand.store.close()
 
 
 async def joined(response: Response) -> Any:

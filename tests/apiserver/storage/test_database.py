@@ -69,8 +69,8 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def held(path: Path) -> list[StoredObject]:
-    return asyncio.run(filled(path))
+async def held(path: Path) -> list[StoredObject]:
+    return await filled(path)
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from tests.controllers.endpoints.reviews import Reviewer
 TOKENS = {"good": "reader", "poor": "stranger"}
 
 
-def judge(access: Access, token: str) -> int:
-    return asyncio.run(access.judge({"Authorization": f"Bearer {token}"}))
+async def judge(access: Access, token: str) -> int:
+    return await access.judge({"Authorization": f"Bearer {token}"})
 
 
 def access() -> tuple[Access, Reviewer, ManualClock]:

@@ -39,7 +39,7 @@ class Picture:
         self.jobs: Informer[JobView] = Informer(store, JOBS, read_job, store.clock)
 
 
-def world(
+async def world(
     *there: tuple[Resource, str, dict[str, Any]],
     namespace: str = "team",
     owner: dict[str, object] | None = None,
@@ -47,24 +47,20 @@ def world(
     followed: bool = True,
 ) -> AdmitWorld:
     """What an object finds where these objects are; followed by informers, or unseen by them."""
-
-    async def story() -> AdmitWorld:
-        store = Faulty(ManualClock())
-        picture = Picture(store)
-        informers = (picture.namespaces, picture.local_queues, picture.priority_classes, picture.jobs)
-        if followed:
-            put(store, there)
-        tasks = [asyncio.create_task(one.run()) for one in informers]
+    store = Faulty(ManualClock())
+    picture = Picture(store)
+    informers = (picture.namespaces, picture.local_queues, picture.priority_classes, picture.jobs)
+    if followed:
+        put(store, there)
+    tasks = [asyncio.create_task(one.run()) for one in informers]
+    await settle()
+    for task in tasks:
+        task.cancel()
+    await settle()
+    if not followed:
+        put(store, there)
         await settle()
-        for task in tasks:
-            task.cancel()
-        await settle()
-        if not followed:
-            put(store, there)
-            await settle()
-        return await Admission(store, picture, configuration, {}).world(namespace, owner)
-
-    return asyncio.run(story())
+    return await Admission(store, picture, configuration, {}).world(namespace, owner)
 
 
 def put(store: Faulty, there: tuple[tuple[Resource, str, dict[str, Any]], ...]) -> None:

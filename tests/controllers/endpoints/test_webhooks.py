@@ -22,18 +22,18 @@ JOB_PATHS = ("/mutate-batch-v1-job", "/validate-batch-v1-job")
 QUEUE = "kueue.x-k8s.io/queue-name"
 
 
-def answer(path: str, body: object, world: AdmitWorld | Exception | None = None) -> Answer:
+async def answer(path: str, body: object, world: AdmitWorld | Exception | None = None) -> Answer:
     async def known(namespace: str, owner: Mapping[str, object] | None) -> AdmitWorld:
         if isinstance(world, Exception):
             raise world
         return world or AdmitWorld()
 
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return asyncio.run(Webhooks(known).answer(path, raw))
+    return await Webhooks(known).answer(path, raw)
 
 
-def response(path: str, body: object, world: AdmitWorld | Exception | None = None) -> Tree:
-    found = answer(path, body, world)
+async def response(path: str, body: object, world: AdmitWorld | Exception | None = None) -> Tree:
+    found = await answer(path, body, world)
     assert found.status == 200, found.body
     review = json.loads(found.body)
     assert review["apiVersion"] == ("apiextensions.k8s.io/v1" if path == "/convert" else "admission.k8s.io/v1")

@@ -71,15 +71,11 @@ async def reach(connection: Connection, clock: Clock | None = None) -> bytes:
         await kube.close()
 
 
-def over_tls(tls: ssl.SSLContext, connect: Callable[[str], Connection]) -> bytes:
+async def over_tls(tls: ssl.SSLContext, connect: Callable[[str], Connection]) -> bytes:
     """What a client that connects like this gets from a server that speaks like that."""
-
-    async def main() -> bytes:
-        async with TinyApi().serve(tls) as api:
-            await api.put("things", thing("a"))
-            return await reach(connect(api.url))
-
-    return asyncio.run(main())
+    async with TinyApi().serve(tls) as api:
+        await api.put("things", thing("a"))
+        return await reach(connect(api.url))
 
 
 NOBODY = Fixed(Credential())

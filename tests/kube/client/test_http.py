@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -32,19 +33,17 @@ NODES = Resource("", "v1", "nodes", "Node")
 AT = "/apis/example.com/v1/namespaces/default/things"
 
 
-def run(test: Callable[[TinyApi, HttpKube], Awaitable[None]], **settings: Any) -> None:
-    """A test with a server and a client whose rng is always 0."""
-
-    async def main() -> None:
-        async with TinyApi().serve() as api:
-            clock: Clock = settings.pop("clock", None) or SkippingClock()
-            kube = HttpKube(api.connection(settings.pop("credentials", None)), clock, rng=lambda: 0.0, **settings)
-            try:
-                await asyncio.wait_for(test(api, kube), 30)
-            finally:
-                await kube.close()
-
-    asyncio.run(main())
+@asynccontextmanager
+async def served(**settings: Any) -> AsyncIterator[tuple[TinyApi, HttpKube]]:
+    """A server and a client whose rng is always 0, for at most 30 seconds."""
+    async with TinyApi().serve() as api:
+        clock: Clock = settings.pop("clock", None) or SkippingClock()
+        kube = HttpKube(api.connection(settings.pop("credentials", None)), clock, rng=lambda: 0.0, **settings)
+        try:
+            async with asyncio.timeout(30):
+                yield api, kube
+        finally:
+            await kube.close()
 
 
 def failing(times: int, answer: Callable[[], web.Response]) -> Accident:

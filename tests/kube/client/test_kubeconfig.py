@@ -40,8 +40,8 @@ def write(path: Path, *, cluster: Any = None, user: Any = None, context: Any = N
     return str(path)
 
 
-def shown(found: Connection) -> Credential:
-    return asyncio.run(found.credentials.fetch(SystemClock()))
+async def shown(found: Connection) -> Credential:
+    return await found.credentials.fetch(SystemClock())
 
 
 def test_a_cluster_and_a_user_are_found_by_the_current_context(tmp_path: Path) -> None:

@@ -60,21 +60,21 @@ async def pour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
         writer.close()
 
 
-def run(test: Callable[[TinyApi, Proxy, HttpKube], Awaitable[None]], folder: Path, *, leads: bool = True) -> None:
-    async def main() -> None:
-        authority = Authority(folder)
-        async with TinyApi().serve(serving(authority, "127.0.0.1")) as api, Proxy().serve() as proxy:
-            await api.put("things", thing("a", "old"))
-            connection = Connection(
-                api.url, Fixed(Credential("Bearer t")), authority=authority.pem.decode(), proxy=proxy.url
-            )
-            kube = HttpKube(connection, SkippingClock(), may_write=lambda: leads)
-            try:
-                await asyncio.wait_for(test(api, proxy, kube), 20)
-            finally:
-                await kube.close()
-
-    asyncio.run(main())
+@contextlib.asynccontextmanager
+async def proxied(folder: Path, *, leads: bool = True) -> AsyncIterator[tuple[TinyApi, Proxy, HttpKube]]:
+    """A server, a proxy before it and a client of both, for at most 20 seconds."""
+    authority = Authority(folder)
+    async with TinyApi().serve(serving(authority, "127.0.0.1")) as api, Proxy().serve() as proxy:
+        await api.put("things", thing("a", "old"))
+        connection = Connection(
+            api.url, Fixed(Credential("Bearer t")), authority=authority.pem.decode(), proxy=proxy.url
+        )
+        kube = HttpKube(connection, SkippingClock(), may_write=lambda: leads)
+        try:
+            async with asyncio.timeout(20):
+                yield api, proxy, kube
+        finally:
+            await kube.close()
 
 
 def test_calls_and_watches_go_through_the_proxy(tmp_path: Path) -> None:

@@ -53,20 +53,21 @@ def request(method: str = "GET", path: str = "/x", body: bytes | None = None) ->
     return Request(method, path, (("Accept", "application/json"),), body, "application/json")
 
 
-def run(talk: Callable[[Peer], Talk], test: Callable[[Peer, Direct], Awaitable[None]]) -> None:
-    async def main() -> None:
-        def late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Awaitable[None]:
-            return talk(peer)(reader, writer)
+@contextlib.asynccontextmanager
+async def connected(talk: Callable[[Peer], Talk]) -> AsyncIterator[tuple[Peer, Direct]]:
+    """A peer that talks like this and a client of it, for at most 20 seconds."""
 
-        peer = Peer(late)
-        async with peer.serve():
-            direct = Direct(peer.url)
-            try:
-                await asyncio.wait_for(test(peer, direct), 20)
-            finally:
-                await direct.close()
+    def late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Awaitable[None]:
+        return talk(peer)(reader, writer)
 
-    asyncio.run(main())
+    peer = Peer(late)
+    async with peer.serve():
+        direct = Direct(peer.url)
+        try:
+            async with asyncio.timeout(20):
+                yield peer, direct
+        finally:
+            await direct.close()
 
 
 def answering(*answers: bytes) -> Callable[[Peer], Talk]:
