@@ -160,8 +160,8 @@ async def followed() -> AsyncIterator[tuple[Api, Ear]]:
             await ear.end()
 
 
-def test_events_of_all_kinds_are_told_in_the_order_of_their_versions() -> None:
-    async def story(api: Api, ear: Ear) -> None:
+async def test_events_of_all_kinds_are_told_in_the_order_of_their_versions() -> None:
+    async with followed() as (api, ear):
         api.slow["Job"] = HOLD / 3
         api.write("Job", "a")
         api.write("Pod", "p")
@@ -171,22 +171,18 @@ def test_events_of_all_kinds_are_told_in_the_order_of_their_versions() -> None:
         await ear.hears("LISTED Namespace first", *expected)
         assert ear.follower.out_of_order == 0
 
-    on_api(story)
 
-
-def test_what_comes_later_than_we_wait_is_counted() -> None:
-    async def story(api: Api, ear: Ear) -> None:
+async def test_what_comes_later_than_we_wait_is_counted() -> None:
+    async with followed() as (api, ear):
         api.slow["Job"] = HOLD * 3
         api.write("Job", "a")
         api.write("Pod", "p")
         await ear.hears("LISTED Namespace first", "ADDED Pod p", "ADDED Job a")
         assert ear.follower.out_of_order == 1
 
-    on_api(story)
 
-
-def test_a_watch_that_was_closed_goes_on_where_it_was() -> None:
-    async def story(api: Api, ear: Ear) -> None:
+async def test_a_watch_that_was_closed_goes_on_where_it_was() -> None:
+    async with followed() as (api, ear):
         api.write("Job", "a")
         await ear.hears("LISTED Namespace first", "ADDED Job a")
         api.hang_up()
@@ -195,11 +191,9 @@ def test_a_watch_that_was_closed_goes_on_where_it_was() -> None:
         await ear.hears("LISTED Namespace first", "ADDED Job a", "ADDED Job b", "ADDED Pod p")
         assert ear.follower.gaps == 0
 
-    on_api(story)
 
-
-def test_after_a_gap_only_what_differs_is_told() -> None:
-    async def story(api: Api, ear: Ear) -> None:
+async def test_after_a_gap_only_what_differs_is_told() -> None:
+    async with followed() as (api, ear):
         for name in ("a", "b", "c"):
             api.write("Job", name)
         await ear.hears("LISTED Namespace first", "ADDED Job a", "ADDED Job b", "ADDED Job c")
@@ -217,16 +211,12 @@ def test_after_a_gap_only_what_differs_is_told() -> None:
         api.write("Pod", "q")
         await ear.hears("LISTED Job b", "LISTED Pod p", "VANISHED Job c", "ADDED Pod q")
 
-    on_api(story)
 
-
-def test_an_object_that_cannot_be_read_is_passed_over() -> None:
-    async def story(api: Api, ear: Ear) -> None:
+async def test_an_object_that_cannot_be_read_is_passed_over() -> None:
+    async with followed() as (api, ear):
         api.write("Job", "odd", spec={"parallelism": "many"})
         api.write("Job", "even")
         await ear.hears("LISTED Namespace first", "ADDED Job even")
-
-    on_api(story)
 
 
 async def test_a_server_that_does_not_let_us_look_is_an_error_with_advice() -> None:

@@ -28,55 +28,46 @@ PARTIAL = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 INITIAL = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
 
 
-def test_work_that_fits_is_done_at_once() -> None:
-    async def story() -> None:
-        turns = Turns(limit=10)
-        for _ in range(5):
-            await turns.take(2)
-        assert (turns.spent, len(turns.waiting)) == (10, 0)
-        passed: list[str] = []
-        asyncio.get_running_loop().call_soon(passed.append, "another")
-        await turns.take(1)
-        assert passed, "what does not fit waits, and others have their turn"
-
-    asyncio.run(story())
+async def test_work_that_fits_is_done_at_once() -> None:
+    turns = Turns(limit=10)
+    for _ in range(5):
+        await turns.take(2)
+    assert (turns.spent, len(turns.waiting)) == (10, 0)
+    passed: list[str] = []
+    asyncio.get_running_loop().call_soon(passed.append, "another")
+    await turns.take(1)
+    assert passed, "what does not fit waits, and others have their turn"
 
 
-def test_those_who_wait_come_in_their_order_and_not_all_in_one_turn() -> None:
-    async def story() -> None:
-        turns = Turns(limit=10)
-        done: list[str] = []
-        rounds = 0
+async def test_those_who_wait_come_in_their_order_and_not_all_in_one_turn() -> None:
+    turns = Turns(limit=10)
+    done: list[str] = []
+    rounds = 0
 
-        async def work(name: str, micros: int) -> None:
-            for _ in range(2):
-                await turns.take(micros)
-                done.append(f"{name}{rounds}")
+    async def work(name: str, micros: int) -> None:
+        for _ in range(2):
+            await turns.take(micros)
+            done.append(f"{name}{rounds}")
 
-        async def count() -> None:
-            nonlocal rounds
-            while len(done) < 8:
-                await asyncio.sleep(0)
-                rounds += 1
+    async def count() -> None:
+        nonlocal rounds
+        while len(done) < 8:
+            await asyncio.sleep(0)
+            rounds += 1
 
-        await asyncio.gather(work("a", 6), work("b", 6), work("c", 3), work("d", 30), count())
-        assert [one[0] for one in done] == ["a", "a", "b", "c", "d", "b", "c", "d"]
-        assert len({one[1:] for one in done}) >= 5, "what does not fit into a turn is left for the next"
-
-    asyncio.run(story())
+    await asyncio.gather(work("a", 6), work("b", 6), work("c", 3), work("d", 30), count())
+    assert [one[0] for one in done] == ["a", "a", "b", "c", "d", "b", "c", "d"]
+    assert len({one[1:] for one in done}) >= 5, "what does not fit into a turn is left for the next"
 
 
-def test_one_who_is_cancelled_keeps_nobody_waiting() -> None:
-    async def story() -> None:
-        turns = Turns(limit=1)
-        await turns.take(1)
-        waiting = [asyncio.ensure_future(turns.take(1)) for _ in range(3)]
-        await asyncio.sleep(0)
-        waiting[0].cancel()
-        await asyncio.wait_for(asyncio.gather(*waiting[1:]), 5)
-        assert not turns.waiting
-
-    asyncio.run(story())
+async def test_one_who_is_cancelled_keeps_nobody_waiting() -> None:
+    turns = Turns(limit=1)
+    await turns.take(1)
+    waiting = [asyncio.ensure_future(turns.take(1)) for _ in range(3)]
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    await asyncio.wait_for(asyncio.gather(*waiting[1:]), 5)
+    assert not turns.waiting
 
 
 @pytest.fixture(scope="module")

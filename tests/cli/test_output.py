@@ -1,6 +1,5 @@
 """Does the output of a command reach the one who ran it, whole? Real servers, processes and connections."""
 
-import asyncio
 import contextlib
 import hashlib
 import http.client
@@ -447,7 +446,7 @@ def test_a_reader_that_goes_away_does_not_stop_the_command(running: Machine) -> 
         assert run.end()[0] == 5
 
 
-def test_a_server_without_positions_is_read_as_kubectl_reads_it(tmp_path: Path) -> None:
+async def test_a_server_without_positions_is_read_as_kubectl_reads_it(tmp_path: Path) -> None:
     whole = b"".join(b"%d\n" % number for number in range(200_000))
     asked: list[dict[str, str]] = []
 
@@ -468,25 +467,22 @@ def test_a_server_without_positions_is_read_as_kubectl_reads_it(tmp_path: Path) 
                 break
         return response
 
-    async def story() -> list[str]:
-        async with TinyApi().serve() as api:
-            api.accident = answer
-            kube = HttpKube(api.connection(), SystemClock())
-            with (tmp_path / "output").open("wb") as file:
-                output = Output(kube, SystemClock(), "default", file.fileno())
-                job: Any = output.announced({"spec": {"template": {"spec": {}}}})
-                marks = job["spec"]["template"]["metadata"]["annotations"]
-                pod: Any = {
-                    "metadata": {"name": "p", "uid": "u", "annotations": marks},
-                    "spec": {"containers": [{"name": "proxy"}, {"name": "main"}]},
-                }
-                output.hold(pod)
-                problem = await output.show(pod)
-                await output.close()
-            await kube.close()
-        return [problem, *output.problems()]
-
-    assert asyncio.run(story()) == [""]
+    async with TinyApi().serve() as api:
+        api.accident = answer
+        kube = HttpKube(api.connection(), SystemClock())
+        with (tmp_path / "output").open("wb") as file:
+            output = Output(kube, SystemClock(), "default", file.fileno())
+            job: Any = output.announced({"spec": {"template": {"spec": {}}}})
+            marks = job["spec"]["template"]["metadata"]["annotations"]
+            pod: Any = {
+                "metadata": {"name": "p", "uid": "u", "annotations": marks},
+                "spec": {"containers": [{"name": "proxy"}, {"name": "main"}]},
+            }
+            output.hold(pod)
+            problem = await output.show(pod)
+            await output.close()
+        await kube.close()
+    assert [problem, *output.problems()] == [""]
     assert (tmp_path / "output").read_bytes() == whole
     assert len([one for one in asked if "follow" in one]) == 3
     assert all(one["container"] == "main" for one in asked)

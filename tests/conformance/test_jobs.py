@@ -456,8 +456,8 @@ def recorded() -> dict[str, list[Object]]:
 
 @pytest.mark.parametrize("name", STORIES)
 @pytest.mark.skipif(on_plane(), reason="the embedded API is compared by `make test`")
-def test_our_jobs_fare_like_theirs(name: str) -> None:
-    wrong = list(differences(recorded()[name], our_one(name)))
+async def test_our_jobs_fare_like_theirs(name: str) -> None:
+    wrong = list(differences(recorded()[name], await our_one(name)))
     assert not wrong, "\n".join(wrong)
 
 

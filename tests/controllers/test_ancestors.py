@@ -1,7 +1,5 @@
 """Is the owner found that a job belongs to, and is the way up never endless?"""
 
-import asyncio
-
 import msgspec
 import pytest
 
@@ -76,35 +74,35 @@ async def found(
         pytest.param(job("a", owner("b")), (job("b", owner("c"), "q"), job("c")), "q", id="below one without a queue"),
     ],
 )
-def test_the_owner_that_counts_is(one: JobView, jobs: tuple[JobView, ...], top: str | None) -> None:
-    assert found(one, *jobs) == Ancestry(None if top is None else Ancestor(top, admitted=False))
+async def test_the_owner_that_counts_is(one: JobView, jobs: tuple[JobView, ...], top: str | None) -> None:
+    assert await found(one, *jobs) == Ancestry(None if top is None else Ancestor(top, admitted=False))
 
 
-def test_every_owner_counts_when_jobs_without_a_queue_are_ours() -> None:
-    assert found(job("a", owner("b")), job("b"), queueless=True, admitted=True) == Ancestry(Ancestor("", True))
+async def test_every_owner_counts_when_jobs_without_a_queue_are_ours() -> None:
+    assert await found(job("a", owner("b")), job("b"), queueless=True, admitted=True) == Ancestry(Ancestor("", True))
 
 
-def test_an_owner_of_the_same_name_that_is_another_does_not_count() -> None:
+async def test_an_owner_of_the_same_name_that_is_another_does_not_count() -> None:
     reference = {**owner("b"), "uid": "older"}
-    assert found(job("a", reference), job("b", queue="q")) == Ancestry()
+    assert await found(job("a", reference), job("b", queue="q")) == Ancestry()
 
 
-def test_an_owner_that_is_gone_is_missing() -> None:
-    assert found(job("a", owner("b"))) == Ancestry(missing=True)
+async def test_an_owner_that_is_gone_is_missing() -> None:
+    assert await found(job("a", owner("b"))) == Ancestry(missing=True)
 
 
-def test_the_way_up_has_ten_steps() -> None:
+async def test_the_way_up_has_ten_steps() -> None:
     chain = [job(f"j{n}", owner(f"j{n + 1}") if n < 12 else None, "q") for n in range(1, 13)]
-    assert found(job("a", owner("j2")), *chain).too_deep
-    assert found(job("a", owner("j3")), *chain) == Ancestry(Ancestor("q", admitted=False))
+    assert (await found(job("a", owner("j2")), *chain)).too_deep
+    assert await found(job("a", owner("j3")), *chain) == Ancestry(Ancestor("q", admitted=False))
 
 
-def test_a_circle_is_no_way_up() -> None:
+async def test_a_circle_is_no_way_up() -> None:
     circle = [job("b", owner("c"), "q"), job("c", owner("b"), "q")]
-    assert found(job("a", owner("b")), *circle).too_deep
+    assert (await found(job("a", owner("b")), *circle)).too_deep
 
 
-def test_the_way_leads_through_kinds_that_are_not_queued_here_and_is_remembered() -> None:
+async def test_the_way_leads_through_kinds_that_are_not_queued_here_and_is_remembered() -> None:
     api = cluster(tree("set", owner("top")))
     above = owner("set", "JobSet", "jobset.x-k8s.io/v1alpha2")
     ancestors = Ancestors(
@@ -112,12 +110,8 @@ def test_the_way_leads_through_kinds_that_are_not_queued_here_and_is_remembered(
         {("batch", "Job"): {"team/top": job("top", queue="q")}.get},
         lambda _kind, _key: True,
     )
-
-    async def twice() -> None:
-        for _ in range(2):
-            assert await ancestors.of(job("a", above)) == Ancestry(Ancestor("q", admitted=True))
-
-    asyncio.run(twice())
+    for _ in range(2):
+        assert await ancestors.of(job("a", above)) == Ancestry(Ancestor("q", admitted=True))
     assert api.calls == ["get jobsets set"]
 
 
@@ -128,7 +122,7 @@ def test_the_way_leads_through_kinds_that_are_not_queued_here_and_is_remembered(
         pytest.param(DeniedError("get", 403, "Forbidden", "may not"), id="may not be looked at"),
     ],
 )
-def test_the_way_ends_at_an_owner_of_another_kind_that(fails: KubeError | None) -> None:
+async def test_the_way_ends_at_an_owner_of_another_kind_that(fails: KubeError | None) -> None:
     above = owner("set", "JobSet", "jobset.x-k8s.io/v1alpha2")
     api = cluster()
 
@@ -137,7 +131,7 @@ def test_the_way_ends_at_an_owner_of_another_kind_that(fails: KubeError | None) 
             raise fails
 
     api.before = before
-    assert found(job("a", above), api=api) == Ancestry()
+    assert await found(job("a", above), api=api) == Ancestry()
     assert api.calls == ["get jobsets set"]
 
 

@@ -59,8 +59,8 @@ async def asked_in_no_time(gate: Gate, name: str) -> int:
     return gate.asked[name] - before
 
 
-def test_what_changed_while_an_admission_waited_for_room_is_heeded() -> None:
-    async def story(manager: Running) -> None:
+async def test_what_changed_while_an_admission_waited_for_room_is_heeded() -> None:
+    async with running(Running()) as manager:
         await preempt(manager)
         gate = Gate(manager)
         gate.shut["low"] = asyncio.Event()
@@ -76,11 +76,9 @@ def test_what_changed_while_an_admission_waited_for_room_is_heeded() -> None:
         ]
         assert admitted == []
 
-    told(story)
 
-
-def test_a_workload_that_cannot_give_its_room_back_does_not_stop_the_others_of_its_tree() -> None:
-    async def story(manager: Running) -> None:
+async def test_a_workload_that_cannot_give_its_room_back_does_not_stop_the_others_of_its_tree() -> None:
+    async with running(Running()) as manager:
         manager.queues("a", cpu="2", **PREEMPTING)
         manager.workload("low", "a")
         await manager.clock.advance(1)
@@ -95,11 +93,9 @@ def test_a_workload_that_cannot_give_its_room_back_does_not_stop_the_others_of_i
         await manager.clock.advance(10)
         assert reason(manager, "other", "Admitted") == ("True", "Admitted")
 
-    told(story)
 
-
-def test_a_holder_whose_writes_are_refused_frees_its_room_as_soon_as_it_is_finished() -> None:
-    async def story(manager: Running) -> None:
+async def test_a_holder_whose_writes_are_refused_frees_its_room_as_soon_as_it_is_finished() -> None:
+    async with running(Running()) as manager:
         manager.queues("a", cpu="1", **PREEMPTING)
         manager.workload("low", "a")
         await manager.clock.advance(1)
@@ -111,16 +107,14 @@ def test_a_holder_whose_writes_are_refused_frees_its_room_as_soon_as_it_is_finis
         await manager.clock.advance(10)
         assert reason(manager, "high", "Admitted") == ("True", "Admitted")
 
-    told(story)
-
 
 @pytest.mark.parametrize(
     "spec",
     [{"spec": {"active": False}}, {"metadata": {"annotations": {"kueue.x-k8s.io/admission-gated-by": "me/x"}}}],
     ids=["inactive", "gated"],
 )
-def test_refused_writes_on_a_workload_without_quota_are_tried_less_and_less(spec: dict[str, Any]) -> None:
-    async def story(manager: Running) -> None:
+async def test_refused_writes_on_a_workload_without_quota_are_tried_less_and_less(spec: dict[str, Any]) -> None:
+    async with running(Running()) as manager:
         manager.queues("a")
         gate = Gate(manager)
         gate.errors["w"] = failing(RejectedError, 422, "Invalid")
@@ -129,11 +123,9 @@ def test_refused_writes_on_a_workload_without_quota_are_tried_less_and_less(spec
         await manager.clock.advance(10)
         assert await asked_in_no_time(gate, "w") == 0
 
-    told(story)
 
-
-def test_a_server_that_answers_500_for_long_is_asked_less_and_less() -> None:
-    async def story(manager: Running) -> None:
+async def test_a_server_that_answers_500_for_long_is_asked_less_and_less() -> None:
+    async with running(Running()) as manager:
         manager.queues("a")
         gate = Gate(manager)
         gate.errors["w"] = failing(UnansweredError, 500, "InternalError")
@@ -142,11 +134,9 @@ def test_a_server_that_answers_500_for_long_is_asked_less_and_less() -> None:
         await manager.clock.advance(100)
         assert gate.asked["w"] < 100
 
-    told(story)
 
-
-def test_a_workload_whose_last_form_cannot_be_read_is_not_tried_at_full_speed() -> None:
-    async def story(manager: Running) -> None:
+async def test_a_workload_whose_last_form_cannot_be_read_is_not_tried_at_full_speed() -> None:
+    async with running(Running()) as manager:
         manager.queues("a", cpu="1")
         manager.workload("first", "a")
         await manager.clock.advance(1)
@@ -158,11 +148,9 @@ def test_a_workload_whose_last_form_cannot_be_read_is_not_tried_at_full_speed() 
         await manager.clock.advance(10)
         assert await asked_in_no_time(gate, "w") == 0
 
-    told(story)
 
-
-def test_why_a_workload_waits_is_told_even_if_the_first_write_of_it_is_lost() -> None:
-    async def story(manager: Running) -> None:
+async def test_why_a_workload_waits_is_told_even_if_the_first_write_of_it_is_lost() -> None:
+    async with running(Running()) as manager:
         manager.queues("a", cpu="1")
         manager.workload("first", "a")
         await manager.clock.advance(1)
@@ -175,11 +163,9 @@ def test_why_a_workload_waits_is_told_even_if_the_first_write_of_it_is_lost() ->
         await manager.clock.advance(60)
         assert reason(manager, "second", "QuotaReserved") == ("False", "WaitingForQuota")
 
-    told(story)
 
-
-def test_a_reservation_that_is_taken_back_in_flight_is_stored_as_free_before_its_room_is_given_away() -> None:
-    async def story(manager: Running) -> None:
+async def test_a_reservation_that_is_taken_back_in_flight_is_stored_as_free_before_its_room_is_given_away() -> None:
+    async with running(Running()) as manager:
         then = "2026-01-01T00:00:00Z"
         active = {"type": "Active", "status": "True", "reason": "r", "message": "", "lastTransitionTime": then}
         manager.store.put(ADMISSION_CHECKS, "check", spec={"controllerName": "x"}, status={"conditions": [active]})
@@ -204,11 +190,9 @@ def test_a_reservation_that_is_taken_back_in_flight_is_stored_as_free_before_its
         holders = [n for n in ("first", "second") if reason(manager, n, "QuotaReserved")[0] == "True"]
         assert len(holders) == 1, holders
 
-    told(story)
 
-
-def test_the_postponed_reason_is_not_written_on_what_is_finished() -> None:
-    async def story(manager: Running) -> None:
+async def test_the_postponed_reason_is_not_written_on_what_is_finished() -> None:
+    async with running(Running()) as manager:
         manager.queues("a", cpu="1")
         manager.workload("first", "a")
         await manager.clock.advance(1)
@@ -218,8 +202,6 @@ def test_the_postponed_reason_is_not_written_on_what_is_finished() -> None:
         manager.change_condition("second", "Finished", "True", "OwnerNotFound")
         await manager.clock.advance(10)
         assert [w.name for w in manager.store.written("Workload")] == []
-
-    told(story)
 
 
 def test_a_merge_patch_removes_what_is_gone_from_within_a_field() -> None:
@@ -232,7 +214,9 @@ def test_a_merge_patch_removes_what_is_gone_from_within_a_field() -> None:
     assert merged(seen, {"requeueState": {"count": 1}})["requeueState"] == {"count": 1, "requeueAt": None}
 
 
-def test_a_journal_whose_checkpoint_is_larger_than_a_file_does_not_begin_a_file_for_every_fact(tmp_path: Path) -> None:
+async def test_a_journal_whose_checkpoint_is_larger_than_a_file_does_not_begin_a_file_for_every_fact(
+    tmp_path: Path,
+) -> None:
     begun = 0
 
     class Counted(JournalFile):
@@ -243,21 +227,18 @@ def test_a_journal_whose_checkpoint_is_larger_than_a_file_does_not_begin_a_file_
 
     manager = Running()
     journal = manager.pump.journal = Counted(tmp_path / "journal", full=100)
-
-    async def story(manager: Running) -> None:
-        assert isinstance(manager.pump.front, Recorder)
-        before = begun
-        for _ in range(5):
-            manager.pump.observe(Leading(True))
-        assert begun - before <= 1
-
     try:
-        told(story, manager)
+        async with running(manager):
+            assert isinstance(manager.pump.front, Recorder)
+            before = begun
+            for _ in range(5):
+                manager.pump.observe(Leading(True))
+            assert begun - before <= 1
     finally:
         journal.close()
 
 
-def test_a_full_disk_costs_the_journal_and_nothing_else(tmp_path: Path) -> None:
+async def test_a_full_disk_costs_the_journal_and_nothing_else(tmp_path: Path) -> None:
     class Full(JournalFile):
         def write(self, line: bytes) -> None:
             if b"Seen" in line:
@@ -265,18 +246,15 @@ def test_a_full_disk_costs_the_journal_and_nothing_else(tmp_path: Path) -> None:
 
     manager = Running()
     manager.pump.journal = Full(tmp_path / "journal")
-
-    async def story(manager: Running) -> None:
+    async with running(manager):
         manager.queues("a")
         manager.workload("w", "a")
         await manager.clock.advance(2)
         assert reason(manager, "w", "Admitted") == ("True", "Admitted")
 
-    told(story, manager)
 
-
-def test_writes_that_were_not_begun_when_the_lease_was_lost_are_forgotten() -> None:
-    async def story(manager: Running) -> None:
+async def test_writes_that_were_not_begun_when_the_lease_was_lost_are_forgotten() -> None:
+    async with running(Running()) as manager:
         manager.queues("a")
         await manager.clock.advance(1)
         manager.workload("w", "a")
@@ -288,34 +266,29 @@ def test_writes_that_were_not_begun_when_the_lease_was_lost_are_forgotten() -> N
         await settle()
         assert manager.pump.writes.queues == {}
 
-    told(story)
+
+async def test_a_new_leader_decides_on_what_is_stored_though_its_watch_is_behind() -> None:
+    manager = Running()
+    manager.queues("a", cpu="1")
+    manager.workload("first", "a")
+    async with running(manager, leads=False):
+        manager.workload("second", "a", spec={"priority": 10})
+        await manager.clock.advance(0.1)
+        manager.store.lag = asyncio.Event()
+        # What the leader before us wrote last, before it heard of the second.
+        usage = {"name": "main", "count": 1, "flavors": {"cpu": "default"}, "resourceUsage": {"cpu": "1"}}
+        admission = {"clusterQueue": "a", "podSetAssignments": [usage]}
+        manager.store.put(WORKLOADS, "first", TEAM, status={"admission": admission})
+        manager.change_condition("first", "QuotaReserved", "True", "QuotaReserved")
+        manager.change_condition("first", "Admitted", "True", "Admitted")
+        await settle()
+        manager.lead()
+        await manager.clock.advance(1)
+        assert reason(manager, "second", "QuotaReserved")[0] != "True"
 
 
-def test_a_new_leader_decides_on_what_is_stored_though_its_watch_is_behind() -> None:
-    async def story() -> None:
-        manager = Running()
-        manager.queues("a", cpu="1")
-        manager.workload("first", "a")
-        async with running(manager, leads=False):
-            manager.workload("second", "a", spec={"priority": 10})
-            await manager.clock.advance(0.1)
-            manager.store.lag = asyncio.Event()
-            # What the leader before us wrote last, before it heard of the second.
-            usage = {"name": "main", "count": 1, "flavors": {"cpu": "default"}, "resourceUsage": {"cpu": "1"}}
-            admission = {"clusterQueue": "a", "podSetAssignments": [usage]}
-            manager.store.put(WORKLOADS, "first", TEAM, status={"admission": admission})
-            manager.change_condition("first", "QuotaReserved", "True", "QuotaReserved")
-            manager.change_condition("first", "Admitted", "True", "Admitted")
-            await settle()
-            manager.lead()
-            await manager.clock.advance(1)
-            assert reason(manager, "second", "QuotaReserved")[0] != "True"
-
-    asyncio.run(story())
-
-
-def test_that_a_job_has_stopped_is_not_forgotten_when_its_quota_could_not_be_given_back() -> None:
-    async def story(manager: Running) -> None:
+async def test_that_a_job_has_stopped_is_not_forgotten_when_its_quota_could_not_be_given_back() -> None:
+    async with running(Running()) as manager:
         manager.queues("a", cpu="1", **PREEMPTING)
         manager.workload("low", "a")
         await manager.clock.advance(1)
@@ -343,11 +316,9 @@ def test_that_a_job_has_stopped_is_not_forgotten_when_its_quota_could_not_be_giv
         assert reason(manager, "low", "QuotaReserved")[0] == "False"
         assert reason(manager, "high", "Admitted") == ("True", "Admitted")
 
-    told(story)
 
-
-def test_nothing_is_written_on_what_is_over_even_if_it_was_decided_on_this_very_version() -> None:
-    async def story(manager: Running) -> None:
+async def test_nothing_is_written_on_what_is_over_even_if_it_was_decided_on_this_very_version() -> None:
+    async with running(Running()) as manager:
         manager.queues("a")
         manager.workload("w", "a")
         await manager.clock.advance(1)
@@ -358,5 +329,3 @@ def test_nothing_is_written_on_what_is_over_even_if_it_was_decided_on_this_very_
         queue = WriteQueue(manager.pump.facts.level(f"{TEAM}/w", seen), version_of(seen))
         assert not await manager.pump.writes.try_to_write(f"{TEAM}/w", queue, [], [])
         assert status_writes(manager) == []
-
-    told(story)

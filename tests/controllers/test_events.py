@@ -1,9 +1,9 @@
 """Are Events stored as client-go stores them, and does nobody wait for them?"""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-import logging
 
 import msgspec
 import pytest
@@ -43,8 +43,8 @@ async def recording() -> AsyncIterator[Said]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-def test_an_event_looks_like_one_of_client_go() -> None:
-    async def story(said: Said) -> None:
+async def test_an_event_looks_like_one_of_client_go() -> None:
+    async with recording() as said:
         said.clock.time = Instant(1_800_000_000_123_456)
         said.recorder.normal(ABOUT, "Admitted", "Admitted by ClusterQueue q", "kueue-admission")
         await settle()
@@ -70,11 +70,9 @@ def test_an_event_looks_like_one_of_client_go() -> None:
             "type": "Normal",
         }
 
-    told(story)
 
-
-def test_an_event_about_a_cluster_wide_object_is_kept_in_the_default_namespace() -> None:
-    async def story(said: Said) -> None:
+async def test_an_event_about_a_cluster_wide_object_is_kept_in_the_default_namespace() -> None:
+    async with recording() as said:
         said.recorder.warning(ref(CLUSTER_QUEUES, ObjectMeta(name="q", uid="u-2")), "Odd", "odd", "kueue", "Looked")
         await settle()
         (event,) = said.events()
@@ -82,11 +80,9 @@ def test_an_event_about_a_cluster_wide_object_is_kept_in_the_default_namespace()
         assert "namespace" not in event["regarding"]
         assert (event["action"], event["type"]) == ("Looked", "Warning")
 
-    told(story)
 
-
-def test_what_is_said_again_becomes_a_series_in_few_writes() -> None:
-    async def story(said: Said) -> None:
+async def test_what_is_said_again_becomes_a_series_in_few_writes() -> None:
+    async with recording() as said:
         for _ in range(3):
             said.recorder.warning(ABOUT, "Pending", "no room", "kueue-admission")
             await said.clock.advance(1)
@@ -100,11 +96,9 @@ def test_what_is_said_again_becomes_a_series_in_few_writes() -> None:
         assert event["series"]["count"] == 23
         assert len(said.store.writes) == 3
 
-    told(story)
 
-
-def test_another_note_reason_or_object_is_another_event() -> None:
-    async def story(said: Said) -> None:
+async def test_another_note_reason_or_object_is_another_event() -> None:
+    async with recording() as said:
         said.recorder.normal(ABOUT, "A", "one", "kueue")
         said.recorder.normal(ABOUT, "A", "two", "kueue")
         said.recorder.normal(ABOUT, "B", "one", "kueue")
@@ -114,22 +108,18 @@ def test_another_note_reason_or_object_is_another_event() -> None:
         assert len(said.events()) == 5
         assert len({event["metadata"]["name"] for event in said.events()}) == 5
 
-    told(story)
 
-
-def test_after_minutes_of_silence_the_same_is_news_again() -> None:
-    async def story(said: Said) -> None:
+async def test_after_minutes_of_silence_the_same_is_news_again() -> None:
+    async with recording() as said:
         said.recorder.normal(ABOUT, "A", "one", "kueue")
         await said.clock.advance(6 * 60 + 1)
         said.recorder.normal(ABOUT, "A", "one", "kueue")
         await settle()
         assert len(said.events()) == 2
 
-    told(story)
 
-
-def test_a_series_whose_first_event_has_expired_begins_anew() -> None:
-    async def story(said: Said) -> None:
+async def test_a_series_whose_first_event_has_expired_begins_anew() -> None:
+    async with recording() as said:
         said.recorder.normal(ABOUT, "A", "one", "kueue")
         await settle()
         (expired,) = said.events()
@@ -139,11 +129,9 @@ def test_a_series_whose_first_event_has_expired_begins_anew() -> None:
         (event,) = said.events()
         assert event["series"]["count"] == 2
 
-    told(story)
 
-
-def test_more_than_the_buffer_holds_is_lost_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(said: Said) -> None:
+async def test_more_than_the_buffer_holds_is_lost_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    async with recording() as said:
         with caplog.at_level(logging.WARNING):
             for number in range(BUFFER_MAX + 50):
                 said.recorder.normal(Ref("v1", "Pod", "n", f"p{number}", f"u{number}"), "A", "x", "kueue")
@@ -151,11 +139,9 @@ def test_more_than_the_buffer_holds_is_lost_and_said_once(caplog: pytest.LogCapt
         assert len(caplog.records) == 1
         assert len(said.recorder.recent) < BUFFER_MAX
 
-    told(story)
 
-
-def test_a_refused_event_is_lost_and_later_ones_are_stored(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(said: Said) -> None:
+async def test_a_refused_event_is_lost_and_later_ones_are_stored(caplog: pytest.LogCaptureFixture) -> None:
+    async with recording() as said:
         said.store.failures = [DeniedError("create events.events.k8s.io team", 403, "Forbidden", "may not")] * 2
         with caplog.at_level(logging.WARNING):
             said.recorder.normal(ABOUT, "A", "one", "kueue")
@@ -167,11 +153,9 @@ def test_a_refused_event_is_lost_and_later_ones_are_stored(caplog: pytest.LogCap
         assert (event["reason"], "series" in event) == ("A", False)
         assert ["create events.events.k8s.io" in record.getMessage() for record in caplog.records] == [True]
 
-    told(story)
 
-
-def test_who_no_longer_leads_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(said: Said) -> None:
+async def test_who_no_longer_leads_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    async with recording() as said:
         said.store.failures = [NotLeadingError("create events", 0, "", "not leading")]
         with caplog.at_level(logging.WARNING):
             said.recorder.normal(ABOUT, "A", "one", "kueue")
@@ -179,21 +163,16 @@ def test_who_no_longer_leads_says_nothing(caplog: pytest.LogCaptureFixture) -> N
         assert said.events() == []
         assert caplog.records == []
 
-    told(story)
 
-
-def test_what_was_said_before_the_stop_is_still_stored() -> None:
-    async def run() -> None:
-        said = Said()
-        task = asyncio.ensure_future(said.recorder.run())
-        await settle()
-        for number in range(WRITERS * 10):
-            said.recorder.normal(ABOUT, "A", f"note {number}", "kueue")
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        assert len(said.events()) == WRITERS * 10
-
-    asyncio.run(run())
+async def test_what_was_said_before_the_stop_is_still_stored() -> None:
+    said = Said()
+    task = asyncio.ensure_future(said.recorder.run())
+    await settle()
+    for number in range(WRITERS * 10):
+        said.recorder.normal(ABOUT, "A", f"note {number}", "kueue")
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert len(said.events()) == WRITERS * 10
 
 
 @pytest.mark.parametrize(
@@ -216,8 +195,8 @@ def test_a_note_that_fits_stays(text: str) -> None:
     assert cut(text) == text
 
 
-def test_a_long_name_leaves_room_for_the_suffix() -> None:
-    async def story(said: Said) -> None:
+async def test_a_long_name_leaves_room_for_the_suffix() -> None:
+    async with recording() as said:
         name = "a" * 230 + "." + "b" * 22
         said.recorder.normal(Ref("v1", "Pod", "n", name, "u"), "A", "x", "kueue")
         await settle()
@@ -225,5 +204,3 @@ def test_a_long_name_leaves_room_for_the_suffix() -> None:
         assert len(found) <= 253
         assert msgspec.json.decode(msgspec.json.encode(found)) == found
         assert not found.startswith(name)
-
-    told(story)

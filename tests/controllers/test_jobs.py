@@ -218,8 +218,8 @@ async def story(live: int | None) -> tuple[Place, int]:
     return place, await tell(place, live)
 
 
-def test_a_job_lives_through_admission_eviction_and_its_end() -> None:
-    place, managers = story(None)
+async def test_a_job_lives_through_admission_eviction_and_its_end() -> None:
+    place, managers = await story(None)
     assert managers == 1
     assert place.starts == 2
     name = place.workload["metadata"]["name"]
@@ -244,26 +244,23 @@ async def writes_in_all() -> int:
 
 
 @pytest.mark.parametrize("live", range(24))
-def test_a_job_lives_on_when_the_manager_dies_after_a_write(live: int) -> None:
-    place, managers = story(live)
-    assert managers == 2 or (managers == 1 and live >= writes_in_all())
+async def test_a_job_lives_on_when_the_manager_dies_after_a_write(live: int) -> None:
+    place, managers = await story(live)
+    assert managers == 2 or (managers == 1 and live >= await writes_in_all())
     assert place.starts == 2
     assert restored(place) is False
     assert all(times <= 2 for times in place.events().values())
 
 
-def test_an_untouched_job_costs_no_write() -> None:
+async def test_an_untouched_job_costs_no_write() -> None:
     place = Place()
     place.job()
-
-    async def script() -> None:
+    async with place.manager():
         assert await place.until(lambda: place.workloads() and place.condition("PodsReady") == ("True", "Started"))
         place.store.writes.clear()
         place.store.put(JOBS, "train", TEAM, metadata={"annotations": {"mine": "x"}})
         await place.clock.advance(120)
         assert [one for one in place.store.writes if one.kind in ("Job", "Workload")] == []
-
-    run(place, script)
 
 
 @pytest.mark.parametrize(
@@ -273,35 +270,28 @@ def test_an_untouched_job_costs_no_write() -> None:
         pytest.param("managedJobsNamespaceSelector: {matchLabels: {a: b}}\n", {}, id="outside the selected namespaces"),
     ],
 )
-def test_a_job_that_is_not_ours_is_left_alone(text: str, labels: dict[str, str]) -> None:
+async def test_a_job_that_is_not_ours_is_left_alone(text: str, labels: dict[str, str]) -> None:
     place = Place(configured(text))
     place.job(labels=labels, spec={"suspend": False})
-
-    async def script() -> None:
+    async with place.manager():
         await place.until(lambda: False, 5)
         assert place.workloads() == []
         assert place.store.writes == []
 
-    run(place, script)
 
-
-def test_a_namespace_that_is_selected_later_brings_its_jobs() -> None:
+async def test_a_namespace_that_is_selected_later_brings_its_jobs() -> None:
     place = Place(configured("managedJobsNamespaceSelector: {matchLabels: {a: b}}\n"))
     place.job()
-
-    async def script() -> None:
+    async with place.manager():
         await place.until(lambda: False, 5)
         place.store.put(NAMESPACES, TEAM, metadata={"labels": {"a": "b"}})
         assert await place.until(lambda: place.starts)
 
-    run(place, script)
 
-
-def test_a_missing_class_is_told_once_and_waited_for() -> None:
+async def test_a_missing_class_is_told_once_and_waited_for() -> None:
     place = Place()
     place.job(labels={"kueue.x-k8s.io/priority-class": "high"})
-
-    async def script() -> None:
+    async with place.manager():
         await place.until(lambda: False, 5)
         place.store.put(JOBS, "train", TEAM, metadata={"annotations": {"mine": "x"}})
         await place.until(lambda: False, 5)
@@ -310,54 +300,42 @@ def test_a_missing_class_is_told_once_and_waited_for() -> None:
         assert await place.until(lambda: place.starts)
         assert place.workload["spec"]["priority"] == 7
 
-    run(place, script)
 
-
-def test_a_missing_flavor_is_waited_for() -> None:
+async def test_a_missing_flavor_is_waited_for() -> None:
     place = Place()
     place.job()
-
-    async def script() -> None:
-        assert await place.until(lambda: place.workloads() and place.condition("Admitted"))
-
     place.left = None
-    run(place, script)
+    async with place.manager():
+        assert await place.until(lambda: place.workloads() and place.condition("Admitted"))
     # The job is put back as if it had never started, and the flavor is gone for a while.
     suspended = {**place.seen()["spec"], "suspend": True, "template": TEMPLATE}
     place.store.store(JOBS, {**place.seen(), "spec": suspended, "status": {}})
     held = place.store.at(RESOURCE_FLAVORS, "default")
     place.store.drop(RESOURCE_FLAVORS, "default")
     place.starts = 0
-
-    async def again() -> None:
+    async with place.manager():
         assert not await place.until(lambda: place.starts, 5)
         place.store.put(RESOURCE_FLAVORS, "default", spec=held["spec"])
         assert await place.until(lambda: place.starts)
 
-    run(place, again)
 
-
-def test_a_job_of_a_job_runs_only_while_its_owner_may() -> None:
+async def test_a_job_of_a_job_runs_only_while_its_owner_may() -> None:
     place = Place()
     parent = place.job("parent", spec={"parallelism": 8, "completions": 8})
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "parent", "uid": parent["metadata"]["uid"]}
     refs = {"ownerReferences": [{**owner, "controller": True}]}
-
-    async def script() -> None:
+    async with place.manager():
         assert await place.until(lambda: place.workloads() and place.condition("QuotaReserved"))
         place.job("child", labels={QUEUE: ""}, metadata=refs, spec={"suspend": False})
         assert await place.until(lambda: place.seen("child")["spec"]["suspend"])
         assert place.events()["Suspended", "Kueue managed child job suspended"] == 1
         assert len(place.workloads()) == 1
 
-    run(place, script)
 
-
-def test_quota_is_kept_for_pods_that_may_still_appear() -> None:
+async def test_quota_is_kept_for_pods_that_may_still_appear() -> None:
     place = Place()
     place.job()
-
-    async def script() -> None:
+    async with place.manager():
         while not place.workloads() or place.seen()["spec"]["suspend"]:
             await place.clock.advance(0.1)
         # The Job controller has not noticed the start, and may be about to make the pods.
@@ -369,68 +347,55 @@ def test_quota_is_kept_for_pods_that_may_still_appear() -> None:
         assert place.condition("QuotaReserved") == ("False", "Deactivated")
         assert restored(place)
 
-    run(place, script)
 
-
-def test_a_deleted_job_leaves_nothing_behind() -> None:
+async def test_a_deleted_job_leaves_nothing_behind() -> None:
     place = Place()
     place.job()
-
-    async def script() -> None:
+    async with place.manager():
         assert await place.until(lambda: place.starts)
         place.store.remove(JOBS, "train", TEAM)
         assert await place.until(lambda: place.condition("Finished") == ("True", "OwnerNotFound"))
         assert await place.until(lambda: not place.workload["metadata"].get("finalizers"))
 
-    run(place, script)
 
-
-def test_a_job_that_the_informer_has_not_seen_yet_is_looked_for() -> None:
+async def test_a_job_that_the_informer_has_not_seen_yet_is_looked_for() -> None:
     place = Place()
     place.job()
 
     async def script() -> None:
         assert await place.until(lambda: place.starts)
 
-    async def whole() -> None:
-        async with place.manager():
-            await script()
-        async with place.manager() as jobs:
-            # The watch of jobs lags behind: the job seems not to be there.
-            (reconciler,) = jobs.reconcilers
-            reconciler.jobs.objects.pop(f"{TEAM}/train")
-            assert await reconciler.reconcile(f"{TEAM}/train") is not None
-            assert place.condition("Finished") is None
-
-    asyncio.run(whole())
+    async with place.manager():
+        await script()
+    async with place.manager() as jobs:
+        # The watch of jobs lags behind: the job seems not to be there.
+        (reconciler,) = jobs.reconcilers
+        reconciler.jobs.objects.pop(f"{TEAM}/train")
+        assert await reconciler.reconcile(f"{TEAM}/train") is not None
+        assert place.condition("Finished") is None
 
 
-def test_a_workload_that_the_informer_has_not_seen_yet_is_no_reason_to_stop_a_job() -> None:
+async def test_a_workload_that_the_informer_has_not_seen_yet_is_no_reason_to_stop_a_job() -> None:
     place = Place()
     place.job()
-
-    async def whole() -> None:
-        async with place.manager():
-            assert await place.until(lambda: place.starts)
-        async with place.manager() as jobs:
-            (reconciler,) = jobs.reconcilers
-            key = f"{TEAM}/{place.workload['metadata']['name']}"
-            known = reconciler.cluster.workloads
-            held = known.objects.pop(key)
-            for index in known.indexes:
-                index.update(key, held, None)
-            assert await reconciler.reconcile(f"{TEAM}/train") is not None
-            assert place.seen()["spec"]["suspend"] is False
-
-    asyncio.run(whole())
+    async with place.manager():
+        assert await place.until(lambda: place.starts)
+    async with place.manager() as jobs:
+        (reconciler,) = jobs.reconcilers
+        key = f"{TEAM}/{place.workload['metadata']['name']}"
+        known = reconciler.cluster.workloads
+        held = known.objects.pop(key)
+        for index in known.indexes:
+            index.update(key, held, None)
+        assert await reconciler.reconcile(f"{TEAM}/train") is not None
+        assert place.seen()["spec"]["suspend"] is False
 
 
-def test_a_prebuilt_workload_is_waited_for_and_taken() -> None:
+async def test_a_prebuilt_workload_is_waited_for_and_taken() -> None:
     place = Place()
     place.job(labels={"kueue.x-k8s.io/prebuilt-workload-name": "made"})
     pods = {"name": "main", "count": 2, "template": deepcopy(TEMPLATE)}
-
-    async def script() -> None:
+    async with place.manager():
         await place.until(lambda: False, 5)
         assert place.workloads() == []
         place.store.put(WORKLOADS, "made", TEAM, spec={"queueName": "main", "podSets": [pods]})
@@ -438,13 +403,10 @@ def test_a_prebuilt_workload_is_waited_for_and_taken() -> None:
         (owner,) = place.workload["metadata"]["ownerReferences"]
         assert (owner["name"], owner["uid"]) == ("train", place.seen()["metadata"]["uid"])
 
-    run(place, script)
 
-
-def test_a_write_that_the_server_judges_wrong_is_tried_again_later() -> None:
+async def test_a_write_that_the_server_judges_wrong_is_tried_again_later() -> None:
     place = Place()
-
-    async def script() -> None:
+    async with place.manager():
         await place.clock.advance(5)
         place.job()
         place.store.failures += [RejectedError("create", 422, "Invalid", "spec: not like that")]
@@ -453,67 +415,50 @@ def test_a_write_that_the_server_judges_wrong_is_tried_again_later() -> None:
         await place.clock.advance(10)
         assert len(place.workloads()) == 1
 
-    run(place, script)
 
-
-def test_a_workload_of_the_right_name_that_is_anothers_is_left_alone() -> None:
+async def test_a_workload_of_the_right_name_that_is_anothers_is_left_alone() -> None:
     place = Place()
     place.job()
-
-    async def script() -> None:
+    async with place.manager():
         assert await place.until(lambda: place.starts)
-
-    run(place, script)
     name = place.workload["metadata"]["name"]
     place.store.put(WORKLOADS, name, TEAM, metadata={"ownerReferences": None, "labels": None})
     held = deepcopy(place.workload)
     place.store.put(JOBS, "train", TEAM, spec={"suspend": True}, status={"active": None, "startTime": None})
-
-    async def again() -> None:
+    async with place.manager():
         await place.until(lambda: False, 5)
         assert place.workload["metadata"]["uid"] == held["metadata"]["uid"]
         assert "ownerReferences" not in place.workload["metadata"]
 
-    run(place, again)
 
-
-def test_a_job_that_asks_for_elastic_pods_is_told_that_they_are_not_supported() -> None:
+async def test_a_job_that_asks_for_elastic_pods_is_told_that_they_are_not_supported() -> None:
     place = Place()
     place.job(metadata={"annotations": {"kueue.x-k8s.io/elastic-job": "true"}})
-
-    async def script() -> None:
+    async with place.manager():
         await place.until(lambda: False, 5)
         ((reason, note),) = place.events()
         assert reason == "Unsupported"
         assert note.startswith("metadata.annotations[kueue.x-k8s.io/elastic-job]: elastic jobs are not supported yet")
         assert place.workloads() == []
 
-    run(place, script)
-
 
 @pytest.mark.parametrize("strict", [True, False])
-def test_a_finalizer_goes_by_a_patch_under_a_precondition(strict: bool) -> None:
+async def test_a_finalizer_goes_by_a_patch_under_a_precondition(strict: bool) -> None:
     place = Place(configured(gates=f"RemoveFinalizersWithStrictPatch={str(strict).lower()}"))
     place.job()
-
-    async def script() -> None:
+    async with place.manager():
         assert await place.until(lambda: place.starts)
         place.complete()
         assert await place.until(lambda: not place.workload["metadata"].get("finalizers"))
         patch = next(one for one in place.store.writes if one.body.get("metadata", {}).get("finalizers") == [])
         assert patch.body["metadata"]["resourceVersion"]
 
-    run(place, script)
 
-
-def test_patches_touch_what_they_change_and_nothing_else() -> None:
+async def test_patches_touch_what_they_change_and_nothing_else() -> None:
     place = Place()
     place.job()
-
-    async def script() -> None:
+    async with place.manager():
         assert await place.until(lambda: place.starts)
         (patch,) = [one for one in place.store.writes if one.kind == "Job"]
         assert set(patch.body) == {"metadata", "spec"}
         assert set(patch.body["metadata"]) == {"uid", "resourceVersion"}
-
-    run(place, script)

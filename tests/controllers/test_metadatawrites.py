@@ -1,6 +1,5 @@
 """Metadata is set by a patch, and by an update where the role allows no patch."""
 
-import asyncio
 from typing import Any
 
 import msgspec
@@ -28,20 +27,17 @@ class WithoutPatch(LocalKube):
 
 
 @pytest.mark.parametrize("kind", [LocalKube, WithoutPatch])
-def test_fields_are_set_and_removed_on_the_object_that_was_seen_alone(kind: type[LocalKube]) -> None:
-    async def story() -> None:
-        clock = ManualClock()
-        kube = kind(Registry(Store.open(None, clock), Catalog(), clock))
-        seen = msgspec.json.decode(await kube.create(RESOURCE_FLAVORS, FLAVOR))["metadata"]
-        known: Tree = {"uid": seen["uid"], "resourceVersion": seen["resourceVersion"]}
-        changes: Tree = {"finalizers": None, "labels": {"x": "y"}}
-        made = msgspec.json.decode(await set_metadata(kube, RESOURCE_FLAVORS, "f", "", changes, known))["metadata"]
-        assert "finalizers" not in made
-        assert (made["labels"], made["uid"]) == ({"x": "y"}, seen["uid"])
-        other: Tree = {"uid": "another"}
-        for stale in (known, other):
-            with pytest.raises(ConflictError):
-                await set_metadata(kube, RESOURCE_FLAVORS, "f", "", {"labels": None}, stale)
-        assert b'"x":"y"' in await kube.get(RESOURCE_FLAVORS, "f")
-
-    asyncio.run(story())
+async def test_fields_are_set_and_removed_on_the_object_that_was_seen_alone(kind: type[LocalKube]) -> None:
+    clock = ManualClock()
+    kube = kind(Registry(Store.open(None, clock), Catalog(), clock))
+    seen = msgspec.json.decode(await kube.create(RESOURCE_FLAVORS, FLAVOR))["metadata"]
+    known: Tree = {"uid": seen["uid"], "resourceVersion": seen["resourceVersion"]}
+    changes: Tree = {"finalizers": None, "labels": {"x": "y"}}
+    made = msgspec.json.decode(await set_metadata(kube, RESOURCE_FLAVORS, "f", "", changes, known))["metadata"]
+    assert "finalizers" not in made
+    assert (made["labels"], made["uid"]) == ({"x": "y"}, seen["uid"])
+    other: Tree = {"uid": "another"}
+    for stale in (known, other):
+        with pytest.raises(ConflictError):
+            await set_metadata(kube, RESOURCE_FLAVORS, "f", "", {"labels": None}, stale)
+    assert b'"x":"y"' in await kube.get(RESOURCE_FLAVORS, "f")

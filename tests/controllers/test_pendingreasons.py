@@ -1,7 +1,5 @@
 """Every workload that waits has a reason at once, and the reasons that are written keep within their budget."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from pykueue.api.config.file import MINIMAL, read_configuration
@@ -39,8 +37,8 @@ async def holding(manager: Running, cpu: str = "1", **spec: Any) -> None:
     statuses(manager)
 
 
-def test_a_query_gets_the_reason_of_an_equal_workload_at_once() -> None:
-    async def story(manager: Running) -> None:
+async def test_a_query_gets_the_reason_of_an_equal_workload_at_once() -> None:
+    async with running(Running()) as manager:
         await holding(manager)
         for name in ("first", "second", "third"):
             manager.workload(name, "a")
@@ -53,11 +51,9 @@ def test_a_query_gets_the_reason_of_an_equal_workload_at_once() -> None:
         await manager.clock.advance(60)
         assert statuses(manager) == []
 
-    told(story)
 
-
-def test_the_answer_has_the_numbers_of_now_and_the_condition_is_not_written_for_them() -> None:
-    async def story(manager: Running) -> None:
+async def test_the_answer_has_the_numbers_of_now_and_the_condition_is_not_written_for_them() -> None:
+    async with running(Running()) as manager:
         manager.queues("a", cpu="2")
         manager.workload("holder", "a", "1")
         manager.workload("other", "a", "1")
@@ -72,11 +68,9 @@ def test_the_answer_has_the_numbers_of_now_and_the_condition_is_not_written_for_
         assert len(statuses(manager)) == 1
         assert sum(written(manager, name)[1] == ONE_MORE for name in ("first", "second", "third")) == 1
 
-    told(story)
 
-
-def test_who_stands_behind_the_head_of_a_strict_queue_is_in_line() -> None:
-    async def story(manager: Running) -> None:
+async def test_who_stands_behind_the_head_of_a_strict_queue_is_in_line() -> None:
+    async with running(Running()) as manager:
         await holding(manager, queueingStrategy="StrictFIFO")
         for name in ("first", "second"):
             manager.workload(name, "a")
@@ -85,11 +79,9 @@ def test_who_stands_behind_the_head_of_a_strict_queue_is_in_line() -> None:
         await manager.clock.advance(1)
         assert written(manager, "second") == ("PendingEvaluation", IN_LINE)
 
-    told(story)
 
-
-def test_who_was_in_line_and_is_then_passed_over_gets_the_verdict_of_its_equal() -> None:
-    async def story(manager: Running) -> None:
+async def test_who_was_in_line_and_is_then_passed_over_gets_the_verdict_of_its_equal() -> None:
+    async with running(Running()) as manager:
         await holding(manager, preemption={"withinClusterQueue": "LowerPriority"})
         manager.workload("urgent", "a", spec={"priority": 10})
         await manager.clock.advance(1)
@@ -101,13 +93,10 @@ def test_who_was_in_line_and_is_then_passed_over_gets_the_verdict_of_its_equal()
         await manager.clock.advance(3)
         assert {written(manager, name) for name in ("first", "second", "third")} == {("WaitingForQuota", ONE_MORE)}
 
-    told(story)
 
-
-def test_with_the_gate_the_words_of_a_passed_over_workload_are_kueues() -> None:
+async def test_with_the_gate_the_words_of_a_passed_over_workload_are_kueues() -> None:
     loaded = read_configuration(MINIMAL, feature_gates="UnadmittedWorkloadsExplicitStatus=true")
-
-    async def story(manager: Running) -> None:
+    async with running(Running(loaded)) as manager:
         await holding(manager)
         for name in ("first", "second"):
             manager.workload(name, "a")
@@ -118,11 +107,9 @@ def test_with_the_gate_the_words_of_a_passed_over_workload_are_kueues() -> None:
         )
         assert why(manager, "second") == ONE_MORE
 
-    told(story, Running(loaded))
 
-
-def test_a_hundred_that_wait_have_their_reason_within_two_seconds() -> None:
-    async def story(manager: Running) -> None:
+async def test_a_hundred_that_wait_have_their_reason_within_two_seconds() -> None:
+    async with running(Running()) as manager:
         await holding(manager)
         for number in range(FEW):
             manager.workload(f"w{number}", "a")
@@ -130,11 +117,9 @@ def test_a_hundred_that_wait_have_their_reason_within_two_seconds() -> None:
         assert len(statuses(manager)) == FEW
         assert {written(manager, f"w{number}") for number in range(FEW)} == {("WaitingForQuota", ONE_MORE)}
 
-    told(story)
 
-
-def test_of_many_the_oldest_get_their_reason_first_and_faster_once_nothing_starts() -> None:
-    async def story(manager: Running) -> None:
+async def test_of_many_the_oldest_get_their_reason_first_and_faster_once_nothing_starts() -> None:
+    async with running(Running()) as manager:
         await holding(manager)
         batches = [{f"{batch}{number}" for number in range(2 * FEW)} for batch in ("early", "late")]
         for batch in batches:
@@ -152,11 +137,9 @@ def test_of_many_the_oldest_get_their_reason_first_and_faster_once_nothing_start
         await manager.clock.advance(60)
         assert statuses(manager) == []
 
-    told(story)
 
-
-def test_a_burst_of_equal_workloads_that_soon_start_costs_one_write_each() -> None:
-    async def story(manager: Running) -> None:
+async def test_a_burst_of_equal_workloads_that_soon_start_costs_one_write_each() -> None:
+    async with running(Running()) as manager:
         manager.queues("a", cpu="50")
         for number in range(BURST):
             manager.workload(f"w{number}", "a")
@@ -172,5 +155,3 @@ def test_a_burst_of_equal_workloads_that_soon_start_costs_one_write_each() -> No
         more = len(statuses(manager)) - BURST
         assert seconds >= BURST / 50
         assert more <= FEW + 2 * seconds, f"{more} writes beside the admissions in {seconds} s"
-
-    told(story)

@@ -1,7 +1,5 @@
 """What is decided is written once, in the right order, and comes back as a fact whatever becomes of the write."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +37,8 @@ def failing(kind: type[KubeError], code: int, why: str) -> KubeError:
     return kind("patch workloads", code, why, f"{why}!")
 
 
-def test_an_admission_is_one_write() -> None:
-    async def story(manager: Running) -> None:
+async def test_an_admission_is_one_write() -> None:
+    async with running(Running()) as manager:
         manager.queues("a")
         manager.workload("w", "a")
         await manager.clock.advance(3)
@@ -49,11 +47,9 @@ def test_an_admission_is_one_write() -> None:
         assert write.body["metadata"]["resourceVersion"]
         assert reason(manager, "w", "Admitted") == ("True", "Admitted")
 
-    told(story)
 
-
-def test_a_workload_that_keeps_waiting_for_the_same_reason_costs_nothing_more() -> None:
-    async def story(manager: Running) -> None:
+async def test_a_workload_that_keeps_waiting_for_the_same_reason_costs_nothing_more() -> None:
+    async with running(Running()) as manager:
         manager.queues("a", cpu="1")
         manager.workload("first", "a")
         await manager.clock.advance(1)
@@ -65,11 +61,9 @@ def test_a_workload_that_keeps_waiting_for_the_same_reason_costs_nothing_more() 
         await manager.clock.advance(60)
         assert status_writes(manager) == []
 
-    told(story)
 
-
-def test_why_a_workload_waits_is_not_said_when_it_starts_at_once_after_all() -> None:
-    async def story(manager: Running) -> None:
+async def test_why_a_workload_waits_is_not_said_when_it_starts_at_once_after_all() -> None:
+    async with running(Running()) as manager:
         manager.queues("a", cpu="1")
         manager.workload("first", "a")
         await manager.clock.advance(1)
@@ -81,8 +75,6 @@ def test_why_a_workload_waits_is_not_said_when_it_starts_at_once_after_all() -> 
         (write,) = status_writes(manager)
         assert write.name == "second"
         assert reason(manager, "second", "Admitted") == ("True", "Admitted")
-
-    told(story)
 
 
 def evicting(manager: Running) -> None:
@@ -99,8 +91,8 @@ async def preempt(manager: Running) -> None:
     await manager.clock.advance(1)
 
 
-def test_a_preemption_takes_the_room_only_when_it_is_stored_as_free() -> None:
-    async def story(manager: Running) -> None:
+async def test_a_preemption_takes_the_room_only_when_it_is_stored_as_free() -> None:
+    async with running(Running()) as manager:
         await preempt(manager)
         assert reason(manager, "low", "Evicted") == ("True", "Preempted")
         assert reason(manager, "low", "QuotaReserved") == ("True", "QuotaReserved")
@@ -111,11 +103,9 @@ def test_a_preemption_takes_the_room_only_when_it_is_stored_as_free() -> None:
         assert names[:2] == [("low", False), ("high", True)]
         assert reason(manager, "high", "Admitted") == ("True", "Admitted")
 
-    told(story)
 
-
-def test_room_that_could_not_be_given_back_is_not_handed_out() -> None:
-    async def story(manager: Running) -> None:
+async def test_room_that_could_not_be_given_back_is_not_handed_out() -> None:
+    async with running(Running()) as manager:
         await preempt(manager)
         await manager.clock.advance(1)
         status_writes(manager)
@@ -128,11 +118,9 @@ def test_room_that_could_not_be_given_back_is_not_handed_out() -> None:
         assert reason(manager, "low", "QuotaReserved")[0] == "False"
         assert reason(manager, "high", "Admitted") == ("True", "Admitted")
 
-    told(story)
 
-
-def test_a_refused_admission_leaves_the_workload_alone_for_a_while_and_says_why() -> None:
-    async def story(manager: Running) -> None:
+async def test_a_refused_admission_leaves_the_workload_alone_for_a_while_and_says_why() -> None:
+    async with running(Running()) as manager:
         manager.store.failures = [failing(RejectedError, 422, "Invalid")] * 2
         manager.queues("a")
         manager.workload("w", "a")
@@ -142,11 +130,9 @@ def test_a_refused_admission_leaves_the_workload_alone_for_a_while_and_says_why(
         assert reason(manager, "w", "Admitted") == ("True", "Admitted")
         assert manager.pump.backoff.workloads == {}
 
-    told(story)
 
-
-def test_a_server_that_always_refuses_is_asked_less_and_less() -> None:
-    async def story(manager: Running) -> None:
+async def test_a_server_that_always_refuses_is_asked_less_and_less() -> None:
+    async with running(Running()) as manager:
         asked = 0
 
         def refuse(what: str) -> None:
@@ -164,12 +150,10 @@ def test_a_server_that_always_refuses_is_asked_less_and_less() -> None:
         await manager.clock.advance(1000)
         assert asked - first < 20
 
-    told(story)
-
 
 @pytest.mark.parametrize("stored", [True, False], ids=["it was stored", "it was not stored"])
-def test_a_write_without_an_answer_is_read_back(stored: bool) -> None:
-    async def story(manager: Running) -> None:
+async def test_a_write_without_an_answer_is_read_back(stored: bool) -> None:
+    async with running(Running()) as manager:
         manager.queues("a")
         await manager.clock.advance(1)
         real = manager.store.patch
@@ -191,11 +175,9 @@ def test_a_write_without_an_answer_is_read_back(stored: bool) -> None:
         assert len(status_writes(manager)) == 1
         assert reason(manager, "w", "Admitted") == ("True", "Admitted")
 
-    told(story)
 
-
-def test_a_change_by_someone_else_in_between_is_kept_and_the_write_sent_again() -> None:
-    async def story(manager: Running) -> None:
+async def test_a_change_by_someone_else_in_between_is_kept_and_the_write_sent_again() -> None:
+    async with running(Running()) as manager:
         manager.queues("a")
         await manager.clock.advance(1)
         real = manager.store.patch
@@ -214,11 +196,9 @@ def test_a_change_by_someone_else_in_between_is_kept_and_the_write_sent_again() 
         assert reason(manager, "w", "Admitted") == ("True", "Admitted")
         assert reason(manager, "w", "PodsReady") == ("False", "WaitForStart")
 
-    told(story)
 
-
-def test_a_workload_that_was_deactivated_in_between_is_not_admitted() -> None:
-    async def story(manager: Running) -> None:
+async def test_a_workload_that_was_deactivated_in_between_is_not_admitted() -> None:
+    async with running(Running()) as manager:
         manager.queues("a")
         await manager.clock.advance(1)
         real = manager.store.patch
@@ -237,22 +217,18 @@ def test_a_workload_that_was_deactivated_in_between_is_not_admitted() -> None:
         assert reason(manager, "w", "QuotaReserved") == ("False", "Deactivated")
         assert reason(manager, "w", "Evicted") == ("True", "Deactivated")
 
-    told(story)
 
-
-def test_others_who_never_stop_changing_a_workload_do_not_make_us_spin() -> None:
-    async def story(manager: Running) -> None:
+async def test_others_who_never_stop_changing_a_workload_do_not_make_us_spin() -> None:
+    async with running(Running()) as manager:
         manager.store.failures = [failing(ConflictError, 409, "Conflict")] * 7
         manager.queues("a")
         manager.workload("w", "a")
         await manager.clock.advance(30)
         assert reason(manager, "w", "Admitted") == ("True", "Admitted")
 
-    told(story)
 
-
-def test_a_replica_that_leads_no_more_writes_nothing_and_believes_what_is_stored() -> None:
-    async def story(manager: Running) -> None:
+async def test_a_replica_that_leads_no_more_writes_nothing_and_believes_what_is_stored() -> None:
+    async with running(Running()) as manager:
         manager.queues("a")
         manager.store.failures = [failing(NotLeadingError, 0, "NotLeading")] * 2
         manager.workload("w", "a")
@@ -267,11 +243,9 @@ def test_a_replica_that_leads_no_more_writes_nothing_and_believes_what_is_stored
         await manager.clock.advance(1)
         assert reason(manager, "w", "Admitted") == ("True", "Admitted")
 
-    told(story)
 
-
-def test_a_deactivation_is_three_writes_in_order() -> None:
-    async def story(manager: Running) -> None:
+async def test_a_deactivation_is_three_writes_in_order() -> None:
+    async with running(Running()) as manager:
         manager.queues("a")
         manager.workload("w", "a", spec={"maximumExecutionTimeSeconds": 60})
         await manager.clock.advance(1)
@@ -284,11 +258,9 @@ def test_a_deactivation_is_three_writes_in_order() -> None:
         assert reason(manager, "w", "Evicted")[1] == "DeactivatedDueToMaximumExecutionTimeExceeded"
         assert "DeactivationTarget" not in [c["type"] for c in third.body["status"]["conditions"]]
 
-    told(story)
 
-
-def test_a_workload_deleted_in_flight_is_forgotten() -> None:
-    async def story(manager: Running) -> None:
+async def test_a_workload_deleted_in_flight_is_forgotten() -> None:
+    async with running(Running()) as manager:
         manager.queues("a", cpu="1")
         manager.workload("w", "a")
         await settle()
@@ -299,11 +271,9 @@ def test_a_workload_deleted_in_flight_is_forgotten() -> None:
         await manager.clock.advance(2)
         assert reason(manager, "x", "Admitted") == ("True", "Admitted")
 
-    told(story)
 
-
-def test_a_workload_that_is_over_is_forgotten_and_its_room_is_free() -> None:
-    async def story(manager: Running) -> None:
+async def test_a_workload_that_is_over_is_forgotten_and_its_room_is_free() -> None:
+    async with running(Running()) as manager:
         manager.queues("a", cpu="1")
         manager.workload("w", "a")
         await manager.clock.advance(1)
@@ -318,11 +288,9 @@ def test_a_workload_that_is_over_is_forgotten_and_its_room_is_free() -> None:
         await manager.clock.advance(2)
         assert [item.key for item in manager.pump.engine.items()] == [f"{TEAM}/x"]
 
-    told(story)
 
-
-def test_a_limit_range_that_comes_later_is_heeded() -> None:
-    async def story(manager: Running) -> None:
+async def test_a_limit_range_that_comes_later_is_heeded() -> None:
+    async with running(Running()) as manager:
         manager.queues("a", cpu="0")
         manager.workload("w", "a")
         await manager.clock.advance(2)
@@ -332,11 +300,9 @@ def test_a_limit_range_that_comes_later_is_heeded() -> None:
         await manager.clock.advance(5)
         assert reason(manager, "w", "QuotaReserved") == ("False", "Misconfigured")
 
-    told(story)
 
-
-def test_an_object_that_cannot_be_understood_counts_as_absent_until_it_can() -> None:
-    async def story(manager: Running) -> None:
+async def test_an_object_that_cannot_be_understood_counts_as_absent_until_it_can() -> None:
+    async with running(Running()) as manager:
         manager.queues("a")
         manager.workload("w", "a", metadata={"creationTimestamp": "yesterday"})
         await manager.clock.advance(2)
@@ -345,13 +311,10 @@ def test_an_object_that_cannot_be_understood_counts_as_absent_until_it_can() -> 
         await manager.clock.advance(2)
         assert reason(manager, "v", "Admitted") == ("True", "Admitted")
 
-    told(story)
 
-
-def test_with_the_gate_for_merge_patches_the_outcome_is_the_same() -> None:
+async def test_with_the_gate_for_merge_patches_the_outcome_is_the_same() -> None:
     loaded = read_configuration(MINIMAL, feature_gates="WorkloadRequestUseMergePatch=true")
-
-    async def story(manager: Running) -> None:
+    async with running(Running(loaded)) as manager:
         await preempt(manager)
         manager.pump.stopped(f"{TEAM}/low")
         await manager.clock.advance(2)
@@ -359,8 +322,6 @@ def test_with_the_gate_for_merge_patches_the_outcome_is_the_same() -> None:
         assert reason(manager, "low", "QuotaReserved") == ("False", "WaitingForQuota")
         assert "admission" not in manager.store.at(WORKLOADS, "low", TEAM)["status"]
         assert {write.manager for write in status_writes(manager)} == {"kueue-admission"}
-
-    told(story, Running(loaded))
 
 
 async def test_the_journal_replays_to_the_same_decisions_across_files(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Does the run that kills at each write kill where it should, and say what it should?"""
 
-import asyncio
 import itertools
 import os
 import random
@@ -25,7 +24,9 @@ class Died(Exception):
         pytest.param(True, ["workloads", "pods", "podtemplates"], id="after the write"),
     ],
 )
-def test_it_dies_at_the_write_of_its_number(monkeypatch: pytest.MonkeyPatch, after: bool, written: list[str]) -> None:
+async def test_it_dies_at_the_write_of_its_number(
+    monkeypatch: pytest.MonkeyPatch, after: bool, written: list[str]
+) -> None:
     def kill(pid: int, number: int) -> None:
         raise Died(f"{pid} {number}")
 
@@ -37,14 +38,10 @@ def test_it_dies_at_the_write_of_its_number(monkeypatch: pytest.MonkeyPatch, aft
         return "answered"
 
     deadly_write = deadly(write, after=after, number=2, count=itertools.count(1))
-
-    async def story() -> None:
-        assert await deadly_write(None, WORKLOADS) == "answered"
-        await deadly_write(None, PODS)
-        with pytest.raises(Died, match=f"{os.getpid()} 9"):
-            await deadly_write(None, POD_TEMPLATES)
-
-    asyncio.run(story())
+    assert await deadly_write(None, WORKLOADS) == "answered"
+    await deadly_write(None, PODS)
+    with pytest.raises(Died, match=f"{os.getpid()} 9"):
+        await deadly_write(None, POD_TEMPLATES)
     assert done == written
 
 

@@ -170,15 +170,11 @@ def test_an_authority_that_kueue_could_not_read_is_replaced() -> None:
 
 
 @pytest.mark.parametrize("name", ["kueue-webhook-service.kueue-system.svc", "localhost", "127.0.0.1"])
-def test_a_strict_client_gets_through_by_every_name(name: str) -> None:
+async def test_a_strict_client_gets_through_by_every_name(name: str) -> None:
     api, clock = installed(made()), SkippingClock()
-
-    async def story() -> None:
-        certificates = own(api, clock)
-        assert await certificates.once()
-        await shown(certificates.context, bundle_on(api).authority, clock.now(), name)
-
-    asyncio.run(story())
+    certificates = own(api, clock)
+    assert await certificates.once()
+    await shown(certificates.context, bundle_on(api).authority, clock.now(), name)
 
 
 def test_a_long_name_is_served_too() -> None:
@@ -260,44 +256,36 @@ def test_a_bundle_that_kueue_has_made_is_used() -> None:
         pytest.param({**secret(), "data": None}, id="no entries"),
     ],
 )
-def test_a_bundle_is_made_where_there_is_none(there: Tree | None) -> None:
+async def test_a_bundle_is_made_where_there_is_none(there: Tree | None) -> None:
     api, clock = installed(), SkippingClock()
     api.drop(SECRETS, "kueue-webhook-server-cert", "kueue-system")
     if there is not None:
         api.store(SECRETS, there)
-
-    async def story() -> None:
-        certificates = own(api, clock)
-        assert await certificates.once()
-        assert certificates.ready.is_set()
-        assert certificates.trouble == ""
-        assert certificates.used == bundle_on(api)
-
-    asyncio.run(story())
+    certificates = own(api, clock)
+    assert await certificates.once()
+    assert certificates.ready.is_set()
+    assert certificates.trouble == ""
+    assert certificates.used == bundle_on(api)
     kept = secret_on(api)
     assert kept["metadata"].get("labels") == (None if there is None else {"app": "kueue"})
 
 
-def test_entries_of_others_stay_in_the_secret() -> None:
+async def test_entries_of_others_stay_in_the_secret() -> None:
     api = installed()
     api.store(SECRETS, secret(other="eA=="))
-    asyncio.run(own(api, SkippingClock()).once())
+    await own(api, SkippingClock()).once()
     assert secret_on(api)["data"]["other"] == "eA=="
 
 
-def test_replicas_that_start_together_agree_on_one_bundle() -> None:
+async def test_replicas_that_start_together_agree_on_one_bundle() -> None:
     api, clock = installed(), SkippingClock()
-
-    async def story() -> None:
-        replicas = [own(api, clock) for _ in range(3)]
-        assert await asyncio.gather(*(one.once() for one in replicas)) == [True] * 3
-        assert {one.used for one in replicas} == {bundle_on(api)}
-
-    asyncio.run(story())
+    replicas = [own(api, clock) for _ in range(3)]
+    assert await asyncio.gather(*(one.once() for one in replicas)) == [True] * 3
+    assert {one.used for one in replicas} == {bundle_on(api)}
     assert len([what for what in api.calls if what.startswith("replace")]) == 3, "each tried to be the first"
 
 
-def test_a_bundle_that_another_replica_has_just_written_is_taken() -> None:
+async def test_a_bundle_that_another_replica_has_just_written_is_taken() -> None:
     api, clock = installed(), SkippingClock()
     theirs = made()
 
@@ -306,17 +294,14 @@ def test_a_bundle_that_another_replica_has_just_written_is_taken() -> None:
             api.before = None
             api.store(SECRETS, stored(theirs))
 
-    async def story() -> None:
-        certificates = own(api, clock)
-        api.before = faster
-        await certificates.once()
-        assert certificates.used == theirs
-
-    asyncio.run(story())
+    certificates = own(api, clock)
+    api.before = faster
+    await certificates.once()
+    assert certificates.used == theirs
     assert bundle_on(api) == theirs
 
 
-def test_a_secret_that_keeps_changing_is_given_up_with_words() -> None:
+async def test_a_secret_that_keeps_changing_is_given_up_with_words() -> None:
     api, clock = installed(), SkippingClock()
 
     def always(what: str) -> None:
@@ -324,66 +309,50 @@ def test_a_secret_that_keeps_changing_is_given_up_with_words() -> None:
             api.store(SECRETS, secret())
 
     api.before = always
-
-    async def story() -> None:
-        certificates = own(api, clock)
-        assert not await certificates.once()
-        assert "keeps changing" in certificates.trouble
-        assert not certificates.ready.is_set()
-
-    asyncio.run(story())
+    certificates = own(api, clock)
+    assert not await certificates.once()
+    assert "keeps changing" in certificates.trouble
+    assert not certificates.ready.is_set()
 
 
-def test_a_second_round_writes_nothing() -> None:
+async def test_a_second_round_writes_nothing() -> None:
     api, clock = installed(made()), SkippingClock()
-
-    async def story() -> None:
-        certificates = own(api, clock)
-        assert await certificates.once()
-        api.calls.clear()
-        assert await certificates.once()
-        assert await own(api, clock).once(), "another replica"
-
-    asyncio.run(story())
+    certificates = own(api, clock)
+    assert await certificates.once()
+    api.calls.clear()
+    assert await certificates.once()
+    assert await own(api, clock).once(), "another replica"
     assert {what.split()[0] for what in api.calls} == {"get"}
 
 
-def test_the_certificate_changes_while_we_serve() -> None:
+async def test_the_certificate_changes_while_we_serve() -> None:
     api, clock = installed(made()), SkippingClock()
-
-    async def story() -> None:
-        certificates = own(api, clock)
-        await certificates.once()
-        trusted = bundle_on(api).authority
-        first = await shown(certificates.context, trusted, clock.now())
-        clock.turn_to(after_days(300))
-        await certificates.once()
-        second = await shown(certificates.context, trusted, clock.now())
-        assert first != second
-
-    asyncio.run(story())
+    certificates = own(api, clock)
+    await certificates.once()
+    trusted = bundle_on(api).authority
+    first = await shown(certificates.context, trusted, clock.now())
+    clock.turn_to(after_days(300))
+    await certificates.once()
+    second = await shown(certificates.context, trusted, clock.now())
+    assert first != second
 
 
-def test_a_certificate_that_another_replica_renewed_is_shown_here_too() -> None:
+async def test_a_certificate_that_another_replica_renewed_is_shown_here_too() -> None:
     api, clock = installed(made()), SkippingClock()
-
-    async def story() -> None:
-        first, second = own(api, clock), own(api, clock)
-        await first.once()
-        await second.once()
-        clock.turn_to(after_days(300))
-        await second.once()
-        writes = len([what for what in api.calls if what.startswith("replace")])
-        await first.once()
-        assert len([what for what in api.calls if what.startswith("replace")]) == writes
-        assert first.used == second.used == bundle_on(api)
-
-    asyncio.run(story())
+    first, second = own(api, clock), own(api, clock)
+    await first.once()
+    await second.once()
+    clock.turn_to(after_days(300))
+    await second.once()
+    writes = len([what for what in api.calls if what.startswith("replace")])
+    await first.once()
+    assert len([what for what in api.calls if what.startswith("replace")]) == writes
+    assert first.used == second.used == bundle_on(api)
 
 
-def test_everybody_who_asks_us_is_told_whom_to_trust() -> None:
+async def test_everybody_who_asks_us_is_told_whom_to_trust() -> None:
     api, clock = installed(made()), SkippingClock()
-    asyncio.run(own(api, clock).once())
+    await own(api, clock).once()
     trusted = base64.b64encode(bundle_on(api).authority).decode()
     for resource, name in ((MUTATING_WEBHOOKS, MUTATING), (VALIDATING_WEBHOOKS, VALIDATING)):
         for webhook in api.at(resource, name)["webhooks"]:
@@ -393,7 +362,7 @@ def test_everybody_who_asks_us_is_told_whom_to_trust() -> None:
         assert conversion["webhook"]["clientConfig"] == {"service": OURS, "caBundle": trusted}
 
 
-def test_where_kueues_roles_are_in_force_objects_are_replaced() -> None:
+async def test_where_kueues_roles_are_in_force_objects_are_replaced() -> None:
     api, clock = installed(made()), SkippingClock()
 
     def kueues(what: str) -> None:
@@ -401,7 +370,7 @@ def test_where_kueues_roles_are_in_force_objects_are_replaced() -> None:
             raise DeniedError(what, 403, "Forbidden", "may not patch")
 
     api.before = kueues
-    assert asyncio.run(own(api, clock).once())
+    assert await own(api, clock).once()
     trusted = base64.b64encode(made().authority).decode()
     found = api.at(MUTATING_WEBHOOKS, MUTATING)
     assert [one["clientConfig"] for one in found["webhooks"]] == [{"service": OURS, "caBundle": trusted}] * 2
@@ -410,7 +379,7 @@ def test_where_kueues_roles_are_in_force_objects_are_replaced() -> None:
     assert definition["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"] == trusted
 
 
-def test_only_ours_are_told() -> None:
+async def test_only_ours_are_told() -> None:
     api, clock = installed(made()), SkippingClock()
     theirs = {"service": {"namespace": "other", "name": "webhook"}, "caBundle": "eA=="}
     local = {"url": "https://127.0.0.1:9443/mutate-batch-v1-job"}
@@ -418,32 +387,28 @@ def test_only_ours_are_told() -> None:
     api.store(CRDS, definition(CONVERTED[0], "None"))
     api.store(CRDS, definition(CONVERTED[1], service=theirs["service"], caBundle="eA=="))
     before = {name: api.at(CRDS, name) for name in CONVERTED[:2]}
-    assert asyncio.run(own(api, clock).once())
+    assert await own(api, clock).once()
     trusted = base64.b64encode(bundle_on(api).authority).decode()
     found = [one["clientConfig"] for one in api.at(MUTATING_WEBHOOKS, MUTATING)["webhooks"]]
     assert found == [theirs, {**local, "caBundle": trusted}]
     assert before == {name: api.at(CRDS, name) for name in CONVERTED[:2]}
 
 
-def test_what_is_not_installed_yet_is_told_when_it_comes(caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_is_not_installed_yet_is_told_when_it_comes(caplog: pytest.LogCaptureFixture) -> None:
     api, clock = cluster(), SkippingClock()
-
-    async def story() -> None:
-        certificates = own(api, clock)
-        with caplog.at_level(logging.INFO):
-            assert not await certificates.once()
-            assert not await certificates.once()
-        assert certificates.ready.is_set(), "the absence of a webhook configuration keeps nobody from serving"
-        install(api)
-        await settle()
-        assert await certificates.once()
-
-    asyncio.run(story())
+    certificates = own(api, clock)
+    with caplog.at_level(logging.INFO):
+        assert not await certificates.once()
+        assert not await certificates.once()
+    assert certificates.ready.is_set(), "the absence of a webhook configuration keeps nobody from serving"
+    install(api)
+    await settle()
+    assert await certificates.once()
     said = [record.getMessage() for record in caplog.records]
     assert len([one for one in said if "does not exist" in one]) == 2 + len(CONVERTED), "said once of each"
 
 
-def test_a_configuration_that_changed_in_between_is_told_later() -> None:
+async def test_a_configuration_that_changed_in_between_is_told_later() -> None:
     api, clock = installed(made()), SkippingClock()
 
     def swapped(what: str) -> None:
@@ -452,15 +417,11 @@ def test_a_configuration_that_changed_in_between_is_told_later() -> None:
             api.put(MUTATING_WEBHOOKS, MUTATING, webhooks=api.at(MUTATING_WEBHOOKS, MUTATING)["webhooks"][::-1])
 
     api.before = swapped
-
-    async def story() -> None:
-        certificates = own(api, clock)
-        assert not await certificates.once()
-        assert "caBundle" not in api.at(MUTATING_WEBHOOKS, MUTATING)["webhooks"][0]["clientConfig"]
-        assert await certificates.once()
-        assert "caBundle" in api.at(MUTATING_WEBHOOKS, MUTATING)["webhooks"][0]["clientConfig"]
-
-    asyncio.run(story())
+    certificates = own(api, clock)
+    assert not await certificates.once()
+    assert "caBundle" not in api.at(MUTATING_WEBHOOKS, MUTATING)["webhooks"][0]["clientConfig"]
+    assert await certificates.once()
+    assert "caBundle" in api.at(MUTATING_WEBHOOKS, MUTATING)["webhooks"][0]["clientConfig"]
 
 
 @pytest.mark.parametrize(
@@ -472,28 +433,25 @@ def test_a_configuration_that_changed_in_between_is_told_later() -> None:
         pytest.param(ZeroDivisionError("a bug"), id="a bug of ours"),
     ],
 )
-def test_no_answer_is_reported_and_asked_for_again(error: Exception) -> None:
+async def test_no_answer_is_reported_and_asked_for_again(error: Exception) -> None:
     api, clock = installed(made()), SkippingClock()
 
     def broken(what: str) -> None:
         if "secrets" in what:
             raise error
 
-    async def story() -> None:
-        certificates = own(api, clock)
-        api.before = broken
-        task = asyncio.create_task(certificates.run())
-        while not certificates.trouble or certificates.trouble == "the certificate is not made yet":
-            await asyncio.sleep(0)
-        assert not certificates.ready.is_set()
-        api.before = None
-        await asyncio.wait_for(certificates.ready.wait(), 5)
-        task.cancel()
-
-    asyncio.run(story())
+    certificates = own(api, clock)
+    api.before = broken
+    task = asyncio.create_task(certificates.run())
+    while not certificates.trouble or certificates.trouble == "the certificate is not made yet":
+        await asyncio.sleep(0)
+    assert not certificates.ready.is_set()
+    api.before = None
+    await asyncio.wait_for(certificates.ready.wait(), 5)
+    task.cancel()
 
 
-def test_a_failure_grows_rarer_and_a_settled_state_is_looked_at_each_minute() -> None:
+async def test_a_failure_grows_rarer_and_a_settled_state_is_looked_at_each_minute() -> None:
     api, clock = cluster(), SkippingClock()
     looks: list[int] = []
 
@@ -501,22 +459,19 @@ def test_a_failure_grows_rarer_and_a_settled_state_is_looked_at_each_minute() ->
         if what.startswith("get secrets"):
             looks.append((clock.now() - START) // MICROS)
 
-    async def story() -> None:
-        certificates = own(api, clock)
-        api.before = look
-        task = asyncio.create_task(certificates.run())
-        while len(looks) < 9:
-            await asyncio.sleep(0)
-        task.cancel()
-
-    asyncio.run(story())
+    certificates = own(api, clock)
+    api.before = look
+    task = asyncio.create_task(certificates.run())
+    while len(looks) < 9:
+        await asyncio.sleep(0)
+    task.cancel()
     assert looks == [0, 1, 3, 7, 15, 31, 63, 123, 183]
 
 
-def test_no_key_is_ever_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_no_key_is_ever_logged(caplog: pytest.LogCaptureFixture) -> None:
     api, clock = installed(made()), SkippingClock()
     with caplog.at_level(logging.DEBUG):
-        asyncio.run(own(api, clock).once())
+        await own(api, clock).once()
     secret_part = base64.b64encode(bundle_on(api).key).decode()[60:90]
     said = "\n".join(map(str, caplog.records)) + caplog.text
     assert caplog.records
@@ -529,43 +484,35 @@ def given(folder: Path, bundle: Bundle) -> None:
     (folder / "tls.key").write_bytes(bundle.key)
 
 
-def test_given_files_are_served_and_read_again_when_they_change(tmp_path: Path) -> None:
+async def test_given_files_are_served_and_read_again_when_they_change(tmp_path: Path) -> None:
     first, second = made(), renewed(None, NAMES.served, NOW)
-
-    async def story() -> None:
-        certificates = GivenCertificates(tmp_path, SkippingClock(), server_context())
-        certificates.once()
-        assert not certificates.ready.is_set()
-        assert "webhook.certDir" in certificates.trouble
-        given(tmp_path, first)
-        certificates.once()
-        assert certificates.ready.is_set()
-        assert certificates.trouble == ""
-        await shown(certificates.context, first.authority, NOW)
-        (tmp_path / "tls.key").write_bytes(second.key)
-        certificates.once()
-        assert "cannot be used together" in certificates.trouble
-        await shown(certificates.context, first.authority, NOW)
-        given(tmp_path, second)
-        certificates.once()
-        assert certificates.trouble == ""
-        await shown(certificates.context, second.authority, NOW)
-
-    asyncio.run(story())
+    certificates = GivenCertificates(tmp_path, SkippingClock(), server_context())
+    certificates.once()
+    assert not certificates.ready.is_set()
+    assert "webhook.certDir" in certificates.trouble
+    given(tmp_path, first)
+    certificates.once()
+    assert certificates.ready.is_set()
+    assert certificates.trouble == ""
+    await shown(certificates.context, first.authority, NOW)
+    (tmp_path / "tls.key").write_bytes(second.key)
+    certificates.once()
+    assert "cannot be used together" in certificates.trouble
+    await shown(certificates.context, first.authority, NOW)
+    given(tmp_path, second)
+    certificates.once()
+    assert certificates.trouble == ""
+    await shown(certificates.context, second.authority, NOW)
 
 
-def test_given_files_are_looked_at_for_ever(tmp_path: Path) -> None:
+async def test_given_files_are_looked_at_for_ever(tmp_path: Path) -> None:
     bundle = made()
-
-    async def story() -> None:
-        certificates = GivenCertificates(tmp_path, SkippingClock(), server_context())
-        task = asyncio.create_task(certificates.run())
-        await asyncio.sleep(0)
-        given(tmp_path, bundle)
-        await asyncio.wait_for(certificates.ready.wait(), 5)
-        task.cancel()
-
-    asyncio.run(story())
+    certificates = GivenCertificates(tmp_path, SkippingClock(), server_context())
+    task = asyncio.create_task(certificates.run())
+    await asyncio.sleep(0)
+    given(tmp_path, bundle)
+    await asyncio.wait_for(certificates.ready.wait(), 5)
+    task.cancel()
 
 
 Change = Callable[[Bundle], Bundle]
@@ -594,13 +541,10 @@ def leaf(bundle: Bundle) -> tuple[bytes, bytes]:
     return bundle.certificate, bundle.key
 
 
-def test_a_bundle_that_openssl_cannot_use_is_reported() -> None:
-    async def story() -> None:
-        certificates = own(installed(made()), SkippingClock())
-        with pytest.raises(TlsError):
-            certificates.show(Bundle(b"", b"", b"x", b"y"))
-
-    asyncio.run(story())
+async def test_a_bundle_that_openssl_cannot_use_is_reported() -> None:
+    certificates = own(installed(made()), SkippingClock())
+    with pytest.raises(TlsError):
+        certificates.show(Bundle(b"", b"", b"x", b"y"))
 
 
 def test_who_makes_no_certificate_does_not_load_what_makes_them() -> None:

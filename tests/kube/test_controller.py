@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -56,17 +56,15 @@ async def working(workers: int = 1) -> AsyncIterator[Worker]:
     assert task.cancelled()
 
 
-def test_a_key_that_is_added_several_times_is_worked_on_once() -> None:
-    async def test(worker: Worker) -> None:
+async def test_a_key_that_is_added_several_times_is_worked_on_once() -> None:
+    async with working() as worker:
         for key in ("a", "b", "a", "a"):
             worker.controller.add(key)
         assert await worker.said() == "+a -a +b -b"
 
-    run(test)
 
-
-def test_a_key_that_is_added_while_it_is_worked_on_comes_again_afterwards() -> None:
-    async def test(worker: Worker) -> None:
+async def test_a_key_that_is_added_while_it_is_worked_on_comes_again_afterwards() -> None:
+    async with working(workers=3) as worker:
         worker.gates["a"] = asyncio.Event()
         worker.controller.add("a")
         assert await worker.said() == "+a"
@@ -77,11 +75,9 @@ def test_a_key_that_is_added_while_it_is_worked_on_comes_again_afterwards() -> N
         worker.gates["a"].set()
         assert await worker.said() == "-a +a -a"
 
-    run(test, workers=3)
 
-
-def test_as_many_are_worked_on_at_once_as_there_are_workers() -> None:
-    async def test(worker: Worker) -> None:
+async def test_as_many_are_worked_on_at_once_as_there_are_workers() -> None:
+    async with working(workers=2) as worker:
         worker.gates = {key: asyncio.Event() for key in "abc"}
         for key in "abc":
             worker.controller.add(key)
@@ -89,11 +85,9 @@ def test_as_many_are_worked_on_at_once_as_there_are_workers() -> None:
         worker.gates["b"].set()
         assert await worker.said() == "-b +c"
 
-    run(test, workers=2)
 
-
-def test_a_key_comes_after_a_while() -> None:
-    async def test(worker: Worker) -> None:
+async def test_a_key_comes_after_a_while() -> None:
+    async with working() as worker:
         worker.controller.add_after("late", 10)
         await settle()
         worker.controller.add_after("soon", 1)
@@ -109,11 +103,9 @@ def test_a_key_comes_after_a_while() -> None:
         await worker.clock.advance(60)
         assert await worker.said() == ""
 
-    run(test)
 
-
-def test_what_reconciling_asks_for_is_done() -> None:
-    async def test(worker: Worker) -> None:
+async def test_what_reconciling_asks_for_is_done() -> None:
+    async with working() as worker:
         worker.outcomes["a"] = [5.0, None]
         worker.controller.add("a")
         assert await worker.said() == "+a -a"
@@ -122,28 +114,24 @@ def test_what_reconciling_asks_for_is_done() -> None:
         await worker.clock.advance(500)
         assert await worker.said() == ""
 
-    run(test)
 
-
-def test_what_fails_is_tried_again_after_longer_and_longer_waits(caplog: pytest.LogCaptureFixture) -> None:
-    async def test(worker: Worker) -> None:
-        worker.outcomes["a"] = [
-            UnansweredError("patch things default/a", 0, "ConnectionLost", "gone"),
-            ValueError("what?"),
-            ConflictError("patch things default/a", 409, "Conflict", "changed"),
-        ]
-        worker.controller.add("a")
-        assert await worker.said() == "+a -a"
-        for wait in (0.005, 0.010, 0.020):
-            await worker.clock.advance(wait - 0.001)
-            assert await worker.said() == ""
-            await worker.clock.advance(0.001)
-            assert await worker.said() == "+a -a"
-        await worker.clock.advance(500)
-        assert await worker.said() == ""
-
+async def test_what_fails_is_tried_again_after_longer_and_longer_waits(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, "pykueue"):
-        run(test)
+        async with working() as worker:
+            worker.outcomes["a"] = [
+                UnansweredError("patch things default/a", 0, "ConnectionLost", "gone"),
+                ValueError("what?"),
+                ConflictError("patch things default/a", 409, "Conflict", "changed"),
+            ]
+            worker.controller.add("a")
+            assert await worker.said() == "+a -a"
+            for wait in (0.005, 0.010, 0.020):
+                await worker.clock.advance(wait - 0.001)
+                assert await worker.said() == ""
+                await worker.clock.advance(0.001)
+                assert await worker.said() == "+a -a"
+            await worker.clock.advance(500)
+            assert await worker.said() == ""
     told = [(record.levelname, record.message, bool(record.exc_info)) for record in caplog.records]
     assert told == [
         (
@@ -161,8 +149,8 @@ def test_what_fails_is_tried_again_after_longer_and_longer_waits(caplog: pytest.
     assert {vars(record)["object"] for record in caplog.records} == {"a"}
 
 
-def test_every_attempt_is_told_to_whoever_observes() -> None:
-    async def test(worker: Worker) -> None:
+async def test_every_attempt_is_told_to_whoever_observes() -> None:
+    async with working() as worker:
         told: list[tuple[str, str, float]] = []
         worker.controller.observe = lambda name, outcome, seconds: told.append((name, outcome, seconds))
         worker.gates["a"] = asyncio.Event()
@@ -176,39 +164,30 @@ def test_every_attempt_is_told_to_whoever_observes() -> None:
         await worker.clock.advance(1)
         assert told == [("test", "requeue_after", 3.0), ("test", "error", 0.0), ("test", "success", 0.0)]
 
-    run(test)
 
-
-def test_what_is_not_there_is_done() -> None:
-    async def test(worker: Worker) -> None:
+async def test_what_is_not_there_is_done() -> None:
+    async with working() as worker:
         worker.outcomes["a"] = [NotFoundError("get things default/a", 404, "NotFound", "")]
         worker.controller.add("a")
         assert await worker.said() == "+a -a"
         await worker.clock.advance(500)
         assert await worker.said() == ""
 
-    run(test)
+
+async def test_keys_added_before_the_start_are_worked_on() -> None:
+    worker = Worker()
+    worker.controller.add("a")
+    worker.controller.add_after("b", 1)
+    task = asyncio.create_task(worker.controller.run())
+    assert await worker.said() == "+a -a"
+    await worker.clock.advance(1)
+    assert await worker.said() == "+b -b"
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
-def test_keys_added_before_the_start_are_worked_on() -> None:
-    async def main() -> None:
-        worker = Worker()
-        worker.controller.add("a")
-        worker.controller.add_after("b", 1)
-        task = asyncio.create_task(worker.controller.run())
-        assert await worker.said() == "+a -a"
-        await worker.clock.advance(1)
-        assert await worker.said() == "+b -b"
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-    asyncio.run(main())
-
-
-def test_cancelling_ends_what_is_under_way() -> None:
-    async def test(worker: Worker) -> None:
+async def test_cancelling_ends_what_is_under_way() -> None:
+    async with working() as worker:
         worker.gates["a"] = asyncio.Event()
         worker.controller.add("a")
         assert await worker.said() == "+a"
-
-    run(test)

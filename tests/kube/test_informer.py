@@ -125,8 +125,8 @@ async def informed(*, streaming: bool = True, namespace: str = "") -> AsyncItera
 
 
 @pytest.mark.parametrize("streaming", [pytest.param(True, id="by a stream"), pytest.param(False, id="by pages")])
-def test_what_there_is_and_what_changes_arrives(streaming: bool) -> None:
-    async def test(seen: Seen) -> None:
+async def test_what_there_is_and_what_changes_arrives(streaming: bool) -> None:
+    async with informed(streaming=streaming) as seen:
         assert seen.values() == {"default/a": "1", "default/b": "1"}
         seen.put("a", "2")
         seen.put("c", "1", "other")
@@ -143,22 +143,18 @@ def test_what_there_is_and_what_changes_arrives(streaming: bool) -> None:
         assert seen.informer.get("default/a") is seen.informer.objects["default/a"]
         assert seen.api.sent("list things") == (0 if streaming else 1)
 
-    run(test, streaming=streaming)
 
-
-def test_one_namespace_can_be_followed_alone() -> None:
-    async def test(seen: Seen) -> None:
+async def test_one_namespace_can_be_followed_alone() -> None:
+    async with informed(namespace="default") as seen:
         seen.put("c", "1", "other")
         seen.put("a", "2")
         await seen.until(lambda: seen.values()["default/a"] == "2")
         assert sorted(seen.values()) == ["default/a", "default/b"]
 
-    run(test, namespace="default")
-
 
 @pytest.mark.parametrize("streaming", [pytest.param(True, id="by a stream"), pytest.param(False, id="by pages")])
-def test_a_watch_that_is_cut_off_goes_on_where_it_was(streaming: bool) -> None:
-    async def test(seen: Seen) -> None:
+async def test_a_watch_that_is_cut_off_goes_on_where_it_was(streaming: bool) -> None:
+    async with informed(streaming=streaming) as seen:
         for round_ in range(3):
             seen.cut()
             seen.put("a", f"after {round_}")
@@ -166,11 +162,9 @@ def test_a_watch_that_is_cut_off_goes_on_where_it_was(streaming: bool) -> None:
         assert seen.api.sent("watch things") - seen.api.calls.count(FIRST_WATCH) >= 3
         assert seen.told[2:] == ["default/a 1->after 0", "default/a after 0->after 1", "default/a after 1->after 2"]
 
-    run(test, streaming=streaming)
 
-
-def test_a_bookmark_moves_where_the_watch_goes_on_from() -> None:
-    async def test(seen: Seen) -> None:
+async def test_a_bookmark_moves_where_the_watch_goes_on_from() -> None:
+    async with informed() as seen:
         for number in range(5):
             seen.api.store(OTHERS, thing(f"x{number}"))
         marked = {"metadata": {"resourceVersion": str(seen.api.registry.store.issued)}}
@@ -181,12 +175,10 @@ def test_a_bookmark_moves_where_the_watch_goes_on_from() -> None:
         await seen.until(lambda: seen.values()["default/a"] == "2")
         assert seen.api.calls == [FIRST_WATCH, f"watch things {marked['metadata']['resourceVersion']}"]
 
-    run(test)
-
 
 @pytest.mark.parametrize("streaming", [pytest.param(True, id="by a stream"), pytest.param(False, id="by pages")])
-def test_a_version_that_is_too_old_makes_it_list_anew_and_tell_only_what_differs(streaming: bool) -> None:
-    async def test(seen: Seen) -> None:
+async def test_a_version_that_is_too_old_makes_it_list_anew_and_tell_only_what_differs(streaming: bool) -> None:
+    async with informed(streaming=streaming) as seen:
         seen.put("same", "1")
         await seen.until(lambda: len(seen.told) == 3)
         version = seen.informer.version
@@ -205,11 +197,9 @@ def test_a_version_that_is_too_old_makes_it_list_anew_and_tell_only_what_differs
         seen.put("same", "2")
         await seen.until(lambda: seen.values()["default/same"] == "2")
 
-    run(test, streaming=streaming)
 
-
-def test_a_watch_that_ends_in_good_order_goes_on_at_once() -> None:
-    async def test(seen: Seen) -> None:
+async def test_a_watch_that_ends_in_good_order_goes_on_at_once() -> None:
+    async with informed() as seen:
         for _ in range(3):
             seen.clock.time = Instant(seen.clock.time + 2 * MICROS)
             before = len(seen.api.calls)
@@ -218,54 +208,48 @@ def test_a_watch_that_ends_in_good_order_goes_on_at_once() -> None:
             await seen.until(partial(lambda count: len(seen.api.calls) > count, before))
         assert seen.clock.slept == []
 
-    run(test)
 
-
-def test_a_watch_that_always_ends_at_once_is_not_asked_for_without_pause() -> None:
-    async def test(seen: Seen) -> None:
+async def test_a_watch_that_always_ends_at_once_is_not_asked_for_without_pause() -> None:
+    async with informed() as seen:
         seen.api.watch_faults += [None] * 8
         seen.put("a", "2")
         await seen.until(lambda: seen.values()["default/a"] == "2")
         assert seen.clock.slept == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
 
-    run(test)
 
-
-def test_an_object_that_cannot_be_read_is_named_once_and_keeps_its_last_form(caplog: pytest.LogCaptureFixture) -> None:
-    async def test(seen: Seen) -> None:
-        for _ in range(2):
-            seen.api.store(THINGS, {**thing("a"), "spec": "what?"})
-        seen.api.store(THINGS, {**thing("new"), "spec": ["what?"]})
-        seen.put("b", "2")
-        await seen.until(lambda: seen.values().get("default/b") == "2")
-        assert seen.values() == {"default/a": "1", "default/b": "2"}
-        # Listing anew does not take it for deleted either.
-        seen.api.watch_faults.append(GoneError("watch", 410, "Expired", "too old"))
-        seen.put("b", "3")
-        await seen.until(lambda: seen.values().get("default/b") == "3")
-        assert seen.api.calls == [FIRST_WATCH] * 2
-        assert seen.values()["default/a"] == "1"
-        seen.api.store(THINGS, thing("a", "3"))
-        await seen.until(lambda: seen.values().get("default/a") == "3")
-        seen.api.store(THINGS, {**thing("a"), "spec": "again"})
-        seen.api.drop(THINGS, "a", "default")
-        await seen.until(lambda: "default/a" not in seen.values())
-        assert seen.told[2:] == ["default/b 1->2", "default/b 2->3", "default/a 1->3", "default/a 3->None"]
-        named = [vars(record)["object"] for record in caplog.records if "malformed object" in record.message]
-        assert named == ["default/a", "default/new", "default/a"]
-
+async def test_an_object_that_cannot_be_read_is_named_once_and_keeps_its_last_form(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with caplog.at_level(logging.ERROR):
-        run(test)
+        async with informed() as seen:
+            for _ in range(2):
+                seen.api.store(THINGS, {**thing("a"), "spec": "what?"})
+            seen.api.store(THINGS, {**thing("new"), "spec": ["what?"]})
+            seen.put("b", "2")
+            await seen.until(lambda: seen.values().get("default/b") == "2")
+            assert seen.values() == {"default/a": "1", "default/b": "2"}
+            # Listing anew does not take it for deleted either.
+            seen.api.watch_faults.append(GoneError("watch", 410, "Expired", "too old"))
+            seen.put("b", "3")
+            await seen.until(lambda: seen.values().get("default/b") == "3")
+            assert seen.api.calls == [FIRST_WATCH] * 2
+            assert seen.values()["default/a"] == "1"
+            seen.api.store(THINGS, thing("a", "3"))
+            await seen.until(lambda: seen.values().get("default/a") == "3")
+            seen.api.store(THINGS, {**thing("a"), "spec": "again"})
+            seen.api.drop(THINGS, "a", "default")
+            await seen.until(lambda: "default/a" not in seen.values())
+            assert seen.told[2:] == ["default/b 1->2", "default/b 2->3", "default/a 1->3", "default/a 3->None"]
+            named = [vars(record)["object"] for record in caplog.records if "malformed object" in record.message]
+            assert named == ["default/a", "default/new", "default/a"]
 
 
-def test_a_line_that_makes_no_sense_is_passed_over() -> None:
-    async def test(seen: Seen) -> None:
+async def test_a_line_that_makes_no_sense_is_passed_over() -> None:
+    async with informed() as seen:
         seen.api.watch_faults += [b"no json", b"", b'{"type":"ADDED"}', b'{"type":"WHAT","object":{}}', b"[]"]
         seen.put("a", "2")
         await seen.until(lambda: seen.values()["default/a"] == "2")
         assert seen.api.calls == [FIRST_WATCH]
-
-    run(test)
 
 
 @pytest.mark.parametrize(
@@ -283,13 +267,13 @@ def test_a_line_that_makes_no_sense_is_passed_over() -> None:
         ),
     ],
 )
-def test_trouble_is_said_and_tried_again_slowly_until_it_is_over(
+async def test_trouble_is_said_and_tried_again_slowly_until_it_is_over(
     error: KubeError, said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refused(what: str) -> None:
         raise error
 
-    async def main() -> None:
+    with caplog.at_level(logging.ERROR):
         api = cluster()
         api.before = refused
         async with at_work(Seen(api)) as seen:
@@ -300,30 +284,24 @@ def test_trouble_is_said_and_tried_again_slowly_until_it_is_over(
             api.before = None
             await asyncio.wait_for(seen.informer.synced.wait(), 10)
             assert (seen.informer.trouble, seen.values()) == ("", {"default/a": "1"})
-
-    with caplog.at_level(logging.ERROR):
-        asyncio.run(main())
     assert len([record for record in caplog.records if "cannot watch" in record.message]) == 1
 
 
-def test_a_stream_that_never_ends_its_list_is_given_up_for_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stream_that_never_ends_its_list_is_given_up_for_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "STREAM_SECONDS", 0.2)
 
     def silent(what: str) -> Awaitable[None] | None:
         return asyncio.sleep(30) if what == FIRST_WATCH else None
 
-    async def main() -> None:
-        api = cluster()
-        api.before = silent
-        async with at_work(Seen(api)) as seen:
-            await asyncio.wait_for(seen.informer.synced.wait(), 10)
-            assert seen.values() == {"default/a": "1"}
-
-    asyncio.run(main())
+    api = cluster()
+    api.before = silent
+    async with at_work(Seen(api)) as seen:
+        await asyncio.wait_for(seen.informer.synced.wait(), 10)
+        assert seen.values() == {"default/a": "1"}
 
 
-def test_the_answer_to_a_write_is_taken_in_at_once_and_not_told_twice() -> None:
-    async def test(seen: Seen) -> None:
+async def test_the_answer_to_a_write_is_taken_in_at_once_and_not_told_twice() -> None:
+    async with informed() as seen:
         raw = await seen.change("a", "2")
         before = list(seen.told)
         learned = seen.informer.learn(raw)
@@ -334,11 +312,9 @@ def test_the_answer_to_a_write_is_taken_in_at_once_and_not_told_twice() -> None:
         await seen.until(lambda: seen.values()["default/b"] == "2")
         assert seen.told[2:] == ["default/a 1->2", "default/b 1->2"]
 
-    run(test)
 
-
-def test_an_answer_that_comes_late_does_not_undo_what_came_since() -> None:
-    async def test(seen: Seen) -> None:
+async def test_an_answer_that_comes_late_does_not_undo_what_came_since() -> None:
+    async with informed() as seen:
         late = await seen.change("a", "2")
         await seen.change("a", "3")
         late_for_gone = await seen.change("b", "2")
@@ -350,11 +326,9 @@ def test_an_answer_that_comes_late_does_not_undo_what_came_since() -> None:
         assert seen.values() == {"default/a": "3"}
         assert seen.told == told
 
-    run(test)
 
-
-def test_an_object_made_anew_is_not_taken_for_deleted_by_the_news_of_the_old_ones_end() -> None:
-    async def test(seen: Seen) -> None:
+async def test_an_object_made_anew_is_not_taken_for_deleted_by_the_news_of_the_old_ones_end() -> None:
+    async with informed() as seen:
         seen.api.lag = asyncio.Event()
         seen.api.drop(THINGS, "a", "default")
         seen.informer.learn(json.dumps(seen.put("a", "second")).encode())
@@ -363,11 +337,9 @@ def test_an_object_made_anew_is_not_taken_for_deleted_by_the_news_of_the_old_one
         await seen.until(lambda: seen.values()["default/b"] == "2")
         assert seen.told[2:] == ["default/a 1->second", "default/b 1->2"]
 
-    run(test)
 
-
-def test_an_object_learned_after_a_list_was_taken_is_not_taken_for_deleted_by_it() -> None:
-    async def test(seen: Seen) -> None:
+async def test_an_object_learned_after_a_list_was_taken_is_not_taken_for_deleted_by_it() -> None:
+    async with informed() as seen:
         made = json.loads(json.dumps(thing("new", "1")))
         made["metadata"]["resourceVersion"] = "999"
         seen.informer.learn(json.dumps(made).encode())
@@ -376,11 +348,9 @@ def test_an_object_learned_after_a_list_was_taken_is_not_taken_for_deleted_by_it
         seen.informer.listed({"default/a", "default/b"}, 1000)
         assert "default/new" not in seen.values()
 
-    run(test)
 
-
-def test_an_index_is_up_to_date_when_handlers_look_at_it() -> None:
-    async def test(seen: Seen) -> None:
+async def test_an_index_is_up_to_date_when_handlers_look_at_it() -> None:
+    async with informed() as seen:
         index = seen.informer.index(lambda found: found.spec.value.split(","))
         sizes: list[tuple[int, int]] = []
         seen.informer.listen(lambda change: sizes.append((len(index.get("x")), len(index.get("y")))))
@@ -395,20 +365,17 @@ def test_an_index_is_up_to_date_when_handlers_look_at_it() -> None:
         assert index.get("x")["default/b"] is seen.informer.objects["default/b"]
         assert set(index.values) == {"x"}
 
-    run(test)
 
-
-def test_a_late_listener_hears_of_what_is_there() -> None:
-    async def test(seen: Seen) -> None:
+async def test_a_late_listener_hears_of_what_is_there() -> None:
+    async with informed() as seen:
         heard: list[str] = []
         seen.informer.listen(lambda change: heard.append(change.key))
         assert heard == ["default/a", "default/b"]
 
-    run(test)
 
+async def test_a_handler_or_index_that_fails_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    async with informed() as seen:
 
-def test_a_handler_or_index_that_fails_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    async def test(seen: Seen) -> None:
         def broken(change: Change[Thing]) -> None:
             raise ValueError("what?")
 
@@ -421,29 +388,24 @@ def test_a_handler_or_index_that_fails_stops_nothing(caplog: pytest.LogCaptureFi
         seen.put("a", "2")
         await seen.until(lambda: seen.values()["default/a"] == "2")
         assert seen.told[-1] == "default/a 1->2"
-
-    run(test)
     assert {vars(record)["object"] for record in caplog.records if record.exc_info} == {"default/a", "default/b"}
 
 
-def test_objects_are_shrunk_before_they_are_kept() -> None:
-    async def main() -> None:
-        api = cluster()
-        api.store(THINGS, thing("a", "long"))
-        seen = Seen(api)
-        seen.informer.shrink = lambda found: msgspec.structs.replace(found, spec=Spec(found.spec.value[:1]))
-        async with at_work(seen):
-            await asyncio.wait_for(seen.informer.synced.wait(), 10)
-            assert seen.values() == {"default/a": "l"}
-
-    asyncio.run(main())
+async def test_objects_are_shrunk_before_they_are_kept() -> None:
+    api = cluster()
+    api.store(THINGS, thing("a", "long"))
+    seen = Seen(api)
+    seen.informer.shrink = lambda found: msgspec.structs.replace(found, spec=Spec(found.spec.value[:1]))
+    async with at_work(seen):
+        await asyncio.wait_for(seen.informer.synced.wait(), 10)
+        assert seen.values() == {"default/a": "l"}
 
 
-def test_an_object_that_has_just_become_one_to_be_shrunk_is_told_of_whole() -> None:
+async def test_an_object_that_has_just_become_one_to_be_shrunk_is_told_of_whole() -> None:
     def shrink(found: Thing) -> Thing:
         return msgspec.structs.replace(found, spec=Spec("over")) if found.spec.value.startswith("over") else found
 
-    async def test(seen: Seen) -> None:
+    async with informed() as seen:
         index = seen.informer.index(lambda found: (found.spec.value,))
         seen.informer.shrink = shrink
         learned = seen.informer.learn(await seen.change("a", "over, at last"))
@@ -459,8 +421,6 @@ def test_an_object_that_has_just_become_one_to_be_shrunk_is_told_of_whole() -> N
             "default/b 1->2",
         ]
         assert set(index.values) == {"again", "2"}
-
-    run(test)
 
 
 def test_an_index_holds_one_many_and_none_again() -> None:

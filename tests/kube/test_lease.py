@@ -69,8 +69,8 @@ def spec(api: TinyApi) -> dict[str, Any]:
     return found
 
 
-def test_the_first_takes_the_lease_and_renews_it() -> None:
-    async def main(api: TinyApi) -> None:
+async def test_the_first_takes_the_lease_and_renews_it() -> None:
+    with in_background() as api:
         async with candidates(api, "one") as (one,):
             await one.start().until_leading()
             assert one.election.leading
@@ -86,12 +86,9 @@ def test_the_first_takes_the_lease_and_renews_it() -> None:
             # Renewing costs one write each time and no read.
             assert len(api.asked("GET")) == 1
 
+
+async def test_a_lease_that_is_let_go_is_taken_up_at_once() -> None:
     with in_background() as api:
-        asyncio.run(main(api))
-
-
-def test_a_lease_that_is_let_go_is_taken_up_at_once() -> None:
-    async def main(api: TinyApi) -> None:
         async with candidates(api, "one", "two", lease=15.0, renew=10.0, retry=2.0) as (one, two):
             await one.start().until_leading()
             two.start()
@@ -104,23 +101,17 @@ def test_a_lease_that_is_let_go_is_taken_up_at_once() -> None:
             assert one.told == ["started", "stopped: released"]
             assert (spec(api)["holderIdentity"], spec(api)["leaseTransitions"]) == ("two", 1)
 
+
+async def test_letting_go_is_written_as_client_go_does_it() -> None:
     with in_background() as api:
-        asyncio.run(main(api))
-
-
-def test_letting_go_is_written_as_client_go_does_it() -> None:
-    async def main(api: TinyApi) -> None:
         async with candidates(api, "one") as (one,):
             await one.start().until_leading()
             await one.election.release()
             assert (spec(api)["holderIdentity"], spec(api)["leaseDurationSeconds"]) == ("", 1)
 
+
+async def test_being_cancelled_lets_go_too() -> None:
     with in_background() as api:
-        asyncio.run(main(api))
-
-
-def test_being_cancelled_lets_go_too() -> None:
-    async def main(api: TinyApi) -> None:
         async with candidates(api, "one") as (one,):
             await one.start().until_leading()
             assert one.task is not None
@@ -130,12 +121,9 @@ def test_being_cancelled_lets_go_too() -> None:
             assert not one.election.leading
             assert spec(api)["holderIdentity"] == ""
 
+
+async def test_the_lease_of_one_who_died_is_taken_when_it_has_run_out_and_not_before() -> None:
     with in_background() as api:
-        asyncio.run(main(api))
-
-
-def test_the_lease_of_one_who_died_is_taken_when_it_has_run_out_and_not_before() -> None:
-    async def main(api: TinyApi) -> None:
         dead = {"holderIdentity": "dead", "leaseDurationSeconds": 1, "renewTime": "2020-01-01T00:00:00.000000Z"}
         await api.put(
             "leases", {"metadata": {"name": "leader", "namespace": "system"}, "spec": {**dead, "leaseTransitions": 4}}
@@ -145,12 +133,9 @@ def test_the_lease_of_one_who_died_is_taken_when_it_has_run_out_and_not_before()
             assert 0.8 < await one.start().until_leading() < 2
             assert spec(api)["leaseTransitions"] == 5
 
+
+async def test_of_many_only_one_leads() -> None:
     with in_background() as api:
-        asyncio.run(main(api))
-
-
-def test_of_many_only_one_leads() -> None:
-    async def main(api: TinyApi) -> None:
         async with candidates(api, *"abcdef") as all_of_them:
             for one in all_of_them:
                 one.start()
@@ -159,12 +144,9 @@ def test_of_many_only_one_leads() -> None:
                 assert sum(one.election.leading for one in all_of_them) <= 1
             assert sum(one.election.leading for one in all_of_them) == 1
 
+
+async def test_a_busy_main_loop_does_not_lose_the_lease() -> None:
     with in_background() as api:
-        asyncio.run(main(api))
-
-
-def test_a_busy_main_loop_does_not_lose_the_lease() -> None:
-    async def main(api: TinyApi) -> None:
         async with candidates(api, "one", "two") as (one, two):
             await one.start().until_leading()
             two.start()
@@ -174,16 +156,13 @@ def test_a_busy_main_loop_does_not_lose_the_lease() -> None:
             await asyncio.sleep(0.2)
             assert (one.told, two.told) == (["started"], [])
 
-    with in_background() as api:
-        asyncio.run(main(api))
-
 
 async def down(request: web.Request) -> web.StreamResponse | None:
     return status(500, "InternalError")
 
 
-def test_a_lease_that_cannot_be_renewed_ends_leading_in_time() -> None:
-    async def main(api: TinyApi) -> None:
+async def test_a_lease_that_cannot_be_renewed_ends_leading_in_time() -> None:
+    with in_background() as api:
         async with candidates(api, "one") as (one,):
             await one.start().until_leading()
             api.accident = down
@@ -196,12 +175,9 @@ def test_a_lease_that_cannot_be_renewed_ends_leading_in_time() -> None:
             assert one.told == ["started", "stopped: the lease could not be renewed within 1 s"]
             assert spec(api)["holderIdentity"] == "one"
 
+
+async def test_a_lease_lost_while_the_main_loop_is_blocked_is_known_as_soon_as_it_goes_on() -> None:
     with in_background() as api:
-        asyncio.run(main(api))
-
-
-def test_a_lease_lost_while_the_main_loop_is_blocked_is_known_as_soon_as_it_goes_on() -> None:
-    async def main(api: TinyApi) -> None:
         async with candidates(api, "one") as (one,):
             await one.start().until_leading()
             kube = HttpKube(api.connection(), SystemClock(), may_write=lambda: one.election.leading)
@@ -221,12 +197,10 @@ def test_a_lease_lost_while_the_main_loop_is_blocked_is_known_as_soon_as_it_goes
             await one.until_stopped()
             await fenced.close()
 
+
+async def test_a_write_in_flight_when_the_lease_is_lost_is_cut_off() -> None:
     with in_background() as api:
-        asyncio.run(main(api))
 
-
-def test_a_write_in_flight_when_the_lease_is_lost_is_cut_off() -> None:
-    async def main(api: TinyApi) -> None:
         async def hangs(request: web.Request) -> web.StreamResponse | None:
             if "things" in request.path:
                 await asyncio.sleep(30)
@@ -242,17 +216,14 @@ def test_a_write_in_flight_when_the_lease_is_lost_is_cut_off() -> None:
             await one.until_stopped()
             await fenced.close()
 
-    with in_background() as api:
-        asyncio.run(main(api))
 
-
-def test_leading_ends_in_time_even_if_the_thread_of_the_election_hangs() -> None:
+async def test_leading_ends_in_time_even_if_the_thread_of_the_election_hangs() -> None:
     class Stuck(HttpKube):
         async def patch(self, *what: Any, **how: Any) -> bytes:
             time.sleep(3)
             return await super().patch(*what, **how)
 
-    async def main(api: TinyApi) -> None:
+    with in_background() as api:
         async with candidates(api, "one") as (one,):
             one.election.connect = lambda: Stuck(api.connection(), SystemClock())
             await one.start().until_leading()
@@ -261,12 +232,9 @@ def test_leading_ends_in_time_even_if_the_thread_of_the_election_hangs() -> None
             assert one.told == ["started"]
             await one.until_stopped()
 
+
+async def test_a_lease_that_another_holds_ends_leading() -> None:
     with in_background() as api:
-        asyncio.run(main(api))
-
-
-def test_a_lease_that_another_holds_ends_leading() -> None:
-    async def main(api: TinyApi) -> None:
         async with candidates(api, "one") as (one,):
             await one.start().until_leading()
             kube = HttpKube(api.connection(), SystemClock())
@@ -276,12 +244,10 @@ def test_a_lease_that_another_holds_ends_leading() -> None:
             assert not one.election.leading
             await kube.close()
 
+
+async def test_a_renewal_without_an_answer_is_looked_up_and_goes_on() -> None:
     with in_background() as api:
-        asyncio.run(main(api))
 
-
-def test_a_renewal_without_an_answer_is_looked_up_and_goes_on() -> None:
-    async def main(api: TinyApi) -> None:
         async def deaf(request: web.Request) -> web.StreamResponse | None:
             if request.method != "PATCH":
                 return None
@@ -302,12 +268,9 @@ def test_a_renewal_without_an_answer_is_looked_up_and_goes_on() -> None:
             assert one.told == ["started"]
             assert (spec(api)["holderIdentity"], spec(api)["leaseTransitions"]) == ("one", 0)
 
+
+async def test_a_server_that_is_not_there_yet_is_waited_for() -> None:
     with in_background() as api:
-        asyncio.run(main(api))
-
-
-def test_a_server_that_is_not_there_yet_is_waited_for() -> None:
-    async def main(api: TinyApi) -> None:
         api.accident = down
         async with candidates(api, "one") as (one,):
             one.start()
@@ -315,12 +278,9 @@ def test_a_server_that_is_not_there_yet_is_waited_for() -> None:
             api.accident = None
             await one.until_leading()
 
+
+async def test_one_that_never_led_says_nothing_when_it_is_stopped() -> None:
     with in_background() as api:
-        asyncio.run(main(api))
-
-
-def test_one_that_never_led_says_nothing_when_it_is_stopped() -> None:
-    async def main(api: TinyApi) -> None:
         async with candidates(api, "one", "two") as (one, two):
             await one.start().until_leading()
             two.start()
@@ -332,47 +292,38 @@ def test_one_that_never_led_says_nothing_when_it_is_stopped() -> None:
             assert two.told == []
             assert spec(api)["holderIdentity"] == "one"
 
-    with in_background() as api:
-        asyncio.run(main(api))
 
-
-def test_a_fence_lets_reads_pass_and_stops_every_write() -> None:
-    async def main() -> None:
-        async with TinyApi().serve() as api:
-            await api.put("things", thing("a"))
-            election = Always()
-            fenced = Fenced(HttpKube(api.connection(), SystemClock()), election)
-            assert await fenced.get(THINGS, "a", "default")
-            assert [page async for page in fenced.pages(THINGS)]
-            assert await anext(aiter(fenced.watch(THINGS)))
-            for write in (
-                lambda: fenced.create(THINGS, b"{}", "default"),
-                lambda: fenced.patch(THINGS, "a", b"{}", "default", how=Patch.MERGE),
-                lambda: fenced.replace(THINGS, "a", b"{}", "default"),
-                lambda: fenced.delete(THINGS, "a", "default"),
-            ):
-                with pytest.raises(NotLeadingError, match=r"things\.example\.com default"):
-                    await write()
-            assert {method for method, _ in api.log} == {"GET"}
-            await fenced.close()
-
-    asyncio.run(main())
-
-
-def test_without_an_election_one_leads_until_it_is_stopped() -> None:
-    async def main() -> None:
-        told: list[str] = []
+async def test_a_fence_lets_reads_pass_and_stops_every_write() -> None:
+    async with TinyApi().serve() as api:
+        await api.put("things", thing("a"))
         election = Always()
-        assert not election.leading
-        task = asyncio.create_task(election.run(lambda: told.append("started"), told.append))
-        await asyncio.sleep(0)
-        assert (election.leading, told) == (True, ["started"])
-        await election.release()
-        assert not election.leading
-        await task
-        assert told == ["started", "released"]
+        fenced = Fenced(HttpKube(api.connection(), SystemClock()), election)
+        assert await fenced.get(THINGS, "a", "default")
+        assert [page async for page in fenced.pages(THINGS)]
+        assert await anext(aiter(fenced.watch(THINGS)))
+        for write in (
+            lambda: fenced.create(THINGS, b"{}", "default"),
+            lambda: fenced.patch(THINGS, "a", b"{}", "default", how=Patch.MERGE),
+            lambda: fenced.replace(THINGS, "a", b"{}", "default"),
+            lambda: fenced.delete(THINGS, "a", "default"),
+        ):
+            with pytest.raises(NotLeadingError, match=r"things\.example\.com default"):
+                await write()
+        assert {method for method, _ in api.log} == {"GET"}
+        await fenced.close()
 
-    asyncio.run(main())
+
+async def test_without_an_election_one_leads_until_it_is_stopped() -> None:
+    told: list[str] = []
+    election = Always()
+    assert not election.leading
+    task = asyncio.create_task(election.run(lambda: told.append("started"), told.append))
+    await asyncio.sleep(0)
+    assert (election.leading, told) == (True, ["started"])
+    await election.release()
+    assert not election.leading
+    await task
+    assert told == ["started", "released"]
 
 
 def test_terms_that_cannot_work_are_refused() -> None:

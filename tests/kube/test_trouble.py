@@ -4,15 +4,15 @@ import pytest
 
 from pykueue.kube.client.answers import error_of
 from pykueue.kube.port import Status
-from tests.kube.test_informer import THINGS, Seen, informed, paged
+from tests.kube.test_informer import THINGS, informed, paged
 
 
 @pytest.mark.parametrize("streaming", [pytest.param(True, id="by a stream"), pytest.param(False, id="by pages")])
 @pytest.mark.parametrize("refusal", [(400, "BadRequest"), (403, "Forbidden"), (404, "NotFound")])
-def test_a_watch_that_was_refused_once_is_taken_up_again_without_trouble(
+async def test_a_watch_that_was_refused_once_is_taken_up_again_without_trouble(
     streaming: bool, refusal: tuple[int, str]
 ) -> None:
-    async def test(seen: Seen) -> None:
+    async with informed(streaming=streaming) as seen:
         turns: list[str] = []
         seen.informer.turns.append(lambda: turns.append(seen.informer.trouble))
 
@@ -29,5 +29,3 @@ def test_a_watch_that_was_refused_once_is_taken_up_again_without_trouble(
         assert seen.told == ["default/a None->1", "default/b None->1"]
         seen.put("a", "2")
         await seen.until(lambda: seen.values()["default/a"] == "2")
-
-    run(test, streaming=streaming)

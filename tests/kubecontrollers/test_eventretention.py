@@ -28,8 +28,8 @@ async def left(town: Town) -> list[str]:
     return sorted(names(await town.all(EVENTS)))
 
 
-def test_an_hour_after_they_were_last_said() -> None:
-    async def story(town: Town) -> None:
+async def test_an_hour_after_they_were_last_said() -> None:
+    async with new_town() as town:
         await event(town, "early")
         async with town.running(keeper(town).run):
             await town.advance(1800)
@@ -50,22 +50,17 @@ def test_an_hour_after_they_were_last_said() -> None:
             await town.advance(3600)
             assert await left(town) == []
 
-    play(story)
+
+async def test_no_more_than_so_many() -> None:
+    async with new_town() as town, town.running(keeper(town, 3).run):
+        for name in ("e", "d", "c", "b", "a"):
+            await event(town, name)
+            await town.advance(1)
+        assert await left(town) == ["a", "b", "c"]
 
 
-def test_no_more_than_so_many() -> None:
-    async def story(town: Town) -> None:
-        async with town.running(keeper(town, 3).run):
-            for name in ("e", "d", "c", "b", "a"):
-                await event(town, name)
-                await town.advance(1)
-            assert await left(town) == ["a", "b", "c"]
-
-    play(story)
-
-
-def test_what_could_not_be_deleted_is_tried_again() -> None:
-    async def story(town: Town) -> None:
+async def test_what_could_not_be_deleted_is_tried_again() -> None:
+    async with new_town() as town:
         town.counted.failures_of["delete events"] = [
             UnansweredError("delete", 503, "", "no answer"),
             ConflictError("delete", 409, "Conflict", "changed"),
@@ -76,5 +71,3 @@ def test_what_could_not_be_deleted_is_tried_again() -> None:
                 await town.advance(1)
             await town.advance(2)
             assert await left(town) == ["a"]
-
-    play(story)

@@ -26,8 +26,8 @@ async def finish(town: Town, *jobs: str) -> None:
         await town.advance(10)
 
 
-def test_the_oldest_jobs_go() -> None:
-    async def story(town: Town) -> None:
+async def test_the_oldest_jobs_go() -> None:
+    async with new_town() as town:
         jobs, kept = workers(town, 2, None)
         async with town.running(jobs.run, kept.run):
             await finish(town, "d", "c", "b", "a")
@@ -35,11 +35,9 @@ def test_the_oldest_jobs_go() -> None:
             assert sorted(names(await town.all(JOBS))) == ["a", "b", "running"]
             assert len(await town.pods()) == 5
 
-    play(story)
 
-
-def test_the_oldest_pods_go_and_their_jobs_stay() -> None:
-    async def story(town: Town) -> None:
+async def test_the_oldest_pods_go_and_their_jobs_stay() -> None:
+    async with new_town() as town:
         jobs, kept = workers(town, None, 1)
         async with town.running(jobs.run, kept.run):
             await finish(town, "b", "a")
@@ -47,11 +45,9 @@ def test_the_oldest_pods_go_and_their_jobs_stay() -> None:
             assert sorted(name[:2] for name in names(await town.pods())) == ["a-", "ru"]
             assert len(await town.all(JOBS)) == 3
 
-    play(story)
 
-
-def test_what_was_too_much_before_we_looked() -> None:
-    async def story(town: Town) -> None:
+async def test_what_was_too_much_before_we_looked() -> None:
+    async with new_town() as town:
         jobs, _ = workers(town, None, None)
         async with town.running(jobs.run):
             await finish(town, "d", "c", "b", "a")
@@ -59,11 +55,9 @@ def test_what_was_too_much_before_we_looked() -> None:
         async with town.running(jobs.run, kept.run):
             assert names(await town.all(JOBS)) == ["a"]
 
-    play(story)
 
-
-def test_what_changed_at_the_last_moment_is_considered_again() -> None:
-    async def story(town: Town) -> None:
+async def test_what_changed_at_the_last_moment_is_considered_again() -> None:
+    async with new_town() as town:
         jobs, kept = workers(town, 1, None)
         async with town.running(jobs.run, kept.run):
             town.counted.failures_of["delete jobs"] = [ConflictError("delete", 409, "Conflict", "changed")]
@@ -71,11 +65,9 @@ def test_what_changed_at_the_last_moment_is_considered_again() -> None:
             await town.patch(JOBS, "b", {"metadata": {"labels": {"a": "b"}}})
             assert names(await town.all(JOBS)) == ["a"]
 
-    play(story)
 
-
-def test_what_could_not_be_deleted_is_tried_again() -> None:
-    async def story(town: Town) -> None:
+async def test_what_could_not_be_deleted_is_tried_again() -> None:
+    async with new_town() as town:
         jobs, kept = workers(town, 1, None)
         async with town.running(jobs.run, kept.run):
             town.counted.failures_of["delete jobs"] = [UnansweredError("delete", 503, "", "no answer")]
@@ -83,11 +75,9 @@ def test_what_could_not_be_deleted_is_tried_again() -> None:
             await town.advance(1)
             assert names(await town.all(JOBS)) == ["a"]
 
-    play(story)
 
-
-def test_what_somebody_holds_on_to_does_not_cost_others_their_place() -> None:
-    async def story(town: Town) -> None:
+async def test_what_somebody_holds_on_to_does_not_cost_others_their_place() -> None:
+    async with new_town() as town:
         jobs, kept = workers(town, 1, None)
         async with town.running(jobs.run, kept.run):
             await town.job("held", metadata={"finalizers": ["example.com/held"]})
@@ -96,15 +86,11 @@ def test_what_somebody_holds_on_to_does_not_cost_others_their_place() -> None:
             await finish(town, "b", "a")
             assert sorted(names(await town.all(JOBS))) == ["a", "held"]
 
-    play(story)
 
-
-def test_without_bounds_nothing_is_remembered() -> None:
-    async def story(town: Town) -> None:
+async def test_without_bounds_nothing_is_remembered() -> None:
+    async with new_town() as town:
         jobs, kept = workers(town, None, None)
         async with town.running(jobs.run, kept.run):
             await finish(town, "b", "a")
             assert len(await town.all(JOBS)) == 2
             assert kept.jobs.order == []
-
-    play(story)

@@ -41,23 +41,20 @@ async def notes(town: Town) -> list[str]:
     return sorted(one["metadata"]["name"] for one in await town.all(CONFIG_MAPS, "team-a"))
 
 
-def test_what_belongs_goes_with_its_owner_and_with_the_owner_of_that() -> None:
-    async def story(town: Town) -> None:
-        async with town.running(garbage(town).run):
-            top = await note(town, "top")
-            middle = await note(town, "middle", top)
-            await note(town, "bottom", middle)
-            await note(town, "other")
-            assert town.counted.took() == {}
-            await town.delete(CONFIG_MAPS, "top")
-            assert await notes(town) == ["other"]
-            assert town.counted.took() == {"delete configmaps": 2}
-
-    play(story)
+async def test_what_belongs_goes_with_its_owner_and_with_the_owner_of_that() -> None:
+    async with new_town() as town, town.running(garbage(town).run):
+        top = await note(town, "top")
+        middle = await note(town, "middle", top)
+        await note(town, "bottom", middle)
+        await note(town, "other")
+        assert town.counted.took() == {}
+        await town.delete(CONFIG_MAPS, "top")
+        assert await notes(town) == ["other"]
+        assert town.counted.took() == {"delete configmaps": 2}
 
 
-def test_what_lost_its_owner_while_nobody_looked() -> None:
-    async def story(town: Town) -> None:
+async def test_what_lost_its_owner_while_nobody_looked() -> None:
+    async with new_town() as town:
         top = await note(town, "top")
         await note(town, "lost", top)
         kept = await note(town, "kept")
@@ -68,156 +65,122 @@ def test_what_lost_its_owner_while_nobody_looked() -> None:
             assert await notes(town) == ["child", "kept"]
             assert town.counted.took() == {"delete configmaps": 1}
 
-    play(story)
+
+async def test_an_owner_of_the_same_name_is_another() -> None:
+    async with new_town() as town, town.running(garbage(town).run):
+        top = await note(town, "top")
+        await town.delete(CONFIG_MAPS, "top")
+        await note(town, "top")
+        await note(town, "late", top)
+        assert await notes(town) == ["top"]
 
 
-def test_an_owner_of_the_same_name_is_another() -> None:
-    async def story(town: Town) -> None:
-        async with town.running(garbage(town).run):
-            top = await note(town, "top")
-            await town.delete(CONFIG_MAPS, "top")
-            await note(town, "top")
-            await note(town, "late", top)
-            assert await notes(town) == ["top"]
-
-    play(story)
-
-
-def test_of_two_owners_one_is_enough() -> None:
-    async def story(town: Town) -> None:
-        async with town.running(garbage(town).run):
-            one, two = await note(town, "one"), await note(town, "two")
-            await note(town, "child", one, two)
-            await town.delete(CONFIG_MAPS, "one")
-            child = await town.get(CONFIG_MAPS, "child")
-            assert child is not None
-            assert [owner["name"] for owner in child["metadata"]["ownerReferences"]] == ["two"]
-            await town.delete(CONFIG_MAPS, "two")
-            assert await notes(town) == []
-
-    play(story)
+async def test_of_two_owners_one_is_enough() -> None:
+    async with new_town() as town, town.running(garbage(town).run):
+        one, two = await note(town, "one"), await note(town, "two")
+        await note(town, "child", one, two)
+        await town.delete(CONFIG_MAPS, "one")
+        child = await town.get(CONFIG_MAPS, "child")
+        assert child is not None
+        assert [owner["name"] for owner in child["metadata"]["ownerReferences"]] == ["two"]
+        await town.delete(CONFIG_MAPS, "two")
+        assert await notes(town) == []
 
 
-def test_foreground_the_owner_goes_last() -> None:
-    async def story(town: Town) -> None:
-        async with town.running(garbage(town).run):
-            top = await note(town, "top")
-            await note(town, "free", top)
-            await note(town, "held", top, held=True)
-            await town.delete(CONFIG_MAPS, "top", propagation="Foreground")
-            assert await notes(town) == ["held", "top"]
-            found = await town.get(CONFIG_MAPS, "top")
-            assert found is not None
-            assert finalizers(found) == ["foregroundDeletion"]
-            await town.patch(CONFIG_MAPS, "held", {"metadata": {"finalizers": None}})
-            assert await notes(town) == []
-
-    play(story)
+async def test_foreground_the_owner_goes_last() -> None:
+    async with new_town() as town, town.running(garbage(town).run):
+        top = await note(town, "top")
+        await note(town, "free", top)
+        await note(town, "held", top, held=True)
+        await town.delete(CONFIG_MAPS, "top", propagation="Foreground")
+        assert await notes(town) == ["held", "top"]
+        found = await town.get(CONFIG_MAPS, "top")
+        assert found is not None
+        assert finalizers(found) == ["foregroundDeletion"]
+        await town.patch(CONFIG_MAPS, "held", {"metadata": {"finalizers": None}})
+        assert await notes(town) == []
 
 
-def test_foreground_waits_only_for_what_blocks() -> None:
-    async def story(town: Town) -> None:
-        async with town.running(garbage(town).run):
-            top = await note(town, "top")
-            await note(town, "loose", top, blocks=False, held=True)
-            await town.delete(CONFIG_MAPS, "top", propagation="Foreground")
-            assert await notes(town) == ["loose"]
-            loose = await town.get(CONFIG_MAPS, "loose")
-            assert loose is not None
-            assert "deletionTimestamp" in loose["metadata"]
-
-    play(story)
+async def test_foreground_waits_only_for_what_blocks() -> None:
+    async with new_town() as town, town.running(garbage(town).run):
+        top = await note(town, "top")
+        await note(town, "loose", top, blocks=False, held=True)
+        await town.delete(CONFIG_MAPS, "top", propagation="Foreground")
+        assert await notes(town) == ["loose"]
+        loose = await town.get(CONFIG_MAPS, "loose")
+        assert loose is not None
+        assert "deletionTimestamp" in loose["metadata"]
 
 
-def test_foreground_does_not_wait_for_what_names_the_owner_wrongly() -> None:
-    async def story(town: Town) -> None:
-        async with town.running(garbage(town).run):
-            owner = await town.create(CONFIG_MAPS, {"metadata": {"name": "owner", "namespace": "team-a"}}, "team-a")
-            (reference,) = owned_by(owner)
-            for name, wrong in (("a", {"kind": "Unknown"}), ("b", {"apiVersion": "x/v1", "name": "other"})):
-                metadata = {"name": name, "namespace": "team-a", "ownerReferences": [{**reference, **wrong}]}
-                await town.create(CONFIG_MAPS, {"metadata": {**metadata, "finalizers": ["a.b/c"]}}, "team-a")
-            await town.delete(CONFIG_MAPS, "owner", propagation="Foreground")
-            assert await town.get(CONFIG_MAPS, "owner") is None
-
-    play(story)
+async def test_foreground_does_not_wait_for_what_names_the_owner_wrongly() -> None:
+    async with new_town() as town, town.running(garbage(town).run):
+        owner = await town.create(CONFIG_MAPS, {"metadata": {"name": "owner", "namespace": "team-a"}}, "team-a")
+        (reference,) = owned_by(owner)
+        for name, wrong in (("a", {"kind": "Unknown"}), ("b", {"apiVersion": "x/v1", "name": "other"})):
+            metadata = {"name": name, "namespace": "team-a", "ownerReferences": [{**reference, **wrong}]}
+            await town.create(CONFIG_MAPS, {"metadata": {**metadata, "finalizers": ["a.b/c"]}}, "team-a")
+        await town.delete(CONFIG_MAPS, "owner", propagation="Foreground")
+        assert await town.get(CONFIG_MAPS, "owner") is None
 
 
-def test_foreground_goes_on_below() -> None:
-    async def story(town: Town) -> None:
-        async with town.running(garbage(town).run):
-            top = await note(town, "top")
-            middle = await note(town, "middle", top)
-            await note(town, "bottom", middle, held=True)
-            await town.delete(CONFIG_MAPS, "top", propagation="Foreground")
-            assert await notes(town) == ["bottom", "middle", "top"]
-            await town.patch(CONFIG_MAPS, "bottom", {"metadata": {"finalizers": None}})
-            assert await notes(town) == []
-
-    play(story)
+async def test_foreground_goes_on_below() -> None:
+    async with new_town() as town, town.running(garbage(town).run):
+        top = await note(town, "top")
+        middle = await note(town, "middle", top)
+        await note(town, "bottom", middle, held=True)
+        await town.delete(CONFIG_MAPS, "top", propagation="Foreground")
+        assert await notes(town) == ["bottom", "middle", "top"]
+        await town.patch(CONFIG_MAPS, "bottom", {"metadata": {"finalizers": None}})
+        assert await notes(town) == []
 
 
-def test_foreground_goes_on_after_a_restart() -> None:
-    async def story(town: Town) -> None:
+async def test_foreground_goes_on_after_a_restart() -> None:
+    async with new_town() as town:
         top = await note(town, "top")
         await note(town, "child", top)
         await town.delete(CONFIG_MAPS, "top", propagation="Foreground")
         async with town.running(garbage(town).run):
             assert await notes(town) == []
 
-    play(story)
+
+async def test_orphans_stay() -> None:
+    async with new_town() as town, town.running(garbage(town).run):
+        top = await note(town, "top")
+        await note(town, "child", top)
+        await town.delete(CONFIG_MAPS, "top", propagation="Orphan")
+        assert await notes(town) == ["child"]
+        child = await town.get(CONFIG_MAPS, "child")
+        assert child is not None
+        assert not child["metadata"].get("ownerReferences")
 
 
-def test_orphans_stay() -> None:
-    async def story(town: Town) -> None:
-        async with town.running(garbage(town).run):
-            top = await note(town, "top")
-            await note(town, "child", top)
-            await town.delete(CONFIG_MAPS, "top", propagation="Orphan")
-            assert await notes(town) == ["child"]
-            child = await town.get(CONFIG_MAPS, "child")
-            assert child is not None
-            assert not child["metadata"].get("ownerReferences")
-
-    play(story)
+async def test_an_owner_of_a_kind_that_is_not_served_is_taken_to_be_there() -> None:
+    async with new_town() as town, town.running(garbage(town).run):
+        strange = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "x", "uid": "x"}}
+        await note(town, "child", strange)
+        assert await notes(town) == ["child"]
 
 
-def test_an_owner_of_a_kind_that_is_not_served_is_taken_to_be_there() -> None:
-    async def story(town: Town) -> None:
-        async with town.running(garbage(town).run):
-            strange = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "x", "uid": "x"}}
-            await note(town, "child", strange)
-            assert await notes(town) == ["child"]
-
-    play(story)
-
-
-def test_an_owner_without_namespace() -> None:
-    async def story(town: Town) -> None:
-        async with town.running(garbage(town).run):
-            node = await town.node()
-            await note(town, "child", node)
-            assert await notes(town) == ["child"]
-            await town.delete(NODES, "here")
-            assert await notes(town) == []
-
-    play(story)
+async def test_an_owner_without_namespace() -> None:
+    async with new_town() as town, town.running(garbage(town).run):
+        node = await town.node()
+        await note(town, "child", node)
+        assert await notes(town) == ["child"]
+        await town.delete(NODES, "here")
+        assert await notes(town) == []
 
 
-def test_somebody_changes_it_at_the_last_moment() -> None:
-    async def story(town: Town) -> None:
-        async with town.running(garbage(town).run):
-            top = await note(town, "top")
-            await note(town, "child", top)
-            town.counted.failures_of["delete configmaps"] = [ConflictError("delete", 409, "Conflict", "changed")] * 2
-            await town.delete(CONFIG_MAPS, "top")
-            assert await notes(town) == []
-
-    play(story)
+async def test_somebody_changes_it_at_the_last_moment() -> None:
+    async with new_town() as town, town.running(garbage(town).run):
+        top = await note(town, "top")
+        await note(town, "child", top)
+        town.counted.failures_of["delete configmaps"] = [ConflictError("delete", 409, "Conflict", "changed")] * 2
+        await town.delete(CONFIG_MAPS, "top")
+        assert await notes(town) == []
 
 
-def test_a_kind_that_is_served_later() -> None:
-    async def story(town: Town) -> None:
+async def test_a_kind_that_is_served_later() -> None:
+    async with new_town() as town:
         kinds = [CONFIG_MAPS, CRDS]
         async with town.running(garbage(town, kinds).run):
             kinds.append(JOBS)
@@ -231,19 +194,14 @@ def test_a_kind_that_is_served_later() -> None:
             await note(town, "later", job)
             assert await notes(town) == ["later"]
 
-    play(story)
-
 
 @pytest.mark.parametrize("loss", [GoneError("watch", 410, "Expired", "too old"), ValueError("no JSON")])
-def test_what_went_while_the_watch_was_too_far_behind_or_broke(loss: Exception) -> None:
-    async def story(town: Town) -> None:
-        async with town.running(garbage(town).run):
-            top = await note(town, "top")
-            await note(town, "child", top)
-            town.counted.watch_faults = [loss]
-            await town.delete(CONFIG_MAPS, "top")
-            assert town.counted.watch_faults == []
-            await town.advance(1)
-            assert await notes(town) == []
-
-    play(story)
+async def test_what_went_while_the_watch_was_too_far_behind_or_broke(loss: Exception) -> None:
+    async with new_town() as town, town.running(garbage(town).run):
+        top = await note(town, "top")
+        await note(town, "child", top)
+        town.counted.watch_faults = [loss]
+        await town.delete(CONFIG_MAPS, "top")
+        assert town.counted.watch_faults == []
+        await town.advance(1)
+        assert await notes(town) == []

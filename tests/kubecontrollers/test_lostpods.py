@@ -6,7 +6,7 @@ from pykueue.kube.port import PODS
 from pykueue.kubecontrollers.jobcontroller import JobController
 from pykueue.kubecontrollers.lostpods import LostPods
 from pykueue.kubecontrollers.scheduler import Scheduler
-from tests.kubecontrollers.town import NODES, Town, names, phase_of, new_town
+from tests.kubecontrollers.town import NODES, Town, names, new_town, phase_of
 
 
 def workers(town: Town) -> list[Callable[[], Coroutine[None, None, None]]]:
@@ -24,39 +24,33 @@ async def started(town: Town) -> str:
     return name
 
 
-def test_a_node_that_stays_away_loses_its_pods() -> None:
-    async def story(town: Town) -> None:
-        async with town.running(*workers(town)):
-            name = await started(town)
-            await town.delete(NODES, "here")
-            await town.advance(39)
-            assert phase_of((await town.pods())[0]) == "Running"
-            await town.advance(1)
-            assert await town.get(PODS, name) is None
-            assert (await town.status())["failed"] == 1
-            await town.advance(10)
-            assert (await town.status())["active"] == 1
-
-    play(story)
+async def test_a_node_that_stays_away_loses_its_pods() -> None:
+    async with new_town() as town, town.running(*workers(town)):
+        name = await started(town)
+        await town.delete(NODES, "here")
+        await town.advance(39)
+        assert phase_of((await town.pods())[0]) == "Running"
+        await town.advance(1)
+        assert await town.get(PODS, name) is None
+        assert (await town.status())["failed"] == 1
+        await town.advance(10)
+        assert (await town.status())["active"] == 1
 
 
-def test_a_node_that_comes_back_keeps_them() -> None:
-    async def story(town: Town) -> None:
-        async with town.running(*workers(town)):
-            await started(town)
-            await town.delete(NODES, "here")
-            await town.advance(30)
-            await town.node()
-            await town.advance(60)
-            await town.delete(NODES, "here")
-            await town.advance(39)
-            assert phase_of((await town.pods())[0]) == "Running"
-
-    play(story)
+async def test_a_node_that_comes_back_keeps_them() -> None:
+    async with new_town() as town, town.running(*workers(town)):
+        await started(town)
+        await town.delete(NODES, "here")
+        await town.advance(30)
+        await town.node()
+        await town.advance(60)
+        await town.delete(NODES, "here")
+        await town.advance(39)
+        assert phase_of((await town.pods())[0]) == "Running"
 
 
-def test_a_node_that_has_lost_its_pods_is_missed_anew_for_the_next() -> None:
-    async def story(town: Town) -> None:
+async def test_a_node_that_has_lost_its_pods_is_missed_anew_for_the_next() -> None:
+    async with new_town() as town:
         scheduler = Scheduler(town.counted, town.clock, town.counted.bind, town.notices.append)
         lost = LostPods(town.counted, town.clock, scheduler.nodes, scheduler.pods)
         async with town.running(scheduler.run, lost.run):
@@ -70,11 +64,9 @@ def test_a_node_that_has_lost_its_pods_is_missed_anew_for_the_next() -> None:
                 assert lost.since == {}
                 await town.advance(600)
 
-    play(story)
 
-
-def test_what_it_says_of_them() -> None:
-    async def story(town: Town) -> None:
+async def test_what_it_says_of_them() -> None:
+    async with new_town() as town:
         await town.node()
         spec = {"containers": [{"name": "main", "image": "a:1"}], "nodeName": "gone"}
         metadata = {"name": "plain", "namespace": "team-a", "finalizers": ["example.com/held"]}
@@ -94,5 +86,3 @@ def test_what_it_says_of_them() -> None:
             town.counted.took()
             await town.advance(100)
             assert town.counted.took() == {}
-
-    play(story)

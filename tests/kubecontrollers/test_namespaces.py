@@ -20,8 +20,8 @@ async def pod(town: Town, name: str) -> None:
     await town.create(PODS, builders.pod(name, "team-a"), "team-a")
 
 
-def test_everything_in_it_goes_and_then_it_does() -> None:
-    async def story(town: Town) -> None:
+async def test_everything_in_it_goes_and_then_it_does() -> None:
+    async with new_town() as town:
         await town.namespace("team-b")
         await note(town, "x")
         await note(town, "y")
@@ -35,22 +35,18 @@ def test_everything_in_it_goes_and_then_it_does() -> None:
             assert await town.get(NAMESPACES, "team-b") is not None
             assert await town.get(NODES, "here") is not None
 
-    play(story)
 
-
-def test_one_that_was_deleted_while_nobody_looked() -> None:
-    async def story(town: Town) -> None:
+async def test_one_that_was_deleted_while_nobody_looked() -> None:
+    async with new_town() as town:
         await note(town, "x")
         await town.delete(NAMESPACES, "team-a")
         assert await town.get(NAMESPACES, "team-a") is not None
         async with town.running(namespaces(town).run):
             assert await town.get(NAMESPACES, "team-a") is None
 
-    play(story)
 
-
-def test_it_waits_for_pods_first_and_says_so() -> None:
-    async def story(town: Town) -> None:
+async def test_it_waits_for_pods_first_and_says_so() -> None:
+    async with new_town() as town:
         await note(town, "x")
         await pod(town, "busy")
         await town.kube.bind("team-a", "busy", "here")
@@ -70,11 +66,9 @@ def test_it_waits_for_pods_first_and_says_so() -> None:
             assert await town.get(NAMESPACES, "team-a") is None
             assert await town.all(CONFIG_MAPS) == []
 
-    play(story)
 
-
-def test_finalizers_are_named() -> None:
-    async def story(town: Town) -> None:
+async def test_finalizers_are_named() -> None:
+    async with new_town() as town:
         await note(town, "x", finalizers=["example.com/held"])
         async with town.running(namespaces(town).run):
             await town.delete(NAMESPACES, "team-a")
@@ -93,11 +87,9 @@ def test_finalizers_are_named() -> None:
             await town.advance(1)
             assert await town.get(NAMESPACES, "team-a") is None
 
-    play(story)
 
-
-def test_who_else_holds_it_is_waited_for() -> None:
-    async def story(town: Town) -> None:
+async def test_who_else_holds_it_is_waited_for() -> None:
+    async with new_town() as town:
         held = {"metadata": {"name": "held"}, "spec": {"finalizers": ["example.com/mine", "kubernetes"]}}
         await town.create(NAMESPACES, held)
         await town.create(CONFIG_MAPS, {"metadata": {"name": "a", "namespace": "held"}}, "held")
@@ -112,11 +104,9 @@ def test_who_else_holds_it_is_waited_for() -> None:
             await town.patch(NAMESPACES, "held", {"spec": {"finalizers": []}}, subresource="finalize")
             assert await town.get(NAMESPACES, "held") is None
 
-    play(story)
 
-
-def test_what_cannot_be_deleted_is_said() -> None:
-    async def story(town: Town) -> None:
+async def test_what_cannot_be_deleted_is_said() -> None:
+    async with new_town() as town:
         await note(town, "x")
         town.counted.failures_of["delete configmaps"] = [UnansweredError("delete", 503, "", "no answer")]
         async with town.running(namespaces(town).run):
@@ -129,5 +119,3 @@ def test_what_cannot_be_deleted_is_said() -> None:
             )
             await town.advance(1)
             assert await town.get(NAMESPACES, "team-a") is None
-
-    play(story)

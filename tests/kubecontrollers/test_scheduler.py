@@ -35,8 +35,8 @@ async def scheduled(town: Town, name: str) -> tuple[str, ...]:
     return ()
 
 
-def test_a_pod_that_fits_is_bound_with_one_write() -> None:
-    async def story(town: Town) -> None:
+async def test_a_pod_that_fits_is_bound_with_one_write() -> None:
+    async with new_town() as town:
         await town.node()
         async with town.running(scheduler(town).run):
             await pod(town, "a")
@@ -44,11 +44,9 @@ def test_a_pod_that_fits_is_bound_with_one_write() -> None:
             assert town.counted.took() == {"bind pods": 1}
             assert town.said() == [("Scheduled", "Successfully assigned team-a/a to here")]
 
-    play(story)
 
-
-def test_a_pod_waits_until_another_ends() -> None:
-    async def story(town: Town) -> None:
+async def test_a_pod_waits_until_another_ends() -> None:
+    async with new_town() as town:
         await town.node()
         async with town.running(scheduler(town).run):
             await pod(town, "a", "3")
@@ -63,11 +61,9 @@ def test_a_pod_waits_until_another_ends() -> None:
             assert (await placed(town))["b"] == "here"
             assert (await scheduled(town, "b"))[0] == "True"
 
-    play(story)
 
-
-def test_no_room_is_given_twice() -> None:
-    async def story(town: Town) -> None:
+async def test_no_room_is_given_twice() -> None:
+    async with new_town() as town:
         await town.node()
         for number in range(8):
             await pod(town, f"p{number}")
@@ -76,11 +72,9 @@ def test_no_room_is_given_twice() -> None:
             await town.end_all("Succeeded")
             assert list((await placed(town)).values()).count("here") == 8
 
-    play(story)
 
-
-def test_the_highest_priority_and_then_the_oldest_goes_first() -> None:
-    async def story(town: Town) -> None:
+async def test_the_highest_priority_and_then_the_oldest_goes_first() -> None:
+    async with new_town() as town:
         await town.node()
         async with town.running(scheduler(town).run):
             await pod(town, "busy", "4")
@@ -94,11 +88,9 @@ def test_the_highest_priority_and_then_the_oldest_goes_first() -> None:
                 await town.delete(PODS, running, grace=0)
                 assert (await placed(town))[expected] == "here"
 
-    play(story)
 
-
-def test_priority_counts_among_those_that_ask_for_different_things_too() -> None:
-    async def story(town: Town) -> None:
+async def test_priority_counts_among_those_that_ask_for_different_things_too() -> None:
+    async with new_town() as town:
         await town.node()
         await town.create(PRIORITY_CLASSES, {"metadata": {"name": "high"}, "value": 5})
         async with town.running(scheduler(town).run):
@@ -109,11 +101,9 @@ def test_priority_counts_among_those_that_ask_for_different_things_too() -> None
             await town.delete(PODS, "busy", grace=0)
             assert await placed(town) == {"low": "", "high-1": "here", "high-2": "here"}
 
-    play(story)
 
-
-def test_a_pod_that_asks_for_something_else_keeps_nobody_waiting() -> None:
-    async def story(town: Town) -> None:
+async def test_a_pod_that_asks_for_something_else_keeps_nobody_waiting() -> None:
+    async with new_town() as town:
         await town.node()
         async with town.running(scheduler(town).run):
             await pod(town, "busy", "4")
@@ -124,11 +114,9 @@ def test_a_pod_that_asks_for_something_else_keeps_nobody_waiting() -> None:
             await town.delete(PODS, "busy", grace=0)
             assert await placed(town) == {"waiting": "here"}
 
-    play(story)
 
-
-def test_nodes_on_which_nothing_runs_are_not_remembered() -> None:
-    async def story(town: Town) -> None:
+async def test_nodes_on_which_nothing_runs_are_not_remembered() -> None:
+    async with new_town() as town:
         await town.node()
         found = scheduler(town)
         async with town.running(found.run):
@@ -139,11 +127,9 @@ def test_nodes_on_which_nothing_runs_are_not_remembered() -> None:
             await town.end_all()
             assert found.used == {}
 
-    play(story)
 
-
-def test_gates_are_waited_for() -> None:
-    async def story(town: Town) -> None:
+async def test_gates_are_waited_for() -> None:
+    async with new_town() as town:
         await town.node()
         async with town.running(scheduler(town).run):
             await pod(town, "a", schedulingGates=[{"name": "example.com/wait"}])
@@ -152,11 +138,9 @@ def test_gates_are_waited_for() -> None:
             await town.patch(PODS, "a", {"spec": {"schedulingGates": []}})
             assert await placed(town) == {"a": "here"}
 
-    play(story)
 
-
-def test_a_pod_that_names_its_node_takes_room_there() -> None:
-    async def story(town: Town) -> None:
+async def test_a_pod_that_names_its_node_takes_room_there() -> None:
+    async with new_town() as town:
         await town.node()
         async with town.running(scheduler(town).run):
             await pod(town, "a", "3", nodeName="here")
@@ -164,32 +148,25 @@ def test_a_pod_that_names_its_node_takes_room_there() -> None:
             await pod(town, "b", "2")
             assert (await placed(town))["b"] == ""
 
-    play(story)
 
-
-def test_another_scheduler_is_not_disturbed() -> None:
-    async def story(town: Town) -> None:
+async def test_another_scheduler_is_not_disturbed() -> None:
+    async with new_town() as town:
         await town.node()
         async with town.running(scheduler(town).run):
             await pod(town, "a", schedulerName="mine")
             assert await placed(town) == {"a": ""}
 
-    play(story)
+
+async def test_a_node_that_comes_late() -> None:
+    async with new_town() as town, town.running(scheduler(town).run):
+        await pod(town, "a")
+        assert await scheduled(town, "a") == ("False", "Unschedulable", "no nodes available to schedule pods")
+        await town.node()
+        assert await placed(town) == {"a": "here"}
 
 
-def test_a_node_that_comes_late() -> None:
-    async def story(town: Town) -> None:
-        async with town.running(scheduler(town).run):
-            await pod(town, "a")
-            assert await scheduled(town, "a") == ("False", "Unschedulable", "no nodes available to schedule pods")
-            await town.node()
-            assert await placed(town) == {"a": "here"}
-
-    play(story)
-
-
-def test_the_emptier_node_is_taken() -> None:
-    async def story(town: Town) -> None:
+async def test_the_emptier_node_is_taken() -> None:
+    async with new_town() as town:
         await town.node("one")
         await town.node("two")
         async with town.running(scheduler(town).run):
@@ -197,11 +174,9 @@ def test_the_emptier_node_is_taken() -> None:
             await pod(town, "b", "1")
             assert await placed(town) == {"a": "one", "b": "two"}
 
-    play(story)
 
-
-def test_a_bind_that_is_refused_gives_its_room_back() -> None:
-    async def story(town: Town) -> None:
+async def test_a_bind_that_is_refused_gives_its_room_back() -> None:
+    async with new_town() as town:
         await town.node()
         town.counted.failures_of["bind pods"] = [ConflictError("bind", 409, "Conflict", "it is bound")]
         found = scheduler(town)
@@ -209,11 +184,9 @@ def test_a_bind_that_is_refused_gives_its_room_back() -> None:
             await pod(town, "a", "4")
             assert found.used == {}
 
-    play(story)
 
-
-def test_of_many_that_wait_for_the_same_only_the_first_is_tried() -> None:
-    async def story(town: Town) -> None:
+async def test_of_many_that_wait_for_the_same_only_the_first_is_tried() -> None:
+    async with new_town() as town:
         await town.node()
         found = scheduler(town)
         async with town.running(found.run):
@@ -225,5 +198,3 @@ def test_of_many_that_wait_for_the_same_only_the_first_is_tried() -> None:
             await town.say("busy", "Succeeded")
             assert len(tried) <= 4
             assert sorted(name for name, node in (await placed(town)).items() if node) == ["busy", "p00"]
-
-    play(story)

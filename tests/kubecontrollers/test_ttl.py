@@ -16,8 +16,8 @@ async def deleting(town: Town) -> bool:
     return found is None or "deletionTimestamp" in found["metadata"]
 
 
-def test_a_job_goes_when_its_time_is_over() -> None:
-    async def story(town: Town) -> None:
+async def test_a_job_goes_when_its_time_is_over() -> None:
+    async with new_town() as town:
         jobs, ttl = workers(town)
         async with town.running(jobs.run, ttl.run):
             await town.job(ttlSecondsAfterFinished=30)
@@ -34,11 +34,9 @@ def test_a_job_goes_when_its_time_is_over() -> None:
             await town.advance(60)
             assert town.counted.took() == {}
 
-    play(story)
 
-
-def test_one_without_a_time_stays() -> None:
-    async def story(town: Town) -> None:
+async def test_one_without_a_time_stays() -> None:
+    async with new_town() as town:
         jobs, ttl = workers(town)
         async with town.running(jobs.run, ttl.run):
             await town.job()
@@ -46,11 +44,9 @@ def test_one_without_a_time_stays() -> None:
             await town.advance(10**6)
             assert not await deleting(town)
 
-    play(story)
 
-
-def test_time_that_was_over_before_we_looked() -> None:
-    async def story(town: Town) -> None:
+async def test_time_that_was_over_before_we_looked() -> None:
+    async with new_town() as town:
         jobs, _ = workers(town)
         async with town.running(jobs.run):
             await town.job(ttlSecondsAfterFinished=30)
@@ -60,11 +56,9 @@ def test_time_that_was_over_before_we_looked() -> None:
         async with town.running(jobs.run, ttl.run):
             assert await deleting(town)
 
-    play(story)
 
-
-def test_more_time_is_given_in_the_meantime() -> None:
-    async def story(town: Town) -> None:
+async def test_more_time_is_given_in_the_meantime() -> None:
+    async with new_town() as town:
         jobs, ttl = workers(town)
         async with town.running(jobs.run, ttl.run):
             await town.job(ttlSecondsAfterFinished=30)
@@ -75,11 +69,9 @@ def test_more_time_is_given_in_the_meantime() -> None:
             await town.advance(1)
             assert await deleting(town)
 
-    play(story)
 
-
-def test_a_change_at_the_last_moment_is_looked_at_again() -> None:
-    async def story(town: Town) -> None:
+async def test_a_change_at_the_last_moment_is_looked_at_again() -> None:
+    async with new_town() as town:
         jobs, ttl = workers(town)
         async with town.running(jobs.run, ttl.run):
             await town.job(ttlSecondsAfterFinished=30)
@@ -89,5 +81,3 @@ def test_a_change_at_the_last_moment_is_looked_at_again() -> None:
             assert not await deleting(town)
             await town.patch(JOBS, "train", {"metadata": {"labels": {"a": "b"}}})
             assert await deleting(town)
-
-    play(story)

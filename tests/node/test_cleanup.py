@@ -1,6 +1,5 @@
 """Is everything kept that somebody may want to read, and nothing else?"""
 
-import asyncio
 import os
 import uuid
 from pathlib import Path
@@ -18,69 +17,58 @@ def made(path: Path) -> Path:
     return path
 
 
-def test_what_pods_leave(tmp_path: Path) -> None:
+async def test_what_pods_leave(tmp_path: Path) -> None:
     folder, scratch = tmp_path / "pods", tmp_path / "scratch"
     silent = made(folder / "silent" / "main" / "0" / "record")
     said = made(folder / "said" / "main" / "0" / "0.log")
     left = made(scratch / "said" / "main" / "result")
     gone = made(folder / "gone" / "main" / "0" / "0.log")
     gone_too = made(scratch / "gone" / "main" / "result")
-
-    async def story() -> None:
-        clock = SkippingClock()
-        cleaner = Cleaner(clock, str(folder), str(scratch), clean)
-        for uid in ("silent", "said"):
-            cleaner.tidy(uid)
-        for uid in ("gone", "never-there"):
-            cleaner.remove(uid)
-        assert cleaner.gone == ["gone"]
-        assert cleaner.task is not None
-        await cleaner.task
-        assert clock.slept == [2.0], "those who follow have time to read"
-        assert not silent.parent.parent.parent.exists()
-        assert said.exists()
-        assert left.exists()
-        assert not gone.parent.parent.parent.exists()
-        assert not gone_too.parent.parent.exists()
-        cleaner.remove("said")
-        await cleaner.task
-        assert not said.exists()
-        await cleaner.close()
-
-    asyncio.run(story())
+    clock = SkippingClock()
+    cleaner = Cleaner(clock, str(folder), str(scratch), clean)
+    for uid in ("silent", "said"):
+        cleaner.tidy(uid)
+    for uid in ("gone", "never-there"):
+        cleaner.remove(uid)
+    assert cleaner.gone == ["gone"]
+    assert cleaner.task is not None
+    await cleaner.task
+    assert clock.slept == [2.0], "those who follow have time to read"
+    assert not silent.parent.parent.parent.exists()
+    assert said.exists()
+    assert left.exists()
+    assert not gone.parent.parent.parent.exists()
+    assert not gone_too.parent.parent.exists()
+    cleaner.remove("said")
+    await cleaner.task
+    assert not said.exists()
+    await cleaner.close()
 
 
-def test_what_its_follower_still_reads_is_removed_later(tmp_path: Path) -> None:
+async def test_what_its_follower_still_reads_is_removed_later(tmp_path: Path) -> None:
     folder, scratch = tmp_path / "pods", tmp_path / "scratch"
     read = made(folder / "read" / "main" / "0" / "0.log")
     gone = made(folder / "gone" / "main" / "0" / "0.log")
     rounds = iter((True, True, False))
-
-    async def story() -> None:
-        cleaner = Cleaner(SkippingClock(), str(folder), str(scratch), clean, lambda uid: uid == "read" and next(rounds))
-        cleaner.remove("read")
-        cleaner.remove("gone")
-        assert cleaner.task is not None
-        await cleaner.task
-        assert not read.exists()
-        assert not gone.exists()
-        assert [*rounds] == []
-        await cleaner.close()
-
-    asyncio.run(story())
+    cleaner = Cleaner(SkippingClock(), str(folder), str(scratch), clean, lambda uid: uid == "read" and next(rounds))
+    cleaner.remove("read")
+    cleaner.remove("gone")
+    assert cleaner.task is not None
+    await cleaner.task
+    assert not read.exists()
+    assert not gone.exists()
+    assert [*rounds] == []
+    await cleaner.close()
 
 
-def test_a_name_that_is_no_name_removes_nothing(tmp_path: Path) -> None:
-    async def story() -> None:
-        cleaner = Cleaner(SkippingClock(), str(tmp_path / "a"), str(tmp_path / "b"), clean)
-        for uid in ("..", "", "x/../.."):
-            with pytest.raises(ValueError, match="cannot be the name of a folder"):
-                cleaner.remove(uid)
-            with pytest.raises(ValueError, match="cannot be the name of a folder"):
-                cleaner.tidy(uid)
-        await cleaner.close()
-
-    asyncio.run(story())
+async def test_a_name_that_is_no_name_removes_nothing(tmp_path: Path) -> None:
+    cleaner = Cleaner(SkippingClock(), str(tmp_path / "a"), str(tmp_path / "b"), clean)
+    for uid in ("..", "", "x/../.."):
+        with pytest.raises(ValueError, match="cannot be the name of a folder"):
+            cleaner.remove(uid)
+        with pytest.raises(ValueError, match="cannot be the name of a folder"):
+            cleaner.tidy(uid)
+    await cleaner.close()
 
 
 def test_no_link_is_followed(tmp_path: Path) -> None:
@@ -110,19 +98,15 @@ def test_a_tree_of_any_depth_is_removed_with_few_open_folders(tmp_path: Path) ->
     assert not top.exists()
 
 
-def test_only_folders_with_the_uid_of_a_pod_are_swept(tmp_path: Path) -> None:
+async def test_only_folders_with_the_uid_of_a_pod_are_swept(tmp_path: Path) -> None:
     uids = [str(uuid.UUID(int=number, version=4)) for number in range(2)]
     for name in (*uids, "notes", "u-1"):
         made(tmp_path / "scratch" / name / "main" / "file")
-
-    async def story() -> None:
-        cleaner = Cleaner(SkippingClock(), str(tmp_path / "pods"), str(tmp_path / "scratch"), clean)
-        cleaner.sweep({uids[0]})
-        assert cleaner.gone == [uids[1]]
-        assert cleaner.task is not None
-        await cleaner.task
-        assert {path.name for path in (tmp_path / "scratch").iterdir()} == {uids[0], "notes", "u-1"}
-        Cleaner(SkippingClock(), "", str(tmp_path / "none"), clean).sweep(())
-        await cleaner.close()
-
-    asyncio.run(story())
+    cleaner = Cleaner(SkippingClock(), str(tmp_path / "pods"), str(tmp_path / "scratch"), clean)
+    cleaner.sweep({uids[0]})
+    assert cleaner.gone == [uids[1]]
+    assert cleaner.task is not None
+    await cleaner.task
+    assert {path.name for path in (tmp_path / "scratch").iterdir()} == {uids[0], "notes", "u-1"}
+    Cleaner(SkippingClock(), "", str(tmp_path / "none"), clean).sweep(())
+    await cleaner.close()

@@ -57,102 +57,85 @@ LINES = [b"one\n", b"two\n", b"three\n", b"four\n"]
         ),
     ],
 )
-def test_what_is_asked_for(tmp_path: Path, size: int, asked: dict[str, Any], wanted: bytes) -> None:
+async def test_what_is_asked_for(tmp_path: Path, size: int, asked: dict[str, Any], wanted: bytes) -> None:
     written(tmp_path, LINES, size=size)
-    assert read(tmp_path, **asked) == wanted
+    assert await read(tmp_path, **asked) == wanted
 
 
-def test_a_last_line_without_end(tmp_path: Path) -> None:
+async def test_a_last_line_without_end(tmp_path: Path) -> None:
     written(tmp_path, [b"a\n", b"b"])
-    assert read(tmp_path) == b"a\nb"
-    assert read(tmp_path, tail=1) == b"b"
-    assert read(tmp_path, tail=2) == b"a\nb"
+    assert await read(tmp_path) == b"a\nb"
+    assert await read(tmp_path, tail=1) == b"b"
+    assert await read(tmp_path, tail=2) == b"a\nb"
 
 
-def test_the_attempt_before(tmp_path: Path) -> None:
+async def test_the_attempt_before(tmp_path: Path) -> None:
     written(tmp_path, [b"first\n"], number=0)
     with pytest.raises(LogError, match='previous terminated container "main" in pod "p" not found'):
-        read(tmp_path, previous=True)
+        await read(tmp_path, previous=True)
     written(tmp_path, [b"second\n"], number=1)
     (tmp_path / "u" / "main" / "2").mkdir()
-    assert read(tmp_path, previous=True) == b"first\n"
-    assert read(tmp_path) == b"second\n"
+    assert await read(tmp_path, previous=True) == b"first\n"
+    assert await read(tmp_path) == b"second\n"
 
 
-def test_a_container_that_has_not_started(tmp_path: Path) -> None:
+async def test_a_container_that_has_not_started(tmp_path: Path) -> None:
     with pytest.raises(LogError) as caught:
-        read(tmp_path)
+        await read(tmp_path)
     assert str(caught.value) == 'container "main" in pod "p" is waiting to start: ContainerCreating'
     assert not caught.value.gone
 
 
-def test_a_pod_that_is_over_and_printed_nothing(tmp_path: Path) -> None:
+async def test_a_pod_that_is_over_and_printed_nothing(tmp_path: Path) -> None:
     logs = ContainerLogs(tmp_path, SystemClock())
     pod = {**POD, "status": {"phase": "Succeeded"}}
-
-    async def story() -> None:
-        assert [piece async for piece in await logs.stream(pod, LogQuery("main"))] == []
-
-    asyncio.run(story())
+    assert [piece async for piece in await logs.stream(pod, LogQuery("main"))] == []
 
 
-def test_a_name_that_is_no_name_reads_nothing(tmp_path: Path) -> None:
+async def test_a_name_that_is_no_name_reads_nothing(tmp_path: Path) -> None:
     with pytest.raises(LogError, match="cannot be the name of a folder") as raised:
-        asyncio.run(ContainerLogs(tmp_path, SystemClock()).stream(POD, LogQuery("../..")))
+        await ContainerLogs(tmp_path, SystemClock()).stream(POD, LogQuery("../.."))
     assert not raised.value.gone
     assert not ContainerLogs(tmp_path, SystemClock()).follows("../../tmp", "secret")
 
 
-def test_following_ends_with_the_container(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with host(tmp_path) as on:
-            await on.pod("p", shell("for i in 1 2 3; do echo $i; sleep 0.1; done; printf end"))
-            await on.phase("p", "Running")
-            assert await on.printed("p", follow=True) == "1\n2\n3\nend"
-            await on.phase("p", "Succeeded")
-
-    asyncio.run(story())
+async def test_following_ends_with_the_container(tmp_path: Path) -> None:
+    async with host(tmp_path) as on:
+        await on.pod("p", shell("for i in 1 2 3; do echo $i; sleep 0.1; done; printf end"))
+        await on.phase("p", "Running")
+        assert await on.printed("p", follow=True) == "1\n2\n3\nend"
+        await on.phase("p", "Succeeded")
 
 
-def test_following_shows_a_line_before_its_end(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with host(tmp_path) as on:
-            await on.pod("p", shell("printf half; sleep 1000"))
-            await on.phase("p", "Running")
-            pieces = await on.runner.logs.stream(on.stored("p"), LogQuery("main", follow=True))
-            assert await anext(pieces) == b"half"
-            await pieces.aclose()  # type: ignore[attr-defined]  # an async generator has it
-
-    asyncio.run(story())
+async def test_following_shows_a_line_before_its_end(tmp_path: Path) -> None:
+    async with host(tmp_path) as on:
+        await on.pod("p", shell("printf half; sleep 1000"))
+        await on.phase("p", "Running")
+        pieces = await on.runner.logs.stream(on.stored("p"), LogQuery("main", follow=True))
+        assert await anext(pieces) == b"half"
+        await pieces.aclose()  # type: ignore[attr-defined]  # an async generator has it
 
 
-def test_following_goes_on_through_rotated_files(tmp_path: Path) -> None:
+async def test_following_goes_on_through_rotated_files(tmp_path: Path) -> None:
     place = written(tmp_path, [])
     (place / "record").write_text(f"supervisor {1} {process_start(1)} {boot_id()} n/p\n")
     log = LogFiles(str(place), 60, 3, lambda: START * 1000)
-
-    async def story() -> None:
-        pieces = await ContainerLogs(tmp_path, SystemClock()).stream(POD, LogQuery("main", follow=True))
-        wanted = got = b""
-        for number in range(20):
-            line = b"line %d\n" % number
-            log.take(STDOUT, line)
-            wanted += line
-            while len(got) < len(wanted):
-                got += await anext(pieces)
-        assert got == wanted
-        (place / "record").write_text("supervisor 1 1 boot n/p\nexited 0 0 2 0\n")
-        assert [piece async for piece in pieces] == []
-
-    asyncio.run(story())
+    pieces = await ContainerLogs(tmp_path, SystemClock()).stream(POD, LogQuery("main", follow=True))
+    wanted = got = b""
+    for number in range(20):
+        line = b"line %d\n" % number
+        log.take(STDOUT, line)
+        wanted += line
+        while len(got) < len(wanted):
+            got += await anext(pieces)
+    assert got == wanted
+    (place / "record").write_text("supervisor 1 1 boot n/p\nexited 0 0 2 0\n")
+    assert [piece async for piece in pieces] == []
 
 
-def test_following_ends_when_the_pod_is_removed(tmp_path: Path) -> None:
-    async def story() -> None:
-        logs = ContainerLogs(tmp_path, SystemClock())
-        assert logs.over("u/main/0")
-
-    asyncio.run(story())
+async def test_following_ends_when_the_pod_is_removed(tmp_path: Path) -> None:
+    logs = ContainerLogs(tmp_path, SystemClock())
+    assert logs.over("u/main/0")
 
 
 @given(
@@ -181,94 +164,86 @@ def test_the_tail_is_as_long_as_asked(tmp_path_factory: pytest.TempPathFactory, 
     assert found == b"".join(b"%d\n" % number for number in range(max(0, count - tail), count))
 
 
-def test_reading_a_full_log_gives_way_to_other_work_after_each_bounded_piece(tmp_path: Path) -> None:
+async def test_reading_a_full_log_gives_way_to_other_work_after_each_bounded_piece(tmp_path: Path) -> None:
     place = written(tmp_path, [])
     log = LogFiles(str(place), 10 << 20, 5, lambda: START * 1000)
     block = b"a line of output\n" * 15_000
     while log.removes() is None:
         log.take(STDOUT, block)
+    turns, over = 0, False
 
-    async def story() -> None:
-        turns, over = 0, False
+    async def other_work() -> None:
+        nonlocal turns
+        while not over:
+            turns += 1
+            await asyncio.sleep(0)
 
-        async def other_work() -> None:
-            nonlocal turns
-            while not over:
-                turns += 1
-                await asyncio.sleep(0)
-
-        beside = asyncio.create_task(other_work())
-        await asyncio.sleep(0)
-        asked_for = (
-            LogQuery("main"),
-            LogQuery("main", follow=True),
-            LogQuery("main", tail=2_000_000),
-            LogQuery("main", timestamps=True),
-        )
-        for asked in asked_for:
-            before, total = turns, 0
-            async for piece in await ContainerLogs(tmp_path, SystemClock()).stream(POD, asked):
-                assert turns > before, "something else could run since the piece before"
-                assert len(piece) <= BLOCK
-                before, total = turns, total + len(piece)
-            assert total > 20 << 20
-        over = True
-        await beside
-
-    asyncio.run(story())
+    beside = asyncio.create_task(other_work())
+    await asyncio.sleep(0)
+    asked_for = (
+        LogQuery("main"),
+        LogQuery("main", follow=True),
+        LogQuery("main", tail=2_000_000),
+        LogQuery("main", timestamps=True),
+    )
+    for asked in asked_for:
+        before, total = turns, 0
+        async for piece in await ContainerLogs(tmp_path, SystemClock()).stream(POD, asked):
+            assert turns > before, "something else could run since the piece before"
+            assert len(piece) <= BLOCK
+            before, total = turns, total + len(piece)
+        assert total > 20 << 20
+    over = True
+    await beside
 
 
-def test_a_part_of_a_log_is_bounded_and_the_next_begins_where_it_ended(tmp_path: Path) -> None:
+async def test_a_part_of_a_log_is_bounded_and_the_next_begins_where_it_ended(tmp_path: Path) -> None:
     place = written(tmp_path, [])
     log = LogFiles(str(place), 1 << 20, 100, lambda: START * 1000)
     for number in range(100):
         log.take(STDOUT if number % 2 else STDERR, b"%d\n" % number * 20_000)
-
-    async def story() -> None:
-        logs, position, whole, sizes = ContainerLogs(tmp_path, SystemClock()), 0, b"", []
-        while not (part := await logs.part(POD, LogQuery("main", position=position))).ended:
-            assert part.position == position
-            position += len(part.data)
-            whole += part.data
-            sizes.append(len(part.data))
-        assert max(sizes) <= PART_BYTES
-        assert len(sizes) >= 5
-        files = sorted(place.glob("*.log"), key=lambda path: int(path.stem))
-        assert whole == b"".join(path.read_bytes() for path in files)
-
-    asyncio.run(story())
+    logs, position, whole, sizes = ContainerLogs(tmp_path, SystemClock()), 0, b"", []
+    while not (part := await logs.part(POD, LogQuery("main", position=position))).ended:
+        assert part.position == position
+        position += len(part.data)
+        whole += part.data
+        sizes.append(len(part.data))
+    assert max(sizes) <= PART_BYTES
+    assert len(sizes) >= 5
+    files = sorted(place.glob("*.log"), key=lambda path: int(path.stem))
+    assert whole == b"".join(path.read_bytes() for path in files)
 
 
-def test_a_part_of_output_that_is_no_longer_kept_is_not_found(tmp_path: Path) -> None:
+async def test_a_part_of_output_that_is_no_longer_kept_is_not_found(tmp_path: Path) -> None:
     written(tmp_path, [b"printed\n"]).joinpath("0.log").unlink()
     logs = ContainerLogs(tmp_path, SystemClock())
     with pytest.raises(LogError, match="no longer kept") as raised:
-        asyncio.run(logs.part(POD, LogQuery("main", position=5)))
+        await logs.part(POD, LogQuery("main", position=5))
     assert raised.value.gone
 
 
-def test_both_streams_are_shown_as_they_came(tmp_path: Path) -> None:
+async def test_both_streams_are_shown_as_they_came(tmp_path: Path) -> None:
     place = written(tmp_path, [])
     time = [START * 1000]
     log = LogFiles(str(place), 10_000, 5, lambda: time[0])
     for stream, text in ((STDOUT, b"one\ntw"), (STDOUT, b"o\n"), (STDERR, b"oh\n"), (STDOUT, b"three")):
         log.take(stream, text)
         time[0] += 1_000_000_000
-    assert read(tmp_path) == b"one\ntwo\noh\nthree"
-    assert read(tmp_path, tail=3) == b"two\noh\nthree"
-    assert read(tmp_path, tail=2, timestamps=True) == (
+    assert await read(tmp_path) == b"one\ntwo\noh\nthree"
+    assert await read(tmp_path, tail=3) == b"two\noh\nthree"
+    assert await read(tmp_path, tail=2, timestamps=True) == (
         b"2027-01-15T08:00:02.000000000Z oh\n2027-01-15T08:00:03.000000000Z three"
     )
-    assert read(tmp_path, since=Instant(START + MICROS)) == b"oh\nthree", "a line came when it began"
+    assert await read(tmp_path, since=Instant(START + MICROS)) == b"oh\nthree", "a line came when it began"
 
 
-def test_what_rotation_removed_is_said_in_its_place(tmp_path: Path) -> None:
+async def test_what_rotation_removed_is_said_in_its_place(tmp_path: Path) -> None:
     place = written(tmp_path, [])
     log = LogFiles(str(place), 10, 2, lambda: START * 1000)
     for number in range(5):
         log.take(STDOUT, b"%d\n" % number)
-    assert read(tmp_path) == b"[6 bytes of output are lost here: log rotation removed them]\n3\n4\n"
-    assert read(tmp_path, tail=1) == b"4\n"
+    assert await read(tmp_path) == b"[6 bytes of output are lost here: log rotation removed them]\n3\n4\n"
+    assert await read(tmp_path, tail=1) == b"4\n"
     cut = Cut(LogQuery("main", follow=True))
     assert cut.take(Record(b"", STDOUT, 0, b"half")) == b"half"
     wanted = b"\n[96 bytes of output are lost here: log rotation removed them]\nwhole\n"

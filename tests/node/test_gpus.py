@@ -1,6 +1,5 @@
 """Does each container get GPUs of its own?"""
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -15,18 +14,18 @@ def test_the_answer_of_nvidia_smi_is_read() -> None:
     assert parse_gpus("No devices were found\n") == ()
 
 
-def test_gpus_are_found_by_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_gpus_are_found_by_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "nvidia-smi"
     shown = LISTING.replace("\n", "\\n")
     program.write_text(f"#!/bin/sh\n[ $1 = --query-gpu=index,uuid,name ] && printf '{shown}'\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    assert [gpu.uuid for gpu in asyncio.run(find_gpus())] == ["GPU-aa", "GPU-bb"]
+    assert [gpu.uuid for gpu in await find_gpus()] == ["GPU-aa", "GPU-bb"]
 
 
-def test_without_the_program_there_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_the_program_there_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert asyncio.run(find_gpus()) == ()
+    assert await find_gpus() == ()
 
 
 def test_no_gpu_has_two_owners(tmp_path: Path) -> None:

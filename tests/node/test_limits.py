@@ -139,44 +139,36 @@ def test_our_own_cgroup(tmp_path: Path, mount: str | None, group: str, wanted: s
     assert own_cgroup(tmp_path / "none") is None
 
 
-def test_memory_beyond_the_limit_is_refused_to_a_process(tmp_path: Path) -> None:
+async def test_memory_beyond_the_limit_is_refused_to_a_process(tmp_path: Path) -> None:
     program = "x = bytearray(1 << 28)"
     start = Start("u/main/0", (sys.executable, "-c", program), ENV, "/", rlimits=((resource.RLIMIT_DATA, 1 << 27),))
-
-    async def story() -> None:
-        async with spawner(tmp_path) as watched:
-            watched.spawner.start(start)
-            assert (await watched.over()).code == 1
-            assert "MemoryError" in watched.printed()
-
-    asyncio.run(story())
+    async with spawner(tmp_path) as watched:
+        watched.spawner.start(start)
+        assert (await watched.over()).code == 1
+        assert "MemoryError" in watched.printed()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a pod as another user, whom the limit binds")
 @pytest.mark.skipif(not shutil.which("perl"), reason="the bomb is written in Perl, which never gives up")
-def test_a_fork_bomb_is_held(tmp_path: Path) -> None:
+async def test_a_fork_bomb_is_held(tmp_path: Path) -> None:
     account = Account.of(pwd.getpwuid(NOBODY))
     tmp_path.chmod(0o711)
     for parent in list(tmp_path.parents)[:3]:
         parent.chmod(parent.stat().st_mode | 0o011)
-
-    async def story() -> None:
-        before = tasks_of(NOBODY)
-        settings: dict[str, Any] = {"scratch": tmp_path / "scratch", "pids_max": 50, "account": lambda pod: account}
-        async with host(tmp_path / "data", **settings) as on:
-            await on.pod("bomb", {"name": "main", "command": ["perl", "-e", "fork while 1"], "workingDir": "/"})
-            await on.phase("bomb", "Running")
-            most = 0
-            for _ in range(50):
-                most = max(most, tasks_of(NOBODY) - before)
-                await asyncio.sleep(0.01)
-            assert 10 < most <= 60
-            await on.pod("after", shell("echo fine", workingDir="/"))
-            await on.api.delete(PODS, "bomb", "default", grace=1)
-            await on.until(lambda: on.stored("bomb") is None)
-            assert tasks_of(NOBODY) - before <= 1
-
-    asyncio.run(story())
+    before = tasks_of(NOBODY)
+    settings: dict[str, Any] = {"scratch": tmp_path / "scratch", "pids_max": 50, "account": lambda pod: account}
+    async with host(tmp_path / "data", **settings) as on:
+        await on.pod("bomb", {"name": "main", "command": ["perl", "-e", "fork while 1"], "workingDir": "/"})
+        await on.phase("bomb", "Running")
+        most = 0
+        for _ in range(50):
+            most = max(most, tasks_of(NOBODY) - before)
+            await asyncio.sleep(0.01)
+        assert 10 < most <= 60
+        await on.pod("after", shell("echo fine", workingDir="/"))
+        await on.api.delete(PODS, "bomb", "default", grace=1)
+        await on.until(lambda: on.stored("bomb") is None)
+        assert tasks_of(NOBODY) - before <= 1
 
 
 def test_what_is_left_in_a_cgroup_is_ended_and_the_folder_removed(tmp_path: Path) -> None:

@@ -40,14 +40,14 @@ def test_the_node_of_a_machine() -> None:
     assert tree["status"]["addresses"][0] == {"type": "InternalIP", "address": "127.0.0.1"}
 
 
-def test_a_machine_is_found_or_given() -> None:
-    found = asyncio.run(find_machine())
+async def test_a_machine_is_found_or_given() -> None:
+    found = await find_machine()
     assert found.cpus_milli >= 1000
     assert found.memory_bytes > 1 << 28
     assert "nvidia.com/gpu" not in Machine(1, 1).resources()
-    given = asyncio.run(find_machine(cpus=1.5, memory=1 << 20, gpus=3))
+    given = await find_machine(cpus=1.5, memory=1 << 20, gpus=3)
     assert (given.cpus_milli, given.memory_bytes, [gpu.index for gpu in given.gpus]) == (1500, 1 << 20, [0, 1, 2])
-    assert asyncio.run(find_machine(gpus=0)).gpus == ()
+    assert (await find_machine(gpus=0)).gpus == ()
 
 
 def test_the_name_of_a_machine_is_a_name() -> None:
@@ -65,61 +65,49 @@ async def at_work(registration: NodeRegistration) -> AsyncIterator[None]:
     await asyncio.wait((task,))
 
 
-def test_gpus_that_are_gone_are_taken_from_the_node_and_what_others_count_stays() -> None:
-    async def story() -> Any:
-        api, clock = empty()
-        await NodeRegistration(api, clock, "here", MACHINE, "").register()
-        others = {"status": {"capacity": {"example.com/licence": "3"}}}
-        await api.patch(NODES, "here", msgspec.json.encode(others), how=Patch.MERGE, subresource="status")
-        await NodeRegistration(api, clock, "here", Machine(1000, 1 << 30), "").register()
-        return api.at(NODES, "here")["status"]
-
-    status = asyncio.run(story())
+async def test_gpus_that_are_gone_are_taken_from_the_node_and_what_others_count_stays() -> None:
+    api, clock = empty()
+    await NodeRegistration(api, clock, "here", MACHINE, "").register()
+    others = {"status": {"capacity": {"example.com/licence": "3"}}}
+    await api.patch(NODES, "here", msgspec.json.encode(others), how=Patch.MERGE, subresource="status")
+    await NodeRegistration(api, clock, "here", Machine(1000, 1 << 30), "").register()
+    status = api.at(NODES, "here")["status"]
     assert "nvidia.com/gpu" not in status["allocatable"]
     assert "nvidia.com/gpu" not in status["capacity"]
     assert (status["capacity"]["cpu"], status["capacity"]["example.com/licence"]) == ("1", "3")
 
 
-def test_the_node_is_registered_and_its_lease_renewed() -> None:
-    async def story() -> None:
-        api, clock = empty()
-        async with at_work(NodeRegistration(api, clock, "here", MACHINE, "by some means")):
-            node = api.at(NODES, "here")
-            assert node["metadata"]["annotations"] == {LIMITS: "by some means"}
-            assert node["status"]["capacity"]["cpu"] == "3500m"
-            assert clock.next_due() == NOW + 20 * MICROS, "often enough for a lease of 40 s"
-            await clock.advance(60)
-            assert api.at(LEASES, "here", LEASE)["spec"]["renewTime"] == micro_time(clock.now())
-            # One write for each beat, and no more.
-            assert [str(write) for write in api.writes].count("patch leases") == 3
-
-    asyncio.run(story())
-
-
-def test_what_others_wrote_on_the_node_stays() -> None:
-    async def story() -> None:
-        api, clock = empty()
-        api.put(NODES, "here", metadata={"labels": {"disk": "fast"}}, spec={"unschedulable": True})
-        async with at_work(NodeRegistration(api, clock, "here", MACHINE, "")):
-            await clock.advance(60)
+async def test_the_node_is_registered_and_its_lease_renewed() -> None:
+    api, clock = empty()
+    async with at_work(NodeRegistration(api, clock, "here", MACHINE, "by some means")):
         node = api.at(NODES, "here")
-        assert node["metadata"]["labels"]["disk"] == "fast"
-        assert node["spec"] == {"unschedulable": True}
+        assert node["metadata"]["annotations"] == {LIMITS: "by some means"}
+        assert node["status"]["capacity"]["cpu"] == "3500m"
+        assert clock.next_due() == NOW + 20 * MICROS, "often enough for a lease of 40 s"
+        await clock.advance(60)
+        assert api.at(LEASES, "here", LEASE)["spec"]["renewTime"] == micro_time(clock.now())
+        # One write for each beat, and no more.
+        assert [str(write) for write in api.writes].count("patch leases") == 3
 
-    asyncio.run(story())
+
+async def test_what_others_wrote_on_the_node_stays() -> None:
+    api, clock = empty()
+    api.put(NODES, "here", metadata={"labels": {"disk": "fast"}}, spec={"unschedulable": True})
+    async with at_work(NodeRegistration(api, clock, "here", MACHINE, "")):
+        await clock.advance(60)
+    node = api.at(NODES, "here")
+    assert node["metadata"]["labels"]["disk"] == "fast"
+    assert node["spec"] == {"unschedulable": True}
 
 
-def test_a_registration_that_fails_is_tried_again_soon() -> None:
-    async def story() -> None:
-        api, clock = empty()
-        api.failures_of["create nodes"] = [KubeError("create", 500, "", "not now")]
-        async with at_work(NodeRegistration(api, clock, "here", MACHINE, "")):
-            assert clock.next_due() == NOW + 2 * MICROS
-            await clock.advance(2)
-            assert clock.next_due() == NOW + 22 * MICROS
-            assert api.find(NODES, "here")
-
-    asyncio.run(story())
+async def test_a_registration_that_fails_is_tried_again_soon() -> None:
+    api, clock = empty()
+    api.failures_of["create nodes"] = [KubeError("create", 500, "", "not now")]
+    async with at_work(NodeRegistration(api, clock, "here", MACHINE, "")):
+        assert clock.next_due() == NOW + 2 * MICROS
+        await clock.advance(2)
+        assert clock.next_due() == NOW + 22 * MICROS
+        assert api.find(NODES, "here")
 
 
 def test_a_node_keeps_its_name_when_the_machine_is_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,15 +127,12 @@ def test_what_is_no_name_is_not_kept(tmp_path: Path, content: bytes) -> None:
     assert (tmp_path / "node").read_text() == f"{node_name()}\n"
 
 
-def test_nodes_that_this_machine_was_before_are_deleted_and_those_of_others_stay() -> None:
-    async def story() -> None:
-        api, clock = empty()
-        await NodeRegistration(api, clock, "before", MACHINE, "").register()
-        api.put(LEASES, "before", LEASE)
-        api.put(NODES, "made-by-hand")
-        await settle()
-        async with at_work(NodeRegistration(api, clock, "here", MACHINE, "")):
-            assert [*api.all(NODES)] == ["here", "made-by-hand"]
-            assert [*api.all(LEASES)] == [f"{LEASE}/here"]
-
-    asyncio.run(story())
+async def test_nodes_that_this_machine_was_before_are_deleted_and_those_of_others_stay() -> None:
+    api, clock = empty()
+    await NodeRegistration(api, clock, "before", MACHINE, "").register()
+    api.put(LEASES, "before", LEASE)
+    api.put(NODES, "made-by-hand")
+    await settle()
+    async with at_work(NodeRegistration(api, clock, "here", MACHINE, "")):
+        assert [*api.all(NODES)] == ["here", "made-by-hand"]
+        assert [*api.all(LEASES)] == [f"{LEASE}/here"]

@@ -41,45 +41,38 @@ def pod(name: str, phase: str = "Pending", node: str = NODE, **meta: Any) -> dic
     return {"metadata": metadata, "spec": {"nodeName": node}, "status": {"phase": phase}}
 
 
-def test_the_life_of_pods() -> None:
-    async def story() -> None:
-        api = pod_api()
-        api.store(PODS, pod("old", "Succeeded"))
-        api.store(PODS, pod("running", "Running"))
-        await settle()
-        told = Told(api)
-        task = asyncio.create_task(told.watch.run())
-        first = ["over old", "seen running", "listed ['old', 'running']"]
-        await told.until(*first)
-        api.store(PODS, pod("elsewhere", node="there"))
-        api.store(PODS, pod("new"))
-        api.store(PODS, pod("running", "Failed"))
-        leaving: dict[str, Any] = {"deletionTimestamp": "2027-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
-        api.store(PODS, pod("leaving", "Failed", **leaving))
-        api.drop(PODS, "old", "n")
-        await told.until(*first, "seen new", "over running", "seen leaving", "gone old")
-        task.cancel()
-        await asyncio.wait((task,))
-
-    asyncio.run(story())
+async def test_the_life_of_pods() -> None:
+    api = pod_api()
+    api.store(PODS, pod("old", "Succeeded"))
+    api.store(PODS, pod("running", "Running"))
+    await settle()
+    told = Told(api)
+    task = asyncio.create_task(told.watch.run())
+    first = ["over old", "seen running", "listed ['old', 'running']"]
+    await told.until(*first)
+    api.store(PODS, pod("elsewhere", node="there"))
+    api.store(PODS, pod("new"))
+    api.store(PODS, pod("running", "Failed"))
+    leaving: dict[str, Any] = {"deletionTimestamp": "2027-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
+    api.store(PODS, pod("leaving", "Failed", **leaving))
+    api.drop(PODS, "old", "n")
+    await told.until(*first, "seen new", "over running", "seen leaving", "gone old")
+    task.cancel()
+    await asyncio.wait((task,))
 
 
-def test_a_version_that_is_no_longer_kept_is_listed_anew() -> None:
+async def test_a_version_that_is_no_longer_kept_is_listed_anew() -> None:
     gone = b'{"type":"ERROR","object":{"code":410,"reason":"Expired","message":"too old"}}'
-
-    async def story() -> None:
-        api = pod_api()
-        too_old = GoneError("watch", 410, "Expired", "too old")
-        api.watch_faults = [too_old, gone, KubeError("watch", 500, "", "no"), b"{nonsense"]
-        told = Told(api)
-        task = asyncio.create_task(told.watch.run())
-        await told.until(*["listed []"] * 4)
-        api.store(PODS, pod("new"))
-        await told.until(*["listed []"] * 4, "seen new")
-        task.cancel()
-        await asyncio.wait((task,))
-
-    asyncio.run(story())
+    api = pod_api()
+    too_old = GoneError("watch", 410, "Expired", "too old")
+    api.watch_faults = [too_old, gone, KubeError("watch", 500, "", "no"), b"{nonsense"]
+    told = Told(api)
+    task = asyncio.create_task(told.watch.run())
+    await told.until(*["listed []"] * 4)
+    api.store(PODS, pod("new"))
+    await told.until(*["listed []"] * 4, "seen new")
+    task.cancel()
+    await asyncio.wait((task,))
 
 
 class Short(Faulty):
@@ -98,14 +91,11 @@ class Short(Faulty):
             yield line
 
 
-def test_watches_that_end_at_once_leave_others_their_turn() -> None:
-    async def story() -> None:
-        api = Short(SystemClock())
-        task = asyncio.create_task(Told(api).watch.run())
-        for _ in range(10):
-            await asyncio.sleep(0)
-        assert 1 < api.watches <= 10
-        task.cancel()
-        await asyncio.wait((task,))
-
-    asyncio.run(story())
+async def test_watches_that_end_at_once_leave_others_their_turn() -> None:
+    api = Short(SystemClock())
+    task = asyncio.create_task(Told(api).watch.run())
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert 1 < api.watches <= 10
+    task.cancel()
+    await asyncio.wait((task,))

@@ -47,36 +47,30 @@ async def answering(head: bytes, seen: list[bytes]) -> asyncio.Server:
         ),
     ],
 )
-def test_http(head: bytes, wanted: Answer) -> None:
-    async def story() -> None:
-        seen: list[bytes] = []
-        server = await answering(head, seen)
-        async with server:
-            port = server.sockets[0].getsockname()[1]
-            get = {"path": "/ready", "port": "web", "httpHeaders": [{"name": "X-A", "value": "1\r\nX-B: 2"}]}
-            container = {"ports": [{"name": "web", "containerPort": port}]}
-            answer = await found({"httpGet": get}, container)
-            assert answer == Answer(wanted.well, wanted.message.replace("PORT", str(port)))
-            lines = seen[0].decode().split("\r\n")
-            assert lines[0] == "GET /ready HTTP/1.1"
-            assert "User-Agent: kube-probe/1.36" in lines
-            assert "X-A: 1  X-B: 2" in lines, "a header stays one header"
-
-    asyncio.run(story())
+async def test_http(head: bytes, wanted: Answer) -> None:
+    seen: list[bytes] = []
+    server = await answering(head, seen)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        get = {"path": "/ready", "port": "web", "httpHeaders": [{"name": "X-A", "value": "1\r\nX-B: 2"}]}
+        container = {"ports": [{"name": "web", "containerPort": port}]}
+        answer = await found({"httpGet": get}, container)
+        assert answer == Answer(wanted.well, wanted.message.replace("PORT", str(port)))
+        lines = seen[0].decode().split("\r\n")
+        assert lines[0] == "GET /ready HTTP/1.1"
+        assert "User-Agent: kube-probe/1.36" in lines
+        assert "X-A: 1  X-B: 2" in lines, "a header stays one header"
 
 
-def test_tcp() -> None:
-    async def story() -> None:
-        server = await answering(b"", [])
-        async with server:
-            port = server.sockets[0].getsockname()[1]
-            assert await found({"tcpSocket": {"port": port}}) == Answer(True)
-        said = f"dial tcp 127.0.0.1:{port}: connect: connection refused"
-        assert await found({"tcpSocket": {"port": port}}) == Answer(False, said)
-        assert await found({"httpGet": {"port": port}}) == Answer(False, f'Get "http://127.0.0.1:{port}/": {said}')
-        assert not (await found({"tcpSocket": {"port": 99999}})).well
-
-    asyncio.run(story())
+async def test_tcp() -> None:
+    server = await answering(b"", [])
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        assert await found({"tcpSocket": {"port": port}}) == Answer(True)
+    said = f"dial tcp 127.0.0.1:{port}: connect: connection refused"
+    assert await found({"tcpSocket": {"port": port}}) == Answer(False, said)
+    assert await found({"httpGet": {"port": port}}) == Answer(False, f'Get "http://127.0.0.1:{port}/": {said}')
+    assert not (await found({"tcpSocket": {"port": 99999}})).well
 
 
 @pytest.mark.parametrize(
@@ -87,17 +81,17 @@ def test_tcp() -> None:
         (Outcome(137, "", True), Answer(False, "command timed out: 'check it' timed out after 1s")),
     ],
 )
-def test_commands(outcome: Outcome, wanted: Answer) -> None:
+async def test_commands(outcome: Outcome, wanted: Answer) -> None:
     async def run(command: tuple[str, ...], seconds: float) -> Outcome:
         assert (command, seconds) == (("check", "it"), 1)
         return outcome
 
     probe = {"exec": {"command": ["check", "it"]}}
-    assert asyncio.run(ask(probe, {}, host=HOST, clock=SystemClock(), run=run)) == wanted
+    assert await ask(probe, {}, host=HOST, clock=SystemClock(), run=run) == wanted
 
 
-def test_grpc_is_refused_clearly() -> None:
-    assert "not support gRPC probes" in asyncio.run(found({"grpc": {"port": 1}})).message
+async def test_grpc_is_refused_clearly() -> None:
+    assert "not support gRPC probes" in (await found({"grpc": {"port": 1}})).message
 
 
 def test_the_defaults_of_the_api() -> None:
@@ -129,43 +123,37 @@ def test_the_probes_of_a_container() -> None:
         pytest.param("startup", "---", [False], id="never started"),
     ],
 )
-def test_what_a_probe_finds_in_a_row(kind: Kind, answers: str, changes: list[bool]) -> None:
-    async def story() -> None:
-        rest = list(answers)
-        seen: list[bool] = []
-        over = asyncio.Event()
+async def test_what_a_probe_finds_in_a_row(kind: Kind, answers: str, changes: list[bool]) -> None:
+    rest = list(answers)
+    seen: list[bool] = []
+    over = asyncio.Event()
 
-        async def once() -> Answer:
-            if not rest:
-                over.set()
-                await asyncio.get_running_loop().create_future()
-            return Answer(rest.pop(0) == "+", "why")
+    async def once() -> Answer:
+        if not rest:
+            over.set()
+            await asyncio.get_running_loop().create_future()
+        return Answer(rest.pop(0) == "+", "why")
 
-        failed: list[str] = []
-        prober = Prober(
-            kind,
-            {},
-            once,
-            SkippingClock(),
-            changed=lambda kind, well: seen.append(well),
-            failed=lambda kind, message: failed.append(message),
-        )
-        task = asyncio.create_task(prober.run())
-        ended = asyncio.create_task(over.wait())
-        await asyncio.wait((task, ended), return_when=asyncio.FIRST_COMPLETED)
-        for one in (task, ended):
-            one.cancel()
-        await asyncio.gather(task, ended, return_exceptions=True)
-        assert seen == changes
-        assert failed == ["why"] * answers.count("-")
-
-    asyncio.run(story())
+    failed: list[str] = []
+    prober = Prober(
+        kind,
+        {},
+        once,
+        SkippingClock(),
+        changed=lambda kind, well: seen.append(well),
+        failed=lambda kind, message: failed.append(message),
+    )
+    task = asyncio.create_task(prober.run())
+    ended = asyncio.create_task(over.wait())
+    await asyncio.wait((task, ended), return_when=asyncio.FIRST_COMPLETED)
+    for one in (task, ended):
+        one.cancel()
+    await asyncio.gather(task, ended, return_exceptions=True)
+    assert seen == changes
+    assert failed == ["why"] * answers.count("-")
 
 
-def test_what_takes_too_long_is_given_up() -> None:
-    async def story() -> None:
-        with pytest.raises(TimeoutError):
-            await within(SystemClock(), 0.01, asyncio.sleep(100))
-        assert await within(SystemClock(), 10, asyncio.sleep(0, "done")) == "done"
-
-    asyncio.run(story())
+async def test_what_takes_too_long_is_given_up() -> None:
+    with pytest.raises(TimeoutError):
+        await within(SystemClock(), 0.01, asyncio.sleep(100))
+    assert await within(SystemClock(), 10, asyncio.sleep(0, "done")) == "done"

@@ -77,110 +77,91 @@ def traces(folder: Path) -> int:
     return begun + sum(path.stat().st_size for path in (folder / "writes", folder / "ran") if path.exists())
 
 
-def test_a_process_is_found_again_and_its_end_is_heard(tmp_path: Path) -> None:
-    async def story() -> None:
-        api = pod_api()
-        first = Host(tmp_path, api)
-        await first.begin()
-        uid = await first.pod("p", shell(f"echo x >> {tmp_path}/count; sleep 0.6; exit 9"))
-        await first.phase("p", "Running")
-        await first.end()
-        async with host(tmp_path, api) as second:
-            assert second.runner.sandboxes[uid].containers["main"].alive
-            status = await second.phase("p", "Failed")
-            assert status["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 9
-            assert status["containerStatuses"][0]["restartCount"] == 0
-        assert (tmp_path / "count").read_text() == "x\n"
-
-    asyncio.run(story())
+async def test_a_process_is_found_again_and_its_end_is_heard(tmp_path: Path) -> None:
+    api = pod_api()
+    first = Host(tmp_path, api)
+    await first.begin()
+    uid = await first.pod("p", shell(f"echo x >> {tmp_path}/count; sleep 0.6; exit 9"))
+    await first.phase("p", "Running")
+    await first.end()
+    async with host(tmp_path, api) as second:
+        assert second.runner.sandboxes[uid].containers["main"].alive
+        status = await second.phase("p", "Failed")
+        assert status["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 9
+        assert status["containerStatuses"][0]["restartCount"] == 0
+    assert (tmp_path / "count").read_text() == "x\n"
 
 
-def test_what_ended_meanwhile_is_written_and_not_run_again(tmp_path: Path) -> None:
-    async def story() -> None:
-        api = pod_api()
-        first = Host(tmp_path, api)
-        await first.begin()
-        await first.pod("p", shell(f"echo x >> {tmp_path}/count; sleep 0.2; exit 4"))
-        await first.phase("p", "Running")
-        await first.end()
-        await asyncio.sleep(0.4)
-        async with host(tmp_path, api) as second:
-            status = await second.phase("p", "Failed")
-            assert status["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 4
-        assert (tmp_path / "count").read_text() == "x\n"
-
-    asyncio.run(story())
+async def test_what_ended_meanwhile_is_written_and_not_run_again(tmp_path: Path) -> None:
+    api = pod_api()
+    first = Host(tmp_path, api)
+    await first.begin()
+    await first.pod("p", shell(f"echo x >> {tmp_path}/count; sleep 0.2; exit 4"))
+    await first.phase("p", "Running")
+    await first.end()
+    await asyncio.sleep(0.4)
+    async with host(tmp_path, api) as second:
+        status = await second.phase("p", "Failed")
+        assert status["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 4
+    assert (tmp_path / "count").read_text() == "x\n"
 
 
-def test_a_pod_that_was_deleted_meanwhile_is_ended(tmp_path: Path) -> None:
-    async def story() -> None:
-        api = pod_api()
-        first = Host(tmp_path, api)
-        await first.begin()
-        uid = await first.pod("p", shell("trap '' TERM; echo $$$$; while :; do sleep 0.02; done"))
-        await first.phase("p", "Running")
-        pid = int(await first.printed("p"))
-        await first.end()
-        await api.delete(PODS, "p", "default", grace=0)
-        async with host(tmp_path, api) as second:
-            await second.until(lambda: not process_start(pid))
-            await second.until(lambda: not (second.runner.folder / uid).exists())
-
-    asyncio.run(story())
+async def test_a_pod_that_was_deleted_meanwhile_is_ended(tmp_path: Path) -> None:
+    api = pod_api()
+    first = Host(tmp_path, api)
+    await first.begin()
+    uid = await first.pod("p", shell("trap '' TERM; echo $$$$; while :; do sleep 0.02; done"))
+    await first.phase("p", "Running")
+    pid = int(await first.printed("p"))
+    await first.end()
+    await api.delete(PODS, "p", "default", grace=0)
+    async with host(tmp_path, api) as second:
+        await second.until(lambda: not process_start(pid))
+        await second.until(lambda: not (second.runner.folder / uid).exists())
 
 
-def test_a_gpu_stays_with_its_pod(tmp_path: Path) -> None:
+async def test_a_gpu_stays_with_its_pod(tmp_path: Path) -> None:
     asks: dict[str, Any] = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
-
-    async def story() -> None:
-        api = pod_api()
-        first = Host(tmp_path, api, gpus=1)
-        await first.begin()
-        await first.pod("p", shell("sleep 0.6", **asks))
-        await first.phase("p", "Running")
-        await first.end()
-        async with host(tmp_path, api, gpus=1) as second:
-            assert second.runner.shares.free() == []
-            await second.pod("q", shell(f"date +%s%N > {tmp_path}/began", **asks))
-            ended = (await second.phase("p", "Succeeded"))["containerStatuses"][0]["state"]["terminated"]
-            await second.phase("q", "Succeeded")
-            assert ended["exitCode"] == 0
-            assert second.runner.shares.free() == [0]
-
-    asyncio.run(story())
+    api = pod_api()
+    first = Host(tmp_path, api, gpus=1)
+    await first.begin()
+    await first.pod("p", shell("sleep 0.6", **asks))
+    await first.phase("p", "Running")
+    await first.end()
+    async with host(tmp_path, api, gpus=1) as second:
+        assert second.runner.shares.free() == []
+        await second.pod("q", shell(f"date +%s%N > {tmp_path}/began", **asks))
+        ended = (await second.phase("p", "Succeeded"))["containerStatuses"][0]["state"]["terminated"]
+        await second.phase("q", "Succeeded")
+        assert ended["exitCode"] == 0
+        assert second.runner.shares.free() == [0]
 
 
-def test_after_a_reboot_what_ran_is_lost_and_said_to_be(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with host(tmp_path) as on:
-            uid = f"{random.getrandbits(32):08x}"
-            # The record of another boot: the number of its supervisor may be anybody's now.
-            folder = on.runner.folder / uid / "main" / "0"
-            folder.mkdir(parents=True)
-            own = os.getpid()
-            (folder / "record").write_text(f"supervisor {own} {process_start(own)} other-boot n/p\nrunning 1 1 1000\n")
-            await on.pod("p", shell(f"touch {tmp_path}/ran"), uid=uid)
-            await on.phase("p", "Failed")
-            ended = on.state("p")["terminated"]
-            assert (ended["exitCode"], ended["reason"]) == (137, "ContainerStatusUnknown")
-            assert not (tmp_path / "ran").exists()
-
-    asyncio.run(story())
+async def test_after_a_reboot_what_ran_is_lost_and_said_to_be(tmp_path: Path) -> None:
+    async with host(tmp_path) as on:
+        uid = f"{random.getrandbits(32):08x}"
+        # The record of another boot: the number of its supervisor may be anybody's now.
+        folder = on.runner.folder / uid / "main" / "0"
+        folder.mkdir(parents=True)
+        own = os.getpid()
+        (folder / "record").write_text(f"supervisor {own} {process_start(own)} other-boot n/p\nrunning 1 1 1000\n")
+        await on.pod("p", shell(f"touch {tmp_path}/ran"), uid=uid)
+        await on.phase("p", "Failed")
+        ended = on.state("p")["terminated"]
+        assert (ended["exitCode"], ended["reason"]) == (137, "ContainerStatusUnknown")
+        assert not (tmp_path / "ran").exists()
 
 
-def test_an_attempt_that_nobody_claimed_is_begun(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with host(tmp_path) as on:
-            uid = f"{random.getrandbits(32):08x}"
-            (on.runner.folder / uid / "main" / "0").mkdir(parents=True)
-            await on.pod("p", shell("exit 0"), uid=uid)
-            status = await on.phase("p", "Succeeded")
-            assert status["containerStatuses"][0]["restartCount"] == 0
-
-    asyncio.run(story())
+async def test_an_attempt_that_nobody_claimed_is_begun(tmp_path: Path) -> None:
+    async with host(tmp_path) as on:
+        uid = f"{random.getrandbits(32):08x}"
+        (on.runner.folder / uid / "main" / "0").mkdir(parents=True)
+        await on.pod("p", shell("exit 0"), uid=uid)
+        status = await on.phase("p", "Succeeded")
+        assert status["containerStatuses"][0]["restartCount"] == 0
 
 
-def test_killed_at_any_moment_nothing_runs_twice_and_nothing_is_left(tmp_path: Path) -> None:
+async def test_killed_at_any_moment_nothing_runs_twice_and_nothing_is_left(tmp_path: Path) -> None:
     rng = random.Random(2)
     tag = f"{random.getrandbits(32):08x}"
     pods = 60
@@ -202,14 +183,14 @@ def test_killed_at_any_moment_nothing_runs_twice_and_nothing_is_left(tmp_path: P
             api.store(PODS, tree)
         await api.registry.store.close()
 
-    asyncio.run(store())
+    await store()
     for _ in range(5):
         kill_at_work(tmp_path, rng.uniform(0, 0.1))
     server = begin(tmp_path)
     try:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
-            found = asyncio.run(phases(tmp_path))
+            found = await phases(tmp_path)
             if all(phase in ("Succeeded", "Failed") for phase in found):
                 break
             time.sleep(0.1)
@@ -222,21 +203,18 @@ def test_killed_at_any_moment_nothing_runs_twice_and_nothing_is_left(tmp_path: P
     assert attempts.still_running(tmp_path / "data") == []
 
 
-def test_what_failed_meanwhile_says_why(tmp_path: Path) -> None:
-    async def story() -> None:
-        api = pod_api()
-        first = Host(tmp_path, api)
-        await first.begin()
-        asks: dict[str, Any] = {"terminationMessagePolicy": "FallbackToLogsOnError"}
-        await first.pod("p", shell("echo no memory; sleep 0.2; exit 4", **asks))
-        await first.phase("p", "Running")
-        await first.end()
-        await asyncio.sleep(0.4)
-        async with host(tmp_path, api) as second:
-            await second.phase("p", "Failed")
-            assert second.state("p")["terminated"]["message"] == "no memory\n"
-
-    asyncio.run(story())
+async def test_what_failed_meanwhile_says_why(tmp_path: Path) -> None:
+    api = pod_api()
+    first = Host(tmp_path, api)
+    await first.begin()
+    asks: dict[str, Any] = {"terminationMessagePolicy": "FallbackToLogsOnError"}
+    await first.pod("p", shell("echo no memory; sleep 0.2; exit 4", **asks))
+    await first.phase("p", "Running")
+    await first.end()
+    await asyncio.sleep(0.4)
+    async with host(tmp_path, api) as second:
+        await second.phase("p", "Failed")
+        assert second.state("p")["terminated"]["message"] == "no memory\n"
 
 
 def test_only_after_a_reboot_nothing_is_looked_for_that_lives_on(

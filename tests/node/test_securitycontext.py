@@ -1,6 +1,5 @@
 """Who does a container run as? What a securityContext may ask for, and what comes of it in real processes."""
 
-import asyncio
 import os
 import pwd
 from pathlib import Path
@@ -150,78 +149,63 @@ def opened(folder: Path) -> None:
 
 
 @AS_ROOT
-def test_a_process_really_has_the_ids(tmp_path: Path) -> None:
+async def test_a_process_really_has_the_ids(tmp_path: Path) -> None:
     opened(tmp_path)
     script = "id -u; id -g; id -G; grep CapEff /proc/self/status; touch mine data/ours; stat -c '%u %g' mine data/ours"
     mount = {"volumeMounts": [{"name": "v", "mountPath": "/data"}]}
     other = shell("id -u; cat data/ours && touch data/theirs", "other", securityContext={"runAsUser": 4712}, **mount)
     context = {"runAsUser": 4711, "runAsGroup": 4000, "supplementalGroups": [4001], "fsGroup": 4002}
-
-    async def story() -> None:
-        async with host(tmp_path / "data", scratch=tmp_path / "scratch") as on:
-            await on.pod(
-                "p",
-                other,
-                initContainers=[shell(script, "first", **mount)],
-                volumes=[{"name": "v", "emptyDir": {}}],
-                securityContext=context,
-            )
-            await on.phase("p", "Succeeded")
-            lines = (await on.printed("p", container="first")).splitlines()
-            assert lines[:2] == ["4711", "4000"]
-            assert sorted(map(int, lines[2].split())) == [4000, 4001, 4002]
-            assert lines[3].split() == ["CapEff:", "0000000000000000"]
-            assert lines[4:] == ["4711 4000", "4711 4002"]
-            assert (await on.printed("p", container="other")).splitlines() == ["4712"]
-
-    asyncio.run(story())
+    async with host(tmp_path / "data", scratch=tmp_path / "scratch") as on:
+        await on.pod(
+            "p",
+            other,
+            initContainers=[shell(script, "first", **mount)],
+            volumes=[{"name": "v", "emptyDir": {}}],
+            securityContext=context,
+        )
+        await on.phase("p", "Succeeded")
+        lines = (await on.printed("p", container="first")).splitlines()
+        assert lines[:2] == ["4711", "4000"]
+        assert sorted(map(int, lines[2].split())) == [4000, 4001, 4002]
+        assert lines[3].split() == ["CapEff:", "0000000000000000"]
+        assert lines[4:] == ["4711 4000", "4711 4002"]
+        assert (await on.printed("p", container="other")).splitlines() == ["4712"]
 
 
 @AS_ROOT
-def test_a_group_alone_is_given_to_root_too(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with host(tmp_path) as on:
-            await on.pod("p", shell("id -u; id -g"), securityContext={"runAsGroup": 4000})
-            await on.phase("p", "Succeeded")
-            assert await on.printed("p") == "0\n4000\n"
-
-    asyncio.run(story())
+async def test_a_group_alone_is_given_to_root_too(tmp_path: Path) -> None:
+    async with host(tmp_path) as on:
+        await on.pod("p", shell("id -u; id -g"), securityContext={"runAsGroup": 4000})
+        await on.phase("p", "Succeeded")
+        assert await on.printed("p") == "0\n4000\n"
 
 
 @AS_ROOT
 @pytest.mark.parametrize("where", ["pod", "container", "init container"])
-def test_run_as_non_root_does_not_start_as_with_the_kubelet(tmp_path: Path, where: str) -> None:
+async def test_run_as_non_root_does_not_start_as_with_the_kubelet(tmp_path: Path, where: str) -> None:
     context: dict[str, Any] = {"securityContext": {"runAsNonRoot": True}}
     main = shell("true", **(context if where == "container" else {}))
     first = [shell("true", "first", **context)] if where == "init container" else []
+    async with host(tmp_path) as on:
+        more: dict[str, Any] = {"initContainers": first} if first else {}
+        await on.pod("p", main, **more, **(context if where == "pod" else {}))
 
-    async def story() -> None:
-        async with host(tmp_path) as on:
-            more: dict[str, Any] = {"initContainers": first} if first else {}
-            await on.pod("p", main, **more, **(context if where == "pod" else {}))
+        def waiting() -> dict[str, Any]:
+            field = "initContainerStatuses" if first else "containerStatuses"
+            held = on.stored("p").get("status", {}).get(field) or [{}]
+            return dict(held[0].get("state", {}).get("waiting", {}))
 
-            def waiting() -> dict[str, Any]:
-                field = "initContainerStatuses" if first else "containerStatuses"
-                held = on.stored("p").get("status", {}).get(field) or [{}]
-                return dict(held[0].get("state", {}).get("waiting", {}))
-
-            await on.until(lambda: waiting().get("reason") == "CreateContainerConfigError")
-            assert waiting()["message"].startswith("container has runAsNonRoot and image will run as root (pod: ")
-            assert "Failed" in on.reasons()
-
-    asyncio.run(story())
+        await on.until(lambda: waiting().get("reason") == "CreateContainerConfigError")
+        assert waiting()["message"].startswith("container has runAsNonRoot and image will run as root (pod: ")
+        assert "Failed" in on.reasons()
 
 
 @AS_ROOT
-def test_a_users_process_gets_no_ids_that_are_not_its_own(tmp_path: Path) -> None:
+async def test_a_users_process_gets_no_ids_that_are_not_its_own(tmp_path: Path) -> None:
     account = Account.of(pwd.getpwuid(NOBODY))
-
-    async def story() -> None:
-        async with host(
-            tmp_path, account=lambda pod: account, may_choose=lambda pod: False, scratch=tmp_path / "scratch"
-        ) as on:
-            await on.pod("p", shell("id -u"), securityContext={"runAsUser": 0})
-            await on.until(lambda: on.state("p").get("waiting", {}).get("reason") == "CreateContainerConfigError")
-            assert "runAsUser: 0 is not allowed" in on.state("p")["waiting"]["message"]
-
-    asyncio.run(story())
+    async with host(
+        tmp_path, account=lambda pod: account, may_choose=lambda pod: False, scratch=tmp_path / "scratch"
+    ) as on:
+        await on.pod("p", shell("id -u"), securityContext={"runAsUser": 0})
+        await on.until(lambda: on.state("p").get("waiting", {}).get("reason") == "CreateContainerConfigError")
+        assert "runAsUser: 0 is not allowed" in on.state("p")["waiting"]["message"]

@@ -92,18 +92,15 @@ async def spawner(folder: Path) -> AsyncIterator[Watched]:
         pytest.param("kill -15 $$", 143, 15, id="by another signal"),
     ],
 )
-def test_how_a_process_ended(tmp_path: Path, script: str, code: int, number: int) -> None:
-    async def story() -> None:
-        async with spawner(tmp_path) as watched:
-            watched.start(script)
-            end = await watched.over()
-            assert (end.code, end.signal, end.pod) == (code, number, "n/p")
-            assert end.began is not None
-            assert end.ended is not None
-            assert end.began <= end.ended
-            await watched.until(lambda: watched.gone == ["u/main/0"])
-
-    asyncio.run(story())
+async def test_how_a_process_ended(tmp_path: Path, script: str, code: int, number: int) -> None:
+    async with spawner(tmp_path) as watched:
+        watched.start(script)
+        end = await watched.over()
+        assert (end.code, end.signal, end.pod) == (code, number, "n/p")
+        assert end.began is not None
+        assert end.ended is not None
+        assert end.began <= end.ended
+        await watched.until(lambda: watched.gone == ["u/main/0"])
 
 
 @pytest.mark.parametrize(
@@ -115,219 +112,178 @@ def test_how_a_process_ended(tmp_path: Path, script: str, code: int, number: int
         (("true",), "/nonesuch", 'chdir to cwd ("/nonesuch") failed: no such file or directory'),
     ],
 )
-def test_what_cannot_be_started(tmp_path: Path, argv: tuple[str, ...], cwd: str, problem: str) -> None:
-    async def story() -> None:
-        async with spawner(tmp_path) as watched:
-            watched.spawner.start(Start("u/main/0", argv, ENV, cwd))
-            assert (await watched.over()).problem == problem
-
-    asyncio.run(story())
+async def test_what_cannot_be_started(tmp_path: Path, argv: tuple[str, ...], cwd: str, problem: str) -> None:
+    async with spawner(tmp_path) as watched:
+        watched.spawner.start(Start("u/main/0", argv, ENV, cwd))
+        assert (await watched.over()).problem == problem
 
 
-def test_an_attempt_is_run_once_however_often_it_is_asked_for(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with spawner(tmp_path) as watched:
-            for _ in range(20):
-                watched.start(f"echo x >> {tmp_path}/count")
-            await watched.until(lambda: len(watched.gone) == 20)
-            assert (tmp_path / "count").read_text() == "x\n"
-
-    asyncio.run(story())
+async def test_an_attempt_is_run_once_however_often_it_is_asked_for(tmp_path: Path) -> None:
+    async with spawner(tmp_path) as watched:
+        for _ in range(20):
+            watched.start(f"echo x >> {tmp_path}/count")
+        await watched.until(lambda: len(watched.gone) == 20)
+        assert (tmp_path / "count").read_text() == "x\n"
 
 
-def test_the_surroundings_of_a_process(tmp_path: Path) -> None:
+async def test_the_surroundings_of_a_process(tmp_path: Path) -> None:
     script = (
         "pwd; echo $A; cat; umask; ps -o sid= -p $$; echo $$; echo err >&2; ls /proc/self/fd | wc -l; "
         "grep -E 'Sig(Blk|Ign)' /proc/self/status"
     )
     start = Start("u/main/0", ("sh", "-c", script), {**ENV, "A": "ä b"}, "/usr", "n/p")
-
-    async def story() -> None:
-        async with spawner(tmp_path) as watched:
-            watched.spawner.start(start)
-            assert (await watched.over()).code == 0
-            printed = watched.printed("u/main/0", STDOUT)
-            folder, variable, umask, session, own, files, *signals = printed.splitlines()
-            masks = [int(line.split()[1], 16) & ~RESERVED for line in signals]
-            assert masks == [0, 0], "no signal is blocked or ignored"
-            assert (folder, variable, umask) == ("/usr", "ä b", "0022")
-            assert watched.printed("u/main/0", STDERR) == "err"
-            assert session.strip() == own.strip(), "it leads a session of its own"
-            assert files.strip() == "4", "stdin, stdout, stderr, and the folder that is read"
-
-    asyncio.run(story())
+    async with spawner(tmp_path) as watched:
+        watched.spawner.start(start)
+        assert (await watched.over()).code == 0
+        printed = watched.printed("u/main/0", STDOUT)
+        folder, variable, umask, session, own, files, *signals = printed.splitlines()
+        masks = [int(line.split()[1], 16) & ~RESERVED for line in signals]
+        assert masks == [0, 0], "no signal is blocked or ignored"
+        assert (folder, variable, umask) == ("/usr", "ä b", "0022")
+        assert watched.printed("u/main/0", STDERR) == "err"
+        assert session.strip() == own.strip(), "it leads a session of its own"
+        assert files.strip() == "4", "stdin, stdout, stderr, and the folder that is read"
 
 
-def test_what_ignores_the_gentle_signal_is_killed_by_the_other(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with spawner(tmp_path) as watched:
-            watched.start("trap 'echo no' TERM; echo up; while :; do sleep 0.05; done")
-            attempt = await watched.running()
-            await watched.until((watched.folder / "u/main/0/0.log").exists)
-            assert watched.spawner.send(attempt.supervisor, signal.SIGTERM)
-            await watched.until(lambda: "no" in watched.printed())
-            assert watched.spawner.send(attempt.supervisor, signal.SIGUSR1)
-            assert (await watched.over()).signal == 9
-            await watched.until(lambda: watched.gone)
-            assert not watched.spawner.send(attempt.supervisor, signal.SIGTERM), "it is gone"
-
-    asyncio.run(story())
+async def test_what_ignores_the_gentle_signal_is_killed_by_the_other(tmp_path: Path) -> None:
+    async with spawner(tmp_path) as watched:
+        watched.start("trap 'echo no' TERM; echo up; while :; do sleep 0.05; done")
+        attempt = await watched.running()
+        await watched.until((watched.folder / "u/main/0/0.log").exists)
+        assert watched.spawner.send(attempt.supervisor, signal.SIGTERM)
+        await watched.until(lambda: "no" in watched.printed())
+        assert watched.spawner.send(attempt.supervisor, signal.SIGUSR1)
+        assert (await watched.over()).signal == 9
+        await watched.until(lambda: watched.gone)
+        assert not watched.spawner.send(attempt.supervisor, signal.SIGTERM), "it is gone"
 
 
-def test_daemons_that_left_the_group_and_the_session_end_with_it(tmp_path: Path) -> None:
+async def test_daemons_that_left_the_group_and_the_session_end_with_it(tmp_path: Path) -> None:
     daemon = "setsid sh -c '(setsid sleep 1000 & echo $!) ; sleep 1000 & echo $!' ; sleep 1000 & echo $!; echo done"
-
-    async def story() -> None:
-        async with spawner(tmp_path) as watched:
-            watched.start(daemon)
-            assert (await watched.over()).code == 0
-            *pids, _ = watched.printed().splitlines()
-            assert len(pids) == 3
-            assert not [pid for pid in pids if process_start(int(pid))]
-
-    asyncio.run(story())
+    async with spawner(tmp_path) as watched:
+        watched.start(daemon)
+        assert (await watched.over()).code == 0
+        *pids, _ = watched.printed().splitlines()
+        assert len(pids) == 3
+        assert not [pid for pid in pids if process_start(int(pid))]
 
 
-def test_all_that_came_of_it_hear_the_gentle_signal(tmp_path: Path) -> None:
+async def test_all_that_came_of_it_hear_the_gentle_signal(tmp_path: Path) -> None:
     inner = "trap 'echo inner; exit 0' TERM; echo ready; while :; do sleep 0.02; done"
-
-    async def story() -> None:
-        async with spawner(tmp_path) as watched:
-            watched.start(
-                f"trap 'sleep 0.3; echo outer; exit 5' TERM; setsid sh -c \"{inner}\" & while :; do sleep 0.02; done"
-            )
-            attempt = await watched.running()
-            await watched.until((watched.folder / "u/main/0/0.log").exists)
-            watched.spawner.send(attempt.supervisor, signal.SIGTERM)
-            assert (await watched.over()).code == 5
-            # The shells also say of their own children that these were terminated.
-            said = [line for line in watched.printed().splitlines() if line != "Terminated"]
-            assert said == ["ready", "inner", "outer"]
-
-    asyncio.run(story())
+    async with spawner(tmp_path) as watched:
+        watched.start(
+            f"trap 'sleep 0.3; echo outer; exit 5' TERM; setsid sh -c \"{inner}\" & while :; do sleep 0.02; done"
+        )
+        attempt = await watched.running()
+        await watched.until((watched.folder / "u/main/0/0.log").exists)
+        watched.spawner.send(attempt.supervisor, signal.SIGTERM)
+        assert (await watched.over()).code == 5
+        # The shells also say of their own children that these were terminated.
+        said = [line for line in watched.printed().splitlines() if line != "Terminated"]
+        assert said == ["ready", "inner", "outer"]
 
 
-def test_a_process_that_closes_its_output_lives_on(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with spawner(tmp_path) as watched:
-            watched.start(f"echo before; exec >&- 2>&-; sleep 0.2; touch {tmp_path}/alive; exit 4")
-            assert (await watched.over()).code == 4
-            assert (tmp_path / "alive").exists()
-            assert watched.printed() == "before"
-
-    asyncio.run(story())
+async def test_a_process_that_closes_its_output_lives_on(tmp_path: Path) -> None:
+    async with spawner(tmp_path) as watched:
+        watched.start(f"echo before; exec >&- 2>&-; sleep 0.2; touch {tmp_path}/alive; exit 4")
+        assert (await watched.over()).code == 4
+        assert (tmp_path / "alive").exists()
+        assert watched.printed() == "before"
 
 
-def test_much_output_is_kept_within_bounds(tmp_path: Path) -> None:
+async def test_much_output_is_kept_within_bounds(tmp_path: Path) -> None:
     program = "import sys\nfor _ in range(300): sys.stdout.write(('x' * 99 + '\\n') * 1000)"
     start = Start("u/main/0", (sys.executable, "-c", program), ENV, "/", log_bytes_max=1 << 20, log_files_max=5)
-
-    async def story() -> None:
-        async with spawner(tmp_path) as watched:
-            watched.spawner.start(start)
-            assert (await watched.over()).code == 0
-            files = sorted((watched.folder / "u/main/0").glob("*.log"), key=lambda path: int(path.stem))
-            assert len(files) == 5
-            assert sum(file.stat().st_size for file in files) <= 5 * ((1 << 20) + (1 << 19))
-            lines = b"".join(one.data for one in Records().feed(files[-1].read_bytes())).splitlines()
-            assert {len(line) for line in lines} == {99}
-
-    asyncio.run(story())
+    async with spawner(tmp_path) as watched:
+        watched.spawner.start(start)
+        assert (await watched.over()).code == 0
+        files = sorted((watched.folder / "u/main/0").glob("*.log"), key=lambda path: int(path.stem))
+        assert len(files) == 5
+        assert sum(file.stat().st_size for file in files) <= 5 * ((1 << 20) + (1 << 19))
+        lines = b"".join(one.data for one in Records().feed(files[-1].read_bytes())).splitlines()
+        assert {len(line) for line in lines} == {99}
 
 
-def test_a_command_beside_it_answers_with_its_code_and_output(tmp_path: Path) -> None:
+async def test_a_command_beside_it_answers_with_its_code_and_output(tmp_path: Path) -> None:
     def command(script: str) -> Start:
         return Start("ignored", ("sh", "-c", script), ENV, "/")
 
-    async def story() -> None:
-        async with spawner(tmp_path) as watched:
-            once = watched.spawner.run_once
-            assert await once(command("echo hi; exit 3"), 5) == Outcome(3, "hi\n")
-            assert await once(command("sleep 100"), 0.1) == Outcome(137, "", True)
-            assert (await once(command("yes"), 0.1)).output.startswith("y\ny\n")
-            missing = await once(Start("ignored", ("nonesuch",), ENV, "/"), 5)
-            assert missing == Outcome(128, 'exec: "nonesuch": executable file not found in $PATH')
-            assert not attempts.pods(watched.folder)
-
-    asyncio.run(story())
+    async with spawner(tmp_path) as watched:
+        once = watched.spawner.run_once
+        assert await once(command("echo hi; exit 3"), 5) == Outcome(3, "hi\n")
+        assert await once(command("sleep 100"), 0.1) == Outcome(137, "", True)
+        assert (await once(command("yes"), 0.1)).output.startswith("y\ny\n")
+        missing = await once(Start("ignored", ("nonesuch",), ENV, "/"), 5)
+        assert missing == Outcome(128, 'exec: "nonesuch": executable file not found in $PATH')
+        assert not attempts.pods(watched.folder)
 
 
-def test_the_fork_server_is_started_again_and_its_supervisors_live_on(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with spawner(tmp_path) as watched:
-            watched.start("sleep 0.5; exit 3")
-            await watched.running()
-            server = watched.spawner.server
-            assert server is not None
-            server.kill()
-            server.wait()
-            await watched.until(lambda: watched.spawner.server is not server)
-            await watched.until(lambda: watched.spawner.ready)
-            watched.start("exit 4", "u/main/1")
-            assert (await watched.over("u/main/1")).code == 4
-            assert (await watched.over()).code == 3
-
-    asyncio.run(story())
+async def test_the_fork_server_is_started_again_and_its_supervisors_live_on(tmp_path: Path) -> None:
+    async with spawner(tmp_path) as watched:
+        watched.start("sleep 0.5; exit 3")
+        await watched.running()
+        server = watched.spawner.server
+        assert server is not None
+        server.kill()
+        server.wait()
+        await watched.until(lambda: watched.spawner.server is not server)
+        await watched.until(lambda: watched.spawner.ready)
+        watched.start("exit 4", "u/main/1")
+        assert (await watched.over("u/main/1")).code == 4
+        assert (await watched.over()).code == 3
 
 
-def test_a_fork_server_that_does_not_come_up_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story() -> None:
-        async with spawner(tmp_path) as watched:
-            server = watched.spawner.server
-            assert server is not None
-            monkeypatch.setattr(sys, "executable", "/nonesuch")
-            server.kill()
-            await watched.until(lambda: not watched.spawner.ready)
-            with pytest.raises(SpawnError, match="is restarting"):
-                watched.start("exit 0")
-            monkeypatch.undo()
-            await watched.until(lambda: watched.spawner.ready)
-            watched.start("exit 4")
-            assert (await watched.over()).code == 4
-
-    asyncio.run(story())
-
-
-def test_a_second_server_waits_for_the_first_and_hears_of_its_processes(tmp_path: Path) -> None:
-    async def story() -> None:
-        first = Watched(tmp_path / "pods")
-        await first.spawner.open()
-        first.start("sleep 0.5; exit 3")
-        attempt = await first.running()
-        second = Watched(tmp_path / "pods")
-        second.known["u/main/0"] = attempt
-        waits = asyncio.create_task(second.spawner.open())
-        done, _ = await asyncio.wait((waits,), timeout=0.3)
-        assert not done, "it waits for the lock"
-        await first.spawner.close()
-        await waits
-        assert (await second.over()).code == 3
-        await second.spawner.close()
-
-    asyncio.run(story())
+async def test_a_fork_server_that_does_not_come_up_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with spawner(tmp_path) as watched:
+        server = watched.spawner.server
+        assert server is not None
+        monkeypatch.setattr(sys, "executable", "/nonesuch")
+        server.kill()
+        await watched.until(lambda: not watched.spawner.ready)
+        with pytest.raises(SpawnError, match="is restarting"):
+            watched.start("exit 0")
+        monkeypatch.undo()
+        await watched.until(lambda: watched.spawner.ready)
+        watched.start("exit 4")
+        assert (await watched.over()).code == 4
 
 
-def test_what_a_killed_supervisor_leaves_is_found_by_its_mark(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with spawner(tmp_path) as watched:
-            key = f"{random.getrandbits(32):08x}/main/0"
-            script = "setsid sleep 1000 & echo $!; sleep 1000"
-            start = Start(key, ("sh", "-c", script), {**ENV, "PYKUEUE_ATTEMPT": key}, "/")
-            watched.spawner.start(start)
-            attempt = await watched.running(key)
-            assert attempt.command is not None
-            await watched.until((watched.folder / key / "0.log").exists)
-            os.kill(attempt.supervisor.pid, signal.SIGKILL)
-            await watched.until(lambda: watched.gone == [key])
-            await watched.until(lambda: not process_start(attempt.command.pid))  # type: ignore[union-attr]  # it was started
-            daemon = int(watched.printed(key))
-            assert process_start(daemon), "nobody has ended it yet"
-            assert end_marked(key + "0") == 0
-            assert end_marked(key) == 2, "the daemon, and the child of the shell that was killed"
-            await watched.until(lambda: not process_start(daemon))
-            watched.known.clear()
+async def test_a_second_server_waits_for_the_first_and_hears_of_its_processes(tmp_path: Path) -> None:
+    first = Watched(tmp_path / "pods")
+    await first.spawner.open()
+    first.start("sleep 0.5; exit 3")
+    attempt = await first.running()
+    second = Watched(tmp_path / "pods")
+    second.known["u/main/0"] = attempt
+    waits = asyncio.create_task(second.spawner.open())
+    done, _ = await asyncio.wait((waits,), timeout=0.3)
+    assert not done, "it waits for the lock"
+    await first.spawner.close()
+    await waits
+    assert (await second.over()).code == 3
+    await second.spawner.close()
 
-    asyncio.run(story())
+
+async def test_what_a_killed_supervisor_leaves_is_found_by_its_mark(tmp_path: Path) -> None:
+    async with spawner(tmp_path) as watched:
+        key = f"{random.getrandbits(32):08x}/main/0"
+        script = "setsid sleep 1000 & echo $!; sleep 1000"
+        start = Start(key, ("sh", "-c", script), {**ENV, "PYKUEUE_ATTEMPT": key}, "/")
+        watched.spawner.start(start)
+        attempt = await watched.running(key)
+        assert attempt.command is not None
+        await watched.until((watched.folder / key / "0.log").exists)
+        os.kill(attempt.supervisor.pid, signal.SIGKILL)
+        await watched.until(lambda: watched.gone == [key])
+        await watched.until(lambda: not process_start(attempt.command.pid))  # type: ignore[union-attr]  # it was started
+        daemon = int(watched.printed(key))
+        assert process_start(daemon), "nobody has ended it yet"
+        assert end_marked(key + "0") == 0
+        assert end_marked(key) == 2, "the daemon, and the child of the shell that was killed"
+        await watched.until(lambda: not process_start(daemon))
+        watched.known.clear()
 
 
 def test_the_processes_below_one() -> None:
@@ -344,32 +300,29 @@ def test_the_processes_below_one() -> None:
                     os.kill(pid, signal.SIGKILL)
 
 
-def test_one_message_that_cannot_be_taken_in_costs_only_itself(
+async def test_one_message_that_cannot_be_taken_in_costs_only_itself(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story() -> None:
-        async with spawner(tmp_path) as watched:
-            heard, gone = watched.spawner.on_notice, watched.spawner.gone
+    async with spawner(tmp_path) as watched:
+        heard, gone = watched.spawner.on_notice, watched.spawner.gone
 
-            def once_deaf(key: str, line: str) -> None:
-                watched.spawner.on_notice = heard
-                raise RuntimeError("not this line")
+        def once_deaf(key: str, line: str) -> None:
+            watched.spawner.on_notice = heard
+            raise RuntimeError("not this line")
 
-            def once_blind(key: str) -> None:
-                watched.spawner.gone = gone
-                raise RuntimeError("not this one")
+        def once_blind(key: str) -> None:
+            watched.spawner.gone = gone
+            raise RuntimeError("not this one")
 
-            watched.spawner.on_notice, watched.spawner.gone = once_deaf, once_blind
-            watched.start("exit 0")
-            await watched.until(lambda: watched.spawner.gone is gone)
-            watched.start("exit 0", "u/main/1")
-            await watched.over("u/main/1")
-            await watched.until(lambda: watched.gone == ["u/main/1"])
-            assert caplog.text.count("cannot handle a message") == 2
-            assert watched.spawner.reading is not None
-            assert not watched.spawner.reading.done()
-
-    asyncio.run(story())
+        watched.spawner.on_notice, watched.spawner.gone = once_deaf, once_blind
+        watched.start("exit 0")
+        await watched.until(lambda: watched.spawner.gone is gone)
+        watched.start("exit 0", "u/main/1")
+        await watched.over("u/main/1")
+        await watched.until(lambda: watched.gone == ["u/main/1"])
+        assert caplog.text.count("cannot handle a message") == 2
+        assert watched.spawner.reading is not None
+        assert not watched.spawner.reading.done()
 
 
 def test_a_line_that_the_disk_takes_in_pieces_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

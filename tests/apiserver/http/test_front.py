@@ -58,8 +58,8 @@ async def lines(response: Response, count: int) -> list[Any]:
     return found[:count]
 
 
-def test_an_object_from_its_creation_to_its_end() -> None:
-    async def test(stand: Stand) -> None:
+async def test_an_object_from_its_creation_to_its_end() -> None:
+    async with furnished() as stand:
         made = await stand.call("POST", MAPS, config("a", k="v"))
         assert made.code == 201
         assert told(made)["metadata"]["uid"]
@@ -82,11 +82,9 @@ def test_an_object_from_its_creation_to_its_end() -> None:
         }
         assert (await stand.call("GET", f"{MAPS}/a")).code == 404
 
-    on(test)
 
-
-def test_some_kinds_come_into_being_by_being_replaced() -> None:
-    async def test(stand: Stand) -> None:
+async def test_some_kinds_come_into_being_by_being_replaced() -> None:
+    async with furnished() as stand:
         leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
         lease = {"metadata": {"name": "l", "namespace": "default"}, "spec": {"holderIdentity": "me"}}
         made = await stand.call("PUT", f"{leases}/l", lease)
@@ -94,11 +92,9 @@ def test_some_kinds_come_into_being_by_being_replaced() -> None:
         assert (await stand.call("PUT", f"{leases}/l", told(made))).code == 200
         assert (await stand.call("PUT", f"{MAPS}/none", config("none"))).code == 404
 
-    on(test)
 
-
-def test_an_apply_creates_and_changes() -> None:
-    async def test(stand: Stand) -> None:
+async def test_an_apply_creates_and_changes() -> None:
+    async with furnished() as stand:
         headers = {"content-type": "application/apply-patch+yaml"}
         text = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {k: v}\n"
         made = await stand.call("PATCH", f"{MAPS}/a?fieldManager=me", text, headers=headers)
@@ -109,11 +105,9 @@ def test_an_apply_creates_and_changes() -> None:
         assert nobody.code == 422
         assert "fieldManager: Required value: is required for apply patch" in told(nobody)["message"]
 
-    on(test)
 
-
-def test_lists_in_every_form() -> None:
-    async def test(stand: Stand) -> None:
+async def test_lists_in_every_form() -> None:
+    async with furnished() as stand:
         for name in "abc":
             await stand.call("POST", MAPS, config(name, k=name))
         whole = told(await stand.call("GET", MAPS))
@@ -139,11 +133,9 @@ def test_lists_in_every_form() -> None:
         assert isinstance(pretty.body, bytes)
         assert b'\n  "kind": "ConfigMapList"' in pretty.body
 
-    on(test)
 
-
-def test_a_watch_in_every_form() -> None:
-    async def test(stand: Stand) -> None:
+async def test_a_watch_in_every_form() -> None:
+    async with furnished() as stand:
         await stand.call("POST", MAPS, config("a"))
         version = told(await stand.call("GET", MAPS))["metadata"]["resourceVersion"]
         plain = await stand.call("GET", f"{MAPS}?watch=true&resourceVersion={version}")
@@ -158,11 +150,9 @@ def test_a_watch_in_every_form() -> None:
         assert first["object"]["rows"][0]["cells"][:2] == ["a", 1]
         assert second["object"]["columnDefinitions"] is None
 
-    on(test)
 
-
-def test_a_watch_begins_with_what_there_is_and_ends_in_time() -> None:
-    async def test(stand: Stand) -> None:
+async def test_a_watch_begins_with_what_there_is_and_ends_in_time() -> None:
+    async with furnished() as stand:
         await stand.call("POST", MAPS, config("a"))
         older = await lines(await stand.call("GET", f"{MAPS}?watch=1"), 1)
         assert [(one["type"], one["object"]["metadata"]["name"]) for one in older] == [("ADDED", "a")]
@@ -173,17 +163,13 @@ def test_a_watch_begins_with_what_there_is_and_ends_in_time() -> None:
         short = await stand.call("GET", f"{MAPS}?watch=1&timeoutSeconds=1&resourceVersion={stand.store.version}")
         assert await lines(short, 1) == []
 
-    on(test)
 
-
-def test_a_watch_of_a_single_name_by_its_path() -> None:
-    async def test(stand: Stand) -> None:
+async def test_a_watch_of_a_single_name_by_its_path() -> None:
+    async with furnished() as stand:
         await stand.call("POST", MAPS, config("a"))
         await stand.call("POST", MAPS, config("b"))
         seen = await lines(await stand.call("GET", "/api/v1/watch/namespaces/default/configmaps/b"), 1)
         assert seen[0]["object"]["metadata"]["name"] == "b"
-
-    on(test)
 
 
 @pytest.mark.parametrize(
@@ -285,10 +271,10 @@ def test_a_watch_of_a_single_name_by_its_path() -> None:
         ),
     ],
 )
-def test_whatever_is_wrong_is_said_and_the_server_lives(
+async def test_whatever_is_wrong_is_said_and_the_server_lives(
     verb: str, target: str, body: bytes, headers: dict[str, str], code: int, says: str | None
 ) -> None:
-    async def test(stand: Stand) -> None:
+    async with furnished() as stand:
         response = await stand.call(verb, target, body, headers=headers)
         assert response.code == code
         if says is None:
@@ -301,11 +287,9 @@ def test_whatever_is_wrong_is_said_and_the_server_lives(
         assert says in status["message"]
         assert (await stand.call("GET", "/healthz")).code == 200
 
-    on(test)
 
-
-def test_fields_that_are_there_twice_or_unknown() -> None:
-    async def test(stand: Stand) -> None:
+async def test_fields_that_are_there_twice_or_unknown() -> None:
+    async with furnished() as stand:
         body = b'{"metadata":{"name":"a"},"data":{"k":"v","k":"w"}}'
         strict = await stand.call("POST", f"{MAPS}?fieldValidation=Strict", body)
         assert strict.code == 400
@@ -319,30 +303,24 @@ def test_fields_that_are_there_twice_or_unknown() -> None:
         assert warned.code == 201
         assert ("Warning", '299 - "duplicate field \\"data.k\\""') in warned.headers
 
-    on(test)
 
-
-def test_who_is_refused_is_warned_too() -> None:
-    async def test(stand: Stand) -> None:
+async def test_who_is_refused_is_warned_too() -> None:
+    async with furnished() as stand:
         refused = await stand.call("POST", MAPS, {"metadata": {"name": "A"}, "x": 1})
         assert refused.code == 422
         assert ("Warning", '299 - "unknown field \\"x\\""') in refused.headers
 
-    on(test)
 
-
-def test_an_older_version_is_answered_with_a_warning() -> None:
-    async def test(stand: Stand) -> None:
+async def test_an_older_version_is_answered_with_a_warning() -> None:
+    async with furnished() as stand:
         response = await stand.call("GET", "/apis/kueue.x-k8s.io/v1beta1/clusterqueues")
         assert [value for name, value in response.headers if name == "Warning"] == [
             '299 - "This version is deprecated. Use v1beta2 instead."'
         ]
 
-    on(test)
 
-
-def test_deletions_that_take_their_time() -> None:
-    async def test(stand: Stand) -> None:
+async def test_deletions_that_take_their_time() -> None:
+    async with furnished() as stand:
         await stand.call("POST", JOBS, job("a"))
         foreground = await stand.call("DELETE", f"{JOBS}/a", {"propagationPolicy": "Foreground"})
         assert foreground.code == 200
@@ -361,11 +339,9 @@ def test_deletions_that_take_their_time() -> None:
         many = await stand.call("DELETE", f"{MAPS}?fieldSelector=metadata.name!=z")
         assert [one["metadata"]["name"] for one in told(many)["items"]] == ["x", "y"]
 
-    on(test)
 
-
-def test_the_output_of_containers() -> None:
-    async def test(stand: Stand) -> None:
+async def test_the_output_of_containers() -> None:
+    async with furnished() as stand:
         await stand.call("POST", PODS, pod("p"))
 
         async def output(query: str) -> bytes:
@@ -388,11 +364,9 @@ def test_the_output_of_containers() -> None:
         assert (await stand.call("GET", f"{PODS}/q/log?container=a")).code == 204
         assert (await stand.call("GET", f"{PODS}/none/log")).code == 404
 
-    on(test)
 
-
-def test_nobody_comes_in_without_saying_who() -> None:
-    async def test(stand: Stand) -> None:
+async def test_nobody_comes_in_without_saying_who() -> None:
+    async with furnished() as stand:
         for target in ("/healthz", "/livez", "/readyz", "/livez/ping", "/version"):
             assert (await stand.call("GET", target, who="")).code == 200
         for target in ("/", "/api", "/apis", "/metrics", "/openapi/v3", MAPS, f"{MAPS}/a", "/nowhere"):
@@ -402,11 +376,9 @@ def test_nobody_comes_in_without_saying_who() -> None:
         wrong = await stand.call("GET", "/healthz", who="", headers={"authorization": "Bearer x"})
         assert wrong.code == 401
 
-    on(test)
 
-
-def test_a_user_stays_in_the_own_namespace() -> None:
-    async def test(stand: Stand) -> None:
+async def test_a_user_stays_in_the_own_namespace() -> None:
+    async with furnished() as stand:
         own = "/apis/batch/v1/namespaces/ann/jobs"
         assert (await stand.call("POST", own, job("mine"), who="ann")).code == 201
         for verb, target in (
@@ -438,19 +410,15 @@ def test_a_user_stays_in_the_own_namespace() -> None:
         ):
             assert (await stand.call("GET", target, who="ann")).code == 200
 
-    on(test)
 
-
-def test_a_user_is_told_what_is_not_there_yet() -> None:
-    async def test(stand: Stand) -> None:
+async def test_a_user_is_told_what_is_not_there_yet() -> None:
+    async with furnished() as stand:
         assert (await stand.call("POST", "/api/v1/namespaces/ann/pods/p/exec", who="ann")).code == 501
         assert (await stand.call("POST", f"{PODS}/p/exec", who="ann")).code == 403
 
-    on(test)
 
-
-def test_two_users_of_a_namespace_leave_each_others_jobs_alone() -> None:
-    async def test(stand: Stand) -> None:
+async def test_two_users_of_a_namespace_leave_each_others_jobs_alone() -> None:
+    async with furnished() as stand:
         lab = "/apis/batch/v1/namespaces/lab/jobs"
         made = await stand.call(
             "POST", lab, job("j", metadata={"annotations": {Annotation.CREATOR: "admin"}}), who="bob"
@@ -466,11 +434,9 @@ def test_two_users_of_a_namespace_leave_each_others_jobs_alone() -> None:
         assert told(kept)["metadata"]["annotations"][Annotation.CREATOR] == "bob"
         assert (await stand.call("DELETE", f"{lab}/j", who="bob")).code == 200
 
-    on(test)
 
-
-def test_reviews_are_answered() -> None:
-    async def test(stand: Stand) -> None:
+async def test_reviews_are_answered() -> None:
+    async with furnished() as stand:
         target = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
         attributes = {"verb": "create", "group": "batch", "resource": "jobs", "namespace": "lab"}
         answered = await stand.call("POST", target, {"spec": {"resourceAttributes": attributes}}, who="ann")
@@ -480,11 +446,9 @@ def test_reviews_are_answered() -> None:
         other = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
         assert (await stand.call("POST", other, {"spec": {}}, who="ann")).code == 403
 
-    on(test)
 
-
-def test_paths_beside_the_resources() -> None:
-    async def test(stand: Stand) -> None:
+async def test_paths_beside_the_resources() -> None:
+    async with furnished() as stand:
         assert (await stand.call("GET", "/metrics")).body == b"things_total 1\n"
         assert told(await stand.call("GET", "/version"))["minor"] == "36"
         assert "/apis" in told(await stand.call("GET", "/"))["paths"]
@@ -495,11 +459,10 @@ def test_paths_beside_the_resources() -> None:
         assert (waiting.code, waiting.body) == (503, b"not ready:\n- the store is being opened\n")
         assert (await stand.call("GET", "/livez")).code == 200
 
-    on(test)
 
+async def test_a_failure_of_ours_is_an_answer_too(caplog: pytest.LogCaptureFixture) -> None:
+    async with furnished() as stand:
 
-def test_a_failure_of_ours_is_an_answer_too(caplog: pytest.LogCaptureFixture) -> None:
-    async def test(stand: Stand) -> None:
         def broken() -> bytes:
             raise ZeroDivisionError
 
@@ -507,5 +470,3 @@ def test_a_failure_of_ours_is_an_answer_too(caplog: pytest.LogCaptureFixture) ->
         response = await stand.call("GET", "/metrics")
         assert (response.code, told(response)["reason"]) == (500, "InternalError")
         assert "GET /metrics failed" in caplog.text
-
-    on(test)

@@ -1,6 +1,5 @@
 """How is a list told? A long one in pieces, all of one version, in every form."""
 
-import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -41,23 +40,20 @@ async def joined(response: Response) -> Any:
 
 @pytest.mark.parametrize("headers", [{}, TABLE, PARTIAL], ids=["objects", "a table", "metadata"])
 @pytest.mark.parametrize("query", ["", "?labelSelector=none", "?limit=3"], ids=["all", "none", "a page"])
-def test_in_pieces_it_says_the_same_as_at_once(
+async def test_in_pieces_it_says_the_same_as_at_once(
     headers: dict[str, str], query: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def test(stand: Stand) -> None:
+    async with furnished() as stand:
         whole = told(await stand.call("GET", MAPS + query, headers=headers))
         monkeypatch.setattr(lists, "PAGE_ITEMS", 2)
         cut = await stand.call("GET", MAPS + query, headers=headers)
         assert (told(cut) if isinstance(cut.body, bytes) else await joined(cut)) == whole
         assert isinstance(cut.body, bytes) == (query != "")
 
-    on(test)
 
-
-def test_it_is_of_one_version_whatever_happens_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_is_of_one_version_whatever_happens_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lists, "PAGE_ITEMS", 2)
-
-    async def test(stand: Stand) -> None:
+    async with furnished() as stand:
         response = await stand.call("GET", MAPS)
         version = str(stand.store.version)
         assert not isinstance(response.body, bytes)
@@ -70,20 +66,15 @@ def test_it_is_of_one_version_whatever_happens_meanwhile(monkeypatch: pytest.Mon
         assert [one["metadata"]["name"] for one in made["items"]] == NAMES
         assert {one["data"]["k"] for one in made["items"]} == {"v"}
 
-    on(test)
 
-
-def test_people_and_yaml_get_it_in_pieces_too(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_people_and_yaml_get_it_in_pieces_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lists, "PAGE_ITEMS", 2)
-
-    async def test(stand: Stand) -> None:
+    async with furnished() as stand:
         pretty = await stand.call("GET", f"{MAPS}?pretty=1")
         assert len((await joined(pretty))["items"]) == len(NAMES)
         text = await stand.call("GET", MAPS, headers={"accept": "application/yaml"})
         assert isinstance(text.body, AsyncIterator)
         assert b"".join([piece async for piece in text.body]).count(b"name: c") == len(NAMES)
-
-    on(test)
 
 
 FORMS = [{}, {"accept": "application/yaml"}, TABLE, PARTIAL]
@@ -91,10 +82,10 @@ FORMS = [{}, {"accept": "application/yaml"}, TABLE, PARTIAL]
 
 @pytest.mark.parametrize("query", ["", "?pretty=true"], ids=["plain", "laid out"])
 @pytest.mark.parametrize("headers", FORMS, ids=["objects", "YAML", "a table", "metadata"])
-def test_every_form_is_of_one_version_and_the_same_in_pieces(
+async def test_every_form_is_of_one_version_and_the_same_in_pieces(
     headers: dict[str, str], query: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def test(stand: Stand) -> None:
+    async with furnished() as stand:
         whole = await stand.call("GET", MAPS + query, headers=headers)
         assert isinstance(whole.body, bytes)
         monkeypatch.setattr(lists, "PAGE_ITEMS", 2)
@@ -108,13 +99,10 @@ def test_every_form_is_of_one_version_and_the_same_in_pieces(
         # A Table tells ages, and time passes.
         assert re.sub(rb'"\d+s"', b'"some"', text) == re.sub(rb'"\d+s"', b'"some"', whole.body)
 
-    on(test)
 
-
-def test_a_list_whose_rest_is_lost_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_list_whose_rest_is_lost_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lists, "PAGE_ITEMS", 2)
-
-    async def test(stand: Stand) -> None:
+    async with furnished() as stand:
         response = await stand.call("GET", MAPS)
         assert isinstance(response.body, AsyncIterator)
         await anext(response.body)
@@ -123,5 +111,3 @@ def test_a_list_whose_rest_is_lost_is_cut_off(monkeypatch: pytest.MonkeyPatch) -
         stand.store.feed.compacted = stand.store.version
         with pytest.raises(Exception, match="The provided continue parameter is too old"):
             [piece async for piece in response.body]
-
-    on(test)

@@ -1,6 +1,5 @@
 """Tests of CustomResourceDefinitions: what they define comes and goes."""
 
-import asyncio
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -142,18 +141,15 @@ def test_our_own_kinds_stay_whatever_is_installed(desk: Desk) -> None:
     assert desk.registry.catalog.find("kueue.x-k8s.io", "v1beta2", "workloads") is before
 
 
-def test_what_was_installed_is_there_after_a_restart(tmp_path: Path) -> None:
-    async def story() -> None:
-        clock = ManualClock()
-        store = Store.open(tmp_path / "store.db", clock)
-        registry = Registry(store, Catalog(), clock)
-        served = registry.catalog.find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
-        assert served is not None
-        tree = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", **definition()}
-        await registry.create(served, tree, "", Terms(who=ADMIN))
-        await store.close()
-        store = Store.open(tmp_path / "store.db", clock)
-        assert Registry(store, Catalog(), clock).catalog.find("x.io", "v1", "fleets") is not None
-        await store.close()
-
-    asyncio.run(story())
+async def test_what_was_installed_is_there_after_a_restart(tmp_path: Path) -> None:
+    clock = ManualClock()
+    store = Store.open(tmp_path / "store.db", clock)
+    registry = Registry(store, Catalog(), clock)
+    served = registry.catalog.find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+    assert served is not None
+    tree = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", **definition()}
+    await registry.create(served, tree, "", Terms(who=ADMIN))
+    await store.close()
+    store = Store.open(tmp_path / "store.db", clock)
+    assert Registry(store, Catalog(), clock).catalog.find("x.io", "v1", "fleets") is not None
+    await store.close()

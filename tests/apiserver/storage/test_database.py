@@ -84,8 +84,9 @@ def holder(path: Path) -> Iterator["subprocess.Popen[str]"]:
         process.kill()
 
 
-def test_what_is_made_belongs_to_its_owner_alone(path: Path) -> None:
-    async def story() -> None:
+async def test_what_is_made_belongs_to_its_owner_alone(path: Path) -> None:
+    before = os.umask(0)
+    try:
         store = Store.open(path, ManualClock())
         await store.put(Key(JOBS, "red", "a"), {"metadata": {}}, uid="u")
         names = {"store.db", "store.db-wal", "store.db-shm", "store.db.lock"}
@@ -94,49 +95,39 @@ def test_what_is_made_belongs_to_its_owner_alone(path: Path) -> None:
             assert found.stat().st_mode & 0o777 == 0o600, found
         assert path.parent.stat().st_mode & 0o777 == 0o700
         await store.close()
-
-    before = os.umask(0)
-    try:
-        asyncio.run(story())
     finally:
         os.umask(before)
 
 
-def test_a_write_is_durable_before_it_is_acknowledged(path: Path) -> None:
-    async def story() -> None:
-        store = Store.open(path, ManualClock())
-        assert store.database.writer.execute("PRAGMA synchronous").fetchone() == (2,)
-        assert store.database.writer.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-        await store.close()
-
-    asyncio.run(story())
+async def test_a_write_is_durable_before_it_is_acknowledged(path: Path) -> None:
+    store = Store.open(path, ManualClock())
+    assert store.database.writer.execute("PRAGMA synchronous").fetchone() == (2,)
+    assert store.database.writer.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    await store.close()
 
 
-def test_a_file_whose_making_was_cut_short_is_made_anew(path: Path) -> None:
+async def test_a_file_whose_making_was_cut_short_is_made_anew(path: Path) -> None:
     path.parent.mkdir(parents=True)
     for ending in ("", "-wal", "-shm"):
         path.with_name(f"store.db.new{ending}").write_bytes(b"half of a file")
-    assert len(asyncio.run(filled(path))) == 3
+    assert len(await filled(path)) == 3
     assert sorted(found.name for found in path.parent.iterdir()) == ["store.db", "store.db.lock"]
 
 
-def test_a_second_process_is_told_who_holds_the_data(path: Path, holder: "subprocess.Popen[str]") -> None:
+async def test_a_second_process_is_told_who_holds_the_data(path: Path, holder: "subprocess.Popen[str]") -> None:
     said = refusal(path)
     assert said.startswith(f"{path}: in use by process {holder.pid}; ")
     assert "pykueue down" in said
     holder.send_signal(signal.SIGKILL)
     holder.wait()
-    assert asyncio.run(listed(path)) == []
+    assert await listed(path) == []
 
 
-def test_a_second_store_in_one_process_is_refused_too(path: Path) -> None:
-    async def story() -> None:
-        store = Store.open(path, ManualClock())
-        assert f"in use by process {os.getpid()};" in refusal(path)
-        await store.close()
-        await Store.open(path, ManualClock()).close()
-
-    asyncio.run(story())
+async def test_a_second_store_in_one_process_is_refused_too(path: Path) -> None:
+    store = Store.open(path, ManualClock())
+    assert f"in use by process {os.getpid()};" in refusal(path)
+    await store.close()
+    await Store.open(path, ManualClock()).close()
 
 
 def overwritten(path: Path, start: int, end: int | None = None) -> None:
@@ -160,7 +151,7 @@ def overwritten(path: Path, start: int, end: int | None = None) -> None:
         ),
     ],
 )
-def test_a_damaged_file_is_refused_with_the_way_out(
+async def test_a_damaged_file_is_refused_with_the_way_out(
     path: Path, held: list[StoredObject], damage: object, why: str
 ) -> None:
     assert callable(damage)
@@ -174,22 +165,20 @@ def test_a_damaged_file_is_refused_with_the_way_out(
     assert "`pykueue restore BACKUP`" in said
     assert path.read_bytes() == content, "whoever wants to save something finds it as it was"
     datafile.restore(copy, path)
-    assert asyncio.run(listed(path)) == held
+    assert await listed(path) == held
 
 
-def test_damage_that_shows_only_later_is_told_with_the_way_out(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_damage_that_shows_only_later_is_told_with_the_way_out(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(datafile, "CHECKED_WHOLE", 0)
-
-    async def story() -> None:
-        await filled(path, 100)
-        middle = path.stat().st_size // 2
-        overwritten(path, middle, middle + 40_000)
-        store = Store.open(path, ManualClock())
-        with pytest.raises(StoreError, match=r"store\.db: cannot be read .*`pykueue restore BACKUP`"):
-            store.page(JOBS)
-        await store.close()
-
-    asyncio.run(story())
+    await filled(path, 100)
+    middle = path.stat().st_size // 2
+    overwritten(path, middle, middle + 40_000)
+    store = Store.open(path, ManualClock())
+    with pytest.raises(StoreError, match=r"store\.db: cannot be read .*`pykueue restore BACKUP`"):
+        store.page(JOBS)
+    await store.close()
 
 
 def test_another_programs_database_is_not_touched(tmp_path: Path) -> None:
@@ -212,7 +201,7 @@ def test_a_file_of_a_newer_pykueue_is_refused(path: Path, held: list[StoredObjec
     assert said.startswith(f"{path}: was written by a newer pykueue (schema {newer}, ")
 
 
-def test_a_file_of_an_older_pykueue_is_upgraded_in_steps(
+async def test_a_file_of_an_older_pykueue_is_upgraded_in_steps(
     path: Path, held: list[StoredObject], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     later = (
@@ -222,14 +211,14 @@ def test_a_file_of_an_older_pykueue_is_upgraded_in_steps(
     )
     monkeypatch.setattr(datafile, "STEPS", later)
     for _ in range(2):
-        assert asyncio.run(listed(path)) == held
+        assert await listed(path) == held
         connection = sqlite3.connect(path)
         assert connection.execute("SELECT a FROM third").fetchall() == [(1,)]
         assert connection.execute("PRAGMA user_version").fetchone() == (len(later),)
         connection.close()
 
 
-def test_an_upgrade_that_fails_changes_nothing(
+async def test_an_upgrade_that_fails_changes_nothing(
     path: Path, held: list[StoredObject], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
@@ -238,7 +227,7 @@ def test_an_upgrade_that_fails_changes_nothing(
     connection = sqlite3.connect(path)
     assert connection.execute("SELECT name FROM sqlite_schema WHERE name = 'second'").fetchall() == []
     connection.close()
-    assert asyncio.run(listed(path)) == held
+    assert await listed(path) == held
 
 
 def test_a_missing_file_whose_log_is_there_is_not_made_anew(path: Path, held: list[StoredObject]) -> None:
@@ -271,10 +260,10 @@ def reachable(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("there", [pytest.param(True, id="with a store"), pytest.param(False, id="without one")])
-def test_a_folder_that_may_not_be_written_is_refused(reachable: Path, there: bool) -> None:
+async def test_a_folder_that_may_not_be_written_is_refused(reachable: Path, there: bool) -> None:
     path = reachable / "store.db"
     if there:
-        asyncio.run(filled(path))
+        await filled(path)
         for found in reachable.iterdir():
             found.chmod(0o444)
     reachable.chmod(0o555)
@@ -290,45 +279,38 @@ def test_a_folder_that_cannot_be_made_is_refused(path: Path) -> None:
     assert said.startswith(f"{path}: cannot be written (")
 
 
-def test_a_backup_of_a_store_in_use_is_a_store_of_that_moment(path: Path, tmp_path: Path) -> None:
-    async def story() -> list[StoredObject]:
-        store = Store.open(path, ManualClock())
-        for number in range(20):
-            await store.put(Key(JOBS, "red", f"job-{number:02}"), {"metadata": {}}, uid="u")
-        then = store.page(JOBS)
-        on_its_way = [store.put(Key(JOBS, "red", f"late-{number}"), {"metadata": {}}, uid="u") for number in range(9)]
-        await asyncio.to_thread(store.backup, tmp_path / "during.db")
-        await asyncio.gather(*on_its_way)
-        store.backup(tmp_path / "after.db")
-        assert store.page(JOBS)[:20] == then
-        whole = store.page(JOBS)
-        await store.close()
-        return whole
-
-    whole = asyncio.run(story())
-    assert asyncio.run(listed(tmp_path / "after.db")) == whole
-    assert asyncio.run(listed(tmp_path / "during.db"))[:20] == whole[:20]
+async def test_a_backup_of_a_store_in_use_is_a_store_of_that_moment(path: Path, tmp_path: Path) -> None:
+    store = Store.open(path, ManualClock())
+    for number in range(20):
+        await store.put(Key(JOBS, "red", f"job-{number:02}"), {"metadata": {}}, uid="u")
+    then = store.page(JOBS)
+    on_its_way = [store.put(Key(JOBS, "red", f"late-{number}"), {"metadata": {}}, uid="u") for number in range(9)]
+    await asyncio.to_thread(store.backup, tmp_path / "during.db")
+    await asyncio.gather(*on_its_way)
+    store.backup(tmp_path / "after.db")
+    assert store.page(JOBS)[:20] == then
+    whole = store.page(JOBS)
+    await store.close()
+    assert await listed(tmp_path / "after.db") == whole
+    assert (await listed(tmp_path / "during.db"))[:20] == whole[:20]
     assert (tmp_path / "after.db").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_backup_can_be_made_beside_the_process_that_uses_the_store(
+async def test_a_backup_can_be_made_beside_the_process_that_uses_the_store(
     path: Path, held: list[StoredObject], holder: "subprocess.Popen[str]", tmp_path: Path
 ) -> None:
     assert holder.poll() is None
     datafile.backup(path, tmp_path / "copy.db")
-    assert asyncio.run(listed(tmp_path / "copy.db")) == held
+    assert await listed(tmp_path / "copy.db") == held
 
 
-def test_a_store_in_memory_can_be_backed_up_too(tmp_path: Path) -> None:
-    async def story() -> list[StoredObject]:
-        store = Store.open(None, ManualClock())
-        await store.put(Key(JOBS, "red", "a"), {"metadata": {}}, uid="u")
-        store.backup(tmp_path / "copy.db")
-        found = store.page(JOBS)
-        await store.close()
-        return found
-
-    assert asyncio.run(story()) == asyncio.run(listed(tmp_path / "copy.db"))
+async def test_a_store_in_memory_can_be_backed_up_too(tmp_path: Path) -> None:
+    store = Store.open(None, ManualClock())
+    await store.put(Key(JOBS, "red", "a"), {"metadata": {}}, uid="u")
+    store.backup(tmp_path / "copy.db")
+    found = store.page(JOBS)
+    await store.close()
+    assert found == await listed(tmp_path / "copy.db")
 
 
 def test_a_backup_replaces_no_file(path: Path, held: list[StoredObject], tmp_path: Path) -> None:
@@ -343,31 +325,27 @@ def test_a_backup_replaces_no_file(path: Path, held: list[StoredObject], tmp_pat
         datafile.backup(path, tmp_path / "nowhere" / "copy.db")
 
 
-def test_a_restore_brings_back_the_objects_and_gives_no_version_twice(path: Path, tmp_path: Path) -> None:
+async def test_a_restore_brings_back_the_objects_and_gives_no_version_twice(path: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.db"
-    before = asyncio.run(filled(path, 5))
+    before = await filled(path, 5)
     datafile.backup(path, copy)
-    since = asyncio.run(filled(path, 8))
+    since = await filled(path, 8)
     datafile.restore(copy, path)
-    assert asyncio.run(listed(path.with_name("store.db.old"))) == since
-
-    async def story() -> None:
-        store = Store.open(path, ManualClock())
-        assert store.page(JOBS) == before
-        with pytest.raises(CompactedError):
-            store.watch(JOBS, after=since[-1].version)
-        written = await store.put(before[0].key, {"metadata": {}}, uid="u")
-        assert written.version > since[-1].version + 1_000_000
-        (change,) = store.changes(JOBS, after=written.version - 1)
-        assert change.before == before[0].body
-        assert msgspec.json.decode(written.body)["metadata"]["resourceVersion"] == str(written.version)
-        await store.close()
-
-    asyncio.run(story())
+    assert await listed(path.with_name("store.db.old")) == since
+    store = Store.open(path, ManualClock())
+    assert store.page(JOBS) == before
+    with pytest.raises(CompactedError):
+        store.watch(JOBS, after=since[-1].version)
+    written = await store.put(before[0].key, {"metadata": {}}, uid="u")
+    assert written.version > since[-1].version + 1_000_000
+    (change,) = store.changes(JOBS, after=written.version - 1)
+    assert change.before == before[0].body
+    assert msgspec.json.decode(written.body)["metadata"]["resourceVersion"] == str(written.version)
+    await store.close()
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_restore_moves_nothing_before_the_new_file_is_on_the_disk(
+async def test_a_restore_moves_nothing_before_the_new_file_is_on_the_disk(
     path: Path, held: list[StoredObject], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     datafile.backup(path, tmp_path / "copy.db")
@@ -379,7 +357,7 @@ def test_a_restore_moves_nothing_before_the_new_file_is_on_the_disk(
         patch.setattr(datafile, "synced", full)
         with pytest.raises(StoreError, match="No space left on device"):
             datafile.restore(tmp_path / "copy.db", path)
-    assert asyncio.run(listed(path)) == held
+    assert await listed(path) == held
 
 
 def test_a_restore_keeps_away_from_a_store_in_use(
@@ -398,7 +376,7 @@ def test_a_restore_keeps_away_from_a_store_in_use(
         pytest.param(b"a shopping list" * 1000, id="a file of another kind"),
     ],
 )
-def test_a_restore_from_no_backup_changes_nothing(
+async def test_a_restore_from_no_backup_changes_nothing(
     path: Path, held: list[StoredObject], tmp_path: Path, content: bytes | None
 ) -> None:
     source = tmp_path / "copy.db"
@@ -406,4 +384,4 @@ def test_a_restore_from_no_backup_changes_nothing(
         source.write_bytes(content)
     with pytest.raises(StoreError, match=r"copy\.db: "):
         datafile.restore(source, path)
-    assert asyncio.run(listed(path)) == held
+    assert await listed(path) == held

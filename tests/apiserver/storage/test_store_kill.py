@@ -50,7 +50,7 @@ async def found(path: Path) -> tuple[dict[str, StoredObject], int, int, list[Cha
         await store.close()
 
 
-def test_nothing_acknowledged_is_lost_and_no_version_is_given_twice(tmp_path: Path) -> None:
+async def test_nothing_acknowledged_is_lost_and_no_version_is_given_twice(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     rng = random.Random(7)
     acknowledged: dict[str, tuple[str, int]] = {}
@@ -74,7 +74,7 @@ def test_nothing_acknowledged_is_lost_and_no_version_is_given_twice(tmp_path: Pa
         for how, name, version in said:
             if name not in acknowledged or acknowledged[name][1] < int(version):
                 acknowledged[name] = how, int(version)
-        held, highest, compacted, logged = asyncio.run(found(path))
+        held, highest, compacted, logged = await found(path)
         assert highest >= max(versions)
         assert {change.version for change in logged} >= {version for version in versions if version > compacted}
         # A later write may have been committed whose acknowledgement came too late; the log tells.

@@ -51,25 +51,22 @@ def test_protobuf_is_large_sooner() -> None:
     assert not is_large_body(b"\x12\x00" * 1000, PROTOBUF)
 
 
-def test_large_work_runs_in_a_thread_and_its_refusal_comes_back() -> None:
-    async def story() -> None:
-        offload = Offload()
-        names = [
-            await offload.run(lambda: threading.current_thread().name, large=large, who=who)
-            for large, who in ((False, ANN), (True, ANN), (True, SYSTEM))
-        ]
-        assert names == [threading.current_thread().name, "pykueue-large-users", "pykueue-large-system"]
+async def test_large_work_runs_in_a_thread_and_its_refusal_comes_back() -> None:
+    offload = Offload()
+    names = [
+        await offload.run(lambda: threading.current_thread().name, large=large, who=who)
+        for large, who in ((False, ANN), (True, ANN), (True, SYSTEM))
+    ]
+    assert names == [threading.current_thread().name, "pykueue-large-users", "pykueue-large-system"]
 
-        def refuse() -> None:
-            raise bad_request("no")
+    def refuse() -> None:
+        raise bad_request("no")
 
-        with pytest.raises(StatusError, match="no"):
-            await offload.run(refuse, large=True, who=ANN)
-
-    asyncio.run(story())
+    with pytest.raises(StatusError, match="no"):
+        await offload.run(refuse, large=True, who=ANN)
 
 
-def test_a_refused_body_does_not_stay_in_memory() -> None:
+async def test_a_refused_body_does_not_stay_in_memory() -> None:
     class Body:
         """Something large."""
 
@@ -88,68 +85,59 @@ def test_a_refused_body_does_not_stay_in_memory() -> None:
 
     gc.disable()
     try:
-        asyncio.run(story())
+        await story()
         assert seen[0]() is None
     finally:
         gc.enable()
 
 
-def test_the_collector_leaves_old_objects_alone_meanwhile() -> None:
-    async def story() -> None:
-        before = gc.get_threshold()
-        during = await Offload().run(gc.get_threshold, large=True, who=ANN)
-        assert during[0] == before[0]
-        assert min(during[1:]) >= 1_000_000
-        assert gc.get_threshold() == before
-
-    asyncio.run(story())
+async def test_the_collector_leaves_old_objects_alone_meanwhile() -> None:
+    before = gc.get_threshold()
+    during = await Offload().run(gc.get_threshold, large=True, who=ANN)
+    assert during[0] == before[0]
+    assert min(during[1:]) >= 1_000_000
+    assert gc.get_threshold() == before
 
 
-def test_of_each_user_one_large_request_is_handled_at_a_time() -> None:
-    async def story() -> None:
-        offload = Offload()
-        inside: list[str] = []
-        most: dict[str, int] = {}
+async def test_of_each_user_one_large_request_is_handled_at_a_time() -> None:
+    offload = Offload()
+    inside: list[str] = []
+    most: dict[str, int] = {}
 
-        async def request(who: Identity) -> None:
-            async with offload.turn(who, large=True):
-                inside.append(who.name)
-                most[who.name] = max(most.get(who.name, 0), inside.count(who.name))
-                most["all"] = max(most.get("all", 0), len(inside))
-                await asyncio.sleep(0.01)
-                inside.remove(who.name)
+    async def request(who: Identity) -> None:
+        async with offload.turn(who, large=True):
+            inside.append(who.name)
+            most[who.name] = max(most.get(who.name, 0), inside.count(who.name))
+            most["all"] = max(most.get("all", 0), len(inside))
+            await asyncio.sleep(0.01)
+            inside.remove(who.name)
 
-        await asyncio.gather(*(request(who) for who in (ANN, ANN, BOB, ANN, BOB)))
-        assert most == {"ann": 1, "bob": 1, "all": 2}
-        assert not offload.turns
-
-    asyncio.run(story())
+    await asyncio.gather(*(request(who) for who in (ANN, ANN, BOB, ANN, BOB)))
+    assert most == {"ann": 1, "bob": 1, "all": 2}
+    assert not offload.turns
 
 
-def test_changes_of_a_large_object_at_the_same_time_are_all_kept(tmp_path: Path) -> None:
-    async def story() -> None:
-        clock = SystemClock()
-        store = Store.open(tmp_path / "data.db", clock)
-        registry = Registry(store, Catalog(), clock, rng=random.Random(7))
-        await begin(registry)
-        assert not registry.offload.inline
-        served = registry.catalog.find("", "v1", "configmaps")
-        assert served is not None
-        data: Tree = {f"k{number}": "v" for number in range(3_000)}
-        terms = Terms(who=ANN, manager="ann")
-        await registry.create(served, {"metadata": {"name": "large"}, "data": data}, "default", terms)
-        assert registry.offload.lanes, "it was not taken for a large one"
+async def test_changes_of_a_large_object_at_the_same_time_are_all_kept(tmp_path: Path) -> None:
+    clock = SystemClock()
+    store = Store.open(tmp_path / "data.db", clock)
+    registry = Registry(store, Catalog(), clock, rng=random.Random(7))
+    await begin(registry)
+    assert not registry.offload.inline
+    served = registry.catalog.find("", "v1", "configmaps")
+    assert served is not None
+    data: Tree = {f"k{number}": "v" for number in range(3_000)}
+    terms = Terms(who=ANN, manager="ann")
+    await registry.create(served, {"metadata": {"name": "large"}, "data": data}, "default", terms)
+    assert registry.offload.lanes, "it was not taken for a large one"
 
-        def patch(number: int) -> Coroutine[Any, Any, tuple[bytes, bool]]:
-            body = msgspec.json.encode({"data": {f"new{number}": "v", f"k{number}": None}})
-            how = "application/merge-patch+json"
-            return registry.patch(served, "large", body, "default", Terms(who=ANN, manager=f"m{number}"), how=how)
+    def patch(number: int) -> Coroutine[Any, Any, tuple[bytes, bool]]:
+        body = msgspec.json.encode({"data": {f"new{number}": "v", f"k{number}": None}})
+        how = "application/merge-patch+json"
+        return registry.patch(served, "large", body, "default", Terms(who=ANN, manager=f"m{number}"), how=how)
 
-        await asyncio.gather(*map(patch, range(5)))
-        found = msgspec.json.decode(await registry.get(served, "large", "default"))["data"]
-        assert {f"new{number}" for number in range(5)} <= set(found)
-        assert not {f"k{number}" for number in range(5)} & set(found)
-        assert len(found) == 3_000
-        await store.close()
-
-    asyncio.run(story())
+    await asyncio.gather(*map(patch, range(5)))
+    found = msgspec.json.decode(await registry.get(served, "large", "default"))["data"]
+    assert {f"new{number}" for number in range(5)} <= set(found)
+    assert not {f"k{number}" for number in range(5)} & set(found)
+    assert len(found) == 3_000
+    await store.close()

@@ -1,7 +1,5 @@
 """Who may read our metrics, and for how long is that remembered?"""
 
-import asyncio
-
 import pytest
 
 from pykueue.base.clock import ManualClock
@@ -22,9 +20,9 @@ def access() -> tuple[Access, Reviewer, ManualClock]:
     return Access(kube, clock), kube, clock
 
 
-def test_the_whole_user_is_asked_about() -> None:
+async def test_the_whole_user_is_asked_about() -> None:
     door, kube, _ = access()
-    assert judge(door, "good") == 200
+    assert await judge(door, "good") == 200
     assert kube.asked[1]["spec"] == {
         "user": "reader",
         "uid": "u",
@@ -42,34 +40,34 @@ def test_the_whole_user_is_asked_about() -> None:
         pytest.param("none", 401, 1, 10, id="unknown"),
     ],
 )
-def test_an_answer_is_remembered_for_a_while(token: str, status: int, questions: int, seconds: int) -> None:
+async def test_an_answer_is_remembered_for_a_while(token: str, status: int, questions: int, seconds: int) -> None:
     door, kube, clock = access()
-    assert judge(door, token) == status
+    assert await judge(door, token) == status
     clock.turn_to(after(clock.now(), Seconds(seconds - 1)))
-    assert judge(door, token) == status
+    assert await judge(door, token) == status
     assert len(kube.asked) == questions
     clock.turn_to(after(clock.now(), Seconds(1)))
-    assert judge(door, token) == status
+    assert await judge(door, token) == status
     assert len(kube.asked) == 2 * questions
 
 
-def test_no_answer_is_not_remembered(caplog: pytest.LogCaptureFixture) -> None:
+async def test_no_answer_is_not_remembered(caplog: pytest.LogCaptureFixture) -> None:
     door, kube, _ = access()
 
     def cut() -> None:
         raise UnansweredError("create tokenreviews", 0, "", "no route")
 
     kube.fail = cut
-    assert judge(door, "good") == 503
+    assert await judge(door, "good") == 503
     kube.fail = lambda: None
-    assert judge(door, "good") == 200
+    assert await judge(door, "good") == 200
     assert "no route" in caplog.text
 
 
-def test_neither_memory_nor_log_holds_a_token(caplog: pytest.LogCaptureFixture) -> None:
+async def test_neither_memory_nor_log_holds_a_token(caplog: pytest.LogCaptureFixture) -> None:
     door, _, _ = access()
     for index in range(REMEMBERED_MAX + 10):
-        judge(door, f"token-{index}")
+        await judge(door, f"token-{index}")
     assert len(door.remembered) == REMEMBERED_MAX
     assert "token-" not in repr(door.remembered)
     assert "token-" not in caplog.text

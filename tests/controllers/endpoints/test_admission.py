@@ -87,22 +87,24 @@ def local_queue(key: str, policy: str = "None") -> tuple[Resource, str, dict[str
         pytest.param(local_queue("other/default"), False, id="in another namespace"),
     ],
 )
-def test_a_default_queue_counts_while_it_is_open(queue: tuple[Resource, str, dict[str, Any]], counts: bool) -> None:
-    assert world(named("team"), queue).default_queue is counts
+async def test_a_default_queue_counts_while_it_is_open(
+    queue: tuple[Resource, str, dict[str, Any]], counts: bool
+) -> None:
+    assert (await world(named("team"), queue)).default_queue is counts
 
 
-def test_a_default_class_counts_when_it_exists() -> None:
-    assert world(named("team"), (WORKLOAD_PRIORITY_CLASSES, "default", {"value": 1})).default_class
-    assert not world(named("team"), (WORKLOAD_PRIORITY_CLASSES, "other", {"value": 1})).default_class
+async def test_a_default_class_counts_when_it_exists() -> None:
+    assert (await world(named("team"), (WORKLOAD_PRIORITY_CLASSES, "default", {"value": 1}))).default_class
+    assert not (await world(named("team"), (WORKLOAD_PRIORITY_CLASSES, "other", {"value": 1}))).default_class
 
 
 @pytest.mark.parametrize("followed", [True, False], ids=["seen", "too new to be seen"])
 @pytest.mark.parametrize(("namespace", "selected"), [("team", True), ("kube-system", False), ("kueue-system", False)])
-def test_the_selector_decides_on_the_namespace(namespace: str, selected: bool, followed: bool) -> None:
-    assert world(named(namespace), namespace=namespace, followed=followed).selected is selected
+async def test_the_selector_decides_on_the_namespace(namespace: str, selected: bool, followed: bool) -> None:
+    assert (await world(named(namespace), namespace=namespace, followed=followed)).selected is selected
 
 
-def test_labels_of_a_namespace_count() -> None:
+async def test_labels_of_a_namespace_count() -> None:
     text = "\n".join(
         (
             "apiVersion: config.kueue.x-k8s.io/v1beta2",
@@ -111,12 +113,12 @@ def test_labels_of_a_namespace_count() -> None:
         )
     )
     configuration = read_configuration(text).configuration
-    assert world(named("team", queued="yes"), configuration=configuration).selected
-    assert not world(named("team"), configuration=configuration).selected
+    assert (await world(named("team", queued="yes"), configuration=configuration)).selected
+    assert not (await world(named("team"), configuration=configuration)).selected
 
 
-def test_an_object_without_a_namespace_needs_none() -> None:
-    assert world(namespace="") == AdmitWorld(gates=world(namespace="").gates)
+async def test_an_object_without_a_namespace_needs_none() -> None:
+    assert await world(namespace="") == AdmitWorld(gates=(await world(namespace="")).gates)
 
 
 def job(
@@ -154,37 +156,33 @@ def owned_by(name: str, uid: str | None = None, kind: str = "Job") -> dict[str, 
         ),
     ],
 )
-def test_what_a_queued_job_owns_is_not_queued_itself(
+async def test_what_a_queued_job_owns_is_not_queued_itself(
     there: list[tuple[Resource, str, dict[str, Any]]], owner: dict[str, object], managed: bool, followed: bool
 ) -> None:
-    assert world(named("team"), *there, owner=owner, followed=followed).managed_ancestor is managed
+    assert (await world(named("team"), *there, owner=owner, followed=followed)).managed_ancestor is managed
 
 
-def test_the_configuration_is_the_same_for_all() -> None:
+async def test_the_configuration_is_the_same_for_all() -> None:
     configuration = Configuration(
         manage_jobs_without_queue_name=True,
         integrations=Integrations(frameworks=("batch/job", "pod")),
         wait_for_pods_ready=WaitForPodsReady(requeuing_strategy=RequeuingStrategy(timestamp="Creation")),
     )
-    found = world(namespace="", configuration=configuration)
+    found = await world(namespace="", configuration=configuration)
     assert found.queueless
     assert found.creation_order
     assert found.managed_kinds == {"batch/Job", "Pod"}
-    assert not world(namespace="").creation_order
+    assert not (await world(namespace="")).creation_order
 
 
-def test_a_question_before_the_first_picture_waits_and_is_then_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_question_before_the_first_picture_waits_and_is_then_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admission, "WAIT_SECONDS", 0.01)
-
-    async def story() -> None:
-        store = Faulty(ManualClock())
-        picture = Picture(store)
-        known = Admission(store, picture, CONFIGURATION, {})
-        with pytest.raises(NotYetError, match="try again"):
-            await known.world("team", None)
-        picture.priority_classes.trouble = "may not be listed"
-        picture.namespaces.synced.set()
-        picture.local_queues.synced.set()
-        assert not (await known.world("team", None)).default_class, "what cannot be listed is not waited for"
-
-    asyncio.run(story())
+    store = Faulty(ManualClock())
+    picture = Picture(store)
+    known = Admission(store, picture, CONFIGURATION, {})
+    with pytest.raises(NotYetError, match="try again"):
+        await known.world("team", None)
+    picture.priority_classes.trouble = "may not be listed"
+    picture.namespaces.synced.set()
+    picture.local_queues.synced.set()
+    assert not (await known.world("team", None)).default_class, "what cannot be listed is not waited for"

@@ -79,40 +79,33 @@ async def trickle(head: bytes) -> AsyncIterator[bytes]:
         yield b" "
 
 
-def test_conversions_go_on_beside_large_and_slow_bodies_within_the_pods_memory(server: WebhookServer) -> None:
+async def test_conversions_go_on_beside_large_and_slow_bodies_within_the_pods_memory(server: WebhookServer) -> None:
     large, honest = wish(1000, 100 * 1024), wish(2000, 1000)
     assert len(large) > 95 * MEBIBYTE
-
-    async def story() -> None:
-        async with server.client() as client:
-            slow = [
-                asyncio.create_task(client.post(f"{server.url}/convert", data=trickle(b" " * 20 * MEBIBYTE)))
-                for _ in range(10)
-            ]
-            await asyncio.sleep(1)
-            many = [asyncio.create_task(converted(server, client, large)) for _ in range(5)]
-            for _ in range(5):
-                assert await converted(server, client, honest) == (200, 2000)
-            found = await asyncio.gather(*many)
-            assert set(found) <= {(200, 1000), (503, 0), (0, 0)}
-            assert (200, 1000) in found, "a list of a hundred megabytes is converted in one piece"
-            for task in slow:
-                task.cancel()
-            with contextlib.suppress(Exception):
-                await asyncio.gather(*slow, return_exceptions=True)
-
-    asyncio.run(story())
+    async with server.client() as client:
+        slow = [
+            asyncio.create_task(client.post(f"{server.url}/convert", data=trickle(b" " * 20 * MEBIBYTE)))
+            for _ in range(10)
+        ]
+        await asyncio.sleep(1)
+        many = [asyncio.create_task(converted(server, client, large)) for _ in range(5)]
+        for _ in range(5):
+            assert await converted(server, client, honest) == (200, 2000)
+        found = await asyncio.gather(*many)
+        assert set(found) <= {(200, 1000), (503, 0), (0, 0)}
+        assert (200, 1000) in found, "a list of a hundred megabytes is converted in one piece"
+        for task in slow:
+            task.cancel()
+        with contextlib.suppress(Exception):
+            await asyncio.gather(*slow, return_exceptions=True)
     assert server.peak() < POD_BYTES * 0.9
     print(f"peak {server.peak() / MEBIBYTE:.0f} MiB")
 
 
-def test_an_admission_review_of_a_hundred_megabytes_is_refused_before_it_is_read(server: WebhookServer) -> None:
-    async def story() -> int:
-        async with server.client() as client:
-            return (
-                await client.post(f"{server.url}/mutate-batch-v1-job", data=io.BytesIO(b" " * 100 * MEBIBYTE))
-            ).status
-
+async def test_an_admission_review_of_a_hundred_megabytes_is_refused_before_it_is_read(server: WebhookServer) -> None:
     with contextlib.suppress(aiohttp.ClientError):
-        assert asyncio.run(story()) == 413
+        async with server.client() as client:
+            assert (
+                await client.post(f"{server.url}/mutate-batch-v1-job", data=io.BytesIO(b" " * 100 * MEBIBYTE))
+            ).status == 413
     assert server.peak() < POD_BYTES / 3

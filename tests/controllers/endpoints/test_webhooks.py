@@ -99,18 +99,18 @@ def test_every_path_of_kueues_is_there() -> None:
     }
 
 
-def test_what_is_filled_in_comes_as_a_patch() -> None:
-    said = response(JOB_PATHS[0], review(job({QUEUE: "q"})))
+async def test_what_is_filled_in_comes_as_a_patch() -> None:
+    said = await response(JOB_PATHS[0], review(job({QUEUE: "q"})))
     assert said["allowed"] is True
     assert patch_of(said) == [{"op": "add", "path": "/spec/suspend", "value": True}]
 
 
-def test_nothing_to_fill_in_is_no_patch() -> None:
-    assert response(JOB_PATHS[0], review(job({QUEUE: "q"}, suspend=True))) == {"uid": "u-1", "allowed": True}
+async def test_nothing_to_fill_in_is_no_patch() -> None:
+    assert await response(JOB_PATHS[0], review(job({QUEUE: "q"}, suspend=True))) == {"uid": "u-1", "allowed": True}
 
 
-def test_a_refusal_has_the_message_alone() -> None:
-    said = response(JOB_PATHS[1], review(job({"kueue.x-k8s.io/max-exec-time-seconds": "0"})))
+async def test_a_refusal_has_the_message_alone() -> None:
+    said = await response(JOB_PATHS[1], review(job({"kueue.x-k8s.io/max-exec-time-seconds": "0"})))
     assert said["allowed"] is False
     assert said["status"] == {
         "status": "Failure",
@@ -121,15 +121,15 @@ def test_a_refusal_has_the_message_alone() -> None:
 
 
 @pytest.mark.parametrize("path", sorted(HOOKS))
-def test_a_deletion_is_allowed_on_every_path(path: str) -> None:
+async def test_a_deletion_is_allowed_on_every_path(path: str) -> None:
     hook = HOOKS[path]
     tree = {"apiVersion": f"{hook.group}/v1".lstrip("/"), "kind": hook.kind, "metadata": {"name": "x"}}
-    said = response(path, review(None, tree, operation="DELETE"))
+    said = await response(path, review(None, tree, operation="DELETE"))
     assert said == {"uid": "u-1", "allowed": True}
 
 
 @pytest.mark.parametrize("path", sorted(path for path, hook in HOOKS.items() if hook.kind not in ("Job",)))
-def test_a_kind_that_is_not_queued_passes_unchanged(path: str) -> None:
+async def test_a_kind_that_is_not_queued_passes_unchanged(path: str) -> None:
     hook = HOOKS[path]
     if hook.group == "kueue.x-k8s.io":
         return
@@ -142,16 +142,16 @@ def test_a_kind_that_is_not_queued_passes_unchanged(path: str) -> None:
     said = {"uid": "u-1", "allowed": True}
     warning = f"metadata.labels[{QUEUE}]: {hook.kind}s are not queued yet; this one counts against no quota"
     warned = said if hook.stage == "mutate" else {**said, "warnings": [warning]}
-    assert response(path, review(tree), AdmitWorld(default_queue=True)) == warned
-    assert response(path, review(tree, tree, operation="UPDATE"), AdmitWorld()) == said, "once is enough"
-    assert response(path, review(tree), AdmitWorld(selected=False)) == said
+    assert await response(path, review(tree), AdmitWorld(default_queue=True)) == warned
+    assert await response(path, review(tree, tree, operation="UPDATE"), AdmitWorld()) == said, "once is enough"
+    assert await response(path, review(tree), AdmitWorld(selected=False)) == said
 
 
-def test_a_pod_with_a_controller_passes_without_a_warning() -> None:
+async def test_a_pod_with_a_controller_passes_without_a_warning() -> None:
     owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "s", "uid": "u", "controller": True}
     metadata = {"name": "x", "namespace": "team", "labels": {QUEUE: "q"}, "ownerReferences": [owner]}
     tree = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
-    assert response("/validate--v1-pod", review(tree)) == {"uid": "u-1", "allowed": True}
+    assert await response("/validate--v1-pod", review(tree)) == {"uid": "u-1", "allowed": True}
 
 
 @pytest.mark.parametrize(
@@ -176,27 +176,27 @@ def test_a_pod_with_a_controller_passes_without_a_warning() -> None:
         ),
     ],
 )
-def test_what_is_not_built_yet_is_warned_of_once(tree: Tree, warning: str) -> None:
-    said = response(JOB_PATHS[1], review(tree))
+async def test_what_is_not_built_yet_is_warned_of_once(tree: Tree, warning: str) -> None:
+    said = await response(JOB_PATHS[1], review(tree))
     assert said["allowed"] is True
     assert said["warnings"] == [warning]
-    assert "warnings" not in response(JOB_PATHS[0], review(tree)), "the other webhook says nothing of it"
-    assert "warnings" not in response(JOB_PATHS[1], review(tree, tree)), "nor is it said again"
+    assert "warnings" not in await response(JOB_PATHS[0], review(tree)), "the other webhook says nothing of it"
+    assert "warnings" not in await response(JOB_PATHS[1], review(tree, tree)), "nor is it said again"
 
 
-def test_a_weight_that_has_no_effect_is_warned_of() -> None:
+async def test_a_weight_that_has_no_effect_is_warned_of() -> None:
     tree = {
         "apiVersion": "kueue.x-k8s.io/v1beta2",
         "kind": "Cohort",
         "metadata": {"name": "x"},
         "spec": {"fairSharing": {"weight": "2"}},
     }
-    said = response("/validate-kueue-x-k8s-io-v1beta2-cohort", review(tree))
+    said = await response("/validate-kueue-x-k8s-io-v1beta2-cohort", review(tree))
     assert said["warnings"] == ["spec.fairSharing.weight: fair sharing is not built yet, so the weight has no effect"]
 
 
-def test_a_mistake_of_ours_is_a_refusal_with_a_traceback_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    said = response(JOB_PATHS[0], review(job()), ZeroDivisionError("a bug"))
+async def test_a_mistake_of_ours_is_a_refusal_with_a_traceback_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    said = await response(JOB_PATHS[0], review(job()), ZeroDivisionError("a bug"))
     assert said["allowed"] is False
     assert said["status"]["code"] == 500
     assert "a bug" not in said["status"]["message"]
@@ -204,8 +204,8 @@ def test_a_mistake_of_ours_is_a_refusal_with_a_traceback_in_the_log(caplog: pyte
     assert "Job team/job" in caplog.text
 
 
-def test_a_question_that_comes_too_early_is_to_be_asked_again(caplog: pytest.LogCaptureFixture) -> None:
-    said = response(JOB_PATHS[0], review(job()), NotYetError("try again"))
+async def test_a_question_that_comes_too_early_is_to_be_asked_again(caplog: pytest.LogCaptureFixture) -> None:
+    said = await response(JOB_PATHS[0], review(job()), NotYetError("try again"))
     assert said["status"] == {
         "status": "Failure",
         "code": 503,
@@ -239,8 +239,8 @@ def test_a_question_that_comes_too_early_is_to_be_asked_again(caplog: pytest.Log
         pytest.param("/convert", review(job()), 400, "desiredAPIVersion", id="another review"),
     ],
 )
-def test_what_is_no_review_is_answered_in_words(path: str, body: object, status: int, says: str) -> None:
-    found = answer(path, body)
+async def test_what_is_no_review_is_answered_in_words(path: str, body: object, status: int, says: str) -> None:
+    found = await answer(path, body)
     assert found.status == status
     assert found.content_type == "text/plain"
     assert says in found.body.decode()
@@ -255,18 +255,18 @@ def queue(name: str, version: str = "v1beta2", **spec: object) -> Tree:
     return made(CLUSTER_QUEUES, name, spec=spec) | {"apiVersion": f"kueue.x-k8s.io/{version}"}
 
 
-def test_objects_are_converted_in_their_order_either_way() -> None:
+async def test_objects_are_converted_in_their_order_either_way() -> None:
     newer = [queue(f"q{index}", cohortName=f"c{index}") for index in range(3)]
     older = [queue(f"q{index}", "v1beta1", cohort=f"c{index}") for index in range(3)]
-    down = response("/convert", wish(*newer))
+    down = await response("/convert", wish(*newer))
     assert down["result"] == {"status": "Success"}
     assert down["convertedObjects"] == older
-    assert response("/convert", wish(*older, version="v1beta2"))["convertedObjects"] == newer
-    assert response("/convert", wish(*older))["convertedObjects"] == older, "already as wanted"
+    assert (await response("/convert", wish(*older, version="v1beta2")))["convertedObjects"] == newer
+    assert (await response("/convert", wish(*older)))["convertedObjects"] == older, "already as wanted"
 
 
-def test_everything_that_cannot_be_converted_is_named() -> None:
-    said = response(
+async def test_everything_that_cannot_be_converted_is_named() -> None:
+    said = await response(
         "/convert", wish(queue("a"), 3, {"apiVersion": "v1", "kind": "Pod"}, {**queue("b"), "kind": "Queue"})
     )
     assert said["convertedObjects"] == []
@@ -277,13 +277,13 @@ def test_everything_that_cannot_be_converted_is_named() -> None:
     )
 
 
-def test_a_version_that_is_not_served_cannot_be_wished_for() -> None:
-    said = response("/convert", wish(queue("a"), version="v1"))
+async def test_a_version_that_is_not_served_cannot_be_wished_for() -> None:
+    said = await response("/convert", wish(queue("a"), version="v1"))
     assert said["result"]["status"] == "Failure"
     assert "is not served; use kueue.x-k8s.io/v1beta1 or kueue.x-k8s.io/v1beta2" in said["result"]["message"]
 
 
-def test_a_long_list_is_converted_while_others_get_their_turn() -> None:
+async def test_a_long_list_is_converted_while_others_get_their_turn() -> None:
     many = [queue(f"q{index}", cohortName="all") for index in range(500)]
     turns = 0
 
@@ -303,14 +303,14 @@ def test_a_long_list_is_converted_while_others_get_their_turn() -> None:
         finally:
             task.cancel()
 
-    found = json.loads(asyncio.run(story()).body)["response"]["convertedObjects"]
+    found = json.loads((await story()).body)["response"]["convertedObjects"]
     assert [one["metadata"]["name"] for one in found] == [f"q{index}" for index in range(500)]
     assert turns >= 5
 
 
 @pytest.mark.parametrize("value", [10**30, -(2**63), 1.5, "\u0085", "\U0001f600", None, [], {}])
-def test_fields_that_we_do_not_know_come_through_a_conversion_as_they_are(value: object) -> None:
-    said = response("/convert", wish(queue("a", unknown={"deep": [value]})))
+async def test_fields_that_we_do_not_know_come_through_a_conversion_as_they_are(value: object) -> None:
+    said = await response("/convert", wish(queue("a", unknown={"deep": [value]})))
     assert said["convertedObjects"][0]["spec"] == {"unknown": {"deep": [value]}}
 
 
@@ -333,7 +333,7 @@ JUDGED = (*JOB_PATHS, *(path for path in sorted(HOOKS) if "kueue-x-k8s-io" in pa
 
 
 @given(path=st.sampled_from(JUDGED), new=TREES, old=st.none() | TREES)
-def test_no_object_whatever_it_looks_like_is_too_much_for_us(path: str, new: Tree, old: Tree | None) -> None:
+async def test_no_object_whatever_it_looks_like_is_too_much_for_us(path: str, new: Tree, old: Tree | None) -> None:
     hook = HOOKS[path]
     asked = {
         "uid": "u-1",
@@ -342,5 +342,5 @@ def test_no_object_whatever_it_looks_like_is_too_much_for_us(path: str, new: Tre
         "object": new,
         "oldObject": old,
     }
-    said = response(path, {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": asked})
+    said = await response(path, {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": asked})
     assert said["allowed"] or said["status"]["code"] == 403

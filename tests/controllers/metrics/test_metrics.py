@@ -1,6 +1,5 @@
 """Do the metrics say what happened, under Kueue's names, and go with their queue or cohort?"""
 
-import asyncio
 import math
 from typing import Any
 
@@ -46,252 +45,217 @@ def page(manager: Running) -> Page:
     return Page(manager.metrics.page().decode())
 
 
-def test_the_life_of_a_workload_is_counted() -> None:
-    async def story() -> None:
-        manager = Running()
-        manager.queues("main", cpu="1", cohort="all")
-        async with running(manager):
-            manager.workload("first", "main")
-            await manager.clock.advance(3)
-            manager.workload("second", "main")
-            await manager.clock.advance(10)
-            found = page(manager)
-            assert found[f"kueue_quota_reserved_workloads_total{{{LABELS}}}"] == 1
-            assert found[f"kueue_admitted_workloads_total{{{LABELS}}}"] == 1
-            assert (
-                found['kueue_pending_workloads{cluster_queue="main",status="inadmissible",replica_role="leader"}'] == 1
-            )
-            assert found['kueue_pending_workloads{cluster_queue="main",status="active",replica_role="leader"}'] == 0
-            assert found[f"kueue_admitted_active_workloads{{{MAIN}}}"] == 1
-            assert found[f"kueue_reserving_active_workloads{{{MAIN}}}"] == 1
-            waiting = 'cluster_queue="main",reason="NoReservation",underlying_cause="WaitingForQuota"'
-            assert found[f'kueue_unadmitted_workloads{{{waiting},replica_role="leader"}}'] == 1
-            assert found['kueue_cohort_subtree_admitted_active_workloads{cohort="all",replica_role="leader"}'] == 1
-            manager.change_condition("first", "PodsReady", "True", "Started")
-            await manager.clock.advance(20)
-            manager.change_condition("first", "Finished", "True", "Succeeded")
-            await manager.clock.advance(5)
-            found = page(manager)
-            assert found[f"kueue_finished_workloads_total{{{LABELS}}}"] == 1
-            assert found[f"kueue_finished_workloads{{{MAIN}}}"] == 1
-            assert found[f"kueue_admitted_workloads_total{{{LABELS}}}"] == 2
-            assert found[f"kueue_ready_wait_time_seconds_count{{{LABELS}}}"] == 1
-            assert found[f"kueue_ready_wait_time_seconds_sum{{{LABELS}}}"] == pytest.approx(13, abs=1)
-            assert found[f"kueue_admitted_until_ready_wait_time_seconds_sum{{{LABELS}}}"] == pytest.approx(13, abs=1)
-            assert found[f"kueue_execution_time_seconds_sum{{{LABELS}}}"] == pytest.approx(33, abs=1)
-            assert found[f"kueue_admission_wait_time_seconds_sum{{{LABELS}}}"] == pytest.approx(30, abs=1)
-            bucket = 'cluster_queue="main",le="40",priority_class="",replica_role="leader"'
-            assert found[f"kueue_admission_wait_time_seconds_bucket{{{bucket}}}"] == 2
-            assert found[f"kueue_quota_reserved_wait_time_seconds_count{{{LABELS}}}"] == 2
-            assert not any(name.startswith("kueue_admission_checks_wait_time_seconds_sum") for name in found)
-            cohort = (
-                'kueue_cohort_subtree_admitted_workloads_total{cohort="all",priority_class="",replica_role="leader"}'
-            )
-            assert found[cohort] == 2
-            local = 'name="main",namespace="team",priority_class="",replica_role="leader"'
-            assert found[f"kueue_local_queue_admitted_workloads_total{{{local}}}"] == 2
-            assert found[f"kueue_local_queue_finished_workloads_total{{{local}}}"] == 1
-            wide = [name for name in found if 'le="20480"' in name and "admission_wait_time" in name]
-            assert {name.partition("{")[0] for name in wide} == {"kueue_admission_wait_time_seconds_bucket"}
-            assert found['kueue_admission_attempts_total{result="success",replica_role="leader"}'] >= 2
-
-    asyncio.run(story())
+async def test_the_life_of_a_workload_is_counted() -> None:
+    manager = Running()
+    manager.queues("main", cpu="1", cohort="all")
+    async with running(manager):
+        manager.workload("first", "main")
+        await manager.clock.advance(3)
+        manager.workload("second", "main")
+        await manager.clock.advance(10)
+        found = page(manager)
+        assert found[f"kueue_quota_reserved_workloads_total{{{LABELS}}}"] == 1
+        assert found[f"kueue_admitted_workloads_total{{{LABELS}}}"] == 1
+        assert found['kueue_pending_workloads{cluster_queue="main",status="inadmissible",replica_role="leader"}'] == 1
+        assert found['kueue_pending_workloads{cluster_queue="main",status="active",replica_role="leader"}'] == 0
+        assert found[f"kueue_admitted_active_workloads{{{MAIN}}}"] == 1
+        assert found[f"kueue_reserving_active_workloads{{{MAIN}}}"] == 1
+        waiting = 'cluster_queue="main",reason="NoReservation",underlying_cause="WaitingForQuota"'
+        assert found[f'kueue_unadmitted_workloads{{{waiting},replica_role="leader"}}'] == 1
+        assert found['kueue_cohort_subtree_admitted_active_workloads{cohort="all",replica_role="leader"}'] == 1
+        manager.change_condition("first", "PodsReady", "True", "Started")
+        await manager.clock.advance(20)
+        manager.change_condition("first", "Finished", "True", "Succeeded")
+        await manager.clock.advance(5)
+        found = page(manager)
+        assert found[f"kueue_finished_workloads_total{{{LABELS}}}"] == 1
+        assert found[f"kueue_finished_workloads{{{MAIN}}}"] == 1
+        assert found[f"kueue_admitted_workloads_total{{{LABELS}}}"] == 2
+        assert found[f"kueue_ready_wait_time_seconds_count{{{LABELS}}}"] == 1
+        assert found[f"kueue_ready_wait_time_seconds_sum{{{LABELS}}}"] == pytest.approx(13, abs=1)
+        assert found[f"kueue_admitted_until_ready_wait_time_seconds_sum{{{LABELS}}}"] == pytest.approx(13, abs=1)
+        assert found[f"kueue_execution_time_seconds_sum{{{LABELS}}}"] == pytest.approx(33, abs=1)
+        assert found[f"kueue_admission_wait_time_seconds_sum{{{LABELS}}}"] == pytest.approx(30, abs=1)
+        bucket = 'cluster_queue="main",le="40",priority_class="",replica_role="leader"'
+        assert found[f"kueue_admission_wait_time_seconds_bucket{{{bucket}}}"] == 2
+        assert found[f"kueue_quota_reserved_wait_time_seconds_count{{{LABELS}}}"] == 2
+        assert not any(name.startswith("kueue_admission_checks_wait_time_seconds_sum") for name in found)
+        cohort = 'kueue_cohort_subtree_admitted_workloads_total{cohort="all",priority_class="",replica_role="leader"}'
+        assert found[cohort] == 2
+        local = 'name="main",namespace="team",priority_class="",replica_role="leader"'
+        assert found[f"kueue_local_queue_admitted_workloads_total{{{local}}}"] == 2
+        assert found[f"kueue_local_queue_finished_workloads_total{{{local}}}"] == 1
+        wide = [name for name in found if 'le="20480"' in name and "admission_wait_time" in name]
+        assert {name.partition("{")[0] for name in wide} == {"kueue_admission_wait_time_seconds_bucket"}
+        assert found['kueue_admission_attempts_total{result="success",replica_role="leader"}'] >= 2
 
 
-def test_a_change_after_the_end_counts_for_nothing() -> None:
-    async def story() -> None:
-        manager = Running()
-        manager.queues("main", cpu="1")
-        async with running(manager):
-            manager.workload("first", "main")
-            await manager.clock.advance(3)
-            manager.change_condition("first", "Finished", "True", "Succeeded")
-            await manager.clock.advance(5)
-            before = page(manager)
-            manager.store.put(WORKLOADS, "first", "team", metadata={"finalizers": []})
-            manager.change_condition("first", "PodsReady", "False", "WaitForStart")
-            await manager.clock.advance(5)
-            found = page(manager)
-            for name in ("admitted_workloads_total", "quota_reserved_workloads_total", "finished_workloads_total"):
-                assert found[f"kueue_{name}{{{LABELS}}}"] == before[f"kueue_{name}{{{LABELS}}}"] == 1
-            assert found[f"kueue_finished_workloads{{{MAIN}}}"] == 1
-            manager.store.remove(WORKLOADS, "first", "team")
-            await manager.clock.advance(5)
-            assert page(manager)[f"kueue_finished_workloads{{{MAIN}}}"] == 0
-
-    asyncio.run(story())
+async def test_a_change_after_the_end_counts_for_nothing() -> None:
+    manager = Running()
+    manager.queues("main", cpu="1")
+    async with running(manager):
+        manager.workload("first", "main")
+        await manager.clock.advance(3)
+        manager.change_condition("first", "Finished", "True", "Succeeded")
+        await manager.clock.advance(5)
+        before = page(manager)
+        manager.store.put(WORKLOADS, "first", "team", metadata={"finalizers": []})
+        manager.change_condition("first", "PodsReady", "False", "WaitForStart")
+        await manager.clock.advance(5)
+        found = page(manager)
+        for name in ("admitted_workloads_total", "quota_reserved_workloads_total", "finished_workloads_total"):
+            assert found[f"kueue_{name}{{{LABELS}}}"] == before[f"kueue_{name}{{{LABELS}}}"] == 1
+        assert found[f"kueue_finished_workloads{{{MAIN}}}"] == 1
+        manager.store.remove(WORKLOADS, "first", "team")
+        await manager.clock.advance(5)
+        assert page(manager)[f"kueue_finished_workloads{{{MAIN}}}"] == 0
 
 
-def test_an_eviction_is_counted_with_its_reason_and_how_long_it_took() -> None:
-    async def story() -> None:
-        manager = Running()
-        manager.queues("main", cpu="1")
-        manager.workload("w", "main", spec={"priorityClassRef": REF, "priority": 1})
-        async with running(manager):
-            await manager.clock.advance(2)
-            manager.change_condition("w", "PodsReady", "True", "Started")
-            await manager.clock.advance(10)
-            manager.store.put(WORKLOADS, "w", TEAM, spec={"active": False})
-            await manager.clock.advance(4)
-            manager.pump.stopped(f"{TEAM}/w")
-            await manager.clock.advance(1)
-            found = page(manager)
-            why = 'cluster_queue="main",reason="Deactivated",underlying_cause=""'
-            assert found[f'kueue_evicted_workloads_total{{{why},priority_class="high",replica_role="leader"}}'] == 1
-            assert (
-                found[f'kueue_evicted_workloads_once_total{{{why},priority_class="high",replica_role="leader"}}'] == 1
-            )
-            ready = f'kueue_pods_ready_to_evicted_time_seconds_sum{{{why},replica_role="leader"}}'
-            assert found[ready] == pytest.approx(10, abs=1)
-            took = 'kueue_workload_eviction_latency_seconds_sum{cluster_queue="main",reason="Deactivated"'
-            assert found[f'{took},replica_role="leader"}}'] == pytest.approx(4, abs=1)
-            local = 'name="main",namespace="team",reason="Deactivated",underlying_cause="",priority_class="high"'
-            assert found[f'kueue_local_queue_evicted_workloads_total{{{local},replica_role="leader"}}'] == 1
-
-    asyncio.run(story())
+async def test_an_eviction_is_counted_with_its_reason_and_how_long_it_took() -> None:
+    manager = Running()
+    manager.queues("main", cpu="1")
+    manager.workload("w", "main", spec={"priorityClassRef": REF, "priority": 1})
+    async with running(manager):
+        await manager.clock.advance(2)
+        manager.change_condition("w", "PodsReady", "True", "Started")
+        await manager.clock.advance(10)
+        manager.store.put(WORKLOADS, "w", TEAM, spec={"active": False})
+        await manager.clock.advance(4)
+        manager.pump.stopped(f"{TEAM}/w")
+        await manager.clock.advance(1)
+        found = page(manager)
+        why = 'cluster_queue="main",reason="Deactivated",underlying_cause=""'
+        assert found[f'kueue_evicted_workloads_total{{{why},priority_class="high",replica_role="leader"}}'] == 1
+        assert found[f'kueue_evicted_workloads_once_total{{{why},priority_class="high",replica_role="leader"}}'] == 1
+        ready = f'kueue_pods_ready_to_evicted_time_seconds_sum{{{why},replica_role="leader"}}'
+        assert found[ready] == pytest.approx(10, abs=1)
+        took = 'kueue_workload_eviction_latency_seconds_sum{cluster_queue="main",reason="Deactivated"'
+        assert found[f'{took},replica_role="leader"}}'] == pytest.approx(4, abs=1)
+        local = 'name="main",namespace="team",reason="Deactivated",underlying_cause="",priority_class="high"'
+        assert found[f'kueue_local_queue_evicted_workloads_total{{{local},replica_role="leader"}}'] == 1
 
 
 REF = {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": "high"}
 
 
-def test_waiting_for_checks_is_measured_from_the_reservation() -> None:
-    async def story() -> None:
-        manager = Running()
-        manager.queues("main", admissionChecksStrategy={"admissionChecks": [{"name": "budget"}]})
-        active = {"conditions": [condition("Active")]}
-        manager.store.put(ADMISSION_CHECKS, "budget", spec={"controllerName": "x.y/z"}, status=active)
-        manager.workload("w", "main")
-        async with running(manager):
-            await manager.clock.advance(30)
-            unsatisfied = 'cluster_queue="main",reason="UnsatisfiedAdmissionChecks",underlying_cause=""'
-            found = page(manager)
-            assert found[f'kueue_unadmitted_workloads{{{unsatisfied},replica_role="leader"}}'] == 1
-            assert f"kueue_admitted_workloads_total{{{LABELS}}}" not in found
-            ready = {"name": "budget", "state": "Ready", "message": "", "lastTransitionTime": "2027-01-15T08:00:30Z"}
-            manager.store.put(WORKLOADS, "w", TEAM, status={"admissionChecks": [ready]})
-            await manager.clock.advance(1)
-            found = page(manager)
-            assert found[f"kueue_admission_checks_wait_time_seconds_sum{{{LABELS}}}"] == pytest.approx(30, abs=1)
-            assert f'kueue_unadmitted_workloads{{{unsatisfied},replica_role="leader"}}' not in found
-
-    asyncio.run(story())
+async def test_waiting_for_checks_is_measured_from_the_reservation() -> None:
+    manager = Running()
+    manager.queues("main", admissionChecksStrategy={"admissionChecks": [{"name": "budget"}]})
+    active = {"conditions": [condition("Active")]}
+    manager.store.put(ADMISSION_CHECKS, "budget", spec={"controllerName": "x.y/z"}, status=active)
+    manager.workload("w", "main")
+    async with running(manager):
+        await manager.clock.advance(30)
+        unsatisfied = 'cluster_queue="main",reason="UnsatisfiedAdmissionChecks",underlying_cause=""'
+        found = page(manager)
+        assert found[f'kueue_unadmitted_workloads{{{unsatisfied},replica_role="leader"}}'] == 1
+        assert f"kueue_admitted_workloads_total{{{LABELS}}}" not in found
+        ready = {"name": "budget", "state": "Ready", "message": "", "lastTransitionTime": "2027-01-15T08:00:30Z"}
+        manager.store.put(WORKLOADS, "w", TEAM, status={"admissionChecks": [ready]})
+        await manager.clock.advance(1)
+        found = page(manager)
+        assert found[f"kueue_admission_checks_wait_time_seconds_sum{{{LABELS}}}"] == pytest.approx(30, abs=1)
+        assert f'kueue_unadmitted_workloads{{{unsatisfied},replica_role="leader"}}' not in found
 
 
-def test_series_go_with_their_queue_and_their_cohort() -> None:
-    async def story() -> None:
-        manager = Running()
-        manager.queues("main", "other", cohort="all")
-        manager.store.put(COHORTS, "all", spec={})
-        manager.workload("w", "main")
-        manager.workload("o", "other")
-        async with running(manager):
-            await manager.clock.advance(2)
-            before = page(manager)
-            assert any('cluster_queue="main"' in name for name in before)
-            assert any('cohort="all"' in name for name in before)
-            for name in ("w", "o"):
-                manager.change_condition(name, "Finished", "True", "Succeeded")
-            manager.store.remove(CLUSTER_QUEUES, "main")
-            manager.store.remove(LOCAL_QUEUES, "main", TEAM)
-            await manager.clock.advance(3)
-            after = page(manager)
-            assert not any('"main"' in name for name in after)
-            assert any('cluster_queue="other"' in name for name in after)
-            manager.store.remove(COHORTS, "all")
-            manager.store.put(CLUSTER_QUEUES, "other", spec={"cohortName": None})
-            await manager.clock.advance(3)
-            assert not any('"all"' in name for name in page(manager))
-
-    asyncio.run(story())
+async def test_series_go_with_their_queue_and_their_cohort() -> None:
+    manager = Running()
+    manager.queues("main", "other", cohort="all")
+    manager.store.put(COHORTS, "all", spec={})
+    manager.workload("w", "main")
+    manager.workload("o", "other")
+    async with running(manager):
+        await manager.clock.advance(2)
+        before = page(manager)
+        assert any('cluster_queue="main"' in name for name in before)
+        assert any('cohort="all"' in name for name in before)
+        for name in ("w", "o"):
+            manager.change_condition(name, "Finished", "True", "Succeeded")
+        manager.store.remove(CLUSTER_QUEUES, "main")
+        manager.store.remove(LOCAL_QUEUES, "main", TEAM)
+        await manager.clock.advance(3)
+        after = page(manager)
+        assert not any('"main"' in name for name in after)
+        assert any('cluster_queue="other"' in name for name in after)
+        manager.store.remove(COHORTS, "all")
+        manager.store.put(CLUSTER_QUEUES, "other", spec={"cohortName": None})
+        await manager.clock.advance(3)
+        assert not any('"all"' in name for name in page(manager))
 
 
-def test_what_queues_own_and_use_is_shown_when_asked_for() -> None:
-    async def story() -> None:
-        manager = Running(read_configuration(WITH_RESOURCES))
-        manager.queues("main", cpu="1500m", cohort="all")
-        manager.workload("w", "main")
-        manager.workload("waits", "main")
-        async with running(manager):
-            await manager.clock.advance(2)
-            found = page(manager)
-            place = 'cohort="all",cluster_queue="main",flavor="default",resource="cpu",replica_role="standalone"'
-            assert found[f"kueue_cluster_queue_nominal_quota{{{place}}}"] == 1.5
-            assert found[f"kueue_cluster_queue_resource_reservation{{{place}}}"] == 1
-            assert found[f"kueue_cluster_queue_resource_usage{{{place}}}"] == 1
-            assert found[f"kueue_cluster_queue_borrowing_limit{{{place}}}"] == float("inf")
-            assert found[f"kueue_cluster_queue_lending_limit{{{place}}}"] == float("inf")
-            asked = 'cluster_queue="main",resource="cpu",replica_role="standalone"'
-            assert found[f"kueue_cluster_queue_resource_pending{{{asked}}}"] == 1
-            subtree = 'cohort="all",flavor="default",resource="cpu",replica_role="standalone"'
-            assert found[f"kueue_cohort_subtree_quota{{{subtree}}}"] == 1.5
-            assert found[f"kueue_cohort_subtree_resource_reservations{{{subtree}}}"] == 1
-            info = 'cluster_queue="main",parent_cohort="all",root_cohort="all",replica_role="standalone"'
-            assert found[f"kueue_cluster_queue_info{{{info}}}"] == 1
-            info = 'cohort="all",parent_cohort="",root_cohort="all",replica_role="standalone"'
-            assert found[f"kueue_cohort_info{{{info}}}"] == 1
-            status = 'cluster_queue="main",status="active",replica_role="standalone"'
-            assert found[f"kueue_cluster_queue_status{{{status}}}"] == 1
-            usage = 'name="main",namespace="team",flavor="default",resource="cpu",replica_role="standalone"'
-            assert found[f"kueue_local_queue_resource_usage{{{usage}}}"] == 1
-
-    asyncio.run(story())
+async def test_what_queues_own_and_use_is_shown_when_asked_for() -> None:
+    manager = Running(read_configuration(WITH_RESOURCES))
+    manager.queues("main", cpu="1500m", cohort="all")
+    manager.workload("w", "main")
+    manager.workload("waits", "main")
+    async with running(manager):
+        await manager.clock.advance(2)
+        found = page(manager)
+        place = 'cohort="all",cluster_queue="main",flavor="default",resource="cpu",replica_role="standalone"'
+        assert found[f"kueue_cluster_queue_nominal_quota{{{place}}}"] == 1.5
+        assert found[f"kueue_cluster_queue_resource_reservation{{{place}}}"] == 1
+        assert found[f"kueue_cluster_queue_resource_usage{{{place}}}"] == 1
+        assert found[f"kueue_cluster_queue_borrowing_limit{{{place}}}"] == float("inf")
+        assert found[f"kueue_cluster_queue_lending_limit{{{place}}}"] == float("inf")
+        asked = 'cluster_queue="main",resource="cpu",replica_role="standalone"'
+        assert found[f"kueue_cluster_queue_resource_pending{{{asked}}}"] == 1
+        subtree = 'cohort="all",flavor="default",resource="cpu",replica_role="standalone"'
+        assert found[f"kueue_cohort_subtree_quota{{{subtree}}}"] == 1.5
+        assert found[f"kueue_cohort_subtree_resource_reservations{{{subtree}}}"] == 1
+        info = 'cluster_queue="main",parent_cohort="all",root_cohort="all",replica_role="standalone"'
+        assert found[f"kueue_cluster_queue_info{{{info}}}"] == 1
+        info = 'cohort="all",parent_cohort="",root_cohort="all",replica_role="standalone"'
+        assert found[f"kueue_cohort_info{{{info}}}"] == 1
+        status = 'cluster_queue="main",status="active",replica_role="standalone"'
+        assert found[f"kueue_cluster_queue_status{{{status}}}"] == 1
+        usage = 'name="main",namespace="team",flavor="default",resource="cpu",replica_role="standalone"'
+        assert found[f"kueue_local_queue_resource_usage{{{usage}}}"] == 1
 
 
-def test_a_queue_that_cannot_admit_has_only_inadmissible_workloads() -> None:
-    async def story() -> None:
-        manager = Running()
-        manager.queues("main", stopPolicy="Hold")
-        manager.workload("w", "main")
-        async with running(manager):
-            await manager.clock.advance(2)
-            found = page(manager)
-            assert found['kueue_pending_workloads{cluster_queue="main",status="active",replica_role="leader"}'] == 0
-            assert (
-                found['kueue_pending_workloads{cluster_queue="main",status="inadmissible",replica_role="leader"}'] == 1
-            )
-            shapes = 'cluster_queue="main",status="inadmissible",replica_role="leader"'
-            assert found[f"kueue_pending_scheduling_hashes{{{shapes}}}"] == 1
-            status = 'cluster_queue="main",status="pending",replica_role="leader"'
-            assert found[f"kueue_cluster_queue_status{{{status}}}"] == 1
-            local = 'name="main",namespace="team",active="False",replica_role="leader"'
-            assert found[f"kueue_local_queue_status{{{local}}}"] == 1
-
-    asyncio.run(story())
+async def test_a_queue_that_cannot_admit_has_only_inadmissible_workloads() -> None:
+    manager = Running()
+    manager.queues("main", stopPolicy="Hold")
+    manager.workload("w", "main")
+    async with running(manager):
+        await manager.clock.advance(2)
+        found = page(manager)
+        assert found['kueue_pending_workloads{cluster_queue="main",status="active",replica_role="leader"}'] == 0
+        assert found['kueue_pending_workloads{cluster_queue="main",status="inadmissible",replica_role="leader"}'] == 1
+        shapes = 'cluster_queue="main",status="inadmissible",replica_role="leader"'
+        assert found[f"kueue_pending_scheduling_hashes{{{shapes}}}"] == 1
+        status = 'cluster_queue="main",status="pending",replica_role="leader"'
+        assert found[f"kueue_cluster_queue_status{{{status}}}"] == 1
+        local = 'name="main",namespace="team",active="False",replica_role="leader"'
+        assert found[f"kueue_local_queue_status{{{local}}}"] == 1
 
 
-def test_a_follower_counts_nothing_and_a_new_leader_shows_what_is() -> None:
-    async def story() -> None:
-        manager = Running()
-        manager.queues("main")
-        manager.workload("w", "main")
-        async with running(manager, leads=False):
-            manager.change_condition("w", "Finished", "True", "Succeeded")
-            await manager.clock.advance(2)
-            assert not any("cluster_queue=" in name for name in page(manager))
-            manager.lead()
-            await manager.clock.advance(2)
-            found = page(manager)
-            assert found[f"kueue_finished_workloads{{{MAIN}}}"] == 1
-            assert f"kueue_finished_workloads_total{{{LABELS}}}" not in found
-
-    asyncio.run(story())
+async def test_a_follower_counts_nothing_and_a_new_leader_shows_what_is() -> None:
+    manager = Running()
+    manager.queues("main")
+    manager.workload("w", "main")
+    async with running(manager, leads=False):
+        manager.change_condition("w", "Finished", "True", "Succeeded")
+        await manager.clock.advance(2)
+        assert not any("cluster_queue=" in name for name in page(manager))
+        manager.lead()
+        await manager.clock.advance(2)
+        found = page(manager)
+        assert found[f"kueue_finished_workloads{{{MAIN}}}"] == 1
+        assert f"kueue_finished_workloads_total{{{LABELS}}}" not in found
 
 
-def test_the_latency_of_creation_is_measured_from_the_job() -> None:
-    async def story() -> None:
-        manager = Running()
-        manager.queues("main")
-        async with running(manager):
-            job = manager.store.put(JOBS, "j", TEAM, spec={"template": {}})
-            await manager.clock.advance(2)
-            owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": job["metadata"]["uid"]}
-            manager.workload("w", "main", metadata={"ownerReferences": [{**owner, "controller": True}]})
-            await manager.clock.advance(1)
-            found = page(manager)
-            name = 'kueue_workload_creation_latency_seconds_sum{job_kind="Job",replica_role="leader"}'
-            assert found[name] == 2
-
-    asyncio.run(story())
+async def test_the_latency_of_creation_is_measured_from_the_job() -> None:
+    manager = Running()
+    manager.queues("main")
+    async with running(manager):
+        job = manager.store.put(JOBS, "j", TEAM, spec={"template": {}})
+        await manager.clock.advance(2)
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": job["metadata"]["uid"]}
+        manager.workload("w", "main", metadata={"ownerReferences": [{**owner, "controller": True}]})
+        await manager.clock.advance(1)
+        found = page(manager)
+        name = 'kueue_workload_creation_latency_seconds_sum{job_kind="Job",replica_role="leader"}'
+        assert found[name] == 2
 
 
 @pytest.mark.parametrize(
@@ -313,64 +277,55 @@ def test_the_latency_of_creation_is_measured_from_the_job() -> None:
         pytest.param(None, "", "kueue_cluster_queue_nominal_quota{", id="no resources unless asked for"),
     ],
 )
-def test_a_switch_takes_families_away(text: str | None, gates: str, absent: str) -> None:
-    async def story() -> None:
-        loaded = default_configuration(feature_gates=gates) if text is None else read_configuration(text)
-        manager = Running(loaded)
-        manager.queues("main", cpu="1", cohort="all")
-        for number in range(3):
-            manager.workload(f"w{number}", "main")
-        async with running(manager):
-            await manager.clock.advance(2)
-            whole = manager.metrics.page().decode()
-            assert absent not in whole
-            assert "kueue_pending_workloads{" in whole
-
-    asyncio.run(story())
+async def test_a_switch_takes_families_away(text: str | None, gates: str, absent: str) -> None:
+    loaded = default_configuration(feature_gates=gates) if text is None else read_configuration(text)
+    manager = Running(loaded)
+    manager.queues("main", cpu="1", cohort="all")
+    for number in range(3):
+        manager.workload(f"w{number}", "main")
+    async with running(manager):
+        await manager.clock.advance(2)
+        whole = manager.metrics.page().decode()
+        assert absent not in whole
+        assert "kueue_pending_workloads{" in whole
 
 
-def test_only_the_local_queues_that_are_selected_have_metrics() -> None:
-    async def story() -> None:
-        manager = Running(read_configuration(WITH_SELECTOR))
-        manager.queues("main", "other")
-        manager.store.put(LOCAL_QUEUES, "main", TEAM, metadata={"labels": {"shown": "yes"}})
-        manager.workload("w", "main")
-        manager.workload("o", "other")
-        async with running(manager):
-            await manager.clock.advance(2)
-            whole = manager.metrics.page().decode()
-            assert "kueue_local_queue_admitted_workloads_total{" in whole
-            assert 'name="main"' in whole
-            assert 'name="other"' not in whole
-            manager.store.put(LOCAL_QUEUES, "main", TEAM, metadata={"labels": None})
-            await manager.clock.advance(1)
-            assert 'name="main"' not in manager.metrics.page().decode()
-
-    asyncio.run(story())
+async def test_only_the_local_queues_that_are_selected_have_metrics() -> None:
+    manager = Running(read_configuration(WITH_SELECTOR))
+    manager.queues("main", "other")
+    manager.store.put(LOCAL_QUEUES, "main", TEAM, metadata={"labels": {"shown": "yes"}})
+    manager.workload("w", "main")
+    manager.workload("o", "other")
+    async with running(manager):
+        await manager.clock.advance(2)
+        whole = manager.metrics.page().decode()
+        assert "kueue_local_queue_admitted_workloads_total{" in whole
+        assert 'name="main"' in whole
+        assert 'name="other"' not in whole
+        manager.store.put(LOCAL_QUEUES, "main", TEAM, metadata={"labels": None})
+        await manager.clock.advance(1)
+        assert 'name="main"' not in manager.metrics.page().decode()
 
 
-def test_what_others_tell_is_counted_for_queues_that_exist() -> None:
-    async def story() -> None:
-        manager = Running()
-        manager.queues("main")
-        async with running(manager):
-            manager.metrics.preempted("main", "InClusterQueue")
-            manager.metrics.preempted("gone", "InClusterQueue")
-            manager.metrics.self_metrics.reconciled("job", "error", 0.2)
-            manager.metrics.self_metrics.requested("200", "PATCH", "host:1")
-            manager.metrics.self_metrics.controllers.append(manager.workloads.controller)
-            found = page(manager)
-            by = 'preempting_cluster_queue="main",reason="InClusterQueue",replica_role="leader"'
-            assert found[f"kueue_preempted_workloads_total{{{by}}}"] == 1
-            assert not any('"gone"' in name for name in found)
-            assert found['controller_runtime_reconcile_errors_total{controller="job"}'] == 1
-            assert found['controller_runtime_reconcile_time_seconds_bucket{controller="job",le="0.2"}'] == 1
-            assert found['rest_client_requests_total{code="200",host="host:1",method="PATCH"}'] == 1
-            assert found['workqueue_depth{controller="workload",name="workload"}'] == 0
-            assert any(name.startswith("kueue_build_info{") for name in found)
-            assert "process_resident_memory_bytes" in found
-
-    asyncio.run(story())
+async def test_what_others_tell_is_counted_for_queues_that_exist() -> None:
+    manager = Running()
+    manager.queues("main")
+    async with running(manager):
+        manager.metrics.preempted("main", "InClusterQueue")
+        manager.metrics.preempted("gone", "InClusterQueue")
+        manager.metrics.self_metrics.reconciled("job", "error", 0.2)
+        manager.metrics.self_metrics.requested("200", "PATCH", "host:1")
+        manager.metrics.self_metrics.controllers.append(manager.workloads.controller)
+        found = page(manager)
+        by = 'preempting_cluster_queue="main",reason="InClusterQueue",replica_role="leader"'
+        assert found[f"kueue_preempted_workloads_total{{{by}}}"] == 1
+        assert not any('"gone"' in name for name in found)
+        assert found['controller_runtime_reconcile_errors_total{controller="job"}'] == 1
+        assert found['controller_runtime_reconcile_time_seconds_bucket{controller="job",le="0.2"}'] == 1
+        assert found['rest_client_requests_total{code="200",host="host:1",method="PATCH"}'] == 1
+        assert found['workqueue_depth{controller="workload",name="workload"}'] == 0
+        assert any(name.startswith("kueue_build_info{") for name in found)
+        assert "process_resident_memory_bytes" in found
 
 
 def test_every_family_is_there_from_the_start_and_named_as_dashboards_know_it() -> None:
@@ -416,42 +371,39 @@ def test_a_whole_page_is_read_as_it_was_meant_whatever_its_labels_say(monkeypatc
     assert [one.labels for one in requests.samples] == [{"code": "200", "method": HOSTILE, "host": "host"}]
 
 
-def test_a_cycle_without_heads_is_none_and_one_with_rivals_is_counted() -> None:
-    async def story() -> None:
-        manager = Running()
-        manager.queues("main", "other")
-        async with running(manager):
-            world = manager.pump.engine.world
-            entries = []
-            overlap = Postponed(Outcome.CONTENDED, WaitReason.WAITING_FOR_QUOTA, Overlap())
-            for name, result, replanned in (
-                ("main", overlap, None),
-                ("main", overlap, Replanned.SKIPPED),
-                ("other", Started(), None),
-            ):
-                manager.workload(name, name)
-                await manager.clock.advance(0.1)
-                queue = world.forest.queues[name]
-                assert queue.tree is not None
-                entry = Entry(world.items[f"{TEAM}/{name}"], queue, TreeCycle(queue.tree, world.forest))
-                entry.result, entry.replanned = result, replanned
-                entries.append(entry)
-            attempts = 'kueue_admission_attempts_total{result="inadmissible",replica_role="leader"}'
-            before = page(manager).get(attempts, 0)
-            manager.metrics.cycle(False, 1.0, [])
-            assert page(manager).get(attempts, 0) == before
-            manager.metrics.cycle(False, 1.0, entries)
-            found = page(manager)
-            assert found[f"kueue_admission_cycle_preemption_skips{{{MAIN}}}"] == 2
-            assert 'kueue_admission_cycle_preemption_skips{cluster_queue="other",replica_role="leader"}' not in found
-            again = 'kueue_preemption_target_recomputations_total{cluster_queue="main",result="skipped"'
-            assert found[f'{again},replica_role="leader"}}'] == 1
-            assert found[attempts] == before + 1
-            entries[0].result = entries[1].result = Started()
-            manager.metrics.cycle(False, 1.0, entries)
-            assert page(manager)[f"kueue_admission_cycle_preemption_skips{{{MAIN}}}"] == 0
-
-    asyncio.run(story())
+async def test_a_cycle_without_heads_is_none_and_one_with_rivals_is_counted() -> None:
+    manager = Running()
+    manager.queues("main", "other")
+    async with running(manager):
+        world = manager.pump.engine.world
+        entries = []
+        overlap = Postponed(Outcome.CONTENDED, WaitReason.WAITING_FOR_QUOTA, Overlap())
+        for name, result, replanned in (
+            ("main", overlap, None),
+            ("main", overlap, Replanned.SKIPPED),
+            ("other", Started(), None),
+        ):
+            manager.workload(name, name)
+            await manager.clock.advance(0.1)
+            queue = world.forest.queues[name]
+            assert queue.tree is not None
+            entry = Entry(world.items[f"{TEAM}/{name}"], queue, TreeCycle(queue.tree, world.forest))
+            entry.result, entry.replanned = result, replanned
+            entries.append(entry)
+        attempts = 'kueue_admission_attempts_total{result="inadmissible",replica_role="leader"}'
+        before = page(manager).get(attempts, 0)
+        manager.metrics.cycle(False, 1.0, [])
+        assert page(manager).get(attempts, 0) == before
+        manager.metrics.cycle(False, 1.0, entries)
+        found = page(manager)
+        assert found[f"kueue_admission_cycle_preemption_skips{{{MAIN}}}"] == 2
+        assert 'kueue_admission_cycle_preemption_skips{cluster_queue="other",replica_role="leader"}' not in found
+        again = 'kueue_preemption_target_recomputations_total{cluster_queue="main",result="skipped"'
+        assert found[f'{again},replica_role="leader"}}'] == 1
+        assert found[attempts] == before + 1
+        entries[0].result = entries[1].result = Started()
+        manager.metrics.cycle(False, 1.0, entries)
+        assert page(manager)[f"kueue_admission_cycle_preemption_skips{{{MAIN}}}"] == 0
 
 
 @pytest.mark.parametrize(

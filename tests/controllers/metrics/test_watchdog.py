@@ -65,12 +65,12 @@ def test_what_held_the_loop_is_logged(
     assert "task='GET /api/v1/pods? by ann' stack=" in said, "the request is named, without what could forge a line"
 
 
-def test_holds_that_follow_each_other_are_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_holds_that_follow_each_other_are_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
     dog = Watchdog()
     with caplog.at_level(logging.DEBUG, logger="pykueue"):
-        asyncio.run(watched(dog, 0.3, 0.3, 0.3))
+        await watched(dog, 0.3, 0.3, 0.3)
         dog.silent_until = 0.0
-        asyncio.run(watched(dog, 0.3))
+        await watched(dog, 0.3)
     held = [record for record in caplog.records if record.name.endswith("watchdog")]
     warned = [record.getMessage() for record in held if record.levelno == logging.WARNING]
     assert len(warned) == 2
@@ -80,8 +80,8 @@ def test_holds_that_follow_each_other_are_warned_of_once(caplog: pytest.LogCaptu
     assert len(held) >= 4, "and are there for debugging"
 
 
-def test_an_idle_loop_is_not_reported(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_idle_loop_is_not_reported(caplog: pytest.LogCaptureFixture) -> None:
     dog = Watchdog()
     with caplog.at_level(logging.WARNING):
-        asyncio.run(watched(dog))
+        await watched(dog)
     assert page(dog)["pykueue_event_loop_delay_seconds_count"] > 1

@@ -1,6 +1,5 @@
 """Is the right server reached, by the right way, and no other one trusted?"""
 
-import asyncio
 import ssl
 from collections.abc import Callable
 from pathlib import Path
@@ -81,41 +80,41 @@ async def over_tls(tls: ssl.SSLContext, connect: Callable[[str], Connection]) ->
 NOBODY = Fixed(Credential())
 
 
-def test_a_server_whose_authority_we_trust_is_reached(authority: Authority) -> None:
+async def test_a_server_whose_authority_we_trust_is_reached(authority: Authority) -> None:
     tls = serving(authority, "127.0.0.1")
-    assert over_tls(tls, lambda url: Connection(url, NOBODY, authority=authority.pem.decode()))
+    assert await over_tls(tls, lambda url: Connection(url, NOBODY, authority=authority.pem.decode()))
 
 
-def test_a_server_that_nobody_we_trust_vouches_for_is_not(authority: Authority, tmp_path: Path) -> None:
+async def test_a_server_that_nobody_we_trust_vouches_for_is_not(authority: Authority, tmp_path: Path) -> None:
     other = Authority(tmp_path, "other").pem.decode()
     tls = serving(authority, "127.0.0.1")
     with pytest.raises(UnansweredError, match="CERTIFICATE_VERIFY_FAILED"):
-        over_tls(tls, lambda url: Connection(url, NOBODY, authority=other))
+        await over_tls(tls, lambda url: Connection(url, NOBODY, authority=other))
     with pytest.raises(UnansweredError, match="CERTIFICATE_VERIFY_FAILED"):
-        over_tls(tls, lambda url: Connection(url, NOBODY))
+        await over_tls(tls, lambda url: Connection(url, NOBODY))
 
 
-def test_a_server_of_another_name_is_not_reached_unless_that_name_is_wanted(authority: Authority) -> None:
+async def test_a_server_of_another_name_is_not_reached_unless_that_name_is_wanted(authority: Authority) -> None:
     tls, pem = serving(authority, "api.example.com"), authority.pem.decode()
     with pytest.raises(UnansweredError, match="CERTIFICATE_VERIFY_FAILED"):
-        over_tls(tls, lambda url: Connection(url, NOBODY, authority=pem))
-    assert over_tls(tls, lambda url: Connection(url, NOBODY, authority=pem, server_name="api.example.com"))
+        await over_tls(tls, lambda url: Connection(url, NOBODY, authority=pem))
+    assert await over_tls(tls, lambda url: Connection(url, NOBODY, authority=pem, server_name="api.example.com"))
 
 
-def test_a_server_can_be_reached_unchecked(authority: Authority) -> None:
-    assert over_tls(serving(authority, "api.example.com"), lambda url: Connection(url, NOBODY, insecure=True))
+async def test_a_server_can_be_reached_unchecked(authority: Authority) -> None:
+    assert await over_tls(serving(authority, "api.example.com"), lambda url: Connection(url, NOBODY, insecure=True))
 
 
-def test_a_client_certificate_is_shown(authority: Authority) -> None:
+async def test_a_client_certificate_is_shown(authority: Authority) -> None:
     tls, pem = serving(authority, "127.0.0.1", clients=True), authority.pem.decode()
     certificate, key = authority.issue("me", user="me")
     me = Fixed(Credential("", certificate.read_text(), key.read_text()))
-    assert over_tls(tls, lambda url: Connection(url, me, authority=pem))
+    assert await over_tls(tls, lambda url: Connection(url, me, authority=pem))
     with pytest.raises(UnansweredError):
-        over_tls(tls, lambda url: Connection(url, NOBODY, authority=pem))
+        await over_tls(tls, lambda url: Connection(url, NOBODY, authority=pem))
 
 
-def test_a_new_client_certificate_makes_new_connections(authority: Authority) -> None:
+async def test_a_new_client_certificate_makes_new_connections(authority: Authority) -> None:
     pem = authority.pem.decode()
     pairs = [[path.read_text() for path in authority.issue(name, user=name)] for name in ("one", "two")]
 
@@ -124,25 +123,22 @@ def test_a_new_client_certificate_makes_new_connections(authority: Authority) ->
             certificate, key = pairs.pop(0) if len(pairs) > 1 else pairs[0]
             return Credential("", certificate, key, until=clock.moment())
 
-    async def main() -> None:
-        async with TinyApi().serve(serving(authority, "127.0.0.1", clients=True)) as api:
-            await api.put("things", thing("a"))
-            seen: list[str] = []
+    async with TinyApi().serve(serving(authority, "127.0.0.1", clients=True)) as api:
+        await api.put("things", thing("a"))
+        seen: list[str] = []
 
-            async def note(request: web.Request) -> web.StreamResponse | None:
-                assert request.transport is not None
-                shown = request.transport.get_extra_info("peercert")
-                seen.append(dict(pair for names in shown["subject"] for pair in names)["commonName"])
-                return None
+        async def note(request: web.Request) -> web.StreamResponse | None:
+            assert request.transport is not None
+            shown = request.transport.get_extra_info("peercert")
+            seen.append(dict(pair for names in shown["subject"] for pair in names)["commonName"])
+            return None
 
-            api.accident = note
-            kube = HttpKube(Connection(api.url, Changing(), authority=pem), SystemClock())
-            for _ in range(3):
-                await kube.get(THINGS, "a", "default")
-            assert seen == ["one", "two", "two"]
-            await kube.close()
-
-    asyncio.run(main())
+        api.accident = note
+        kube = HttpKube(Connection(api.url, Changing(), authority=pem), SystemClock())
+        for _ in range(3):
+            await kube.get(THINGS, "a", "default")
+        assert seen == ["one", "two", "two"]
+        await kube.close()
 
 
 def test_authorities_without_every_extension_are_accepted(authority: Authority) -> None:
@@ -153,7 +149,7 @@ def test_authorities_without_every_extension_are_accepted(authority: Authority) 
     assert made.verify_mode is ssl.CERT_REQUIRED
 
 
-def test_a_certificate_that_is_of_no_use_is_said_to_be_so(authority: Authority) -> None:
+async def test_a_certificate_that_is_of_no_use_is_said_to_be_so(authority: Authority) -> None:
     certificate, _ = authority.issue("mine", user="mine")
     _, other = authority.issue("other", user="other")
     with pytest.raises(CredentialError, match="PEM and match"):
@@ -161,14 +157,11 @@ def test_a_certificate_that_is_of_no_use_is_said_to_be_so(authority: Authority) 
     with pytest.raises(CredentialError, match="certificate authority"):
         Connection("https://x", NOBODY, authority="what?").tls(Credential())
     with pytest.raises(DeniedError, match="PEM and match"):
-        asyncio.run(reach(Connection("https://127.0.0.1:1", Fixed(Credential("", certificate.read_text(), "what?")))))
+        await reach(Connection("https://127.0.0.1:1", Fixed(Credential("", certificate.read_text(), "what?"))))
 
 
-def test_a_server_below_a_path_is_reached() -> None:
-    async def main() -> None:
-        async with TinyApi().serve() as api:
-            await api.put("things", thing("a"))
-            assert await reach(Connection(f"{api.url}/k8s/clusters/c-1", NOBODY))
-            assert api.log == [("GET", "/k8s/clusters/c-1/apis/example.com/v1/namespaces/default/things/a")]
-
-    asyncio.run(main())
+async def test_a_server_below_a_path_is_reached() -> None:
+    async with TinyApi().serve() as api:
+        await api.put("things", thing("a"))
+        assert await reach(Connection(f"{api.url}/k8s/clusters/c-1", NOBODY))
+        assert api.log == [("GET", "/k8s/clusters/c-1/apis/example.com/v1/namespaces/default/things/a")]

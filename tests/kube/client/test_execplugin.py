@@ -39,21 +39,21 @@ def says(version: str = V1, **status: str) -> str:
 
 
 @pytest.mark.parametrize("version", [V1, V1BETA1])
-def test_a_program_gives_a_token(version: str, tmp_path: Path) -> None:
-    found = asyncio.run(plugin(tmp_path, says(version, token="secret"), version=version).fetch(SystemClock()))
+async def test_a_program_gives_a_token(version: str, tmp_path: Path) -> None:
+    found = await plugin(tmp_path, says(version, token="secret"), version=version).fetch(SystemClock())
     assert found == Credential("Bearer secret")
 
 
-def test_a_program_gives_a_certificate_until_it_expires(tmp_path: Path) -> None:
+async def test_a_program_gives_a_certificate_until_it_expires(tmp_path: Path) -> None:
     expires = Instant(START + 3600 * MICROS)
     script = says(clientCertificateData="cert", clientKeyData="key", expirationTimestamp=format_instant(expires))
-    found = asyncio.run(plugin(tmp_path, script).fetch(SkippingClock()))
+    found = await plugin(tmp_path, script).fetch(SkippingClock())
     assert found == Credential("", "cert", "key", Moment(expires - 10 * MICROS))
 
 
-def test_a_program_is_given_its_arguments_and_environment(tmp_path: Path) -> None:
+async def test_a_program_is_given_its_arguments_and_environment(tmp_path: Path) -> None:
     script = f'printf "%s|" "$@" "$GREETING" "$KUBERNETES_EXEC_INFO" > {tmp_path}/given\n{says(token="t")}'
-    asyncio.run(plugin(tmp_path, script, cluster={"server": "https://it"}).fetch(SystemClock()))
+    await plugin(tmp_path, script, cluster={"server": "https://it"}).fetch(SystemClock())
     one, two, greeting, info, _ = (tmp_path / "given").read_text().split("|")
     assert (one, two, greeting) == ("one", "two words", "hello")
     assert json.loads(info) == {
@@ -76,53 +76,49 @@ def test_a_program_is_given_its_arguments_and_environment(tmp_path: Path) -> Non
         pytest.param(says(token="secret", expirationTimestamp="soon"), "'soon' as expirationTimestamp", id="no time"),
     ],
 )
-def test_a_program_that_fails_is_named_and_its_secrets_are_not(script: str, said: str, tmp_path: Path) -> None:
+async def test_a_program_that_fails_is_named_and_its_secrets_are_not(script: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(CredentialError) as caught:
-        asyncio.run(plugin(tmp_path, script).fetch(SystemClock()))
+        await plugin(tmp_path, script).fetch(SystemClock())
     assert str(caught.value).startswith("/etc/config: users[me].user.exec: ")
     assert said in str(caught.value)
     assert "secret" not in str(caught.value)
 
 
-def test_a_program_that_is_not_there_says_how_to_get_it(tmp_path: Path) -> None:
+async def test_a_program_that_is_not_there_says_how_to_get_it(tmp_path: Path) -> None:
     missing = Plugin(Program("no-such-program", (), {}, V1, hint="brew install it", where="here"))
     with pytest.raises(CredentialError, match=r"'no-such-program' cannot be started: .*; brew install it"):
-        asyncio.run(missing.fetch(SystemClock()))
+        await missing.fetch(SystemClock())
 
 
-def test_a_program_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_program_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(execplugin, "PATIENCE_SECONDS", 0.2)
     with pytest.raises(CredentialError, match="did not finish"):
-        asyncio.run(plugin(tmp_path, "exec sleep 60").fetch(SystemClock()))
+        await plugin(tmp_path, "exec sleep 60").fetch(SystemClock())
 
 
-def test_a_program_is_asked_again_only_when_its_credential_expires_or_is_refused(tmp_path: Path) -> None:
+async def test_a_program_is_asked_again_only_when_its_credential_expires_or_is_refused(tmp_path: Path) -> None:
     expires = format_instant(Instant(START + 3600 * MICROS))
     count = f"n=$(cat {tmp_path}/n 2>/dev/null || echo 0); n=$((n + 1)); echo $n > {tmp_path}/n"
     answer = {"apiVersion": V1, "kind": "ExecCredential", "status": {"token": "N", "expirationTimestamp": expires}}
     asked = plugin(tmp_path, f"{count}\necho '{json.dumps(answer)}' | sed s/N/token$n/")
-
-    async def main() -> None:
-        async with TinyApi().serve() as api:
-            await api.put("things", thing("a"))
-            clock = SkippingClock()
-            kube = HttpKube(Connection(api.url, asked), clock)
-            for _ in range(3):
-                await kube.get(THINGS, "a", "default")
-            assert (tmp_path / "n").read_text() == "1\n"
-            clock.time = Instant(START + 3595 * MICROS)
+    async with TinyApi().serve() as api:
+        await api.put("things", thing("a"))
+        clock = SkippingClock()
+        kube = HttpKube(Connection(api.url, asked), clock)
+        for _ in range(3):
             await kube.get(THINGS, "a", "default")
-            assert (tmp_path / "n").read_text() == "2\n"
+        assert (tmp_path / "n").read_text() == "1\n"
+        clock.time = Instant(START + 3595 * MICROS)
+        await kube.get(THINGS, "a", "default")
+        assert (tmp_path / "n").read_text() == "2\n"
 
-            async def only_third(request: web.Request) -> web.StreamResponse | None:
-                return None if request.headers["Authorization"].endswith("3") else status(401, "Unauthorized")
+        async def only_third(request: web.Request) -> web.StreamResponse | None:
+            return None if request.headers["Authorization"].endswith("3") else status(401, "Unauthorized")
 
-            api.accident = only_third
-            await kube.get(THINGS, "a", "default")
-            assert (tmp_path / "n").read_text() == "3\n"
-            await kube.close()
-
-    asyncio.run(main())
+        api.accident = only_third
+        await kube.get(THINGS, "a", "default")
+        assert (tmp_path / "n").read_text() == "3\n"
+        await kube.close()
 
 
 def test_a_program_can_be_asked_from_the_thread_of_an_election(tmp_path: Path) -> None:

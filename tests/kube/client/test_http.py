@@ -83,8 +83,8 @@ async def make(kube: HttpKube) -> bytes:
     return await kube.create(THINGS, json.dumps(thing("b")).encode(), "default")
 
 
-def test_an_object_is_made_read_changed_and_deleted() -> None:
-    async def test(api: TinyApi, kube: HttpKube) -> None:
+async def test_an_object_is_made_read_changed_and_deleted() -> None:
+    async with served() as (api, kube):
         made = json.loads(await kube.create(THINGS, json.dumps(thing("a", "old")).encode(), "default"))
         assert made["metadata"]["resourceVersion"] == "101"
         assert json.loads(await change(kube))["spec"] == {"value": "new"}
@@ -102,11 +102,9 @@ def test_an_object_is_made_read_changed_and_deleted() -> None:
         assert {headers["User-Agent"] for headers in api.headers} == {"pykueue"}
         assert api.headers[1]["Content-Type"] == "application/merge-patch+json"
 
-    run(test)
 
-
-def test_an_apply_names_its_manager_and_takes_fields_over() -> None:
-    async def test(api: TinyApi, kube: HttpKube) -> None:
+async def test_an_apply_names_its_manager_and_takes_fields_over() -> None:
+    async with served() as (api, kube):
         await api.put("things", thing("a"))
         await kube.patch(
             THINGS, "a", b"{}", "default", how=Patch.APPLY, subresource="status", manager="kueue-admission"
@@ -114,14 +112,12 @@ def test_an_apply_names_its_manager_and_takes_fields_over() -> None:
         assert api.log == [("PATCH", f"{AT}/a/status?fieldManager=kueue-admission&force=true")]
         assert api.headers[0]["Content-Type"] == "application/apply-patch+yaml"
 
-    run(test)
 
-
-def test_names_are_encoded() -> None:
+async def test_names_are_encoded() -> None:
     async def lost(request: web.Request) -> web.StreamResponse | None:
         return status(404, "NotFound")
 
-    async def test(api: TinyApi, kube: HttpKube) -> None:
+    async with served() as (api, kube):
         api.accident = lost
         with pytest.raises(NotFoundError):
             await kube.get(NODES, "a/../b?c#d e\u00e9")
@@ -130,17 +126,15 @@ def test_names_are_encoded() -> None:
             await kube.get(NODES, "a HTTP/1.1\r\nX-Injected: y\r\n")
         assert ["X-Injected" in headers for headers in api.headers] == [False, False]
 
-    run(test)
 
-
-def test_a_deletion_says_on_what_it_depends() -> None:
+async def test_a_deletion_says_on_what_it_depends() -> None:
     bodies: list[Any] = []
 
     async def accident(request: web.Request) -> web.StreamResponse | None:
         bodies.append(json.loads(await request.read()))
         return web.json_response({})
 
-    async def test(api: TinyApi, kube: HttpKube) -> None:
+    async with served() as (api, kube):
         api.accident = accident
         await kube.delete(THINGS, "a", "default", propagation="Foreground", uid="u", version="7")
         await kube.delete(THINGS, "a", "default")
@@ -150,11 +144,9 @@ def test_a_deletion_says_on_what_it_depends() -> None:
             {**options, "propagationPolicy": "Background"},
         ]
 
-    run(test)
 
-
-def test_a_list_comes_page_by_page() -> None:
-    async def test(api: TinyApi, kube: HttpKube) -> None:
+async def test_a_list_comes_page_by_page() -> None:
+    async with served() as (api, kube):
         api.page_size = 2
         for name in "abcde":
             await api.put("things", thing(name))
@@ -166,8 +158,6 @@ def test_a_list_comes_page_by_page() -> None:
         ]
         first = f"{PATH}?limit=500&labelSelector=x%3Dy%2Cz&fieldSelector=metadata.name%21%3Dq"
         assert api.asked("GET")[:2] == [first, f"{first}&continue=2"]
-
-    run(test)
 
 
 @pytest.mark.parametrize(
@@ -198,10 +188,10 @@ def test_a_list_comes_page_by_page() -> None:
         pytest.param(504, "Timeout", "", UnansweredError, id="the server was too slow"),
     ],
 )
-def test_a_refused_write_is_told_by_its_kind_and_not_sent_again(
+async def test_a_refused_write_is_told_by_its_kind_and_not_sent_again(
     code: int, reason: str, message: str, kind: type[KubeError]
 ) -> None:
-    async def test(api: TinyApi, kube: HttpKube) -> None:
+    async with served() as (api, kube):
         api.accident = failing(9, lambda: status(code, reason, message))
         with pytest.raises(kind) as caught:
             await change(kube)
@@ -210,16 +200,12 @@ def test_a_refused_write_is_told_by_its_kind_and_not_sent_again(
         assert str(caught.value) == f"patch things.example.com default/a: {message or reason}"
         assert len(api.log) == 1
 
-    run(test)
 
-
-def test_an_error_that_is_no_status_is_told_as_it_is() -> None:
-    async def test(api: TinyApi, kube: HttpKube) -> None:
+async def test_an_error_that_is_no_status_is_told_as_it_is() -> None:
+    async with served() as (api, kube):
         api.accident = failing(9, lambda: web.Response(status=404, text="404 page not found\n"))
         with pytest.raises(NotFoundError, match=r"404 page not found$"):
             await fetch(kube)
-
-    run(test)
 
 
 @pytest.mark.parametrize("call", [change, fetch, make, remove])
@@ -231,28 +217,24 @@ def test_an_error_that_is_no_status_is_told_as_it_is() -> None:
         pytest.param(503, "1", [1.0], id="not available, with a time"),
     ],
 )
-def test_what_the_server_has_not_begun_is_sent_again(
+async def test_what_the_server_has_not_begun_is_sent_again(
     call: Callable[[HttpKube], Awaitable[object]], code: int, after: str, waits: list[float]
 ) -> None:
-    async def test(api: TinyApi, kube: HttpKube) -> None:
+    async with served() as (api, kube):
         await api.put("things", thing("a"))
         api.accident = failing(1, lambda: status(code, "Busy", after=after))
         await call(kube)
         assert len(api.log) == 2
         assert slept(kube) == waits
 
-    run(test)
 
-
-def test_a_server_that_stays_overloaded_is_left_alone_in_the_end() -> None:
-    async def test(api: TinyApi, kube: HttpKube) -> None:
+async def test_a_server_that_stays_overloaded_is_left_alone_in_the_end() -> None:
+    async with served() as (api, kube):
         api.accident = failing(99, lambda: status(429, "TooManyRequests"))
         with pytest.raises(UnansweredError):
             await change(kube)
         assert len(api.log) == http.TRIES_MAX
         assert slept(kube) == [0.1, 0.2, 0.4, 0.8, 1.6]
-
-    run(test)
 
 
 @pytest.mark.parametrize(
@@ -266,7 +248,7 @@ def test_a_server_that_stays_overloaded_is_left_alone_in_the_end() -> None:
     ],
 )
 @pytest.mark.parametrize("how", ["500", "502", "503", "cut"])
-def test_what_may_have_been_done_is_sent_again_only_if_that_does_no_harm(
+async def test_what_may_have_been_done_is_sent_again_only_if_that_does_no_harm(
     call: Callable[[HttpKube], Awaitable[object]], times: int, how: str
 ) -> None:
     async def accident(request: web.Request) -> web.StreamResponse | None:
@@ -279,8 +261,7 @@ def test_what_may_have_been_done_is_sent_again_only_if_that_does_no_harm(
         return status(int(how) if how != "cut" else 500, "Failed")
 
     requests: list[web.Request] = []
-
-    async def test(api: TinyApi, kube: HttpKube) -> None:
+    async with served() as (api, kube):
         await api.put("things", thing("a"))
         api.accident = accident
         if times == 1:
@@ -290,34 +271,27 @@ def test_what_may_have_been_done_is_sent_again_only_if_that_does_no_harm(
             await call(kube)
         assert len(api.log) == times
 
-    run(test)
+
+async def test_a_server_that_is_not_there_is_tried_again_for_a_little_while() -> None:
+    async with TinyApi().serve() as api:
+        connection = api.connection()
+    kube = HttpKube(connection, SkippingClock(), rng=lambda: 0.0)
+    with pytest.raises(UnansweredError, match="cannot be reached"):
+        await change(kube)
+    assert len(slept(kube)) == http.TRIES_MAX - 1
+    async with TinyApi().serve(port=int(connection.server.rpartition(":")[2])) as api:
+        await api.put("things", thing("a"))
+        await change(kube)
+    await kube.close()
 
 
-def test_a_server_that_is_not_there_is_tried_again_for_a_little_while() -> None:
-    async def main() -> None:
-        async with TinyApi().serve() as api:
-            connection = api.connection()
-        kube = HttpKube(connection, SkippingClock(), rng=lambda: 0.0)
-        with pytest.raises(UnansweredError, match="cannot be reached"):
-            await change(kube)
-        assert len(slept(kube)) == http.TRIES_MAX - 1
-        async with TinyApi().serve(port=int(connection.server.rpartition(":")[2])) as api:
-            await api.put("things", thing("a"))
-            await change(kube)
-        await kube.close()
-
-    asyncio.run(main())
-
-
-def test_jitter_makes_waits_differ() -> None:
-    async def test(api: TinyApi, kube: HttpKube) -> None:
+async def test_jitter_makes_waits_differ() -> None:
+    async with served() as (api, kube):
         await api.put("things", thing("a"))
         kube.rng = iter([0.0, 1.0, 0.5]).__next__
         api.accident = failing(3, lambda: status(429, "TooManyRequests"))
         await change(kube)
         assert slept(kube) == [0.1, 0.4, 0.6]
-
-    run(test)
 
 
 class Turning:
@@ -342,10 +316,9 @@ def accepting(token: str) -> Accident:
     return accident
 
 
-def test_a_refused_token_is_renewed_and_the_call_sent_again_once_for_all() -> None:
+async def test_a_refused_token_is_renewed_and_the_call_sent_again_once_for_all() -> None:
     credentials = Turning("old", "new")
-
-    async def test(api: TinyApi, kube: HttpKube) -> None:
+    async with served(credentials=credentials) as (api, kube):
         await api.put("things", thing("a"))
         api.accident = accepting("new")
         await asyncio.gather(*(change(kube) for _ in range(5)))
@@ -354,43 +327,34 @@ def test_a_refused_token_is_renewed_and_the_call_sent_again_once_for_all() -> No
         api.kept_from = 0
         assert json.loads(await anext(aiter(events)))["type"] == "ADDED"
 
-    run(test, credentials=credentials)
 
-
-def test_a_token_that_is_refused_for_good_is_not_renewed_over_and_over() -> None:
+async def test_a_token_that_is_refused_for_good_is_not_renewed_over_and_over() -> None:
     credentials = Turning("one", "two", "three", "four")
-
-    async def test(api: TinyApi, kube: HttpKube) -> None:
+    async with served(credentials=credentials) as (api, kube):
         api.accident = accepting("none of these")
         for _ in range(4):
             with pytest.raises(DeniedError):
                 await change(kube)
         assert credentials.fetched == 2
 
-    run(test, credentials=credentials)
 
-
-def test_without_a_credential_nothing_is_sent() -> None:
-    async def test(api: TinyApi, kube: HttpKube) -> None:
+async def test_without_a_credential_nothing_is_sent() -> None:
+    async with served(credentials=Turning()) as (api, kube):
         with pytest.raises(DeniedError, match="the purse is empty; fill it"):
             await change(kube)
         assert api.log == []
 
-    run(test, credentials=Turning())
 
-
-def test_a_token_that_would_break_a_header_is_refused() -> None:
-    async def test(api: TinyApi, kube: HttpKube) -> None:
+async def test_a_token_that_would_break_a_header_is_refused() -> None:
+    async with served(credentials=Turning("secret\r\nX-Injected: 1")) as (api, kube):
         with pytest.raises(DeniedError, match="a header cannot contain") as caught:
             await change(kube)
         assert "secret" not in str(caught.value)
         assert api.log == []
 
-    run(test, credentials=Turning("secret\r\nX-Injected: 1"))
 
-
-def test_every_answer_is_told_to_whoever_observes() -> None:
-    async def test(api: TinyApi, kube: HttpKube) -> None:
+async def test_every_answer_is_told_to_whoever_observes() -> None:
+    async with served() as (api, kube):
         told: list[tuple[str, str]] = []
         kube.observe = lambda code, method, host: told.append((code, method)) if host in api.url else None
         await api.put("things", thing("a"))
@@ -399,31 +363,25 @@ def test_every_answer_is_told_to_whoever_observes() -> None:
         await anext(aiter(kube.watch(THINGS)))
         assert told == [("429", "PATCH"), ("200", "PATCH"), ("200", "GET")]
 
-    run(test)
 
-
-def test_calls_above_the_limit_wait_their_turn() -> None:
-    async def test(api: TinyApi, kube: HttpKube) -> None:
+async def test_calls_above_the_limit_wait_their_turn() -> None:
+    async with served(qps=2.0, burst=3) as (api, kube):
         await api.put("things", thing("a"))
         for _ in range(5):
             await fetch(kube)
         assert slept(kube) == [0.5, 0.5]
 
-    run(test, qps=2.0, burst=3)
 
-
-def test_nothing_is_written_once_we_may_not() -> None:
-    async def test(api: TinyApi, kube: HttpKube) -> None:
+async def test_nothing_is_written_once_we_may_not() -> None:
+    async with served(may_write=lambda: False) as (api, kube):
         await api.put("things", thing("a"))
         with pytest.raises(NotLeadingError, match="nothing was sent"):
             await change(kube)
         await fetch(kube)
         assert [method for method, _ in api.log] == ["GET"]
 
-    run(test, may_write=lambda: False)
 
-
-def test_a_write_that_waits_to_be_sent_again_is_not_sent_once_we_may_not() -> None:
+async def test_a_write_that_waits_to_be_sent_again_is_not_sent_once_we_may_not() -> None:
     leading = True
 
     async def accident(request: web.Request) -> web.StreamResponse | None:
@@ -431,17 +389,15 @@ def test_a_write_that_waits_to_be_sent_again_is_not_sent_once_we_may_not() -> No
         leading = False
         return status(429, "TooManyRequests")
 
-    async def test(api: TinyApi, kube: HttpKube) -> None:
+    async with served(may_write=lambda: leading) as (api, kube):
         api.accident = accident
         with pytest.raises(NotLeadingError):
             await change(kube)
         assert len(api.log) == 1
 
-    run(test, may_write=lambda: leading)
 
-
-def test_after_closing_nothing_is_sent() -> None:
-    async def test(api: TinyApi, kube: HttpKube) -> None:
+async def test_after_closing_nothing_is_sent() -> None:
+    async with served() as (api, kube):
         await kube.close()
         with pytest.raises(UnansweredError, match="closed"):
             await change(kube)
@@ -449,11 +405,9 @@ def test_after_closing_nothing_is_sent() -> None:
             await anext(aiter(kube.watch(THINGS)))
         assert api.log == []
 
-    run(test)
 
-
-def test_a_watch_asks_for_bookmarks_and_an_end() -> None:
-    async def test(api: TinyApi, kube: HttpKube) -> None:
+async def test_a_watch_asks_for_bookmarks_and_an_end() -> None:
+    async with served() as (api, kube):
         await api.put("things", thing("a"))
         events = kube.watch(THINGS, "default", version="100", labels="x")
         event = json.loads(await anext(aiter(events)))
@@ -464,11 +418,9 @@ def test_a_watch_asks_for_bookmarks_and_an_end() -> None:
         await api.end_watches()
         assert [event async for event in events] == []
 
-    run(test)
 
-
-def test_a_watch_without_a_version_begins_with_what_there_is() -> None:
-    async def test(api: TinyApi, kube: HttpKube) -> None:
+async def test_a_watch_without_a_version_begins_with_what_there_is() -> None:
+    async with served() as (api, kube):
         await api.put("things", thing("a"))
         events = aiter(kube.watch(THINGS))
         assert json.loads(await anext(events))["type"] == "ADDED"
@@ -477,13 +429,10 @@ def test_a_watch_without_a_version_begins_with_what_there_is() -> None:
         }
         assert "sendInitialEvents=true&resourceVersionMatch=NotOlderThan" in api.log[0][1]
 
-    run(test)
 
-
-def test_events_are_split_at_line_feeds_alone() -> None:
+async def test_events_are_split_at_line_feeds_alone() -> None:
     odd = "next\u0085line\u2028separator\u2029paragraph\x0bvertical\x1cfile"
-
-    async def test(api: TinyApi, kube: HttpKube) -> None:
+    async with served() as (api, kube):
         await api.put("things", thing("a", odd))
         await api.put("things", thing("b", "x" * 3_000_000))
         await api.put("things", thing("c"))
@@ -491,40 +440,32 @@ def test_events_are_split_at_line_feeds_alone() -> None:
         values = [json.loads(await anext(events))["object"]["spec"]["value"] for _ in range(3)]
         assert values == [odd, "x" * 3_000_000, ""]
 
-    run(test)
 
-
-def test_a_version_that_is_too_old_is_gone() -> None:
-    async def test(api: TinyApi, kube: HttpKube) -> None:
+async def test_a_version_that_is_too_old_is_gone() -> None:
+    async with served() as (api, kube):
         await api.put("things", thing("a"))
         api.compact()
         with pytest.raises(GoneError):
             await anext(aiter(kube.watch(THINGS, version="100")))
 
-    run(test)
 
-
-def test_a_watch_that_is_refused_raises_what_was_said() -> None:
-    async def test(api: TinyApi, kube: HttpKube) -> None:
+async def test_a_watch_that_is_refused_raises_what_was_said() -> None:
+    async with served() as (api, kube):
         api.streaming = False
         with pytest.raises(RejectedError, match="sendInitialEvents is forbidden"):
             await anext(aiter(kube.watch(THINGS)))
 
-    run(test)
 
-
-def test_a_watch_waits_as_long_as_the_server_asks_for() -> None:
-    async def test(api: TinyApi, kube: HttpKube) -> None:
+async def test_a_watch_waits_as_long_as_the_server_asks_for() -> None:
+    async with served() as (api, kube):
         await api.put("things", thing("a"))
         api.accident = failing(2, lambda: status(429, "TooManyRequests", after="2"))
         assert json.loads(await anext(aiter(kube.watch(THINGS))))["type"] == "ADDED"
         assert slept(kube) == [2.0, 2.0]
 
-    run(test)
 
-
-def test_a_watch_that_is_cut_off_is_no_end() -> None:
-    async def test(api: TinyApi, kube: HttpKube) -> None:
+async def test_a_watch_that_is_cut_off_is_no_end() -> None:
+    async with served() as (api, kube):
         await api.put("things", thing("a"))
         events = aiter(kube.watch(THINGS, version="100"))
         await anext(events)
@@ -532,14 +473,9 @@ def test_a_watch_that_is_cut_off_is_no_end() -> None:
         with pytest.raises(UnansweredError):
             await anext(events)
 
-    run(test)
 
-
-def test_a_watch_that_falls_silent_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_watch_that_falls_silent_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "IDLE_SECONDS", 0.1)
-
-    async def test(api: TinyApi, kube: HttpKube) -> None:
+    async with served(clock=SystemClock()) as (_, kube):
         with pytest.raises(UnansweredError, match="no data"):
             await anext(aiter(kube.watch(THINGS, version="100")))
-
-    run(test, clock=SystemClock())

@@ -1,6 +1,5 @@
 """Do the settings lead to the right cluster, as the right user, and do mistakes in them say where they are?"""
 
-import asyncio
 import base64
 from pathlib import Path
 from typing import Any
@@ -44,7 +43,7 @@ async def shown(found: Connection) -> Credential:
     return await found.credentials.fetch(SystemClock())
 
 
-def test_a_cluster_and_a_user_are_found_by_the_current_context(tmp_path: Path) -> None:
+async def test_a_cluster_and_a_user_are_found_by_the_current_context(tmp_path: Path) -> None:
     file = write(
         tmp_path / "config",
         cluster={
@@ -59,10 +58,10 @@ def test_a_cluster_and_a_user_are_found_by_the_current_context(tmp_path: Path) -
     found = connection(file)
     assert (found.server, found.authority, found.server_name) == ("https://it:6443", PEM, "api")
     assert (found.proxy, found.namespace, found.insecure) == ("http://gate:3128", "team", False)
-    assert shown(found) == Credential("Bearer secret", PEM, KEY)
+    assert await shown(found) == Credential("Bearer secret", PEM, KEY)
 
 
-def test_files_are_looked_for_beside_the_file_that_names_them(tmp_path: Path) -> None:
+async def test_files_are_looked_for_beside_the_file_that_names_them(tmp_path: Path) -> None:
     for name, text in (("ca.crt", PEM), ("keys/me.crt", PEM), ("keys/me.key", KEY), ("keys/token", " secret\n")):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -73,7 +72,7 @@ def test_files_are_looked_for_beside_the_file_that_names_them(tmp_path: Path) ->
     )
     found = connection(file)
     assert found.authority == PEM
-    credential = shown(found)
+    credential = await shown(found)
     assert (credential.authorization, credential.certificate, credential.key) == ("Bearer secret", PEM, KEY)
 
 
@@ -82,20 +81,18 @@ def test_data_counts_for_more_than_a_file(tmp_path: Path) -> None:
     assert connection(write(tmp_path / "config", cluster=cluster)).authority == PEM
 
 
-def test_a_token_file_is_read_again_after_a_minute_and_its_last_token_kept_while_it_is_gone(tmp_path: Path) -> None:
+async def test_a_token_file_is_read_again_after_a_minute_and_its_last_token_kept_while_it_is_gone(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "token").write_text("first")
     clock = SkippingClock()
-
-    async def main() -> None:
-        found = connection(write(tmp_path / "config", user={"tokenFile": "token", "token": "ignored"}))
-        first = await found.credentials.fetch(clock)
-        assert (first.authorization, first.until) == ("Bearer first", Moment(clock.moment() + 60 * MICROS))
-        (tmp_path / "token").write_text("second")
-        assert (await found.credentials.fetch(clock)).authorization == "Bearer second"
-        (tmp_path / "token").unlink()
-        assert (await found.credentials.fetch(clock)).authorization == "Bearer second"
-
-    asyncio.run(main())
+    found = connection(write(tmp_path / "config", user={"tokenFile": "token", "token": "ignored"}))
+    first = await found.credentials.fetch(clock)
+    assert (first.authorization, first.until) == ("Bearer first", Moment(clock.moment() + 60 * MICROS))
+    (tmp_path / "token").write_text("second")
+    assert (await found.credentials.fetch(clock)).authorization == "Bearer second"
+    (tmp_path / "token").unlink()
+    assert (await found.credentials.fetch(clock)).authorization == "Bearer second"
 
 
 @pytest.mark.parametrize(
@@ -108,8 +105,8 @@ def test_a_token_file_is_read_again_after_a_minute_and_its_last_token_kept_while
         ),
     ],
 )
-def test_a_user_shows_what_the_file_says(user: dict[str, str], authorization: str, tmp_path: Path) -> None:
-    assert shown(connection(write(tmp_path / "config", user=user))).authorization == authorization
+async def test_a_user_shows_what_the_file_says(user: dict[str, str], authorization: str, tmp_path: Path) -> None:
+    assert (await shown(connection(write(tmp_path / "config", user=user)))).authorization == authorization
 
 
 def test_a_user_may_act_as_another(tmp_path: Path) -> None:
@@ -124,7 +121,7 @@ def test_a_user_may_act_as_another(tmp_path: Path) -> None:
     )
 
 
-def test_several_files_are_merged_and_the_first_counts(tmp_path: Path) -> None:
+async def test_several_files_are_merged_and_the_first_counts(tmp_path: Path) -> None:
     (tmp_path / "two").mkdir()
     (tmp_path / "two" / "token").write_text("from two")
     one = write(tmp_path / "one" / "config", cluster={"server": "https://one:1"}, users=[], **{"current-context": ""})
@@ -132,7 +129,7 @@ def test_several_files_are_merged_and_the_first_counts(tmp_path: Path) -> None:
     environment = {"KUBECONFIG": f"{tmp_path}/absent:{one}:{two}:{one}", "HOME": str(tmp_path)}
     found = connection(environment=environment)
     assert found.server == "https://one:1"
-    assert shown(found).authorization == "Bearer from two"
+    assert (await shown(found)).authorization == "Bearer from two"
 
 
 def test_another_context_can_be_chosen(tmp_path: Path) -> None:
@@ -161,7 +158,7 @@ def pod(path: Path) -> Path:
 @pytest.mark.parametrize(
     ("host", "server"), [("10.96.0.1", "https://10.96.0.1:443"), ("fd00::1", "https://[fd00::1]:443")]
 )
-def test_a_pod_finds_its_own_cluster(host: str, server: str, tmp_path: Path) -> None:
+async def test_a_pod_finds_its_own_cluster(host: str, server: str, tmp_path: Path) -> None:
     environment = {
         "KUBERNETES_SERVICE_HOST": host,
         "KUBERNETES_SERVICE_PORT": "443",
@@ -171,9 +168,9 @@ def test_a_pod_finds_its_own_cluster(host: str, server: str, tmp_path: Path) -> 
     }
     found = connection(environment=environment, account=pod(tmp_path))
     assert (found.server, found.authority, found.namespace, found.proxy) == (server, PEM, "kueue-system", "")
-    assert shown(found).authorization == "Bearer first"
+    assert (await shown(found)).authorization == "Bearer first"
     (tmp_path / "token").write_text("second")
-    assert shown(found).authorization == "Bearer second"
+    assert (await shown(found)).authorization == "Bearer second"
     assert isinstance(found.credentials, Files)
 
 
@@ -315,14 +312,14 @@ def test_no_settings_at_all_are_said_to_be_missing(tmp_path: Path) -> None:
         connection("/nowhere")
 
 
-def test_a_pod_without_its_token_says_so(tmp_path: Path) -> None:
+async def test_a_pod_without_its_token_says_so(tmp_path: Path) -> None:
     environment = {"KUBERNETES_SERVICE_HOST": "h", "KUBERNETES_SERVICE_PORT": "1", "HOME": str(tmp_path)}
     with pytest.raises(KubeconfigError, match=r"ca\.crt: cannot be read"):
         connection(environment=environment, account=tmp_path)
     (tmp_path / "ca.crt").write_text(PEM)
     (tmp_path / "token").write_text("\n")
     with pytest.raises(CredentialError, match="token: is empty"):
-        shown(connection(environment=environment, account=tmp_path))
+        await shown(connection(environment=environment, account=tmp_path))
 
 
 def test_a_credential_does_not_print_its_secrets() -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -77,8 +77,8 @@ async def proxied(folder: Path, *, leads: bool = True) -> AsyncIterator[tuple[Ti
             await kube.close()
 
 
-def test_calls_and_watches_go_through_the_proxy(tmp_path: Path) -> None:
-    async def test(api: TinyApi, proxy: Proxy, kube: HttpKube) -> None:
+async def test_calls_and_watches_go_through_the_proxy(tmp_path: Path) -> None:
+    async with proxied(tmp_path) as (api, proxy, kube):
         events = aiter(kube.watch(THINGS))
         assert json.loads(await anext(events))["type"] == "ADDED"
         raw = await kube.patch(THINGS, "a", b'{"spec":{"value":"new"}}', "default", how=Patch.MERGE)
@@ -96,18 +96,14 @@ def test_calls_and_watches_go_through_the_proxy(tmp_path: Path) -> None:
         with pytest.raises(GoneError):
             await anext(aiter(kube.watch(THINGS, version="1")))
 
-    run(test, tmp_path)
 
-
-def test_a_proxy_that_refuses_was_sent_nothing_of_ours(tmp_path: Path) -> None:
-    async def test(api: TinyApi, proxy: Proxy, kube: HttpKube) -> None:
+async def test_a_proxy_that_refuses_was_sent_nothing_of_ours(tmp_path: Path) -> None:
+    async with proxied(tmp_path) as (api, proxy, kube):
         proxy.refuses = True
         with pytest.raises(UnansweredError, match="407"):
             await kube.create(THINGS, b"{}", "default")
         assert api.log == []
         assert "word" not in str(await caught(kube))
-
-    run(test, tmp_path)
 
 
 async def caught(kube: HttpKube) -> UnansweredError:
@@ -116,8 +112,9 @@ async def caught(kube: HttpKube) -> UnansweredError:
     return found.value
 
 
-def test_a_write_that_is_lost_is_not_sent_again(tmp_path: Path) -> None:
-    async def test(api: TinyApi, proxy: Proxy, kube: HttpKube) -> None:
+async def test_a_write_that_is_lost_is_not_sent_again(tmp_path: Path) -> None:
+    async with proxied(tmp_path) as (api, _, kube):
+
         async def cut(request: web.Request) -> web.StreamResponse | None:
             assert request.transport is not None
             request.transport.abort()
@@ -128,16 +125,12 @@ def test_a_write_that_is_lost_is_not_sent_again(tmp_path: Path) -> None:
             await kube.create(THINGS, b"{}", "default")
         assert len(api.log) == 1
 
-    run(test, tmp_path)
 
-
-def test_nothing_is_written_once_we_may_not(tmp_path: Path) -> None:
-    async def test(api: TinyApi, proxy: Proxy, kube: HttpKube) -> None:
+async def test_nothing_is_written_once_we_may_not(tmp_path: Path) -> None:
+    async with proxied(tmp_path, leads=False) as (api, _, kube):
         with pytest.raises(NotLeadingError):
             await kube.create(THINGS, b"{}", "default")
         assert api.log == []
         await kube.close()
         with pytest.raises(UnansweredError, match="closed"):
             await kube.get(THINGS, "a", "default")
-
-    run(test, tmp_path, leads=False)

@@ -85,8 +85,8 @@ def answering(*answers: bytes) -> Callable[[Peer], Talk]:
     return talk
 
 
-def test_a_request_is_written_as_http_has_it() -> None:
-    async def test(peer: Peer, direct: Direct) -> None:
+async def test_a_request_is_written_as_http_has_it() -> None:
+    async with connected(answering(OK)) as (peer, direct):
         answer = await direct.exchange(request("POST", "/a%2Fb?c=d", b"{}"))
         assert (answer.status, answer.body) == (200, b"ok")
         host = peer.url.removeprefix("http://").encode()
@@ -95,75 +95,57 @@ def test_a_request_is_written_as_http_has_it() -> None:
             b"Content-Type: application/json\r\nContent-Length: 2\r\n\r\n"
         ]
 
-    run(answering(OK), test)
 
-
-def test_a_connection_is_used_again() -> None:
-    async def test(peer: Peer, direct: Direct) -> None:
+async def test_a_connection_is_used_again() -> None:
+    async with connected(answering(OK, OK, OK)) as (peer, direct):
         for _ in range(3):
             assert (await direct.exchange(request())).body == b"ok"
         assert peer.connections == 1
 
-    run(answering(OK, OK, OK), test)
 
-
-def test_a_connection_that_the_server_closes_is_not_used_again() -> None:
-    async def test(peer: Peer, direct: Direct) -> None:
+async def test_a_connection_that_the_server_closes_is_not_used_again() -> None:
+    async with connected(answering(OK)) as (peer, direct):
         for _ in range(3):
             assert (await direct.exchange(request())).body == b"ok"
             await asyncio.sleep(0.02)
         assert peer.connections == 3
         assert direct.lines == set()
 
-    run(answering(OK), test)
 
-
-def test_a_connection_that_says_close_is_not_used_again() -> None:
+async def test_a_connection_that_says_close_is_not_used_again() -> None:
     last = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok"
-
-    async def test(peer: Peer, direct: Direct) -> None:
+    async with connected(answering(last, last)) as (peer, direct):
         await direct.exchange(request())
         await direct.exchange(request())
         assert peer.connections == 2
 
-    run(answering(last, last), test)
 
-
-def test_a_connection_that_was_idle_for_long_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_that_was_idle_for_long_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "IDLE_SECONDS", 0.01)
-
-    async def test(peer: Peer, direct: Direct) -> None:
+    async with connected(answering(OK, OK)) as (peer, direct):
         await direct.exchange(request())
         await asyncio.sleep(0.05)
         await direct.exchange(request())
         assert peer.connections == 2
 
-    run(answering(OK, OK), test)
 
-
-def test_only_so_many_calls_are_under_way_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_so_many_calls_are_under_way_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "CONNECTIONS_MAX", 3)
-
-    async def test(peer: Peer, direct: Direct) -> None:
+    async with connected(answering(*[OK] * 12)) as (peer, direct):
         answers = await asyncio.gather(*(direct.exchange(request()) for _ in range(12)))
         assert len(answers) == 12
         assert peer.connections == 3
 
-    run(answering(*[OK] * 12), test)
 
-
-def test_a_server_that_is_not_there_was_sent_nothing() -> None:
-    async def main() -> None:
-        server = await asyncio.start_server(lambda r, w: None, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        server.close()
-        await server.wait_closed()
-        direct = Direct(f"http://127.0.0.1:{port}")
-        with pytest.raises(UnsentError, match="cannot be reached"):
-            await direct.exchange(request())
-        await direct.close()
-
-    asyncio.run(main())
+async def test_a_server_that_is_not_there_was_sent_nothing() -> None:
+    server = await asyncio.start_server(lambda r, w: None, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    server.close()
+    await server.wait_closed()
+    direct = Direct(f"http://127.0.0.1:{port}")
+    with pytest.raises(UnsentError, match="cannot be reached"):
+        await direct.exchange(request())
+    await direct.close()
 
 
 @pytest.mark.parametrize(
@@ -175,21 +157,15 @@ def test_a_server_that_is_not_there_was_sent_nothing() -> None:
         pytest.param(b"what?\r\n\r\n", id="with something else than an answer"),
     ],
 )
-def test_a_connection_that_ends_after_sending_is_a_loss(answer: bytes) -> None:
-    async def test(peer: Peer, direct: Direct) -> None:
+async def test_a_connection_that_ends_after_sending_is_a_loss(answer: bytes) -> None:
+    async with connected(answering(answer)) as (peer, direct):
         with pytest.raises(LostError):
             await direct.exchange(request("POST", body=b"{}"))
         assert len(peer.heads) == 1
 
-    run(answering(answer), test)
 
-
-def test_an_answer_that_does_not_come_in_time_is_a_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_answer_that_does_not_come_in_time_is_a_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "CALL_SECONDS", 0.05)
-
-    async def test(peer: Peer, direct: Direct) -> None:
-        with pytest.raises(LostError, match="no response"):
-            await direct.exchange(request())
 
     def silent(peer: Peer) -> Talk:
         async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -198,10 +174,12 @@ def test_an_answer_that_does_not_come_in_time_is_a_loss(monkeypatch: pytest.Monk
 
         return speak
 
-    run(silent, test)
+    async with connected(silent) as (_, direct):
+        with pytest.raises(LostError, match="no response"):
+            await direct.exchange(request())
 
 
-def test_a_cancelled_call_does_not_leave_its_answer_to_the_next() -> None:
+async def test_a_cancelled_call_does_not_leave_its_answer_to_the_next() -> None:
     release = asyncio.Event()
 
     def slow(peer: Peer) -> Talk:
@@ -216,26 +194,22 @@ def test_a_cancelled_call_does_not_leave_its_answer_to_the_next() -> None:
 
         return speak
 
-    async def test(peer: Peer, direct: Direct) -> None:
+    async with connected(slow) as (_, direct):
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(direct.exchange(request()), 0.05)
         release.set()
         assert (await direct.exchange(request())).body == b"ok"
 
-    run(slow, test)
 
-
-def test_nothing_is_sent_once_it_may_not_be() -> None:
-    async def test(peer: Peer, direct: Direct) -> None:
+async def test_nothing_is_sent_once_it_may_not_be() -> None:
+    async with connected(answering(OK)) as (peer, direct):
         with pytest.raises(UnsentError, match="no longer allowed"):
             await direct.exchange(Request("POST", "/x", (), b"{}", "application/json", lambda: False))
         await asyncio.sleep(0.02)
         assert peer.heads == []
 
-    run(answering(OK), test)
 
-
-def test_closing_ends_what_is_under_way_and_what_waits() -> None:
+async def test_closing_ends_what_is_under_way_and_what_waits() -> None:
     def silent(peer: Peer) -> Talk:
         async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await peer.heard(reader)
@@ -243,7 +217,7 @@ def test_closing_ends_what_is_under_way_and_what_waits() -> None:
 
         return speak
 
-    async def test(peer: Peer, direct: Direct) -> None:
+    async with connected(silent) as (peer, direct):
         calls = [asyncio.create_task(direct.exchange(request())) for _ in range(transport.CONNECTIONS_MAX + 2)]
         while len(peer.heads) < transport.CONNECTIONS_MAX:
             await asyncio.sleep(0.01)
@@ -253,10 +227,8 @@ def test_closing_ends_what_is_under_way_and_what_waits() -> None:
         assert all(isinstance(outcome, LostError) for outcome in outcomes[:-2])
         assert len(peer.heads) == transport.CONNECTIONS_MAX
 
-    run(silent, test)
 
-
-def test_a_stream_that_falls_silent_is_ended() -> None:
+async def test_a_stream_that_falls_silent_is_ended() -> None:
     begins = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"
 
     def silent(peer: Peer) -> Talk:
@@ -267,17 +239,15 @@ def test_a_stream_that_falls_silent_is_ended() -> None:
 
         return speak
 
-    async def test(peer: Peer, direct: Direct) -> None:
+    async with connected(silent) as (_, direct):
         stream = await direct.open(request(), idle=0.1)
         assert (stream.status, await stream.readany()) == (200, b"abc")
         with pytest.raises(LostError, match="no data"):
             await stream.readany()
         stream.close()
 
-    run(silent, test)
 
-
-def test_a_stream_whose_reader_is_slow_makes_the_server_wait() -> None:
+async def test_a_stream_whose_reader_is_slow_makes_the_server_wait() -> None:
     piece = b"x" * 65536
     sent = 0
 
@@ -293,7 +263,7 @@ def test_a_stream_whose_reader_is_slow_makes_the_server_wait() -> None:
 
         return speak
 
-    async def test(peer: Peer, direct: Direct) -> None:
+    async with connected(endless) as (_, direct):
         stream = await direct.open(request(), idle=30)
         await asyncio.sleep(0.5)
         waited_at = sent
@@ -303,5 +273,3 @@ def test_a_stream_whose_reader_is_slow_makes_the_server_wait() -> None:
             size += len(part)
         assert size == 1024 * len(piece)
         stream.close()
-
-    run(endless, test)

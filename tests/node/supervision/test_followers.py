@@ -60,103 +60,82 @@ async def stands(watched: Watched) -> int:
     raise AssertionError("it never stopped growing")
 
 
-def test_a_job_waits_as_long_as_its_follower_is_connected_and_then_nothing_is_missing(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with spawner(tmp_path) as watched:
-            logs = job(watched)
-            await watched.running()
-            logs.hold_micros = int(GRACE * MICROS / 5)
-            held = logs.hold(KEY, SECRET)
-            holding = asyncio.ensure_future(anext(held, b""))
-            assert await stands(watched) <= WINDOW
-            assert begins(watched.folder / KEY)[0] == 0, "nothing was removed"
-            assert not (await watched.running()).over, "it waits, connected, beyond the grace"
-            assert await rest(logs) == (numbers(), 0)
-            assert (await watched.over()).code == 0
-            assert logs.held("u"), "its output is kept for the follower, whatever becomes of the pod"
-            holding.cancel()
-            await asyncio.wait((holding,))
-
-    asyncio.run(story())
+async def test_a_job_waits_as_long_as_its_follower_is_connected_and_then_nothing_is_missing(tmp_path: Path) -> None:
+    async with spawner(tmp_path) as watched:
+        logs = job(watched)
+        await watched.running()
+        logs.hold_micros = int(GRACE * MICROS / 5)
+        held = logs.hold(KEY, SECRET)
+        holding = asyncio.ensure_future(anext(held, b""))
+        assert await stands(watched) <= WINDOW
+        assert begins(watched.folder / KEY)[0] == 0, "nothing was removed"
+        assert not (await watched.running()).over, "it waits, connected, beyond the grace"
+        assert await rest(logs) == (numbers(), 0)
+        assert (await watched.over()).code == 0
+        assert logs.held("u"), "its output is kept for the follower, whatever becomes of the pod"
+        holding.cancel()
+        await asyncio.wait((holding,))
 
 
-def test_a_reader_by_position_alone_keeps_it_waiting_for_the_grace(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with spawner(tmp_path) as watched:
-            logs = job(watched, grace=20)
-            await watched.running()
-            assert await rest(logs) == (numbers(), 0)
-            assert (await watched.over()).code == 0
-
-    asyncio.run(story())
+async def test_a_reader_by_position_alone_keeps_it_waiting_for_the_grace(tmp_path: Path) -> None:
+    async with spawner(tmp_path) as watched:
+        logs = job(watched, grace=20)
+        await watched.running()
+        assert await rest(logs) == (numbers(), 0)
+        assert (await watched.over()).code == 0
 
 
-def test_when_its_follower_is_gone_for_the_grace_a_job_goes_on_and_the_gap_is_known(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with spawner(tmp_path) as watched:
-            logs = job(watched)
-            await watched.running()
-            part = await logs.part(POD, LogQuery("main", position=0, secret=SECRET))
-            assert part.position == 0
-            assert (await watched.over()).code == 0, "nobody reads, and it goes on"
-            found, began = await rest(logs, position=len(part.data))
-            assert began > len(part.data), "what was removed is not passed over in silence"
-            assert numbers().endswith(found)
-
-    asyncio.run(story())
+async def test_when_its_follower_is_gone_for_the_grace_a_job_goes_on_and_the_gap_is_known(tmp_path: Path) -> None:
+    async with spawner(tmp_path) as watched:
+        logs = job(watched)
+        await watched.running()
+        part = await logs.part(POD, LogQuery("main", position=0, secret=SECRET))
+        assert part.position == 0
+        assert (await watched.over()).code == 0, "nobody reads, and it goes on"
+        found, began = await rest(logs, position=len(part.data))
+        assert began > len(part.data), "what was removed is not passed over in silence"
+        assert numbers().endswith(found)
 
 
-def test_a_follower_that_never_connects_is_waited_for_as_long_as_the_grace(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with spawner(tmp_path) as watched:
-            job(watched)
-            assert (await watched.over()).code == 0
-            assert begins(watched.folder / KEY)[0] > 0
-
-    asyncio.run(story())
+async def test_a_follower_that_never_connects_is_waited_for_as_long_as_the_grace(tmp_path: Path) -> None:
+    async with spawner(tmp_path) as watched:
+        job(watched)
+        assert (await watched.over()).code == 0
+        assert begins(watched.folder / KEY)[0] > 0
 
 
-def test_a_job_without_a_follower_never_waits(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with spawner(tmp_path) as watched:
-            logs = job(watched, grace=1000, secret="")
-            assert (await watched.over()).code == 0
-            assert not (watched.folder / KEY / followers.FILE).exists()
-            assert not logs.follows("u", "")
-
-    asyncio.run(story())
+async def test_a_job_without_a_follower_never_waits(tmp_path: Path) -> None:
+    async with spawner(tmp_path) as watched:
+        logs = job(watched, grace=1000, secret="")
+        assert (await watched.over()).code == 0
+        assert not (watched.folder / KEY / followers.FILE).exists()
+        assert not logs.follows("u", "")
 
 
-def test_nobody_else_can_make_it_wait(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with spawner(tmp_path) as watched:
-            logs = job(watched)
-            await watched.running()
-            others = [asyncio.create_task(holding(logs, secret)) for secret in ("", "guessed", digest_of(SECRET))]
-            assert not logs.follows("u", "guessed")
-            assert logs.follows("u", SECRET)
-            assert (await watched.over()).code == 0
-            await asyncio.gather(*others)
-
+async def test_nobody_else_can_make_it_wait(tmp_path: Path) -> None:
     async def holding(logs: ContainerLogs, secret: str) -> None:
         assert [piece async for piece in logs.hold(KEY, secret)] == []
 
-    asyncio.run(story())
+    async with spawner(tmp_path) as watched:
+        logs = job(watched)
+        await watched.running()
+        others = [asyncio.create_task(holding(logs, secret)) for secret in ("", "guessed", digest_of(SECRET))]
+        assert not logs.follows("u", "guessed")
+        assert logs.follows("u", SECRET)
+        assert (await watched.over()).code == 0
+        await asyncio.gather(*others)
 
 
-def test_a_job_that_waits_can_be_ended(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with spawner(tmp_path) as watched:
-            logs = job(watched, f"trap 'echo told; exit 7' TERM; seq 1 {COUNT} & wait", grace=1000)
-            attempt = await watched.running()
-            await stands(watched)
-            watched.spawner.send(attempt.supervisor, signal.SIGTERM)
-            assert (await watched.over()).code == 7
-            found, began = await rest(logs)
-            assert (began, found[: 1 << 17]) == (0, numbers()[: 1 << 17]), "what was printed is kept"
-            assert b"told\n" in found, "and so is what it printed when it was told to end"
-
-    asyncio.run(story())
+async def test_a_job_that_waits_can_be_ended(tmp_path: Path) -> None:
+    async with spawner(tmp_path) as watched:
+        logs = job(watched, f"trap 'echo told; exit 7' TERM; seq 1 {COUNT} & wait", grace=1000)
+        attempt = await watched.running()
+        await stands(watched)
+        watched.spawner.send(attempt.supervisor, signal.SIGTERM)
+        assert (await watched.over()).code == 7
+        found, began = await rest(logs)
+        assert (began, found[: 1 << 17]) == (0, numbers()[: 1 << 17]), "what was printed is kept"
+        assert b"told\n" in found, "and so is what it printed when it was told to end"
 
 
 def test_a_gate_is_open_without_its_file(tmp_path: Path) -> None:
