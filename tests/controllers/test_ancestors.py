@@ -9,7 +9,7 @@ from pykueue.controllers.ancestors import Ancestors, known_kinds
 from pykueue.jobs.batch import JobView, read_job
 from pykueue.jobs.seen import Ancestor, Ancestry
 from pykueue.kube.port import DeniedError, KubeError, Resource
-from tests.fakes.faulty import Faulty
+from tests.fakes.faulty import Faulty, settle
 
 JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet", True)
 QUEUE = "kueue.x-k8s.io/queue-name"
@@ -55,6 +55,7 @@ async def found(
         external=("Flow.v1.example.com",),
         queueless=queueless,
     )
+    await settle()
     return await ancestors.of(one)
 
 
@@ -110,6 +111,7 @@ async def test_the_way_leads_through_kinds_that_are_not_queued_here_and_is_remem
         {("batch", "Job"): {"team/top": job("top", queue="q")}.get},
         lambda _kind, _key: True,
     )
+    await settle()
     for _ in range(2):
         assert await ancestors.of(job("a", above)) == Ancestry(Ancestor("q", admitted=True))
     assert api.calls == ["get jobsets set"]

@@ -55,7 +55,9 @@ def made() -> Bundle:
     return renewed(None, NAMES.served, NOW)
 
 
-def own(api: Faulty, clock: SkippingClock) -> OwnCertificates:
+async def own(api: Faulty, clock: SkippingClock) -> OwnCertificates:
+    """Certificates on an API that has committed what the test stored."""
+    await settle()
     return OwnCertificates(api, clock, server_context(), NAMES)
 
 
@@ -172,7 +174,7 @@ def test_an_authority_that_kueue_could_not_read_is_replaced() -> None:
 @pytest.mark.parametrize("name", ["kueue-webhook-service.kueue-system.svc", "localhost", "127.0.0.1"])
 async def test_a_strict_client_gets_through_by_every_name(name: str) -> None:
     api, clock = installed(made()), SkippingClock()
-    certificates = own(api, clock)
+    certificates = await own(api, clock)
     assert await certificates.once()
     await shown(certificates.context, bundle_on(api).authority, clock.now(), name)
 
@@ -261,7 +263,7 @@ async def test_a_bundle_is_made_where_there_is_none(there: Tree | None) -> None:
     api.drop(SECRETS, "kueue-webhook-server-cert", "kueue-system")
     if there is not None:
         api.store(SECRETS, there)
-    certificates = own(api, clock)
+    certificates = await own(api, clock)
     assert await certificates.once()
     assert certificates.ready.is_set()
     assert certificates.trouble == ""
@@ -273,13 +275,13 @@ async def test_a_bundle_is_made_where_there_is_none(there: Tree | None) -> None:
 async def test_entries_of_others_stay_in_the_secret() -> None:
     api = installed()
     api.store(SECRETS, secret(other="eA=="))
-    await own(api, SkippingClock()).once()
+    await (await own(api, SkippingClock())).once()
     assert secret_on(api)["data"]["other"] == "eA=="
 
 
 async def test_replicas_that_start_together_agree_on_one_bundle() -> None:
     api, clock = installed(), SkippingClock()
-    replicas = [own(api, clock) for _ in range(3)]
+    replicas = [await own(api, clock) for _ in range(3)]
     assert await asyncio.gather(*(one.once() for one in replicas)) == [True] * 3
     assert {one.used for one in replicas} == {bundle_on(api)}
     assert len([what for what in api.calls if what.startswith("replace")]) == 3, "each tried to be the first"
@@ -294,7 +296,7 @@ async def test_a_bundle_that_another_replica_has_just_written_is_taken() -> None
             api.before = None
             api.store(SECRETS, stored(theirs))
 
-    certificates = own(api, clock)
+    certificates = await own(api, clock)
     api.before = faster
     await certificates.once()
     assert certificates.used == theirs
@@ -309,7 +311,7 @@ async def test_a_secret_that_keeps_changing_is_given_up_with_words() -> None:
             api.store(SECRETS, secret())
 
     api.before = always
-    certificates = own(api, clock)
+    certificates = await own(api, clock)
     assert not await certificates.once()
     assert "keeps changing" in certificates.trouble
     assert not certificates.ready.is_set()
@@ -317,17 +319,17 @@ async def test_a_secret_that_keeps_changing_is_given_up_with_words() -> None:
 
 async def test_a_second_round_writes_nothing() -> None:
     api, clock = installed(made()), SkippingClock()
-    certificates = own(api, clock)
+    certificates = await own(api, clock)
     assert await certificates.once()
     api.calls.clear()
     assert await certificates.once()
-    assert await own(api, clock).once(), "another replica"
+    assert await (await own(api, clock)).once(), "another replica"
     assert {what.split()[0] for what in api.calls} == {"get"}
 
 
 async def test_the_certificate_changes_while_we_serve() -> None:
     api, clock = installed(made()), SkippingClock()
-    certificates = own(api, clock)
+    certificates = await own(api, clock)
     await certificates.once()
     trusted = bundle_on(api).authority
     first = await shown(certificates.context, trusted, clock.now())
@@ -339,7 +341,7 @@ async def test_the_certificate_changes_while_we_serve() -> None:
 
 async def test_a_certificate_that_another_replica_renewed_is_shown_here_too() -> None:
     api, clock = installed(made()), SkippingClock()
-    first, second = own(api, clock), own(api, clock)
+    first, second = await own(api, clock), await own(api, clock)
     await first.once()
     await second.once()
     clock.turn_to(after_days(300))
@@ -352,7 +354,7 @@ async def test_a_certificate_that_another_replica_renewed_is_shown_here_too() ->
 
 async def test_everybody_who_asks_us_is_told_whom_to_trust() -> None:
     api, clock = installed(made()), SkippingClock()
-    await own(api, clock).once()
+    await (await own(api, clock)).once()
     trusted = base64.b64encode(bundle_on(api).authority).decode()
     for resource, name in ((MUTATING_WEBHOOKS, MUTATING), (VALIDATING_WEBHOOKS, VALIDATING)):
         for webhook in api.at(resource, name)["webhooks"]:
@@ -370,7 +372,7 @@ async def test_where_kueues_roles_are_in_force_objects_are_replaced() -> None:
             raise DeniedError(what, 403, "Forbidden", "may not patch")
 
     api.before = kueues
-    assert await own(api, clock).once()
+    assert await (await own(api, clock)).once()
     trusted = base64.b64encode(made().authority).decode()
     found = api.at(MUTATING_WEBHOOKS, MUTATING)
     assert [one["clientConfig"] for one in found["webhooks"]] == [{"service": OURS, "caBundle": trusted}] * 2
@@ -387,7 +389,7 @@ async def test_only_ours_are_told() -> None:
     api.store(CRDS, definition(CONVERTED[0], "None"))
     api.store(CRDS, definition(CONVERTED[1], service=theirs["service"], caBundle="eA=="))
     before = {name: api.at(CRDS, name) for name in CONVERTED[:2]}
-    assert await own(api, clock).once()
+    assert await (await own(api, clock)).once()
     trusted = base64.b64encode(bundle_on(api).authority).decode()
     found = [one["clientConfig"] for one in api.at(MUTATING_WEBHOOKS, MUTATING)["webhooks"]]
     assert found == [theirs, {**local, "caBundle": trusted}]
@@ -396,7 +398,7 @@ async def test_only_ours_are_told() -> None:
 
 async def test_what_is_not_installed_yet_is_told_when_it_comes(caplog: pytest.LogCaptureFixture) -> None:
     api, clock = cluster(), SkippingClock()
-    certificates = own(api, clock)
+    certificates = await own(api, clock)
     with caplog.at_level(logging.INFO):
         assert not await certificates.once()
         assert not await certificates.once()
@@ -417,7 +419,7 @@ async def test_a_configuration_that_changed_in_between_is_told_later() -> None:
             api.put(MUTATING_WEBHOOKS, MUTATING, webhooks=api.at(MUTATING_WEBHOOKS, MUTATING)["webhooks"][::-1])
 
     api.before = swapped
-    certificates = own(api, clock)
+    certificates = await own(api, clock)
     assert not await certificates.once()
     assert "caBundle" not in api.at(MUTATING_WEBHOOKS, MUTATING)["webhooks"][0]["clientConfig"]
     assert await certificates.once()
@@ -440,7 +442,7 @@ async def test_no_answer_is_reported_and_asked_for_again(error: Exception) -> No
         if "secrets" in what:
             raise error
 
-    certificates = own(api, clock)
+    certificates = await own(api, clock)
     api.before = broken
     task = asyncio.create_task(certificates.run())
     while not certificates.trouble or certificates.trouble == "the certificate is not made yet":
@@ -459,7 +461,7 @@ async def test_a_failure_grows_rarer_and_a_settled_state_is_looked_at_each_minut
         if what.startswith("get secrets"):
             looks.append((clock.now() - START) // MICROS)
 
-    certificates = own(api, clock)
+    certificates = await own(api, clock)
     api.before = look
     task = asyncio.create_task(certificates.run())
     while len(looks) < 9:
@@ -471,7 +473,7 @@ async def test_a_failure_grows_rarer_and_a_settled_state_is_looked_at_each_minut
 async def test_no_key_is_ever_logged(caplog: pytest.LogCaptureFixture) -> None:
     api, clock = installed(made()), SkippingClock()
     with caplog.at_level(logging.DEBUG):
-        await own(api, clock).once()
+        await (await own(api, clock)).once()
     secret_part = base64.b64encode(bundle_on(api).key).decode()[60:90]
     said = "\n".join(map(str, caplog.records)) + caplog.text
     assert caplog.records
@@ -542,7 +544,7 @@ def leaf(bundle: Bundle) -> tuple[bytes, bytes]:
 
 
 async def test_a_bundle_that_openssl_cannot_use_is_reported() -> None:
-    certificates = own(installed(made()), SkippingClock())
+    certificates = await own(installed(made()), SkippingClock())
     with pytest.raises(TlsError):
         certificates.show(Bundle(b"", b"", b"x", b"y"))
 
