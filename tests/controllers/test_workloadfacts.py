@@ -103,7 +103,7 @@ def test_a_finished_workload_is_gone_for_the_engine_once(facts: Told) -> None:
 def test_a_workload_that_cannot_be_understood_is_left_out(facts: Told, caplog: pytest.LogCaptureFixture) -> None:
     facts.see("team/w", seen(creationTimestamp="yesterday"))
     assert facts.facts() == [Gone("Workload", "team/w")]
-    assert "Workload cannot be understood and is left out" in caplog.text
+    assert "workloads: ignored an invalid Workload" in caplog.text
 
 
 def test_a_deleted_workload_is_gone(facts: Told) -> None:

@@ -98,6 +98,10 @@ def test_a_process_is_found_while_it_runs_and_its_children_too(tmp_path: Path) -
         assert living(tmp_path / "diary") == {"u/main/0": sorted([one.pid, two.pid])}
         assert any("sleep 60" in line for line in left(tmp_path))
     assert living(tmp_path / "diary") == {}
+    # A killed process is there until the kernel has taken it down.
+    deadline = time.monotonic() + 10
+    while left(tmp_path) and time.monotonic() < deadline:
+        time.sleep(0.01)
     assert left(tmp_path) == []
 
 

@@ -348,33 +348,31 @@ async def test_a_pod_that_waits_for_gpus_says_so_once(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a pod as another user")
 async def test_as_root_a_pod_runs_as_its_creator(tmp_path: Path) -> None:
     account = Account.of(pwd.getpwuid(NOBODY))
-    for folder in (tmp_path, *list(tmp_path.parents)[:3]):
-        folder.chmod(folder.stat().st_mode | 0o011)
-    script = "id -u; id -g; id -G; echo $USER; pwd; touch mine; cat etc/key; echo; ls $0; grep CapEff /proc/self/status"
+    for reachable in (tmp_path, *list(tmp_path.parents)[:3]):
+        reachable.chmod(reachable.stat().st_mode | 0o011)
+    script = (
+        "id -u; id -g; id -G; echo $USER; pwd; touch mine; cat etc/key; echo; ls $0 2>&1; grep CapEff /proc/self/status"
+    )
     container = {
         **shell(script),
         "args": [str(tmp_path / "data")],
         "volumeMounts": [{"name": "v", "mountPath": "/etc"}],
     }
-
-    async def story() -> None:
-        async with host(tmp_path / "data", scratch=tmp_path / "scratch", account=lambda pod: account) as on:
-            (tmp_path / "data").chmod(0o700)
-            await on.hold("Secret", "keys", {"key": "aHVzaA=="})
-            uid = await on.pod("p", container, volumes=[{"name": "v", "secret": {"secretName": "keys"}}])
-            await on.phase("p", "Succeeded")
-            folder = tmp_path / "scratch" / uid / "main"
-            lines = (await on.printed("p")).splitlines()
-            groups = " ".join(str(group) for group in account.groups)
-            assert lines[:6] == [str(NOBODY), str(account.gid), groups, account.name, str(folder), "hush"]
-            assert "Permission denied" in lines[6]
-            assert lines[7].split() == ["CapEff:", "0000000000000000"]
-            assert (folder / "mine").stat().st_uid == NOBODY
-            for path in (on.runner.folder, on.runner.folder / uid, *(on.runner.folder / uid).rglob("*")):
-                assert path.stat().st_uid == 0
-                assert path.stat().st_mode & 0o077 == 0, path
-
-    await story()
+    async with host(tmp_path / "data", scratch=tmp_path / "scratch", account=lambda pod: account) as on:
+        (tmp_path / "data").chmod(0o700)
+        await on.hold("Secret", "keys", {"key": "aHVzaA=="})
+        uid = await on.pod("p", container, volumes=[{"name": "v", "secret": {"secretName": "keys"}}])
+        await on.phase("p", "Succeeded")
+        folder = tmp_path / "scratch" / uid / "main"
+        lines = (await on.printed("p")).splitlines()
+        groups = " ".join(str(group) for group in account.groups)
+        assert lines[:6] == [str(NOBODY), str(account.gid), groups, account.name, str(folder), "hush"]
+        assert "Permission denied" in lines[6]
+        assert lines[7].split() == ["CapEff:", "0000000000000000"]
+        assert (folder / "mine").stat().st_uid == NOBODY
+        for path in (on.runner.folder, on.runner.folder / uid, *(on.runner.folder / uid).rglob("*")):
+            assert path.stat().st_uid == 0
+            assert path.stat().st_mode & 0o077 == 0, path
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a pod as another user")

@@ -163,4 +163,6 @@ def test_manifests_come_in_many_forms(tmp_path: Path) -> None:
 
 def test_the_plugin_brings_the_fixture_to_any_project(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(kueue):\n    assert kueue.waiting() == {}\n")
-    pytester.runpytest_inprocess("-q", "--strict-markers", "-p", "no:cacheprovider").assert_outcomes(passed=1)
+    pytester.runpytest_inprocess(
+        "-q", "--strict-markers", "-p", "no:cacheprovider", "-p", "no:asyncio"
+    ).assert_outcomes(passed=1)
