@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pykueue.base.clock import SystemClock
 from pykueue.base.units import MICROS, Instant
 from pykueue.kube.logs import LogError, LogQuery
-from pykueue.node.containerlogs import BLOCK, PART_BYTES, ContainerLogs, Cut, Reader, last_output
+from pykueue.node.containerlogs import BLOCK, PART_BYTES, ContainerLogs, Cut, Reader, last_output, log_end
 from pykueue.node.supervision.logfiles import STDERR, STDOUT, LogFiles, Record
 from pykueue.node.supervision.processes import boot_id, process_start
 from tests.node.podhost import host, shell
@@ -86,6 +86,33 @@ async def test_a_container_that_has_not_started(tmp_path: Path) -> None:
     assert not caught.value.gone
 
 
+async def test_following_waits_while_a_container_is_created(tmp_path: Path) -> None:
+    following = asyncio.create_task(read(tmp_path, follow=True))
+    await asyncio.sleep(0.2)
+    assert not following.done()
+    written(tmp_path, LINES)
+    assert await following == b"".join(LINES)
+
+
+async def test_following_a_container_that_cannot_start_is_refused(tmp_path: Path) -> None:
+    waiting = {"name": "main", "state": {"waiting": {"reason": "CreateContainerError"}}}
+    pod = {**POD, "status": {"phase": "Pending", "containerStatuses": [waiting]}}
+    with pytest.raises(LogError, match="is waiting to start: CreateContainerError"):
+        await ContainerLogs(tmp_path, SystemClock()).stream(pod, LogQuery("main", follow=True))
+
+
+async def test_the_tail_of_a_log_that_grows_is_not_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = written(tmp_path, LINES)
+    skip_to_tail = Reader.skip_to_tail
+
+    def grow_and_skip(self: Reader, lines: int, end: int) -> None:
+        LogFiles(str(place), 10_000, 100, lambda: START * 1000).take(STDOUT, b"five\nsix\nseven\n")
+        skip_to_tail(self, lines, end)
+
+    monkeypatch.setattr(Reader, "skip_to_tail", grow_and_skip)
+    assert (await read(tmp_path, tail=2)).startswith(b"three\nfour\n")
+
+
 async def test_a_pod_that_is_over_and_printed_nothing(tmp_path: Path) -> None:
     logs = ContainerLogs(tmp_path, SystemClock())
     pod = {**POD, "status": {"phase": "Succeeded"}}
@@ -157,7 +184,7 @@ def test_the_tail_is_as_long_as_asked(tmp_path_factory: pytest.TempPathFactory, 
     folder = tmp_path_factory.mktemp("tail")
     place = written(folder, [b"%d\n" % number for number in range(count)], size=150)
     reader = Reader(place)
-    reader.skip_to_tail(tail)
+    reader.skip_to_tail(tail, log_end(place))
     found = b""
     while records := reader.read():
         found += b"".join(one.data for one in records)

@@ -29,6 +29,8 @@ LOOK_MICROS: Final = 100_000
 """How often a followed log is read."""
 WAIT_MICROS: Final = 20 * MICROS
 """How long a reader by position waits for more output before it gets an empty response."""
+START_MICROS: Final = 10 * MICROS
+"""How long a request to follow waits for a container that is being created."""
 HOLD_MICROS: Final = 2 * MICROS
 """How often the presence of a follower is recorded."""
 HELD_SECONDS: Final = 10.0
@@ -110,9 +112,8 @@ class Reader:
         found = self.read()
         return b"".join([cut.take(one) for one in found]) if found else None
 
-    def skip_to_tail(self, lines: int) -> None:
-        """Skip to the last lines."""
-        end = log_end(self.folder)
+    def skip_to_tail(self, lines: int, end: int) -> None:
+        """Skip to the last lines before a position."""
         if lines == 0:
             self.position = end
             return
@@ -192,11 +193,22 @@ class ContainerLogs:
 
     async def stream(self, pod: Tree, asked: LogQuery) -> AsyncIterator[bytes]:
         """The output in pieces; with `follow` until the container has ended."""
-        key = self.key(pod, asked)
+        key = await self.started(pod, asked) if asked.follow else self.key(pod, asked)
         if asked.hold:
             return self.hold(key, asked.secret)
         # A container without output has no files.
         return self.pieces(key, asked) if key else nothing()
+
+    async def started(self, pod: Tree, asked: LogQuery) -> str:
+        """The attempt to follow. `kubectl logs -f job/…` asks as soon as the pod exists, so its start is waited for."""
+        until = self.clock.moment() + START_MICROS
+        while True:
+            try:
+                return self.key(pod, asked)
+            except LogError:
+                if waiting_reason(pod, asked.container) != "ContainerCreating" or self.clock.moment() >= until:
+                    raise
+            await self.clock.sleep(LOOK_MICROS)
 
     def key(self, pod: Tree, asked: LogQuery) -> str:
         """The attempt whose output is requested; empty if the container has ended without any."""
@@ -222,7 +234,7 @@ class ContainerLogs:
         reader, cut = Reader(self.folder / key), Cut(asked)
         end = await asyncio.to_thread(log_end, reader.folder)
         if asked.tail is not None:
-            await asyncio.to_thread(reader.skip_to_tail, asked.tail)
+            await asyncio.to_thread(reader.skip_to_tail, asked.tail, end)
         while True:
             # Checked before reading: output from before the end is then read after this check.
             ended = self.over(key)
