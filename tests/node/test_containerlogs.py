@@ -90,7 +90,12 @@ async def test_following_waits_while_a_container_is_created(tmp_path: Path) -> N
     following = asyncio.create_task(read(tmp_path, follow=True))
     await asyncio.sleep(0.2)
     assert not following.done()
-    written(tmp_path, LINES)
+    place = written(tmp_path, LINES)
+    record = (place / "record").read_text()
+    (place / "record").write_text("")
+    await asyncio.sleep(0.2)
+    assert not following.done()
+    (place / "record").write_text(record)
     assert await following == b"".join(LINES)
 
 

@@ -218,9 +218,9 @@ class ContainerLogs:
         except ValueError as error:
             # For a deleted pod, the follower names the container.
             raise LogError(str(error)) from error
-        known = [
-            number for number in known if attempts.claimed(self.folder, attempts.key_of(uid, asked.container, number))
-        ]
+        # The record is empty for a moment after its creation; such an attempt has not started.
+        keys = {number: attempts.key_of(uid, asked.container, number) for number in known}
+        known = [number for number, key in keys.items() if attempts.read_attempt(self.folder, key) is not None]
         if asked.previous:
             if len(known) < 2:
                 raise LogError(f'previous terminated container "{asked.container}" in pod "{name}" not found')
