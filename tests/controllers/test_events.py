@@ -97,16 +97,39 @@ async def test_what_is_said_again_becomes_a_series_in_few_writes() -> None:
         assert len(said.store.writes) == 3
 
 
-async def test_another_note_reason_or_object_is_another_event() -> None:
+async def test_another_type_action_reason_reporter_or_object_is_another_event() -> None:
+    other = ObjectMeta(name="w", namespace="team", uid="u-9", resource_version="7")
+    newer = ObjectMeta(name="w", namespace="team", uid="u-1", resource_version="8")
     async with recording() as said:
         said.recorder.normal(ABOUT, "A", "one", "kueue")
-        said.recorder.normal(ABOUT, "A", "two", "kueue")
         said.recorder.normal(ABOUT, "B", "one", "kueue")
+        said.recorder.normal(ABOUT, "A", "one", "kueue-admission")
+        said.recorder.normal(ABOUT, "A", "one", "kueue", "Looked")
         said.recorder.warning(ABOUT, "A", "one", "kueue")
-        said.recorder.normal(ref(WORKLOADS, ObjectMeta(name="w", namespace="team", uid="u-9")), "A", "one", "kueue")
+        said.recorder.normal(ref(WORKLOADS, other), "A", "one", "kueue")
+        said.recorder.normal(ref(WORKLOADS, newer), "A", "one", "kueue")
         await settle()
-        assert len(said.events()) == 5
-        assert len({event["metadata"]["name"] for event in said.events()}) == 5
+        assert len(said.events()) == 7
+        assert len({event["metadata"]["name"] for event in said.events()}) == 7
+
+
+async def test_another_note_is_the_same_event_with_the_note_of_the_first() -> None:
+    async with recording() as said:
+        for number in range(8):
+            said.recorder.normal(ABOUT, "PreemptedWorkload", f"Preempted workload team/v{number}", "kueue-admission")
+        await settle()
+        (event,) = said.events()
+        assert (event["note"], event["series"]["count"]) == ("Preempted workload team/v0", 8)
+
+
+async def test_where_the_note_counts_another_one_is_another_event_and_the_version_does_not_matter() -> None:
+    newer = ref(WORKLOADS, ObjectMeta(name="w", namespace="team", uid="u-1", resource_version="8"))
+    async with recording() as said:
+        said.recorder.normal(ABOUT, "A", "one", "kubelet", by_note=True)
+        said.recorder.normal(ABOUT, "A", "two", "kubelet", by_note=True)
+        said.recorder.normal(newer, "A", "one", "kubelet", by_note=True)
+        await settle()
+        assert [event.get("series", {}).get("count", 1) for event in said.events()] == [2, 1]
 
 
 async def test_after_minutes_of_silence_the_same_is_news_again() -> None:
@@ -169,7 +192,7 @@ async def test_what_was_said_before_the_stop_is_still_stored() -> None:
     task = asyncio.ensure_future(said.recorder.run())
     await settle()
     for number in range(WRITERS * 10):
-        said.recorder.normal(ABOUT, "A", f"note {number}", "kueue")
+        said.recorder.normal(ABOUT, f"Reason{number}", "note", "kueue")
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert len(said.events()) == WRITERS * 10

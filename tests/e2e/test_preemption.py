@@ -55,6 +55,25 @@ def test_a_job_of_higher_priority_displaces_a_running_one_which_comes_back(team:
     victim.finishes()
 
 
+def test_the_preemptions_for_one_job_are_one_event_with_a_series(team: Team) -> None:
+    low, high = team.priority("low", 1), team.priority("high", 10)
+    queue = team.queue(cpu=4, preemption=WITHIN)
+    victims = [queue.job(f"victim-{number}", priority=low) for number in range(4)]
+    for victim in victims:
+        victim.runs()
+    urgent = queue.job("urgent", cpu=4, priority=high)
+    urgent.runs()
+
+    def counts() -> list[int]:
+        found = team.events(urgent.workload_name, "PreemptedWorkload")
+        return [(tree.get("series") or {}).get("count", 1) for tree in found]
+
+    # As client-go's recorder does, the count is written at the first repetition and brought up to date later.
+    assert team.client.soon(lambda: len(counts()) == 1 and counts()[0] > 1), counts()
+    for victim in victims:
+        victim.workload_event("Preempted")
+
+
 @covers("KEP83-1", "KEP83-2", "KEP83-32", "KEP83-8")
 def test_story_1_a_queue_takes_back_what_others_borrowed(team: Team) -> None:
     cohort = team.own("all")

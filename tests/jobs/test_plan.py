@@ -275,7 +275,7 @@ def test_a_job_without_a_workload(one: JobView, does: tuple[Action, ...]) -> Non
 
 def test_a_job_that_asks_for_what_we_cannot_do_is_told_and_gets_no_workload() -> None:
     assert plan(seen(job(), beyond=("spec.x: not supported yet",)), NOW) == (
-        told("Unsupported", "spec.x: not supported yet"),
+        SendEvent(Notice("Unsupported", "spec.x: not supported yet", warning=True, by_note=True)),
     )
 
 
@@ -504,7 +504,9 @@ def test_a_job_waits_for_its_checks_and_hears_of_them() -> None:
         {"name": "d", "state": "Pending", "message": ""},
     ]
     known = workload(RESERVED, status={"admissionChecks": checks})
-    assert plan(seen(job(), known), NOW) == (SendEvent(Notice("UpdatedAdmissionCheck", "a: asked; c: in line")),)
+    assert plan(seen(job(), known), NOW) == (
+        SendEvent(Notice("UpdatedAdmissionCheck", "a: asked; c: in line", by_note=True)),
+    )
 
 
 # Stop.

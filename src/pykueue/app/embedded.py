@@ -135,6 +135,7 @@ class Local:
             notice.note,
             notice.reporter,
             notice.action,
+            by_note=True,
         )
 
     async def prepare(self) -> None:

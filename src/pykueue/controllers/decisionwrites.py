@@ -382,7 +382,7 @@ class DecisionWrites:
             kind, name = ("", "") if job is None else (job.kind, job.name)
             who = preemptor(decision.by, kind, name, seen.namespace)
             note = preempted_for(who, decision.preemption, queue)
-            self.cluster.events.normal(about, PREEMPTED, note, REPORTER)
+            self.cluster.events.normal(about, PREEMPTED, note, REPORTER, by_note=True)
 
 
 def can_be_postponed(decision: Decision) -> TypeGuard[Wait]:

@@ -1,15 +1,18 @@
 """Write Kubernetes Events in the background, without blocking or failing the caller.
 
-Events go to a bounded buffer, and a few writers send them. A repetition within minutes becomes a series of the first
-Event, as in client-go. An Event that cannot be stored is lost, which is logged once.
+Events go to a bounded buffer, and a few writers send them. An Event equal to one of the last minutes continues its
+series, as in client-go's recorder of `events.k8s.io/v1`: equal in type, action, reason, reporter and the object that it
+is about, in the same version. The note of the first is kept. An Event that cannot be stored is lost, which is logged
+once.
 """
 
 import asyncio
 import logging
 from collections import OrderedDict, deque
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from pykueue.api.core import ObjectMeta, Tree
 from pykueue.base.clock import Clock
@@ -33,6 +36,9 @@ SERIES_GAP: Final = 60 * MICROS
 """A series is written at its first repetition and then at most once per this time."""
 WRITERS: Final = 8
 DRAIN_SECONDS: Final = 1.0
+
+Key: TypeAlias = tuple[str, str, str, str, Ref, str]
+"""What the Events of a series have in common: type, action, reason, reporter, object, and the note where it counts."""
 
 
 def ref(resource: Resource, metadata: ObjectMeta) -> Ref:
@@ -76,7 +82,7 @@ class EventSeries:
         "written",
     )
 
-    def __init__(self, key: tuple[str, ...], about: Ref, name: str, now: Instant, moment: Moment) -> None:
+    def __init__(self, key: Key, about: Ref, name: str, now: Instant, moment: Moment) -> None:
         self.key = key
         self.about = about
         self.name = name
@@ -99,9 +105,9 @@ class Recorder:
         self.clock = clock
         self.instance = instance
         self.buffer: deque[EventSeries] = deque()
-        self.recent: OrderedDict[tuple[str, ...], EventSeries] = OrderedDict()
+        self.recent: OrderedDict[Key, EventSeries] = OrderedDict()
         """Events that a repetition would continue, the latest last."""
-        self.unwritten: dict[tuple[str, ...], EventSeries] = {}
+        self.unwritten: dict[Key, EventSeries] = {}
         """Series that have continued since they were written."""
         self.news = asyncio.Event()
         self.stamp = 0
@@ -109,19 +115,35 @@ class Recorder:
         self.losing = False
         self.stopping = False
 
-    def normal(self, about: Ref, reason: str, note: str, reporter: str, action: str = "") -> None:
+    def normal(
+        self, about: Ref, reason: str, note: str, reporter: str, action: str = "", *, by_note: bool = False
+    ) -> None:
         """Record a normal Event."""
-        self.record("Normal", about, reason, note, reporter, action)
+        self.record("Normal", about, reason, note, reporter, action, by_note=by_note)
 
-    def warning(self, about: Ref, reason: str, note: str, reporter: str, action: str = "") -> None:
+    def warning(
+        self, about: Ref, reason: str, note: str, reporter: str, action: str = "", *, by_note: bool = False
+    ) -> None:
         """Record a warning."""
-        self.record("Warning", about, reason, note, reporter, action)
+        self.record("Warning", about, reason, note, reporter, action, by_note=by_note)
 
-    def record(self, kind: str, about: Ref, reason: str, note: str, reporter: str, action: str) -> None:
-        """Queue an Event, or count it as a repetition."""
+    def record(
+        self, kind: str, about: Ref, reason: str, note: str, reporter: str, action: str, *, by_note: bool
+    ) -> None:
+        """Queue an Event, or count it as a repetition.
+
+        `by_note` compares as client-go's recorder of core Events does: by the note, and by the object in any version.
+        """
         now, moment = self.clock.now(), self.clock.moment()
         note = cut(note)
-        key = (about.uid or f"{about.namespace}/{about.name}", reason, kind, reporter, note)
+        key = (
+            kind,
+            action,
+            reason,
+            reporter,
+            replace(about, version="") if by_note else about,
+            note if by_note else "",
+        )
         known = self.recent.get(key)
         if known is not None and moment - known.occurred <= SERIES_IDLE:
             self.recent.move_to_end(key)

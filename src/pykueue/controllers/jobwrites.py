@@ -179,4 +179,4 @@ class JobWrites:
         for one in notices:
             if one is not None and seen.job is not None:
                 record = self.cluster.events.warning if one.warning else self.cluster.events.normal
-                record(ref(self.resource, seen.job.metadata), one.reason, one.text, self.reporter)
+                record(ref(self.resource, seen.job.metadata), one.reason, one.text, self.reporter, by_note=one.by_note)

@@ -398,11 +398,11 @@ class Provisioning:
         message = shortened(why)
         if known is None or known.message == message:
             return
-        self.cluster.events.warning(ref(WORKLOADS, workload.metadata), "FailedCreate", why, REPORTER)
         state = msgspec.structs.replace(
             known, message=message, last_transition_time=format_instant(self.cluster.clock.now())
         )
         await self.write(workload, (state,))
+        self.cluster.events.warning(ref(WORKLOADS, workload.metadata), "FailedCreate", why, REPORTER)
 
 
 def is_ours(check: AdmissionCheck) -> bool:

@@ -249,7 +249,7 @@ class Pump:
         seen = self.cluster.workloads.get(wait.workload) if words else None
         about = None if seen is None else owner(seen.metadata)
         if about is not None:
-            self.cluster.events.warning(about, NEVER, words, REPORTER)
+            self.cluster.events.warning(about, NEVER, words, REPORTER, by_note=True)
 
     def write_due_reasons(self) -> Instant | None:
         """Start the writes of due reasons; returns when the next is due."""

@@ -15,6 +15,8 @@ class Notice(Frozen):
     reason: str
     text: str
     warning: bool = False
+    by_note: bool = False
+    """Whether an equal Event with another text is an Event of its own."""
 
 
 class CreateWorkload(Frozen):

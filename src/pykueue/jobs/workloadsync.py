@@ -245,7 +245,7 @@ def missing_notice(missing: MissingClass) -> Notice:
 
 def unsupported(text: str) -> Notice:
     """The Event for a feature that is not supported yet."""
-    return Notice("Unsupported", text, warning=True)
+    return Notice("Unsupported", text, warning=True, by_note=True)
 
 
 def check_events(seen: JobInput, job: Described, workload: Workload) -> Actions:
@@ -257,4 +257,5 @@ def check_events(seen: JobInput, job: Described, workload: Workload) -> Actions:
         for one in workload.status.admission_checks
         if one.state == "Pending" and one.message
     ]
-    return (SendEvent(Notice("UpdatedAdmissionCheck", "; ".join(changes))),) if changes else NOTHING
+    # By note: each time of arrival that a check announces is an Event of its own.
+    return (SendEvent(Notice("UpdatedAdmissionCheck", "; ".join(changes), by_note=True)),) if changes else NOTHING
