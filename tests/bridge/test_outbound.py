@@ -9,7 +9,7 @@ from pykueue.api.core import Json, Tree
 from pykueue.api.workload import Workload
 from pykueue.base.units import Instant, Seconds, parse_instant
 from pykueue.bridge import inbound
-from pykueue.bridge.outbound import StatusBuilder, StatusWrite, finished, set_condition, slice_of
+from pykueue.bridge.outbound import StatusBuilder, StatusWrite, condition_in, finished, set_condition, slice_of
 from pykueue.engine import model
 from pykueue.engine.decisions import (
     Admit,
@@ -134,6 +134,18 @@ def test_a_new_reservation_ends_an_eviction_and_keeps_its_words() -> None:
     status = status_of(stored({"conditions": [evicted, preempted]}), Admit("ns/w", ADMISSION, 0, NOW))
     assert conditions(status)["Evicted"] == ("False", "QuotaReserved", "Previously: Preempted to accommodate")
     assert conditions(status)["Preempted"] == ("False", "QuotaReserved", "Previously: Preempted to accommodate")
+    ended = [condition_in(status, kind) for kind in ("Evicted", "Preempted")]
+    assert [None if one is None else one.get("observedGeneration") for one in ended] == [2, 2]
+
+
+def test_the_count_of_retries_survives_a_rejection() -> None:
+    rejected: Tree = {"name": "a", "state": "Rejected", "message": "no", "lastTransitionTime": EARLIER, "retryCount": 3}
+    seen = stored(reserving(admissionChecks=[rejected]))
+    status = status_of(seen, Evict("ns/w", EvictionReason.DEACTIVATED, "why", NOW, cause="AdmissionCheck"))
+    reset = "Reset to Pending after eviction. Previously: Rejected"
+    assert status["admissionChecks"] == [
+        {"name": "a", "state": "Pending", "message": reset, "lastTransitionTime": NOW_TEXT, "retryCount": 3}
+    ]
 
 
 def test_an_eviction_keeps_the_quota_resets_the_checks_and_counts_itself() -> None:
@@ -202,6 +214,14 @@ def test_a_preemption_is_an_eviction_with_a_condition_of_its_own() -> None:
     found = status["conditions"]
     assert isinstance(found, list)
     assert "observedGeneration" not in str(found[-1])
+
+
+def test_a_second_preemption_observes_no_generation_either() -> None:
+    before = condition("Preempted", False, "QuotaReserved", "Previously: go")
+    held = reserving()
+    seen = stored({**held, "conditions": [*(held["conditions"] or ()), before]})  # type: ignore[misc]  # a list
+    decision = Evict("ns/w", EvictionReason.PREEMPTED, "go", NOW, by="ns/x", preemption=PreemptionReason.RECLAIM)
+    assert "observedGeneration" not in (condition_in(status_of(seen, decision), "Preempted") or {})
 
 
 def test_quota_given_back_takes_the_admission_away_and_adds_up_the_time() -> None:

@@ -51,6 +51,8 @@ def test_a_job_of_higher_priority_displaces_a_running_one_which_comes_back(team:
     tree = victim.runs()
     assert condition(tree, "Evicted")["message"] == f"Previously: {message}"
     assert condition(tree, "Preempted")["status"] == "False"
+    observed = [condition(tree, kind).get("observedGeneration") for kind in ("Evicted", "Preempted")]
+    assert observed == [tree["metadata"]["generation"]] * 2
     victim.ends()
     victim.finishes()
 

@@ -198,6 +198,11 @@ def test_the_delay_grows_with_each_attempt(team: Team) -> None:
     }
     assert next(one["message"] for one in states if one["state"] == "Rejected") == "no room, 4"
     capacity.nothing_is_left()
+    (left,) = said([job.workload()])
+    assert (left["state"], left["retryCount"]) == ("Pending", 3)
+    job.set_active(True)
+    capacity.says(job, "Failed", "no room, still", attempt=4)
+    job.until(lambda tree: not tree["spec"]["active"], "the next rejection")
 
 
 @covers("KEP1136-5")

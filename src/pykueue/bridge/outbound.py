@@ -139,7 +139,7 @@ def is_true(status: Tree, kind: str) -> bool:
 def set_condition(
     status: Tree, kind: str, holds: bool, reason: str, text: str, now: Instant, generation: int | None
 ) -> None:
-    """Set a condition; its lastTransitionTime changes only with its status."""
+    """Set a condition; its lastTransitionTime changes only with its status. Without a generation it observes none."""
     found = condition_in(status, kind)
     word = "True" if holds else "False"
     if found is None:
@@ -148,6 +148,7 @@ def set_condition(
     if found["status"] != word:
         found["lastTransitionTime"] = format_instant(now)
     found["status"], found["reason"], found["message"] = word, reason, shortened(text)
+    found.pop("observedGeneration", None)
     if generation is not None:
         found["observedGeneration"] = generation
 
@@ -226,8 +227,8 @@ class StatusBuilder:
         self.open = False
 
     def set(self, kind: str, holds: bool, reason: str, text: str, at: Instant) -> None:
-        """Set a condition."""
-        generation = None if kind == WorkloadCondition.PREEMPTED else self.generation
+        """Set a condition; as in Kueue, Preempted observes a generation only when it turns False."""
+        generation = None if kind == WorkloadCondition.PREEMPTED and holds else self.generation
         set_condition(self.status, kind, holds, reason, text, at, generation)
 
     def reserve(self, admission: model.Admission, at: Instant) -> None:
@@ -394,7 +395,7 @@ def open_check(name: str, at: Instant) -> Tree:
 
 
 def reset_check(check: Tree, at: Instant) -> Tree:
-    """A check after an eviction: a result is reset, and its pod set updates are dropped."""
+    """A check after an eviction: a result is reset, and its pod set updates are dropped; a rejection keeps its count."""
     state = check["state"]
     if state == "Pending":
         return check
@@ -406,9 +407,11 @@ def reset_check(check: Tree, at: Instant) -> Tree:
     }
     if "requeueAfterSeconds" in check:
         found["requeueAfterSeconds"] = check["requeueAfterSeconds"]
+    tries = check.get("retryCount")
     if state == "Retry":
-        tries = check.get("retryCount")
         found["retryCount"] = (tries if isinstance(tries, int) else 0) + 1
+    elif state == "Rejected" and tries is not None:
+        found["retryCount"] = tries
     return found
 
 

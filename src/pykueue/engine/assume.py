@@ -139,11 +139,5 @@ def reset(check: CheckState, decision: Evict) -> CheckState:
     """The checks after an eviction: every check that has a result is Pending again."""
     if check.state == "Pending":
         return check
-    return CheckState(
-        check.name,
-        "Pending",
-        decision.at,
-        check_reset(check.state),
-        check.requeue_after,
-        check.retries + 1 if check.state == "Retry" else 0,
-    )
+    retries = {"Retry": check.retries + 1, "Rejected": check.retries}.get(check.state, 0)
+    return CheckState(check.name, "Pending", decision.at, check_reset(check.state), check.requeue_after, retries)

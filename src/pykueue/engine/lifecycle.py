@@ -98,12 +98,14 @@ def review(item: Item, world: World, now: Instant) -> Review:
         return Review(when_inactive(item, world, now))
     if workload.deactivation is not None:
         return Review(Deactivate(workload.key, None, workload.deactivation.message, now))
-    if workload.admission is not None:
-        return when_reserved(item, world, now)
     waiting = requeue(workload, world, now)
     if waiting.decision is not None:
         return waiting
-    return Review(when_pending(item, world, now), waiting.look_again)
+    if workload.admission is None:
+        return Review(when_pending(item, world, now), waiting.look_again)
+    found = when_reserved(item, world, now)
+    again = [at for at in (found.look_again, waiting.look_again) if at is not None]
+    return Review(found.decision, min(again, default=None))
 
 
 def when_held_off(item: Item, world: World, now: Instant) -> Wait | None:
@@ -143,7 +145,7 @@ def release(item: Item, world: World, now: Instant) -> Unreserve | None:
 
 
 def requeue(workload: Workload, world: World, now: Instant) -> Review:
-    """Whether an evicted workload may queue again, and if not, when."""
+    """Whether an evicted workload may queue again, and if not, when; one that holds quota by now is marked the same."""
     # spec: LIF-8
     reason = "" if workload.requeued is None or workload.requeued.may else workload.requeued.reason
     if workload.requeue_at is not None and now < workload.requeue_at:
@@ -221,7 +223,7 @@ def when_reserved(item: Item, world: World, now: Instant) -> Review:
     workload = item.workload
     if workload.evicted is not None:
         return Review(release(item, world, now) if item.stopped else None)
-    for rule in (by_checks, by_queues, by_admission):
+    for rule in (by_checks, by_admission, by_queues):
         decision = rule(item, world, now)
         if decision is not None:
             return Review(decision)
