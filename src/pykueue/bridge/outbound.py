@@ -395,7 +395,7 @@ def open_check(name: str, at: Instant) -> Tree:
 
 
 def reset_check(check: Tree, at: Instant) -> Tree:
-    """A check after an eviction: a result is reset, and its pod set updates are dropped; a rejection keeps its count."""
+    """A check after an eviction: a result is reset, without its pod set updates; a rejection keeps its count."""
     state = check["state"]
     if state == "Pending":
         return check

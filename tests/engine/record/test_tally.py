@@ -24,6 +24,7 @@ from pykueue.engine.model import (
     Workload,
 )
 from pykueue.engine.record import tally
+from tests.story import Story
 
 NOW = Instant(10)
 
@@ -140,6 +141,22 @@ def test_who_is_in_line_and_who_is_set_aside() -> None:
         "team/door": (0, 5),
         "team/other": (0, 1),
     }
+
+
+def test_who_steps_aside_for_a_strict_head_is_in_line() -> None:
+    story = Story(
+        queues=["owner cpu=4+1 cohort=c strategy=StrictFIFO", "guest cpu=0 cohort=c", "lender cpu=2 cohort=c"],
+        locals=["owner queue=owner", "guest queue=guest", "other queue=guest"],
+    )
+    story.do("queue runs owner cpu=3")
+    assert story.decide() == ["admit runs"]
+    story.do("queue blocked owner cpu=4 priority=5", "queue big guest cpu=2", "queue small guest cpu=1")
+    story.do("queue huge other cpu=9")
+    story.decide()
+    assert story.engine.item("ns/big") in story.engine.world.pending["guest"].parked.values()
+    assert tally.line(story.engine, "guest") == tally.Line(1, 1, 1, 1)
+    lines = tally.lines_of_local_queues(story.engine, "guest")
+    assert lines == {"ns/guest": tally.Line(1, 0), "ns/other": tally.Line(0, 1)}
 
 
 def test_in_a_queue_that_cannot_admit_all_are_set_aside() -> None:

@@ -181,7 +181,8 @@ def uses_check(engine: Engine, name: str) -> bool:
 class Line(Frozen):
     """How many pending workloads and shapes of a queue are active, and how many are parked until something changes.
 
-    In a queue that cannot admit, all are parked.
+    A workload that only steps aside for the head of a StrictFIFO queue is active. In a queue that cannot admit, all are
+    parked.
     """
 
     active: int = 0
@@ -193,14 +194,15 @@ class Line(Frozen):
 def line(engine: Engine, name: str) -> Line:
     """Return the pending counts of a ClusterQueue. The cost is linear in its classes and in workloads parked alone."""
     pending = engine.world.pending[name]
-    active = sum(group.size for group in pending.classes.values() if group.parked is None)
     whole = len(pending)
+    active = sum(group.size for group in pending.classes.values() if group.parked is None) + len(pending.aside)
     in_line: set[object] = {key for key, group in pending.classes.items() if group.parked is None and group.size}
-    aside: set[object] = {key for key, group in pending.classes.items() if group.parked is not None and group.size}
-    aside.update(item.shape for item in pending.parked.values())
+    in_line.update(pending.parked[key].shape for key in pending.aside)
+    parked: set[object] = {key for key, group in pending.classes.items() if group.parked is not None and group.size}
+    parked.update(item.shape for item in pending.parked.values() if item.key not in pending.aside)
     if not can_admit(engine, name):
-        return Line(0, whole, 0, len(in_line | aside))
-    return Line(active, whole - active, len(in_line), len(aside))
+        return Line(0, whole, 0, len(in_line | parked))
+    return Line(active, whole - active, len(in_line), len(parked))
 
 
 def can_admit(engine: Engine, name: str) -> bool:
@@ -214,11 +216,11 @@ def lines_of_local_queues(engine: Engine, name: str) -> dict[str, Line]:
     if len(keys) == 1:
         return {keys[0]: line(engine, name)}
     found = dict.fromkeys(keys, Line())
-    active = can_admit(engine, name)
+    active, stepped_aside = can_admit(engine, name), engine.world.pending[name].aside
     for item, parked in engine.pending(name):
         known = found.get(item.workload.local_queue, Line())
-        aside = parked or not active
-        found[item.workload.local_queue] = Line(known.active + (not aside), known.parked + aside)
+        waits = not active or (parked and item.key not in stepped_aside)
+        found[item.workload.local_queue] = Line(known.active + (not waits), known.parked + waits)
     return found
 
 
