@@ -9,7 +9,7 @@ from pykueue.engine.model import Check, ClusterQueue, Cohort, Flavor, LocalQueue
 from pykueue.engine.order import queue_stamp
 from pykueue.engine.pending import PendingQueue
 from pykueue.engine.placement import drop_claim, leave_place
-from pykueue.engine.releases import forget_releases, note_releases
+from pykueue.engine.releases import forget_releases, is_releasing, note_releases
 from pykueue.engine.world import World
 
 
@@ -252,6 +252,9 @@ def confirm(world: World, key: str, version: int) -> None:
     item.version = max(item.version, version)
     if item.in_flight:
         forget_releases(world, item)
+        if is_releasing(item):
+            # It may queue again from now on.
+            world.touched[key] = item
         item.confirmed = item.in_flight.pop(0)
         note_releases(world, item)
     if not item.in_flight:

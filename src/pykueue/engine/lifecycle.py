@@ -37,6 +37,7 @@ from pykueue.engine.items import Item, Place
 from pykueue.engine.model import CheckState, ClusterQueue, LocalQueue, PodsReadyOptions, StopPolicy, Workload
 from pykueue.engine.placement import settle
 from pykueue.engine.quota import QuotaNode
+from pykueue.engine.releases import is_releasing
 from pykueue.engine.wording import message
 from pykueue.engine.world import World, assigned_flavors, has_failed_check, readiness
 
@@ -98,7 +99,8 @@ def review(item: Item, world: World, now: Instant) -> Review:
         return Review(when_inactive(item, world, now))
     if workload.deactivation is not None:
         return Review(Deactivate(workload.key, None, workload.deactivation.message, now))
-    waiting = requeue(workload, world, now)
+    # Until its release is stored, those who waited for its quota go first.
+    waiting = Review() if is_releasing(item) else requeue(workload, world, now)
     if waiting.decision is not None:
         return waiting
     if workload.admission is None:

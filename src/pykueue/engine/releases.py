@@ -21,6 +21,12 @@ def released_in(item: Item) -> Iterator[str]:
             yield held.queue
 
 
+def is_releasing(item: Item) -> bool:
+    """Whether the release of a workload's quota is decided and not stored yet."""
+    stored = item.confirmed
+    return item.workload.admission is None and stored is not None and stored.admission is not None
+
+
 def note_releases(world: World, item: Item) -> None:
     """Record the unconfirmed releases of a workload."""
     for queue in released_in(item):
