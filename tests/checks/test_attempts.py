@@ -139,9 +139,10 @@ def test_with_quota_kept_the_next_attempt_waits_in_its_place(
     failed: int, attempt: int, made: list[str], again: int | None
 ) -> None:
     gone = request(says("Failed", "no room", at=ago(failed)), attempt=attempt)
-    found = plan(seen(gone, rules=KEEPING), NOW)
+    found = plan(seen(gone, said=state(retry_count=attempt - 1 or None), rules=KEEPING), NOW)
     # What it says when the time has come may be why the attempt could not be made before.
-    assert found.states == (() if made else (state(message="Retrying after failure: no room"),))
+    message = "" if made else "Retrying after failure: no room"
+    assert found.states == (state(message=message, retry_count=attempt),)
     assert asks(found) == made
     assert found.again == (None if again is None else later(again))
     assert found.deletes == ()
@@ -163,9 +164,19 @@ def test_with_quota_kept_a_new_configuration_does_not_begin_to_count_anew(
     conditions: tuple[Tree, ...], next_one: int
 ) -> None:
     other = request(*conditions, attempt=2, spec={"provisioningClassName": "other.example.com"})
-    found = plan(seen(other, rules=KEEPING), NOW)
+    found = plan(seen(other, said=state(retry_count=next_one - 1), rules=KEEPING), NOW)
     assert asks(found) == [f"{NAME}-{CHECK}-{next_one}"]
     assert found.deletes == (other,)
+
+
+def test_with_quota_kept_attempts_are_counted_though_their_requests_are_gone() -> None:
+    failed = plan(seen(request(FAILED), rules=KEEPING), NOW)
+    (counted,) = failed.states
+    assert (counted.state, counted.retry_count) == ("Pending", 1)
+    assert asks(plan(seen(said=counted, rules=KEEPING), NOW)) == [f"{NAME}-{CHECK}-2"]
+    # It is counted once, and the delay counts from the failure.
+    again = plan(seen(request(FAILED), said=counted, rules=KEEPING), NOW)
+    assert (again.states, again.asks, again.again) == ((), (), failed.again)
 
 
 def test_a_failure_without_a_time_has_only_just_come() -> None:
@@ -249,7 +260,8 @@ def test_at_the_end_of_its_patience_a_check_tries_again(seen: CheckInput, expect
 )
 def test_with_quota_kept_patience_ends_too(age: int, made: list[str], again: int | None) -> None:
     found = plan(seen(request(ACCEPTED, made=ago(age)), timeout=Seconds(90), rules=KEEPING), NOW)
-    assert found.states == (() if made else (state(message=f"Retrying after timeout: {ENOUGH}"),))
+    message = "" if made else f"Retrying after timeout: {ENOUGH}"
+    assert found.states == (state(message=message, retry_count=1),)
     assert asks(found) == made
     assert found.again == (None if again is None else later(again))
 

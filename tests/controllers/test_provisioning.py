@@ -203,6 +203,21 @@ def test_a_refused_request_keeps_no_other_check_from_asking(kueue: Kueue) -> Non
     assert message.startswith("Error creating ProvisioningRequest")
 
 
+def test_a_request_that_is_refused_for_ever_keeps_its_template(kueue: Kueue) -> None:
+    queue(kueue)
+    spy = faulty(kueue, refusing("-cap-1"))
+    kueue.job("one", queue="main")
+    kueue.advance("1h")
+    assert spy.sent("create provisioningrequests") > 1
+    assert (spy.sent("create podtemplates"), spy.sent("delete podtemplates")) == (1, 0)
+    assert spy.sent("patch workloads") <= 10
+    spy.before = lambda what: None
+    kueue.advance("2m")
+    (made,) = requests(kueue)
+    (template,) = kueue.client.list(POD_TEMPLATES, "default")
+    assert [one["name"] for one in template["metadata"]["ownerReferences"]] == [made]
+
+
 @pytest.mark.kueue(gates={"CleanupProvisioningRequestsOnEviction": False})
 def test_a_refused_second_attempt_is_complained_of_once_and_tried_slowly(kueue: Kueue) -> None:
     queue(kueue, retryStrategy={"backoffBaseSeconds": 1})

@@ -1,5 +1,6 @@
 """Are Workloads looked after beside being scheduled: orphans, retention, lists of checks, priority classes?"""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -119,6 +120,28 @@ async def test_a_check_that_asks_for_another_try_after_the_workload_has_left_doe
         assert check["state"] == "Pending"
         assert check["message"] == "Reset to Pending after eviction. Previously: Retry"
         assert check["retryCount"] == 1
+
+
+async def test_a_check_that_turns_down_a_workload_without_quota_again_and_again_is_reset_ever_more_slowly() -> None:
+    manager = Running()
+    with_checks(manager, {"name": "one"})
+    manager.workload("w", "main", cpu="9")
+    no = {"name": "one", "state": "Rejected", "message": "no", "lastTransitionTime": "2027-01-15T08:00:01Z"}
+    resets = []
+    async with running(manager):
+        await manager.clock.advance(2)
+        for second in range(600):
+            if checks_of(manager, "w") == [("one", "Pending")]:
+                resets.append(second)
+                manager.store.put(WORKLOADS, "w", TEAM, status={"admissionChecks": [no]})
+            await manager.clock.advance(1)
+        pauses = [later - earlier for earlier, later in pairwise(resets)]
+        assert pauses[:4] == [pytest.approx(seconds, abs=1) for seconds in (1, 2, 4, 8)]
+        assert len(resets) <= 11
+        assert manager.workloads.resets.keys() == {"team/w"}
+        manager.store.remove(WORKLOADS, "w", TEAM)
+        await manager.clock.advance(1)
+        assert manager.workloads.resets == {}
 
 
 async def test_a_local_queue_that_comes_later_brings_its_checks() -> None:

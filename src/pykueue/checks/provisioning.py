@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from pykueue.api.checks import ProvisioningRequest, ProvisioningRequestConfigSpec
+from pykueue.api.checks import ProvisioningRequest, ProvisioningRequestConfigSpec, ProvisioningRetryStrategy
 from pykueue.api.core import Condition, Tree
 from pykueue.api.kueue import ResourceFlavor
 from pykueue.api.names import Annotation, WorkloadCondition
@@ -189,9 +189,6 @@ class CheckReview:
         self.request = fitting[-1] if fitting else None
         if self.request is None:
             self.wanted = self.current.state == "Pending"
-            if self.seen.rules.keeps_quota:
-                # No other counter includes attempts that cost no quota.
-                self.attempt = max([self.attempt, *(self.number(one) + has_failed(one) for one in self.attempts())])
             if not self.attempts():
                 self.run_out(self.waiting_since(), config)
             return
@@ -271,22 +268,28 @@ class CheckReview:
         if self.attempt > retries.backoff_limit_count:
             self.set_state("Rejected", why)
             return
-        message = f"{prefix}: {why}"
-        if self.attempt <= (self.current.retry_count or 0):
+        message, retried = f"{prefix}: {why}", self.current.retry_count or 0
+        if self.seen.rules.keeps_quota:
+            self.retry_with_quota(message, at, retries)
+        elif self.attempt <= retried:
             # This failure was handled: the Workload was evicted and has come back.
             self.next_attempt(message)
-        elif self.seen.rules.keeps_quota:
-            delay = doubled(retries.backoff_base_seconds, retries.backoff_max_seconds, self.attempt)
-            if self.now < after(at, delay):
-                self.set_state("Pending", message)
-                self.look_again(after(at, delay))
-            else:
-                self.next_attempt(message)
         else:
-            again = (self.current.retry_count or 0) + 1
-            delay = doubled(retries.backoff_base_seconds, retries.backoff_max_seconds, again)
+            delay = doubled(retries.backoff_base_seconds, retries.backoff_max_seconds, retried + 1)
             self.set_state("Retry", message)
             self.planned = replace(self.planned, requeue_after_seconds=int(delay))
+
+    def retry_with_quota(self, message: str, at: Instant, retries: ProvisioningRetryStrategy) -> None:
+        """Count an attempt that failed at this instant, and make the next one after a delay, with the same quota."""
+        delay = doubled(retries.backoff_base_seconds, retries.backoff_max_seconds, self.attempt)
+        counted = max(self.attempt, self.current.retry_count or 0)
+        if self.now < after(at, delay):
+            self.set_state("Pending", message)
+            self.look_again(after(at, delay))
+        else:
+            self.next_attempt(message)
+        if self.request is not None:
+            self.planned = replace(self.planned, retry_count=counted)
 
     def next_attempt(self, message: str) -> None:
         """Make another attempt if the check is still pending; otherwise only update its message."""
@@ -345,11 +348,6 @@ def true(request: ProvisioningRequest, kind: str) -> Condition | None:
     """A condition that is true; None otherwise."""
     found = condition(request, kind)
     return found if found is not None and found.status == "True" else None
-
-
-def has_failed(request: ProvisioningRequest) -> bool:
-    """Whether a request failed."""
-    return any(true(request, kind) is not None for kind in ("Failed", "BookingExpired"))
 
 
 def made_at(request: ProvisioningRequest, now: Instant) -> Instant:

@@ -207,7 +207,7 @@ def request_tree(name: str, workload: Workload, config: ProvisioningRequestConfi
 
 
 def template_trees(request: str, workload: Workload, pods: tuple[Pods, ...]) -> tuple[Tree, ...]:
-    """The PodTemplates of a request; the Workload owns them until the request exists."""
+    """The PodTemplates of a request, each with a digest; the Workload owns them until the request exists."""
     return tuple(
         {
             "apiVersion": "v1",
@@ -216,6 +216,7 @@ def template_trees(request: str, workload: Workload, pods: tuple[Pods, ...]) -> 
                 "name": template_name(request, one.pod_sets[0]),
                 "namespace": workload.namespace,
                 "labels": {Label.MANAGED.value: "true"},
+                "annotations": {Annotation.ASKED_FOR.value: digest((one,))},
                 "ownerReferences": [owned_by(workload)],
             },
             "template": one.template,

@@ -15,7 +15,7 @@ import msgspec
 from pykueue.api.checks import AdmissionCheck, ProvisioningRequest, ProvisioningRequestConfig
 from pykueue.api.codec import decode_as
 from pykueue.api.core import KubeObject, Tree, controller_of
-from pykueue.api.names import CheckController, Label
+from pykueue.api.names import Annotation, CheckController, Label
 from pykueue.api.trees import text
 from pykueue.api.workload import AdmissionCheckState, Workload
 from pykueue.base.units import MICROS, format_instant
@@ -349,12 +349,17 @@ class Provisioning:
             await self.hand_over(text(tree, "metadata", "name"), made)
 
     async def make_template(self, workload: Workload, name: str, tree: Tree) -> None:
-        """Create a template; replaces one that an interrupted or deleted attempt left behind."""
+        """Create a template; one that an interrupted or refused attempt left behind is used again, or replaced."""
+        known = self.templates.get(f"{workload.namespace}/{name}")
+        if known is not None and is_unused(known, workload, tree):
+            return
         body = msgspec.json.encode(tree)
         try:
             raw = await self.cluster.kube.create(POD_TEMPLATES, body, workload.namespace)
         except ExistsError:
             left = self.templates.learn(await self.cluster.kube.get(POD_TEMPLATES, name, workload.namespace))
+            if is_unused(left, workload, tree):
+                return
             if not await self.is_left_over(workload, left):
                 raise
             await self.cluster.kube.delete(POD_TEMPLATES, name, workload.namespace, uid=left.metadata.uid or "")
@@ -413,6 +418,18 @@ def is_ours(check: AdmissionCheck) -> bool:
 def is_edited(template: KubeObject) -> bool:
     """Whether the pods of a template were edited after we created it, so that they no longer match the quota."""
     return (template.metadata.generation or 1) > 1
+
+
+def is_unused(template: KubeObject, workload: Workload, tree: Tree) -> bool:
+    """Whether a template is what we would create now, and no request owns it yet."""
+    metadata = template.metadata
+    return (
+        metadata.deletion_timestamp is None
+        and owner_uid(template) == workload.metadata.uid
+        and metadata.annotations.get(Annotation.ASKED_FOR, "")
+        == text(tree, "metadata", "annotations", Annotation.ASKED_FOR)
+        and not is_edited(template)
+    )
 
 
 def owner_uid(seen: KubeObject) -> str:

@@ -25,6 +25,7 @@ from pykueue.bridge.workloadneeds import (
     Rules,
     SyncChecks,
     need,
+    rejects_without_quota,
     with_checks,
 )
 from pykueue.controllers.cluster import Cluster
@@ -39,6 +40,9 @@ LOG: Final = logging.getLogger(__name__)
 
 WORKERS: Final = 4
 LISTING_SECONDS: Final = 1.0
+RESET_SECONDS_MAX: Final = 300.0
+"""A check that turns down a Workload without quota is reset after a second, and each time it does so again after twice
+as long, up to this."""
 
 
 class Workloads:
@@ -53,6 +57,8 @@ class Workloads:
         retention = configuration.object_retention_policies.workloads.after_finished
         self.rules = Rules(gates["FinishOrphanedWorkloads"], retention)
         self.strict = gates["RemoveFinalizersWithStrictPatch"]
+        self.resets: dict[str, int] = {}
+        """How often the checks of a Workload were reset since it last held quota, by key."""
         self.controller = Controller("workload", self.reconcile, cluster.clock, WORKERS)
         self.classes = Controller("workloadpriorityclass", self.spread, cluster.clock)
         cluster.workloads.listen(self.workload_changed)
@@ -62,8 +68,11 @@ class Workloads:
 
     def workload_changed(self, change: Change[Workload]) -> None:
         """Queue a Workload, now or later, if it needs anything."""
-        if change.new is not None and self.acts:
-            self.consider(change.key, change.new)
+        new = change.new
+        if change.key in self.resets and (new is None or held(new, WorkloadCondition.QUOTA_RESERVED) is not None):
+            del self.resets[change.key]
+        if new is not None and self.acts:
+            self.consider(change.key, new)
 
     def consider(self, key: str, seen: Workload) -> None:
         """Queue a Workload that needs something."""
@@ -74,9 +83,13 @@ class Workloads:
                 self.controller.add_after(key, (at - self.cluster.clock.now()) / MICROS)
             case SyncChecks() if held(seen, WorkloadCondition.QUOTA_RESERVED) is None:
                 # Most get quota right away, and their checks are listed with it.
-                self.controller.add_after(key, LISTING_SECONDS)
+                self.controller.add_after(key, self.reset_after(key))
             case _:
                 self.controller.add(key)
+
+    def reset_after(self, key: str) -> float:
+        """After how many seconds the checks of a Workload without quota are listed, or reset."""
+        return min(RESET_SECONDS_MAX, LISTING_SECONDS * 2 ** min(self.resets.get(key, 0), 10))
 
     def need(self, seen: Workload) -> Need | None:
         """What a Workload needs at present."""
@@ -125,6 +138,7 @@ class Workloads:
                 tasks.create_task(self.classes.run())
         finally:
             self.acts = False
+            self.resets.clear()
 
     async def reconcile(self, key: str) -> float | None:
         """Do what a Workload needs; further needs follow from its next change."""
@@ -147,6 +161,8 @@ class Workloads:
             case Expire():
                 await self.expire(seen)
             case SyncChecks(names):
+                if any(rejects_without_quota(seen, one) for one in seen.status.admission_checks):
+                    self.resets[key] = self.resets.get(key, 0) + 1
                 await self.cluster.writes.admission(seen, with_checks(seen, names, now))
             case _:
                 assert_never(found)
