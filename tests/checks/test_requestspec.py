@@ -13,7 +13,6 @@ from pykueue.checks.requestspec import (
     asked,
     asks_for,
     digest,
-    digest,
     fault,
     is_needed,
     parameters,

@@ -89,7 +89,7 @@ class Workloads:
 
     def reset_after(self, key: str) -> float:
         """After how many seconds the checks of a Workload without quota are listed, or reset."""
-        return min(RESET_SECONDS_MAX, LISTING_SECONDS * 2 ** min(self.resets.get(key, 0), 10))
+        return min(RESET_SECONDS_MAX, LISTING_SECONDS * (1 << min(self.resets.get(key, 0), 10)))
 
     def need(self, seen: Workload) -> Need | None:
         """What a Workload needs at present."""
