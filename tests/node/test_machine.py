@@ -13,6 +13,7 @@ import pytest
 from pykueue.base.clock import START, ManualClock
 from pykueue.base.units import MICROS, micro_time
 from pykueue.kube.port import LEASES, NODES, KubeError, Patch
+from pykueue.kubecontrollers.lostpods import PATIENCE_SECONDS
 from pykueue.node.gpus import Gpu
 from pykueue.node.machine import LIMITS, Machine, NodeRegistration, find_machine, kept_name, node_name, node_tree
 from tests.fakes.faulty import Faulty, settle
@@ -88,6 +89,14 @@ async def test_the_node_is_registered_and_its_lease_renewed() -> None:
         assert api.at(LEASES, "here", LEASE)["spec"]["renewTime"] == micro_time(clock.now())
         # One write for each beat, and no more.
         assert [str(write) for write in api.writes].count("patch leases") == 3
+
+
+async def test_a_deleted_node_is_registered_again_before_its_pods_count_as_lost() -> None:
+    api, clock = empty()
+    async with at_work(NodeRegistration(api, clock, "here", MACHINE, "")):
+        await api.delete(NODES, "here")
+        await clock.advance(PATIENCE_SECONDS - 1)
+        assert api.at(NODES, "here")["status"]["capacity"]["cpu"] == "3500m"
 
 
 async def test_what_others_wrote_on_the_node_stays() -> None:

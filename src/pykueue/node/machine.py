@@ -28,7 +28,9 @@ LOG: Final = logging.getLogger(__name__)
 LEASE_NAMESPACE: Final = "kube-node-lease"
 LEASE_SECONDS: Final = 40
 BEAT_MICROS: Final = 20 * MICROS
-"""Half of the lease's duration: each renewal is a durable write, and nothing waits for this node to fail."""
+"""Half of the lease's duration: each renewal is a durable write, and nothing waits for this node to fail.
+
+A deleted Node is back after one beat, before its pods count as lost."""
 RETRY_MICROS: Final = 2 * MICROS
 PODS_MAX: Final = 1000
 LIMITS: Final = "pykueue.io/limits"
@@ -238,7 +240,8 @@ class NodeRegistration:
                     registered = True
                 await self.beat()
             except NotFoundError:
-                # The Node or the namespace of its Lease was deleted.
+                # The Node was deleted, or its Lease with the namespace.
+                LOG.warning("node: deleted by another client, registering again name=%s", self.name)
                 registered = False
                 delay = RETRY_MICROS
             except KubeError as error:
@@ -247,7 +250,8 @@ class NodeRegistration:
             await self.clock.sleep(delay)
 
     async def beat(self) -> None:
-        """Renew the Lease."""
+        """Renew the Lease; raises `NotFoundError` if the Node was deleted."""
+        await self.kube.get(NODES, self.name)
         now = micro_time(self.clock.now())
         renewed: Json = {"spec": {"renewTime": now}}
         try:
