@@ -10,7 +10,8 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -185,12 +186,40 @@ def test_a_body_that_does_not_come_is_not_waited_for_for_ever(up: Serving, monke
         pytest.param(b"POST / HTTP/1.1\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc", id="no gzip"),
     ],
 )
-def test_what_is_no_call_does_no_harm(up: Serving, raw: bytes) -> None:
+def test_what_is_no_call_does_no_harm(up: Serving, raw: bytes, caplog: pytest.LogCaptureFixture) -> None:
     # The server may hang up before it has read everything.
     with contextlib.suppress(OSError), plugged(up) as client:
         client.sendall(raw)
         assert re.match(rb"HTTP/1.[01] 4", client.recv(4096))
     assert ask(up, "GET", "/healthz")[0] == 200
+    assert not caplog.records, "a client can repeat this as often as it likes"
+
+
+@pytest.mark.parametrize("encoding", ["br", "zstd", "compress", "gzip, br"])
+def test_a_body_in_an_encoding_that_is_not_read_is_refused(
+    up: Serving, encoding: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    code, _, body = ask(up, "POST", MAPS, b"abc", Content_Type="application/json", Content_Encoding=encoding)
+    said = json.loads(body)
+    assert (code, said["reason"]) == (415, "UnsupportedMediaType")
+    assert f"the Content-Encoding '{encoding}' of the body is not supported" in said["message"]
+    assert ask(up, "POST", MAPS, b"abc", who="", Content_Encoding=encoding)[0] == 403
+    assert not caplog.records, "a client can repeat this as often as it likes"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress), ("identity", bytes)]
+)
+def test_a_body_in_an_encoding_that_is_read(up: Serving, encoding: str, pack: Callable[[bytes], bytes]) -> None:
+    name = f"packed-{time.monotonic_ns()}"
+    whole = pack(config(name, k="v" * 200_000))
+
+    def sent(body: bytes) -> int:
+        return ask(up, "POST", MAPS, body, Content_Type="application/json", Content_Encoding=encoding)[0]
+
+    assert sent(whole[:-9]) == 400
+    assert sent(whole) == 201
+    assert len(json.loads(ask(up, "GET", f"{MAPS}/{name}")[2])["data"]["k"]) == 200_000
 
 
 def test_a_body_that_unpacks_to_much_more_is_refused(up: Serving) -> None:

@@ -33,6 +33,8 @@ def test_the_parameters_are_read() -> None:
     assert log_query({}, pod("c"), NOW) == LogQuery("c")
     moment = log_query({"sinceTime": ["2027-01-15T08:00:00Z"]}, pod("c"), NOW).since
     assert moment == NOW
+    for long_ago in ({"sinceSeconds": ["9223372036"]}, {"sinceTime": ["0001-01-01T00:00:00+23:59"]}):
+        assert log_query(long_ago, pod("c"), NOW).since == 0
 
 
 @pytest.mark.parametrize(
@@ -48,6 +50,7 @@ def test_the_parameters_are_read() -> None:
         ({"sinceSeconds": "5", "sinceTime": "x"}, 422, "at most one of `sinceTime` or `sinceSeconds` may be specified"),
         ({"tailLines": "all"}, 400, "invalid syntax"),
         ({"sinceTime": "yesterday"}, 400, "parsing time"),
+        ({"sinceSeconds": "9223372036854775807"}, 400, "is too long ago; use at most 9223372036, or omit it"),
         ({"container": "x"}, 400, "container x is not valid for pod p"),
     ],
 )

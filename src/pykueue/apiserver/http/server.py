@@ -12,6 +12,7 @@ import logging
 import os
 import socket
 import ssl
+import zlib
 from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Final
@@ -27,7 +28,14 @@ from pykueue.apiserver.http.readers import BUFFER_BYTES, Readers, SlowError
 from pykueue.apiserver.wire.identity import Peer
 from pykueue.apiserver.wire.messages import Request, Response, error_response
 from pykueue.apiserver.wire.paths import split
-from pykueue.apiserver.wire.statuserrors import BODY_MAX, StatusError, bad_request, too_large, too_many
+from pykueue.apiserver.wire.statuserrors import (
+    BODY_MAX,
+    StatusError,
+    bad_request,
+    too_large,
+    too_many,
+    unsupported_media,
+)
 from pykueue.base.timers import timeout
 from pykueue.base.turns import COPIED, ITEM_MICROS
 from pykueue.kube.acceptor import Acceptor, ConnectionLimits, own_limits
@@ -54,6 +62,17 @@ GZIP_LEVEL: Final = 1
 LARGE_BYTES: Final = 64 * 1024
 """Smaller responses fit into the buffers of a connection."""
 PRESSED: Final = ("application/json", "application/yaml", "text/plain")
+WINDOWS: Final = {"gzip": 31, "deflate": 15}
+"""The encodings of request bodies that are read, and zlib's parameter for each."""
+
+
+def is_own_fault(record: logging.LogRecord) -> bool:
+    """Whether a record of aiohttp is not about a malformed request, of which a client can send any number."""
+    return not (record.exc_info and isinstance(record.exc_info[1], BadHttpMessage))
+
+
+PROTOCOL_LOG: Final = logging.getLogger(f"{__name__}.protocol")
+PROTOCOL_LOG.addFilter(is_own_fault)
 
 
 class ListenError(Exception):
@@ -100,6 +119,8 @@ class Server:
                 access_log=None,
                 keepalive_timeout=IDLE_SECONDS,
                 lingering_time=0,
+                auto_decompress=False,
+                logger=PROTOCOL_LOG,
             ),
             handle_signals=False,
             shutdown_timeout=GRACE_SECONDS,
@@ -285,16 +306,31 @@ async def pieces_of(request: web.BaseRequest) -> AsyncIterator[bytes]:
     """The chunks of a request body; raises `StatusError` if it is too large, too slow or malformed."""
     if (request.content_length or 0) > BODY_MAX:
         raise too_large()
+    encoding = request.headers.get("Content-Encoding", "").lower()
+    if encoding not in ("", "identity", *WINDOWS):
+        raise unsupported_media(
+            f"the Content-Encoding {encoding[:64]!r} of the body is not supported; send it with one of: "
+            f"{', '.join(WINDOWS)}, or without any"
+        )
+    unpacking = zlib.decompressobj(WINDOWS[encoding]) if encoding in WINDOWS else None
     if request.headers.get("Expect", "").lower() == "100-continue":
         await request.writer.write(CONTINUE)
         request.writer.output_size = 0
     try:
         async with timeout(BODY_SECONDS):
             async for piece in request.content.iter_any():
-                yield piece
+                if unpacking is None:
+                    yield piece
+                    continue
+                rest = piece
+                while rest and not unpacking.eof:
+                    yield unpacking.decompress(rest, LARGE_BYTES)
+                    rest = unpacking.unconsumed_tail
+        if unpacking is not None and not unpacking.eof:
+            raise bad_request("the body could not be read: its Content-Encoding is incomplete")
     except TimeoutError:
         raise StatusError(408, "Timeout", f"the body did not arrive within {BODY_SECONDS} seconds") from None
-    except (BadHttpMessage, web.RequestPayloadError):
+    except (BadHttpMessage, web.RequestPayloadError, zlib.error):
         raise bad_request("the body could not be read: malformed Transfer-Encoding or Content-Encoding") from None
 
 

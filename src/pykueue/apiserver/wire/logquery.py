@@ -15,6 +15,8 @@ from pykueue.kube.port import Resource
 
 POSITIVE: Final = "must be greater than 0"
 NOT_NEGATIVE: Final = "must be greater than or equal to 0"
+SECONDS_MAX: Final = (2**63 - 1) // 10**9
+"""The longest duration in Go, 292 years: Kubernetes counts nanoseconds in 64 bits."""
 
 
 def log_query(query: Query, pod: Tree, now: Instant) -> LogQuery:
@@ -32,6 +34,8 @@ def log_query(query: Query, pod: Tree, now: Instant) -> LogQuery:
         errors.append(forbidden("[]", "at most one of `sinceTime` or `sinceSeconds` may be specified"))
     if seconds is not None and seconds < 1:
         errors.append(invalid("sinceSeconds", seconds, POSITIVE))
+    if seconds is not None and seconds > SECONDS_MAX:
+        raise bad_request(f"sinceSeconds: {seconds} is too long ago; use at most {SECONDS_MAX}, or omit it")
     if errors:
         raise invalid_object(Resource("", "v1", "", "PodLogOptions"), text(pod, "metadata", "name"), errors)
     return LogQuery(
@@ -39,7 +43,7 @@ def log_query(query: Query, pod: Tree, now: Instant) -> LogQuery:
         follow=is_true(query.get("follow", ())),
         previous=is_true(query.get("previous", ())),
         timestamps=is_true(query.get("timestamps", ())),
-        since=Instant(now - seconds * MICROS) if seconds is not None else since_of(first(query, "sinceTime")),
+        since=Instant(max(0, now - seconds * MICROS)) if seconds is not None else since_of(first(query, "sinceTime")),
         tail=tail,
         limit_bytes=limit,
         position=position,
@@ -53,7 +57,7 @@ def since_of(moment: str) -> Instant | None:
     if not moment:
         return None
     try:
-        return parse_instant(moment)
+        return Instant(max(0, parse_instant(moment)))
     except ValueError:
         raise bad_request(f'parsing time "{moment[:64]}" as "2006-01-02T15:04:05Z07:00": cannot parse it') from None
 
