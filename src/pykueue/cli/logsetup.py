@@ -68,7 +68,7 @@ def begin(form: str, level: str, file: str | None = None) -> None:
 
 
 class Rotated(RotatingFileHandler):
-    """A log file with mode 0600 that is rotated by size."""
+    """A log file with mode 0600 that is rotated by size; standard output and error follow if they lead to it."""
 
     def __init__(self, file: str) -> None:
         super().__init__(file, maxBytes=FILE_BYTES, backupCount=FILES_KEPT, encoding="utf-8")
@@ -76,3 +76,12 @@ class Rotated(RotatingFileHandler):
     def _open(self) -> TextIOWrapper:
         handle = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         return open(handle, "a", encoding="utf-8")
+
+    def doRollover(self) -> None:  # noqa: N802  # logging's name
+        """Continue in a new file."""
+        before = os.fstat(self.stream.fileno())
+        super().doRollover()
+        for handle in (1, 2):
+            # A detached server has them in its log; they would fill a file that was removed long ago.
+            if os.path.samestat(os.fstat(handle), before):
+                os.dup2(self.stream.fileno(), handle)
