@@ -88,7 +88,7 @@ class Up:
         )
         names = (*LOOPBACK, *plan.names)
         self.authority = Authority.open(plan.data, clock.now(), tuple(dict.fromkeys(names)))
-        self.users = Users(plan.data)
+        self.users = Users(plan.data, clock)
         self.admin = LocalKube(self.local.registry, who=ADMINISTRATOR)
         self.runner = Runner(
             self.local.kube,

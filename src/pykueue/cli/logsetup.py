@@ -77,7 +77,7 @@ class Rotated(RotatingFileHandler):
         handle = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         return open(handle, "a", encoding="utf-8")
 
-    def doRollover(self) -> None:  # noqa: N802  # logging's name
+    def doRollover(self) -> None:
         """Continue in a new file."""
         before = os.fstat(self.stream.fileno())
         super().doRollover()

@@ -1,5 +1,6 @@
 """Who may come in? Users in their file: added, recognised, revoked, and changed by another process meanwhile."""
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -13,7 +14,9 @@ from pykueue.apiserver.auth.users import (
     UsersError,
 )
 from pykueue.apiserver.wire.identity import Peer
+from pykueue.base.clock import START, ManualClock
 from pykueue.base.datafolder import USERS
+from pykueue.base.units import MICROS, Instant
 
 
 def test_a_user_is_known_by_its_token_and_nobody_else_is(tmp_path: Path) -> None:
@@ -52,6 +55,53 @@ def test_what_another_process_changes_is_seen_at_once(tmp_path: Path) -> None:
     again = command.add("ann")
     assert running.by_token(token) is None
     assert running.by_token(again) is not None
+
+
+async def test_credentials_that_expire(tmp_path: Path) -> None:
+    clock = ManualClock()
+    users = Users(tmp_path, clock)
+    token = users.add("ann", expires=Instant(START + 60 * MICROS))
+    users.certify("ann", "aa")
+    assert users.by_token(token) is not None
+    assert users.by_certificate(Peer("ann", "aa")) is not None
+    await clock.advance(60)
+    assert users.by_token(token) is None
+    assert users.by_certificate(Peer("ann", "aa")) is None
+    assert users.named("ann") is not None, "the user stays, with all that is theirs"
+    with pytest.raises(UsersError, match="expired at 2027-01-15T08:01:00Z; set how long the new ones are valid"):
+        users.rotate("ann")
+    again = users.rotate("ann", Instant(START + 120 * MICROS))
+    assert users.by_token(again) is not None
+    await clock.advance(60)
+    assert Users(tmp_path, clock).by_token(again) is None
+
+
+def test_a_new_token_changes_nothing_else(tmp_path: Path) -> None:
+    users = Users(tmp_path)
+    token = users.add("ann", role="admin", namespace="lab", os_user="root")
+    users.certify("ann", "aa")
+    before = users.all()["ann"]
+    again = users.rotate("ann")
+    after = users.all()["ann"]
+    assert users.by_token(token) is None
+    assert users.by_token(again) == after
+    assert after == msgspec.structs.replace(before, salt=after.salt, hash=after.hash, certificates=())
+    users.revoke("ann")
+    with pytest.raises(UsersError, match="no user 'ann'; users: none"):
+        users.rotate("ann")
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    users = Users(tmp_path)
+    users.add("ann")
+
+    def full(path: Path, content: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("pykueue.apiserver.auth.users.put", full)
+    with pytest.raises(UsersError, match=r"users.json: cannot be written: No space left on device; check the free"):
+        users.add("bob")
+    assert users.named("ann")
 
 
 def test_a_certificate_counts_only_while_it_is_listed(tmp_path: Path) -> None:

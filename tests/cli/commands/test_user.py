@@ -3,6 +3,7 @@
 import json
 import os
 import pwd
+import re
 import shutil
 import subprocess
 import tempfile
@@ -72,8 +73,8 @@ def test_a_user_has_a_namespace_queues_and_rights_there_alone(machine: Machine, 
     )
     assert "cannot delete" in kubectl(file, "delete", "clusterqueue", "team-a").stderr
     listed = {line.split()[0]: line.split()[1:] for line in machine.run("user", "list").stdout.splitlines()}
-    assert listed["admin"] == ["admin", "(all)", "root"]
-    assert listed[NOBODY] == ["user", "lab", NOBODY]
+    assert listed["admin"] == ["admin", "(all)", "root", "never"]
+    assert listed[NOBODY] == ["user", "lab", NOBODY, "never"]
 
 
 @AS_ROOT
@@ -101,6 +102,55 @@ def test_who_is_removed_or_added_anew_gets_in_no_more_with_the_old_kubeconfig(
     assert machine.run("user", "remove", NOBODY).returncode == 0
     assert "Unauthorized" in kubectl(new, "get", "jobs").stderr or "logged in" in kubectl(new, "get", "jobs").stderr
     assert NOBODY not in machine.run("user", "list").stdout
+
+
+@AS_ROOT
+def test_a_kubeconfig_that_expires_and_one_that_replaces_it(machine: Machine, open_folder: Path) -> None:
+    old, new = open_folder / "old", open_folder / "new"
+    done = machine.run("user", "add", NOBODY, "--namespace", "lab", "--expires", "3s", "--out", str(old))
+    assert re.search(r"valid until \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\n", done.stdout), done.stderr
+    assert soon(lambda: kubectl(old, "get", "jobs").returncode != 0)
+    assert re.search(rf"{NOBODY} .* expired \d{{4}}-", machine.run("user", "list").stdout)
+    refused = machine.run("user", "rotate", NOBODY, "--out", str(new))
+    assert (refused.returncode, new.exists()) == (2, False)
+    assert "set how long the new ones are valid with --expires" in refused.stderr
+    done = machine.run("user", "rotate", NOBODY, "--expires", "30d", "--out", str(new))
+    assert f"{NOBODY} updated with a new kubeconfig: {new}, valid until " in done.stdout, done.stderr
+    assert (new.stat().st_mode & 0o777, new.stat().st_uid) == (0o600, pwd.getpwnam(NOBODY).pw_uid)
+    assert kubectl(new, "get", "localqueues", "-o", "name").stdout.split() == [
+        "localqueue.kueue.x-k8s.io/team-a",
+        "localqueue.kueue.x-k8s.io/team-b",
+    ]
+    again = machine.run("user", "rotate", NOBODY, "--out", str(old))
+    assert again.stdout.rpartition("valid until")[2] == done.stdout.rpartition("valid until")[2]
+    assert kubectl(new, "get", "jobs").returncode != 0
+    assert kubectl(old, "get", "jobs").returncode == 0
+
+
+def test_the_servers_own_kubeconfig_is_replaced(machine: Machine, tmp_path: Path) -> None:
+    stolen = tmp_path / "stolen"
+    shutil.copy(machine.data / "kubeconfig", stolen)
+    done = machine.run("user", "rotate", "admin")
+    assert done.stdout == f"admin updated with a new kubeconfig: {machine.data}/kubeconfig\n", done.stderr
+    assert kubectl(stolen, "get", "jobs").returncode != 0
+    assert machine.kubectl("get", "namespace", "default", "-o", "name") == "namespace/default\n"
+    assert "no user 'somebody" in machine.run("user", "rotate", "somebody").stderr
+
+
+@pytest.mark.parametrize(
+    ("when", "says"),
+    [
+        ("soon", "'soon' is not a time; write it as in 30d, 12h,"),
+        ("d", "'d' is not a time"),
+        ("99999999999d", "is not a time"),
+        ("2020-01-31", "2020-01-31T00:00:00Z is not in the future"),
+        ("-1h", "is not in the future"),
+    ],
+)
+def test_a_time_that_is_none(machine: Machine, when: str, says: str) -> None:
+    done = machine.run("user", "add", NOBODY, f"--expires={when}")
+    assert done.returncode == 2
+    assert f"--expires: {says}" in done.stderr or (done.stderr.startswith("--expires: ") and says in done.stderr)
 
 
 @AS_ROOT

@@ -22,8 +22,10 @@ import msgspec
 
 from pykueue.api.config.types import DEFAULT_NAMESPACE
 from pykueue.apiserver.wire.identity import Peer
+from pykueue.base.clock import Clock, SystemClock
 from pykueue.base.datafolder import FILE_MODE, USERS, put
 from pykueue.base.struct import Frozen
+from pykueue.base.units import Instant, format_instant
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -62,6 +64,17 @@ class User(Frozen):
     certificates: tuple[str, ...] = ()
     """Fingerprints of issued client certificates."""
     revoked: bool = False
+    expires: Instant | None = None
+    """When its credentials stop being valid; None for never."""
+
+    def admitted(self, now: Instant) -> bool:
+        """Whether the user's credentials are valid at this time."""
+        return not self.revoked and (self.expires is None or now < self.expires)
+
+    @property
+    def credentials(self) -> tuple[str, tuple[str, ...]]:
+        """What a client needs to know or have; equal if and only if the same tokens and certificates are valid."""
+        return self.hash, self.certificates
 
 
 class UsersFile(Frozen):
@@ -77,8 +90,9 @@ KEPT: Final = msgspec.json.Decoder(UsersFile)
 class Users:
     """The users, in a file of the data folder; without a folder, in memory."""
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, clock: Clock | None = None) -> None:
         self.folder = folder
+        self.clock = clock or SystemClock()
         self.known: Mapping[str, User] = {}
         self.seen: tuple[int, int, int] | None = None
         """The fingerprint of the file as last read."""
@@ -126,32 +140,63 @@ class Users:
             return None
         key = hashlib.sha256(token.encode(errors="surrogateescape")).digest()
         known = self.verified.get(key)
-        if known is not None:
-            return users.get(known)
-        for user in users.values():
-            if user.hash and hmac.compare_digest(user.hash, hashed(user.salt, token)) and not user.revoked:
-                self.verified[key] = user.name
-                return user
-        return None
+        if known is None:
+            known = next(
+                (
+                    user.name
+                    for user in users.values()
+                    if user.hash and hmac.compare_digest(user.hash, hashed(user.salt, token))
+                ),
+                None,
+            )
+            if known is None:
+                return None
+            self.verified[key] = known
+        user = users[known]
+        return user if user.admitted(self.clock.now()) else None
 
     def by_certificate(self, peer: Peer) -> User | None:
         """The user of a certificate."""
         user = self.all().get(peer.name)
-        return user if user and peer.fingerprint in user.certificates and not user.revoked else None
+        return user if user and peer.fingerprint in user.certificates and user.admitted(self.clock.now()) else None
 
     def named(self, name: str) -> User | None:
         """The user of this name, unless revoked."""
         user = self.all().get(name)
         return user if user and not user.revoked else None
 
-    def add(self, name: str, *, role: Role = "user", namespace: str = "", os_user: str = "") -> str:
+    def add(
+        self,
+        name: str,
+        *,
+        role: Role = "user",
+        namespace: str = "",
+        os_user: str = "",
+        expires: Instant | None = None,
+    ) -> str:
         """Add a user, or renew the token of an existing one; returns the token, which is not stored."""
         check(name, namespace)
         namespace = namespace or ("" if role == "admin" else self.namespace_for(name))
-        token = secrets.token_urlsafe(TOKEN_BYTES)
-        salt = secrets.token_hex(SALT_BYTES)
         with self.changing() as users:
-            users[name] = User(name, role, os_user or name, namespace, salt, hashed(salt, token))
+            users[name], token = with_token(User(name, role, os_user or name, namespace, expires=expires))
+        return token
+
+    def rotate(self, name: str, expires: Instant | None = None) -> str:
+        """Replace the credentials of a user with a new token, which is returned; everything else stays.
+
+        Without a new expiry the present one stays, and must be in the future.
+        """
+        with self.changing() as users:
+            user = users.get(name)
+            if user is None or user.revoked:
+                raise unknown(name, users)
+            kept = user.expires if expires is None else expires
+            if kept is not None and kept <= self.clock.now():
+                raise UsersError(
+                    f"the credentials of {name!r} expired at {format_instant(kept)}; set how long the new ones are "
+                    "valid with --expires"
+                )
+            users[name], token = with_token(msgspec.structs.replace(user, certificates=(), expires=kept))
         return token
 
     def namespace_for(self, name: str) -> str:
@@ -183,8 +228,7 @@ class Users:
         with self.changing() as users:
             user = users.get(name)
             if user is None:
-                there = sorted(one.name for one in users.values() if not one.revoked)
-                raise UsersError(f"no user {name!r}; users: {', '.join(there) or 'none'}")
+                raise unknown(name, users)
             users[name] = msgspec.structs.replace(user, salt="", hash="", certificates=(), revoked=True)
 
     @contextlib.contextmanager
@@ -195,12 +239,18 @@ class Users:
             yield users
             self.forget(users)
             return
-        with locked(self.folder / LOCK):
-            self.reread()
-            users = dict(self.known)
-            yield users
-            write(self.path, tuple(users.values()))
-            self.reread()
+        try:
+            with locked(self.folder / LOCK):
+                self.reread()
+                users = dict(self.known)
+                yield users
+                write(self.path, tuple(users.values()))
+                self.reread()
+        except OSError as error:
+            raise UsersError(
+                f"{self.path}: cannot be written: {error.strerror}; check the free space of its disk, and that this "
+                "user can write to the directory"
+            ) from error
 
 
 def check(name: str, namespace: str) -> None:
@@ -213,6 +263,19 @@ def check(name: str, namespace: str) -> None:
         raise UsersError(
             f"{namespace!r}: a namespace is at most 63 lower-case letters and digits, with '-' between them"
         )
+
+
+def unknown(name: str, users: Mapping[str, User]) -> UsersError:
+    """The error for a user that does not exist."""
+    there = sorted(one.name for one in users.values() if not one.revoked)
+    return UsersError(f"no user {name!r}; users: {', '.join(there) or 'none'}")
+
+
+def with_token(user: User) -> tuple[User, str]:
+    """The user with a new token in place of the present one, and that token."""
+    token = secrets.token_urlsafe(TOKEN_BYTES)
+    salt = secrets.token_hex(SALT_BYTES)
+    return msgspec.structs.replace(user, salt=salt, hash=hashed(salt, token)), token
 
 
 def is_system(namespace: str) -> bool:

@@ -1,4 +1,4 @@
-"""`pykueue user add`, `list` and `remove`: manage the users of a shared server."""
+"""`pykueue user add`, `list`, `rotate` and `remove`: manage the users of a shared server."""
 
 import asyncio
 import errno
@@ -7,15 +7,21 @@ import pwd
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from pykueue.base.datafolder import KUBECONFIG
+from pykueue.base.units import Instant, format_instant, parse_instant
 from pykueue.cli.serverstate import OWN_KUBECONFIG, data_folder, fail, read_record
 from pykueue.cli.tables import table
 
 if TYPE_CHECKING:
     from pykueue.apiserver.auth.users import Users
+
+DAY_MICROS: Final = 24 * 60 * 60 * 1_000_000
+KUBECONFIG_BYTES: Final = 16 * 1024
+"""More than a kubeconfig has."""
 
 
 @click.group()
@@ -26,6 +32,7 @@ def user() -> None:
     Example:
       pykueue user add alice
       pykueue user list
+      pykueue user rotate alice
       pykueue user remove alice
 
     Exit codes: 0, success; 1, the server is not running; 2, the request was rejected.
@@ -51,9 +58,20 @@ def user() -> None:
 @click.option(
     "--out", metavar="FILE", help="Path of the kubeconfig; default: ~/.config/pykueue/kubeconfig of the user."
 )
+@click.option(
+    "--expires",
+    metavar="WHEN",
+    help="Time until the kubeconfig is valid, as in 30d, 12h, 2027-01-31 or 2027-01-31T18:00:00Z; default: forever.",
+)
 @click.option("--data", metavar="DIR", help="Data directory of the server; see `pykueue up --help` for the default.")
 def add(
-    name: str, namespace: str | None, admin: bool, queues: tuple[str, ...], out: str | None, data: str | None
+    name: str,
+    namespace: str | None,
+    admin: bool,
+    queues: tuple[str, ...],
+    out: str | None,
+    expires: str | None,
+    data: str | None,
 ) -> None:
     """Give NAME a namespace, queues and a kubeconfig.
 
@@ -67,6 +85,7 @@ def add(
       pykueue user add alice
       pykueue user add bob --namespace vision --queue gpu
       pykueue user add carol --admin
+      pykueue user add guest --expires 30d
 
     Exit codes: 0, success; 1, the server is not running; 2, the request was rejected.
     """
@@ -75,6 +94,7 @@ def add(
     from pykueue.cli.target import of_folder, running
     from pykueue.cli.usersetup import PrepareError, prepare
 
+    until = expiry(expires)
     folder, standing = running(data)
     account = account_of(name, folder)
     place = Path(out) if out else Path(account.pw_dir) / OWN_KUBECONFIG
@@ -91,14 +111,14 @@ def add(
         reached = of_folder(folder, must_run=True).connection
         given = asyncio.run(prepare(reached, own, queues, keep=own == before))
         role: Role = "admin" if admin else "user"
-        token = users.add(name, role=role, namespace="" if admin else own, os_user=account.pw_name)
+        token = users.add(name, role=role, namespace="" if admin else own, os_user=account.pw_name, expires=until)
         text = kubeconfig(standing.server, reached.authority.encode(), user=name, namespace=own, token=token)
     except (PrepareError, UsersError) as error:
         fail(str(error))
     put(place, text, account)
     what = "admin" if admin else f"user of namespace {own}"
     done = "updated with a new kubeconfig" if known is not None else "added"
-    click.echo(f"{name} {done}: {what}, kubeconfig {place}")
+    click.echo(f"{name} {done}: {what}, kubeconfig {place}{validity(until)}")
     click.echo(f"queues: {', '.join(given) or 'none; create a LocalQueue in the namespace'}")
 
 
@@ -119,10 +139,10 @@ def account_of(name: str, folder: Path) -> pwd.struct_passwd:
         fail(f"no user {name!r} on this machine; create the account first: useradd {name}")
 
 
-def put(place: Path, text: str | None, account: pwd.struct_passwd) -> None:
+def put(place: Path, text: str | None, account: pwd.struct_passwd | None) -> None:
     """Write a kubeconfig as its user, with mode 0600: symbolic links in a home directory cannot be trusted.
 
-    Without a text, only check that the file could be written. Exits with an error if it cannot.
+    Without an account, write it as the user of this process. Without a text, only check that the file could be written. Exits with an error if it cannot.
     """
     child = os.fork()
     if child == 0:
@@ -130,27 +150,27 @@ def put(place: Path, text: str | None, account: pwd.struct_passwd) -> None:
     wrong = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if wrong:
         why = os.strerror(wrong) if wrong > 0 else "the process was killed"
-        fail(
-            f"{place}: cannot be written as user {account.pw_name}: {why}; choose another path with --out that "
-            f"{account.pw_name} can write"
-        )
+        who = "this user" if account is None else f"user {account.pw_name}"
+        fail(f"{place}: cannot be written as {who}: {why}; choose another path with --out that {who} can write")
 
 
-def put_as(place: Path, text: str | None, account: pwd.struct_passwd) -> int:
+def put_as(place: Path, text: str | None, account: pwd.struct_passwd | None) -> int:
     """Write a kubeconfig as a user, in a child process; return 0 or an errno."""
     from pykueue.apiserver.auth.kubeconfigs import write
 
     try:
-        os.setgroups([])
-        os.setgid(account.pw_gid)
-        os.setuid(account.pw_uid)
+        if account is not None:
+            os.setgroups([])
+            os.setgid(account.pw_gid)
+            os.setuid(account.pw_uid)
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if text is not None:
             write(place, text)
         elif place.is_dir():
             return errno.EISDIR
         else:
-            tempfile.TemporaryFile(dir=place.parent).close()
+            with tempfile.TemporaryFile(dir=place.parent) as probe:
+                probe.write(bytes(KUBECONFIG_BYTES))
     except OSError as error:
         return error.errno or errno.EIO
     return 0
@@ -165,16 +185,23 @@ def list_users(data: str | None) -> None:
     Example:
       pykueue user list
     """
-    for line in table(("NAME", "ROLE", "NAMESPACE", "RUNS AS"), rows(data), "<<<<"):
+    for line in table(("NAME", "ROLE", "NAMESPACE", "RUNS AS", "EXPIRES"), rows(data), "<<<<<"):
         click.echo(line)
 
 
 def rows(data: str | None) -> Sequence[Sequence[str]]:
     """The rows of the table of users."""
-    known = users_of(data).all().values()
+    users = users_of(data)
+    now = users.clock.now()
     return [
-        (one.name, one.role, one.namespace or "(all)", one.os_user)
-        for one in sorted(known, key=lambda one: one.name)
+        (
+            one.name,
+            one.role,
+            one.namespace or "(all)",
+            one.os_user,
+            "never" if one.expires is None else ("" if one.admitted(now) else "expired ") + format_instant(one.expires),
+        )
+        for one in sorted(users.all().values(), key=lambda one: one.name)
         if not one.revoked
     ]
 
@@ -217,3 +244,78 @@ def remove(name: str, data: str | None) -> None:
     except UsersError as error:
         fail(str(error))
     click.echo(f"{name} removed")
+
+
+@user.command()
+@click.argument("name")
+@click.option(
+    "--expires",
+    metavar="WHEN",
+    help="Time until the new kubeconfig is valid, as in `pykueue user add`; default: as before.",
+)
+@click.option(
+    "--out", metavar="FILE", help="Path of the kubeconfig; default: ~/.config/pykueue/kubeconfig of the user."
+)
+@click.option("--data", metavar="DIR", help="Data directory of the server; see `pykueue up --help` for the default.")
+def rotate(name: str, expires: str | None, out: str | None, data: str | None) -> None:
+    """Give NAME a new kubeconfig and revoke the old one.
+
+    Role, namespace, queues and jobs are kept. `admin` is the server's own administrator, whose kubeconfig is in the
+    data directory.
+
+    \b
+    Example:
+      pykueue user rotate alice
+      pykueue user rotate guest --expires 30d
+      pykueue user rotate admin
+
+    Exit codes: 0, success; 1, the server is not running; 2, the request was rejected.
+    """
+    from pykueue.apiserver.auth.kubeconfigs import kubeconfig
+    from pykueue.apiserver.auth.users import ADMIN, Users, UsersError
+    from pykueue.cli.target import of_folder, running
+
+    until = expiry(expires)
+    folder, standing = running(data)
+    account = None if name == ADMIN else account_of(name, folder)
+    usual = folder / KUBECONFIG if account is None else Path(account.pw_dir) / OWN_KUBECONFIG
+    place = Path(out) if out else usual
+    try:
+        users = Users(folder)
+        put(place, None, account)
+        authority = of_folder(folder, must_run=True).connection.authority
+        token = users.rotate(name, until)
+    except UsersError as error:
+        fail(str(error))
+    known = users.all()[name]
+    namespace = known.namespace or "default"
+    put(place, kubeconfig(standing.server, authority.encode(), user=name, namespace=namespace, token=token), account)
+    click.echo(f"{name} updated with a new kubeconfig: {place}{validity(known.expires)}")
+
+
+def expiry(text: str | None) -> Instant | None:
+    """The time that --expires names; None without it. Exits with an error if it is malformed or not in the future."""
+    from pykueue.api.durations import DurationError, parse_duration
+    from pykueue.base.clock import SystemClock
+
+    if text is None:
+        return None
+    now = SystemClock().now()
+    try:
+        if text[:-1].isdecimal() and text[-1] == "d":
+            found = Instant(now + int(text[:-1]) * DAY_MICROS)
+        elif text[4:5] == "-":
+            found = parse_instant(text if "T" in text else f"{text}T00:00:00Z")
+        else:
+            found = Instant(now + parse_duration(text))
+        shown = format_instant(found)
+    except (DurationError, ValueError, OverflowError):
+        fail(f"--expires: {text!r} is not a time; write it as in 30d, 12h, 2027-01-31 or 2027-01-31T18:00:00Z")
+    if found <= now:
+        fail(f"--expires: {shown} is not in the future")
+    return found
+
+
+def validity(expires: Instant | None) -> str:
+    """What a message says about the end of a kubeconfig's validity."""
+    return "" if expires is None else f", valid until {format_instant(expires)}"
