@@ -1,6 +1,7 @@
 """`pykueue backup` and `pykueue restore`: save and restore the data of a server."""
 
 import os
+import sys
 import tarfile
 import tempfile
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Final
 import click
 
 from pykueue.base.datafolder import CERTIFICATE_FILES, CERTIFICATES, DATABASE, KUBECONFIG, USERS
+from pykueue.base.text import printable
 from pykueue.cli.serverstate import data_folder, fail, here, made, read_record
 
 BESIDE: Final = (USERS, KUBECONFIG, *(f"{CERTIFICATES}/{name}" for name in CERTIFICATE_FILES))
@@ -66,11 +68,19 @@ def backup(file: str, data: str | None) -> None:
 
 @click.command()
 @click.argument("file")
+@click.option(
+    "--users-from-backup",
+    is_flag=True,
+    help="Replace the users and their credentials, too. Users who were removed since get in again; asks first.",
+)
+@click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--data", metavar="DIR", help="Data directory of the server; see `pykueue up --help` for the default.")
-def restore(file: str, data: str | None) -> None:
+def restore(file: str, users_from_backup: bool, yes: bool, data: str | None) -> None:
     """Restore a server from a backup FILE.
 
-    Stop the server first with `pykueue down`. The files that are replaced are kept next to the new ones, as
+    Stop the server first with `pykueue down`. Users and their kubeconfigs stay as they are today: who was removed since
+    the backup stays removed, and replaced kubeconfigs stay invalid. If the data directory has no users yet, those of
+    FILE are taken. The files that are replaced are kept next to the new ones, as
     pykueue.db.old, users.json.old and so on, with a number if such a file exists.
 
     \b
@@ -81,9 +91,11 @@ def restore(file: str, data: str | None) -> None:
 
     Exit codes: 0, restored; 1, the server is running; 2, FILE is not a backup, or the data directory is not writable.
     """
+    from pykueue.apiserver.auth.users import UsersError
     from pykueue.apiserver.storage.datafile import restore as put_back
     from pykueue.apiserver.storage.store import StoreError
     from pykueue.base.datafolder import synced
+    from pykueue.cli.restoredusers import source, taken, users_in
 
     if not Path(file).exists():
         fail(f"{file}: no such file; name a file written by `pykueue backup`")
@@ -98,8 +110,12 @@ def restore(file: str, data: str | None) -> None:
                     unpack(archive, name, Path(scratch))
             if not (Path(scratch) / DATABASE).exists():
                 fail(f"{file}: contains no {DATABASE}; name a file written by `pykueue backup`")
+            if users_from_backup:
+                confirm(file, Path(scratch), folder, yes=yes)
+            chosen = "backup" if users_from_backup else source(users_in(folder))
+            replaced = taken(Path(scratch), folder, chosen)
             put_back(Path(scratch) / DATABASE, folder / DATABASE)
-            for name in BESIDE:
+            for name in replaced:
                 if (Path(scratch) / name).exists():
                     put_beside(Path(scratch) / name, folder / name)
             for changed in (folder, folder / CERTIFICATES):
@@ -108,11 +124,39 @@ def restore(file: str, data: str | None) -> None:
     except tarfile.TarError as error:
         # Further lines list the compression methods it tried.
         fail(f"{file}: {str(error).partition(chr(10))[0].rstrip(':')}; name a file written by `pykueue backup`")
-    except StoreError as error:
+    except (StoreError, UsersError) as error:
         fail(str(error))
     except OSError as error:
         fail(f"{error.filename or file}: {error.strerror}; check the path and its permissions")
-    click.echo(f"{folder}: restored from {file}; start the server with `pykueue up`")
+    kept = {"today": "; users are those of today", "backup but admin": "", "backup": ""}[chosen]
+    click.echo(f"{folder}: restored from {file}{kept}; start the server with `pykueue up`")
+
+
+def confirm(file: str, scratch: Path, folder: Path, *, yes: bool) -> None:
+    """Print whose access the users of a backup change, and ask; exits unless that is confirmed."""
+    from pykueue.apiserver.auth.users import UsersError
+    from pykueue.base.clock import SystemClock
+    from pykueue.cli.restoredusers import differences, users_in
+
+    if not (scratch / USERS).exists():
+        fail(f"{file}: contains no users; omit --users-from-backup")
+    then, now = users_in(scratch), SystemClock().now()
+    try:
+        lines = differences(users_in(folder), then, now)
+    except UsersError as error:
+        # Users that cannot be read cannot be compared.
+        lines = [str(error), *differences({}, then, now)]
+    if not lines:
+        return
+    click.echo(f"The users of {file} replace those of today:")
+    for line in lines:
+        click.echo(f"  {printable(line)}")
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        fail("nothing was changed; confirm with --yes, or omit --users-from-backup to keep the users of today")
+    if not click.confirm("Continue?"):
+        fail("nothing was changed")
 
 
 def put_beside(fresh: Path, place: Path) -> None:

@@ -142,7 +142,8 @@ def account_of(name: str, folder: Path) -> pwd.struct_passwd:
 def put(place: Path, text: str | None, account: pwd.struct_passwd | None) -> None:
     """Write a kubeconfig as its user, with mode 0600: symbolic links in a home directory cannot be trusted.
 
-    Without an account, write it as the user of this process. Without a text, only check that the file could be written. Exits with an error if it cannot.
+    Without an account, write it as the user of this process. Without a text, only check that the file could be written.
+    Exits with an error if it cannot.
     """
     child = os.fork()
     if child == 0:
