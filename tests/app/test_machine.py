@@ -1,8 +1,10 @@
-"""Who are we on this machine, and whose is the data folder? The system of `pykueue up`, made and not started."""
+"""Who are we on this machine, whose is the data folder, how long is it trusted? The system of `pykueue up`."""
 
 import asyncio
+import http.client
 import os
 import pwd
+import ssl
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -17,9 +19,11 @@ from pykueue.apiserver.auth.users import ADMIN
 from pykueue.apiserver.http.server import bind
 from pykueue.apiserver.storage.datafile import Lock
 from pykueue.apiserver.storage.records import StoreError
+from pykueue.app import machine
 from pykueue.app.machine import Up, UpPlan
 from pykueue.base.clock import SystemClock
 from pykueue.base.datafolder import DATABASE
+from pykueue.base.units import MICROS, Instant
 from pykueue.node import accounts
 from pykueue.node.machine import Machine
 
@@ -75,3 +79,53 @@ def test_in_a_folder_that_another_holds_nothing_is_written(tmp_path: Path) -> No
     with closing(Lock(tmp_path / DATABASE)), pytest.raises(StoreError, match="in use by process"), up_in(tmp_path):
         raise AssertionError("the folder is another's")
     assert [one.name for one in tmp_path.iterdir()] == [f"{DATABASE}.lock"]
+
+
+class Shifted(SystemClock):
+    """A clock whose date is behind until it is put right."""
+
+    behind = 280 * 24 * 3600 * MICROS
+
+    def now(self) -> Instant:
+        return Instant(super().now() - self.behind)
+
+
+async def test_the_certificate_is_renewed_while_it_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "RENEW_MICROS", MICROS // 20)
+    loaded, mistakes = read_built(MINIMAL.encode())
+    assert loaded is not None, mistakes
+    clock = Shifted()
+    up = Up(UpPlan(loaded, tmp_path, Machine(1000, 1 << 30)), clock, bind("127.0.0.1", 0))
+    token = up.users.add(ADMIN, role="admin")
+    trust = ssl.create_default_context(cadata=up.authority.certificate.decode())
+
+    def connected() -> tuple[http.client.HTTPSConnection, str]:
+        """A connection, and the serial number of the certificate that the server showed."""
+        made = http.client.HTTPSConnection("127.0.0.1", up.port, context=trust, timeout=60)
+        made.connect()
+        found = made.sock.getpeercert()
+        assert found
+        return made, str(found["serialNumber"])
+
+    def healthy(connection: http.client.HTTPSConnection) -> bool:
+        # A connection without a user would be closed after some seconds.
+        connection.request("GET", "/healthz", headers={"Authorization": f"Bearer {token}"})
+        return connection.getresponse().read() == b"ok"
+
+    await up.start()
+    try:
+        stored = (tmp_path / "tls/server.crt").read_bytes()
+        first, serial = await asyncio.to_thread(connected)
+        assert await asyncio.to_thread(healthy, first)
+        clock.behind = 0
+        async with asyncio.timeout(60):
+            while (tmp_path / "tls/server.crt").read_bytes() == stored:
+                await asyncio.sleep(0.05)
+        await asyncio.sleep(0.1)
+        second, renewed = await asyncio.to_thread(connected)
+        assert renewed != serial
+        for connection in (first, second):
+            assert await asyncio.to_thread(healthy, connection)
+            connection.close()
+    finally:
+        await up.stop()

@@ -28,10 +28,12 @@ from pykueue.app.podadmission import PodAdmission
 from pykueue.base.clock import Clock
 from pykueue.base.datafolder import KUBECONFIG
 from pykueue.base.struct import Frozen
+from pykueue.base.units import MICROS
 from pykueue.controllers.metrics.exposition import CONTENT_TYPE
 from pykueue.kube.client.connection import DEFAULT_NAMESPACE
 from pykueue.kube.client.kubeconfig import KubeconfigError, read_kubeconfig
 from pykueue.kube.port import LOCAL_QUEUES, ExistsError, KubeError, Patch, Resource
+from pykueue.kube.tls import TlsError
 from pykueue.kubecontrollers.finishedretention import JOBS_KEPT
 from pykueue.node.accounts import Account
 from pykueue.node.containerruntime import Runtime
@@ -43,6 +45,8 @@ LOG: Final = logging.getLogger(__name__)
 
 ADMINISTRATOR: Final = Identity(ADMIN, frozenset({MASTERS, AUTHENTICATED}), admin=True)
 APPLIER: Final = "pykueue-up"
+RENEW_MICROS: Final = 60 * 60 * MICROS
+"""How often the certificates are checked; they are renewed months before they expire."""
 
 
 class UpPlan(Frozen):
@@ -170,9 +174,25 @@ class Up:
         self.local.start()
         self.local.begin("watchdog", self.local.controllers.metrics.watchdog.run)
         self.local.begin("runner", self.runner.run)
+        self.local.begin("certificates", self.renew_certificates)
         # The API serves requests before the caches are synced; only admission waits for them.
         await self.server.start()
         await self.local.controllers.cluster.until_synced()
+
+    async def renew_certificates(self) -> None:
+        """Renew the certificates when they are due, until cancelled; open connections are not affected."""
+        while True:
+            await self.clock.sleep(RENEW_MICROS)
+            trusted = self.authority.certificate
+            try:
+                if not self.authority.renew(self.clock.now()):
+                    continue
+                LOG.info("certificates: renewed data=%s", self.plan.data)
+                if self.authority.certificate != trusted:
+                    LOG.warning("certificates: the authority is new; give users new kubeconfigs with `user rotate`")
+                    self.admit_admin()
+            except (OSError, TlsError) as error:
+                LOG.error("certificates: cannot be renewed, will retry data=%s error=%s", self.plan.data, error)
 
     async def attend(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set; raises the error of any task that fails."""

@@ -41,21 +41,42 @@ class Credentials(Frozen):
 class Authority:
     """The CA certificate and key, and the server's own certificate."""
 
-    def __init__(self, bundle: Bundle) -> None:
+    def __init__(self, bundle: Bundle, folder: Path | None, names: tuple[str, ...]) -> None:
         self.bundle = bundle
+        self.folder = folder
+        """Where the certificates are stored; None if they are temporary."""
+        self.names = names
+        """The names of the server."""
+        self.contexts: list[ssl.SSLContext] = []
+        """The contexts that serve with these certificates."""
 
     @classmethod
     def open(cls, data: Path | None, now: Instant, names: tuple[str, ...] = LOOPBACK) -> "Authority":
         """The authority of a data folder, created or renewed if necessary; without a folder, a temporary one."""
         if data is None:
-            return cls(renewed(None, names, now))
+            return cls(renewed(None, names, now), None, names)
         folder = data / CERTIFICATES
         folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
         held = stored(folder)
         bundle = renewed(held, names, now)
         if bundle != held:
             store(folder, bundle)
-        return cls(bundle)
+        return cls(bundle, folder, names)
+
+    def renew(self, now: Instant) -> bool:
+        """Replace certificates that are due, and serve with the new ones from the next handshake on.
+
+        Returns whether any was replaced; raises `OSError` if they cannot be stored, and then keeps the present ones.
+        """
+        bundle = renewed(self.bundle, self.names, now)
+        if bundle == self.bundle:
+            return False
+        if self.folder is not None:
+            store(self.folder, bundle)
+        self.bundle = bundle
+        for context in self.contexts:
+            self.load(context)
+        return True
 
     @property
     def certificate(self) -> bytes:
@@ -63,12 +84,20 @@ class Authority:
         return self.bundle.authority
 
     def context(self) -> ssl.SSLContext:
-        """The server's TLS context; client certificates are optional, and must be signed by this authority."""
+        """A TLS context of the server, which `renew` keeps up to date.
+
+        Client certificates are optional, and must be signed by this authority.
+        """
         context = server_context()
+        self.load(context)
+        context.verify_mode = ssl.CERT_OPTIONAL
+        self.contexts.append(context)
+        return context
+
+    def load(self, context: ssl.SSLContext) -> None:
+        """Serve with the present certificate, and trust clients of the present authority."""
         use(context, self.bundle.certificate, self.bundle.key)
         context.load_verify_locations(cadata=self.bundle.authority.decode())
-        context.verify_mode = ssl.CERT_OPTIONAL
-        return context
 
     def issue(self, name: str, groups: tuple[str, ...], now: Instant) -> tuple[Credentials, str]:
         """A client certificate for a user, and its fingerprint."""
