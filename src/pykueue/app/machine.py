@@ -6,6 +6,7 @@ import os
 import pwd
 import socket
 from collections.abc import Iterable, Sequence
+from hashlib import blake2b
 from pathlib import Path
 from typing import Final, Literal
 
@@ -62,6 +63,8 @@ class UpPlan(Frozen):
     on_stop: Literal["keep", "terminate"] = "keep"
     runtime: Runtime | None = None
     journal: Path | None = None
+    scratch: Path | None = None
+    """An existing directory for the pods' directories, such as on another disk; None for the default."""
     jobs_kept: int | None = JOBS_KEPT
     seed: int = 0
 
@@ -98,7 +101,7 @@ class Up:
             self.local.kube,
             clock,
             self.local.tell,
-            RunnerSettings(plan.data, scratch_for(plan.data), on_stop=plan.on_stop, runtime=plan.runtime),
+            RunnerSettings(plan.data, scratch_for(plan.data, plan.scratch), on_stop=plan.on_stop, runtime=plan.runtime),
             plan.machine,
             account=self.account,
             may_mount=self.may_mount,
@@ -254,8 +257,14 @@ class Up:
         )
 
 
-def scratch_for(data: Path) -> Path | None:
-    """The parent of the pods' directories: outside the data directory if pods run as several users."""
+def scratch_for(data: Path, chosen: Path | None) -> Path | None:
+    """The parent of the pods' directories; None for the data directory.
+
+    It is outside the data directory if pods run as several users. In a chosen directory it has a name of its own,
+    because unknown pods are removed from it.
+    """
+    if chosen is not None:
+        return chosen / f"pykueue-{blake2b(os.fsencode(data.absolute()), digest_size=4).hexdigest()}"
     return data.with_name(f"{data.name}-scratch") if os.geteuid() == 0 else None
 
 

@@ -62,6 +62,7 @@ class UpOptions(Frozen):
     on_stop: Literal["keep", "terminate"]
     runtime: Runtime | None
     jobs_kept: int
+    scratch: Path | None
     journal: Path | None
     detached: bool
 
@@ -74,6 +75,8 @@ def serve(wanted: UpOptions, report: Report) -> int:
         report.fail(
             f"--journal: {wanted.journal.parent} is not a writable directory; create it, or choose another path"
         )
+    if wanted.scratch is not None and not (wanted.scratch.is_dir() and os.access(wanted.scratch, os.W_OK | os.X_OK)):
+        report.fail(f"--scratch: {wanted.scratch} is not a writable directory; create it, or choose another one")
     try:
         memory = None if wanted.memory is None else parse_quantity(wanted.memory).whole()
     except QuantityError as error:
@@ -103,6 +106,7 @@ async def attend(wanted: UpOptions, memory: int | None, report: Report) -> int:
         on_stop=wanted.on_stop,
         runtime=wanted.runtime,
         journal=wanted.journal,
+        scratch=wanted.scratch,
         jobs_kept=wanted.jobs_kept,
         seed=int.from_bytes(os.urandom(4)),
     )

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any, Final, TypeAlias
 
 from pykueue.apiserver.storage.records import Change, Key, StoredObject, StoreError
+from pykueue.apiserver.storage.reserve import Reserve
 
 Row: TypeAlias = tuple[int, int | None, str, str, str, str, str, bytes]
 """A revision: version, previous version, type, resource, namespace, name, uid, body."""
@@ -89,6 +90,8 @@ class Database:
         """The file's name, for messages."""
         self.writer = writer
         self.reader = reader
+        self.reserve: Reserve | None = None
+        """The disk space that is kept for the file; None in memory."""
 
     def rows(self, statement: str, *values: str | int, most: int = 0) -> list[tuple[Any, ...]]:
         """The rows of a query; with `most`, only until their bytes reach that number."""
@@ -172,6 +175,8 @@ class Database:
                 # Another program writes to the file; fail all writes instead of waiting again.
                 return dict.fromkeys(range(len(rows)), error)
             return self.write_singly(rows)
+        if self.reserve is not None and self.reserve.low:
+            self.reserve.hold()
         return {}
 
     def insert(self, rows: Sequence[Row]) -> None:
@@ -224,6 +229,10 @@ class Database:
             self.writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         except sqlite3.Error:
             return False
+        finally:
+            # A checkpoint truncates the file to its content.
+            if self.reserve is not None:
+                self.reserve.hold()
         return True
 
     def roll_back(self) -> None:
@@ -237,6 +246,8 @@ class Database:
         with suppress(sqlite3.Error):
             self.reader.close()
             self.writer.close()
+        if self.reserve is not None:
+            self.reserve.close()
 
 
 def until(cursor: sqlite3.Cursor, most: int) -> list[tuple[object, ...]]:

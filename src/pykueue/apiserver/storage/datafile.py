@@ -15,6 +15,7 @@ from typing import Final
 from pykueue.apiserver.storage.database import Database, connected
 from pykueue.apiserver.storage.migrations import APPLICATION, STEPS
 from pykueue.apiserver.storage.records import StoreError
+from pykueue.apiserver.storage.reserve import Reserve
 from pykueue.base.datafolder import synced
 
 CHECKED_WHOLE: Final = 32 * 1024 * 1024
@@ -69,7 +70,9 @@ def opened(path: Path) -> tuple[Database, Lock]:
         try:
             if not path.exists():
                 create(path)
-            return checked(path), lock
+            database = checked(path)
+            database.reserve = Reserve(path)
+            return database, lock
         except BaseException:
             lock.close()
             raise

@@ -397,6 +397,8 @@ class Writing:
             if bytes_max and len(body) > bytes_max:
                 raise unstorable()
             return StoredObject(key, there.version if there else 0, uid, body)
+        if there is None or not (terms.who.is_controller or meta(tree).get("deletionTimestamp")):
+            self.store.spare_reserve(key)
         try:
             held = await self.store.put(key, tree, uid=uid, bytes_max=bytes_max)
         except TooLargeError:

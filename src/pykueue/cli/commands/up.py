@@ -88,6 +88,12 @@ Runtime = Literal["podman", "docker"]
     metavar="N",
     help="Number of finished Jobs to keep; older ones are deleted.",
 )
+@click.option(
+    "--scratch",
+    metavar="DIR",
+    help="Directory below which pods get their working directories and emptyDir volumes, such as one on another disk; "
+    "default: in the data directory, or next to it for root.",
+)
 @click.option("--journal", metavar="FILE", help="Record every decision and its input in FILE, for `pykueue replay`.")
 @click.option("--log-file", metavar="FILE", help="Log file; default: standard error, or up.log with --detach.")
 @click.option(
@@ -115,6 +121,7 @@ def up(
     on_stop: str,
     runtime: str | None,
     keep_jobs: int,
+    scratch: str | None,
     journal: str | None,
     log_file: str | None,
     log_format: str,
@@ -185,6 +192,7 @@ def up(
         on_stop=cast("OnStop", on_stop),
         runtime=cast("Runtime | None", runtime),
         jobs_kept=keep_jobs,
+        scratch=None if scratch is None else data_folder(scratch),
         journal=None if journal is None else Path(journal),
         detached=report_to is not None,
     )

@@ -1,0 +1,94 @@
+"""What can still be written when others have filled the disk? A small disk of its own, and a database on it."""
+
+import asyncio
+import contextlib
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pykueue.apiserver.storage.records import FullError, Key
+from pykueue.apiserver.storage.store import Store
+from pykueue.base.clock import SystemClock
+
+DISK_BYTES = 32 << 20
+SOON_SECONDS = 30
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 32 MiB; the test is skipped where none can be mounted."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES},mode=0700", "none", str(folder)],
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode:
+        pytest.skip(f"no disk can be mounted here: {done.stderr.decode().strip()}")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def use_up(filler: Path) -> None:
+    """Leave no room on a disk for anybody else."""
+    with filler.open("ab", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+
+
+def key(number: int) -> Key:
+    return Key("configmaps", "default", f"map-{number}")
+
+
+async def put(store: Store, number: int, size: int = 1000) -> None:
+    await store.put(key(number), {"metadata": {"name": f"map-{number}"}, "data": "x" * size}, uid=str(number))
+
+
+async def until_low(store: Store, low: bool) -> None:
+    """Wait until the store knows, as it writes, whether there is room."""
+    assert store.reserve is not None
+    async with asyncio.timeout(SOON_SECONDS):
+        while store.reserve.low != low:
+            await put(store, 0, 10)
+            with contextlib.suppress(FullError):
+                store.spare_reserve(key(0))
+            await asyncio.sleep(0.05)
+
+
+async def test_on_a_full_disk_objects_are_refused_and_deleted(disk: Path) -> None:
+    store = Store.open(disk / "pykueue.db", SystemClock())
+    for number in range(100):
+        await put(store, number)
+    store.spare_reserve(key(1))
+    use_up(disk / "filler")
+    await until_low(store, True)
+    with pytest.raises(FullError, match="is full but for a reserve that is kept for the database; delete objects"):
+        store.spare_reserve(key(1))
+    # Whatever is freed, somebody takes.
+    use_up(disk / "filler")
+    for number in range(1, 100):
+        await store.drop(key(number), {"metadata": {"name": f"map-{number}"}})
+        await put(store, 0, 10_000)
+    assert store.count("configmaps") == 1
+    (disk / "filler").unlink()
+    await until_low(store, False)
+    store.spare_reserve(key(1))
+    await store.close()
+
+
+async def test_the_reserve_survives_a_backup_by_another_process(tmp_path: Path) -> None:
+    """Another connection must not become the last one of the file, and remove the WAL under the server."""
+    store = Store.open(tmp_path / "pykueue.db", SystemClock())
+    await put(store, 1)
+    script = (
+        "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('SELECT 1 FROM state').fetchall(); c.close()"
+    )
+    assert store.reserve is not None
+    assert store.reserve.hold()
+    subprocess.run(["python3", "-c", script, str(tmp_path / "pykueue.db")], check=True)
+    assert (tmp_path / "pykueue.db-wal").exists()
+    await put(store, 2)
+    await store.close()
