@@ -266,19 +266,51 @@ async def test_a_second_server_waits_for_the_first_and_hears_of_its_processes(tm
     await second.spawner.close()
 
 
-async def test_what_a_killed_supervisor_leaves_is_found_by_its_mark(tmp_path: Path) -> None:
+async def started(watched: Watched, key: str, script: str) -> tuple[Attempt, int]:
+    """An attempt that has left a process behind, and the id of that process."""
+    watched.spawner.start(Start(key, ("sh", "-c", script), {**ENV, "PYKUEUE_ATTEMPT": key}, "/"))
+    attempt = await watched.running(key)
+    await watched.until(lambda: (watched.folder / key / "0.log").exists() and watched.printed(key))
+    return attempt, int(watched.printed(key))
+
+
+async def test_what_a_killed_supervisor_leaves_is_ended_however_it_hides(tmp_path: Path) -> None:
+    async with spawner(tmp_path) as watched:
+        keys = [f"{random.getrandbits(32):08x}/main/0" for _ in range(2)]
+        # It has a session, an environment and a parent of its own.
+        hidden = "env -i setsid sh -c 'sleep 1000 & echo $!; wait' & sleep 1000"
+        (attempt, daemon), (other, spared) = [await started(watched, key, hidden) for key in keys]
+        os.kill(attempt.supervisor.pid, signal.SIGKILL)
+        await watched.until(lambda: watched.gone == keys[:1])
+        assert not process_start(daemon), "it has ended before its quota is free"
+        assert process_start(spared)
+        os.kill(other.supervisor.pid, signal.SIGUSR1)
+        await watched.over(keys[1])
+        assert not process_start(spared)
+        watched.known.clear()
+
+
+async def test_nothing_stays_defunct_after_the_last_job(tmp_path: Path) -> None:
+    async with spawner(tmp_path) as watched:
+        watched.start("exit 0")
+        await watched.over()
+        watched.spawner.clean(str(tmp_path), str(tmp_path), [], [])
+        server = watched.spawner.server
+        assert server is not None
+        children = Path(f"/proc/{server.pid}/task/{server.pid}/children")
+        await watched.until(lambda: children.read_text() == "")
+
+
+async def test_what_a_supervisor_of_an_earlier_server_leaves_is_found_by_its_mark(tmp_path: Path) -> None:
     async with spawner(tmp_path) as watched:
         key = f"{random.getrandbits(32):08x}/main/0"
-        script = "setsid sleep 1000 & echo $!; sleep 1000"
-        start = Start(key, ("sh", "-c", script), {**ENV, "PYKUEUE_ATTEMPT": key}, "/")
-        watched.spawner.start(start)
-        attempt = await watched.running(key)
-        assert attempt.command is not None
-        await watched.until((watched.folder / key / "0.log").exists)
+        attempt, daemon = await started(watched, key, "setsid sleep 1000 & echo $!; sleep 1000")
+        assert watched.spawner.server is not None
+        watched.spawner.server.kill()
+        await watched.until(lambda: not watched.spawner.ready)
+        await watched.until(lambda: watched.spawner.ready)
         os.kill(attempt.supervisor.pid, signal.SIGKILL)
-        await watched.until(lambda: watched.gone == [key])
         await watched.until(lambda: not process_start(attempt.command.pid))  # type: ignore[union-attr]  # it was started
-        daemon = int(watched.printed(key))
         assert process_start(daemon), "nobody has ended it yet"
         assert end_marked(key + "0") == 0
         assert end_marked(key) == 2, "the daemon, and the child of the shell that was killed"

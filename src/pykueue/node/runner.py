@@ -331,7 +331,9 @@ class Runner:
             if attempt is not None and (attempt.over or attempt.supervisor.alive(self.spawner.boot)):
                 self.take_in(sandbox, container, attempt)
             elif attempts.claimed(self.folder, key):
-                LOG.warning("container: supervisor died without reporting attempt=%s", key)
+                hidden = container.adopted and self.limits.base is None
+                rest = "; detached processes without our environment variable may still run" if hidden else ""
+                LOG.warning("container: supervisor died without reporting attempt=%s%s", key, rest)
                 container.attempt = attempt
                 container.abandon(self.spawner.boot, self.clock.now())
             else:

@@ -3,6 +3,9 @@
 The server starts it with few imports, so that a fork takes a millisecond and little memory. It ends with the server;
 the supervisors keep running. It holds a lock on the folder of attempts, and a supervisor keeps a copy of that lock
 until it has claimed its attempt: the holder of the lock knows that nothing else can start.
+
+If a supervisor is killed, its descendants become children of the fork server, which ends them. Supervisors of an
+earlier fork server have no such parent; what they leave is found by its environment alone (`processes.end_marked`).
 """
 
 import contextlib
@@ -14,14 +17,16 @@ import select
 import signal
 import socket
 import sys
+import time
 import traceback
 from typing import Final
 
-from pykueue.node.supervision.processes import boot_id
+from pykueue.node.supervision.processes import boot_id, kill_below
 from pykueue.node.supervision.removal import clean
-from pykueue.node.supervision.supervisor import SIGNALS, Request, prepare, supervise
+from pykueue.node.supervision.supervisor import SIGNALS, Request, adopt_orphans, prepare, supervise
 
 LOCK: Final = ".lock"
+ORPHAN_TRIES: Final = 50
 HEAD: Final = 4
 """Size of a message's length prefix."""
 
@@ -41,6 +46,8 @@ class ForkServer:
         self.lock = lock
         self.buffer = b""
         self.children: dict[int, str] = {}
+        """Supervisors, each with the key of its attempt."""
+        self.cleaners: set[int] = set()
         self.boot = boot_id()
 
     def run(self) -> None:
@@ -92,7 +99,9 @@ class ForkServer:
     def clean(self, request: Request) -> None:
         """Fork a process that removes files."""
         with contextlib.suppress(OSError):
-            if not os.fork():
+            if pid := os.fork():
+                self.cleaners.add(pid)
+            else:
                 try:
                     what = request["clean"]
                     assert isinstance(what, tuple)
@@ -117,17 +126,28 @@ class ForkServer:
             os._exit(0)
 
     def reap(self) -> None:
-        """Report supervisors that have ended."""
-        while self.children:
+        """Report supervisors that have ended; end what is left of those that were killed."""
+        while True:
             try:
-                pid, _ = os.waitpid(-1, os.WNOHANG)
+                pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
                 return
             if not pid:
                 return
+            self.cleaners.discard(pid)
             key = self.children.pop(pid, None)
             if key is not None:
+                if status:
+                    # A supervisor that ends by itself has ended everything before.
+                    self.end_orphans()
                 send(self.control, "gone", key)
+
+    def end_orphans(self) -> None:
+        """Kill all children that are neither supervisors nor cleaners, with their descendants, and wait a moment."""
+        for _ in range(ORPHAN_TRIES):
+            if not kill_below(os.getpid(), self.children.keys() | self.cleaners):
+                return
+            time.sleep(0.01)
 
 
 def main(folder: str, fd: int) -> None:
@@ -144,6 +164,7 @@ def main(folder: str, fd: int) -> None:
         send(control, "waiting")
         fcntl.flock(lock, fcntl.LOCK_EX)
     server = ForkServer(control, lock, prepare())
+    adopt_orphans()
     gc.disable()
     gc.freeze()
     try:

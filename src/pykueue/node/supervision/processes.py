@@ -6,6 +6,7 @@ Supervisors use this too, so it imports next to nothing.
 import contextlib
 import os
 import signal
+from collections.abc import Container
 from typing import Final
 
 MARK: Final = "PYKUEUE_ATTEMPT"
@@ -31,8 +32,8 @@ def boot_id() -> str:
         return file.read().strip()
 
 
-def descendants(root: int) -> dict[int, int]:
-    """All descendants of a process, each with its process group."""
+def descendants(root: int, but: Container[int] = ()) -> dict[int, int]:
+    """All descendants of a process, each with its process group; without some children and what is below them."""
     children: dict[int, list[tuple[int, int]]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -47,9 +48,22 @@ def descendants(root: int) -> dict[int, int]:
     rest = [root]
     while rest:
         for pid, group in children.get(rest.pop(), ()):
-            found[pid] = group
-            rest.append(pid)
+            if pid not in but:
+                found[pid] = group
+                rest.append(pid)
     return found
+
+
+def kill_below(root: int, but: Container[int] = ()) -> int:
+    """Kill these descendants of a process: stop all first, so that none forks while others die; returns how many."""
+    stopped: set[int] = set()
+    while fresh := descendants(root, but).keys() - stopped:
+        for pid in fresh:
+            signal_one(pid, signal.SIGSTOP)
+        stopped |= fresh
+    for pid in stopped:
+        signal_one(pid, signal.SIGKILL)
+    return len(stopped)
 
 
 def signal_one(pid: int, number: int) -> None:

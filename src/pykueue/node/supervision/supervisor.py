@@ -28,7 +28,7 @@ from pykueue.base.boottime import SteadyWall, boot_nanos
 from pykueue.node.supervision.followers import Gate, boot_seconds
 from pykueue.node.supervision.logfiles import STDERR, STDOUT, Capture, LogFiles
 from pykueue.node.supervision.pipes import Pipe
-from pykueue.node.supervision.processes import descendants, process_start, signal_group, signal_one
+from pykueue.node.supervision.processes import descendants, kill_below, process_start, signal_group, signal_one
 
 Request: TypeAlias = dict[str, object]
 """What to run; `spawn.Start` says what is in it."""
@@ -147,7 +147,7 @@ class Supervisor:
 
     def run(self) -> None:
         """Run the command to its end."""
-        LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        adopt_orphans()
         wake, waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
         pipes = (Pipe(STDOUT), Pipe(STDERR))
@@ -373,29 +373,21 @@ class Supervisor:
 
     def end_all(self, number: int) -> None:
         """Signal the command and all its descendants, in whatever process group they are."""
-        below = descendants(os.getpid())
         if number == signal.SIGKILL:
-            self.kill_tree(below)
+            self.kill_tree()
             return
         if self.status is None:
             signal_group(self.child, number)
-        for pid, group in below.items():
+        for pid, group in descendants(os.getpid()).items():
             if group != self.child:
                 signal_one(pid, number)
 
-    def kill_tree(self, below: dict[int, int]) -> None:
-        """Kill all of them: stop all first, so that none forks while others die."""
+    def kill_tree(self) -> None:
+        """Kill the command and all its descendants."""
         if self.cgroup and not self.once:
             with contextlib.suppress(OSError), open(f"{self.cgroup}/cgroup.kill", "w") as file:
                 file.write("1")
-        stopped: set[int] = set()
-        while fresh := below.keys() - stopped:
-            for pid in fresh:
-                signal_one(pid, signal.SIGSTOP)
-            stopped |= fresh
-            below = descendants(os.getpid())
-        for pid in stopped:
-            signal_one(pid, signal.SIGKILL)
+        kill_below(os.getpid())
 
     def end_rest(self) -> None:
         """End what the command left behind."""
@@ -403,7 +395,7 @@ class Supervisor:
             if not self.reap():
                 return
             if attempt % 50 == 0:
-                self.kill_tree(descendants(os.getpid()))
+                self.kill_tree()
             time.sleep(0.001 if attempt < 50 else 0.02)
 
     def report_end(self, timed_out: bool) -> None:
@@ -439,6 +431,11 @@ class Supervisor:
 
 class StartError(Exception):
     """The command cannot be started."""
+
+
+def adopt_orphans() -> None:
+    """Become the parent of descendants whose own parent ends, however they have detached themselves."""
+    LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def ignore_signal(number: int, frame: object) -> None:
