@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1
 .DEFAULT_GOAL := help
 .PHONY: help venv fmt lint types arch test slow machine parity facts bench bench-engine bench-store bench-machine \
 	bench-rivals bench-provisioning control-plane e2e crash crash-short crash-short-embedded crash-short-attempts \
-	crash-short-cluster race race-quick demo picture simulate rewrite check pins clean
+	crash-short-cluster race race-quick demo picture simulate rewrite check pins audit clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -112,12 +112,20 @@ rewrite: .venv/.stamp ## accept the engine's current decisions in the stories; r
 
 check: lint types arch test ## run everything that must pass before a push
 
-pins: ## resolve requirements/dev.in into dev.txt again
+COMPILE = build/pins/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make pins'
+
+pins: ## resolve requirements/*.in into *.txt again; the smaller ones get the versions of dev.txt
 	$(PYTHON) -m venv build/pins
 	build/pins/bin/python -m pip install --quiet uv==0.13.7
-	build/pins/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
-		--no-emit-index-url --no-emit-find-links --custom-compile-command 'make pins' \
-		requirements/dev.in --output-file requirements/dev.txt
+	$(COMPILE) --upgrade requirements/dev.in --output-file requirements/dev.txt
+	$(COMPILE) --constraint requirements/dev.txt requirements/run.in --output-file requirements/run.txt
+	$(COMPILE) --constraint requirements/dev.txt requirements/build.in --output-file requirements/build.txt
+
+audit: ## look for known vulnerabilities in what we install (asks PyPI, so it is not part of `make check`)
+	$(PYTHON) -m venv build/audit
+	build/audit/bin/python -m pip install --quiet pip-audit==2.10.1
+	build/audit/bin/pip-audit --require-hashes --disable-pip -r requirements/dev.txt
 
 clean: ## remove all build outputs, including .venv
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -293,12 +293,15 @@ async def test_what_a_killed_supervisor_leaves_is_ended_however_it_hides(tmp_pat
 async def test_nothing_stays_defunct_after_the_last_job(tmp_path: Path) -> None:
     async with spawner(tmp_path) as watched:
         watched.start("exit 0")
-        await watched.over()
-        watched.spawner.clean(str(tmp_path), str(tmp_path), [], [])
+        await watched.until(lambda: watched.gone)
+        (tmp_path / "scratch/u").mkdir(parents=True)
+        watched.spawner.clean(str(watched.folder), str(tmp_path / "scratch"), [], ["u"])
+        await watched.until(lambda: not (tmp_path / "scratch/u").exists())
         server = watched.spawner.server
         assert server is not None
         children = Path(f"/proc/{server.pid}/task/{server.pid}/children")
         await watched.until(lambda: children.read_text() == "")
+        watched.known.clear()
 
 
 async def test_what_a_supervisor_of_an_earlier_server_leaves_is_found_by_its_mark(tmp_path: Path) -> None:
