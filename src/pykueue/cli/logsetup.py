@@ -79,6 +79,7 @@ class Rotated(RotatingFileHandler):
 
     def doRollover(self) -> None:
         """Continue in a new file."""
+        assert self.stream is not None, "only an open file is rotated"
         before = os.fstat(self.stream.fileno())
         super().doRollover()
         for handle in (1, 2):

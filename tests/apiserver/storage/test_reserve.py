@@ -49,9 +49,10 @@ async def put(store: Store, number: int, size: int = 1000) -> None:
 
 async def until_low(store: Store, low: bool) -> None:
     """Wait until the store knows, as it writes, whether there is room."""
-    assert store.reserve is not None
+    reserve = store.database.reserve
+    assert reserve is not None
     async with asyncio.timeout(SOON_SECONDS):
-        while store.reserve.low != low:
+        while reserve.low != low:
             await put(store, 0, 10)
             with contextlib.suppress(FullError):
                 store.spare_reserve(key(0))
@@ -86,8 +87,9 @@ async def test_the_reserve_survives_a_backup_by_another_process(tmp_path: Path) 
     script = (
         "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('SELECT 1 FROM state').fetchall(); c.close()"
     )
-    assert store.reserve is not None
-    assert store.reserve.hold()
+    assert store.database.reserve is not None
+    store.database.reserve.hold()
+    assert not store.database.reserve.low
     subprocess.run(["python3", "-c", script, str(tmp_path / "pykueue.db")], check=True)
     assert (tmp_path / "pykueue.db-wal").exists()
     await put(store, 2)

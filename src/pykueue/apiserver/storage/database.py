@@ -175,8 +175,8 @@ class Database:
                 # Another program writes to the file; fail all writes instead of waiting again.
                 return dict.fromkeys(range(len(rows)), error)
             return self.write_singly(rows)
-        if self.reserve is not None and self.reserve.low:
-            self.reserve.hold()
+        if self.reserve is not None:
+            self.reserve.keep()
         return {}
 
     def insert(self, rows: Sequence[Row]) -> None:

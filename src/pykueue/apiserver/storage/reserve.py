@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from pykueue.apiserver.storage.records import FullError, Key
-from pykueue.base.units import MICROS, Moment
+from pykueue.base.boottime import boot_nanos
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ WAL_BYTES: Final = 20 * 1024 * 1024
 """A little more than the size at which SQLite checkpoints the WAL."""
 DISK_SHARE: Final = 16
 """Of a small disk, each of the two takes this fraction at most."""
-AGAIN_MICROS: Final = 1 * MICROS
+AGAIN_NANOS: Final = 1_000_000_000
 """How often the reserve is completed while there are writes."""
 PIECE_BYTES: Final = 64 * 1024
 KEEP_SIZE: Final = 1
@@ -41,26 +41,15 @@ class Reserve:
         self.handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         disk = os.fstatvfs(self.handle)
         self.share = disk.f_blocks * disk.f_frsize // DISK_SHARE
-        self.low = not self.hold()
+        self.low = False
         """Whether the disk is full up to the reserve, which is left for deletions and the server's own updates."""
-        self.due = False
-        """Whether the reserve is to be completed."""
-        self.seen: Moment | None = None
+        self.seen = 0
+        self.hold()
 
-    def check(self, now: Moment) -> None:
-        """Have the reserve completed, unless that was tried a moment ago."""
-        if self.seen is None or now - self.seen >= AGAIN_MICROS:
-            self.seen = now
-            self.due = True
-
-    def learn(self, complete: bool) -> None:
-        """Take in whether the reserve is complete."""
-        if self.low == complete:
-            what = (
-                "the disk has room again" if complete else "the disk is full up to the reserve, rejecting new objects"
-            )
-            LOG.warning("store: %s file=%s", what, self.path)
-        self.low = not complete
+    def keep(self) -> None:
+        """Complete the reserve after writes, unless that was done a moment ago."""
+        if self.low or boot_nanos() - self.seen >= AGAIN_NANOS:
+            self.hold()
 
     def refusal(self, key: Key) -> FullError:
         """The error for an object that would use the reserve."""
@@ -69,8 +58,9 @@ class Reserve:
             "database; delete objects or files that are not needed, and check the disk and its free space"
         )
 
-    def hold(self) -> bool:
-        """Allocate what is missing of the reserve; returns whether it is complete, or not supported by this disk."""
+    def hold(self) -> None:
+        """Allocate what is missing of the reserve, or as much as there is room for."""
+        self.seen = boot_nanos()
         size = os.fstat(self.handle).st_size
         held = allocated(self.handle, size, min(DATABASE_BYTES, self.share))
         # There may be no WAL yet; SQLite locks nothing in it.
@@ -80,7 +70,10 @@ class Reserve:
                 held = allocated(wal, 0, min(WAL_BYTES, self.share)) and held
             finally:
                 os.close(wal)
-        return held
+        if held == self.low:
+            what = "has room again" if held else "is full up to the reserve, rejecting new objects"
+            LOG.warning("store: the disk %s file=%s", what, self.path)
+        self.low = not held
 
     def close(self) -> None:
         """Close the file, after SQLite has; the reserve is dropped when the file is next truncated."""

@@ -111,7 +111,6 @@ class Store:
         self.writer = writer
         self.clock = clock
         self.lock = lock
-        self.reserve = database.reserve
         version = database.version()
         self.feed = Feed(database, version, database.compacted())
         self.cache = Cache()
@@ -251,10 +250,12 @@ class Store:
 
     def spare_reserve(self, key: Key) -> None:
         """Raise `FullError` if writing this object would use the space that is kept for other writes."""
-        if self.reserve is not None and self.reserve.low:
-            self.reserve.check(self.clock.moment())
+        reserve = self.database.reserve
+        if reserve is not None and reserve.low:
+            # A checkpoint completes the reserve, if there is room again.
+            self.checkpoint_due, self.stalled = True, False
             self.call()
-            raise self.reserve.refusal(key)
+            raise reserve.refusal(key)
 
     def drop(self, key: Key, tree: Tree) -> Awaitable[StoredObject]:
         """Delete an object; watchers receive this tree with the new version."""
@@ -358,8 +359,6 @@ class Store:
     def mark(self) -> None:
         """Record the time of this version, and limit the length of the log."""
         now = self.clock.moment()
-        if self.reserve is not None:
-            self.reserve.check(now)
         if now - self.marks[-1][0] >= MARK_MICROS:
             self.marks.append((now, self.version))
         if self.lock is None:
@@ -407,9 +406,6 @@ class Store:
 
     def maintenance_work(self) -> tuple[Callable[[], bool], Callable[[bool], None]] | None:
         """The next maintenance task and the handler of its result; None if nothing is due."""
-        if self.reserve is not None and self.reserve.due and not self.closing:
-            self.reserve.due = False
-            return self.reserve.hold, self.reserved
         if self.closing or self.stalled:
             return None
         if self.forgotten < self.feed.compacted:
@@ -419,13 +415,6 @@ class Store:
             self.checkpoint_due = False
             return self.database.checkpoint, partial(self.maintained, self.forgotten)
         return None
-
-    def reserved(self, complete: bool) -> None:
-        """Handle whether the reserve is complete."""
-        assert self.reserve is not None, "only a reserve can be completed"
-        self.reserve.learn(complete)
-        self.busy = False
-        self.hand_over()
 
     def maintained(self, to: int, well: bool) -> None:
         """Handle the result of a maintenance task; a failed one is retried at the next maintenance."""

@@ -17,7 +17,6 @@ import select
 import signal
 import socket
 import sys
-import time
 import traceback
 from typing import Final
 
@@ -27,6 +26,7 @@ from pykueue.node.supervision.supervisor import SIGNALS, Request, adopt_orphans,
 
 LOCK: Final = ".lock"
 ORPHAN_TRIES: Final = 50
+ORPHAN_SECONDS: Final = 0.01
 HEAD: Final = 4
 """Size of a message's length prefix."""
 
@@ -147,7 +147,7 @@ class ForkServer:
         for _ in range(ORPHAN_TRIES):
             if not kill_below(os.getpid(), self.children.keys() | self.cleaners):
                 return
-            time.sleep(0.01)
+            select.select((), (), (), ORPHAN_SECONDS)
 
 
 def main(folder: str, fd: int) -> None:
