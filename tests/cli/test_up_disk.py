@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -38,6 +40,13 @@ def test_a_job_that_fills_the_disk_can_be_deleted(tmp_path: Path) -> None:
         assert "is full but for a reserve that is kept for the database; delete objects or files" in said["message"]
         replaced = config("map-1", "y")
         assert site.call("PUT", f"{MAPS}/map-1", json.dumps(replaced).encode())[0] == 503
+        with tempfile.TemporaryDirectory() as everybodys:
+            Path(everybodys).chmod(0o777)
+            for words in (("add", "nobody", "--out", f"{everybodys}/kubeconfig"), ("rotate", "admin")):
+                done = machine.run("user", *words)
+                assert done.returncode == 2
+                assert re.search("full but for a reserve|cannot be written as this user: No space left", done.stderr)
+                assert "Traceback" not in done.stderr
         for number in range(10):
             assert site.call("DELETE", f"{MAPS}/map-{number}")[0] == 200
         code, _ = site.call("DELETE", f"{JOBS}/hog?propagationPolicy=Background")
