@@ -33,6 +33,11 @@ SUPERVISOR = Process(10, 5, "boot")
             id="ended",
         ),
         pytest.param(
+            HEAD + "exited 143 15 9000 2\n",
+            Attempt(SUPERVISOR, ended=Instant(9), code=143, signal=15, terminated=True, pod="n/p"),
+            id="ended because its supervisor was told to",
+        ),
+        pytest.param(
             HEAD + "failed 9000 no such thing\n",
             Attempt(SUPERVISOR, ended=Instant(9), problem="no such thing", pod="n/p"),
             id="never began",

@@ -77,6 +77,13 @@ def traces(folder: Path) -> int:
     return begun + sum(path.stat().st_size for path in (folder / "writes", folder / "ran") if path.exists())
 
 
+def disruption(on: Host, name: str) -> str:
+    """The reason of a pod's DisruptionTarget condition; empty if it has none."""
+    found = {one["type"]: one for one in on.status(name)["conditions"]}
+    condition = found.get("DisruptionTarget", {"status": "False"})
+    return str(condition["reason"]) if condition["status"] == "True" else ""
+
+
 async def test_a_process_is_found_again_and_its_end_is_heard(tmp_path: Path) -> None:
     api = pod_api()
     first = Host(tmp_path, api)
@@ -149,7 +156,32 @@ async def test_after_a_reboot_what_ran_is_lost_and_said_to_be(tmp_path: Path) ->
         await on.phase("p", "Failed")
         ended = on.state("p")["terminated"]
         assert (ended["exitCode"], ended["reason"]) == (137, "ContainerStatusUnknown")
+        assert disruption(on, "p") == "TerminationByKubelet"
         assert not (tmp_path / "ran").exists()
+
+
+async def test_what_a_shutdown_of_the_machine_ends_is_marked_as_disrupted(tmp_path: Path) -> None:
+    async with host(tmp_path) as on:
+        for name, script in (("stopped", "sleep 60"), ("failed", "kill -TERM $$$$")):
+            uid = await on.pod(name, shell(script))
+            if name == "stopped":
+                await on.phase(name, "Running")
+                attempt = on.runner.sandboxes[uid].containers["main"].attempt
+                assert attempt is not None
+                os.kill(attempt.supervisor.pid, signal.SIGTERM)
+            await on.phase(name, "Failed")
+            assert on.state(name)["terminated"]["exitCode"] == 143
+        assert disruption(on, "stopped") == "TerminationByKubelet"
+        assert disruption(on, "failed") == ""
+
+
+async def test_what_the_stop_of_the_server_ends_is_marked_as_disrupted(tmp_path: Path) -> None:
+    async with host(tmp_path, on_stop="terminate") as on:
+        await on.pod("p", shell("sleep 60"))
+        await on.phase("p", "Running")
+        await on.runner.stop()
+        assert on.status("p")["reason"] == "Terminated"
+        assert disruption(on, "p") == "TerminationByKubelet"
 
 
 async def test_an_attempt_that_nobody_claimed_is_begun(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import contextlib
 import errno
 import os
 import random
+import resource
 import signal
 import socket
 import subprocess
@@ -216,6 +217,32 @@ async def test_a_command_beside_it_answers_with_its_code_and_output(tmp_path: Pa
         missing = await once(Start("ignored", ("nonesuch",), ENV, "/"), 5)
         assert missing == Outcome(128, 'exec: "nonesuch": executable file not found in $PATH')
         assert not attempts.pods(watched.folder)
+
+
+async def test_a_process_that_removed_files_is_reaped_without_another_job(tmp_path: Path) -> None:
+    async with spawner(tmp_path) as watched:
+        server = watched.spawner.server
+        assert server is not None
+        watched.start("exit 0")
+        await watched.until(lambda: watched.gone == ["u/main/0"])
+        watched.spawner.clean(str(watched.folder), str(tmp_path), [], ["u"])
+        await watched.until(lambda: not (watched.folder / "u").exists())
+        children = Path(f"/proc/{server.pid}/task/{server.pid}/children")
+        await watched.until(lambda: not children.read_text())
+
+
+async def test_too_little_memory_to_load_a_program_is_said(tmp_path: Path) -> None:
+    async with spawner(tmp_path) as watched:
+        limits = ((resource.RLIMIT_DATA, 1),)
+        watched.spawner.start(Start("u/main/0", ("true",), ENV, "/", rlimits=limits))
+        assert (await watched.over()).problem == "container init was OOM-killed (memory limit too low?)"
+
+
+async def test_the_umask_of_a_process_may_be_another(tmp_path: Path) -> None:
+    async with spawner(tmp_path) as watched:
+        watched.spawner.start(Start("u/main/0", ("sh", "-c", "umask"), ENV, "/", umask=0o007))
+        await watched.over()
+        assert watched.printed("u/main/0", STDOUT) == "0007"
 
 
 async def test_the_fork_server_is_started_again_and_its_supervisors_live_on(tmp_path: Path) -> None:

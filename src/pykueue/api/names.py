@@ -4,6 +4,10 @@ from enum import StrEnum
 from typing import Final
 
 GROUP: Final = "kueue.x-k8s.io"
+KUBERNETES_VERSION: Final = "v1.36.3"
+"""The version of Kubernetes whose API is served."""
+SERVER_VERSION: Final = f"{KUBERNETES_VERSION}+pykueue"
+"""The version of the embedded API server and of its Node."""
 DEFAULT_QUEUE: Final = "default"
 DEFAULT_PRIORITY_CLASS: Final = "default"
 DEFAULT_POD_SET: Final = "main"
@@ -78,6 +82,7 @@ class Annotation(StrEnum):
     PROVISIONING_CLASS = "autoscaling.x-k8s.io/provisioning-class-name"
     ASKED_FOR = "pykueue.io/asked-for"
     CHECK_TIMEOUT = "pykueue.io/check-timeout-seconds"
+    UMASK = "pykueue.io/umask"
     CREATOR = "pykueue.io/created-by"
 
 

@@ -52,6 +52,8 @@ class Attempt(Frozen):
     code: int = 0
     signal: int = 0
     oom: bool = False
+    terminated: bool = False
+    """Whether its supervisor got SIGTERM."""
     problem: str = ""
     """Why it could not be started."""
     pod: str = ""
@@ -129,13 +131,14 @@ def learned(before: Attempt | None, line: str, date: Dating = written) -> Attemp
                 ended = date(time, before.supervisor.boot)
                 return msgspec.structs.replace(before, ended=ended, problem=problem or "unknown")
             case "exited" if before is not None:
-                code, number, time, oom = rest.split()
+                code, number, time, cause = rest.split()
                 return msgspec.structs.replace(
                     before,
                     ended=date(time, before.supervisor.boot),
                     code=int(code),
                     signal=int(number),
-                    oom=oom == "1",
+                    oom=cause == "1",
+                    terminated=cause == "2",
                 )
     except ValueError:
         pass

@@ -72,6 +72,8 @@ class Container:
         self.killed = False
         self.adopted = False
         """Whether an earlier server started it, so that the death of its supervisor is not reported to us."""
+        self.lost = False
+        """Whether the supervisor of the present attempt died without reporting."""
 
     @property
     def key(self) -> str:
@@ -88,6 +90,11 @@ class Container:
         """Whether the command runs."""
         return self.attempt is not None and self.attempt.began is not None and self.end is None
 
+    @property
+    def disrupted(self) -> bool:
+        """Whether the present attempt ended because the machine went down, or something else ended its supervisor."""
+        return self.lost or (self.attempt is not None and self.attempt.terminated and not self.signalled)
+
     def begin(self, start: Start) -> None:
         """Request the next attempt."""
         self.last = self.end or self.last
@@ -102,7 +109,7 @@ class Container:
         self.probed = {}
         self.kill_at = None
         self.hook = None
-        self.signalled = self.killed = self.adopted = False
+        self.signalled = self.killed = self.adopted = self.lost = False
 
     def take_back(self) -> None:
         """Undo the request of an attempt that was never claimed."""
@@ -172,6 +179,7 @@ class Container:
         """Record the death of the supervisor, and end what it may have left unless the machine was rebooted since."""
         if self.attempt is None or self.attempt.supervisor.boot == boot:
             end_marked(self.key)
+        self.lost = True
         self.over(lost(self.attempt, now))
 
 
@@ -179,6 +187,9 @@ CONTAINERS_MAX: Final = 256
 """The most containers of one pod on this machine; each is a process with a supervisor, and all share one status."""
 CROWDED_REASON: Final = "UnexpectedAdmissionError"
 CROWDED_MESSAGE: Final = f"Pod was rejected: more than {CONTAINERS_MAX} containers; use several pods"
+
+
+DOWN_MESSAGE: Final = "Pod was terminated because its node, or the supervisor of its process, was stopped."
 
 
 class Ending(Frozen):
@@ -191,6 +202,8 @@ class Ending(Frozen):
     message: str = ""
     deleted: bool = False
     """Whether the object is deleted, too."""
+    disruption: str = ""
+    """The message of the DisruptionTarget condition; empty if the pod did not end because of its node."""
 
 
 class Sandbox:
@@ -226,6 +239,12 @@ class Sandbox:
             return None
         end = Moment(moment + grace_seconds(self.pod) * MICROS)
         return Ending(end, "Failed", DEADLINE_REASON, DEADLINE_MESSAGE)
+
+    def disruption(self, moment: Moment) -> Ending | None:
+        """How a pod ends whose processes ended with the machine; None for any other."""
+        if any(container.disrupted for container in self.containers.values()):
+            return Ending(moment, disruption=DOWN_MESSAGE)
+        return None
 
     def statuses(self) -> dict[str, ContainerStatus]:
         """The states of its containers."""

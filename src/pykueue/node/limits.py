@@ -146,7 +146,7 @@ class Limits:
         memory, cpu = amount(member(limits, "memory")), amount(member(limits, "cpu"))
         share = amount(member(requests, "cpu")) or cpu
         files = {}
-        if "memory" in self.controllers and memory is not None:
+        if "memory" in self.controllers and memory is not None and memory.nanos > 0:
             files["memory.max"] = str(memory.whole())
         if "pids" in self.controllers:
             files["pids.max"] = str(self.pids_max)

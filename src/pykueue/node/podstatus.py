@@ -24,8 +24,8 @@ LOST: Final = "ContainerStatusUnknown"
 LOST_MESSAGE: Final = "The container could not be located when the pod was terminated"
 LOST_CODE: Final = 137
 LOCALHOST: Final = "127.0.0.1"
-OURS: Final = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
-"""The conditions that a kubelet writes."""
+DISRUPTION: Final = "DisruptionTarget"
+DISRUPTION_REASON: Final = "TerminationByKubelet"
 
 
 class Waiting(Frozen, tag=True):
@@ -160,9 +160,11 @@ def status_of(
     phase: Phase | None = None,
     reason: str = "",
     message: str = "",
+    disruption: str = "",
 ) -> Tree:
     """The status of a pod; `phase`, `reason` and `message` override what follows from the container states.
 
+    `disruption` is the message of the DisruptionTarget condition of a pod that ended because of its node.
     Fields that are not the kubelet's are copied from the present status.
     """
     before = pod.get("status")
@@ -173,7 +175,7 @@ def status_of(
     if generation is not None:
         status["observedGeneration"] = generation
     status["phase"] = phase
-    status["conditions"] = conditions_of(pod, containers, phase, now)
+    status["conditions"] = conditions_of(pod, containers, phase, now, disruption)
     for name, value in (("reason", reason), ("message", message)):
         if value:
             status[name] = value
@@ -260,7 +262,9 @@ def state_tree(state: State, attempt: str) -> Tree:
             return {"terminated": ended}
 
 
-def conditions_of(pod: Tree, containers: Mapping[str, ContainerStatus], phase: Phase, now: Instant) -> list[Json]:
+def conditions_of(
+    pod: Tree, containers: Mapping[str, ContainerStatus], phase: Phase, now: Instant, disruption: str = ""
+) -> list[Json]:
     """All conditions: those of other writers unchanged, and ours."""
     known = {text(one, "type"): one for one in stored_conditions(pod)}
     generation = whole(pod, "metadata", "generation")
@@ -279,8 +283,10 @@ def conditions_of(pod: Tree, containers: Mapping[str, ContainerStatus], phase: P
         "Ready": gated,
         "ContainersReady": ready,
     }
+    if disruption and phase == "Failed":
+        mine[DISRUPTION] = ("True", DISRUPTION_REASON, disruption)
     made: list[Json] = []
-    for kind in OURS:
+    for kind in mine:
         status, reason, message = mine[kind]
         before = known.pop(kind, None)
         since = text(before, "lastTransitionTime") if before is not None and before.get("status") == status else ""

@@ -76,6 +76,7 @@ class PodWrites:
             phase=ending.phase,
             reason=ending.reason,
             message=ending.message,
+            disruption=ending.disruption,
         )
         before = sandbox.pod.get("status")
         stored: Tree = before if isinstance(before, dict) else {}

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import re
 import shutil
 import stat
 from collections.abc import Callable, Mapping
@@ -13,6 +14,7 @@ from typing import Final
 import msgspec
 
 from pykueue.api.core import Tree
+from pykueue.api.names import Annotation
 from pykueue.api.trees import amount, member, text, whole
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Quantity
@@ -28,12 +30,14 @@ from pykueue.node.securitycontext import RefusedError, Scope, account_for, sever
 from pykueue.node.spawn import SpawnError, Start
 from pykueue.node.supervision.followers import ANNOTATION, GRACE_SECONDS
 from pykueue.node.supervision.processes import MARK
+from pykueue.node.supervision.supervisor import UMASK
 from pykueue.node.volumes import link_mounts, make_passable, make_volumes, mounts_of, volume_sources, volume_variables
 
 CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap", True)
 PASSED_ON: Final = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "SSL_CERT_FILE")
 """The variables that processes of our own user inherit."""
 SYSTEM_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+OCTAL: Final = re.compile(r"0?[0-7]{3}", re.ASCII)
 VARIABLES: Final = 500
 """Up to this many variables are expanded on the event loop."""
 VOLUMES: Final = ".volumes"
@@ -143,6 +147,7 @@ class StartBuilder(Frozen):
             # The creator starts the runtime, whatever user the container runs as.
             account if self.runtime is None else scope.account,
             folder,
+            umask=umask_of(pod) if self.runtime is None else UMASK,
             rlimits=fence.rlimits if self.runtime is None else (),
             cgroup=fence.cgroup if self.runtime is None else "",
             cgroup_limits=fence.cgroup_limits,
@@ -222,6 +227,12 @@ class StartBuilder(Frozen):
                 tree: Tree = msgspec.json.decode(raw)
                 found[source] = held({**tree, "kind": source.kind})
         return found
+
+
+def umask_of(pod: Tree) -> int:
+    """The umask that `pykueue run` asks for; a container's usual one for other pods, and if it is invalid."""
+    asked = text(pod, "metadata", "annotations", Annotation.UMASK)
+    return int(asked, 8) if OCTAL.fullmatch(asked) else UMASK
 
 
 def has_many_variables(container: Mapping[str, object]) -> bool:

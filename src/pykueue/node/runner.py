@@ -176,7 +176,7 @@ class Runner:
         ending = {uid: sandbox for uid, sandbox in self.sandboxes.items() if sandbox.alive}
         for uid, sandbox in ending.items():
             due = Moment(now + grace_seconds(sandbox.pod) * MICROS)
-            sandbox.ending = sandbox.ending or Ending(due, "Failed", STOP_REASON, STOP_MESSAGE)
+            sandbox.ending = sandbox.ending or Ending(due, "Failed", STOP_REASON, STOP_MESSAGE, disruption=STOP_MESSAGE)
             last = max(last, sandbox.ending.due)
             self.controller.add(uid)
         while ending.keys() & self.sandboxes.keys() and self.clock.moment() < last + STOP_MICROS:
@@ -474,7 +474,7 @@ class Runner:
         # Its GPUs must be free before anyone learns that it has ended.
         self.shares.release(sandbox.uid)
         sandbox.finished = True
-        await self.writes.write(sandbox, sandbox.statuses(), ending)
+        await self.writes.write(sandbox, sandbox.statuses(), ending or sandbox.disruption(self.clock.moment()))
         if ending is not None and ending.deleted and not sandbox.gone:
             await self.writes.remove(sandbox)
         self.forget(sandbox)

@@ -27,7 +27,7 @@ from pykueue.node.attempts import Process
 from pykueue.node.supervision.followers import GRACE_SECONDS
 from pykueue.node.supervision.forkserver import HEAD
 from pykueue.node.supervision.processes import boot_id
-from pykueue.node.supervision.supervisor import NOTICES, Request
+from pykueue.node.supervision.supervisor import NOTICES, UMASK, Request
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -58,6 +58,7 @@ class Start(Frozen):
     """The user that it runs as; None for the user of this process."""
     folder: str = ""
     """A folder of that user, created if missing, and removed again if it stays empty."""
+    umask: int = UMASK
     rlimits: tuple[tuple[int, int], ...] = ()
     cgroup: str = ""
     cgroup_limits: Mapping[str, str] = {}
@@ -79,6 +80,7 @@ class Start(Frozen):
             "cwd": os.fsencode(self.cwd),
             "ids": None if account is None else account.ids(),
             "folder": os.fsencode(self.folder),
+            "umask": self.umask,
             "rlimits": [tuple(one) for one in self.rlimits],
             "cgroup": self.cgroup,
             "cgroup_limits": dict(self.cgroup_limits),

@@ -8,7 +8,7 @@ into the record of the attempt:
     supervisor PID START BOOT POD    written with O_EXCL before anything else: an attempt begins once or never
     running PID START TIME           the command runs
     failed TIME TEXT                 it could not be started
-    exited CODE SIGNAL TIME OOM
+    exited CODE SIGNAL TIME CAUSE    CAUSE is 1 if it ran out of memory, 2 if the supervisor got SIGTERM, else 0
 
 TIME is `DATE@UPTIME`, both in nanoseconds: the server uses the second if the wall clock was set. Each line is also sent
 to the server, if it is running. `attempts` reads the record.
@@ -52,6 +52,10 @@ SIGNALS: Final = (signal.SIGTERM, signal.SIGUSR1, signal.SIGCHLD)
 """The signals of a supervisor: end gracefully, end now, and a child has ended."""
 IGNORED: Final = (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE)
 """Signals that must not end a fork server or a supervisor; commands get the defaults."""
+UMASK: Final = 0o022
+"""The umask of a command, unless its request has another."""
+DATA_MIN: Final = 128 << 10
+"""Below this RLIMIT_DATA no program can be loaded: it crashes before it can print a reason."""
 OOM_SCORE: Final = b"500"
 """If the machine runs out of memory, a container is killed before the server."""
 
@@ -76,6 +80,8 @@ class Supervisor:
         self.gate = Gate("", "", 0)
         self.ending = False
         """Whether the command has ended, or was signalled to end."""
+        self.terminated = False
+        """Whether we got SIGTERM, from the server or because the machine shuts down."""
         # The fork server may have been running for long, so the date is read again.
         self.wall = SteadyWall()
 
@@ -255,7 +261,9 @@ class Supervisor:
         os.dup2(null, 0)
         os.dup2(output, 1)
         os.dup2(errors, 2)
-        os.umask(0o022)
+        mask = request["umask"]
+        assert isinstance(mask, int)
+        os.umask(mask)
         ids = request["ids"]
         if ids is not None:
             assert isinstance(ids, tuple)
@@ -266,6 +274,8 @@ class Supervisor:
         assert isinstance(limits, list)
         for which, value in limits:
             hard = resource.getrlimit(which)[1]
+            if which == resource.RLIMIT_DATA and value < DATA_MIN:
+                raise StartError("container init was OOM-killed (memory limit too low?)")
             least = value if hard == resource.RLIM_INFINITY else min(value, hard)
             resource.setrlimit(which, (least, least))
         LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
@@ -325,6 +335,9 @@ class Supervisor:
                 if not self.copy(pipe, ready=pipe.open):
                     break
             self.write(pipe, pipe.take(len(pipe.held)))
+        with contextlib.suppress(BlockingIOError):
+            # At a shutdown the command may get the signal before we do.
+            self.terminated |= signal.SIGTERM in os.read(wake, 512)
         self.report_end(timed_out)
 
     def waits(self) -> bool:
@@ -353,7 +366,7 @@ class Supervisor:
         if number == signal.SIGCHLD:
             self.reap()
         elif number == signal.SIGTERM:
-            self.ending = True
+            self.ending = self.terminated = True
             self.end_all(signal.SIGTERM)
         elif number == signal.SIGUSR1:
             self.ending = True
@@ -409,7 +422,8 @@ class Supervisor:
             assert isinstance(self.output, Capture)
             self.send(b"once %d %d " % (code, timed_out) + self.output.text)
         else:
-            self.note(f"exited {code} {number} {self.time()} {int(self.oom())}")
+            cause = 1 if self.oom() else 2 if self.terminated else 0
+            self.note(f"exited {code} {number} {self.time()} {cause}")
 
     def oom(self) -> bool:
         """Whether the kernel killed part of it for exceeding its memory limit."""
