@@ -67,7 +67,7 @@ class Machine:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=90,
             check=False,
         )
         assert done.returncode == 0, done.stderr

@@ -7,15 +7,15 @@ import pytest
 
 from pykueue.api.names import WorkloadCondition
 from pykueue.bridge.sentences import condition as condition_of
-from pykueue.cli.followjob import end_of, exit_code
+from pykueue.cli.followjob import end_of
 from pykueue.cli.queuestate import (
     PendingWorkload,
     Queue,
     ServerState,
     is_crowded,
     pending_workload,
-    pending_workloads,
     queue_of,
+    read_state,
     readable,
     shown,
 )
@@ -117,7 +117,7 @@ def test_where_one_object_tells_no_more_than_is_written_an_equal_one_does(kueue:
     del spec["template"]["metadata"]
     kueue.client.create(JOBS, {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}, "default")
     # The controllers' own way to the API shows what is stored, as an API server of a cluster does.
-    found = kueue.embedded.call(pending_workloads(kueue.embedded.kube, "default"))
+    found = kueue.embedded.call(read_state(kueue.embedded.kube, "default")).pending_workloads
     assert not condition_of(kueue.workload("equal"), WorkloadCondition.QUOTA_RESERVED)
     assert {one.job: one.why for one in found} == {
         f"default/{name}": "couldn't assign flavors to pod set main: "
@@ -134,7 +134,7 @@ def test_who_has_just_come_is_shown_before_the_status_of_its_queue_is_written(ku
     kueue.client.create(JOBS, {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}, "default")
     (door,) = [one for one in kueue.client.list(LOCAL_QUEUES) if one["metadata"]["name"] == "red"]
     assert not is_crowded(door)
-    assert [one.job for one in kueue.embedded.call(pending_workloads(kueue.embedded.kube, "default"))] == [
+    assert [one.job for one in kueue.embedded.call(read_state(kueue.embedded.kube, "default")).pending_workloads] == [
         "default/huge"
     ]
 
@@ -214,8 +214,3 @@ def test_amounts_are_readable(name: str, amount: int, text: str) -> None:
 )
 def test_the_end_of_a_job_is_seen(conditions: list[Any], end: str | None) -> None:
     assert end_of({"status": {"conditions": conditions}}) == end
-
-
-def test_the_code_of_a_pod_is_its_containers() -> None:
-    assert exit_code({"status": {"containerStatuses": [{"state": {"running": {}}}]}}) is None
-    assert exit_code({"status": {"containerStatuses": [{"state": {"terminated": {"exitCode": 3}}}]}}) == 3

@@ -2,20 +2,23 @@
 
 import asyncio
 import contextlib
+import re
 import signal
+from collections.abc import Mapping
 from typing import Any, Final
 
 import click
 import msgspec
 
 from pykueue.api.core import Tree
-from pykueue.api.names import Label, WorkloadCondition
-from pykueue.api.trees import mapping, mappings, member, text
+from pykueue.api.names import DEFAULT_QUEUE, Label, WorkloadCondition
+from pykueue.api.trees import mapping, mappings, text, whole
 from pykueue.base.clock import SystemClock
 from pykueue.base.text import printable
 from pykueue.base.units import MICROS
 from pykueue.bridge.sentences import condition, pending_text
 from pykueue.checks.pendingchecks import awaited
+from pykueue.cli.admitted import borrowing_note, start_problem
 from pykueue.cli.output import Output
 from pykueue.cli.reasons import LOOKS, Preemptors, with_reason
 from pykueue.cli.serverstate import UNAUTHORIZED, rejected_credentials
@@ -29,6 +32,7 @@ from pykueue.kube.port import (
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
     DeniedError,
+    ExistsError,
     GoneError,
     KubeError,
     NotFoundError,
@@ -38,6 +42,8 @@ from pykueue.kube.port import (
 
 INTERRUPTED: Final = 130
 ERROR: Final = 1
+NAME_MAX: Final = 63
+"""The longest name of a Job."""
 MISUSED: Final = 2
 AGAIN_MICROS: Final = MICROS // 2
 NEVER: Final = "can never start"
@@ -67,9 +73,15 @@ class Following:
         """The pending reason that was printed last."""
         self.evicted = ""
         """The time of the eviction that was printed last."""
+        self.failures = 0
+        """The number of failed attempts that were reported."""
         self.preemptors = Preemptors(self.kube, self.clock)
         self.asking: asyncio.Task[None] | None = None
         """Polls for a reason that the status does not show yet."""
+        self.admitted = ""
+        """The time of the admission whose borrowing was looked up last."""
+        self.borrowing: asyncio.Task[None] | None = None
+        """Reports that the job uses borrowed quota."""
         self.interrupted = asyncio.Event()
 
     async def run(self) -> int:
@@ -101,11 +113,20 @@ class Following:
 
     async def submit(self) -> bool:
         """Create the Job; return whether it was created."""
-        queue = text(self.wanted, "metadata", "labels", Label.QUEUE)
+        labels = mapping(self.wanted, "metadata", "labels")
+        queue = text(labels, Label.QUEUE)
         try:
-            await self.kube.get(LOCAL_QUEUES, queue, self.namespace)
+            if queue:
+                await self.kube.get(LOCAL_QUEUES, queue, self.namespace)
+            else:
+                names = await self.names(LOCAL_QUEUES, self.namespace)
+                queue = DEFAULT_QUEUE if DEFAULT_QUEUE in names else names[0] if len(names) == 1 else ""
+                if not queue:
+                    tell(f"--queue: choose the queue to submit to with -q QUEUE; {advice(names)}")
+                    return False
         except NotFoundError:
-            tell(f"--queue: no LocalQueue {queue!r} in namespace {self.namespace}; {await self.advice()}")
+            names = await self.names(LOCAL_QUEUES, self.namespace)
+            tell(f"--queue: no LocalQueue {queue!r} in namespace {self.namespace}; {advice(names)}")
             return False
         except DeniedError as error:
             if error.code == UNAUTHORIZED:
@@ -114,7 +135,15 @@ class Following:
             return False
         if not await self.has_class(text(self.wanted, "metadata", "labels", Label.PRIORITY_CLASS)):
             return False
-        made = await self.kube.create(JOBS, msgspec.json.encode(self.wanted), self.namespace)
+        metadata = {**mapping(self.wanted, "metadata"), "labels": {**labels, Label.QUEUE.value: queue}}
+        try:
+            made = await self.kube.create(
+                JOBS, msgspec.json.encode({**self.wanted, "metadata": metadata}), self.namespace
+            )
+        except ExistsError:
+            name = text(metadata, "name")
+            tell(f"--name: job {self.namespace}/{name} already exists; use another name, e.g. {await self.free(name)}")
+            return False
         tree: Tree = msgspec.json.decode(made)
         self.name, self.uid = text(tree, "metadata", "name"), text(tree, "metadata", "uid")
         self.output.empty()
@@ -125,12 +154,14 @@ class Following:
             )
         return True
 
-    async def advice(self) -> str:
-        """Which queue to use instead."""
-        names = await self.names(LOCAL_QUEUES, self.namespace)
-        if names:
-            return f"use one of: {', '.join(names)}"
-        return "the namespace has none; create one, or start the server with `pykueue up --example`"
+    async def free(self, name: str) -> str:
+        """A name that no Job has yet: the given one with the next free number."""
+        while True:
+            name = next_name(name)
+            try:
+                await self.kube.get(JOBS, name, self.namespace)
+            except NotFoundError:
+                return name
 
     async def has_class(self, name: str) -> bool:
         """Whether the priority class of the Job exists, or none is set; print an error if it does not."""
@@ -210,8 +241,18 @@ class Following:
             if self.gone:
                 tell(f"job {self.namespace}/{self.name} was deleted")
                 return ERROR
+            self.count_failures(job)
             await self.explain()
             await self.news.wait()
+
+    def count_failures(self, job: Tree | None) -> None:
+        """Report that an attempt has failed and another one follows."""
+        failed = whole(job, "status", "failed") or 0
+        if failed > self.failures:
+            self.failures = failed
+            attempts = 1 + (whole(job, "spec", "backoffLimit") or 0)
+            code = f" with exit code {codes[-1]}" if (codes := self.codes()) else ""
+            tell(f"attempt {failed} of {attempts} failed{code}; the next one starts after a delay")
 
     def next_pod(self, shown: set[str]) -> Tree | None:
         """A pod that has started and whose output was not shown yet."""
@@ -238,6 +279,9 @@ class Following:
                 why = why if why.startswith(NEVER) else f"pending: {why}"
             if checks := awaited(workload):
                 why = f"waiting for admission checks: {checks}"
+            for pod in self.seen.get(str(PODS), {}).values():
+                if problem := start_problem(pod):
+                    why = f"cannot start: {problem}"
             if why and why not in ("pending: ", self.said):
                 self.said = why
                 tell(why)
@@ -249,6 +293,19 @@ class Following:
         if found is not None and workload in held and not condition(held[workload], WorkloadCondition.QUOTA_RESERVED):
             held[workload] = dict(found)  # type: ignore[arg-type]  # decoded JSON is Json
             self.news.set()
+
+    def look_at_borrowing(self, workload: Tree) -> None:
+        """After each admission, find out whether the job uses borrowed quota."""
+        admitted = condition(workload, WorkloadCondition.ADMITTED)
+        since = text(admitted, "lastTransitionTime")
+        if text(admitted, "status") == "True" and since != self.admitted:
+            self.admitted = since
+            self.borrowing = asyncio.create_task(self.report_borrowing(workload))
+
+    async def report_borrowing(self, workload: Tree) -> None:
+        """Report that the job uses borrowed quota."""
+        if note := await borrowing_note(self.kube, self.clock, workload):
+            tell(note)
 
     async def show(self, pod: Tree) -> None:
         """Stream a pod's output until the pod ends."""
@@ -272,20 +329,26 @@ class Following:
         code = codes[-1] if codes else 0
         if not blamed or not code:
             tell(f"failed: {ended}")
+        elif words := killed(self.ends()[-1]):
+            tell(words)
         return code or ERROR
 
-    def unstarted(self) -> list[str]:
-        """Why containers could not be started, as far as that is known."""
+    def ends(self) -> list[Mapping[str, object]]:
+        """How the containers of its pods ended, in this order."""
         ends = [
             mapping(one, "state", "terminated")
             for pod in self.seen.get(str(PODS), {}).values()
             for _, one in mappings(pod, "status", "containerStatuses")
         ]
-        return [text(end, "message") for end in ends if text(end, "reason") == "StartError"]
+        return sorted((end for end in ends if end), key=lambda end: text(end, "finishedAt"))
+
+    def unstarted(self) -> list[str]:
+        """Why containers could not be started, as far as that is known."""
+        return [text(end, "message") for end in self.ends() if text(end, "reason") == "StartError"]
 
     def codes(self) -> list[int]:
-        """The known exit codes of its pods."""
-        return [code for pod in self.seen.get(str(PODS), {}).values() if (code := exit_code(pod)) is not None]
+        """The known exit codes of its pods, in the order in which they ended."""
+        return [code for end in self.ends() if (code := whole(end, "exitCode")) is not None]
 
     async def look_at_pods(self) -> None:
         """Refresh its pods; deleted pods keep their last known state."""
@@ -319,6 +382,8 @@ class Following:
             held[name] = dict(tree)  # type: ignore[arg-type]  # decoded JSON is Json
             if resource == PODS and text(tree, "status", "phase") in RAN:
                 self.output.hold(held[name])
+            if resource == WORKLOADS:
+                self.look_at_borrowing(held[name])
         elif how == "DELETED":
             if resource == JOBS and text(tree, "metadata", "uid") == self.uid:
                 self.gone = True
@@ -326,6 +391,20 @@ class Following:
                 held.pop(name, None)
         self.news.set()
         return text(tree, "metadata", "resourceVersion")
+
+
+def advice(queues: list[str]) -> str:
+    """Which queue to use instead."""
+    if queues:
+        return f"use one of: {', '.join(queues)}"
+    return "the namespace has none; create one, or start the server with `pykueue up --example`"
+
+
+def next_name(name: str) -> str:
+    """The name with the next number: train-2 after train, train-3 after train-2."""
+    stem, number = re.fullmatch(r"(.*?)(?:-([0-9]{1,9}))?", name).groups()  # type: ignore[union-attr]  # matches any text
+    suffix = f"-{int(number or 1) + 1}"
+    return stem[: NAME_MAX - len(suffix)].rstrip("-.") + suffix
 
 
 def end_of(job: Tree) -> str | None:
@@ -348,13 +427,16 @@ def blamed_on_pods(job: Tree) -> bool:
     )
 
 
-def exit_code(pod: Tree) -> int | None:
-    """The exit code of a pod's container; None while it runs."""
-    for _, one in mappings(pod, "status", "containerStatuses"):
-        code = member(one, "state", "terminated", "exitCode")
-        if isinstance(code, int):
-            return code
-    return None
+def killed(end: Mapping[str, object]) -> str:
+    """A sentence about a process that was killed; empty if it exited by itself."""
+    if text(end, "reason") == "OOMKilled":
+        return "the command was killed because it exceeded its memory limit; set a higher one with --memory"
+    number = whole(end, "signal")
+    if not number:
+        return ""
+    with contextlib.suppress(ValueError):
+        return f"the command was killed by signal {number} ({signal.Signals(number).name})"
+    return f"the command was killed by signal {number}"
 
 
 def tell(words: str) -> None:

@@ -19,7 +19,7 @@ from urllib.parse import urlencode
 
 from pykueue.api.core import Tree
 from pykueue.api.names import RUN_CONTAINER
-from pykueue.api.trees import mappings, text
+from pykueue.api.trees import mapping, mappings, text
 from pykueue.base.clock import Clock
 from pykueue.base.units import MICROS
 from pykueue.kube.client.http import Call, HttpKube, parts, path_of
@@ -120,7 +120,8 @@ class Output:
         assert isinstance(spec, dict)
         template = spec["template"]
         assert isinstance(template, dict)
-        marked: Tree = {"annotations": {ANNOTATION: digest_of(self.secret)}}
+        annotations = {**mapping(template, "metadata", "annotations"), ANNOTATION: digest_of(self.secret)}
+        marked: Tree = {"annotations": annotations}  # type: ignore[dict-item]  # parts of a Tree are Json
         return {**job, "spec": {**spec, "template": {**template, "metadata": marked}}}
 
     def hold(self, pod: Tree) -> None:

@@ -1,6 +1,7 @@
 """Read and render the state of the queues: the machine, quota usage, and pending jobs with their reasons."""
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -13,6 +14,7 @@ from pykueue.base.struct import Frozen
 from pykueue.base.units import QuantityError, amount_of, amount_text, parse_quantity
 from pykueue.bridge.sentences import condition, pending_text
 from pykueue.checks.pendingchecks import awaited
+from pykueue.cli.admitted import start_problem
 from pykueue.cli.reasons import Preemptors
 from pykueue.cli.serverstate import UNAUTHORIZED, rejected_credentials
 from pykueue.cli.tables import hanging, table
@@ -25,6 +27,7 @@ from pykueue.kube.port import (
     JOBS,
     LOCAL_QUEUES,
     NODES,
+    PODS,
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
     DeniedError,
@@ -65,6 +68,15 @@ class PendingWorkload(Frozen):
     why: str
 
 
+class FailingJob(Frozen):
+    """A job that holds quota and whose containers cannot start."""
+
+    job: str
+    queue: str
+    """Its ClusterQueue."""
+    why: str
+
+
 class ServerState(Frozen):
     """The state of a server."""
 
@@ -72,6 +84,7 @@ class ServerState(Frozen):
     limits: str
     queues: tuple[Queue, ...]
     pending_workloads: tuple[PendingWorkload, ...]
+    failing: tuple[FailingJob, ...] = ()
 
 
 async def ask(connection: Connection, file: str) -> ServerState:
@@ -97,16 +110,6 @@ async def read_state(kube: Kube, namespace: str) -> ServerState:
         f"{readable(name, amount(name, capacity[name]))} {name}" for name in (*shown_first, *rest) if name in capacity
     )
     queues = tuple([queue_of(one) async for one in listed(kube, CLUSTER_QUEUES)])
-    return ServerState(
-        machine,
-        text(nodes[0], "metadata", "annotations", LIMITS) if nodes else "",
-        queues,
-        tuple(await pending_workloads(kube, namespace)),
-    )
-
-
-async def pending_workloads(kube: Kube, namespace: str) -> list[PendingWorkload]:
-    """Pending workloads, oldest first."""
     seen = ""
     try:
         doors = [one async for one in listed(kube, LOCAL_QUEUES)]
@@ -115,6 +118,45 @@ async def pending_workloads(kube: Kube, namespace: str) -> list[PendingWorkload]
             raise
         seen = namespace
         doors = [one async for one in listed(kube, LOCAL_QUEUES, namespace)]
+    return ServerState(
+        machine,
+        text(nodes[0], "metadata", "annotations", LIMITS) if nodes else "",
+        queues,
+        tuple(await pending_workloads(kube, seen, doors)),
+        tuple(await failing_jobs(kube, seen, doors)),
+    )
+
+
+async def failing_jobs(kube: Kube, namespace: str, doors: Sequence[Tree]) -> list[FailingJob]:
+    """Jobs whose containers cannot start, by name; those that no queue admitted are not ours to report."""
+    admitting = {
+        (text(door, "metadata", "namespace"), text(door, "metadata", "name")): text(door, "spec", "clusterQueue")
+        for door in doors
+    }
+    found: dict[str, FailingJob] = {}
+    try:
+        # A pod whose first container cannot start is Pending, as is one that waits for a node.
+        async for pod in listed(kube, PODS, namespace, fields="status.phase=Pending"):
+            within, owner = text(pod, "metadata", "namespace"), controller_of(pod)
+            if not (why := start_problem(pod)) or f"{within}/{owner}" in found:
+                continue
+            job = await looked_up(kube, JOBS, owner, within) if owner else None
+            queue = admitting.get((within, text(job or {}, "metadata", "labels", Label.QUEUE)))
+            if queue:
+                found[f"{within}/{owner}"] = FailingJob(f"{within}/{owner}", queue, why)
+    except DeniedError:
+        return []
+    return [found[name] for name in sorted(found)]
+
+
+def controller_of(tree: Tree) -> str:
+    """The name of the object that controls this one; empty if none does."""
+    owners = [one for _, one in mappings(tree, "metadata", "ownerReferences") if member(one, "controller") is True]
+    return text(owners[0], "name") if owners else ""
+
+
+async def pending_workloads(kube: Kube, seen: str, doors: Sequence[Tree]) -> list[PendingWorkload]:
+    """Pending workloads of a namespace, or of all if that is empty; oldest first."""
     # Skip namespaces without pending workloads: they may hold very many finished ones.
     crowded = {text(door, "metadata", "namespace"): True for door in doors if is_crowded(door)}
     quiet = {text(door, "metadata", "namespace") for door in doors} - crowded.keys()
@@ -280,8 +322,7 @@ def pending_workload(workload: Tree) -> PendingWorkload | None:
     if awaiting := awaited(workload):
         checks = f"waiting for admission checks: {awaiting}"
     why = checks if text(reserved, "status") == "True" else pending_text(reserved) or "not considered yet"
-    owners = [one for _, one in mappings(workload, "metadata", "ownerReferences") if member(one, "controller") is True]
-    name = text(owners[0], "name") if owners else text(workload, "metadata", "name")
+    name = controller_of(workload) or text(workload, "metadata", "name")
     return PendingWorkload(
         f"{text(workload, 'metadata', 'namespace')}/{name}", text(workload, "spec", "queueName"), why
     )
@@ -296,22 +337,32 @@ def shown(state: ServerState) -> Iterator[str]:
     if not state.queues:
         yield "No queues yet. Restart with `pykueue up --example`, or apply your own with kubectl."
         return
+    failing = Counter(one.queue for one in state.failing)
     names = list(dict.fromkeys(name for queue in state.queues for name in queue.quotas))
     rows = [
         [
             queue.name,
             queue.cohort or "-",
             *(share(queue, name) for name in names),
-            str(queue.running),
+            str(max(0, queue.running - failing[queue.name])),
+            *([str(failing[queue.name])] if failing else []),
             str(queue.waiting),
         ]
         for queue in state.queues
     ]
-    headers = ["QUEUE", "COHORT", *(name.upper() for name in names), "RUNNING", "PENDING"]
-    yield from table(headers, rows, "<<" + ">" * (len(names) + 2))
+    counts = ["RUNNING", *(["FAILING"] if failing else []), "PENDING"]
+    headers = ["QUEUE", "COHORT", *(name.upper() for name in names), *counts]
+    yield from table(headers, rows, "<<" + ">" * (len(names) + len(counts)))
     for queue in state.queues:
         if queue.problem:
             yield from hanging(f"{queue.name} is inactive: ", queue.problem)
+    if state.failing:
+        yield ""
+        yield "failing, because their containers cannot start:"
+    for one in state.failing[:WAITING_SHOWN]:
+        yield from hanging(f"  {one.job} in {one.queue}: ", one.why)
+    if len(state.failing) > WAITING_SHOWN:
+        yield f"  and {len(state.failing) - WAITING_SHOWN} more"
     if state.pending_workloads:
         yield ""
         yield "pending, oldest first:"

@@ -3,7 +3,9 @@
 import asyncio
 import os
 import re
+import select
 import shlex
+import stat
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,9 +14,10 @@ from typing import Final
 import click
 
 from pykueue.api.core import Tree
-from pykueue.api.durations import DurationError, parse_duration
-from pykueue.api.names import RUN_CONTAINER, Label
+from pykueue.api.durations import DurationError
+from pykueue.api.names import RUN_CONTAINER, Annotation, Label
 from pykueue.base.units import MICROS, QuantityError, parse_quantity
+from pykueue.cli.amounts import duration_of, memory_quantity
 from pykueue.cli.serverstate import fail, here
 
 GPU: Final = "nvidia.com/gpu"
@@ -23,15 +26,43 @@ IMAGE: Final = "local"
 NAME_MAX: Final = 40
 """Longest part of the command's name in the name of its Job."""
 TAKEN_ALONG: Final = frozenset(
-    {"PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "VIRTUAL_ENV", "PYTHONPATH", "LD_LIBRARY_PATH", "CUDA_HOME"}
+    {
+        "PATH",
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "SHELL",
+        "LANG",
+        "TZ",
+        "VIRTUAL_ENV",
+        "PYTHONPATH",
+        "LD_LIBRARY_PATH",
+        "CUDA_HOME",
+    }
 )
 TAKEN_ALONG_TOO: Final = ("LC_", "CONDA_")
 """Environment variables, and prefixes of their names, that are passed on to the command."""
+UNBUFFERED: Final = "PYTHONUNBUFFERED"
+"""Set unless the user has set it: Python buffers output that does not go to a terminal."""
+REQUEUED: Final[Tree] = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
+"""The podFailurePolicy of a Job that runs again if its machine went down: such a failure does not count."""
+RETRIES_MAX: Final = 2**31 - 1
 
 
 @click.command(context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
-@click.option("-q", "--queue", required=True, metavar="QUEUE", help="LocalQueue to submit to.")
-@click.option("--cpu", metavar="QUANTITY", default="1", show_default=True, help="Cores to request, e.g. 2 or 500m.")
+@click.option(
+    "-q", "--queue", metavar="QUEUE", help="LocalQueue to submit to; default: the one named `default`, or the only one."
+)
+@click.option(
+    "-c",
+    "--cpu",
+    "--cpus",
+    "cpu",
+    metavar="QUANTITY",
+    default="1",
+    show_default=True,
+    help="Cores to request, e.g. 2 or 500m.",
+)
 @click.option("--memory", metavar="QUANTITY", help="Memory to request, and the limit, e.g. 8Gi.")
 @click.option("--gpu", type=click.IntRange(min=0), default=0, metavar="N", help="GPUs to request.")
 @click.option("--name", metavar="NAME", help="Name of the Job; default: the name of the command and a random suffix.")
@@ -45,6 +76,17 @@ TAKEN_ALONG_TOO: Final = ("LC_", "CONDA_")
 )
 @click.option("--image", metavar="IMAGE", help="Container image; ignored by a server without a container runtime.")
 @click.option("--timeout", metavar="DURATION", help="Fail the Job after it has run this long, e.g. 2h30m.")
+@click.option(
+    "--retries",
+    type=click.IntRange(0, RETRIES_MAX),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Run COMMAND again if it fails, up to N times; the delay starts at 10 s and doubles.",
+)
+@click.option(
+    "--no-requeue", is_flag=True, help="Fail the Job if its machine goes down; by default, COMMAND is run again."
+)
 @click.option("--detach", is_flag=True, help="Exit after submitting the Job.")
 @click.option("--output", metavar="FILE", help="Write the standard output of the command to FILE.")
 @click.option("--kubeconfig", metavar="FILE", help="Kubeconfig of the server; see above for the default.")
@@ -54,7 +96,7 @@ TAKEN_ALONG_TOO: Final = ("LC_", "CONDA_")
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(
-    queue: str,
+    queue: str | None,
     cpu: str,
     memory: str | None,
     gpu: int,
@@ -64,6 +106,8 @@ def run(
     env: tuple[str, ...],
     image: str | None,
     timeout: str | None,
+    retries: int,
+    no_requeue: bool,
     detach: bool,
     output: str | None,
     kubeconfig: str | None,
@@ -75,7 +119,7 @@ def run(
 
     The command runs in the current directory. While the Job is pending, the reason is printed whenever it changes; then
     the output is streamed, and `pykueue run` exits with the exit code of COMMAND. Ctrl-C deletes the Job. If
-    `pykueue run` ends in any other way, the Job continues.
+    `pykueue run` ends in any other way, the Job continues. Standard input is not passed on: COMMAND reads an empty one.
 
     Standard output and standard error stay separate and complete: a command that prints faster than its output is read
     blocks, as in a pipe. It does not block with --detach, or once `pykueue run` has been gone for 30 seconds; output
@@ -89,10 +133,12 @@ def run(
       pykueue run -q team-b --priority urgent --timeout 2h --env SEED=7 -- ./simulate
       pykueue run -q team-a --output result.csv -- ./simulate --format csv
       pykueue run -q team-a --detach -- sh -c 'make all && make report'
+      pykueue run -q team-a --retries 2 -- ./download.sh
 
     The first line of output names the server. It is the one given by --kubeconfig, --context or --data; else the local
     server of your data directory or of the kubeconfig from `pykueue user add`; else, if no local server was set up, the
-    one in KUBECONFIG. COMMAND inherits PATH, HOME and similar variables; pass others with --env.
+    one in KUBECONFIG. COMMAND inherits the umask, and PATH, HOME, SHELL and similar variables; pass others with --env.
+    PYTHONUNBUFFERED is 1 unless you have set it, so that the output of Python programs appears at once.
 
     Exit codes: 0, success, or detached; the exit code of COMMAND; 1, the Job was deleted or failed without an exit
     code, or part of its output is missing; 2, the Job could not be submitted; 130, Ctrl-C.
@@ -106,6 +152,9 @@ def run(
         environment=environment(env, os.environ),
         image=image or IMAGE,
         seconds=seconds(timeout),
+        umask=umask(),
+        retries=retries,
+        requeue=not no_requeue,
     )
     # Imported here so that invalid options are reported faster.
     from pykueue.cli.followjob import Following, tell
@@ -114,6 +163,8 @@ def run(
     target = chosen(kubeconfig, context, data)
     within = namespace or target.connection.namespace
     tell(f"submitting to {target.described()}, namespace {within}")
+    if has_input(sys.stdin.fileno() if sys.stdin is not None else -1):
+        tell("standard input is not passed on: the command reads an empty one")
     into = None if output is None else opened(output, detach=detach)
     following = Following(target, within, wanted, detach=detach, output=into)
     sys.exit(asyncio.run(following.run()))
@@ -134,7 +185,8 @@ def resources(cpu: str, memory: str | None, gpu: int) -> Tree:
     asked: dict[str, str] = {"cpu": cpu} | ({"memory": memory} if memory else {})
     for flag, amount in asked.items():
         try:
-            if parse_quantity(amount).nanos < 0:
+            found = memory_quantity(amount) if flag == "memory" else parse_quantity(amount)
+            if found.nanos < 0:
                 fail(f"--{flag}: {amount!r} is negative; use 0 or more")
         except QuantityError as error:
             fail(f"--{flag}: {error}")
@@ -150,7 +202,7 @@ def seconds(timeout: str | None) -> int | None:
     if timeout is None:
         return None
     try:
-        found = parse_duration(timeout)
+        found = duration_of(timeout)
     except DurationError as error:
         fail(f"--timeout: {error}")
     if found < MICROS:
@@ -161,6 +213,7 @@ def seconds(timeout: str | None) -> int | None:
 def environment(given: Sequence[str], here: Mapping[str, str]) -> dict[str, str]:
     """The environment of the command: inherited variables, then those of --env."""
     made = {name: value for name, value in here.items() if name in TAKEN_ALONG or name.startswith(TAKEN_ALONG_TOO)}
+    made[UNBUFFERED] = here.get(UNBUFFERED, "1")
     for one in given:
         name, equals, value = one.partition("=")
         if not re.fullmatch(r"[-._a-zA-Z][-._a-zA-Z0-9]*", name):
@@ -171,20 +224,45 @@ def environment(given: Sequence[str], here: Mapping[str, str]) -> dict[str, str]
     return made
 
 
+def umask() -> int:
+    """The umask of this process, which can only be read by setting it."""
+    found = os.umask(0o077)
+    os.umask(found)
+    return found
+
+
+def has_input(fd: int) -> bool:
+    """Whether a file or pipe with something to read is connected to this descriptor; False for a terminal."""
+    try:
+        found = os.fstat(fd)
+        if stat.S_ISREG(found.st_mode):
+            return found.st_size > os.lseek(fd, 0, os.SEEK_CUR)
+        if stat.S_ISFIFO(found.st_mode) or stat.S_ISSOCK(found.st_mode):
+            poller = select.poll()
+            poller.register(fd, select.POLLIN)
+            return any(event & select.POLLIN for _, event in poller.poll(0))
+    except OSError:
+        pass
+    return False
+
+
 def job(
     command: Sequence[str],
     *,
-    queue: str,
+    queue: str | None,
     resources: Tree,
     name: str | None,
     priority: str | None,
     environment: Mapping[str, str],
     image: str,
     seconds: int | None,
+    umask: int,
+    retries: int = 0,
+    requeue: bool = True,
 ) -> Tree:
-    """The Job that runs a command once."""
+    """The Job that runs a command; without a queue, it gets its label when it is submitted."""
     metadata: Tree = {"name": name} if name else {"generateName": f"{stem(command[0])}-"}
-    labels: Tree = {Label.QUEUE.value: queue}
+    labels: Tree = {Label.QUEUE.value: queue} if queue else {}
     if priority:
         labels[Label.PRIORITY_CLASS.value] = priority
     container: Tree = {
@@ -195,8 +273,13 @@ def job(
         "env": [{"name": key, "value": literal(value)} for key, value in sorted(environment.items())],
         "resources": resources,
     }
-    template: Tree = {"spec": {"restartPolicy": "Never", "containers": [container]}}
-    spec: Tree = {"backoffLimit": 0, "template": template}
+    template: Tree = {
+        "metadata": {"annotations": {Annotation.UMASK.value: f"{umask:04o}"}},
+        "spec": {"restartPolicy": "Never", "containers": [container]},
+    }
+    spec: Tree = {"backoffLimit": retries, "template": template}
+    if requeue:
+        spec["podFailurePolicy"] = REQUEUED
     if seconds is not None:
         spec["activeDeadlineSeconds"] = seconds
     return {
