@@ -6,7 +6,7 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from pykueue.cli.main import COMMANDS, cli, version
+from pykueue.cli.main import COMMANDS, OTHER_NAMES, cli, version
 
 
 def help_of(*command: str) -> str:
@@ -43,6 +43,48 @@ def test_an_unknown_command_is_a_mistake() -> None:
     found = CliRunner().invoke(cli, ["simulation"])
     assert found.exit_code == 2
     assert "No such command" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("typed", "says"),
+    [
+        pytest.param("stauts", "No such command 'stauts'. Did you mean pykueue status?", id="misspelt"),
+        pytest.param("ps", "No such command 'ps'. Did you mean pykueue status?", id="as in Docker"),
+        pytest.param("sbatch", "No such command 'sbatch'. Did you mean pykueue run --detach?", id="as in Slurm"),
+        pytest.param("add", "No such command 'add'. Did you mean pykueue run?", id="as in pueue"),
+        pytest.param("logs", "No such command 'logs'. Use kubectl logs -f job/NAME;", id="a command of kubectl"),
+        pytest.param("xyzzy", "No such command 'xyzzy'.\n", id="nothing is close"),
+    ],
+)
+def test_a_misspelt_command_gets_a_suggestion(typed: str, says: str) -> None:
+    found = CliRunner().invoke(cli, [typed])
+    assert found.exit_code == 2
+    assert says in found.stderr
+
+
+@pytest.mark.parametrize("other", [*OTHER_NAMES.values()])
+def test_a_suggested_command_exists(other: str) -> None:
+    assert other.split()[0] in (*COMMANDS, "--version")
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        pytest.param(["run", "--cpuss", "1"], "--cpu", id="run"),
+        pytest.param(["up", "--cpu", "1"], "--cpus", id="up"),
+        pytest.param(["simulate", "--unitl", "1h"], "--until", id="simulate"),
+    ],
+)
+def test_a_misspelt_option_gets_a_suggestion(words: list[str], option: str) -> None:
+    found = CliRunner().invoke(cli, words)
+    assert found.exit_code == 2
+    assert f"'{option}'" in found.stderr.replace(f" {option}", f" '{option}'")
+
+
+@pytest.mark.parametrize("command", [(name,) for name in COMMANDS], ids=" ".join)
+def test_help_refers_to_what_is_there(command: tuple[str, ...]) -> None:
+    # The description comes before the options, so an option refers to what is above it.
+    assert "see below" not in help_of(*command).lower()
 
 
 def test_commands_are_read_only_when_asked_for() -> None:

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from pykueue.cli.tables import duration, elided, hanging, painted, table, wants_colour
+from pykueue.cli.tables import duration, hanging, painted, table, wants_colour
 
 
 class Terminal(io.StringIO):
@@ -39,20 +39,14 @@ def test_a_duration_has_hours_minutes_and_seconds(micros: int, text: str) -> Non
     assert duration(micros) == text
 
 
-@pytest.mark.parametrize(
-    ("text", "width", "found"),
-    [
-        pytest.param("short", 5, "short", id="fits"),
-        pytest.param("0123456789", 8, "012..789", id="too long"),
-        pytest.param("x" * 300, 20, "x" * 9 + ".." + "x" * 9, id="much too long"),
-    ],
-)
-def test_a_long_name_loses_its_middle(text: str, width: int, found: str) -> None:
-    assert elided(text, width) == found
-
-
 def test_columns_are_as_wide_as_they_need() -> None:
     assert table(("name", "n"), [("a", "1"), ("longer", "10")], "<>") == ["name     n", "a        1", "longer  10"]
+
+
+def test_names_are_never_shortened_or_broken() -> None:
+    name = "a-very-long-name-" * 8
+    assert table(("name", "n"), [(name, "1")], "<>")[1] == f"{name}  1"
+    assert name in "\n".join(hanging("why: ", f"waits for {name} in vain", 40)).split()
 
 
 def test_a_table_without_rows_is_its_headers() -> None:

@@ -1,5 +1,6 @@
 """The `pykueue` command line. The module of a command is imported only when that command runs."""
 
+from difflib import get_close_matches
 from importlib import import_module, metadata
 from typing import Final
 
@@ -21,6 +22,46 @@ COMMANDS: Final = {
     "user": "pykueue.cli.commands.user",
 }
 """The module that defines each command."""
+OTHER_NAMES: Final = {
+    "add": "run",
+    "apply": "up --apply FILE",
+    "exec": "run",
+    "export": "backup",
+    "info": "status",
+    "init": "up",
+    "jobs": "status",
+    "list": "status",
+    "ls": "status",
+    "ps": "status",
+    "queue": "status",
+    "sbatch": "run --detach",
+    "serve": "up",
+    "server": "up",
+    "sim": "simulate",
+    "sinfo": "status",
+    "squeue": "status",
+    "srun": "run",
+    "start": "up",
+    "stop": "down",
+    "submit": "run",
+    "top": "status",
+    "users": "user",
+    "version": "--version",
+}
+"""What other tools call our commands."""
+KUBECTL: Final = {
+    "cancel": "delete job NAME",
+    "delete": "delete job NAME",
+    "describe": "describe job NAME",
+    "get": "get jobs",
+    "kill": "delete job NAME",
+    "log": "logs -f job/NAME",
+    "logs": "logs -f job/NAME",
+    "remove": "delete job NAME",
+    "rm": "delete job NAME",
+    "scancel": "delete job NAME",
+}
+"""Commands of other tools for which we use kubectl."""
 
 
 class Commands(click.Group):
@@ -38,6 +79,23 @@ class Commands(click.Group):
         found = getattr(import_module(module), cmd_name)
         assert isinstance(found, click.Command), f"{module} has no command {cmd_name}"
         return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command to run; for an unknown name, the error names the one that is meant."""
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
+            ctx.fail(f"No such command {name!r}.{suggestion(name)}")
+        return super().resolve_command(ctx, args)
+
+
+def suggestion(name: str) -> str:
+    """What to type in place of an unknown command; empty if nothing is close."""
+    if name in KUBECTL:
+        return f" Use kubectl {KUBECTL[name]}; `pykueue up` prints the KUBECONFIG to export."
+    near = [OTHER_NAMES[name]] if name in OTHER_NAMES else get_close_matches(name, COMMANDS, n=1)
+    return f" Did you mean pykueue {near[0]}?" if near else ""
 
 
 def version() -> str:

@@ -8,7 +8,6 @@ import click
 
 WIDTH: Final = 100
 GAP: Final = "  "
-ELISION: Final = ".."
 
 Align = Literal["<", ">"]
 
@@ -23,14 +22,6 @@ def painted(text: str, colour: str | None, *, on: bool) -> str:
     return click.style(text, fg=colour) if on and colour else text
 
 
-def elided(text: str, width: int) -> str:
-    """The text, with its middle elided if it is longer than `width`."""
-    if len(text) <= width:
-        return text
-    tail = (width - len(ELISION)) // 2
-    return text[: width - len(ELISION) - tail] + ELISION + text[len(text) - tail :]
-
-
 def duration(micros: int) -> str:
     """A duration as hours, minutes and seconds: 1:02:03."""
     minutes, seconds = divmod(micros // 1_000_000, 60)
@@ -38,18 +29,18 @@ def duration(micros: int) -> str:
     return f"{hours}:{minutes:02}:{seconds:02}"
 
 
-def table(headers: Sequence[str], rows: Sequence[Sequence[str]], align: str, longest: int = 30) -> list[str]:
-    """The rows under their headers; `align` has a `<` or `>` for each column."""
-    cells = [[elided(cell, longest) for cell in row] for row in rows]
-    widths = [max(len(row[index]) for row in (headers, *cells)) for index in range(len(headers))]
+def table(headers: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> list[str]:
+    """The rows under their headers; `align` has a `<` or `>` for each column. Cells are never shortened."""
+    widths = [max(len(row[index]) for row in (headers, *rows)) for index in range(len(headers))]
     return [
         GAP.join(f"{cell:{side}{width}}" for cell, side, width in zip(row, align, widths, strict=True)).rstrip()
-        for row in (headers, *cells)
+        for row in (headers, *rows)
     ]
 
 
 def hanging(lead: str, text: str, width: int = WIDTH) -> list[str]:
     """The text after its lead, wrapped with a hanging indent."""
     room = max(20, width - len(lead))
-    pieces = wrap(text, room, break_on_hyphens=False) or [""]
+    # Long names and paths stay whole, so that they can be copied.
+    pieces = wrap(text, room, break_on_hyphens=False, break_long_words=False) or [""]
     return [f"{lead}{pieces[0]}".rstrip(), *(f"{' ' * len(lead)}{piece}" for piece in pieces[1:])]

@@ -13,7 +13,7 @@ from pykueue.base.text import printable
 from pykueue.base.units import Instant, amount_text, format_instant, parse_instant
 from pykueue.cli.flags import tolerating_unknown_gates
 from pykueue.cli.manifestfiles import contents
-from pykueue.cli.tables import duration, elided, hanging, painted, table, wants_colour
+from pykueue.cli.tables import duration, hanging, painted, table, wants_colour
 from pykueue.engine.record.explain import either
 from pykueue.sim.document import as_json
 from pykueue.sim.manifests import Mistake
@@ -21,7 +21,6 @@ from pykueue.sim.report import ENDINGS, Report, report
 from pykueue.sim.trace import START, Invalid, Setting, read_trace
 from pykueue.sim.world import END_OF_TIME, End, MomentKind, World
 
-NAME_WIDTH: Final = 26
 WHAT_WIDTH: Final = 11
 MISTAKES_SHOWN_MAX: Final = 200
 COLOURS: Final = {
@@ -165,11 +164,11 @@ def timeline(found: Report, *, colour: bool, explain: bool) -> Iterator[str]:
     """The events, one per line."""
     shown = [one for one in found.lines if not one.beside]
     names = short_names([one.name for one in found.lines] + [one.name for one in found.waiting])
-    width = min(NAME_WIDTH, max((len(names[one.name]) for one in shown), default=0))
+    width = max((len(names[one.name]) for one in shown), default=0)
     clock = max((len(duration(one.at - found.start)) for one in shown), default=7)
     for one in shown:
         what = painted(f"{one.what.value:<{WHAT_WIDTH}}", COLOURS.get(one.what), on=colour)
-        lead = f"{duration(one.at - found.start):>{clock}}  {elided(names[one.name], width):<{width}}  "
+        lead = f"{duration(one.at - found.start):>{clock}}  {names[one.name]:<{width}}  "
         plain = len(lead) + WHAT_WIDTH + 2
         first, *rest = hanging(" " * plain, printable(one.why))
         yield f"{lead}{what}  {first[plain:]}".rstrip()
@@ -209,7 +208,7 @@ def queue_table(found: Report) -> list[str]:
         "preempted",
         "evicted",
     )
-    return table(headers, rows, "<>>>>>>>>>>", 22)
+    return table(headers, rows, "<>>>>>>>>>>")
 
 
 def use_table(found: Report) -> list[str]:
@@ -225,7 +224,7 @@ def use_table(found: Report) -> list[str]:
         )
         for one in found.use
     ]
-    return table(("ClusterQueue", "flavor", "resource", "nominal", "used", "peak"), rows, "<<<>>>", 22)
+    return table(("ClusterQueue", "flavor", "resource", "nominal", "used", "peak"), rows, "<<<>>>")
 
 
 def still_waiting(found: Report, *, colour: bool) -> Iterator[str]:
@@ -234,7 +233,7 @@ def still_waiting(found: Report, *, colour: bool) -> Iterator[str]:
     yield "Not finished:"
     for one in found.waiting:
         state = painted(one.state, "yellow", on=colour)
-        yield f"  {elided(names[one.name], 60)} {state} since {duration(one.since - found.start)}"
+        yield f"  {names[one.name]} {state} since {duration(one.since - found.start)}"
         yield from hanging("    why:   ", printable(one.why))
         if one.helps:
             yield from hanging("    helps: ", printable(either(one.helps)))
