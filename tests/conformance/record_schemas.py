@@ -4,7 +4,8 @@
     python -m tests.conformance.record_schemas FOLDER     # reads the `*_openapi.json` files of a source tree instead
 
 Definitions are kept as the server gives them, less their descriptions, in one file for each Go package; references
-between them stay references, since some are recursive. `index.json` says which definition a kind has.
+between them stay references, since some are recursive. `index.json` says which definition a kind has. The descriptions
+are in files of their own, which only `kubectl explain` needs.
 """
 
 import json
@@ -15,7 +16,8 @@ from typing import Any
 
 from tests.plane.plane import ROOT, Plane
 
-TARGET = ROOT / "src" / "pykueue" / "apiserver" / "schema" / "openapi"
+SCHEMA = ROOT / "src" / "pykueue" / "apiserver" / "schema"
+TARGET, WORDS = SCHEMA / "openapi", SCHEMA / "descriptions"
 REF = "#/components/schemas/"
 
 KINDS = {
@@ -62,7 +64,7 @@ def main(folder: str = "") -> None:
     else:
         with Plane.start(pods=False) as plane:
             specs = {version: plane.client.request("GET", f"/openapi/v3/{path_of(version)}") for version in KINDS}
-    write(TARGET, specs)
+    write(TARGET, WORDS, specs)
 
 
 def path_of(version: str) -> str:
@@ -75,21 +77,31 @@ def filename(version: str) -> str:
     return path_of(version).replace("/", "__") + "_openapi.json"
 
 
-def write(target: Path, specs: dict[str, Any]) -> None:
-    """Write the definitions that our kinds need to files by package, and the index."""
+def write(target: Path, words: Path, specs: dict[str, Any]) -> None:
+    """Write the definitions that our kinds need to files by package, their descriptions likewise, and the index."""
     # A kind of one group may be defined with another that uses it: Scale and Eviction are with the pods.
     known = {name: one for spec in specs.values() for name, one in spec["components"]["schemas"].items()}
     index = {version: dict(roots(version, known)) for version in KINDS}
     packages: dict[str, dict[str, Any]] = {}
+    described: dict[str, dict[str, dict[str, str]]] = {}
     for name in reached((name for kinds in index.values() for name in kinds.values()), known):
         package, _, short = name.rpartition(".")
         packages.setdefault(package, {})[short] = bare(known[name])
-    target.mkdir(exist_ok=True)
-    for old in target.glob("*.json"):
-        old.unlink()
-    for filename, content in (*packages.items(), ("index", index)):
-        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-        (target / f"{filename}.json").write_text(text + "\n")
+        described.setdefault(package, {})[short] = descriptions(known[name])
+    for folder, contents in ((target, {**packages, "index": index}), (words, described)):
+        folder.mkdir(exist_ok=True)
+        for old in folder.glob("*.json"):
+            old.unlink()
+        for filename, content in contents.items():
+            text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+            (folder / f"{filename}.json").write_text(text + "\n")
+
+
+def descriptions(schema: dict[str, Any]) -> dict[str, str]:
+    """The description of a definition, under an empty name, and of each of its properties."""
+    found = {"": schema.get("description", "")}
+    found |= {name: one.get("description", "") for name, one in schema.get("properties", {}).items()}
+    return {name: words for name, words in found.items() if words}
 
 
 def roots(version: str, known: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -25,7 +25,8 @@ from pykueue.apiserver.storage.store import StoreError
 from pykueue.app.machine import ApplyError, Up, UpPlan
 from pykueue.base.clock import SystemClock
 from pykueue.base.struct import Frozen
-from pykueue.base.units import QuantityError, parse_quantity
+from pykueue.base.units import QuantityError
+from pykueue.cli.amounts import memory_quantity
 from pykueue.cli.examplequeues import TEAMS, example
 from pykueue.cli.queuestate import readable
 from pykueue.cli.report import Report
@@ -34,7 +35,7 @@ from pykueue.kube.client.connection import DEFAULT_NAMESPACE
 from pykueue.kube.tls import TlsError
 from pykueue.node.containerruntime import Runtime
 from pykueue.node.gpus import RESOURCE
-from pykueue.node.machine import Machine, find_machine
+from pykueue.node.machine import Machine, find_machine, present_cpus, present_memory
 from pykueue.node.spawn import SpawnError
 from pykueue.node.supervision.processes import process_start
 
@@ -78,7 +79,7 @@ def serve(wanted: UpOptions, report: Report) -> int:
     if wanted.scratch is not None and not (wanted.scratch.is_dir() and os.access(wanted.scratch, os.W_OK | os.X_OK)):
         report.fail(f"--scratch: {wanted.scratch} is not a writable directory; create it, or choose another one")
     try:
-        memory = None if wanted.memory is None else parse_quantity(wanted.memory).whole()
+        memory = None if wanted.memory is None else memory_quantity(wanted.memory).whole()
     except QuantityError as error:
         report.fail(f"--memory: {error}")
     # A commit of the store waits for the GIL several times; the default of 5 ms each is too slow.
@@ -172,6 +173,7 @@ def greeting(up: Up, wanted: UpOptions, kubeconfig: Path, queues: Sequence[Tree]
     lines = [
         f"pykueue is running at {up.address} for {whose}; data directory: {wanted.data}",
         f"Capacity: {there}. Limits: {up.runner.limits.describe()}.",
+        *overcommitted(up.plan.machine),
         *([f"Already existed and left unchanged: {', '.join(kept)}."] if kept else []),
         "",
         "Next steps:" if wanted.detached else "Next steps, in another terminal:",
@@ -188,6 +190,20 @@ def greeting(up: Up, wanted: UpOptions, kubeconfig: Path, queues: Sequence[Tree]
     stays = "running jobs continue" if wanted.on_stop == "keep" else "running jobs are terminated"
     lines += ["", f"To stop: {f'`pykueue down{data}`' if wanted.detached else 'Ctrl-C'}; {stays}."]
     return "\n".join(lines)
+
+
+def overcommitted(machine: Machine) -> list[str]:
+    """Notes about capacity that is offered and does not exist."""
+    present = {"cpu": present_cpus() * 1000, "memory": present_memory()}
+    return [
+        f"Note: {flag} offers {readable(name, offered)} {name}, more than the {readable(name, present[name])} of this "
+        f"machine; {effect}."
+        for flag, name, offered, effect in (
+            ("--cpus", "cpu", machine.cpus_milli, "jobs will share them"),
+            ("--memory", "memory", machine.memory_bytes, "jobs may run out of memory"),
+        )
+        if offered > present[name]
+    ]
 
 
 def queue_flags(queues: Sequence[Tree]) -> str:

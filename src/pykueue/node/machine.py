@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from pykueue.api.core import Json, Tree
+from pykueue.api.names import SERVER_VERSION
 from pykueue.api.trees import mapping, text
 from pykueue.base.clock import Clock
 from pykueue.base.datafolder import FOLDER_MODE, put
@@ -35,8 +36,8 @@ RETRY_MICROS: Final = 2 * MICROS
 PODS_MAX: Final = 1000
 LIMITS: Final = "pykueue.io/limits"
 """The annotation that says how limits of containers are enforced."""
-MAKER: Final = "-pykueue"
-VERSION: Final = f"v1.36.0{MAKER}"
+MAKERS: Final = ("+pykueue", "-pykueue")
+"""How the version of a Node of ours ends; the second one until 0.1.0."""
 NAME_FILE: Final = "node"
 """The file of the data folder that holds the name of the Node."""
 NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
@@ -70,14 +71,23 @@ async def find_machine(*, cpus: float | None = None, memory: int | None = None, 
     if gpus is not None:
         # A count alone also creates GPUs, so that queues can be tried on machines without any.
         found = tuple(found[index] if index < len(found) else Gpu(index) for index in range(gpus))
-    pages, page = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
     disk = os.statvfs("/")
     return Machine(
-        round(cpus * 1000) if cpus is not None else len(os.sched_getaffinity(0)) * 1000,
-        memory if memory is not None else pages * page,
+        round(cpus * 1000) if cpus is not None else present_cpus() * 1000,
+        memory if memory is not None else present_memory(),
         found,
         disk.f_blocks * disk.f_frsize,
     )
+
+
+def present_cpus() -> int:
+    """The number of cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def present_memory() -> int:
+    """The bytes of memory of this machine."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def node_name() -> str:
@@ -155,7 +165,7 @@ def node_status(name: str, machine: Machine, now: Instant) -> Tree:
             "containerRuntimeVersion": "process://1",
             "kernelVersion": platform.release(),
             "kubeProxyVersion": "",
-            "kubeletVersion": VERSION,
+            "kubeletVersion": SERVER_VERSION,
             "machineID": first_line("/etc/machine-id"),
             "operatingSystem": "linux",
             "osImage": os_image(),
@@ -222,7 +232,7 @@ class NodeRegistration:
             for item in PAGE.decode(raw).items or ():
                 found: Json = msgspec.json.decode(item)
                 name = text(found, "metadata", "name")
-                if name != self.name and text(found, "status", "nodeInfo", "kubeletVersion").endswith(MAKER):
+                if name != self.name and text(found, "status", "nodeInfo", "kubeletVersion").endswith(MAKERS):
                     LOG.warning("node: deleted a Node of another name deleted=%s name=%s", name, self.name)
                     with contextlib.suppress(NotFoundError):
                         await self.kube.delete(NODES, name)

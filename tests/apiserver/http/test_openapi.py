@@ -70,6 +70,33 @@ def test_a_client_learns_what_a_patch_takes(openapi: OpenApi) -> None:
     assert patch["x-kubernetes-group-version-kind"] == {"group": "batch", "version": "v1", "kind": "Job"}
 
 
+@pytest.mark.parametrize(
+    ("path", "name", "field", "words"),
+    [
+        ("apis/batch/v1", "io.k8s.api.batch.v1.JobSpec", "backoffLimit", "Specifies the number of retries"),
+        ("api/v1", "io.k8s.api.core.v1.Container", "args", "Arguments to the entrypoint."),
+        ("api/v1", "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", "labels", "Map of string keys and values"),
+    ],
+)
+def test_the_fields_of_built_in_kinds_are_described(
+    openapi: OpenApi, path: str, name: str, field: str, words: str
+) -> None:
+    schema = told(openapi, f"/openapi/v3/{path}")["components"]["schemas"][name]
+    assert schema["description"]
+    assert schema["properties"][field]["description"].startswith(words)
+
+
+def test_every_recorded_definition_is_described(openapi: OpenApi) -> None:
+    schemas = told(openapi, "/openapi/v3/api/v1")["components"]["schemas"]
+    bare = {
+        f"{name}.{field}"
+        for name, schema in schemas.items()
+        for field, held in schema.get("properties", {}).items()
+        if not held.get("description")
+    }
+    assert bare == set()
+
+
 def test_the_fields_of_our_kinds_are_described(openapi: OpenApi) -> None:
     schemas = told(openapi, "/openapi/v3/apis/kueue.x-k8s.io/v1beta2")["components"]["schemas"]
     workload = schemas["io.x-k8s.kueue.v1beta2.Workload"]

@@ -1,6 +1,7 @@
 """Does `pykueue up` serve a machine? Real processes, real HTTP; each test has a folder of its own."""
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -102,6 +103,20 @@ def test_what_a_check_waits_for_is_said(running: Machine, tmp_path: Path) -> Non
     running.kubectl("delete", "-f", str(file), "--wait=false")
     assert (done.returncode, done.stdout) == (0, "hello\n")
     assert "waiting for admission checks: slow: ETA 2 s\npykueue: running\n" in done.stderr
+
+
+def test_more_than_the_machine_has_is_said_so(running: Machine) -> None:
+    # The tests' server offers 4 cores.
+    cores = len(os.sched_getaffinity(0))
+    note = f"Note: --cpus offers 4 cpu, more than the {cores} of this machine; jobs will share them."
+    assert (note in running.said) == (cores < 4)
+
+
+def test_fields_are_explained_and_the_server_and_its_node_have_one_version(running: Machine) -> None:
+    assert "Specifies the number of retries" in running.kubectl("explain", "job.spec.backoffLimit")
+    version = json.loads(running.kubectl("version", "-o", "json"))["serverVersion"]["gitVersion"]
+    where = "jsonpath={.items[*].status.nodeInfo.kubeletVersion}"
+    assert running.kubectl("get", "nodes", "-o", where) == version
 
 
 def test_a_queue_that_is_not_there_is_named_with_those_that_are(running: Machine) -> None:

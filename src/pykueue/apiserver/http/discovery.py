@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from pykueue.api.core import Json, Tree
+from pykueue.api.names import SERVER_VERSION
 from pykueue.apiserver.kinds.catalog import Catalog
 from pykueue.apiserver.kinds.served import Served
 from pykueue.apiserver.wire.messages import OK, Request, Response, object_response
@@ -22,7 +23,7 @@ VERSION: Final[Tree] = {
     "emulationMinor": "36",
     "minCompatibilityMajor": "1",
     "minCompatibilityMinor": "35",
-    "gitVersion": "v1.36.3+pykueue",
+    "gitVersion": SERVER_VERSION,
     "gitCommit": "",
     "gitTreeState": "clean",
     "buildDate": "1970-01-01T00:00:00Z",

@@ -1,7 +1,4 @@
-"""OpenAPI 3 documents for every group version, for `kubectl explain` and client-side validation.
-
-Custom kinds carry the descriptions of their definitions; of built-in kinds the names, types and merge rules are known.
-"""
+"""OpenAPI 3 documents for every group version, for `kubectl explain` and client-side validation."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,9 +7,11 @@ from typing import Final
 import msgspec
 
 from pykueue.api.core import Json, Tree
+from pykueue.api.names import KUBERNETES_VERSION
 from pykueue.apiserver.http import openapiv2
 from pykueue.apiserver.http.discovery import Discovery
 from pykueue.apiserver.kinds.served import Served
+from pykueue.apiserver.schema.descriptions import described
 from pykueue.apiserver.schema.nodes import OBJECT_META, REF
 from pykueue.apiserver.schema.schemas import definitions, index
 from pykueue.apiserver.wire.messages import OK, Headers, Request, Response, object_response
@@ -20,7 +19,7 @@ from pykueue.apiserver.wire.negotiation import JSON
 from pykueue.apiserver.wire.options import first
 from pykueue.apiserver.wire.statuserrors import unserved
 
-INFO: Final[Tree] = {"title": "Kubernetes", "version": "v1.36.3"}
+INFO: Final[Tree] = {"title": "Kubernetes", "version": KUBERNETES_VERSION}
 ROOT: Final = "/openapi/v3"
 GVK: Final = "x-kubernetes-group-version-kind"
 TEXT: Final[Tree] = {"type": "string", "uniqueItems": True}
@@ -197,7 +196,7 @@ def shared_schemas(kinds: Iterable[Served]) -> Tree:
     made: Tree = {}
     for version in sorted(versions):
         made |= definitions(version)
-    return made or {name: held for name, held in definitions("v1").items() if ".meta.v1." in name}
+    return described(made or {name: held for name, held in definitions("v1").items() if ".meta.v1." in name})
 
 
 def own_schema(served: Served, shared: Tree) -> Tree:
