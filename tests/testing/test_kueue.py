@@ -1,6 +1,8 @@
 """Does the fixture give a test what docs/testing.md says? And the three examples: they are tests themselves."""
 
+import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,8 @@ pytest_plugins = ("pytester",)
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 QUEUES = ROOT / "examples/testing/queues.yaml"
+QUIETLY = ("-q", "-p", "no:cacheprovider", "-p", "no:asyncio")
+"""How a test runs pytest in a project of its own; pytest-asyncio would ask that project for settings."""
 
 
 def test_pods_finish_and_fail_at_will(kueue: Kueue) -> None:
@@ -96,6 +100,26 @@ def test_a_script_that_cannot_be_read_is_refused(kueue: Kueue) -> None:
         kueue.tell("a", "default", {"now": "over"})
 
 
+@pytest.mark.parametrize(
+    ("keyword", "says"),
+    [
+        pytest.param("memry", "Job default/a: unknown keyword 'memry'; did you mean memory?", id="an option"),
+        pytest.param("backoffLimits", "unknown keyword 'backoffLimits'; did you mean backoffLimit?", id="a field"),
+        pytest.param("xyzzy", "unknown keyword 'xyzzy'; it is neither an option nor a field", id="neither"),
+    ],
+)
+def test_a_misspelt_keyword_is_an_error_with_the_nearest_name(kueue: Kueue, keyword: str, says: str) -> None:
+    given: dict[str, Any] = {keyword: 1}
+    with pytest.raises(TypeError) as caught:
+        kueue.job("a", queue="red", **given)
+    assert says in str(caught.value)
+
+
+def test_the_clock_does_not_go_back(kueue: Kueue) -> None:
+    with pytest.raises(ValueError, match="advance: '-5m' is negative; the clock only goes forward"):
+        kueue.advance("-5m")
+
+
 def test_time_passes_when_it_is_told_to(kueue: Kueue) -> None:
     kueue.apply(QUEUES)
     kueue.job("short", queue="red", run_for="10m")
@@ -151,7 +175,7 @@ def test_manifests_come_in_many_forms(tmp_path: Path) -> None:
     assert [tree["kind"] for tree in trees_of(str(tmp_path))] == ["A", "B", "C"]
     assert list(trees_of(one)) == [one]
     assert list(trees_of('{"kind": "A"}')) == [{"kind": "A"}]
-    with pytest.raises(AssertionError, match=r"nowhere\.yaml: no such file or directory"):
+    with pytest.raises(FileNotFoundError, match=r"^nowhere\.yaml: no such file or directory in .*; YAML text must"):
         list(trees_of("nowhere.yaml"))
     for wrong in ("- a\n", "a\n\n"):
         with pytest.raises(AssertionError, match="is not an object"):
@@ -163,6 +187,21 @@ def test_manifests_come_in_many_forms(tmp_path: Path) -> None:
 
 def test_the_plugin_brings_the_fixture_to_any_project(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(kueue):\n    assert kueue.waiting() == {}\n")
-    pytester.runpytest_inprocess(
-        "-q", "--strict-markers", "-p", "no:cacheprovider", "-p", "no:asyncio"
-    ).assert_outcomes(passed=1)
+    pytester.runpytest_inprocess(*QUIETLY, "--strict-markers").assert_outcomes(passed=1)
+
+
+def test_manifests_are_found_beside_the_test_too(pytester: pytest.Pytester) -> None:
+    folder = pytester.mkpydir("below")
+    (folder / "queues.yaml").write_text(QUEUES.read_text())
+    (folder / "test_it.py").write_text(
+        "def test_beside(kueue):\n    kueue.apply('queues.yaml')\n    kueue.job('a', queue='red')\n"
+        "def test_missing(kueue):\n    kueue.apply('none.yaml')\n"
+    )
+    found = pytester.runpytest_inprocess(*QUIETLY)
+    found.assert_outcomes(passed=1, failed=1)
+    found.stdout.fnmatch_lines([f"*FileNotFoundError: none.yaml: no such file or directory in *{folder}; YAML text*"])
+
+
+def test_the_extra_brings_pytest() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert [one for one in extras["testing"] if one.startswith("pytest")]

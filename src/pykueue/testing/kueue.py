@@ -12,6 +12,9 @@ The clock is manual: `advance` moves it, and each change moves it by two seconds
 """
 
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from functools import cache
+from inspect import signature
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,8 +22,9 @@ import msgspec
 
 from pykueue.api.durations import parse_duration
 from pykueue.api.names import Label, WorkloadCondition
-from pykueue.api.trees import mappings, member, text
+from pykueue.api.trees import mapping, mappings, member, text
 from pykueue.api.yamltext import FILE, yaml_trees
+from pykueue.apiserver.schema.schemas import definition
 from pykueue.base.units import MICROS, Instant
 from pykueue.bridge.sentences import condition, named, pending_text, unnamed
 from pykueue.checks.pendingchecks import awaited
@@ -35,6 +39,7 @@ SETTLING_SECONDS: Final = 2.0
 """Long enough for all controllers: pending reasons and queue statuses are written with a delay of a second."""
 GPU: Final = "nvidia.com/gpu"
 CONTROLLER_UID: Final = "batch.kubernetes.io/controller-uid"
+JOB_SPEC: Final = "io.k8s.api.batch.v1.JobSpec"
 
 
 class ApiError(AssertionError):
@@ -106,16 +111,28 @@ class Client:
 class Kueue:
     """The system under test."""
 
-    def __init__(self, config: Mapping[str, Any] | None = None, gates: Mapping[str, bool] | None = None) -> None:
+    def __init__(
+        self,
+        config: Mapping[str, Any] | None = None,
+        gates: Mapping[str, bool] | None = None,
+        *,
+        folder: Path | None = None,
+    ) -> None:
+        self.folder = folder
+        """Where `apply` looks for files that are not in the current directory: beside the test."""
         self.embedded = Embedded(config, gates=gates)
         self.client = Client(self.embedded)
 
     # Objects.
 
     def apply(self, *what: str | Path | Mapping[str, Any]) -> None:
-        """Apply objects: files or directories of manifests, YAML text, or mappings."""
+        """Apply objects: files or directories of manifests, YAML text, or mappings.
+
+        A relative path is looked up in the current directory, then beside the test.
+        """
+        __tracebackhide__ = True
         for one in what:
-            for tree in trees_of(one):
+            for tree in trees_of(one, self.folder):
                 self.client.apply(tree)
         self.settle()
 
@@ -143,6 +160,12 @@ class Kueue:
 
         `script` sets further pod behaviour (see `testing.script`); `spec` is merged into the spec of the Job.
         """
+        __tracebackhide__ = True
+        for field in spec:
+            if field not in job_fields():
+                near = get_close_matches(field, [*signature(self.job).parameters, *job_fields()], n=1)
+                advice = f"did you mean {near[0]}?" if near else "it is neither an option nor a field of a Job's spec"
+                raise TypeError(f"Job {namespace}/{name}: unknown keyword {field!r}; {advice}")
         asked = {"cpu": cpu, "memory": memory, GPU: gpu, **(requests or {})}
         amounts = {resource: str(amount) for resource, amount in asked.items() if amount is not None}
         limits = {resource: amount for resource, amount in amounts.items() if "/" in resource}
@@ -203,7 +226,11 @@ class Kueue:
 
     def advance(self, duration: str) -> None:
         """Advance the clock, e.g. by `90s`, `10m` or `1h30m`."""
-        self.embedded.advance(parse_duration(duration) / MICROS)
+        __tracebackhide__ = True
+        micros = parse_duration(duration)
+        if micros < 0:
+            raise ValueError(f"advance: {duration!r} is negative; the clock only goes forward")
+        self.embedded.advance(micros / MICROS)
         self.embedded.failed()
 
     def settle(self) -> None:
@@ -286,16 +313,28 @@ class Kueue:
         self.embedded.close()
 
 
-def trees_of(what: str | Path | Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The objects in a file, a directory, a text or a mapping."""
+@cache
+def job_fields() -> frozenset[str]:
+    """The fields of a Job's spec."""
+    return frozenset(mapping(definition(JOB_SPEC), "properties"))
+
+
+def trees_of(what: str | Path | Mapping[str, Any], folder: Path | None = None) -> Iterator[Mapping[str, Any]]:
+    """The objects in a file, a directory, a text or a mapping; a path may be relative to `folder`."""
+    __tracebackhide__ = True
     if isinstance(what, Mapping):
         yield from what["items"] if what.get("kind") == "List" else [what]
         return
     if isinstance(what, Path) or ("\n" not in what and not what.lstrip().startswith("{")):
         path = Path(what)
-        assert path.exists(), (
-            f"{path}: no such file or directory; YAML text must have several lines or start with a brace"
-        )
+        if not path.exists() and folder is not None:
+            path = folder / path
+        if not path.exists():
+            places = dict.fromkeys(str(one) for one in (Path.cwd(), folder) if one is not None)
+            where = "" if Path(what).is_absolute() else f" in {' or '.join(places)}"
+            raise FileNotFoundError(
+                f"{what}: no such file or directory{where}; YAML text must have several lines or start with a brace"
+            )
         files = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
         assert files, f"{path}: the directory contains no manifests; their names must end in .yaml"
         texts = {str(file): file.read_text() for file in files}

@@ -28,7 +28,7 @@ def kueue(request: pytest.FixtureRequest) -> "Iterator[Kueue]":
 
     marker = request.node.get_closest_marker("kueue")
     given = dict(marker.kwargs) if marker is not None else {}
-    made = Kueue(given.get("config"), given.get("gates"))
+    made = Kueue(given.get("config"), given.get("gates"), folder=request.path.parent)
     try:
         yield made
     finally:
