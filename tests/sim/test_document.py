@@ -5,7 +5,7 @@ import msgspec
 from pykueue.sim.document import SCHEMA, as_json
 from pykueue.sim.report import report
 from pykueue.sim.world import End
-from tests.sim.builders import job, queue, simulated
+from tests.sim.builders import job, priority, queue, simulated
 
 
 def test_json_has_a_stable_shape() -> None:
@@ -27,3 +27,15 @@ def test_json_has_a_stable_shape() -> None:
     (wait,) = (one for one in read_back["events"] if one["what"] == "waits")
     assert wait["reason"] == "ExceedsMaxQuota"
     assert wait["message"].startswith("couldn't assign flavors to pod set main: ")
+
+
+def test_the_preemptor_has_the_name_that_the_user_gave_it() -> None:
+    past = simulated(
+        priority("high", 10),
+        queue(cpu=1, preemption="{withinClusterQueue: LowerPriority}"),
+        job("low", run_seconds=60),
+        job("urgent", klass="high", run_seconds=5, arrival="10s"),
+    )
+    tree = msgspec.json.decode(msgspec.json.encode(as_json(report(past))))
+    (event,) = (one for one in tree["events"] if one["what"] == "preempted")
+    assert (event["name"], event["by"]) == ("default/low", "default/urgent")

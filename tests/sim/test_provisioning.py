@@ -62,6 +62,15 @@ def test_after_the_last_attempt_the_job_is_deactivated() -> None:
     assert not any("starts" in line for line in told)
 
 
+def test_many_attempts_without_a_backoff_are_made_a_second_apart_at_the_latest() -> None:
+    hasty = provisioning(failures=100).replace(
+        "{backoffLimitCount: 2, backoffBaseSeconds: 60, backoffMaxSeconds: 90}",
+        "{backoffLimitCount: 200, backoffBaseSeconds: 0}",
+    )
+    told = happens(hasty, configuration("featureGates: {KeepQuotaForProvReqRetry: true}\n"))
+    assert told[:3] == ["0 a arrives", "0 a reserves", "1 a starts"]
+
+
 def test_quota_is_free_for_others_between_attempts() -> None:
     past = simulated(
         provisioning(failures=1),

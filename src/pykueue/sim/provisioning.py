@@ -17,7 +17,7 @@ from pykueue.api.names import WorkloadCondition
 from pykueue.api.trees import text
 from pykueue.api.workload import Admission, AdmissionCheckState, PodSetAssignment, Workload, WorkloadStatus
 from pykueue.base.struct import Frozen
-from pykueue.base.units import Instant, format_instant
+from pykueue.base.units import Instant, Seconds, after, format_instant
 from pykueue.bridge import inbound
 from pykueue.checks.autoscaler import by_room
 from pykueue.checks.provisioning import Ask, Check, CheckInput, Rules, plan
@@ -27,6 +27,8 @@ from pykueue.engine import model
 
 ROUNDS_MAX: Final = 100
 """Far more rounds than a check and an autoscaler need to settle at one instant."""
+ATTEMPTS_MIN: Final = ROUNDS_MAX // 4
+"""With this many attempts at one instant, it is retries without a backoff that do not settle."""
 
 
 class Provisioned(Frozen):
@@ -56,6 +58,7 @@ class Provisioner:
         """The states of a workload's checks now, and when to look again if nothing changes before."""
         requests = self.requests.setdefault(level.key, {})
         states = level.checks
+        attempts = 0
         for _ in range(ROUNDS_MAX):
             templates = {
                 pods.pod_template_ref.name: one.metadata.uid or ""
@@ -76,6 +79,7 @@ class Provisioner:
             states = tuple(new.get(one.name, one) for one in states)
             for gone in found.deletes:
                 requests.pop(gone.name, None)
+            attempts += len(found.asks)
             for ask in found.asks:
                 made = as_made(ask, now)
                 requests[made.name] = made
@@ -86,6 +90,9 @@ class Provisioner:
             if not (news or found.asks or new or found.deletes):
                 due = [one for one in (found.again, *(one.again for one in answers.values())) if one is not None]
                 return states, min(due, default=None)
+        # Without a backoff every attempt fails at the same instant. On a cluster each would take some time.
+        if attempts >= ATTEMPTS_MIN:
+            return states, after(now, Seconds(1))
         raise AssertionError(f"{level.key}: its checks and their requests do not settle after {ROUNDS_MAX} rounds")
 
 

@@ -183,7 +183,7 @@ def line(moment: Moment, before: Moment | None, names: Names) -> Line:
         word, text = decision.reason, message(decision.why)
         why, helps = verdict(decision.why, moment.level)
     elif isinstance(decision, Evict):
-        word, text, by = decision.preemption or decision.reason, decision.message, decision.by
+        word, text, by = decision.preemption or decision.reason, decision.message, names.of(decision.by)
     # To a reader, a start whose pods run at once, and an eviction whose pods are gone at once, are one event.
     follows: tuple[MomentKind, ...] = FOLLOWS.get(moment.what, ())
     if isinstance(decision, Wait) and isinstance(decision.why, Inactive):
