@@ -1,5 +1,6 @@
 """Do the pages with the table of what works agree with each other, and with the code?"""
 
+import gzip
 import re
 from pathlib import Path
 
@@ -8,6 +9,11 @@ import pytest
 from pykueue.api.config.gatetable import OURS
 from pykueue.api.config.types import FRAMEWORKS
 from pykueue.api.config.unbuilt import UNBUILT
+from pykueue.api.kueue import ClusterQueue, Cohort, ResourceFlavor
+from pykueue.api.workload import Workload
+from pykueue.cli.main import COMMANDS
+from pykueue.engine.engine import Engine
+from tests.parity.test_parity import UNSPECIFIED
 
 ROOT = Path(__file__).resolve().parent.parent
 BEGINNING = ("docs/install.md", "docs/differences.md")
@@ -64,3 +70,28 @@ def test_every_row_has_all_columns() -> None:
 def test_differences_that_kueue_0_20_shares_are_marked() -> None:
     text = (ROOT / "docs/differences.md").read_text()
     assert sorted(re.findall(r"\| Until 0\.19 \((#\d+)\): ", text)) == list(SHARED)
+
+
+def test_the_overview_picture_names_what_there_is() -> None:
+    words = re.findall(r"<text[^>]*>([^<]*)</text>", (ROOT / "docs/images/overview.svg").read_text())
+    boxes = {word.removeprefix("pykueue ") for word in words if word.startswith("pykueue ")}
+    assert boxes == {"simulate", "up", "manager"}
+    assert boxes <= set(COMMANDS), "a box names a command that does not exist"
+    assert {"bridge"} <= set(words)
+    kinds = {kind for word in words for kind in re.findall(r"\b[A-Z][a-zA-Z]*\b", word) if kind not in ("I", "O")}
+    known = {one.__name__ for one in (Cohort, ClusterQueue, ResourceFlavor, Workload)} | {"Job", "Kubernetes"}
+    assert kinds <= known
+    calls = {call for word in words for call in re.findall(r"(\w+)\(", word)}
+    assert {call for call in calls - {"engine"} if not callable(getattr(Engine, call, None))} == set()
+    promises = ("to come", "soon", "planned", "later", "todo")
+    assert [word for word in words if any(one in word.lower() for one in promises)] == []
+
+
+def test_the_number_of_equal_recordings_is_what_the_test_of_them_finds() -> None:
+    with gzip.open(ROOT / "tests/parity/classic.jsonl.gz") as lines:
+        total = sum(1 for _ in lines)
+    equal = total - len(UNSPECIFIED)
+    readme = " ".join((ROOT / "README.md").read_text().split())
+    assert f"the same decisions as Kueue in {equal} of {total} recorded runs" in readme
+    assert len(UNSPECIFIED) == 1
+    assert f"One recording of {total} differs" in (ROOT / "docs/differences.md").read_text()
