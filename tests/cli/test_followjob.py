@@ -160,8 +160,8 @@ def test_a_job_whose_machine_went_down_runs_again_unless_it_must_not(tmp_path: P
                 assert record is not None
                 os.kill(record.supervisor.pid, number)
         machine.up()
-        wait = ("wait", "--timeout=60s", "job/again", "--for=condition=Complete")
+        wait = ("wait", "--timeout=80s", "job/again", "--for=condition=Complete")
         assert "condition met" in machine.kubectl(*wait)
         assert (tmp_path / "again").read_text() == "x\nx\n"
-        assert "condition met" in machine.kubectl("wait", "--timeout=60s", "job/once", "--for=condition=Failed")
+        assert "condition met" in machine.kubectl("wait", "--timeout=80s", "job/once", "--for=condition=Failed")
         assert (tmp_path / "once").read_text() == "x\n"

@@ -66,6 +66,12 @@ def test_without_one_processes_are_limited_each() -> None:
     )
 
 
+def test_a_memory_limit_of_zero_is_none(tmp_path: Path) -> None:
+    container = {"resources": {"limits": {"memory": "0"}}}
+    assert "memory.max" not in limits(tree_of(tmp_path)).fence(container, key="u/main/0", uid=0).cgroup_limits
+    assert limits().fence(container, key="u/main/0", uid=0).rlimits == ()
+
+
 def test_a_cgroup_that_can_limit_nothing_is_not_used(tmp_path: Path) -> None:
     made = limits(tree_of(tmp_path, controllers="hugetlb"))
     fence = made.fence(CONTAINER, key="u/main/0", uid=1000)
