@@ -7,7 +7,7 @@ from tests.audit.told import Tale, condition, counted, evicted
 
 def tale() -> Tale:
     told = Tale(lag_seconds=0)
-    told.queue("q", 4)
+    told.queue("q", 4, preemption={"withinClusterQueue": "LowerPriority"})
     return told
 
 
@@ -38,7 +38,7 @@ def test_a_reservation_counts_before_it_is_admitted() -> None:
 def test_room_that_was_given_back_may_be_taken(way: str) -> None:
     told = tale()
     told.reserve("a", "q", 3)
-    told.workload("b", "q", 2)
+    told.workload("b", "q", 2, priority=1)
     if way == "finished":
         told.reserve("a", "q", 3, condition("Finished", True, "Odd"))
     elif way == "inactive":
@@ -48,16 +48,16 @@ def test_room_that_was_given_back_may_be_taken(way: str) -> None:
     else:
         told.reserve("a", "q", 3, *evicted(), status=counted(1))
         told.workload("a", "q", 3, *evicted(), status=counted(1))
-    told.reserve("b", "q", 2)
+    told.reserve("b", "q", 2, priority=1)
     assert told.found == []
 
 
 def test_a_workload_that_is_being_evicted_still_holds_its_room() -> None:
     told = tale()
     told.reserve("a", "q", 3)
-    told.workload("b", "q", 2)
+    told.workload("b", "q", 2, priority=1)
     told.reserve("a", "q", 3, *evicted(), status=counted(1))
-    told.reserve("b", "q", 2)
+    told.reserve("b", "q", 2, priority=1)
     assert told.rules() == ["overuse"]
 
 
@@ -126,6 +126,29 @@ def test_a_reservation_on_its_way_during_a_cut_of_quota_is_excused_for_a_while()
     assert told.found == []
     told.later(5)
     told.reserve("c", "q", 1)
+    assert told.rules() == ["overuse"]
+
+
+@pytest.mark.parametrize("before", [4, 6])
+def test_an_edit_excuses_only_what_fitted_before_it(before: int) -> None:
+    told = Tale()
+    told.queue("q", before)
+    told.later(60)
+    told.queue("q", 5)
+    told.later(2)
+    told.reserve("a", "q", 50)
+    assert told.rules() == ["overuse"]
+    told.later(600)
+    assert told.rules() == ["overuse"]
+
+
+def test_an_edit_of_another_tree_excuses_nothing() -> None:
+    told = Tale()
+    told.queue("q", 5)
+    told.queue("other", 50)
+    told.later(60)
+    told.queue("other", 1)
+    told.reserve("a", "q", 50)
     assert told.rules() == ["overuse"]
 
 

@@ -5,15 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from pykueue.api.config.types import Transformation
-from pykueue.api.pods import ResourceList
 from pykueue.api.workload import PodSet
 from pykueue.audit.requests import each_pod
-from pykueue.audit.world import Settings
-from pykueue.base.units import parse_quantity
+from pykueue.audit.world import Settings, Transformation
 
-MIG = Transformation("ex.io/mig", "Replace", outputs=ResourceList({"mem": parse_quantity("5")}))
-PER = Transformation("per", multiply_by="ex.io/n", outputs=ResourceList({"total": parse_quantity("2")}))
+MIG = Transformation("ex.io/mig", "Replace", outputs={"mem": "5"})
+PER = Transformation("per", multiply_by="ex.io/n", outputs={"total": "2"})
 
 
 def asks(**requests: str) -> dict[str, Any]:

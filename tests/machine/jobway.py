@@ -11,9 +11,11 @@ from typing import Any
 import msgspec
 
 from pykueue.api.codec import decode_as
+from pykueue.api.config import types
 from pykueue.api.core import KubeObject, Namespace
 from pykueue.api.kueue import ClusterQueue, LocalQueue, ResourceFlavor
 from pykueue.api.workload import Workload, held
+from pykueue.audit.world import Transformation
 from pykueue.base.units import MICROS, Instant, format_instant
 from pykueue.bridge import inbound
 from pykueue.bridge.outbound import StatusBuilder, finished
@@ -48,6 +50,12 @@ def merged(tree: Any, patch: Any) -> Any:
     return found
 
 
+def transformation(told: types.Transformation) -> Transformation:
+    """A rule of the configuration as the auditor takes it."""
+    outputs = {name: str(quantity) for name, quantity in told.outputs.items()}
+    return Transformation(told.input, told.strategy, told.multiply_by, outputs)
+
+
 class JobWay:
     """A cluster of one namespace, as far as quota is concerned."""
 
@@ -59,7 +67,7 @@ class JobWay:
             lag_seconds=0,
             plain_resources=True,
             exclude_prefixes=resources.exclude_prefixes,
-            transformations=resources.transformations,
+            transformations=tuple(map(transformation, resources.transformations)),
         )
         self.made = 0
         self.versions: dict[str, int] = {}

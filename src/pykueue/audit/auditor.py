@@ -10,14 +10,16 @@ from pykueue.audit.capacity import Capacity
 from pykueue.audit.conditions import Conditions
 from pykueue.audit.covered import Covered
 from pykueue.audit.losses import Losses
+from pykueue.audit.order import Order
 from pykueue.audit.overuse import Overuse
+from pykueue.audit.preemption import Preemption
 from pykueue.audit.reruns import Reruns
 from pykueue.audit.starts import Starts
 from pykueue.audit.stuck import Stuck
+from pykueue.audit.times import MICROS, Instant
 from pykueue.audit.uptime import Uptime
 from pykueue.audit.views import Event
 from pykueue.audit.world import Change, Finding, Settings, World
-from pykueue.base.units import MICROS, Instant
 
 LOOK_MICROS = MICROS
 """How often to check for what takes too long."""
@@ -41,12 +43,16 @@ class Auditor:
         self.findings: list[Finding] = []
         self.events = 0
         self.uptime = Uptime(self.settings)
-        self.looked = Instant(0)
+        self.looked: Instant = 0
         self.world = World()
         overuse = Overuse(self.settings)
+        preemption = Preemption(self.settings, self.uptime, overuse)
         self.rules: tuple[Rule, ...] = (
             overuse,
             Conditions(self.settings),
+            # It comes before the preemptions, which forget a preemptor as soon as it has quota.
+            Order(self.settings, self.uptime, overuse, preemption),
+            preemption,
             Starts(self.settings, self.uptime),
             Covered(self.settings),
             Losses(self.settings, self.uptime),

@@ -11,11 +11,11 @@ from pykueue.api.checks import ProvisioningRequest
 from pykueue.api.names import Annotation, CheckController, Label
 from pykueue.api.workload import AdmissionCheckState, Workload
 from pykueue.audit.overdue import Overdue, Violation
+from pykueue.audit.times import MICROS, Instant
 from pykueue.audit.uptime import Uptime
 from pykueue.audit.views import controller_uid, holds, key_of, reserving
 from pykueue.audit.world import Change, Finding, Settings, World
 from pykueue.base.struct import Frozen
-from pykueue.base.units import MICROS, Instant
 
 RULE: Final = "capacity"
 ATTEMPT: Final = "attempt"

@@ -4,13 +4,13 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from pykueue.api.core import matches
 from pykueue.api.workload import Admission, Workload
+from pykueue.audit.quantities import amount, amount_text
 from pykueue.audit.requests import covered_by, each_pod
-from pykueue.audit.tree import amount
+from pykueue.audit.selectors import selects
+from pykueue.audit.times import MICROS, Instant, parse_instant
 from pykueue.audit.views import condition, finished, holds
 from pykueue.audit.world import Change, Finding, Settings, World
-from pykueue.base.units import MICROS, Instant, amount_text, parse_instant
 
 RULE: Final = "conditions"
 EVICTION: Final = "eviction"
@@ -146,7 +146,7 @@ class Conditions:
         if (
             namespace is not None
             and world.quiet("Namespace", new.namespace, at, self.lag_micros)
-            and not matches(queue.spec.namespace_selector, namespace.metadata.labels)
+            and not selects(queue.spec.namespace_selector, namespace.metadata.labels)
         ):
             yield f"got quota although ClusterQueue {name} does not select namespace {new.namespace}"
 

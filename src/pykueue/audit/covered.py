@@ -5,9 +5,9 @@ from typing import Final
 
 from pykueue.api.workload import PodSet, Workload
 from pykueue.audit.starts import ended
+from pykueue.audit.times import MICROS, Instant
 from pykueue.audit.views import Job, reserving
 from pykueue.audit.world import Change, Finding, Settings, World
-from pykueue.base.units import MICROS, Instant
 
 RULE: Final = "uncovered"
 

@@ -24,11 +24,11 @@ import yaml
 from pykueue.api.core import ObjectMeta
 from pykueue.audit.auditor import Auditor
 from pykueue.audit.history import METADATA, Line, event_of, version_of
+from pykueue.audit.times import MICROS, Instant
 from pykueue.audit.views import SOURCES, EventType, Source, UnreadableError
 from pykueue.audit.world import Finding
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen, Wire
-from pykueue.base.units import MICROS, Instant
 
 PAGE: Final = 500
 HOLD_SECONDS: Final = 5.0
@@ -157,7 +157,7 @@ class Follower:
         self.held: list[tuple[int, int, Line]] = []
         self.count = 0
         self.passed_on = 0
-        self.last_at = Instant(0)
+        self.last_at: Instant = 0
         self.out_of_order = 0
         """Events that came too late to be passed on in order."""
         self.gaps = 0
@@ -333,7 +333,7 @@ class Follower:
         silent = False
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            ripe = Instant(self.clock.now() - self.hold_micros)
+            ripe = self.clock.now() - self.hold_micros
             if self.whole_since is None or self.whole_since > ripe:
                 silent = True
                 continue

@@ -6,9 +6,9 @@ from typing import Final
 import msgspec
 
 from pykueue.api.core import KubeObject
+from pykueue.audit.times import Instant
 from pykueue.audit.views import Event, EventType, UnreadableError, read_object
 from pykueue.base.struct import Frozen
-from pykueue.base.units import Instant
 
 
 class Line(Frozen):

@@ -7,10 +7,10 @@ from pykueue.api.names import Annotation, Label
 from pykueue.api.workload import Workload
 from pykueue.audit.overdue import Overdue, Violation
 from pykueue.audit.starts import queued
+from pykueue.audit.times import MICROS, Instant
 from pykueue.audit.uptime import Uptime
 from pykueue.audit.views import Job, controller_uid, finished, holds, reserving
 from pykueue.audit.world import Change, Finding, Settings, World
-from pykueue.base.units import MICROS, Instant
 
 RULE: Final = "lost"
 

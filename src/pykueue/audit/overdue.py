@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 
+from pykueue.audit.times import MICROS, Instant
 from pykueue.audit.uptime import Uptime
 from pykueue.audit.world import Finding, World
 from pykueue.base.struct import Frozen
-from pykueue.base.units import MICROS, Instant
 
 
 class Violation(Frozen):

@@ -4,12 +4,16 @@ from collections.abc import Iterator
 
 from pykueue.api.kueue import ClusterQueue, Cohort
 from pykueue.api.workload import PodSetAssignment, Workload
-from pykueue.audit.tree import QUEUE, Account, Forest, NodeName, Slot, amount
+from pykueue.audit.quantities import amount, amount_text
+from pykueue.audit.recent import Releases
+from pykueue.audit.times import MICROS, Instant
+from pykueue.audit.tree import QUEUE, Account, Forest, NodeName, Slot
 from pykueue.audit.views import holds, reserving
 from pykueue.audit.world import Change, Finding, Settings, World
-from pykueue.base.units import MICROS, Instant, amount_text
 
 RULE = "overuse"
+RELEASES_MICROS = 30 * MICROS
+"""How long releases are remembered, besides the lag of others: a lease may last that long."""
 
 
 class Reservations:
@@ -69,8 +73,13 @@ class Overuse:
         self.forest: Forest | None = None
         self.stranded: dict[tuple[NodeName, Slot], int] = {}
         """By how much each node may exceed its quota: the excess after the latest edit, which may only decrease."""
-        self.edited: dict[NodeName, Instant] = {}
-        """When the tree below each root was last edited."""
+        self.former: list[tuple[Instant, Forest, dict[tuple[NodeName, Slot], int]]] = []
+        """Trees before each recent edit: when they were replaced, and the excess that they had."""
+        self.edited_unseen: dict[NodeName, Instant] = {}
+        """When we noticed that the tree below each root had been edited while we could not watch."""
+        self.edited_at: Instant = -(2**62)
+        """When any tree was last edited."""
+        self.releases = Releases(3 * self.lag_micros + RELEASES_MICROS)
         self.blind = True
         """Whether reservations changed while we could not watch."""
         self.first = True
@@ -123,12 +132,15 @@ class Overuse:
             return
         name = (change.kind, change.key)
         touched = {self.trees(world).roots.get(name)}
+        self.former = [one for one in self.former if change.at - one[0] < self.lag_micros]
+        self.former.append((change.at, self.trees(world), dict(self.stranded)))
+        self.edited_at = change.at
         self.forest = None
         forest = self.trees(world)
         touched.add(forest.roots.get(name))
-        self.edited.update({root: change.at for root in touched if root is not None})
         if change.listed:
             self.edited_blind.update(root for root in touched if root is not None)
+            self.edited_unseen.update({root: change.at for root in touched if root is not None})
         else:
             self.strand(forest)
 
@@ -145,11 +157,13 @@ class Overuse:
 
     def charged(self, change: Change, world: World, old: Workload | None, new: Workload | None) -> Iterator[Finding]:
         """Violations by what a workload holds now."""
-        touched = set(self.held.charged.get(change.key, ("", {}))[1])
-        queues = {self.held.charged.get(change.key, ("", {}))[0]}
+        queue, before = self.held.charged.get(change.key, ("", {}))
         grown = self.held.charge(change.key, new)
-        touched.update(self.held.charged.get(change.key, ("", {}))[1])
-        queues.add(self.held.charged.get(change.key, ("", {}))[0])
+        now_queue, now = self.held.charged.get(change.key, ("", {}))
+        kept = now if now_queue == queue else {}
+        released = {slot: taken - kept.get(slot, 0) for slot, taken in before.items() if taken > kept.get(slot, 0)}
+        self.releases.add(change.at, change.key, queue, released)
+        touched, queues = before.keys() | now.keys(), {queue, now_queue}
         forest = self.trees(world)
         # Reactivating an evicted workload that still shows its reservation is an edit of what is held.
         excused = old is not None and not old.spec.active and holds(old, "QuotaReserved")
@@ -157,10 +171,15 @@ class Overuse:
             assert root is not None, "the roots are those of trees"
             for slot in sorted(touched):
                 account = Account(forest, root, slot, self.held.by_queue)
-                adds = any(inner == slot and forest.root_of(queue) == root for queue, inner in grown)
+                adds = any(inner == slot and forest.root_of(queue) == root for queue, inner in grown) and not excused
                 for name in account.usage:
                     over, had = max(0, account.excess(name)), self.stranded.get((name, slot), 0)
-                    if over > had and adds and not excused and not self.lately_edited(root, change.at):
+                    if (
+                        over > had
+                        and adds
+                        and not excused
+                        and not self.decided_earlier(now_queue, root, slot, change.at)
+                    ):
                         yield self.found(change, account, name, f"caused by Workload {change.key}")
                     self.note(name, slot, over)
 
@@ -171,9 +190,18 @@ class Overuse:
         else:
             self.stranded.pop((name, slot), None)
 
-    def lately_edited(self, root: NodeName, at: Instant) -> bool:
-        """Whether reservations from before an edit of this tree may still be in flight."""
-        return root in self.edited and at - self.edited[root] < self.lag_micros
+    def decided_earlier(self, queue: str, root: NodeName, slot: Slot, at: Instant) -> bool:
+        """Whether a reservation may be a write in flight: it fits quotas that an edit replaced a moment ago."""
+        if root in self.edited_unseen and at - self.edited_unseen[root] < self.lag_micros:
+            return True
+        for replaced, forest, stranded in self.former:
+            old_root = forest.root_of(queue)
+            if old_root is None or at - replaced >= self.lag_micros:
+                continue
+            over = Account(forest, old_root, slot, self.held.by_queue).excesses()
+            if all(excess <= stranded.get((name, slot), 0) for name, excess in over.items()):
+                return True
+        return False
 
     def found(self, change: Change, account: Account, name: NodeName, how: str) -> Finding:
         """The finding that a node exceeds its quota."""

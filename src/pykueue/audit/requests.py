@@ -5,14 +5,13 @@ It counts in fractions, and shares no code with the manager.
 
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
-from math import ceil
 
 from pykueue.api.kueue import ClusterQueue
-from pykueue.api.pods import Container, PodSpec, TemplateError, decode_template
 from pykueue.api.workload import PodSet, TopologyRequest, Workload
-from pykueue.audit.tree import Slot, amount
+from pykueue.audit.quantities import amount, number, whole
+from pykueue.audit.templates import Container, PodSpec, pod_spec
+from pykueue.audit.tree import Slot
 from pykueue.audit.world import Settings
-from pykueue.base.units import NANO, Quantity, amount_of
 
 
 def asked(workload: Workload, queue: ClusterQueue, settings: Settings) -> dict[str, int] | None:
@@ -53,23 +52,20 @@ def covered_by(queue: ClusterQueue) -> set[str]:
 
 def each_pod(pod_set: PodSet, settings: Settings) -> dict[str, int] | None:
     """What one pod requests, or None if its template and the settings do not determine it."""
+    spec = pod_spec(pod_set.template)
+    if spec is None or spec.runtime_class_name or spec.resource_claims or spec.resources.limits:
+        return None
     try:
-        spec = decode_template(pod_set.template).spec
-    except TemplateError:
+        asked = charged(whole_pod(spec), settings)
+    except NotAQuantityError:
         return None
-    if spec.runtime_class_name or spec.resource_claims or (spec.resources and spec.resources.limits):
-        return None
-    asked = charged(whole_pod(spec), settings)
     return {name: amount for name, amount in asked.items() if amount}
 
 
 def is_choosy(pod_set: PodSet) -> bool:
-    """Whether the pods may run only on some nodes, as far as their template can be decoded."""
-    try:
-        spec = decode_template(pod_set.template).spec
-    except TemplateError:
-        return True
-    return bool(spec.node_selector or spec.affinity) or placed(pod_set.topology_request)
+    """Whether the pods may run only on some nodes, as far as their template can be read."""
+    spec = pod_spec(pod_set.template)
+    return spec is None or bool(spec.node_selector or spec.affinity) or placed(pod_set.topology_request)
 
 
 def placed(request: TopologyRequest | None) -> bool:
@@ -101,7 +97,7 @@ def whole_pod(spec: PodSpec) -> dict[str, Fraction]:
     for together in moments:
         for name, total in totals(requests(together)).items():
             most[name] = max(total, most.get(name, total))
-    for name, quantity in (spec.resources.requests if spec.resources else {}).items():
+    for name, quantity in spec.resources.requests.items():
         if name in ("cpu", "memory") or name.startswith("hugepages-"):
             most[name] = max(exact(quantity), most.get(name, exact(quantity)))
     return totals([*most.items(), *((name, exact(quantity)) for name, quantity in spec.overhead.items())])
@@ -122,9 +118,16 @@ def totals(parts: Iterable[tuple[str, Fraction]]) -> dict[str, Fraction]:
     return found
 
 
-def exact(quantity: Quantity) -> Fraction:
-    """A quantity as a number."""
-    return Fraction(quantity.nanos, NANO)
+class NotAQuantityError(ValueError):
+    """A request is not a quantity."""
+
+
+def exact(quantity: str | int | float) -> Fraction:
+    """A quantity as a number; raises `NotAQuantityError`."""
+    found = number(str(quantity))
+    if found is None:
+        raise NotAQuantityError(f"{quantity!r} is not a quantity")
+    return found
 
 
 def charged(asked: dict[str, Fraction], settings: Settings) -> dict[str, int]:
@@ -139,7 +142,7 @@ def charged(asked: dict[str, Fraction], settings: Settings) -> dict[str, int]:
     )
     sums = totals([*direct.items(), *((name, max(Fraction(0), one)) for name, one in made.items())])
     return {
-        name: max(0, amount_of(name, Quantity(ceil(one * NANO))))
+        name: max(0, whole(name, one))
         for name, one in sums.items()
         if not any(name.startswith(prefix) for prefix in settings.exclude_prefixes)
     }

@@ -8,9 +8,9 @@ from typing import Final
 
 from pykueue.api.workload import Workload
 from pykueue.audit.starts import queued
+from pykueue.audit.times import Instant
 from pykueue.audit.views import Job, Pod, controller_uid, finished
 from pykueue.audit.world import Change, Finding, World
-from pykueue.base.units import Instant
 
 RULE: Final = "rerun"
 INDEX: Final = "batch.kubernetes.io/job-completion-index"

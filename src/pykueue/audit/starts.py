@@ -5,10 +5,10 @@ from typing import Final
 
 from pykueue.api.names import Label
 from pykueue.api.workload import Workload
+from pykueue.audit.times import MICROS, Instant
 from pykueue.audit.uptime import Uptime
 from pykueue.audit.views import Job, Pod, controller_uid, finished, holds
 from pykueue.audit.world import Change, Finding, Settings, World
-from pykueue.base.units import MICROS, Instant
 
 RULE: Final = "unadmitted"
 OVER: Final = frozenset({"Succeeded", "Failed"})
@@ -72,7 +72,7 @@ class Starts:
         if job is None or not queued(job):
             return
         uid = job.metadata.uid or ""
-        if job.spec.suspend and change.at - self.held_back.get(uid, Instant(0)) >= self.lag_micros:
+        if job.spec.suspend and change.at - self.held_back.get(uid, 0) >= self.lag_micros:
             self.reported.add(pod.metadata.uid or "")
             yield change.found(RULE, f"Pod {change.key}", f"was created although Job {job.name} is suspended")
         # The Job controller may not know yet that the Job is suspended, or that its admission was lost.

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
 from pykueue.api.kueue import ClusterQueue, Cohort, ResourceGroup
+from pykueue.audit.quantities import UNLIMITED, amount
 from pykueue.base.struct import Frozen
-from pykueue.base.units import UNLIMITED, QuantityError, amount_of, parse_quantity
 
 Slot: TypeAlias = tuple[str, str]
 """A flavor and a resource."""
@@ -38,14 +38,6 @@ class TreeNode(Frozen):
     name: NodeName
     quotas: Mapping[Slot, Quota]
     parent: NodeName | None
-
-
-def amount(resource: str, text: str | int) -> int:
-    """The quantity as a whole number; zero if malformed."""
-    try:
-        return amount_of(resource, parse_quantity(str(text)))
-    except QuantityError:
-        return 0
 
 
 def quotas_of(groups: Iterable[ResourceGroup]) -> dict[Slot, Quota]:
@@ -107,6 +99,15 @@ class Forest:
                 return name
             name = parent
         return None
+
+    def path(self, name: NodeName) -> list[NodeName]:
+        """A node and those above it, up to the root; empty if it belongs to no tree."""
+        found: list[NodeName] = []
+        node = self.nodes.get(name) if self.roots.get(name) is not None else None
+        while node is not None:
+            found.append(node.name)
+            node = None if node.parent is None else self.nodes[node.parent]
+        return found
 
     def root_of(self, queue: str) -> NodeName | None:
         """The root of a ClusterQueue's tree, or None if it belongs to none."""

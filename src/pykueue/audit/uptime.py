@@ -1,10 +1,10 @@
 """Measure waiting only while a manager has been running without interruption."""
 
+from pykueue.audit.times import MICROS, Instant
 from pykueue.audit.views import Lease
 from pykueue.audit.world import Change, Settings
-from pykueue.base.units import MICROS, Instant
 
-EVER = Instant(-(2**62))
+EVER: Instant = -(2**62)
 LEASE_SECONDS = 15
 
 
@@ -18,6 +18,11 @@ class Uptime:
         self.holder = ""
         self.renewed_at = EVER
         self.lasts_micros = LEASE_SECONDS * MICROS
+
+    @property
+    def notice_micros(self) -> int:
+        """How long a manager may be dead before its Lease shows it."""
+        return self.lasts_micros if self.lease else 0
 
     def seen(self, change: Change) -> None:
         """Take in a change, which may be one of the Lease."""
@@ -57,3 +62,7 @@ class Uptime:
             self.since = None
             return 0
         return max(0, at - max(start, self.since))
+
+    def steady(self, start: Instant, at: Instant) -> bool:
+        """Whether one manager has been running all the time from `start` to `at`."""
+        return self.waited(start, at) >= at - start

@@ -10,8 +10,8 @@ from pykueue.api.codec import DecodeError, decode_as
 from pykueue.api.core import Condition, KubeObject, Namespace
 from pykueue.api.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
 from pykueue.api.workload import Workload
+from pykueue.audit.times import Instant
 from pykueue.base.struct import Frozen, Wire
-from pykueue.base.units import Instant
 
 EventType: TypeAlias = Literal["LISTED", "VANISHED", "ADDED", "MODIFIED", "DELETED"]
 """LISTED is an object that existed when we listed, VANISHED one that no longer did: we did not see the change."""

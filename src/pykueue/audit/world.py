@@ -1,16 +1,25 @@
 """Every object as of the latest event, and the relations between them."""
 
-from collections.abc import Iterator
-from typing import cast
+from collections.abc import Iterator, Mapping
+from typing import Literal, cast
 
 from pykueue.api.checks import AdmissionCheck, ProvisioningRequest
-from pykueue.api.config.types import Transformation
 from pykueue.api.core import Namespace
 from pykueue.api.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
 from pykueue.api.workload import Workload
+from pykueue.audit.times import Instant
 from pykueue.audit.views import SOURCES, Event, Job, Pod, PodTemplate, Thing, View, controller_uid, key_of
 from pykueue.base.struct import Frozen
-from pykueue.base.units import Instant
+
+
+class Transformation(Frozen):
+    """What a requested resource is charged as."""
+
+    input: str = ""
+    strategy: Literal["Retain", "Replace"] = "Retain"
+    multiply_by: str = ""
+    outputs: Mapping[str, str] = {}
+    """The quantity of each resource that one of the input is charged as."""
 
 
 class Settings(Frozen):
@@ -185,7 +194,7 @@ class World:
 
     def quiet(self, kind: str, key: str, at: Instant, lag_micros: int) -> bool:
         """Whether this object has not been edited for this long."""
-        return at - self.edited.get((kind, key), Instant(-lag_micros)) >= lag_micros
+        return at - self.edited.get((kind, key), -lag_micros) >= lag_micros
 
 
 def edited(old: Thing | None, new: Thing | None) -> bool:
