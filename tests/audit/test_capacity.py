@@ -111,7 +111,7 @@ def test_attempts_that_follow_each_other_until_capacity_is_found_are_fine(answer
     told.request(2, "Provisioned")
     told.holds("Ready", "found", 1)
     told.later(30)
-    told.leaves(0, *evicted(by="uid-Workload-a"), previously="Ready")
+    told.leaves(0, *evicted("NodeFailures"), previously="Ready")
     told.drop(2)
     told.later(30)
     told.holds()
@@ -168,7 +168,7 @@ def test_a_failure_that_nobody_heard_before_the_workload_had_to_leave_is_not_cou
     told = waiting()
     told.request(1)
     told.request(1, "Failed")
-    told.leaves(0, *evicted(by="uid-Workload-a"), previously="Pending")
+    told.leaves(0, *evicted("NodeFailures"), previously="Pending")
     told.holds()
     told.drop(1)
     told.request(1)
@@ -254,7 +254,7 @@ def test_a_request_that_is_left_behind_is_found(end: str, says: str) -> None:
     elif end == "finished":
         told.workload("a", "q", 1, condition("Finished", True))
     else:
-        told.leaves(0, *evicted(by="uid-Workload-a"), previously="Pending")
+        told.leaves(0, *evicted("NodeFailures"), previously="Pending")
     told.later(9)
     assert told.found == []
     told.later(4)
@@ -264,7 +264,7 @@ def test_a_request_that_is_left_behind_is_found(end: str, says: str) -> None:
 def test_where_requests_outlive_evictions_one_may_stay() -> None:
     told = waiting(cleans_up=False)
     told.request(1)
-    told.leaves(0, *evicted(by="uid-Workload-a"), previously="Pending")
+    told.leaves(0, *evicted("NodeFailures"), previously="Pending")
     told.later(30)
     assert told.found == []
 
@@ -351,7 +351,7 @@ def test_whoever_is_admitted_and_evicted_in_one_write_was_ready_before(before: s
     ready = {"name": CHECK, "state": before}
     told.reserve("a", "q", 1, condition("Admitted", False), status={"admissionChecks": [ready]})
     reset = {"name": CHECK, "state": "Pending", "message": "Reset to Pending after eviction. Previously: Ready"}
-    preempted = evicted(by="uid-Workload-a")
+    preempted = evicted("NodeFailures")
     told.reserve("a", "q", 1, *preempted, status={"admissionChecks": [reset], **counted(1)})
     wrong = ["conditions: Workload ns/a: was admitted while checks are not ready: prov"]
     assert told.found == ([] if before == "Ready" else wrong)

@@ -9,8 +9,8 @@ from tests.audit.told import Tale, Tree, condition, counted, evicted
 
 def tale() -> Tale:
     told = Tale(lag_seconds=0)
-    told.queue("q", 100)
-    told.workload("b", "q", 1)
+    told.queue("q", 100, preemption={"withinClusterQueue": "LowerPriority"})
+    told.workload("b", "q", 1, priority=1)
     told.workload("a", "q", 1)
     return told
 
@@ -257,3 +257,78 @@ def test_what_was_there_before_we_looked_is_not_judged_as_a_step() -> None:
     for tree in [told.trees["Workload", "ns/old"]]:
         again.put("Workload", tree, "LISTED")
     assert again.found == []
+
+
+def checked(*states: str, on: tuple[str, ...] = ()) -> Tale:
+    """A workload is admitted in a queue with a check; its status lists the check in these states."""
+    told = Tale(lag_seconds=0)
+    told.queue("q", 4, admissionChecksStrategy={"admissionChecks": [{"name": "quota", "onFlavors": on}]})
+    listed = [{"name": "quota", "state": state, "lastTransitionTime": "2027-01-15T08:00:00Z"} for state in states]
+    told.workload("a", "q", 1, status={"admissionChecks": listed})
+    told.reserve("a", "q", 1, status={"admissionChecks": listed})
+    return told
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        pytest.param(lambda: checked("Ready"), None, id="ready"),
+        pytest.param(lambda: checked("Pending"), "was admitted while checks are not ready: quota", id="pending"),
+        pytest.param(checked, "was admitted without check quota", id="not listed"),
+        pytest.param(lambda: checked(on=("default",)), "was admitted without check quota", id="of its flavor"),
+        pytest.param(lambda: checked(on=("other",)), None, id="of another flavor"),
+    ],
+)
+def test_an_admission_needs_every_check_of_its_queue(told: Any, says: str | None) -> None:
+    assert told().found == ([f"conditions: Workload ns/a: {says}"] if says else [])
+
+
+@pytest.mark.parametrize(
+    ("flavor", "pod", "says"),
+    [
+        pytest.param({"nodeLabels": {"zone": "a"}}, {}, "", id="any node"),
+        pytest.param({"nodeLabels": {"zone": "a"}}, {"nodeSelector": {"zone": "a", "disk": "b"}}, "", id="its nodes"),
+        pytest.param(
+            {"nodeLabels": {"zone": "a"}},
+            {"nodeSelector": {"zone": "b"}},
+            "whose nodes have zone=a, but its pods select zone=b",
+            id="other nodes",
+        ),
+        pytest.param(
+            {"nodeTaints": [{"key": "spot", "value": "true", "effect": "NoSchedule"}]},
+            {
+                "tolerations": [
+                    {"key": "spot", "operator": "Equal", "value": "false"},
+                    {"key": "x", "operator": "Exists"},
+                ]
+            },
+            "whose nodes have the taint spot, which its pods do not tolerate",
+            id="a taint",
+        ),
+        pytest.param(
+            {"nodeTaints": [{"key": "spot", "value": "true", "effect": "NoSchedule"}]},
+            {"tolerations": [{"operator": "Exists"}]},
+            "",
+            id="a taint that its pods tolerate",
+        ),
+        pytest.param(
+            {
+                "nodeTaints": [{"key": "spot", "effect": "NoSchedule"}],
+                "tolerations": [{"key": "spot", "effect": "NoSchedule"}],
+            },
+            {},
+            "",
+            id="a taint that the flavor tolerates",
+        ),
+        pytest.param({"nodeTaints": [{"key": "spot", "effect": "PreferNoSchedule"}]}, {}, "", id="a soft taint"),
+    ],
+)
+def test_a_flavor_is_one_on_whose_nodes_the_pods_can_run(flavor: Tree, pod: Tree, says: str) -> None:
+    told = Tale(lag_seconds=0)
+    told.tell("ResourceFlavor", "", "default", spec=flavor)
+    told.queue("q", 4)
+    container = {"name": "c", "resources": {"requests": {"cpu": "1"}}}
+    sets = [{"name": "main", "count": 1, "template": {"spec": {"containers": [container], **pod}}}]
+    told.workload("a", "q", podSets=sets)
+    told.reserve("a", "q", podSets=sets)
+    assert told.found == ([f"reservation: Workload ns/a: got flavor default for pod set main, {says}"] if says else [])

@@ -7,7 +7,7 @@ from tests.audit.told import Tale, condition, counted, evicted
 
 def tale(**settings: Any) -> Tale:
     told = Tale(lag_seconds=5, stop_seconds=10, stuck_seconds=1000, **settings)
-    told.queue("q", 4)
+    told.queue("q", 1, preemption={"withinClusterQueue": "LowerPriority"})
     told.job("a")
     told.workload("a", "q", 1, job="a")
     told.later(60)
@@ -22,7 +22,7 @@ def started(told: Tale) -> None:
 
 def stopped(told: Tale) -> None:
     """Evict the workload and suspend its Job; the pod is still there."""
-    told.workload("b", "q", 1)
+    told.workload("b", "q", 1, priority=1)
     told.reserve("a", "q", 1, *evicted(), job="a", status=counted(1))
     told.job("a", suspend=True)
     told.workload("a", "q", 1, *evicted(), job="a", status=counted(1))
@@ -65,7 +65,7 @@ def test_pods_of_an_evicted_workload_may_take_their_time_to_end() -> None:
 def test_quota_is_given_back_only_when_no_pod_is_active() -> None:
     told = tale()
     started(told)
-    told.workload("b", "q", 1)
+    told.workload("b", "q", 1, priority=1)
     told.reserve("a", "q", 1, *evicted(), job="a", status=counted(1))
     told.workload("a", "q", 1, *evicted(), job="a", status=counted(1))
     assert told.found == ["unadmitted: Workload ns/a: released its quota while Job a still runs"]
@@ -101,7 +101,7 @@ def test_the_job_controller_may_hear_late_that_a_job_was_suspended() -> None:
 def test_an_evicted_workload_that_still_holds_its_quota_still_covers_its_pods() -> None:
     told = tale()
     started(told)
-    told.workload("b", "q", 1)
+    told.workload("b", "q", 1, priority=1)
     told.reserve("a", "q", 1, *evicted(), job="a", status=counted(1))
     told.later(30)
     told.pod("next", "a")

@@ -17,6 +17,7 @@ from pykueue.audit.reruns import Reruns
 from pykueue.audit.starts import Starts
 from pykueue.audit.stuck import Stuck
 from pykueue.audit.times import MICROS, Instant
+from pykueue.audit.undone import Undone
 from pykueue.audit.uptime import Uptime
 from pykueue.audit.views import Event
 from pykueue.audit.world import Change, Finding, Settings, World
@@ -58,6 +59,7 @@ class Auditor:
             Losses(self.settings, self.uptime),
             Stuck(self.settings, self.uptime, overuse),
             Reruns(),
+            Undone(self.settings, self.uptime),
             Capacity(self.settings, self.uptime),
         )
 

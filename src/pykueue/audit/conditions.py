@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from pykueue.api.workload import Admission, Workload
+from pykueue.audit.nodes import refuses
 from pykueue.audit.quantities import amount, amount_text
 from pykueue.audit.requests import covered_by, each_pod
 from pykueue.audit.selectors import selects
+from pykueue.audit.templates import pod_spec
 from pykueue.audit.times import MICROS, Instant, parse_instant
 from pykueue.audit.views import condition, finished, holds
 from pykueue.audit.world import Change, Finding, Settings, World
@@ -71,9 +73,23 @@ class Conditions:
             # A Workload that is evicted again at once may show both in one write, in which its checks are reset.
             again = old is not None and holds(new, "Evicted") and not holds(old, "Evicted")
             judged = old if old is not None and again else new
+            yield from (change.found(RULE, about, message) for message in self.unchecked(change.at, new, judged, world))
             unready = [check.name for check in judged.status.admission_checks if check.state != "Ready"]
             if unready:
                 yield change.found(RULE, about, f"was admitted while checks are not ready: {', '.join(unready)}")
+
+    def unchecked(self, at: Instant, new: Workload, judged: Workload, world: World) -> Iterator[str]:
+        """The checks of its queue that an admitted workload does not list."""
+        admission = new.status.admission
+        queue = world.queues.get((admission.cluster_queue or "") if admission is not None else "")
+        if admission is None or queue is None or not world.quiet("ClusterQueue", queue.name, at, self.lag_micros):
+            return
+        strategy = queue.spec.admission_checks_strategy
+        flavors = {flavor for given in admission.pod_set_assignments for flavor in given.flavors.values()}
+        listed = {check.name for check in judged.status.admission_checks}
+        for rule in strategy.admission_checks if strategy is not None else ():
+            if rule.name not in listed and (not rule.on_flavors or flavors & set(rule.on_flavors)):
+                yield f"was admitted without check {rule.name}"
 
     def late(self, at: Instant, world: World) -> Iterator[Finding]:
         """Nothing: conditions are right or wrong at once."""
@@ -115,10 +131,23 @@ class Conditions:
             yield f"got quota although it had to wait until {state.requeue_at}"
         if new.status.admission is not None:
             yield from misassigned(new, new.status.admission)
+            yield from self.misplaced(at, new, new.status.admission, world)
             queue = world.queues.get(new.status.admission.cluster_queue or "")
             if self.settings.plain_resources and queue is not None and new.namespace not in world.limited:
                 yield from miscounted(new, new.status.admission, covered_by(queue), self.settings)
         yield from self.queue_refuses(at, new, world)
+
+    def misplaced(self, at: Instant, new: Workload, admission: Admission, world: World) -> Iterator[str]:
+        """Pod sets that were assigned a flavor on whose nodes their pods cannot run."""
+        templates = {pod_set.name: pod_set.template for pod_set in new.spec.pod_sets}
+        for given in admission.pod_set_assignments:
+            spec = pod_spec(templates[given.name]) if given.name in templates else None
+            for name in sorted(set(given.flavors.values())) if spec is not None else ():
+                flavor = world.flavors.get(name)
+                known = flavor is not None and world.quiet("ResourceFlavor", name, at, self.lag_micros)
+                reason = refuses(flavor, spec) if flavor is not None and spec is not None and known else ""
+                if reason:
+                    yield f"got flavor {name} for pod set {given.name}, {reason}"
 
     def queue_refuses(self, at: Instant, new: Workload, world: World) -> Iterator[str]:
         """Why its queues should not have given it quota; recent edits are ignored."""

@@ -85,12 +85,15 @@ class Preemption:
         preemptor = world.workloads.get(world.uids["Workload"].get(named.group(1), ""))
         if preemptor is None:
             return
+        about = f"Workload {change.key}"
+        if preemptor is new:
+            yield change.found(RULE, about, "was preempted for itself")
+            return
         if waiting(preemptor):
             self.preemptors.add(named.group(1))
         queue = victim.status.admission.cluster_queue or ""
         case = Case(change.key, queue, reservation(victim), named.group(1), preempted.reason, change.at, change.version)
         self.cases.append(case)
-        about = f"Workload {change.key}"
         yield from (change.found(RULE, about, message) for message in self.forbidden(case, victim, preemptor, world))
 
     # Policies.
@@ -100,9 +103,6 @@ class Preemption:
         name = f"{preemptor.namespace}/{preemptor.name}"
         queue = world.queues.get(world.queue_name_of(preemptor))
         local = f"{preemptor.namespace}/{preemptor.spec.queue_name or ''}"
-        if name == case.victim:
-            yield "was preempted for itself"
-            return
         if holds(preemptor, "Finished"):
             return
         reserved = condition(preemptor, "QuotaReserved")
