@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1
 .DEFAULT_GOAL := help
 .PHONY: help venv fmt lint types arch test slow machine parity facts bench bench-engine bench-store bench-machine \
 	bench-rivals bench-provisioning control-plane e2e crash crash-short crash-short-embedded crash-short-attempts \
-	crash-short-cluster race race-quick demo picture simulate rewrite check pins audit clean
+	crash-short-cluster mutants race race-quick demo picture simulate rewrite check pins audit clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -89,6 +89,9 @@ crash-short-attempts: .venv/.stamp control-plane
 	$(BIN)/python -m tests.crash.attempts --stories failed-first --when before --stride 3
 crash-short-cluster: .venv/.stamp control-plane
 	$(BIN)/python -m tests.crash --kills 16 --cut 15 $(ARGS)
+
+mutants: .venv/.stamp ## run the manager with one deliberate fault at a time; the auditor must find each (names in ARGS=)
+	$(BIN)/python -m tests.mutants $(ARGS)
 
 race: .venv/.stamp ## run Kueue's own scalability test, compared with Kueue and our floors (half an hour)
 	$(BIN)/python -m bench.race --keep $(ARGS)

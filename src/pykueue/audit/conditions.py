@@ -17,6 +17,7 @@ from pykueue.audit.world import Change, Finding, Settings, World
 RULE: Final = "conditions"
 EVICTION: Final = "eviction"
 RESERVATION: Final = "reservation"
+FINISH: Final = "finish"
 
 EVICTION_REASONS: Final = frozenset(
     {
@@ -64,7 +65,7 @@ class Conditions:
             yield from (change.found(EVICTION, about, message) for message in losses(old, new))
             yield from (change.found(RULE, about, message) for message in backward(old, new))
         if holds(new, "Finished") and not (old is not None and holds(old, "Finished")):
-            yield from (change.found("finish", about, message) for message in finish(new, world))
+            yield from (change.found(FINISH, about, message) for message in finish(new, world))
         if holds(new, "QuotaReserved") and not (old is not None and holds(old, "QuotaReserved")):
             yield from (
                 change.found(RESERVATION, about, message) for message in self.reserved(change.at, old, new, world)

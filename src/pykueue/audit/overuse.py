@@ -1,6 +1,7 @@
 """Reservations stay within quotas, at every revision."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from pykueue.api.kueue import ClusterQueue, Cohort
 from pykueue.api.workload import PodSetAssignment, Workload
@@ -11,8 +12,8 @@ from pykueue.audit.tree import QUEUE, Account, Forest, NodeName, Slot
 from pykueue.audit.views import holds, reserving
 from pykueue.audit.world import Change, Finding, Settings, World
 
-RULE = "overuse"
-RELEASES_MICROS = 30 * MICROS
+RULE: Final = "overuse"
+RELEASES_MICROS: Final = 30 * MICROS
 """How long releases are remembered, besides the lag of others: a lease may last that long."""
 
 
@@ -77,8 +78,8 @@ class Overuse:
         """Trees before each recent edit: when they were replaced, and the excess that they had."""
         self.edited_unseen: dict[NodeName, Instant] = {}
         """When we noticed that the tree below each root had been edited while we could not watch."""
-        self.edited_at: Instant = -(2**62)
-        """When any tree was last edited."""
+        self.edited: dict[NodeName, Instant] = {}
+        """When the tree below each root was last edited."""
         self.releases = Releases(3 * self.lag_micros + RELEASES_MICROS)
         self.blind = True
         """Whether reservations changed while we could not watch."""
@@ -134,10 +135,10 @@ class Overuse:
         touched = {self.trees(world).roots.get(name)}
         self.former = [one for one in self.former if change.at - one[0] < self.lag_micros]
         self.former.append((change.at, self.trees(world), dict(self.stranded)))
-        self.edited_at = change.at
         self.forest = None
         forest = self.trees(world)
         touched.add(forest.roots.get(name))
+        self.edited.update({root: change.at for root in touched if root is not None})
         if change.listed:
             self.edited_blind.update(root for root in touched if root is not None)
             self.edited_unseen.update({root: change.at for root in touched if root is not None})
@@ -161,8 +162,8 @@ class Overuse:
         grown = self.held.charge(change.key, new)
         now_queue, now = self.held.charged.get(change.key, ("", {}))
         kept = now if now_queue == queue else {}
-        released = {slot: taken - kept.get(slot, 0) for slot, taken in before.items() if taken > kept.get(slot, 0)}
-        self.releases.add(change.at, change.key, queue, released)
+        if any(taken > kept.get(slot, 0) for slot, taken in before.items()):
+            self.releases.add(change.at, change.key, queue, before)
         touched, queues = before.keys() | now.keys(), {queue, now_queue}
         forest = self.trees(world)
         # Reactivating an evicted workload that still shows its reservation is an edit of what is held.
@@ -189,6 +190,10 @@ class Overuse:
             self.stranded[name, slot] = over
         else:
             self.stranded.pop((name, slot), None)
+
+    def edited_since(self, root: NodeName | None, start: Instant) -> bool:
+        """Whether the tree below a root was edited at that time or later."""
+        return root is not None and self.edited.get(root, start - 1) >= start
 
     def decided_earlier(self, queue: str, root: NodeName, slot: Slot, at: Instant) -> bool:
         """Whether a reservation may be a write in flight: it fits quotas that an edit replaced a moment ago."""

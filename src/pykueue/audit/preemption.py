@@ -4,7 +4,7 @@ Priorities and policies are judged at once. What depends on usage is judged when
 arrived: by the most that any queue may have used since shortly before the eviction.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from pykueue.api.kueue import ClusterQueue
@@ -13,6 +13,7 @@ from pykueue.api.workload import Workload
 from pykueue.audit.conditions import PREEMPTOR
 from pykueue.audit.look import Look, added, largest, single_flavor
 from pykueue.audit.overuse import Overuse, reservation
+from pykueue.audit.recent import totals
 from pykueue.audit.requests import any_slots, asked
 from pykueue.audit.times import MICROS, Instant, parse_instant
 from pykueue.audit.tree import QUEUE, Account, Amounts, Forest, NodeName, Slot
@@ -157,8 +158,8 @@ class Preemption:
         Only if both queues are children of one cohort: above, the quota of the preemptor's cohort counts.
         """
         forest = self.overuse.trees(world)
-        if case.at - self.overuse.edited_at < self.lag_micros or parent_of(forest, queue.name) != parent_of(
-            forest, case.queue
+        if parent_of(forest, queue.name) != parent_of(forest, case.queue) or self.overuse.edited_since(
+            forest.root_of(queue.name), case.at - self.lag_micros
         ):
             return False
         wanted = asked(preemptor, queue, self.settings)
@@ -195,7 +196,9 @@ class Preemption:
                 continue
             self.judged.add((case.victim, case.at))
             start = case.at - self.lag_micros
-            if self.uptime.steady(start, at) and self.overuse.edited_at < start and self.unseen_at < start:
+            root = self.overuse.trees(world).root_of(case.queue)
+            unknown = self.overuse.edited_since(root, start) or self.unseen_at >= start
+            if self.uptime.steady(start, at) and not unknown:
                 for message in self.needless(case, at, world):
                     yield Finding(RULE, f"Workload {case.victim}", message, case.version, at)
         self.cases = [case for case in self.cases if at - case.at < 2 * (grace + self.lag_micros)]
@@ -213,39 +216,26 @@ class Preemption:
         if queue is None or forest.root_of(queue.name) != root:
             return
         start = case.at - self.lag_micros
-        most = self.overuse.releases.most(self.overuse.held.by_queue, start, frozenset())
-        if case.reason in (RECLAIM, WHILE_BORROWING) and within_quota(forest, root, case, queue.name, most):
+        most = self.overuse.releases.most(self.overuse.held.charged, start)
+        if case.reason in (RECLAIM, WHILE_BORROWING) and within_quota(forest, root, case, queue.name, totals(most)):
             yield f"was preempted as {case.reason} for {name}, but ClusterQueue {case.queue} had not borrowed"
         look = Look(self.settings, self.overuse, world, at)
         wanted = asked(preemptor, queue, self.settings)
-        if not wanted or not look.serves(queue, preemptor):
-            return
         claims = self.claims(look, root, preemptor, start)
-        if claims is None:
+        if not wanted or claims is None or not look.serves(queue, preemptor):
             return
-        usage = self.without_preemptor(key_of(preemptor), start)
-        for claiming, claim in claims.items():
-            usage[claiming] = added(usage.get(claiming, {}), claim)
-        needs = any_slots(queue, wanted)
-        if has_room(forest, root, usage, queue, needs):
+        mine, needs = key_of(preemptor), any_slots(queue, wanted)
+        if has_room(forest, root, summed(totals(most, frozenset({mine})), claims), queue, needs):
             yield f"was preempted for {name}, which had room without that"
             return
-        for other in self.cases:
-            same = other.preemptor == case.preemptor and abs(other.at - case.at) <= self.lag_micros
-            if same and other.victim != case.victim:
-                negative = {slot: -taken for slot, taken in other.held.items()}
-                usage[other.queue] = added(usage.get(other.queue, {}), negative)
+        others = frozenset(
+            other.victim
+            for other in self.cases
+            if other.preemptor == case.preemptor and abs(other.at - case.at) <= self.lag_micros
+        ) - {case.victim}
+        usage = summed(totals(most, others | {mine}), claims)
         if has_room(forest, root, usage, queue, needs, borrowing=False):
             yield f"was preempted for {name}, for which the other victims were enough"
-
-    def without_preemptor(self, key: str, start: Instant) -> dict[str, Amounts]:
-        """The most that each queue may have used since then, without what the preemptor has got since."""
-        usage: dict[str, Amounts] = {}
-        usage.update(self.overuse.releases.most(self.overuse.held.by_queue, start, frozenset({key})))
-        queue, mine = self.overuse.held.charged.get(key, ("", {}))
-        if mine:
-            usage[queue] = added(usage[queue], {slot: -taken for slot, taken in mine.items()})
-        return usage
 
     def claims(self, look: Look, root: NodeName, preemptor: Workload, start: Instant) -> dict[str, Amounts] | None:
         """What may have been promised to others: to all pending preemptors, and to one more of each queue.
@@ -308,6 +298,11 @@ def within_quota(
         any(account.usage[name] <= account.subtree[name] for name in between)
         for account in (Account(forest, root, slot, usage) for slot in case.held)
     )
+
+
+def summed(left: Mapping[str, Amounts], right: Mapping[str, Amounts]) -> dict[str, Amounts]:
+    """The sum for each queue."""
+    return {name: added(left.get(name, {}), right.get(name, {})) for name in {**left, **right}}
 
 
 def has_room(

@@ -11,6 +11,7 @@ from pykueue.audit.views import Job, Pod, controller_uid, finished, holds
 from pykueue.audit.world import Change, Finding, Settings, World
 
 RULE: Final = "unadmitted"
+START: Final = "start"
 OVER: Final = frozenset({"Succeeded", "Failed"})
 
 
@@ -64,7 +65,7 @@ class Starts:
         if now and not was:
             self.held_back[new.metadata.uid or ""] = change.at
         if was and not now and self.settings.alone and queued(new) and not change.listed and not admitted(new, world):
-            yield change.found("start", f"Job {change.key}", "was started without an admitted Workload")
+            yield change.found(START, f"Job {change.key}", "was started without an admitted Workload")
 
     def made(self, change: Change, world: World, pod: Pod) -> Iterator[Finding]:
         """What is wrong with a new pod."""

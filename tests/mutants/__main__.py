@@ -1,0 +1,65 @@
+"""Would the auditor notice? `python -m tests.mutants` runs the manager with one fault at a time, and says who found it.
+
+The exit code is 1 if a fault was not found, or if something was found without one.
+"""
+
+import logging
+import sys
+import time
+from contextlib import closing, nullcontext
+from typing import NamedTuple
+
+import click
+
+from tests.mutants.faults import MUTANTS, broken
+from tests.mutants.load import SECONDS, FixedLoad
+
+
+class Result(NamedTuple):
+    """What came of a run: the rules found broken, after how many seconds of the load, and how long it took."""
+
+    rules: list[str]
+    after: int
+    took: float
+    first: str = ""
+    """The first finding."""
+
+
+def tried(name: str) -> Result:
+    """Play the load with a mutant, or with the manager as it is if the name is empty."""
+    mutant = MUTANTS.get(name)
+    start = time.monotonic()
+    with broken(mutant) if mutant is not None else nullcontext():
+        load = FixedLoad()
+        with closing(load.stage):
+            seconds = load.play(mutant.rule if mutant is not None else "")
+    findings = load.stage.auditor.findings
+    rules = list(dict.fromkeys(finding.rule for finding in findings))
+    wanted = [str(one) for one in findings if mutant is None or one.rule == mutant.rule]
+    return Result(rules, seconds, time.monotonic() - start, wanted[0] if wanted else "")
+
+
+@click.command()
+@click.argument("names", nargs=-1, type=click.Choice(list(MUTANTS)))
+@click.option("--verbose", is_flag=True, help="Print the first finding of each.")
+def main(names: tuple[str, ...], verbose: bool) -> None:
+    """Run the manager as it is, then each mutant, under a fixed load with the auditor watching."""
+    # A broken manager logs what it stumbles over.
+    logging.disable(logging.CRITICAL)
+    start, survivors = time.monotonic(), 0
+    sound = tried("")
+    print(f"{'none':<13} {'nothing' if not sound.rules else sound.first:<12} {sound.took:>5.1f} s")
+    for name in names or MUTANTS:
+        mutant, result = MUTANTS[name], tried(name)
+        found = mutant.rule in result.rules
+        survivors += not found
+        rule = mutant.rule if found else "SURVIVED"
+        print(f"{name:<13} {rule:<12} {result.took:>5.1f} s  {mutant.says}", flush=True)
+        if verbose or not found:
+            print(f"{'':<13} after {result.after} s of {SECONDS}, rules {result.rules}: {result.first}", flush=True)
+    print(f"{len(names or MUTANTS)} mutants, {survivors} survived, {time.monotonic() - start:.0f} s")
+    sys.exit(1 if survivors or sound.rules else 0)
+
+
+if __name__ == "__main__":
+    main()
