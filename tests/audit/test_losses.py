@@ -46,6 +46,40 @@ def test_a_workload_that_vanishes_is_found() -> None:
     assert told.found == ["lost: Workload ns/a: was deleted, but Job a still exists unchanged"]
 
 
+def test_that_its_job_was_just_started_does_not_explain_why_a_workload_vanishes() -> None:
+    told = tale()
+    told.job("a")
+    told.workload("a", "q", 1, job="a")
+    told.later(60)
+    told.reserve("a", "q", 1, job="a")
+    told.job("a", suspend=False)
+    told.gone("Workload", "ns", "a")
+    assert told.found == ["lost: Workload ns/a: was deleted, but Job a still exists unchanged"]
+
+
+def test_a_job_that_was_edited_may_take_long_to_stop_before_its_workload_is_replaced() -> None:
+    told = tale()
+    told.job("a", suspend=False)
+    told.reserve("a", "q", 1, job="a")
+    told.later(60)
+    told.job("a", suspend=False, parallelism=2)
+    told.later(1)
+    told.job("a", suspend=True, parallelism=2)
+    told.later(8)
+    told.gone("Workload", "ns", "a")
+    assert told.found == []
+
+
+def test_one_of_two_workloads_may_be_deleted() -> None:
+    told = tale()
+    told.job("a")
+    told.workload("a", "q", 1, job="a")
+    told.workload("again", "q", 1, job="a")
+    told.later(8)
+    told.gone("Workload", "ns", "again")
+    assert told.found == []
+
+
 def test_a_workload_may_be_made_anew_for_a_job_that_was_edited() -> None:
     told = tale()
     told.job("a")

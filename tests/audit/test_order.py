@@ -6,8 +6,6 @@ import pytest
 
 from tests.audit.told import Tale, condition, evicted
 
-STRICT = {"queueingStrategy": "StrictFIFO"}
-
 
 def overtaking(told: Tale, times: int, cpu: int = 1, seconds: int = 2, **spec: Any) -> None:
     """Younger workloads come, get quota and end, one after the other."""
@@ -45,7 +43,7 @@ def test_one_of_equal_priority_that_came_first_goes_first() -> None:
 
 
 def test_in_a_strict_queue_a_smaller_one_waits_behind_a_larger_one() -> None:
-    told = tale(4, **STRICT)
+    told = tale(queueingStrategy="StrictFIFO")
     told.workload("old", "q", 9)
     told.later(10)
     overtaking(told, 1)
@@ -62,7 +60,7 @@ def test_in_another_queue_smaller_ones_go_past_one_that_does_not_fit() -> None:
 
 
 def test_one_that_was_admitted_soon_after_was_not_overtaken() -> None:
-    told = tale(**STRICT)
+    told = tale(queueingStrategy="StrictFIFO")
     told.workload("old", "q", 1)
     told.later(10)
     told.workload("young", "q", 1)

@@ -12,10 +12,10 @@ from pykueue.api.workload import Workload
 from pykueue.audit.auditor import Auditor
 from pykueue.audit.follow import Follower, Server
 from pykueue.audit.history import Line, encode, event_of
+from pykueue.audit.times import Instant
 from pykueue.audit.views import Job, condition, finished, holds
 from pykueue.audit.world import Change, Finding, Settings, World
 from pykueue.base.clock import SystemClock
-from pykueue.base.units import Instant
 
 HOLD_SECONDS = 10
 """How long events are held back to be put in order: a machine that is full to the brim is seconds late with some."""

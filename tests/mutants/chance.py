@@ -11,10 +11,10 @@ from contextlib import closing
 
 import click
 
-from pykueue.api.core import Tree
 from pykueue.audit.world import Finding
 from pykueue.kube.port import JOBS, WORKLOADS
 from pykueue.testing.kueue import NAMESPACE, ApiError
+from tests.audit.told import Tree
 from tests.mutants.load import PRIORITIES, Arrival, Stage, common, job, queues, quotas, thing
 
 SECONDS = 90

@@ -20,9 +20,10 @@ from pykueue.engine.model import Policy, Strategy
 from pykueue.engine.preempt import Candidate, Search, Victim
 from pykueue.engine.world import World
 from pykueue.jobs import plan
-from pykueue.jobs.actions import NOTHING, Actions, DeleteWorkload, Finish, PatchJob, Stopped
+from pykueue.jobs.actions import NOTHING, Actions, Finish, PatchJob, Stopped
 from pykueue.jobs.batch import BatchJob, JobView
 from pykueue.jobs.seen import admitted
+from pykueue.jobs.workloadsync import deleted
 
 Function = Callable[..., Any]
 ORIGINALS: list[tuple[Any, str, Any]] = []
@@ -430,12 +431,19 @@ def careless() -> None:
 
 
 def destructive() -> None:
-    """The Workload of a running Job is deleted."""
+    """The Workload of one running Job in six is deleted, once."""
+    done: set[str] = set()
 
     def around(real: Function) -> Function:
         def settled(seen: Any, job: Any, workload: Any, now: Any) -> Actions:
-            if admitted(workload) and not seen.kind.suspended(job) and unlucky(workload.name, 6):
-                return (DeleteWorkload(workload),)
+            if (
+                admitted(workload)
+                and not seen.kind.suspended(job)
+                and unlucky(job.metadata.name, 6)
+                and job.metadata.name not in done
+            ):
+                done.add(job.metadata.name)
+                return (deleted(workload),)
             return real(seen, job, workload, now)  # type: ignore[no-any-return]  # it is the original
 
         return settled

@@ -3,9 +3,6 @@
 It runs in one process under a manual clock, with the auditor hearing every change. A sound manager has nothing to fear.
 """
 
-import msgspec
-
-from pykueue.api.core import Tree
 from pykueue.audit.auditor import Auditor
 from pykueue.audit.follow import WATCHED
 from pykueue.audit.history import Line, event_of, version_of
@@ -16,6 +13,7 @@ from pykueue.kube.port import JOBS, PODS, PROVISIONING_REQUESTS, WORKLOADS, Reso
 from pykueue.testing.embedded import Embedded
 from pykueue.testing.kueue import NAMESPACE, Client
 from pykueue.testing.script import PREFIX
+from tests.audit.told import Tree
 
 KUEUE = "kueue.x-k8s.io/v1beta2"
 PRIORITIES = {"low": 0, "mid": 100, "high": 1000}
@@ -134,7 +132,7 @@ ARRIVALS = (
 
 def thing(kind: str, name: str, **parts: object) -> Tree:
     """An object of Kueue's API."""
-    return msgspec.to_builtins({"apiVersion": KUEUE, "kind": kind, "metadata": {"name": name}, **parts})
+    return {"apiVersion": KUEUE, "kind": kind, "metadata": {"name": name}, **parts}
 
 
 def common() -> list[Tree]:

@@ -1,4 +1,4 @@
-"""Does the auditor tell a broken manager from a sound one? Two mutants are tried here, all of them by `make mutants`."""
+"""Does the auditor tell a broken manager from a sound one? Two mutants are tried here, all by `make mutants`."""
 
 import re
 from pathlib import Path

@@ -7,12 +7,13 @@ from pykueue.api.names import Annotation, Label
 from pykueue.api.workload import Workload
 from pykueue.audit.overdue import Overdue, Violation
 from pykueue.audit.starts import queued
-from pykueue.audit.times import MICROS, Instant
+from pykueue.audit.times import MICROS, Instant, parse_instant
 from pykueue.audit.uptime import Uptime
 from pykueue.audit.views import Job, controller_uid, finished, holds, reserving
-from pykueue.audit.world import Change, Finding, Settings, World
+from pykueue.audit.world import Change, Finding, Settings, World, edited
 
 RULE: Final = "lost"
+NEVER: Final = "9999-12-31T00:00:00Z"
 
 
 class Losses:
@@ -20,19 +21,38 @@ class Losses:
 
     def __init__(self, settings: Settings, uptime: Uptime) -> None:
         self.settings = settings
+        self.lag_micros = settings.lag_seconds * MICROS
         self.overdue = Overdue(uptime, settings.lost_seconds)
+        self.changed: dict[str, Instant] = {}
+        """When each Job, by UID, was last changed by someone other than the manager."""
 
     def seen(self, change: Change, world: World) -> Iterator[Finding]:
         """Violations by this change."""
+        both = change.of(Job)
+        if both is not None:
+            self.note(change.at, *both)
         old, new = change.of(Workload) or (None, None)
         job = world.job_of(old) if old is not None else None
         if old is None or new is not None or job is None or change.listed or not self.settings.alone:
             return
-        edited = not world.quiet("Job", f"{job.namespace}/{job.name}", change.at, self.settings.lag_seconds * MICROS)
-        if needs_workload(job) and not holds(old, "Finished") and not edited:
+        over = holds(old, "Finished") or any(not holds(other, "Finished") for other in world.workloads_of(job))
+        if needs_workload(job) and not over and not self.is_outdated(change.at, old, job):
             yield change.found(
                 RULE, f"Workload {change.key}", f"was deleted, but Job {job.name} still exists unchanged"
             )
+
+    def note(self, at: Instant, old: Job | None, new: Job | None) -> None:
+        """Record a change of a Job, unless it starts or stops the Job, which the manager does."""
+        if new is None:
+            self.changed.pop((old.metadata.uid or "") if old is not None else "", None)
+        elif old is not None and edited(old, new) and old.spec.suspend == new.spec.suspend:
+            self.changed[new.metadata.uid or ""] = at
+
+    def is_outdated(self, at: Instant, workload: Workload, job: Job) -> bool:
+        """Whether the Job was created or changed a moment ago, or changed after the Workload was created, so that they may differ."""
+        changed = self.changed.get(job.metadata.uid or "")
+        ours, theirs = (parse_instant(one.metadata.creation_timestamp or NEVER) for one in (workload, job))
+        return at - theirs < self.lag_micros or (changed is not None and changed >= min(ours, at - self.lag_micros))
 
     def late(self, at: Instant, world: World) -> Iterator[Finding]:
         """What has been wrong for too long."""

@@ -245,7 +245,9 @@ class Preemption:
         found: dict[str, Amounts] = {}
         counted = self.overuse.releases.keys(start) | {key_of(preemptor)}
         for name in look.forest.queues_below(root):
-            queue, promised, rest = look.world.queues[name], [], []
+            queue = look.world.queues[name]
+            promised: list[dict[str, int]] = []
+            rest: list[dict[str, int]] = []
             for other in look.pending_in(name):
                 if key_of(other) in counted:
                     continue

@@ -9,6 +9,7 @@ def selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
     """Whether a selector matches the labels: an absent one matches nothing, an empty one everything."""
     if selector is None:
         return False
+    wanted: list[tuple[str, str, tuple[str, ...]]]
     wanted = [("In", key, (value,)) for key, value in selector.match_labels.items()]
     wanted += [(one.operator, one.key, one.values) for one in selector.match_expressions]
     verdicts = {
