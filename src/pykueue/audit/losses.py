@@ -49,7 +49,7 @@ class Losses:
             self.changed[new.metadata.uid or ""] = at
 
     def is_outdated(self, at: Instant, workload: Workload, job: Job) -> bool:
-        """Whether the Job was created or changed a moment ago, or changed after the Workload was created, so that they may differ."""
+        """Whether the Job was created or changed a moment ago, or changed after the Workload was created."""
         changed = self.changed.get(job.metadata.uid or "")
         ours, theirs = (parse_instant(one.metadata.creation_timestamp or NEVER) for one in (workload, job))
         return at - theirs < self.lag_micros or (changed is not None and changed >= min(ours, at - self.lag_micros))
