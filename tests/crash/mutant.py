@@ -1,12 +1,12 @@
 """Would the auditor notice? `python -m tests.crash.mutant NAME manager …` runs our manager, broken in one place.
 
-`make mutants` tries all of `tests.mutants.faults` in one process; these are found under the load of a crash run too.
+`make mutants` tries all of `tests.mutants.table` in one process; these are found under the load of a crash run too.
 """
 
 import sys
 
 from pykueue.cli.main import main
-from tests.mutants.faults import MUTANTS as ALL
+from tests.mutants.table import MUTANTS as ALL
 
 MUTANTS = {
     name: ALL[name]

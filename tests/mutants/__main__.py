@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import click
 
-from tests.mutants.faults import MUTANTS, broken
+from tests.mutants.faults import broken
 from tests.mutants.load import SECONDS, FixedLoad
+from tests.mutants.table import MUTANTS
 
 
 class Result(NamedTuple):

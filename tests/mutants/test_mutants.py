@@ -9,7 +9,8 @@ from click.testing import CliRunner
 from pykueue.audit import auditor
 from tests.mutants.__main__ import main, tried
 from tests.mutants.chance import Chance
-from tests.mutants.faults import MUTANTS, ORIGINALS
+from tests.mutants.faults import ORIGINALS
+from tests.mutants.table import MUTANTS
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "faults.md"
 RULE = re.compile(r'^[A-Z]+: Final = "([a-z]+)"$', re.MULTILINE)
