@@ -24,7 +24,7 @@ from tests.crash.embedded_machine import FLAGS, Machine
 from tests.crash.load import checking, spec_of, thing
 from tests.crash.provider import Provider, Script, define
 from tests.crash.run import late_exits, say
-from tests.crash.watchman import Watchman
+from tests.crash.watchman import LAG_SECONDS, Watchman
 from tests.plane.client import Client, Late, Tree, condition
 from tests.plane.plane import ROOT, Plane
 from tests.plane.process import Program, stop_on_signals
@@ -299,7 +299,9 @@ def tried(ground: Ground, logs: Path, stories: list[str], whens: list[str], stri
         for tree in furniture():
             ground.client.apply(tree)
         # It takes a manager some time to be gone; the auditor counts it all the same.
-        settings = Settings(plain_resources=True, lost_seconds=20, stuck_seconds=20, stop_seconds=20)
+        settings = Settings(
+            plain_resources=True, lag_seconds=LAG_SECONDS, lost_seconds=20, stuck_seconds=20, stop_seconds=20
+        )
         history = logs / "history.jsonl.gz"
         watchman = all_along.enter_context(
             Watchman(

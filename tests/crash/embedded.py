@@ -24,7 +24,7 @@ from tests.crash.embedded_load import NAMESPACE, Diary, Work, job
 from tests.crash.embedded_machine import Machine, left, living
 from tests.crash.provider import Provider, by_luck
 from tests.crash.run import late_exits, say
-from tests.crash.watchman import ANSWERS, Watchman
+from tests.crash.watchman import ANSWERS, LAG_SECONDS, Watchman
 from tests.outcome import Outcome
 from tests.plane.client import Client, Late, Tree, condition
 from tests.plane.plane import ROOT
@@ -218,7 +218,7 @@ def run(folder: Path, logs: Path, kills: int, seed: int) -> list[Row]:
         client = Client(reached.url, reached.token, str(authority))
         work = Work(client, random.Random(rng.random()), machine.diary)
         work.prepare()
-        settings = Settings(plain_resources=True)
+        settings = Settings(plain_resources=True, lag_seconds=LAG_SECONDS)
         with (
             Watchman(
                 kubeconfig,

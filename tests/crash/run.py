@@ -16,7 +16,7 @@ from tests.crash.load import Load
 from tests.crash.mutant import MUTANTS
 from tests.crash.provider import Provider, by_luck, define
 from tests.crash.record import Record, Step
-from tests.crash.watchman import HOLD_SECONDS, Watchman
+from tests.crash.watchman import HOLD_SECONDS, LAG_SECONDS, Watchman
 from tests.outcome import Outcome
 from tests.plane.client import Client, Late
 from tests.plane.plane import Plane
@@ -71,7 +71,7 @@ def stage(folder: Path, program: str, rng: random.Random, lease_seconds: int, na
                 crew.start()
                 crew.await_leader()
                 load.prepare()
-                settings = Settings(lease=f"{NAMESPACE}/{LEASE}", plain_resources=True)
+                settings = Settings(lease=f"{NAMESPACE}/{LEASE}", plain_resources=True, lag_seconds=LAG_SECONDS)
                 history = folder / f"history-{name}.jsonl.gz"
                 with (
                     Watchman(plane.kubeconfig, history, settings, ended=load.ended, found=found) as watchman,

@@ -19,6 +19,8 @@ from pykueue.base.clock import SystemClock
 
 HOLD_SECONDS = 10
 """How long events are held back to be put in order: a machine that is full to the brim is seconds late with some."""
+LAG_SECONDS = 15
+"""How long a write may be in flight here: three times the default, because these runs keep the machine busy."""
 ANSWERS = ("Provisioned", "Failed", "BookingExpired", "CapacityRevoked")
 
 
