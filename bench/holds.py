@@ -219,7 +219,7 @@ def holds(data: Path | None = None) -> list[Result]:
             found.append(one)
             print(f"  {one.name:<50} {one.held:>6.0f} ms", flush=True)
         taken = unread(client)
-    slowness = (before + kernel.seconds()) / 2 / kernel.REFERENCE
+    slowness = kernel.slowness(before)
     longest = max(found, key=lambda one: one.held)
     return [
         Result(HOLD, longest.held, slowness, f"{longest.name}, of {len(found)} requests"),

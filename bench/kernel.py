@@ -57,3 +57,8 @@ def seconds() -> float:
         gc.enable()
     assert result == EXPECTED, f"the kernel came to {result}, not {EXPECTED}; measure REFERENCE again"
     return spent
+
+
+def slowness(before: float) -> float:
+    """How many times slower than the reference this machine is: `seconds` before a measurement, and now."""
+    return (before + seconds()) / 2 / REFERENCE

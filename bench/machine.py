@@ -174,7 +174,7 @@ def creates() -> list[Result]:
     port = uvloop.run(port_creates())
     with serving() as server:
         over_http = uvloop.run(http_creates(server))
-    slow = slowness(before)
+    slow = kernel.slowness(before)
     note = f"{IN_FLIGHT} in flight"
     return [Result(PORT, port, slow, note), Result(HTTP, over_http, slow, f"{note}, TLS")]
 
@@ -186,7 +186,7 @@ def jobs() -> list[Result]:
         waits = uvloop.run(starts(server, Path(folder)))
         rate = uvloop.run(jobs_per_second(server))
         note = f"{SUBMITTED:,} of them; the server took {server.cpu_seconds():.1f} CPU s and {server.memory():.0f} MB"
-    slow = slowness(before)
+    slow = kernel.slowness(before)
     return [
         Result(RATE, rate, slow, note),
         Result(START, median(waits), slow, f"of {STARTS}; from {min(waits):.0f} to {max(waits):.0f} ms"),
@@ -208,11 +208,6 @@ def kept() -> list[Result]:
         Result(MEMORY, memory, 1, "the server's process"),
         Result(IDLE, share, 1, f"over {IDLE_SECONDS:.0f} s"),
     ]
-
-
-def slowness(before: float) -> float:
-    """How many times slower than the reference this machine is, measured before and now."""
-    return (before + kernel.seconds()) / 2 / kernel.REFERENCE
 
 
 def settled(server: Server) -> None:

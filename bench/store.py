@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter, thread_time
 from typing import Final
 
+from bench import kernel
 from bench.floors import Floor, Result, best, outcome
 from pykueue.api.core import Tree
 from pykueue.apiserver.storage.store import Key, Store
@@ -30,9 +31,11 @@ KINDS: Final = ("jobs.batch", "workloads.kueue.x-k8s.io", "pods")
 MEBIBYTE: Final = 1024 * 1024
 
 CREATES: Final = Floor(
-    "store creates", "/s", 8_000, "four times what is asked of a create through the port", at_least=True
+    "store creates", "/s", 8_000, "four times what is asked of a create through the port", at_least=True, scales=True
 )
-PUT: Final = Floor("store put", "us", 40, "what a write costs the event loop before it is queued, encoding included")
+PUT: Final = Floor(
+    "store put", "us", 40, "what a write costs the event loop before it is queued, encoding included", scales=True
+)
 OPENING: Final = Floor("store opening", "ms", 1_000, "`pykueue up` is to be there in two seconds")
 LISTING: Final = Floor("store listing", "ms", 50, f"a namespace of {PER_NAMESPACE} of {OBJECTS} objects, not cached")
 MEMORY: Final = Floor("store memory", "MB", 80, f"the process that opened and listed {OBJECTS} objects", timed=False)
@@ -113,11 +116,13 @@ def most_resident() -> int:
 
 def measured(folder: Path, writes: int) -> list[Result]:
     """The figures of writes to a new file in this folder."""
+    before = kernel.seconds()
     with TemporaryDirectory(dir=folder) as place:
         rate, put = asyncio.run(creates(Path(place, "creates.db"), writes))
+    slow = kernel.slowness(before)
     return [
-        Result(CREATES, rate, 1.0, f"{writes} objects of 3 KB, {WRITERS} writers, WAL with synchronous=FULL"),
-        Result(PUT, put * 1e6, 1.0, "CPU time of the loop's thread"),
+        Result(CREATES, rate, slow, f"{writes} objects of 3 KB, {WRITERS} writers, WAL with synchronous=FULL"),
+        Result(PUT, put * 1e6, slow, "CPU time of the loop's thread"),
     ]
 
 
