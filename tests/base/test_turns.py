@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -18,6 +18,7 @@ from tests.apiserver.standing import Serving, Stand, serving
 
 HELD_SECONDS = 0.1
 """CPU seconds for which no request may hold the loop, on a machine as fast as the reference."""
+TRIES = 3
 MANY = 12_000
 SOME = 3_000
 LARGE_KEYS = 60_000
@@ -137,24 +138,39 @@ def held_by(up: Serving, target: str, accept: str) -> tuple[float, int]:
     ],
 )
 def test_no_answer_holds_the_loop(up: Serving, target: str, accept: str, megabytes: float) -> None:
-    before = kernel.seconds()
-    held, size = held_by(up, target, accept)
-    slowness = max(1.0, (before + kernel.seconds()) / 2 / kernel.REFERENCE)
-    assert size > megabytes * 1_000_000, "it was not all there"
-    assert held <= HELD_SECONDS * slowness
+    def held() -> float:
+        seconds, size = held_by(up, target, accept)
+        assert size > megabytes * 1_000_000, "it was not all there"
+        return seconds
+
+    assert_within_bound(held)
+
+
+def assert_within_bound(held: Callable[[], float]) -> None:
+    """Measure up to `TRIES` times: code that holds the loop holds it each time, a busy machine only now and then."""
+    found = []
+    for _ in range(TRIES):
+        before = kernel.seconds()
+        seconds = held()
+        slowness = max(1.0, (before + kernel.seconds()) / 2 / kernel.REFERENCE)
+        if seconds <= HELD_SECONDS * slowness:
+            return
+        found.append((seconds, slowness))
+    raise AssertionError(f"held, with the slowness of the machine: {found}")
 
 
 def test_many_long_answers_at_once_do_not_hold_the_loop_either(up: Serving) -> None:
-    before = kernel.seconds()
-    found: list[float] = []
-    asking = [
-        threading.Thread(target=lambda: found.append(held_by(up, "/apis/batch/v1/namespaces/some/jobs", TABLE)[0]))
-        for _ in range(8)
-    ]
-    for one in asking:
-        one.start()
-    for one in asking:
-        one.join()
-    slowness = max(1.0, (before + kernel.seconds()) / 2 / kernel.REFERENCE)
-    assert len(found) == len(asking)
-    assert max(found) <= HELD_SECONDS * slowness
+    def held() -> float:
+        found: list[float] = []
+        asking = [
+            threading.Thread(target=lambda: found.append(held_by(up, "/apis/batch/v1/namespaces/some/jobs", TABLE)[0]))
+            for _ in range(8)
+        ]
+        for one in asking:
+            one.start()
+        for one in asking:
+            one.join()
+        assert len(found) == len(asking)
+        return max(found)
+
+    assert_within_bound(held)

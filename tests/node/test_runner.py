@@ -218,15 +218,14 @@ async def test_a_container_is_restarted_until_it_succeeds(tmp_path: Path) -> Non
 
 async def test_a_deleted_pod_ends_gently_and_is_removed(tmp_path: Path) -> None:
     async with host(tmp_path) as on:
-        seen: list[Any] = []
         await on.pod("p", shell("trap 'echo bye; exit 7' TERM; while :; do sleep 0.02; done"))
         await on.phase("p", "Running")
         await on.api.delete(PODS, "p", "default")
-        await on.until(lambda: on.stored("p") is None)
-        changes = on.api.registry.store.changes("pods", after=0)
-        seen = [msgspec.json.decode(one.body)["status"] for one in changes if one.how == "DELETED"]
-        assert seen[0]["phase"] == "Failed"
-        assert terminated(seen[0]["containerStatuses"][0]["state"]) == (7, "Error")
+        changes = on.api.registry.store.changes
+        deleted = await on.until(lambda: [one for one in changes("pods", after=0) if one.how == "DELETED"])
+        status = msgspec.json.decode(deleted[0].body)["status"]
+        assert status["phase"] == "Failed"
+        assert terminated(status["containerStatuses"][0]["state"]) == (7, "Error")
         assert on.said[-1].note == "Stopping container main"
         await on.until(lambda: not attempts.pods(on.runner.folder))
 
