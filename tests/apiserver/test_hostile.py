@@ -20,9 +20,9 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from bench import kernel
 from bench.upserver import Server, serving
 from tests.apiserver.hostile import ATTACKS, JOBS, JSON, NAMESPACE, Attack, Body, Call, many_env, queued_containers
+from tests.patience import slowness
 from tests.prometheus import samples
 
 HELD_SECONDS: Final = 0.1
@@ -91,13 +91,6 @@ class Attacked:
         assert code == 200
         ticks = (sample for sample in samples(page.decode()) if sample.name == BUCKET)
         return {float(sample.labels["le"]): int(sample.value) for sample in ticks}
-
-
-def slowness() -> float:
-    """How many times longer than at the reference the kernel takes, by the clock on the wall."""
-    began = monotonic()
-    kernel.work()
-    return max(1.0, (monotonic() - began) / kernel.REFERENCE)
 
 
 @pytest.fixture(scope="module")

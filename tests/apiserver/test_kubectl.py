@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.apiserver.standing import KUBECTL, Serving, serving
+from tests.patience import soon
 
 pytestmark = pytest.mark.skipif(not os.access(KUBECTL, os.X_OK), reason=f"there is no {KUBECTL} on this machine")
 
@@ -390,10 +391,7 @@ def test_it_watches(up: Serving) -> None:
 
 
 def until_streaming(up: Serving) -> None:
-    end = time.monotonic() + 20
-    while not up.server.streams:
-        assert time.monotonic() < end, "kubectl does not watch"
-        time.sleep(0.02)
+    assert soon(lambda: up.server.streams), "kubectl does not watch"
 
 
 def test_it_deletes_in_every_way(up: Serving) -> None:

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from tests import builders
-from tests.cli.machine import Machine, machine_in, soon
+from tests.cli.machine import Machine, machine_in
+from tests.patience import soon
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a job as another user"),

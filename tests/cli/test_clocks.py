@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.cli.machine import Machine, machine_in, soon
+from tests.cli.machine import Machine, machine_in
 from tests.clockshim import FakeTime, Shim, WallClock
+from tests.patience import soon
 from tests.prometheus import Page
 
 pytestmark = pytest.mark.slow("each starts a server and waits for deadlines")

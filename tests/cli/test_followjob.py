@@ -11,7 +11,8 @@ import pytest
 
 from pykueue.cli.followjob import killed, next_name
 from pykueue.node.attempts import folder_of, key_of, numbers, pods, read_attempt
-from tests.cli.machine import Machine, machine_in, soon
+from tests.cli.machine import Machine, machine_in
+from tests.patience import soon
 
 QUEUE = """
 apiVersion: kueue.x-k8s.io/v1beta2

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pykueue.cli.logsetup import FILES_KEPT, JsonLine, TextLine, begin
-from tests.cli.machine import soon
+from tests.patience import soon
 
 
 def record(*, about: str = "", trace: bool = False) -> logging.LogRecord:

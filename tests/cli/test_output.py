@@ -12,7 +12,7 @@ import ssl
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,6 +25,7 @@ from pykueue.cli.output import Output
 from pykueue.kube.client.http import HttpKube
 from tests.cli.machine import Machine, machine_in
 from tests.fakes.tinyapi import TinyApi
+from tests.patience import soon
 
 WINDOW = 5 * (10 << 20)
 """How much output the log of a container keeps."""
@@ -32,16 +33,6 @@ SLACK = 5 * (1 << 18) + (1 << 20)
 """How much larger its files may be."""
 LONG = 120.0
 HASTE = 3.0
-
-
-def eventually(holds: Callable[[], bool]) -> bool:
-    """Whether something comes true, on a machine that may have much else to do."""
-    end = time.monotonic() + LONG
-    while not holds():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.1)
-    return True
 
 
 @pytest.fixture(scope="module")
@@ -73,8 +64,8 @@ def hasty(tmp_path: Path) -> Iterator[Machine]:
         command = [words[0], "-c", program, *words[3:]]
         with subprocess.Popen(command, env=made.environment, stdout=subprocess.DEVNULL) as server:
             try:
-                assert eventually((made.data / "up.json").exists)
-                assert eventually(lambda: Api(made).ready())
+                assert soon((made.data / "up.json").exists, LONG)
+                assert soon(lambda: Api(made).ready(), LONG)
                 yield made
             finally:
                 server.terminate()
@@ -189,7 +180,7 @@ class Api:
             names[:] = [one["metadata"]["name"] for one in listed if one["status"].get("phase") != "Pending"]
             return bool(names)
 
-        assert eventually(found)
+        assert soon(found, LONG)
         return f"/api/v1/namespaces/default/pods/{names[0]}"
 
     def ended(self, job: str) -> bool:
@@ -273,7 +264,7 @@ def test_a_run_that_is_killed_makes_the_command_wait_no_longer_than_the_grace(ha
         time.sleep(2 * HASTE)
         assert not Api(hasty).ended("killed"), "while its reader is connected it waits for longer than that"
         run.process.kill()
-        assert eventually(lambda: Api(hasty).ended("killed"))
+        assert soon(lambda: Api(hasty).ended("killed"), LONG)
 
 
 @pytest.mark.slow("waits for the grace period")
@@ -340,7 +331,7 @@ def test_a_server_that_restarts_loses_nothing(machine: Machine, how: signal.Sign
         first = run.out.read(5_000_000)
         pid = machine.pid
         os.kill(pid, how)
-        assert eventually(lambda: not Path(f"/proc/{pid}/exe").exists())
+        assert soon(lambda: not Path(f"/proc/{pid}/exe").exists(), LONG)
         machine.up()
         assert run.rest(first) == numbers(13_000_000)
         assert run.end()[0] == 0
@@ -351,7 +342,7 @@ def test_a_detached_run_waits_for_no_reader_and_its_log_says_what_was_dropped(ru
     api = Api(running)
     pod = api.pod("detached")
     with api.open(f"{pod}/log?follow=true"):
-        assert eventually(lambda: api.ended("detached")), "an unread log does not stop it"
+        assert soon(lambda: api.ended("detached"), LONG), "an unread log does not stop it"
     line, _, rest = api.ask(f"{pod}/log")[1].partition(b"\n")
     assert line.endswith(b" bytes of output are lost here: log rotation removed them]")
     assert int(line.split()[0][1:]) + len(rest) == numbers(13_000_000)[0]

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.machine import SOON, Machine, machine_in, soon
+from tests.cli.machine import SOON, Machine, machine_in
+from tests.patience import soon
 
 UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-")
 

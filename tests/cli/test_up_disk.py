@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.machine import machine_in, soon
+from tests.cli.machine import machine_in
 from tests.cli.test_up_faults import JOBS, MAPS, Site, config, job, mounted
+from tests.patience import soon
 from tests.plane.client import Tree
 
 HOG = 'pwd > "$0"; while :; do cat /dev/zero >> filler 2> /dev/null; sleep 0.01; done'

@@ -26,7 +26,8 @@ from pykueue.node.limits import pids_default, tasks_of
 from pykueue.node.spawn import LOG_BYTES_MAX, LOG_FILES_MAX
 from pykueue.node.supervision.processes import process_start
 from tests import builders
-from tests.cli.machine import Machine, machine_in, soon
+from tests.cli.machine import Machine, machine_in
+from tests.patience import soon
 from tests.plane.client import ApiError, Client, Tree
 
 MAPS = "/api/v1/namespaces/default/configmaps"

@@ -5,7 +5,8 @@ import signal
 import time
 from pathlib import Path
 
-from tests.cli.machine import machine_in, soon
+from tests.cli.machine import machine_in
+from tests.patience import soon
 from tests.prometheus import Page
 
 STOPPED_SECONDS = 1.0

@@ -28,6 +28,7 @@ from pykueue.kube.port import (
 )
 from tests.clocks import SkippingClock
 from tests.fakes.faulty import Faulty, Object
+from tests.patience import soon_async
 
 THINGS = Resource("example.com", "v1", "things", "Thing", True)
 OTHERS = Resource("example.com", "v1", "others", "Other", True)
@@ -76,9 +77,7 @@ class Seen:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until something is so."""
-        async with asyncio.timeout(10):
-            while not condition():
-                await asyncio.sleep(0)
+        assert await soon_async(condition, pause=0)
 
     def put(self, name: str, value: str, namespace: str = "default") -> Object:
         return self.api.put(THINGS, name, namespace, spec={"value": value})

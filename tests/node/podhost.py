@@ -18,11 +18,11 @@ from pykueue.node.machine import Machine
 from pykueue.node.prepare import CONFIG_MAPS
 from pykueue.node.runner import Runner, Settings
 from tests.fakes.faulty import Faulty
+from tests.patience import soon_async
 
 NODE = "here"
 SHELL = ("sh", "-c")
 MACHINE = Machine(2000, 1 << 30, (), 1 << 30)
-PATIENCE_SECONDS = 20.0
 
 
 def pod_api(clock: Clock | None = None, path: Path | None = None) -> Faulty:
@@ -94,12 +94,10 @@ class Host:
 
     async def until(self, condition: Callable[[], Any], why: str = "") -> Any:
         """Wait for something to become true."""
-        deadline = asyncio.get_running_loop().time() + PATIENCE_SECONDS
-        while not (found := condition()):
-            if asyncio.get_running_loop().time() > deadline:
-                pods = {key: tree.get("status") for key, tree in self.api.all(PODS).items()}
-                raise AssertionError(f"{why or 'it'} never came: {pods}, {[(n.reason, n.note) for n in self.said]}")
-            await asyncio.sleep(0.005)
+        found = await soon_async(condition)
+        if not found:
+            pods = {key: tree.get("status") for key, tree in self.api.all(PODS).items()}
+            raise AssertionError(f"{why or 'it'} never came: {pods}, {[(n.reason, n.note) for n in self.said]}")
         return found
 
     async def phase(self, name: str, phase: str) -> Any:

@@ -24,8 +24,8 @@ from pykueue.node.spawn import Outcome, Spawner, SpawnError, Start
 from pykueue.node.supervision.logfiles import STDERR, STDOUT, STREAMS, Records
 from pykueue.node.supervision.processes import descendants, end_marked, process_start
 from pykueue.node.supervision.supervisor import Supervisor
+from tests.patience import soon_async
 
-PATIENCE_SECONDS = 20.0
 ENV = {"PATH": os.environ["PATH"]}
 RESERVED = 0b11 << 31
 """Signals 32 and 33: the C library keeps them to itself, and nobody can set what becomes of them."""
@@ -47,10 +47,8 @@ class Watched:
         self.spawner.start(Start(key, ("sh", "-c", script), ENV, str(self.folder), "n/p", **more))
 
     async def until(self, condition: Callable[[], Any]) -> Any:
-        deadline = asyncio.get_running_loop().time() + PATIENCE_SECONDS
-        while not (found := condition()):
-            assert asyncio.get_running_loop().time() < deadline, f"it never came: {self.known}"
-            await asyncio.sleep(0.005)
+        found = await soon_async(condition)
+        assert found, f"it never came: {self.known}"
         return found
 
     async def running(self, key: str = "u/main/0") -> Attempt:

@@ -22,6 +22,7 @@ import yaml
 from pykueue.api.kinds import KINDS
 from pykueue.kube import port
 from pykueue.kube.port import Patch, Resource
+from tests.patience import overdue
 
 Tree = dict[str, Any]
 
@@ -321,7 +322,7 @@ class Client(Calls):
         start = time.monotonic()
         pause = 0.02
         while not holds():
-            if time.monotonic() - start > timeout:
+            if overdue(start, timeout):
                 return False
             time.sleep(pause)
             pause = min(pause * 1.3, 0.2)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import soon
 from tests.plane.plane import ROOT
 from tests.plane.process import Program
 from tests.plane.proxy import Proxy
@@ -49,10 +50,7 @@ def test_a_program_ends_with_whoever_started_it(number: signal.Signals, tmp_path
             time.sleep(0.01)
         os.kill(starter.pid, number)
         starter.wait(10)
-    end = time.monotonic() + 5
-    while runs(sleeper) and time.monotonic() < end:
-        time.sleep(0.02)
-    assert not runs(sleeper)
+    assert soon(lambda: not runs(sleeper))
 
 
 def test_a_program_that_does_not_end_is_killed_and_told_of(tmp_path: Path) -> None:

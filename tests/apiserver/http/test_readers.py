@@ -19,6 +19,7 @@ from pykueue.apiserver.wire.negotiation import wanted
 from pykueue.apiserver.wire.writeterms import Terms
 from pykueue.base.turns import Turns
 from tests.apiserver.standing import Serving, Stand, serving
+from tests.patience import soon
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 WATCH = f"{MAPS}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
@@ -79,17 +80,10 @@ def read_all(client: ssl.SSLSocket, pause: float = 0.0) -> bytes:
     return bytes(found)
 
 
-def until(condition: Any) -> None:
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end, "it did not come to pass"
-        time.sleep(0.02)
-
-
 def test_a_watch_that_is_not_read_ends_with_410(up: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readers, "WRITE_SECONDS", 0.2)
     with watching(up) as client:
-        until(lambda: any(one.cut or one.waiting for one in up.server.readers.all.get("admin", ())))
+        assert soon(lambda: any(one.cut or one.waiting for one in up.server.readers.all.get("admin", ())))
         time.sleep(1)
         *seen, last = events(read_all(client))
     assert {one["type"] for one in seen} == {"ADDED"}
@@ -111,8 +105,8 @@ def test_what_is_held_for_a_user_is_bounded(up: Serving, monkeypatch: pytest.Mon
     with ExitStack() as stack:
         other = stack.enter_context(watching(up, "ann", "/api/v1/namespaces/ann/configmaps?watch=1"))
         clients = [stack.enter_context(watching(up)) for _ in range(30)]
-        until(lambda: up.server.streams > len(clients))
-        until(lambda: all(one.cut or one.waiting for one in [*up.server.readers.all["admin"]]))
+        assert soon(lambda: up.server.streams > len(clients))
+        assert soon(lambda: all(one.cut or one.waiting for one in [*up.server.readers.all["admin"]]))
         held = [one.counted for one in up.server.readers.all["admin"] if not one.cut]
         assert sum(held) <= limit
         assert sum(held) == up.server.readers.totals["admin"]
@@ -121,7 +115,7 @@ def test_what_is_held_for_a_user_is_bounded(up: Serving, monkeypatch: pytest.Mon
         assert first[-1]["object"].get("code") == 410, "the one that waited longest is told"
         assert all(not one.cut for one in up.server.readers.all.get("ann", ())), "another user's are left alone"
         other.close()
-    until(lambda: not up.server.streams)
+    assert soon(lambda: not up.server.streams)
     assert up.server.readers.totals == {}
 
 
@@ -162,8 +156,8 @@ def test_watches_of_one_form_share_what_is_encoded() -> None:
 
 def test_a_client_that_goes_is_forgotten(up: Serving) -> None:
     with watching(up) as client:
-        until(lambda: up.server.streams == 1)
+        assert soon(lambda: up.server.streams == 1)
         with suppress(OSError):
             client.shutdown(socket.SHUT_RDWR)
-    until(lambda: up.server.streams == 0)
+    assert soon(lambda: up.server.streams == 0)
     assert up.server.readers.all == {}

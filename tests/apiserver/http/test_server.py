@@ -22,6 +22,7 @@ from pykueue.apiserver.http.server import ListenError, bind
 from pykueue.apiserver.wire.statuserrors import BODY_MAX
 from pykueue.kube.acceptor import ConnectionLimits
 from tests.apiserver.standing import Serving, serving
+from tests.patience import soon
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -240,23 +241,16 @@ def test_large_answers_are_pressed_for_those_who_can_take_it(up: Serving) -> Non
     assert ask(up, "GET", "/version", Accept_Encoding="gzip")[1]["Content-Encoding"] is None
 
 
-def until(condition: Any, seconds: float = 20) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not come to pass"
-        time.sleep(0.02)
-
-
 def test_a_watch_streams_and_ends_with_its_client(up: Serving) -> None:
     with plugged(up) as client:
         client.sendall(head(up, "GET", f"{MAPS}?watch=1&resourceVersion={up.stand.store.version}"))
         with answered(client) as answer:
             assert answer.headers["Transfer-Encoding"] == "chunked"
-            until(lambda: up.server.streams == 1)
+            assert soon(lambda: up.server.streams == 1)
             ask(up, "POST", MAPS, config("watched"), Content_Type="application/json")
             event = json.loads(answer.readline())
             assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "watched")
-    until(lambda: up.server.streams == 0)
+    assert soon(lambda: up.server.streams == 0)
 
 
 def test_a_client_that_does_not_read_is_let_go(up: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,7 +259,7 @@ def test_a_client_that_does_not_read_is_let_go(up: Serving, monkeypatch: pytest.
     with plugged(up) as client:
         client.sendall(head(up, "GET", f"{MAPS}?watch=1&resourceVersion={up.stand.store.version}"))
         assert client.recv(10)
-        until(lambda: up.server.streams == 1)
+        assert soon(lambda: up.server.streams == 1)
         body = config("loud", k="v" * 500_000)
         number = 0
         ask(up, "POST", MAPS, body, Content_Type="application/json")
@@ -327,7 +321,7 @@ def test_a_write_goes_on_when_its_client_has_gone(up: Serving, monkeypatch: pyte
         length = f"Content-Length: {len(body)}"
         client.sendall(head(up, "POST", MAPS, "Content-Type: application/json", length) + body)
         assert begun.wait(20)
-    until(lambda: ask(up, "GET", f"{MAPS}/orphan")[0] == 200)
+    assert soon(lambda: ask(up, "GET", f"{MAPS}/orphan")[0] == 200)
 
 
 def test_a_port_that_is_taken_is_said() -> None:
@@ -404,10 +398,10 @@ def test_the_bodies_of_a_user_are_bounded_together_and_others_are_served(
             slow = stack.enter_context(plugged(up))
             slow.sendall(head(up, "POST", MAPS, "Content-Type: application/json", "Content-Length: 40000"))
             slow.sendall(b" " * 30_000)
-        until(lambda: up.server.bodies["admin"] == 90_000)
+        assert soon(lambda: up.server.bodies["admin"] == 90_000)
         code, _, body = ask(up, "POST", MAPS, b" " * 30_000, Content_Type="application/json")
         assert code == 429
         assert b"admin has too many large requests under way" in body
         assert ask(up, "POST", MAPS, config("one-more"), who="bob", Content_Type="application/json")[0] == 403
         assert ask(up, "GET", MAPS)[0] == 200
-    until(lambda: not up.server.bodies)
+    assert soon(lambda: not up.server.bodies)

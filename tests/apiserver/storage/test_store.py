@@ -20,6 +20,7 @@ from pykueue.apiserver.storage.cache import Cache
 from pykueue.apiserver.storage.store import Change, CompactedError, FullError, Key, Store, StoredObject, StoreError
 from pykueue.base.clock import ManualClock
 from pykueue.base.units import MICROS
+from tests.patience import soon_async
 
 JOBS = "jobs.batch"
 PODS = "pods"
@@ -55,9 +56,7 @@ def value(held: StoredObject | None) -> object:
 
 async def until(holds: Callable[[], bool]) -> None:
     """Give the loop and the writer's thread turns until something holds."""
-    async with asyncio.timeout(30):
-        while not holds():
-            await asyncio.sleep(0.001)
+    assert await soon_async(holds, pause=0.001)
 
 
 async def take(watch: AsyncIterator[object], count: int) -> list[Change]:

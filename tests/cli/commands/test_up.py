@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.machine import SOON, Machine, machine_in, soon
+from tests.cli.machine import SOON, Machine, machine_in
 from tests.kueueconfig import SHIPPED
+from tests.patience import soon
 
 
 @pytest.fixture

@@ -17,7 +17,8 @@ from pykueue.base.units import Instant
 from pykueue.cli.commands.user import put
 from pykueue.cli.serverstate import ServerRecord, write_record
 from pykueue.node.supervision.processes import process_start
-from tests.cli.machine import Machine, machine_in, soon
+from tests.cli.machine import Machine, machine_in
+from tests.patience import soon
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a job as another user")
 NOBODY = "nobody"
