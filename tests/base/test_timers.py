@@ -98,10 +98,10 @@ def test_what_is_due_in_a_suspend_happens_at_the_resume(tmp_path: Path, wait: st
 @pytest.mark.parametrize("seconds", [-3600, -1, 1, 3600])
 def test_a_sleep_lasts_as_long_as_it_says_although_the_wall_clock_is_set(tmp_path: Path, seconds: int) -> None:
     clock = FakeTime(tmp_path)
-    with program("await clock.sleep(3_200_000)", clock.environment, "uvloop.new_event_loop") as one:
+    with program("await clock.sleep(1_200_000)", clock.environment, "uvloop.new_event_loop") as one:
         clock.step(seconds)
         said, _ = one.communicate(timeout=30)
-        assert 2.8 <= float(said.split()[1]) < 10
+        assert 0.9 <= float(said.split()[1]) < 10
 
 
 @pytest.mark.slow("sleeps for ten seconds")

@@ -96,6 +96,7 @@ def test_a_command_that_a_signal_ended_is_told(running: Machine) -> None:
     assert "the command was killed by signal 11 (SIGSEGV)" in done.stderr
 
 
+@pytest.mark.slow("waits for the delay before the next attempt")
 def test_a_command_is_tried_again_as_often_as_asked(running: Machine, tmp_path: Path) -> None:
     script = f"echo x >> {tmp_path}/tries; exit $(wc -l < {tmp_path}/tries)"
     done = running.run("run", "-q", "team-a", "--retries", "1", "--", "sh", "-c", script, timeout=120)
@@ -143,6 +144,7 @@ def test_a_job_whose_containers_cannot_start_counts_as_failing(running: Machine,
     running.kubectl("delete", "-f", str(file))
 
 
+@pytest.mark.slow("waits for the delay before the next attempt")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_job_whose_machine_went_down_runs_again_unless_it_must_not(tmp_path: Path, number: signal.Signals) -> None:
     with machine_in(tmp_path) as machine:

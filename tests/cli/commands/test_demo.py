@@ -62,6 +62,7 @@ def test_a_demo_that_is_cut_short_cleans_up(tmp_path: Path, ends: Ending) -> Non
     assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if mine in command_of(path)]
 
 
+@pytest.mark.slow("lasts as long as the demo")
 def test_the_demo_says_in_our_words_what_happens_and_why() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pykueue", "demo"], capture_output=True, text=True, timeout=120, check=False
