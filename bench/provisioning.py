@@ -10,6 +10,7 @@ Noise only ever makes a run slower: when a floor is missed everybody runs again,
 """
 
 import asyncio
+import contextlib
 import sys
 from argparse import ArgumentParser
 from collections import Counter
@@ -29,7 +30,7 @@ from pykueue.base.struct import Frozen
 from pykueue.base.units import format_instant
 from pykueue.kube.client.http import HttpKube
 from pykueue.kube.client.kubeconfig import connection
-from pykueue.kube.port import PROVISIONING_REQUESTS, WORKLOADS, Kube, Patch, Resource
+from pykueue.kube.port import PROVISIONING_REQUESTS, WORKLOADS, Kube, Patch, Resource, UnansweredError
 from tests.outcome import Outcome
 from tests.plane.autoscaler import define_requests
 from tests.plane.plane import Plane
@@ -157,10 +158,14 @@ def granted() -> bytes:
 
 
 async def followed(kube: Kube, resource: Resource) -> AsyncIterator[EventSeen]:
-    """All objects of a kind and their changes; watches again when the server ends one after a definition is edited."""
+    """All objects of a kind and their changes; watches again when the server ends one after a definition is edited.
+
+    The server also ends one whose first version its cache has not reached within three seconds.
+    """
     while True:
-        async for line in kube.watch(resource, NAMESPACE):
-            yield EVENT.decode(line)
+        with contextlib.suppress(UnansweredError):
+            async for line in kube.watch(resource, NAMESPACE):
+                yield EVENT.decode(line)
 
 
 async def autoscale(kube: Kube) -> None:
