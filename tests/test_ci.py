@@ -95,6 +95,19 @@ def test_many_failures_are_not_repeated(project: Path, capfd: pytest.CaptureFixt
     assert "9 failures in make check are too many to repeat" in capfd.readouterr().out
 
 
+def test_a_step_that_would_start_too_late_is_left_out_and_named(
+    project: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ci.run(["check", "--in-time", "bench"], project) == 0
+    assert "NOT RUN" not in capfd.readouterr().out
+    monkeypatch.setattr(ci, "START_SECONDS", 0)
+    fail(project, "one-fails")
+    assert ci.run(["check", "--in-time", "bench"], project) == 0
+    told = capfd.readouterr().out
+    assert "NOT RUN: make bench" in told
+    assert "all that ran passed" in told
+
+
 def test_a_failure_that_is_no_test_is_not_repeated(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
     fail(project, "b", "lint-fails")
     assert ci.run(["check"], project) == 1
