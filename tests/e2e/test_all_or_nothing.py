@@ -9,8 +9,8 @@ from tests.plane.client import condition
 BLOCKS = pytest.mark.manager(
     config={
         "waitForPodsReady": {
-            "timeout": "6s",
-            "recoveryTimeout": "6s",
+            "timeout": "15s",
+            "recoveryTimeout": "15s",
             "blockAdmission": True,
             "requeuingStrategy": {"backoffBaseSeconds": 60},
         }

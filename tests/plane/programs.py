@@ -34,10 +34,10 @@ NAMESPACE = "kueue-system"
 ACCOUNT = "kueue-controller-manager"
 LEASE = "c1f6bfd2.kueue.x-k8s.io"
 SHORT_LEASE = {"leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "500ms"}
+"""For stories that kill managers and wait until the Lease expires."""
 PATIENT_LEASE = {"leaseDuration": "6s", "renewDeadline": "5s", "retryPeriod": "500ms"}
-"""For managers whose lease is not what a story is about: several control planes start at once on few cores, and an API
-server that answers late must not end the manager of all stories that follow."""
-"""For stories that kill managers and wait until the Lease is over."""
+"""For managers that serve many stories: several control planes start at once on few cores, and an API server that
+answers late must not end the manager of all stories that follow."""
 
 WEBHOOK_SERVICE = "kueue-webhook-service"
 WEBHOOK_SECRET = "kueue-webhook-server-cert"
