@@ -1,4 +1,4 @@
-"""Who are we on this machine, whose is the data folder, how long is it trusted? The system of `pykueue up`."""
+"""Who are we on this machine, whose is the data folder, how long is it trusted, what if there is much to read?"""
 
 import asyncio
 import http.client
@@ -8,7 +8,10 @@ import ssl
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
+import msgspec
 import pytest
 
 from pykueue.api.config.file import MINIMAL
@@ -24,8 +27,14 @@ from pykueue.app.machine import Up, UpPlan
 from pykueue.base.clock import SystemClock
 from pykueue.base.datafolder import DATABASE
 from pykueue.base.units import MICROS, Instant
+from pykueue.cli.examplequeues import example
+from pykueue.cli.queuestate import ask, shown
+from pykueue.cli.server import READING, UpOptions, greeting
+from pykueue.kube.client.kubeconfig import connection
+from pykueue.kube.port import JOBS, WORKLOADS
 from pykueue.node import accounts
 from pykueue.node.machine import Machine
+from tests import builders
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a job as another user")
 
@@ -127,5 +136,55 @@ async def test_the_certificate_is_renewed_while_it_serves(tmp_path: Path, monkey
         for connection in (first, second):
             assert await asyncio.to_thread(healthy, connection)
             connection.close()
+    finally:
+        await up.stop()
+
+
+async def test_it_serves_while_it_reads_and_admits_nothing_before_it_has_read_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "READ_SECONDS", 0.1)
+    loaded, mistakes = read_built(MINIMAL.encode())
+    assert loaded is not None, mistakes
+    up = Up(UpPlan(loaded, tmp_path, Machine(4000, 1 << 30)), SystemClock(), bind("127.0.0.1", 0))
+    workloads, reading = up.local.controllers.cluster.workloads, asyncio.Event()
+
+    async def follow_late() -> None:
+        await reading.wait()
+        await type(workloads).run(workloads)
+
+    async def job() -> Tree:
+        found: Tree = msgspec.json.decode(await up.admin.get(JOBS, "early", "default"))
+        return found
+
+    async def said() -> str:
+        """What the greeting and `pykueue status` say."""
+        wanted = cast("UpOptions", SimpleNamespace(data=tmp_path, detached=True, on_stop="keep"))
+        hello = greeting(up, wanted, kubeconfig, await up.queues(), ())
+        return "\n".join((hello, *shown(await ask(connection(str(kubeconfig)), str(kubeconfig)))))
+
+    monkeypatch.setattr(workloads, "run", follow_late)
+    kubeconfig = up.admit_admin()
+    await up.start()
+    try:
+        await up.create_missing("the example", example({"cpu": 4000, "memory": 1 << 30}))
+        pod = builders.pod_spec(command=["true"], resources={"requests": {"cpu": "1"}})
+        early = builders.job("early", "team-a", "default", template={"spec": pod})
+        await up.admin.create(JOBS, msgspec.json.encode(early), "default")
+        await asyncio.sleep(0.5)
+        assert [*up.missing()] == ["workloads.kueue.x-k8s.io: not listed yet"]
+        status = await said()
+        assert READING in status
+        assert "not ready: jobs are accepted and not admitted yet; workloads.kueue.x-k8s.io: not listed yet" in status
+        assert (await job())["spec"]["suspend"] is True  # type: ignore[index, call-overload]
+        assert b'"items":[]' in b"".join([page async for page in up.admin.pages(WORKLOADS)])
+        reading.set()
+        async with asyncio.timeout(60):
+            while (await job())["spec"]["suspend"]:  # type: ignore[index, call-overload]
+                await asyncio.sleep(0.05)
+        assert not [*up.missing()]
+        status = await said()
+        assert READING not in status
+        assert "not ready" not in status
     finally:
         await up.stop()

@@ -191,3 +191,14 @@ async def test_cancelling_ends_what_is_under_way() -> None:
         worker.gates["a"] = asyncio.Event()
         worker.controller.add("a")
         assert await worker.said() == "+a"
+
+
+async def test_many_keys_that_need_nothing_do_not_block_other_tasks() -> None:
+    async with working(workers=4) as worker:
+        for number in range(1000):
+            worker.controller.add(str(number))
+        turns = 0
+        while len(worker.log) < 2000:
+            await asyncio.sleep(0)
+            turns += 1
+        assert turns > 20

@@ -26,6 +26,7 @@ from pykueue.base.clock import Clock
 from pykueue.base.datafolder import DATABASE
 from pykueue.base.struct import Frozen
 from pykueue.bridge.outbound import pending_condition
+from pykueue.controllers.cluster import UNREAD
 from pykueue.kube.lease import Always
 from pykueue.kube.notices import Notice
 from pykueue.kube.port import NAMESPACES, ExistsError, Resource
@@ -125,6 +126,11 @@ class Local:
     def resources(self) -> Iterable[Resource]:
         """Every stored kind, in its storage version."""
         return [one.resource for one in self.catalog.stored()]
+
+    def missing(self) -> Iterable[str]:
+        """The kinds that our controllers or the Job controller have not read yet, each with the reason."""
+        unread = (f"{one.resource}: {UNREAD}" for one in (self.jobs.jobs, self.jobs.pods) if not one.synced.is_set())
+        return dict.fromkeys((*self.controllers.cluster.missing(), *unread))
 
     def tell(self, notice: Notice) -> None:
         """Write an Event through the recorder of our controllers, which keeps Event names unique."""

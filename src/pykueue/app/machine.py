@@ -1,6 +1,7 @@
 """Build the server of `pykueue up`: the embedded system, its HTTPS API, and pods as processes of this machine."""
 
 import asyncio
+import contextlib
 import logging
 import os
 import pwd
@@ -29,6 +30,7 @@ from pykueue.app.podadmission import PodAdmission
 from pykueue.base.clock import Clock
 from pykueue.base.datafolder import KUBECONFIG
 from pykueue.base.struct import Frozen
+from pykueue.base.timers import timeout
 from pykueue.base.units import MICROS
 from pykueue.controllers.metrics.exposition import CONTENT_TYPE
 from pykueue.kube.client.connection import DEFAULT_NAMESPACE
@@ -48,6 +50,8 @@ ADMINISTRATOR: Final = Identity(ADMIN, frozenset({MASTERS, AUTHENTICATED}), admi
 APPLIER: Final = "pykueue-up"
 RENEW_MICROS: Final = 60 * 60 * MICROS
 """How often the certificates are checked; they are renewed months before they expire."""
+READ_SECONDS: Final = 2.0
+"""How long the start waits for the controllers to read the stored objects; few data directories need longer."""
 
 
 class UpPlan(Frozen):
@@ -132,7 +136,7 @@ class Up:
 
     def missing(self) -> Iterable[str]:
         """Why the server is not ready yet."""
-        return self.local.controllers.cluster.missing()
+        return self.local.missing()
 
     def account(self, pod: Tree) -> Account | None:
         """The account of a pod's processes: its creator's if we are root, else ours; None if it must not run.
@@ -171,16 +175,21 @@ class Up:
         return path
 
     async def start(self) -> None:
-        """Start the controllers, the pod runner and the API."""
+        """Start the controllers, the pod runner and the API.
+
+        If there is much to read, the controllers read on afterwards: requests are answered and Jobs are accepted, and
+        nothing is decided before everything is read.
+        """
         await self.local.prepare()
         await self.runner.open()
         self.local.start()
         self.local.begin("watchdog", self.local.controllers.metrics.watchdog.run)
         self.local.begin("runner", self.runner.run)
         self.local.begin("certificates", self.renew_certificates)
-        # The API serves requests before the caches are synced; only admission waits for them.
         await self.server.start()
-        await self.local.controllers.cluster.until_synced()
+        with contextlib.suppress(TimeoutError):
+            async with timeout(READ_SECONDS):
+                await self.local.controllers.cluster.until_synced()
 
     async def renew_certificates(self) -> None:
         """Renew the certificates when they are due, until cancelled; open connections are not affected."""

@@ -19,6 +19,7 @@ LOG: Final = logging.getLogger(__name__)
 T = TypeVar("T")
 
 LOOK_SECONDS: Final = 1.0
+FINEST_SECONDS: Final = 0.1
 LEAST_SECONDS: Final = 0.001
 """Some loops have no finer timers, and fire at once for less."""
 
@@ -134,9 +135,11 @@ class Timeout:
         await self.guard.__aexit__(kind, error, trace)
 
     def restart(self, seconds: float) -> None:
-        """Start over with this many seconds from now."""
-        self.due = uptime() + seconds
-        self.again()
+        """Start over with this many seconds from now, or up to a tenth of a second less: it may be called often."""
+        due = uptime() + seconds
+        if not 0 <= due - self.due < FINEST_SECONDS:
+            self.due = due
+            self.again()
 
     def again(self) -> None:
         """Set the loop's timer again for the time that is left."""

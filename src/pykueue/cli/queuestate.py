@@ -20,7 +20,8 @@ from pykueue.cli.serverstate import UNAUTHORIZED, rejected_credentials
 from pykueue.cli.tables import hanging, table
 from pykueue.kube.client.connection import Connection
 from pykueue.kube.client.credentials import CredentialError
-from pykueue.kube.client.http import HttpKube
+from pykueue.kube.client.http import Call, HttpKube
+from pykueue.kube.client.transport import LostError, UnsentError
 from pykueue.kube.port import (
     CLUSTER_QUEUES,
     EVENTS,
@@ -85,19 +86,31 @@ class ServerState(Frozen):
     queues: tuple[Queue, ...]
     pending_workloads: tuple[PendingWorkload, ...]
     failing: tuple[FailingJob, ...] = ()
+    unread: tuple[str, ...] = ()
+    """What the server has to read before it admits jobs; empty once it is ready."""
 
 
 async def ask(connection: Connection, file: str) -> ServerState:
     """The state of a server, as far as the user of this kubeconfig may see it."""
     kube = HttpKube(connection, SystemClock(), agent="pykueue-status")
     try:
-        return await read_state(kube, connection.namespace)
+        return replace(await read_state(kube, connection.namespace), unread=await unread(kube))
     except (KubeError, CredentialError) as error:
         if isinstance(error, KubeError) and error.code == UNAUTHORIZED:
             raise AskError(rejected_credentials(file)) from error
         raise AskError(f"{connection.server}: {error}") from error
     finally:
         await kube.close()
+
+
+async def unread(kube: HttpKube) -> tuple[str, ...]:
+    """What the server still has to read, according to its readiness probe."""
+    try:
+        answer = await kube.exchange(Call("GET", "/readyz", "get readiness"))
+    except (UnsentError, LostError):
+        return ()
+    lines = answer.body.decode(errors="replace").splitlines()
+    return tuple(line.removeprefix("- ") for line in lines if answer.status == 503 and line.startswith("- "))
 
 
 async def read_state(kube: Kube, namespace: str) -> ServerState:
@@ -333,6 +346,8 @@ def shown(state: ServerState) -> Iterator[str]:
     yield f"machine: {state.machine or 'no node registered yet'}"
     if state.limits:
         yield f"limits: {state.limits}"
+    if state.unread:
+        yield from hanging("not ready: ", f"jobs are accepted and not admitted yet; {', '.join(state.unread)}")
     yield ""
     if not state.queues:
         yield "No queues yet. Restart with `pykueue up --example`, or apply your own with kubectl."

@@ -43,6 +43,7 @@ LOG: Final = logging.getLogger(__name__)
 
 PORT: Final = 7443
 SWITCH_SECONDS: Final = 0.0005
+READING: Final = "Note: stored objects are still being read; jobs are accepted, and start once that is done."
 
 
 class UpOptions(Frozen):
@@ -174,6 +175,7 @@ def greeting(up: Up, wanted: UpOptions, kubeconfig: Path, queues: Sequence[Tree]
         f"pykueue is running at {up.address} for {whose}; data directory: {wanted.data}",
         f"Capacity: {there}. Limits: {up.runner.limits.describe()}.",
         *overcommitted(up.plan.machine),
+        *([READING] if any(up.missing()) else []),
         *([f"Already existed and left unchanged: {', '.join(kept)}."] if kept else []),
         "",
         "Next steps:" if wanted.detached else "Next steps, in another terminal:",

@@ -43,8 +43,7 @@ from pykueue.kube.port import (
 View = TypeVar("View", bound=KubeObject)
 
 PRIORITY_CLASS: Final = msgspec.json.Decoder(PriorityClass)
-
-
+UNREAD: Final = "not listed yet"
 LOOK_AGAIN: Final = 10_000
 """Microseconds between two checks whether the first lists are complete."""
 
@@ -145,7 +144,7 @@ class Cluster:
     def missing(self) -> tuple[str, ...]:
         """The kinds whose first list is missing, each with the reason."""
         return tuple(
-            f"{one.resource}: {one.trouble or 'not listed yet'}"
+            f"{one.resource}: {one.trouble or UNREAD}"
             for one in (*self.essential, *self.others)
             if not one.synced.is_set() and not (one.trouble and one in self.others)
         )

@@ -39,6 +39,8 @@ from pykueue.kube.port import WORKLOADS, ConflictError, NotFoundError, Patch, Re
 LOG: Final = logging.getLogger(__name__)
 
 WORKERS: Final = 4
+YIELD_EVERY: Final = 500
+"""Workloads that are considered at a time at the start."""
 LISTING_SECONDS: Final = 1.0
 RESET_SECONDS_MAX: Final = 300.0
 """A check that turns down a Workload without quota is reset after a second, and each time it does so again after twice
@@ -131,7 +133,10 @@ class Workloads:
         try:
             for name in self.cluster.priority_classes.objects:
                 self.classes.add(name)
-            for key, seen in self.cluster.workloads.objects.items():
+            # Those that change meanwhile are considered then, too.
+            for number, (key, seen) in enumerate(list(self.cluster.workloads.objects.items())):
+                if number % YIELD_EVERY == 0:
+                    await asyncio.sleep(0)
                 self.consider(key, seen)
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.controller.run())

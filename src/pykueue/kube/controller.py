@@ -13,6 +13,9 @@ from pykueue.kube.workqueue import WorkQueue
 
 LOG: Final = logging.getLogger(__name__)
 
+YIELD_EVERY: Final = 10
+"""Keys that a worker reconciles before other tasks run."""
+
 
 class Controller:
     """Reconciles keys: after each change, one at a time per key, and again with backoff after a failure.
@@ -89,10 +92,15 @@ class Controller:
     async def work(self) -> None:
         """Reconcile one key after the other."""
         loop = asyncio.get_running_loop()
+        taken = 0
         while True:
             key = self.queue.take()
             if key is not None:
                 await self.attempt(key)
+                taken += 1
+                if taken % YIELD_EVERY == 0:
+                    # Most keys need no write at a start, and reconciling them then never waits.
+                    await asyncio.sleep(0)
                 continue
             free = loop.create_future()
             self.idle.append(free)
