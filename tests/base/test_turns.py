@@ -10,8 +10,10 @@ import uvloop
 
 from bench import kernel
 from bench.keptjobs import finished
+from pykueue.apiserver.http.server import Server
 from pykueue.apiserver.storage.store import Key
-from pykueue.base.turns import Turns
+from pykueue.apiserver.wire.messages import request
+from pykueue.base.turns import USER, Turns
 from pykueue.base.units import MICROS, Instant
 from pykueue.controllers.metrics.watchdog import FINE_TICK_SECONDS, TICK_SECONDS, Watchdog
 from tests.apiserver.standing import Serving, Stand, serving
@@ -69,6 +71,37 @@ async def test_one_who_is_cancelled_keeps_nobody_waiting() -> None:
     waiting[0].cancel()
     await asyncio.wait_for(asyncio.gather(*waiting[1:]), 5)
     assert not turns.waiting
+
+
+async def test_a_user_with_many_tasks_delays_another_by_one_at_a_time() -> None:
+    turns = Turns(limit=2)
+    done: list[str] = []
+
+    async def work(user: str) -> None:
+        USER.set(user)
+        await turns.take(1)
+        done.append(user)
+
+    await asyncio.gather(*(work("ann") for _ in range(20)), work("bob"), work("bob"), work("carl"))
+    assert "".join(one[0] for one in done[:9]) == "aaabcabaa"
+    assert not turns.waiting
+
+
+async def test_many_requests_of_one_user_do_not_delay_those_of_another() -> None:
+    stand = Stand()
+    await stand.furnish()
+    server = Server(stand.front, None)
+    done: list[str] = []
+
+    async def get(user: str) -> None:
+        USER.set(user)
+        call = request("GET", "/version", b"", {"authorization": f"Bearer {stand.tokens[user]}"})
+        assert (await server.answer(call, user)).code == 200
+        done.append(user)
+
+    await asyncio.gather(*(get("ann") for _ in range(100)), get("bob"))
+    assert done.index("bob") < 20
+    await stand.store.close()
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,10 @@ the same order of events in every run.
 
 import asyncio
 from collections import deque
+from contextvars import ContextVar
 from typing import Final
 
-TURN_MICROS: Final = 10_000
+TURN_MICROS: Final = 2_000
 """Budget of one turn for everyone who shares a `Turns`; a single piece may be longer."""
 ITEM_MICROS: Final = 4
 """Cost of reading and passing on an object, besides its bytes."""
@@ -18,14 +19,22 @@ DECODED: Final = 15
 """Bytes of JSON decoded, inspected and encoded again per microsecond."""
 
 
+USER: Final[ContextVar[str]] = ContextVar("user", default="")
+"""The user for whom the running task works."""
+
+
 class Turns:
-    """The turns of an event loop, and a FIFO queue of tasks that wait for one."""
+    """The turns of an event loop, and the tasks that wait for one: users in rotation, and those of a user in order.
+
+    A user with many tasks therefore delays another by one piece of work at a time.
+    """
 
     def __init__(self, limit: int = TURN_MICROS) -> None:
         self.limit = limit
         self.spent = 0
         """Microseconds of work in this turn."""
-        self.waiting: deque[tuple[asyncio.Future[None], int]] = deque()
+        self.waiting: dict[str, deque[tuple[asyncio.Future[None], int]]] = {}
+        """By user; the first is next."""
         self.called = False
         """Whether `begin` is scheduled for the next turn."""
 
@@ -35,7 +44,7 @@ class Turns:
             self.spend(micros)
             return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.waiting.append((waiter, micros))
+        self.waiting.setdefault(USER.get(), deque()).append((waiter, micros))
         await waiter
 
     def spend(self, micros: int) -> None:
@@ -50,13 +59,15 @@ class Turns:
         self.called = False
         self.spent = 0
         while self.waiting:
-            waiter, micros = self.waiting[0]
-            if waiter.done():
-                # The waiter may have been cancelled.
-                self.waiting.popleft()
-            elif not self.spent or self.spent + micros <= self.limit:
-                self.waiting.popleft()
+            user, tasks = next(iter(self.waiting.items()))
+            waiter, micros = tasks[0]
+            # The waiter may have been cancelled.
+            if not waiter.done():
+                if self.spent and self.spent + micros > self.limit:
+                    return
                 self.spend(micros)
                 waiter.set_result(None)
-            else:
-                return
+            tasks.popleft()
+            del self.waiting[user]
+            if tasks:
+                self.waiting[user] = tasks

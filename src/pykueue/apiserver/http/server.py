@@ -37,7 +37,7 @@ from pykueue.apiserver.wire.statuserrors import (
     unsupported_media,
 )
 from pykueue.base.timers import timeout
-from pykueue.base.turns import COPIED, ITEM_MICROS
+from pykueue.base.turns import COPIED, ITEM_MICROS, USER
 from pykueue.kube.acceptor import Acceptor, ConnectionLimits, own_limits
 
 LOG: Final = logging.getLogger(__name__)
@@ -56,6 +56,8 @@ BACKLOG: Final = 512
 PORT_MAX: Final = 65535
 READS: Final = ("GET", "HEAD")
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+REQUEST_MICROS: Final = 1_000
+"""Expected cost of a request, besides the chunks of a long response."""
 GZIP_BYTES: Final = 128 * 1024
 """Larger responses are gzip-compressed for clients that accept it."""
 GZIP_LEVEL: Final = 1
@@ -166,6 +168,7 @@ class Server:
             body = await self.body_of(request, who.name) if request.can_read_body else b""
         except StatusError as error:
             return await refused(request, error_response(error))
+        USER.set(who.name)
         response = await self.answer(msgspec.structs.replace(head, body=body), who.name)
         if isinstance(response.body, bytes):
             return await self.whole(request, response, response.body)
@@ -249,14 +252,19 @@ class Server:
         """The Front's response. If the client disconnects, a read is cancelled and a write is completed."""
         if call.verb in READS:
             try:
-                return await self.front.answer(call)
+                return await self.in_turn(call)
             finally:
                 self.let_go(user, len(call.body))
-        task = asyncio.ensure_future(self.front.answer(call))
+        task = asyncio.ensure_future(self.in_turn(call))
         self.writes.add(task)
         task.add_done_callback(self.writes.discard)
         task.add_done_callback(lambda _: self.let_go(user, len(call.body)))
         return await asyncio.shield(task)
+
+    async def in_turn(self, call: Request) -> Response:
+        """The Front's response; users take turns, so that many requests of one do not delay those of others."""
+        await self.front.objects.turns.take(REQUEST_MICROS)
+        return await self.front.answer(call)
 
 
 def bind(host: str, port: int) -> socket.socket:
