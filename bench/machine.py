@@ -1,4 +1,4 @@
-"""Measure `pykueue up`: creates, jobs from submission to end, many kept jobs, idle cost, and long requests.
+"""Measure `pykueue up`: creates, jobs from submission to end, many kept jobs, idle cost, long requests, neighbours.
 
 `python -m bench.machine` measures `pykueue up` as a user has it: a process of its own, its file on the disk of the
 temporary folder, asked over TLS. `python -m bench.rivals` runs the same jobs through task-spooler and Slurm.
@@ -21,6 +21,7 @@ from bench import kernel
 from bench.floors import Floor, Result, best, outcome
 from bench.holds import holds
 from bench.keptjobs import KEPT, LISTED, filled
+from bench.neighbours import neighbours
 from bench.upserver import Server, job, serving
 from pykueue.api.core import KubeObject
 from pykueue.apiserver.inprocess import LocalKube
@@ -48,6 +49,8 @@ HTTP: Final = Floor(
 )
 RATE: Final = Floor("jobs", "/s", 50, "submitted, admitted, run (`true`) and completed", at_least=True, scales=True)
 START: Final = Floor("submit to start", "ms", 50, "median, when nothing else goes on", scales=True)
+UP: Final = Floor("up", "CPU s", 5, f"until it says that it is up, {KEPT:,} finished Jobs kept", scales=True)
+READ: Final = Floor("read", "CPU s", 20, f"until all is read and Jobs are admitted, {KEPT:,} of them kept", scales=True)
 LISTING: Final = Floor("listing", "ms", 300, f"a namespace of {LISTED:,} finished Jobs, of {KEPT:,}")
 MEMORY: Final = Floor("kept jobs", "MB", 500, f"resident with {KEPT:,} finished Jobs kept", timed=False)
 IDLE: Final = Floor("idle", "% of a core", 0.5, f"nothing to do, {KEPT:,} finished Jobs kept")
@@ -195,15 +198,21 @@ def jobs() -> list[Result]:
 
 def kept() -> list[Result]:
     """The cost of many finished jobs."""
+    slow = kernel.seconds()
     with serving(filled()) as server:
+        up = server.cpu_seconds()
         # Exclude the cost of the startup from that of idling.
         settled(server)
+        read = server.cpu_seconds()
         took = uvloop.run(listing(server))
         memory = server.memory()
         before = server.cpu_seconds()
         sleep(IDLE_SECONDS)
         share = (server.cpu_seconds() - before) / IDLE_SECONDS * 100
+    slow = kernel.slowness(slow)
     return [
+        Result(UP, up, slow, "from its start; it reads on"),
+        Result(READ, read, slow, "from its start"),
         Result(LISTING, took, 1, "median of five, over TLS, decoded by the client"),
         Result(MEMORY, memory, 1, "the server's process"),
         Result(IDLE, share, 1, f"over {IDLE_SECONDS:.0f} s"),
@@ -226,6 +235,7 @@ MEASURES: Final[dict[str, Callable[[], list[Result]]]] = {
     "jobs": jobs,
     "kept": kept,
     "holds": holds,
+    "neighbours": neighbours,
 }
 
 
