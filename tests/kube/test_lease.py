@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import copy
 import re
 import time
 from collections.abc import AsyncIterator
@@ -243,6 +244,26 @@ async def test_a_lease_that_another_holds_ends_leading() -> None:
             assert one.told == ["started", "stopped: the lease is held by thief"]
             assert not one.election.leading
             await kube.close()
+
+
+async def test_a_store_that_goes_back_to_a_backup_ends_every_replica() -> None:
+    with in_background() as api:
+        async with candidates(api, "one", "two") as (one, two):
+            await one.start().until_leading()
+            two.start()
+            backup = copy.deepcopy(api.objects["leases"][KEY])
+            await asyncio.sleep(0.5)
+            assert api.objects["leases"][KEY]["metadata"]["resourceVersion"] > backup["metadata"]["resourceVersion"]
+            api.objects["leases"][KEY] = backup
+            await one.until_stopped()
+            await two.until_stopped()
+            assert not one.election.leading
+            _, stopped = one.told
+            assert stopped.startswith("stopped: the lease went back from version ")
+            assert "as after a restore of etcd from a backup; this process exits" in stopped
+            # The other never led, and does not lead now.
+            assert two.told == []
+            assert spec(api) == backup["spec"]
 
 
 async def test_a_renewal_without_an_answer_is_looked_up_and_goes_on() -> None:

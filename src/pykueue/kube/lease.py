@@ -82,6 +82,10 @@ class Terms(Frozen):
 LEASE: Final = msgspec.json.Decoder(Lease)
 
 
+class WentBackError(Exception):
+    """The lease has an earlier version than before: the store of the API server was restored from a backup."""
+
+
 class Leadership(Protocol):
     """Whether this process may write."""
 
@@ -224,6 +228,9 @@ class Campaign(threading.Thread):
         try:
             with asyncio.Runner(loop_factory=lambda: self.loop) as runner:
                 reason = runner.run(self.campaign())
+        except WentBackError as error:
+            reason = str(error)
+            LOG.error("election: stopped taking part identity=%s reason=%s", self.election.identity, reason)
         except Exception:
             LOG.exception("election: failed")
         finally:
@@ -264,7 +271,11 @@ class Campaign(threading.Thread):
             left = self.until - uptime()
             if left <= 0:
                 return f"the lease could not be renewed within {self.election.terms.renew:g} s"
-            if not await self.attempt(kube, left) and self.holder() != self.election.identity:
+            try:
+                renewed = await self.attempt(kube, left)
+            except WentBackError as error:
+                return str(error)
+            if not renewed and self.holder() != self.election.identity:
                 return f"the lease is held by {self.holder() or 'nobody'}"
         return RELEASED
 
@@ -353,8 +364,18 @@ class Campaign(threading.Thread):
         self.observe(await kube.patch(LEASES, election.name, body, election.namespace, how=Patch.MERGE))
 
     def observe(self, raw: bytes) -> None:
-        """Record the state of the lease, and the time if it changed."""
+        """Record the state of the lease, and the time if it changed.
+
+        Raises `WentBackError` if the version is earlier than before: everything that this process has cached may then
+        be of a time that the store has forgotten, and only a restart reads all of it again.
+        """
         found = LEASE.decode(raw)
+        before, now = (int(one.metadata.resource_version or 0) for one in (self.seen, found))
+        if now < before:
+            raise WentBackError(
+                f"the lease went back from version {before} to {now}, as after a restore of etcd from a backup; "
+                "this process exits, and must be restarted to read everything again"
+            )
         if found != self.seen:
             self.seen, self.seen_at = found, uptime()
 
