@@ -339,6 +339,43 @@ async def test_the_certificate_changes_while_we_serve() -> None:
     assert first != second
 
 
+async def test_a_certificate_of_a_new_authority_is_shown_after_that_is_told() -> None:
+    api, clock = installed(made()), SkippingClock()
+    certificates = await own(api, clock)
+    await certificates.once()
+    old = bundle_on(api)
+    clock.turn_to(after_days(3600))
+    assert not await certificates.once(), "there is something left to do"
+    new = bundle_on(api)
+    assert new.authority != old.authority
+    told = api.at(VALIDATING_WEBHOOKS, VALIDATING)["webhooks"][0]["clientConfig"]["caBundle"]
+    assert base64.b64decode(told) == new.authority
+    assert certificates.used == old
+    assert await certificates.once()
+    assert certificates.used == new
+
+
+async def test_a_short_life_is_renewed_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AUTHORITY_DAYS", "SERVING_DAYS"):
+        monkeypatch.setattr(certmaking, name, 75 / 86400)
+    monkeypatch.setattr(certmaking, "SKEW", timedelta(0))
+    api, clock = installed(), SkippingClock()
+    certificates = await own(api, clock)
+    seen: list[int] = []
+
+    def look(what: str) -> None:
+        if what.startswith("get secrets"):
+            seen.append((clock.now() - START) // MICROS)
+
+    api.before = look
+    task = asyncio.create_task(certificates.run())
+    while len(seen) < 4:
+        await asyncio.sleep(0)
+    task.cancel()
+    # Made at 0, due at 50 and shown a second after its authority was told; due again at 100.
+    assert seen == [0, 50, 51, 100]
+
+
 async def test_a_certificate_that_another_replica_renewed_is_shown_here_too() -> None:
     api, clock = installed(made()), SkippingClock()
     first, second = await own(api, clock), await own(api, clock)

@@ -100,8 +100,19 @@ def public_bytes(certificate: x509.Certificate) -> bytes:
 
 def due(certificate: x509.Certificate, now: Instant) -> bool:
     """Whether a certificate must be renewed, or is not valid yet."""
+    return not certificate.not_valid_before_utc <= moment(now) < renewal(certificate)
+
+
+def renewal(certificate: x509.Certificate) -> datetime:
+    """When a certificate must be renewed."""
     begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
-    return not begin <= moment(now) < end - min(AHEAD, (end - begin) / 3)
+    return end - min(AHEAD, (end - begin) / 3)
+
+
+def due_at(held: Bundle) -> Instant:
+    """When a bundle must be renewed."""
+    found = [x509.load_pem_x509_certificates(text)[0] for text in (held.authority, held.certificate)]
+    return Instant((min(map(renewal, found)) - EPOCH) // timedelta(microseconds=1))
 
 
 def is_authority(pair: Pair) -> bool:

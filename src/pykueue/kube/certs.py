@@ -160,6 +160,8 @@ class OwnCertificates:
         self.ready = asyncio.Event()
         self.trouble = "the certificate is not made yet"
         self.used: Bundle | None = None
+        self.announced = b""
+        """The authority that was last injected, or should have been."""
         self.told: dict[str, str] = {}
         """The last message about each object that needs the bundle, so that each is logged once."""
 
@@ -170,14 +172,25 @@ class OwnCertificates:
             settled = await self.once()
             failures = 0 if settled else failures + 1
             delay = SETTLED_SECONDS if settled else min(FIRST_SECONDS << min(failures - 1, 6), SETTLED_SECONDS)
-            await self.clock.sleep(delay * MICROS)
+            await self.clock.sleep(min(delay * MICROS, self.left()))
+
+    def left(self) -> int:
+        """Microseconds until the certificate is to be renewed, at least a second."""
+        from pykueue.kube.certmaking import due_at
+
+        until = SETTLED_SECONDS * MICROS if self.used is None else due_at(self.used) - self.clock.now()
+        return max(FIRST_SECONDS * MICROS, until)
 
     async def once(self) -> bool:
         """Bring everything up to date; returns whether nothing is left to do."""
         try:
             bundle = await self.agreed()
-            self.show(bundle)
+            # A certificate of a new authority is served once the API server has had time to learn whom to trust.
+            trusted = self.used is None or bundle.authority in (self.used.authority, self.announced)
+            if trusted:
+                self.show(bundle)
             injected = await self.inject(base64.b64encode(bundle.authority).decode())
+            self.announced = bundle.authority
         except (KubeError, TlsError) as error:
             if self.trouble != str(error):
                 LOG.error("certificates: update failed, will retry error=%s", error)
@@ -189,7 +202,7 @@ class OwnCertificates:
             return False
         self.trouble = ""
         self.ready.set()
-        return injected
+        return injected and trusted
 
     def show(self, bundle: Bundle) -> None:
         """Serve with this bundle from now on."""
