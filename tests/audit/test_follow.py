@@ -274,3 +274,28 @@ def test_a_kubeconfig_says_where_and_as_whom(tmp_path: Path) -> None:
     file.write_text(yaml.safe_dump(tree))
     with pytest.raises(FollowError, match="kubeconfig: there is no 'c'"):
         Server.of(str(file))
+
+
+async def test_a_store_that_goes_back_to_a_backup_begins_a_new_history() -> None:
+    async with followed() as (api, ear):
+        for name in ("a", "b", "c"):
+            api.write("Job", name)
+        await ear.hears("LISTED Namespace first", "ADDED Job a", "ADDED Job b", "ADDED Job c")
+        ear.told.clear()
+        del api.log[2:]
+        api.version = 3
+        api.hang_up()
+        await ear.hears(
+            "VANISHED Job a",
+            "VANISHED Job b",
+            "VANISHED Job c",
+            "VANISHED Namespace first",
+            "LISTED Namespace first",
+            "LISTED Job a",
+        )
+        assert (ear.follower.gaps, ear.follower.restores) == (1, 1)
+        ear.told.clear()
+        # Under versions that were given to others before.
+        api.write("Job", "d")
+        await ear.hears("ADDED Job d")
+        assert sorted(ear.auditor.world.jobs) == ["a", "d"]

@@ -50,7 +50,7 @@ class Auditor:
         preemption = Preemption(self.settings, self.uptime, overuse)
         self.rules: tuple[Rule, ...] = (
             overuse,
-            Conditions(self.settings),
+            Conditions(self.settings, self.uptime),
             # It comes before the preemptions, which forget a preemptor as soon as it has quota.
             Order(self.settings, self.uptime, overuse, preemption),
             preemption,

@@ -11,6 +11,7 @@ from pykueue.audit.requests import covered_by, each_pod
 from pykueue.audit.selectors import selects
 from pykueue.audit.templates import pod_spec
 from pykueue.audit.times import MICROS, Instant, parse_instant
+from pykueue.audit.uptime import Uptime
 from pykueue.audit.views import condition, finished, holds
 from pykueue.audit.world import Change, Finding, Settings, World
 
@@ -44,8 +45,8 @@ CLOCK_MICROS: Final = 2 * MICROS
 class Conditions:
     """The rule that a Workload's conditions are consistent, and change only with a reason."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+    def __init__(self, settings: Settings, uptime: Uptime) -> None:
+        self.settings, self.uptime = settings, uptime
         self.lag_micros = settings.lag_seconds * MICROS
         self.uids: set[str] = set()
         """UIDs of all Workloads that ever were."""
@@ -127,8 +128,8 @@ class Conditions:
         # A Workload that is evicted again at once may show both in one write; then the eviction is counted.
         if holds(new, "Evicted") and evictions(new) <= (evictions(old) if old is not None else 0):
             yield "got quota but is still marked as evicted"
-        state = new.status.requeue_state
-        if state is not None and state.requeue_at and parse_instant(state.requeue_at) > at + CLOCK_MICROS:
+        state, latest = new.status.requeue_state, self.uptime.latest(at) + CLOCK_MICROS
+        if state is not None and state.requeue_at and parse_instant(state.requeue_at) > latest:
             yield f"got quota although it had to wait until {state.requeue_at}"
         if new.status.admission is not None:
             yield from misassigned(new, new.status.admission)

@@ -25,7 +25,7 @@ from pykueue.api.core import ObjectMeta
 from pykueue.audit.auditor import Auditor
 from pykueue.audit.history import METADATA, Line, event_of, version_of
 from pykueue.audit.times import MICROS, Instant
-from pykueue.audit.views import SOURCES, EventType, Source, UnreadableError
+from pykueue.audit.views import SOURCES, EventType, Source, Thing, UnreadableError
 from pykueue.audit.world import Finding
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen, Wire
@@ -157,6 +157,10 @@ class Follower:
         self.held: list[tuple[int, int, Line]] = []
         self.count = 0
         self.passed_on = 0
+        self.newest = 0
+        """The newest version that any watch or list has shown."""
+        self.restores = 0
+        """How often the store went back to an earlier version, as after a restore from a backup."""
         self.last_at: Instant = 0
         self.out_of_order = 0
         """Events that came too late to be passed on in order."""
@@ -211,9 +215,20 @@ class Follower:
                 break
             except (aiohttp.ClientError, TimeoutError, GapError):
                 await asyncio.sleep(RETRY_SECONDS)
+        if int(version) < self.newest:
+            self.forget_all()
         self.pass_on_differences(pages)
-        self.passed_on = int(version)
+        self.passed_on = self.newest = int(version)
         return int(version)
+
+    def forget_all(self) -> None:
+        """Begin a new history: the store went back, so what we saw since its backup never happened."""
+        self.restores += 1
+        at = self.clock.now()
+        # In the reverse order of a list, so that nothing outlives what it depends on.
+        for kind, known in reversed(self.auditor.world.objects.items()):
+            for thing in list(known.values()):
+                self.pass_on(vanished(at, kind, thing))
 
     def pass_on_held(self) -> None:
         """Pass on delayed events although some before them are missing for good."""
@@ -236,8 +251,7 @@ class Follower:
         for kind, objects_of_kind in self.auditor.world.objects.items():
             for key, thing in list(objects_of_kind.items()):
                 if key not in there[kind]:
-                    names = {"namespace": thing.namespace, "name": thing.name, "uid": thing.metadata.uid}
-                    changed.append(Line(at, "VANISHED", kind, msgspec.Raw(msgspec.json.encode({"metadata": names}))))
+                    changed.append(vanished(at, kind, thing))
         for line in changed:
             self.pass_on(line)
 
@@ -285,6 +299,16 @@ class Follower:
                 version = await self.stream(session, source, version)
             self.mark(source.kind, up=False)
             await asyncio.sleep(RETRY_SECONDS)
+            with suppress(aiohttp.ClientError, TimeoutError, ValueError):
+                await self.check_newest(session)
+
+    async def check_newest(self, session: aiohttp.ClientSession) -> None:
+        """Raise `GapError` if the store went back: a watch from a version that is yet to come is silent until then."""
+        async with session.get(f"{SOURCES['Namespace'].path}?limit=1") as answer:
+            answer.raise_for_status()
+            version = LISTED.decode(await answer.read()).metadata.resource_version
+        if int(version) < self.newest:
+            raise GapError(f"the store went back from version {self.newest} to {version}")
 
     async def stream(self, session: aiohttp.ClientSession, source: Source, version: int) -> int:
         """Queue the events of one connection; returns the version to continue from."""
@@ -307,7 +331,7 @@ class Follower:
         if event.type == "ERROR":
             raise GapError(kind)
         if event.type == "BOOKMARK":
-            return int(BOOKMARK.decode(event.object).metadata.resource_version or 0)
+            return self.reached(int(BOOKMARK.decode(event.object).metadata.resource_version or 0))
         type_: EventType = "DELETED" if event.type == "DELETED" else "ADDED" if event.type == "ADDED" else "MODIFIED"
         version = version_of(event.object)
         self.count += 1
@@ -315,6 +339,11 @@ class Follower:
         line = Line(self.clock.now(), type_, kind, msgspec.Raw(bytes(event.object)))
         heapq.heappush(self.held, (version, self.count, line))
         self.arrived(line)
+        return self.reached(version)
+
+    def reached(self, version: int) -> int:
+        """Record that a watch has shown this version, and return it."""
+        self.newest = max(self.newest, version)
         return version
 
     def mark(self, kind: str, *, up: bool) -> None:
@@ -354,6 +383,12 @@ class Follower:
         line = Line(self.last_at, line.type, line.kind, line.object)
         with suppress(UnreadableError):
             self.observed(line, self.auditor.observe(event_of(line)))
+
+
+def vanished(at: Instant, kind: str, thing: Thing) -> Line:
+    """The line that says that an object is gone, without how."""
+    names = {"namespace": thing.namespace, "name": thing.name, "uid": thing.metadata.uid}
+    return Line(at, "VANISHED", kind, msgspec.Raw(msgspec.json.encode({"metadata": names})))
 
 
 async def follow_for(follower: Follower, seconds: float | None) -> None:

@@ -11,6 +11,7 @@ from pykueue.audit.requests import any_slots, asked, first_slots
 from pykueue.audit.selectors import selects
 from pykueue.audit.times import Instant, parse_instant
 from pykueue.audit.tree import QUEUE, Account, Amounts, NodeName, Slot
+from pykueue.audit.uptime import Uptime
 from pykueue.audit.views import condition, holds, reserving, waiting
 from pykueue.audit.world import Settings, World
 
@@ -21,8 +22,9 @@ SELF_ENDING: Final = ("PodsReadyTimeout", "AdmissionCheck", "ClusterQueueStopped
 class Look:
     """The world at one moment, with intermediate results."""
 
-    def __init__(self, settings: Settings, overuse: Overuse, world: World, at: Instant) -> None:
+    def __init__(self, settings: Settings, overuse: Overuse, world: World, at: Instant, uptime: Uptime) -> None:
         self.settings, self.overuse, self.world, self.at = settings, overuse, world, at
+        self.earliest = uptime.earliest(at)
         self.forest = overuse.trees(world)
         self.accounts: dict[tuple[NodeName, Slot], Account] = {}
         self.crowds: dict[str, list[Workload]] | None = None
@@ -58,7 +60,7 @@ class Look:
             or holds(workload, "WaitingForReplacementPods")
             or holds(workload, "DeactivationTarget")
             or (requeued is not None and requeued.status == "False" and not requeued.reason.startswith(SELF_ENDING))
-            or (state is not None and state.requeue_at and parse_instant(state.requeue_at) >= self.at)
+            or (state is not None and state.requeue_at and parse_instant(state.requeue_at) >= self.earliest)
             or any(check.state in ("Retry", "Rejected") for check in workload.status.admission_checks)
         )
 

@@ -77,7 +77,7 @@ class Order:
                 and world.queue_name_of(workload) == queue.name
                 and is_ahead(workload, admitted)
                 and self.takes_no_more(workload, queue, took)
-                and self.eligible(Look(self.settings, self.overuse, world, change.at), workload)
+                and self.eligible(Look(self.settings, self.overuse, world, change.at, self.uptime), workload)
             ):
                 self.overtaken.setdefault(key, []).append((change.at, change.key))
 
@@ -111,7 +111,7 @@ class Order:
 
     def late(self, at: Instant, world: World) -> Iterator[Finding]:
         """Workloads that were overtaken."""
-        look = Look(self.settings, self.overuse, world, at)
+        look = Look(self.settings, self.overuse, world, at, self.uptime)
         eligible = [key for key, workload in world.workloads.items() if self.eligible(look, workload)]
         self.eligible_since = {key: self.eligible_since.get(key, at) for key in eligible}
         for key in [key for key in self.overtaken if key not in self.eligible_since]:

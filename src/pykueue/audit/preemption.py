@@ -59,6 +59,8 @@ class Preemption:
         """UIDs of the pending workloads for which others were preempted."""
         self.repriced: dict[str, Instant] = {}
         """When the priority of each Workload, by key, last changed."""
+        self.reserved_at: dict[str, Instant] = {}
+        """When each Workload, by key, was seen to get its quota."""
         self.unseen_at: Instant = -(2**62)
         """When we last took over a state without its history."""
 
@@ -71,7 +73,10 @@ class Preemption:
             self.preemptors.discard(old.metadata.uid or "")
         if new is None:
             self.repriced.pop(change.key, None)
+            self.reserved_at.pop(change.key, None)
             return
+        if reserving(new) and not (old is not None and reserving(old)):
+            self.reserved_at[change.key] = change.at
         if old is not None and old.spec.priority != new.spec.priority:
             self.repriced[change.key] = change.at
         preempted = condition(new, "Preempted")
@@ -106,9 +111,8 @@ class Preemption:
         local = f"{preemptor.namespace}/{preemptor.spec.queue_name or ''}"
         if holds(preemptor, "Finished"):
             return
-        reserved = condition(preemptor, "QuotaReserved")
-        if reserving(preemptor) and reserved is not None and reserved.last_transition_time:
-            held_micros = case.at - parse_instant(reserved.last_transition_time)
+        if reserving(preemptor):
+            held_micros = case.at - self.reserved_at[name]
             if held_micros > self.lag_micros + 2 * SECOND and self.uptime.steady(case.at - held_micros, case.at):
                 yield f"was preempted for {name}, which already holds quota"
             return
@@ -169,14 +173,10 @@ class Preemption:
         for holder in world.workloads.values():
             if holder.status.admission is None or holder.status.admission.cluster_queue != queue.name:
                 continue
-            reserved = condition(holder, "QuotaReserved")
-            since = (
-                parse_instant(reserved.last_transition_time or "") if reserved and reserved.last_transition_time else 0
-            )
             if (
                 reserving(holder)
                 and not holds(holder, "Evicted")
-                and case.at - since > self.lag_micros + SECOND
+                and case.at - self.reserved_at[key_of(holder)] > self.lag_micros + SECOND
                 and not may_preempt(queue.spec.preemption.within_cluster_queue, preemptor, holder)
             ):
                 fixed = added(fixed, reservation(holder))
@@ -219,7 +219,7 @@ class Preemption:
         most = self.overuse.releases.most(self.overuse.held.charged, start)
         if case.reason in (RECLAIM, WHILE_BORROWING) and within_quota(forest, root, case, queue.name, totals(most)):
             yield f"was preempted as {case.reason} for {name}, but ClusterQueue {case.queue} had not borrowed"
-        look = Look(self.settings, self.overuse, world, at)
+        look = Look(self.settings, self.overuse, world, at, self.uptime)
         wanted = asked(preemptor, queue, self.settings)
         claims = self.claims(look, root, preemptor, start)
         if not wanted or claims is None or not look.serves(queue, preemptor):

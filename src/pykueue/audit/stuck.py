@@ -28,7 +28,7 @@ class Stuck:
     def seen(self, change: Change, world: World) -> Iterator[Finding]:
         """Nothing at once; a workload that no longer fits starts a new wait."""
         if change.kind in ("Workload", "ClusterQueue", "Cohort", "LocalQueue") and self.fits_since:
-            look = Look(self.settings, self.overuse, world, change.at)
+            look = Look(self.settings, self.overuse, world, change.at, self.uptime)
             self.fits_since = {
                 key: since
                 for key, since in self.fits_since.items()
@@ -38,7 +38,7 @@ class Stuck:
 
     def late(self, at: Instant, world: World) -> Iterator[Finding]:
         """Workloads that would have fitted for too long."""
-        look = Look(self.settings, self.overuse, world, at)
+        look = Look(self.settings, self.overuse, world, at, self.uptime)
         fitting = [key for key, workload in world.workloads.items() if look.would_fit(workload)]
         self.fits_since = {key: self.fits_since.get(key, at) for key in fitting}
         self.reported &= set(fitting)

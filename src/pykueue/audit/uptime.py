@@ -1,6 +1,6 @@
 """Measure waiting only while a manager has been running without interruption."""
 
-from pykueue.audit.times import MICROS, Instant
+from pykueue.audit.times import MICROS, Instant, parse_instant
 from pykueue.audit.views import Lease
 from pykueue.audit.world import Change, Settings
 
@@ -18,6 +18,8 @@ class Uptime:
         self.holder = ""
         self.renewed_at = EVER
         self.lasts_micros = LEASE_SECONDS * MICROS
+        self.ahead_micros = 0
+        """How far the manager's clock is ahead of ours, by the last renewal that we saw; late arrival makes it less."""
 
     @property
     def notice_micros(self) -> int:
@@ -35,10 +37,21 @@ class Uptime:
         )
         broken = holder != self.holder or change.at - self.renewed_at > self.lasts_micros
         self.holder, self.renewed_at = holder, change.at
+        renewed = both[1].spec.renew_time if both[1] is not None else None
+        if renewed and not change.listed:
+            self.ahead_micros = parse_instant(renewed) - change.at
         if not holder or self.paused:
             self.since = None
         elif broken or self.since is None:
             self.since = change.at
+
+    def latest(self, at: Instant) -> Instant:
+        """The time by the clock of the manager or ours, whichever is ahead."""
+        return at + max(0, self.ahead_micros)
+
+    def earliest(self, at: Instant) -> Instant:
+        """The time by the clock of the manager or ours, whichever is behind."""
+        return at + min(0, self.ahead_micros)
 
     def pause(self) -> None:
         """Stop counting time: an outside disturbance keeps the manager from working."""

@@ -55,10 +55,11 @@ class Job(KubeObject):
 
 
 class LeaseSpec(Wire):
-    """The holder of a lease, and its duration."""
+    """The holder of a lease, its duration, and the time by the holder's clock."""
 
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
+    renew_time: str | None = None
 
 
 class Lease(KubeObject):
