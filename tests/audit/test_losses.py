@@ -148,13 +148,23 @@ def test_time_without_a_manager_does_not_count() -> None:
     told.job("a")
     told.later(60)
     assert told.found == []
-    for _ in range(10):
+    for _ in range(11):
         told.tell("Lease", "kueue", "lock", spec=lease)
         told.later(1)
     assert told.found == []
     told.tell("Lease", "kueue", "lock", spec=lease)
     told.later(1)
     assert told.rules() == ["lost"]
+
+
+def test_nor_does_the_rest_of_a_lease_that_is_no_longer_renewed() -> None:
+    told = tale(lease="kueue/lock")
+    told.job("a")
+    for _ in range(5):
+        told.tell("Lease", "kueue", "lock", spec={"holderIdentity": "one", "leaseDurationSeconds": 60})
+        told.later(1)
+    told.later(50)
+    assert told.found == []
 
 
 def test_a_new_leader_begins_anew() -> None:

@@ -68,14 +68,18 @@ class Uptime:
             self.since = at
 
     def waited(self, start: Instant, at: Instant) -> int:
-        """For how many microseconds of the wait from `start` to `at` a manager has been running."""
-        if self.since is None or self.paused:
+        """For how many microseconds of the wait from `start` to `at` a manager has certainly been running."""
+        if not self.running(at) or self.since is None:
             return 0
+        # After its last renewal it may have died, which its Lease shows only when that has expired.
+        return max(0, (min(at, self.renewed_at) if self.lease else at) - max(start, self.since))
+
+    def running(self, at: Instant) -> bool:
+        """Whether a manager is running, as far as its Lease shows."""
         if self.lease and at - self.renewed_at > self.lasts_micros:
             self.since = None
-            return 0
-        return max(0, at - max(start, self.since))
+        return self.since is not None and not self.paused
 
     def steady(self, start: Instant, at: Instant) -> bool:
-        """Whether one manager has been running all the time from `start` to `at`."""
-        return self.waited(start, at) >= at - start
+        """Whether one manager has been running all the time from `start` to `at`, as far as its Lease shows."""
+        return self.running(at) and self.since is not None and self.since <= start
