@@ -3,7 +3,7 @@
 import contextlib
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,8 @@ from tests.plane.proxy import Proxy
 class Member:
     """One manager and its way to the API server, which can be cut."""
 
-    def __init__(self, process: ManagerProcess, proxy: Proxy, name: str) -> None:
-        self.process, self.proxy, self.name = process, proxy, name
+    def __init__(self, process: ManagerProcess, proxy: Proxy, name: str, token: str | Path) -> None:
+        self.process, self.proxy, self.name, self.token = process, proxy, name, token
         self.started = time.monotonic()
 
     def end(self) -> None:
@@ -39,23 +39,34 @@ class Crew:
         """How many managers ended by themselves."""
         self.ready_seconds: list[float] = []
 
-    def start(self, *, ready: bool = True) -> Member:
-        """Start one more manager."""
+    def start(
+        self,
+        *,
+        ready: bool = True,
+        token: str | Path = "",
+        lease_seconds: int = 0,
+        environment: Mapping[str, str] | None = None,
+    ) -> Member:
+        """Start one more manager; if told so with a token or its file, a lease and an environment of its own."""
         self.number += 1
         name = f"manager-{self.number}"
         proxy = Proxy(lambda: [self.plane.ports["api"]]).__enter__()
-        kubeconfig = self.plane.kubeconfig_for(self.token, name, f"https://127.0.0.1:{proxy.port}")
-        file, ports = self.site.settings(self.plane.folder / "managers", self.config(), self.election())
-        process = ManagerProcess(self.site, name, self.command(file, kubeconfig, name), ports, ready=ready, timeout=60)
+        token = token or self.token
+        kubeconfig = self.plane.kubeconfig_for(token, name, f"https://127.0.0.1:{proxy.port}")
+        election = self.election(lease_seconds or self.lease_seconds)
+        file, ports = self.site.settings(self.plane.folder / "managers", self.config(), election)
+        command = self.command(file, kubeconfig, name)
+        process = ManagerProcess(self.site, name, command, ports, ready=ready, timeout=60, environment=environment)
         if ready:
             self.ready_seconds.append(process.ready_seconds)
-        member = Member(process, proxy, name)
+        member = Member(process, proxy, name, token)
         self.members.append(member)
         return member
 
-    def election(self) -> dict[str, str]:
+    @staticmethod
+    def election(lease_seconds: int) -> dict[str, str]:
         """How long a lease lasts, and how often it is renewed."""
-        millis = self.lease_seconds * 1000
+        millis = lease_seconds * 1000
         return {
             "leaseDuration": f"{millis}ms",
             "renewDeadline": f"{millis * 2 // 3}ms",
@@ -105,6 +116,15 @@ class Crew:
         leader = self.leading()
         for member in [other for other in self.members if other is not leader]:
             self.end(member)
+
+    def lead_alone(self, member: Member) -> None:
+        """Stop all others, and return when this one leads."""
+        for other in [one for one in self.members if one is not member]:
+            self.members.remove(other)
+            other.process.stop()
+            other.end()
+        if not Client.soon(lambda: self.leader() == member.name, 60):
+            raise Late(f"{member.name} did not take the Lease within 60 s; it says {self.lease()}")
 
     def lease(self) -> Tree:
         """What the Lease says; nothing while nobody can be asked."""

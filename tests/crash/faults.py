@@ -13,6 +13,7 @@ from typing import NamedTuple
 from pykueue.kube.port import Patch
 from tests.crash.crew import Crew
 from tests.crash.load import QUEUES, Load, spec_of
+from tests.crash.timefaults import expire_certificates, freeze_leader, restore_etcd, skew_clocks, step_clock
 from tests.plane.client import ApiError, Client, Tree
 from tests.plane.plane import Plane
 from tests.plane.process import free_ports
@@ -234,6 +235,11 @@ FAULTS: dict[str, Callable[[Scene], Figures]] = {
         delete_jobs,
         kill_leader,
         stop_leader,
+        freeze_leader,
+        step_clock,
+        skew_clocks,
+        restore_etcd,
+        expire_certificates,
     )
 }
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests import builders
 from tests.builders import PRIORITY_CLASS, QUEUE_NAME, pod_spec
-from tests.plane.client import ApiError, Client, Tree
+from tests.plane.client import ApiError, Client, Tree, condition
 from tests.plane.stages import PREFIX
 
 NAMESPACES = ("red", "blue")
@@ -224,6 +224,18 @@ class Load:
         with self.lock:
             if self.unfinished.pop(uid, None) is None:
                 self.ended_early.add(uid)
+
+    def relearn(self) -> int:
+        """Learn which Jobs there are, after the store has gone back; how many unfinished ones no longer exist."""
+        with self.lock:
+            jobs = self.client.objects("Job")
+            lost = set(self.unfinished) - {job["metadata"]["uid"] for job in jobs}
+            self.unfinished = {
+                job["metadata"]["uid"]: f"{job['metadata']['namespace']}/{job['metadata']['name']}"
+                for job in jobs
+                if not any(condition(job, type_).get("status") == "True" for type_ in ("Complete", "Failed"))
+            }
+        return len(lost)
 
     def delete_some(self, count: int) -> int:
         """Have some Jobs deleted, whatever they are doing; how many there were."""

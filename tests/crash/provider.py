@@ -70,6 +70,8 @@ class Provider:
         self.client, self.script, self.revives = client, script, revives
         self.plans: dict[str, tuple[float, Script]] = {}
         """What is still to be said of each request, by UID, and when the first of it is."""
+        self.said: dict[str, set[str]] = {}
+        """What was said of each request, by UID."""
         self.enough = threading.Event()
         self.thread = threading.Thread(target=self.run, name="provider", daemon=True)
 
@@ -94,12 +96,16 @@ class Provider:
     def answer(self, request: Tree) -> None:
         """Say what is due of a request."""
         uid, now = request["metadata"]["uid"], time.monotonic()
-        if uid not in self.plans:
+        known = {one["type"] for one in request.get("status", {}).get("conditions") or []}
+        # A store that was restored from a backup may have forgotten what was said.
+        if uid not in self.plans or not self.said[uid] <= known:
+            self.said[uid] = set()
             planned = self.script(request)
             self.plans[uid] = (now + planned[0][0] if planned else now, planned)
         due, left = self.plans[uid]
         while left and due <= now and "deletionTimestamp" not in request["metadata"]:
             request = self.say(request, left[0][1])
+            self.said[uid].add(left[0][1])
             left = left[1:]
             due = now + left[0][0] if left else now
             self.plans[uid] = due, left

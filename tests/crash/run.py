@@ -20,7 +20,7 @@ from tests.crash.watchman import HOLD_SECONDS, LAG_SECONDS, Watchman
 from tests.outcome import Outcome
 from tests.plane.client import Client, Late
 from tests.plane.plane import Plane
-from tests.plane.programs import LEASE, NAMESPACE, Site, ours, theirs
+from tests.plane.programs import LEASE, NAMESPACE, USER, Site, ours, theirs
 
 DRAIN_SECONDS = 180
 QUIET_SECONDS = HOLD_SECONDS + 14
@@ -63,7 +63,7 @@ def stage(folder: Path, program: str, rng: random.Random, lease_seconds: int, na
         say(f"FOUND {finding}")
 
     site_of = theirs if program == "kueue" else ours
-    with late_exits(findings), Plane.start() as plane, Site.on(plane, site_of()) as site:
+    with late_exits(findings), Plane.start(logged=USER) as plane, Site.on(plane, site_of()) as site:
         define(plane)
         try:
             with crew_on(site, program, lease_seconds) as crew:
@@ -133,6 +133,7 @@ def close(record: Record, on: Stage, *, drained: bool) -> None:
         counts=dict(on.watchman.tally.counts),
         events=on.watchman.auditor.events,
         gaps=follower.gaps,
+        restores=follower.restores,
         out_of_order=follower.out_of_order,
         gave_up=on.crew.gave_up,
         ready_seconds=on.crew.ready_seconds,

@@ -14,10 +14,12 @@ kernel ends its programs with that thread. `programs` holds what runs on it: our
 `autoscaler` adds nodes to it when they are asked for.
 """
 
+import base64
 import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -79,6 +81,8 @@ class Plane:
         self.ports = ports
         self.url = f"https://127.0.0.1:{ports['api']}"
         self.programs: dict[str, Program] = {}
+        self.audit_log = folder / "audit.log"
+        self.audit_flags: list[str] = []
         self.ca = folder / "ca.crt"
         self.kubeconfig = folder / "admin.kubeconfig"
         self.client = Client(self.url, ADMIN_TOKEN, str(self.ca))
@@ -105,8 +109,11 @@ class Plane:
 
     @classmethod
     @contextlib.contextmanager
-    def start(cls, *, nodes: int = 4, pods: bool = True, keep: bool = False) -> "Iterator[Plane]":
-        """A plane that is ready, until the block ends. Without `pods` only etcd and the API server run."""
+    def start(cls, *, nodes: int = 4, pods: bool = True, keep: bool = False, logged: str = "") -> "Iterator[Plane]":
+        """A plane that is ready, until the block ends.
+
+        Without `pods` only etcd and the API server run. Writes of the user `logged` go to the API server's audit log.
+        """
         built = executables()
         # Where memory can hold files, etcd need not touch the disk.
         base = Path("/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir())
@@ -115,6 +122,8 @@ class Plane:
         plane = None
         try:
             plane = cls.make(folder, built)
+            if logged:
+                plane.log_writes_of(logged)
             plane.start_etcd()
             plane.start_apiserver()
             if pods:
@@ -169,8 +178,32 @@ class Plane:
             "--disable-admission-plugins=ServiceAccount",
             "--profiling=false",
             "--shutdown-delay-duration=0s",
+            *self.audit_flags,
         )
         self.await_ready()
+
+    def log_writes_of(self, user: str) -> None:
+        """Have the API server log every write of a user, from its next start on."""
+        rules = [
+            {"level": "Metadata", "users": [user], "verbs": ["create", "update", "patch", "delete"]},
+            {"level": "None"},
+        ]
+        policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": rules}
+        file = self.folder / "audit.yaml"
+        file.write_text(yaml.safe_dump(policy))
+        self.audit_flags = [
+            f"--audit-policy-file={file}",
+            f"--audit-log-path={self.audit_log}",
+            "--audit-log-maxsize=50",
+            "--audit-log-maxbackup=1",
+        ]
+
+    def logged_writes(self, token: str) -> list[dict[str, Any]]:
+        """The entries of the audit log for a service account's token, which its ID tells from others."""
+        claims = token.split(".")[1]
+        found = json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["jti"]
+        lines = self.audit_log.read_text().splitlines() if self.audit_log.exists() else []
+        return [json.loads(line) for line in lines if f"JTI={found}" in line]
 
     def stop_apiserver(self) -> None:
         """End the API server at once, as a crash would."""
@@ -178,6 +211,14 @@ class Plane:
 
     def start_the_rest(self, nodes: int) -> None:
         """Start controllers, scheduler and nodes, and return when a pod could run."""
+        self.start_controllers()
+        for number in range(nodes):
+            self.add_node(f"node-{number}", wait=False)
+        for number in range(nodes):
+            self.await_node(f"node-{number}")
+
+    def start_controllers(self) -> None:
+        """Start the programs beside the API server, which keep what is stored going."""
         config = self.folder / "kwok.yaml"
         config.write_text(stages_text())
         self.run(
@@ -218,10 +259,30 @@ class Plane:
             "--kube-api-qps=500",
             "--kube-api-burst=1000",
         )
-        for number in range(nodes):
-            self.add_node(f"node-{number}", wait=False)
-        for number in range(nodes):
-            self.await_node(f"node-{number}")
+
+    def back_up(self) -> Path:
+        """A copy of etcd's data as it is now."""
+        copy, etcd = self.folder / "backup", self.programs["etcd"]
+        shutil.rmtree(copy, ignore_errors=True)
+        etcd.signal(signal.SIGSTOP)
+        try:
+            shutil.copytree(self.folder / "etcd", copy)
+        finally:
+            etcd.signal(signal.SIGCONT)
+        return copy
+
+    def restore(self, backup: Path) -> None:
+        """Put a backup in the place of etcd's data, with everything of the control plane stopped meanwhile.
+
+        Versions go back: `etcdutl snapshot restore` would do the same without `--bump-revision`.
+        """
+        for program in ("kube-apiserver", "kube-scheduler", "kube-controller-manager", "kwok", "etcd"):
+            self.programs.pop(program).kill()
+        shutil.rmtree(self.folder / "etcd")
+        backup.rename(self.folder / "etcd")
+        self.start_etcd()
+        self.start_apiserver()
+        self.start_controllers()
 
     def add_node(self, name: str, labels: Mapping[str, str] = {}, *, pods: int = 10_000, wait: bool = True) -> None:
         """Add a node that holds this many pods and more than enough of everything else."""
@@ -307,15 +368,15 @@ class Plane:
             raise AssertionError(f"kubectl {' '.join(map(str, args))}: {done.stderr}{done.stdout}")
         return done.stdout if check else done.stdout + done.stderr
 
-    def kubeconfig_for(self, token: str, user: str, url: str = "", **more: Any) -> Path:
-        """A kubeconfig file for a token; `url` where the server is to be reached another way."""
+    def kubeconfig_for(self, token: str | Path, user: str, url: str = "", **more: Any) -> Path:
+        """A kubeconfig file for a token, or a file with one; `url` where the server is to be reached another way."""
         tree = {
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [
                 {"name": "plane", "cluster": {"server": url or self.url, "certificate-authority": str(self.ca), **more}}
             ],
-            "users": [{"name": user, "user": {"token": token}}],
+            "users": [{"name": user, "user": {"token" if isinstance(token, str) else "tokenFile": str(token)}}],
             "contexts": [{"name": "plane", "context": {"cluster": "plane", "user": user}}],
             "current-context": "plane",
         }
@@ -323,15 +384,15 @@ class Plane:
         file.write_text(yaml.safe_dump(tree))
         return file
 
-    def token(self, namespace: str, account: str, hours: int = 4) -> str:
-        """A token for a service account that exists, by the TokenRequest API."""
+    def token(self, namespace: str, account: str, hours: int = 4, **spec: Any) -> str:
+        """A token for a service account that exists, by the TokenRequest API, whose other fields may be given."""
         answer = self.client.request(
             "POST",
             f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token",
             {
                 "apiVersion": "authentication.k8s.io/v1",
                 "kind": "TokenRequest",
-                "spec": {"expirationSeconds": hours * 3600},
+                "spec": {"expirationSeconds": hours * 3600, **spec},
             },
         )
         return str(answer["status"]["token"])

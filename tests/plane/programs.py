@@ -32,6 +32,7 @@ from tests.plane.proxy import Proxy
 
 NAMESPACE = "kueue-system"
 ACCOUNT = "kueue-controller-manager"
+USER = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
 LEASE = "c1f6bfd2.kueue.x-k8s.io"
 SHORT_LEASE = {"leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "500ms"}
 """For stories that kill managers and wait until the Lease expires."""

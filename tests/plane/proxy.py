@@ -55,6 +55,10 @@ class Proxy:
 
         self.loop.call_soon_threadsafe(again)
 
+    def release(self) -> None:
+        """Let everything through again, and what was sent during the cut."""
+        self.loop.call_soon_threadsafe(self.whole.set)
+
     def serve(self) -> None:
         asyncio.set_event_loop(self.loop)
         self.whole.set()
