@@ -70,7 +70,7 @@ def freeze_leader(scene: "Scene") -> "Figures":
     old = crew.leading()
     time.sleep(scene.rng.uniform(0, 2))
     old.proxy.cut()
-    time.sleep(scene.rng.uniform(0.1, 0.6))
+    time.sleep(scene.rng.uniform(0.3, 1.0))
     old.process.signal(signal.SIGSTOP)
     took = crew.await_leader(unlike=old.name)
     taken = str(crew.lease()["acquireTime"])
