@@ -142,6 +142,20 @@ def test_quota_for_a_job_that_is_gone_is_found() -> None:
     assert told.found == ["lost: Workload ns/a: holds quota for a Job that no longer exists, for 11 s"]
 
 
+def test_a_workload_that_the_manager_has_released_may_wait_for_the_garbage_collector() -> None:
+    told = tale()
+    told.job("a", "q")
+    deleted = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+    held = {**deleted, "finalizers": ["kueue.x-k8s.io/resource-in-use", "foregroundDeletion"]}
+    told.reserve("a", "q", 1, job="a", metadata={**deleted, "finalizers": ["foregroundDeletion"]})
+    told.job("a", "q", condition("Complete", True))
+    told.later(60)
+    assert told.found == []
+    told.reserve("a", "q", 1, job="a", metadata=held)
+    told.later(13)
+    assert told.rules() == ["lost"]
+
+
 def test_time_without_a_manager_does_not_count() -> None:
     told = tale(lease="kueue/lock")
     lease = {"holderIdentity": "one", "leaseDurationSeconds": 3}

@@ -23,6 +23,7 @@ from tests.plane.process import stop_on_signals
 @click.option("--kills", default=200, show_default=True, help="How often to kill the manager.")
 @click.option("--each", default=1, show_default=True, help="How often to do each of the other faults.")
 @click.option("--only", default="", help=f"Faults to do, with commas, of {', '.join(FAULTS)}; `none` for load alone.")
+@click.option("--skip", default="", help="Faults not to do, with commas.")
 @click.option("--cut", "cut_seconds", default=30.0, show_default=True, help="Length of the cut, in seconds.")
 @click.option("--lease", "lease_seconds", default=3, show_default=True, help="Length of the lease, in seconds.")
 @click.option("--calm", default=5.0, show_default=True, help="Seconds of load before the first fault.")
@@ -34,6 +35,7 @@ def main(
     kills: int,
     each: int,
     only: str,
+    skip: str,
     cut_seconds: float,
     lease_seconds: int,
     calm: float,
@@ -43,7 +45,11 @@ def main(
     resume: Path | None,
 ) -> None:
     """Run the plan of faults; the exit code is 0 if all was well, 75 if only a time bound was missed, else 1."""
-    for option, asked, known in (("--only", only, {*FAULTS, "none"}), ("--mutants", mutants, {*MUTANTS, "all"})):
+    for option, asked, known in (
+        ("--only", only, {*FAULTS, "none"}),
+        ("--skip", skip, {*FAULTS}),
+        ("--mutants", mutants, {*MUTANTS, "all"}),
+    ):
         if unknown := {name for name in asked.split(",") if name} - known:
             raise click.UsageError(f"{option}: there is no {', '.join(sorted(unknown))}; see --help")
     stop_on_signals()
@@ -57,7 +63,7 @@ def main(
     if resume is not None:
         record = Record.open(resume)
     else:
-        chosen = steps(kills, each, seed, only.split(",") if only else [])
+        chosen = steps(kills, each, seed, only.split(",") if only else [], skip.split(","))
         record = Record.begin(folder, Plan(chosen, seed, cut_seconds, lease_seconds, program))
     say(f"{len(record.steps)} faults, {len(record.done)} of them done; the record is in {record.folder}")
     run(record, calm)

@@ -3,7 +3,7 @@
 import contextlib
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,8 @@ class Crew:
         self.lease_seconds = lease_seconds
         self.token = site.plane.token(NAMESPACE, ACCOUNT)
         self.members: list[Member] = []
+        self.route: Callable[[], list[int]] = lambda: [self.plane.ports["api"]]
+        """The port on which managers reach the API server."""
         self.number = 0
         self.gave_up = 0
         """How many managers ended by themselves."""
@@ -50,7 +52,7 @@ class Crew:
         """Start one more manager; if told so with a token or its file, a lease and an environment of its own."""
         self.number += 1
         name = f"manager-{self.number}"
-        proxy = Proxy(lambda: [self.plane.ports["api"]]).__enter__()
+        proxy = Proxy(self.ports).__enter__()
         token = token or self.token
         kubeconfig = self.plane.kubeconfig_for(token, name, f"https://127.0.0.1:{proxy.port}")
         election = self.election(lease_seconds or self.lease_seconds)
@@ -109,6 +111,16 @@ class Crew:
     def reconnect(self, member: Member) -> None:
         """Let a manager that was cut off talk to the API server again, if it is still there."""
         if member in self.members:
+            member.proxy.mend()
+
+    def ports(self) -> list[int]:
+        """Where the API server is reached now."""
+        return self.route()
+
+    def lead_through(self, route: Callable[[], list[int]]) -> None:
+        """Let all managers, also those that are still to come, reach the API server at another port."""
+        self.route = route
+        for member in self.members:
             member.proxy.mend()
 
     def keep_one(self) -> None:

@@ -13,7 +13,9 @@ from typing import NamedTuple
 from pykueue.kube.port import Patch
 from tests.crash.crew import Crew
 from tests.crash.load import QUEUES, Load, spec_of
+from tests.crash.netfaults import drop_events, expire_continue, slow_apiserver, slow_webhooks, stall_watches
 from tests.crash.timefaults import expire_certificates, freeze_leader, restore_etcd, skew_clocks, step_clock
+from tests.crash.watchman import Watchman
 from tests.plane.client import ApiError, Client, Tree
 from tests.plane.plane import Plane
 from tests.plane.process import free_ports
@@ -29,6 +31,7 @@ class Scene(NamedTuple):
     load: Load
     rng: random.Random
     cut_seconds: float
+    watchman: Watchman
 
 
 def kill(scene: Scene) -> Figures:
@@ -240,6 +243,11 @@ FAULTS: dict[str, Callable[[Scene], Figures]] = {
         skew_clocks,
         restore_etcd,
         expire_certificates,
+        slow_apiserver,
+        slow_webhooks,
+        stall_watches,
+        drop_events,
+        expire_continue,
     )
 }
 

@@ -28,10 +28,11 @@ class Plan(NamedTuple):
     program: str
 
 
-def steps(kills: int, each: int, seed: int, only: list[str]) -> list[Step]:
+def steps(kills: int, each: int, seed: int, only: list[str], skip: list[str] | None = None) -> list[Step]:
     """The faults in the order in which they happen: the others spread among the kills by rng."""
-    others = [name for name in FAULTS if name != "kill" and (not only or name in only)] * each
-    faults = ["kill"] * (kills if not only or "kill" in only else 0) + others
+    chosen = [name for name in FAULTS if (not only or name in only) and name not in (skip or [])]
+    others = [name for name in chosen if name != "kill"] * each
+    faults = ["kill"] * (kills if "kill" in chosen else 0) + others
     random.Random(seed).shuffle(faults)
     return [Step(number, fault) for number, fault in enumerate(faults)]
 

@@ -93,7 +93,7 @@ def run(record: Record, calm: float) -> None:
     rng = random.Random(f"{record.seed}/{name}")
     with stage(record.folder, record.program, random.Random(rng.random()), record.lease_seconds, name) as on:
         time.sleep(calm)
-        scene = Scene(on.crew.plane, on.crew, on.load, rng, record.cut_seconds)
+        scene = Scene(on.crew.plane, on.crew, on.load, rng, record.cut_seconds, on.watchman)
         start, told = time.monotonic(), 0
         for step in record.left():
             on.watchman.check()

@@ -50,6 +50,8 @@ def test_a_plan_holds_every_fault_in_an_order_that_its_seed_decides() -> None:
 def test_a_plan_may_hold_some_faults_only() -> None:
     assert sorted(step.fault for step in steps(5, 2, 1, ["cut", "requota"])) == ["cut", "cut", "requota", "requota"]
     assert steps(5, 2, 1, ["none"]) == []
+    assert [step.fault for step in steps(1, 1, 1, ["kill", "cut"], ["cut"])] == ["kill"]
+    assert "stall-watches" not in {step.fault for step in steps(1, 1, 1, [], ["stall-watches"])}
 
 
 def test_a_run_that_was_broken_off_goes_on_where_it_was(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Who watches during a crash run? The auditor, on a thread of its own, with a history on disk and a few counts."""
 
 import asyncio
+import contextlib
 import gzip
 import threading
 from collections import Counter
@@ -78,6 +79,8 @@ class Watchman:
         self.server = Server.of(str(kubeconfig))
         self.follower: Follower | None = None
         self.loop = asyncio.new_event_loop()
+        self.excuses = 0
+        """How many blocks of `excused` are not over yet."""
         self.ready = threading.Event()
         self.failed: BaseException | None = None
         self.thread = threading.Thread(target=self.run, name="watchman", daemon=True)
@@ -93,6 +96,25 @@ class Watchman:
         self.loop.call_soon_threadsafe(self.cancel)
         self.thread.join()
         self.file.close()
+
+    @contextlib.contextmanager
+    def excused(self) -> Iterator[None]:
+        """Count no waiting during the block, in which the manager cannot act in time."""
+        uptime = self.auditor.uptime
+        self.excuses += 1
+        self.loop.call_soon_threadsafe(uptime.pause)
+
+        def resume() -> None:
+            self.excuses -= 1
+            if not self.excuses:
+                uptime.resume(end)
+
+        try:
+            yield
+        finally:
+            end = self.clock.now()
+            # What happened during the block is evaluated that much later.
+            self.loop.call_soon_threadsafe(self.loop.call_later, self.hold_seconds + 1, resume)
 
     def cancel(self) -> None:
         for task in asyncio.all_tasks(self.loop):

@@ -15,7 +15,8 @@ from pykueue.api.core import ObjectMeta
 from pykueue.base.struct import Wire
 from pykueue.base.units import MICROS, Instant
 from pykueue.kube import informer as module
-from pykueue.kube.informer import Change, Index, Informer, gc_paused
+from pykueue.kube.index import Index
+from pykueue.kube.informer import Change, Informer, gc_paused
 from pykueue.kube.port import (
     DeniedError,
     GoneError,

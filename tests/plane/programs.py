@@ -84,6 +84,8 @@ class Site:
         self.certificates = plane.folder / "webhook-certificates"
         self.kubeconfig = plane.folder / f"{ACCOUNT}.kubeconfig"
         self.hooks: list[Tree] = []
+        self.proxy: Proxy | None = None
+        """The way from the API server to the webhooks; None if another process made the site."""
         for folder in (self.backends, self.certificates):
             folder.mkdir(exist_ok=True)
 
@@ -94,7 +96,7 @@ class Site:
         (port,) = free_ports(1)
         site = cls(plane, port)
         (plane.folder / "site.json").write_text(json.dumps({"webhook_port": port}))
-        with Proxy(site.live, WEBHOOK_ADDRESS, port):
+        with Proxy(site.live, WEBHOOK_ADDRESS, port) as site.proxy:
             site.install(manifests, webhooks=webhooks)
             yield site
 

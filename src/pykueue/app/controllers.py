@@ -59,14 +59,16 @@ class Controllers:
         self.writing = writing
         self.leadership = leadership
         self.parts = parts
+        fenced = Fenced(writing, leadership)
         self.cluster = Cluster(
-            Fenced(writing, leadership),
+            fenced,
             reading,
             clock,
             settings(loaded, seed, scheduling="scheduling" in parts),
             instance=identity,
             with_jobs="jobs" in parts,
         )
+        fenced.refused = self.cluster.doubt
         self.metrics = Metrics(loaded)
         self.journal = None if journal is None else JournalFile(journal)
         self.pump = Pump(self.cluster, self.metrics, self.journal)

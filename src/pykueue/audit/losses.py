@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from pykueue.api.names import Annotation, Label
+from pykueue.api.names import Annotation, Finalizer, Label
 from pykueue.api.workload import Workload
 from pykueue.audit.overdue import Overdue, Violation
 from pykueue.audit.starts import queued
@@ -75,13 +75,19 @@ def without_one_workload(world: World) -> Iterator[Violation]:
 def leaking(world: World) -> Iterator[Violation]:
     """Workloads that hold quota for a Job that has ended or is gone."""
     for key, workload in world.workloads.items():
-        if not controller_uid(workload, "Job") or not reserving(workload):
+        if not controller_uid(workload, "Job") or not reserving(workload) or left_to_collector(workload):
             continue
         job = world.job_of(workload)
         if job is None:
             yield Violation(RULE, f"Workload {key}", "holds quota for a Job that no longer exists")
         elif finished(job):
             yield Violation(RULE, f"Workload {key}", f"holds quota for Job {job.name}, which is finished")
+
+
+def left_to_collector(workload: Workload) -> bool:
+    """Whether a Workload is deleted and the manager has released it, so that only the garbage collector is left."""
+    metadata = workload.metadata
+    return metadata.deletion_timestamp is not None and Finalizer.RESOURCE_IN_USE not in metadata.finalizers
 
 
 def needs_workload(job: Job) -> bool:

@@ -55,6 +55,9 @@ class Followed(Protocol):
     synced: asyncio.Event
     trouble: str
 
+    def doubt(self, key: str) -> None:
+        """Handle that the server refused a write because the object has changed or is gone."""
+
     async def run(self) -> None:
         """Follow the kind until cancelled."""
 
@@ -140,6 +143,12 @@ class Cluster:
             *((self.jobs,) if with_jobs else ()),
         )
         """If one of these cannot be read, that is reported, and everything else continues."""
+
+    def doubt(self, resource: Resource, key: str) -> None:
+        """Handle that the server refused a write because the object has changed or is gone."""
+        for one in (*self.essential, *self.others):
+            if one.resource == resource:
+                one.doubt(key)
 
     def missing(self) -> tuple[str, ...]:
         """The kinds whose first list is missing, each with the reason."""

@@ -13,15 +13,21 @@ from pykueue.api.core import ObjectMeta
 from pykueue.base.clock import Clock
 from pykueue.base.share import NAMES
 from pykueue.base.struct import Wire
-from pykueue.base.timers import timeout
+from pykueue.base.timers import Timer, timeout
 from pykueue.base.units import MICROS
+from pykueue.kube.index import Index
 from pykueue.kube.port import STATUS, DeniedError, GoneError, Kube, KubeError, NotFoundError, RejectedError, Resource
+from pykueue.kube.watchcheck import ECHO_SECONDS, RECHECK_SECONDS, WatchCheck
 
 LOG: Final = logging.getLogger(__name__)
 
 INITIAL_END: Final = "k8s.io/initial-events-end"
 STREAM_SECONDS: Final = 60.0
 """How long a streaming list may be silent before a paged list replaces it."""
+FOLLOW_SECONDS: Final = 1200.0
+"""How long a watch may last; servers end it earlier."""
+SMALL_ITEMS: Final = 1000
+"""A kind with at most this many objects is listed again whenever the server ends its watch, every few minutes."""
 BRIEF_MICROS: Final = 1 * MICROS
 """A watch that ended within this time counts as a failure."""
 FIRST_MICROS: Final = 100_000
@@ -126,50 +132,6 @@ class PausedCollector:
 gc_paused: Final = PausedCollector()
 
 
-class Index(Generic[T]):
-    """Objects by a value of theirs."""
-
-    def __init__(self, keys: Callable[[T], Iterable[str]]) -> None:
-        self.keys = keys
-        self.values: dict[str, tuple[str, T] | dict[str, T]] = {}
-        """Most values belong to one object only, and a dict is large."""
-
-    def get(self, value: str) -> Mapping[str, T]:
-        """The present objects with this value, by key; valid until the next change."""
-        held = self.values.get(value, {})
-        return dict((held,)) if isinstance(held, tuple) else held
-
-    def update(self, key: str, old: T | None, new: T | None) -> None:
-        """Apply a change of an object."""
-        left = set() if old is None else set(self.keys(old))
-        if new is not None:
-            for value in self.keys(new):
-                left.discard(value)
-                self.add(value, key, new)
-        for value in left:
-            self.remove(value, key)
-
-    def add(self, value: str, key: str, new: T) -> None:
-        """Add an object to this value."""
-        held = self.values.get(value)
-        if held is None:
-            self.values[value] = (key, new)
-        elif isinstance(held, tuple) and held[0] == key:
-            self.values[value] = (held[0], new)
-        elif isinstance(held, tuple):
-            self.values[value] = {held[0]: held[1], key: new}
-        else:
-            held[key] = new
-
-    def remove(self, value: str, key: str) -> None:
-        """Remove an object from this value."""
-        held = self.values.get(value)
-        if isinstance(held, dict):
-            held.pop(key, None)
-        if not held or (isinstance(held, tuple) and held[0] == key):
-            self.values.pop(value, None)
-
-
 class Informer(Generic[T]):
     """All objects of a kind, as this process knows them.
 
@@ -220,6 +182,10 @@ class Informer(Generic[T]):
         self.told = 0
         """The version up to which the server has sent everything."""
         self.failures = 0
+        self.check = WatchCheck(str(resource))
+        self.doubts: dict[str, Timer] = {}
+        """Objects to read if the watch does not show soon why a write of ours was refused."""
+        self.reads: set[asyncio.Task[None]] = set()
 
     def get(self, key: str) -> T | None:
         """The object with this key; None if there is none."""
@@ -242,10 +208,54 @@ class Informer(Generic[T]):
     def learn(self, raw: bytes) -> T:
         """Decode the response to a write of ours, and cache it if it is newer."""
         learned = self.read(raw)
-        # The watch is past this version, and may have reported the object's deletion.
-        if version_of(learned) > self.told:
-            self.take(key_of(learned.metadata), learned)
+        key, version = key_of(learned.metadata), version_of(learned)
+        # The watch is past an older version, and may have reported the object's deletion.
+        if version > self.told:
+            self.take(key, learned)
+            if not self.labels:
+                self.check.returned(version)
+        elif self.lacks(key, version):
+            self.check.skipped(version)
         return learned
+
+    def lacks(self, key: str, version: int) -> bool:
+        """Whether the watch should have shown this version of an object, and has not."""
+        if self.labels or key in self.unreadable or not self.check.is_missing(key, version, told=self.told):
+            return False
+        known = self.objects.get(key)
+        return known is None or version_of(known) < version
+
+    def doubt(self, key: str) -> None:
+        """Handle that the server refused a write because the object has changed or is gone: the watch must show it."""
+        known = self.objects.get(key)
+        if known is not None and key not in self.doubts and self.check.end is not None:
+            version = version_of(known)
+            self.doubts[key] = Timer(ECHO_SECONDS, lambda: self.verify(key, version))
+
+    def verify(self, key: str, version: int) -> None:
+        """Read an object from the server if it is still cached at this version."""
+        del self.doubts[key]
+        if self.is_at(key, version):
+            task = asyncio.get_running_loop().create_task(self.read_back(key, version))
+            self.reads.add(task)
+            task.add_done_callback(self.reads.discard)
+
+    async def read_back(self, key: str, version: int) -> None:
+        """Compare the cached version of an object with the server's."""
+        namespace, _, name = key.rpartition("/")
+        try:
+            self.learn(await self.kube.get(self.resource, name, namespace))
+        except NotFoundError:
+            if self.is_at(key, version):
+                self.check.skipped(version)
+        except KubeError as error:
+            # The next write that is refused starts over.
+            LOG.debug("%s: cannot read an object error=%s", self.resource, error, extra={"object": key})
+
+    def is_at(self, key: str, version: int) -> bool:
+        """Whether an object is cached at this version."""
+        known = self.objects.get(key)
+        return known is not None and version_of(known) == version
 
     async def refresh(self) -> None:
         """List everything now, however far behind the watch is."""
@@ -257,13 +267,18 @@ class Informer(Generic[T]):
             began = self.clock.moment()
             delay = 0
             try:
-                if self.version or self.streams:
-                    await self.follow()
-                else:
+                if not self.check.trusted:
                     await self.list_pages()
+                    self.check.settle()
+                elif not self.version and not self.streams:
+                    await self.list_pages()
+                    continue
+                if not await self.follow():
                     continue
                 if self.clock.moment() - began < BRIEF_MICROS:
                     delay = self.pause(FIRST_MICROS, LAST_MICROS)
+                elif len(self.objects) <= SMALL_ITEMS:
+                    await self.list_pages()
             except KubeError as error:
                 delay = self.judge(error)
             except TimeoutError:
@@ -309,13 +324,21 @@ class Informer(Generic[T]):
         self.failures += 1
         return int(whole * (0.5 + self.rng() / 2))
 
-    async def follow(self) -> None:
-        """Apply a watch until it ends; without a version it begins with all objects."""
+    async def follow(self) -> bool:
+        """Apply a watch, which begins with all objects if there is no version; returns whether the server ended it."""
         events = self.kube.watch(self.resource, self.namespace, version=self.version, labels=self.labels)
         if not self.version and not await self.list_stream(events):
-            return
-        async for line in events:
-            self.event(line, None)
+            return True
+        try:
+            async with timeout(FOLLOW_SECONDS if self.check.trusted else RECHECK_SECONDS) as guard:
+                self.check.begin(lambda: guard.restart(0))
+                async for line in events:
+                    self.event(line, None)
+        except TimeoutError:
+            return False
+        finally:
+            self.check.stop()
+        return True
 
     async def list_stream(self, events: AsyncIterator[bytes]) -> bool:
         """Apply the list at the beginning of a watch; returns whether it was complete."""
@@ -337,6 +360,7 @@ class Informer(Generic[T]):
                 key, version = self.arrival(raw)
                 if seen is not None:
                     seen.add(key)
+                    self.check.listed(version)
                     return False
             elif said.type == "ERROR":
                 self.refused(raw)
@@ -355,6 +379,7 @@ class Informer(Generic[T]):
             LOG.error("%s: skipped a malformed watch event error=%s", self.resource, error)
             return False
         self.failures = 0
+        self.check.shown(version)
         if version > self.told:
             self.told = version
             self.version = str(version)
@@ -387,6 +412,7 @@ class Informer(Generic[T]):
                 self.put(key, None)
         self.told = max(self.told, version)
         self.version = str(version)
+        self.check.listed(version)
         self.failures = 0
         first = not self.synced.is_set()
         self.synced.set()
@@ -422,15 +448,19 @@ class Informer(Generic[T]):
     def departure(self, key: str, version: int) -> None:
         """Remove an object, unless a later one of the same name is known."""
         self.unreadable.discard(key)
+        self.check.deleted(key, version)
         known = self.objects.get(key)
         if known is not None and version_of(known) <= version:
             self.put(key, None)
 
     def take(self, key: str, arrived: T) -> None:
         """Cache an object if it is newer."""
+        version = version_of(arrived)
+        if version <= self.told and self.lacks(key, version):
+            self.check.skipped(version)
         self.unreadable.discard(key)
         known = self.objects.get(key)
-        if known is None or version_of(known) < version_of(arrived):
+        if known is None or version_of(known) < version:
             self.put(key, arrived)
 
     def put(self, key: str, new: T | None) -> None:

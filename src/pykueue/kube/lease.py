@@ -11,7 +11,7 @@ import logging
 import math
 import random
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Final, Protocol
 
 import msgspec
@@ -397,6 +397,8 @@ class Fenced:
         self.kube = kube
         self.election = election
         self.closing: asyncio.Task[None] | None = None
+        self.refused: Callable[[Resource, str], None] | None = None
+        """Called with the key of an object that a write found changed or gone."""
         election.at_loss(self.cut)
 
     def cut(self) -> None:
@@ -408,6 +410,16 @@ class Fenced:
         if not self.election.leading:
             what = f"{verb} {resource} {namespace}/{name}" if namespace else f"{verb} {resource} {name}"
             raise NotLeadingError(what, 0, "NotLeading", "nothing was sent: this process does not lead")
+
+    @contextlib.contextmanager
+    def reporting(self, resource: Resource, namespace: str, name: str) -> Iterator[None]:
+        """Report a write that is refused because the object has changed or is gone."""
+        try:
+            yield
+        except (ConflictError, NotFoundError):
+            if self.refused is not None:
+                self.refused(resource, f"{namespace}/{name}" if namespace else name)
+            raise
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> bytes:
         """Get an object."""
@@ -443,12 +455,16 @@ class Fenced:
     ) -> bytes:
         """Patch an object."""
         self.check("patch", resource, namespace, name)
-        return await self.kube.patch(resource, name, body, namespace, how=how, subresource=subresource, manager=manager)
+        with self.reporting(resource, namespace, name):
+            return await self.kube.patch(
+                resource, name, body, namespace, how=how, subresource=subresource, manager=manager
+            )
 
     async def replace(self, resource: Resource, name: str, body: bytes, namespace: str = "") -> bytes:
         """Replace an object."""
         self.check("replace", resource, namespace, name)
-        return await self.kube.replace(resource, name, body, namespace)
+        with self.reporting(resource, namespace, name):
+            return await self.kube.replace(resource, name, body, namespace)
 
     async def delete(
         self,
@@ -463,9 +479,10 @@ class Fenced:
     ) -> None:
         """Delete an object."""
         self.check("delete", resource, namespace, name)
-        await self.kube.delete(
-            resource, name, namespace, propagation=propagation, uid=uid, version=version, grace=grace
-        )
+        with self.reporting(resource, namespace, name):
+            await self.kube.delete(
+                resource, name, namespace, propagation=propagation, uid=uid, version=version, grace=grace
+            )
 
     async def close(self) -> None:
         """Close all connections."""

@@ -40,8 +40,8 @@ LAST_SECONDS: Final = 10.0
 RETRY_AFTER_MAX: Final = 60.0
 WATCH_SECONDS: Final = (300, 600)
 """The server ends a watch after a random time between these."""
-IDLE_SECONDS: Final = 150.0
-"""A watch without even a bookmark for this long is dead."""
+IDLE_SECONDS: Final = 75.0
+"""A watch without even a bookmark for this long is dead; servers send one every minute."""
 FORCE_MICROS: Final = 5 * MICROS
 """How long after a forced renewal a refused credential is not renewed again."""
 JSON: Final = "application/json"
