@@ -247,3 +247,15 @@ async def test_the_manager_doubts_its_cache_when_a_write_finds_an_object_changed
             await writing.delete(CLUSTER_QUEUES, name, uid="another")
     await writing.patch(CLUSTER_QUEUES, "q", b'{"metadata":{"labels":{"a":"b"}}}', how=Patch.MERGE)
     assert doubted == ["q", "q", "gone", "gone"]
+
+
+def test_what_a_list_has_shown_is_not_awaited() -> None:
+    check = WatchCheck("things")
+    ended: list[str] = []
+    check.begin(lambda: ended.append("ended"))
+    check.awaited = [7]
+    check.listed(9)
+    check.returned(8)
+    assert check.awaited == []
+    check.shown(12)
+    assert (ended, check.trusted) == ([], True)

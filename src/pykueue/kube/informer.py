@@ -402,7 +402,7 @@ class Informer(Generic[T]):
                 page = PAGE.decode(raw)
                 version = version or page.metadata.resource_version
                 for item in page.items or ():
-                    seen.add(self.arrival(bytes(item))[0])
+                    seen.add(self.arrival(bytes(item), listed=True)[0])
         self.listed(seen, int(version))
 
     def listed(self, seen: set[str], version: int) -> None:
@@ -425,8 +425,8 @@ class Informer(Generic[T]):
             for tell in self.turns:
                 tell()
 
-    def arrival(self, raw: bytes) -> tuple[str, int]:
-        """Apply an object from the server; returns its key and its version."""
+    def arrival(self, raw: bytes, *, listed: bool = False) -> tuple[str, int]:
+        """Apply an object from a watch or a list; returns its key and its version."""
         try:
             arrived = self.read(raw)
         except Exception as error:
@@ -441,9 +441,11 @@ class Informer(Generic[T]):
                     extra={"object": key},
                 )
             return key, int(identity.resource_version)
-        key = key_of(arrived.metadata)
+        key, version = key_of(arrived.metadata), version_of(arrived)
+        if listed and self.lacks(key, version):
+            self.check.skipped(version)
         self.take(key, arrived)
-        return key, version_of(arrived)
+        return key, version
 
     def departure(self, key: str, version: int) -> None:
         """Remove an object, unless a later one of the same name is known."""
@@ -455,12 +457,9 @@ class Informer(Generic[T]):
 
     def take(self, key: str, arrived: T) -> None:
         """Cache an object if it is newer."""
-        version = version_of(arrived)
-        if version <= self.told and self.lacks(key, version):
-            self.check.skipped(version)
         self.unreadable.discard(key)
         known = self.objects.get(key)
-        if known is None or version_of(known) < version:
+        if known is None or version_of(known) < version_of(arrived):
             self.put(key, arrived)
 
     def put(self, key: str, new: T | None) -> None:

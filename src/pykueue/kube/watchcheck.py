@@ -34,7 +34,7 @@ class WatchCheck:
         self.deletions: dict[str, int] = {}
         """The versions of the latest deletions, by key."""
         self.floor = 0
-        """The version of the last list; the watch need not show what is older."""
+        """The highest version of the last list and its objects; the watch need not show what is older."""
         self.trusted = True
         self.missed = False
         """Whether the watch skipped something since the last list."""
@@ -59,7 +59,7 @@ class WatchCheck:
 
     def returned(self, version: int) -> None:
         """Expect the watch to show a version that the server returned."""
-        if self.end is None:
+        if self.end is None or version <= self.floor:
             return
         if not self.awaited:
             self.wait()
