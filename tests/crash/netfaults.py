@@ -194,9 +194,9 @@ def drop_events(scene: "Scene") -> "Figures":
         scene.crew.await_alive()
         before, rule.share = rule.lists, 0.5
         with scene.watchman.excused():
-            time.sleep(8)
+            watch_crew(scene, 8)
             rule.share = 0.0
-            time.sleep(RECOVERY_SECONDS)
+            watch_crew(scene, RECOVERY_SECONDS)
     assert rule.dropped, "no event was dropped"
     figures = {"dropped": rule.dropped, "lists": rule.lists - before}
     return {**figures, "back_seconds": scene.crew.await_alive(), "gave_up": scene.crew.gave_up - gave_up}
