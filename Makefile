@@ -82,7 +82,7 @@ crash: .venv/.stamp control-plane ## inject crashes, network cuts and conflicts 
 	$(BIN)/python -m tests.crash $(ARGS)
 
 # Faults that take more than half a minute.
-LONG_FAULTS = slow-apiserver,slow-webhooks,stall-watches
+LONG_FAULTS = slow-apiserver,slow-webhooks,stall-watches,step-clock,skew-clocks,restore-etcd,expire-certificates
 
 crash-short: crash-short-embedded crash-short-attempts crash-short-cluster ## run a short version of `make crash`, under ten minutes
 
