@@ -202,10 +202,10 @@ async def test_a_watch_that_ends_in_good_order_goes_on_at_once() -> None:
     async with informed() as seen:
         for _ in range(3):
             seen.clock.time = Instant(seen.clock.time + 2 * MICROS)
-            before = len(seen.api.calls)
+            before = seen.api.sent("watch things")
             seen.api.watch_faults.append(None)
             seen.put("a", f"after {before}")
-            await seen.until(partial(lambda count: len(seen.api.calls) > count, before))
+            await seen.until(partial(lambda count: seen.api.sent("watch things") > count, before))
         assert seen.clock.slept == []
 
 
