@@ -4,10 +4,11 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
-from tests.plane.client import Client, Late, Tree
+from tests.plane.client import ApiError, Client, Late, Tree
 from tests.plane.plane import executables
 from tests.plane.programs import ACCOUNT, LEASE, NAMESPACE, ManagerProcess, Site
 from tests.plane.proxy import Proxy
@@ -45,25 +46,31 @@ class Crew:
         self,
         *,
         ready: bool = True,
-        token: str | Path = "",
+        token: Path | None = None,
         lease_seconds: int = 0,
         environment: Mapping[str, str] | None = None,
     ) -> Member:
-        """Start one more manager; if told so with a token or its file, a lease and an environment of its own."""
+        """Start one more manager; if told so with the file of a token, a lease and an environment of its own."""
         self.number += 1
         name = f"manager-{self.number}"
         proxy = Proxy(self.ports).__enter__()
-        token = token or self.token
-        kubeconfig = self.plane.kubeconfig_for(token, name, f"https://127.0.0.1:{proxy.port}")
+        used = token or self.own_token()
+        kubeconfig = self.plane.kubeconfig_for(used, name, f"https://127.0.0.1:{proxy.port}")
         election = self.election(lease_seconds or self.lease_seconds)
         file, ports = self.site.settings(self.plane.folder / "managers", self.config(), election)
         command = self.command(file, kubeconfig, name)
         process = ManagerProcess(self.site, name, command, ports, ready=ready, timeout=60, environment=environment)
         if ready:
             self.ready_seconds.append(process.ready_seconds)
-        member = Member(process, proxy, name, token)
+        member = Member(process, proxy, name, used)
         self.members.append(member)
         return member
+
+    def own_token(self) -> str:
+        """A new token, by which the audit log tells its owner from others; the common one while there is none."""
+        with contextlib.suppress(ApiError, OSError, HTTPException):
+            return self.plane.token(NAMESPACE, ACCOUNT)
+        return self.token
 
     @staticmethod
     def election(lease_seconds: int) -> dict[str, str]:
@@ -128,6 +135,13 @@ class Crew:
         leader = self.leading()
         for member in [other for other in self.members if other is not leader]:
             self.end(member)
+
+    def have_two(self, *, environment: Mapping[str, str] | None = None) -> None:
+        """Return when one of us leads and another stands by; on a busy machine a leader may give up meanwhile."""
+        self.await_own_lead()
+        while len(self.members) < 2:
+            self.start(environment=environment)
+            self.await_own_lead()
 
     def lead_alone(self, member: Member) -> None:
         """Stop all others, and return when this one leads."""

@@ -60,13 +60,7 @@ def freeze_leader(scene: "Scene") -> "Figures":
     What was under way arrives after the takeover and must be harmless. After the resume, the first may write nothing.
     """
     crew, plane = scene.crew, scene.plane
-    former = list(crew.members)
-    for _ in range(2):
-        crew.start(token=plane.token(NAMESPACE, ACCOUNT))
-    for member in former:
-        crew.end(member)
-    crew.await_leader(unlike=crew.leader())
-    crew.await_alive()
+    crew.have_two()
     old = crew.leading()
     time.sleep(scene.rng.uniform(0, 2))
     old.proxy.cut()
@@ -139,8 +133,7 @@ def skew_clocks(scene: "Scene") -> "Figures":
     crew = scene.crew
     takeovers = []
     for seconds in (SKEW_SECONDS, 0, SKEW_SECONDS, 0):
-        crew.start(environment=faked(scene, seconds).environment if seconds else None)
-        crew.await_alive()
+        crew.have_two(environment=faked(scene, seconds).environment if seconds else None)
         leader = crew.leader()
         crew.end(crew.leading())
         takeovers.append(crew.await_leader(unlike=leader))
