@@ -180,3 +180,27 @@ def test_a_workload_that_is_turned_on_again_while_it_is_evicted_is_someone_elses
     told.reserve("b", "q", 3)
     told.reserve("a", "q", 3)
     assert told.found == []
+
+
+def test_so_is_a_reservation_that_was_in_flight_when_it_was_turned_on() -> None:
+    told = Tale(lag_seconds=5)
+    told.queue("q", 4)
+    told.reserve("a", "q", 3)
+    told.reserve("a", "q", 3, active=False)
+    told.reserve("a", "q", 3)
+    told.reserve("b", "q", 3)
+    assert told.found == []
+    # What would not have fitted beside it either is found, and so is what comes later.
+    told.reserve("c", "q", 3)
+    assert told.rules() == ["overuse"]
+
+
+def test_but_not_one_that_was_decided_later() -> None:
+    told = Tale(lag_seconds=5)
+    told.queue("q", 4)
+    told.reserve("a", "q", 3)
+    told.reserve("a", "q", 3, active=False)
+    told.reserve("a", "q", 3)
+    told.later(6)
+    told.reserve("b", "q", 3)
+    assert told.rules() == ["overuse"]

@@ -138,10 +138,12 @@ class Crew:
 
     def have_two(self, *, environment: Mapping[str, str] | None = None) -> None:
         """Return when one of us leads and another stands by; on a busy machine a leader may give up meanwhile."""
-        self.await_own_lead()
-        while len(self.members) < 2:
-            self.start(environment=environment)
+        for _ in range(5):
             self.await_own_lead()
+            if len(self.members) > 1:
+                return
+            self.start(environment=environment)
+        raise Late("no leader kept its lease until another stood by, although five were started")
 
     def lead_alone(self, member: Member) -> None:
         """Stop all others, and return when this one leads."""

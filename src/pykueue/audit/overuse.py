@@ -42,6 +42,14 @@ class Reservations:
             if taken > (before.get(slot, 0) if queue == before_queue else 0)
         }
 
+    def without(self, keys: set[str]) -> dict[str, dict[Slot, int]]:
+        """What each ClusterQueue holds beside these workloads."""
+        left = {queue: dict(booked) for queue, booked in self.by_queue.items()}
+        for queue, taken in (self.charged[key] for key in keys if key in self.charged):
+            for slot, amount_taken in taken.items():
+                left[queue][slot] -= amount_taken
+        return left
+
 
 def reservation(workload: Workload) -> dict[Slot, int]:
     """What an admission takes of each flavor and resource, without its reclaimable pods."""
@@ -80,6 +88,8 @@ class Overuse:
         """When we noticed that the tree below each root had been edited while we could not watch."""
         self.edited: dict[NodeName, Instant] = {}
         """When the tree below each root was last edited."""
+        self.reactivated: dict[str, Instant] = {}
+        """When each workload, by key, was last activated again while it still showed its reservation."""
         self.releases = Releases(3 * self.lag_micros + RELEASES_MICROS)
         self.blind = True
         """Whether reservations changed while we could not watch."""
@@ -168,6 +178,10 @@ class Overuse:
         forest = self.trees(world)
         # Reactivating an evicted workload that still shows its reservation is an edit of what is held.
         excused = old is not None and not old.spec.active and holds(old, "QuotaReserved")
+        if new is None:
+            self.reactivated.pop(change.key, None)
+        elif excused and new.spec.active:
+            self.reactivated[change.key] = change.at
         for root in {forest.root_of(queue) for queue in queues if queue} - {None}:
             assert root is not None, "the roots are those of trees"
             for slot in sorted(touched):
@@ -196,9 +210,22 @@ class Overuse:
         return root is not None and self.edited.get(root, start - 1) >= start
 
     def decided_earlier(self, queue: str, root: NodeName, slot: Slot, at: Instant) -> bool:
-        """Whether a reservation may be a write in flight: it fits quotas that an edit replaced a moment ago."""
+        """Whether a reservation may be a write in flight: it fits what a user changed a moment ago.
+
+        That is an edit of quotas, or a workload that was activated again while it still showed its reservation.
+        """
         if root in self.edited_unseen and at - self.edited_unseen[root] < self.lag_micros:
             return True
+        recent = {key for key, when in self.reactivated.items() if at - when < self.lag_micros}
+        if recent and self.forest is not None:
+            usage = Account(self.forest, root, slot, self.held.by_queue).usage
+            rest = Account(self.forest, root, slot, self.held.without(recent))
+            # Part of the stranded excess may be theirs.
+            if all(
+                excess <= max(0, self.stranded.get((name, slot), 0) - (usage[name] - rest.usage[name]))
+                for name, excess in rest.excesses().items()
+            ):
+                return True
         for replaced, forest, stranded in self.former:
             old_root = forest.root_of(queue)
             if old_root is None or at - replaced >= self.lag_micros:
