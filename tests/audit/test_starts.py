@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from pykueue.audit.times import MICROS
 from tests.audit.told import Tale, condition, counted, evicted
 
 
@@ -96,6 +97,20 @@ def test_the_job_controller_may_hear_late_that_a_job_was_suspended() -> None:
     told.later(5)
     told.pod("later", "a")
     assert told.found == ["unadmitted: Pod ns/later: was created although Job a is suspended"]
+
+
+def test_a_pod_that_was_created_while_we_could_not_watch_may_be_as_old_as_that() -> None:
+    told = tale()
+    started(told)
+    stopped(told)
+    told.gone("Pod", "ns", "p")
+    told.later(60)
+    told.auditor.uptime.interrupted(told.seconds * MICROS)
+    told.pod("unseen", "a")
+    assert told.found == []
+    told.later(5)
+    told.pod("seen", "a")
+    assert told.found == ["unadmitted: Pod ns/seen: was created although Job a is suspended"]
 
 
 def test_an_evicted_workload_that_still_holds_its_quota_still_covers_its_pods() -> None:

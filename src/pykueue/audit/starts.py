@@ -73,11 +73,13 @@ class Starts:
         if job is None or not queued(job):
             return
         uid = job.metadata.uid or ""
-        if job.spec.suspend and change.at - self.held_back.get(uid, 0) >= self.lag_micros:
+        # If we could not watch in between, the pod may have been created much earlier than it arrived here.
+        held_back = max(self.held_back.get(uid, 0), self.uptime.watched_since)
+        if job.spec.suspend and change.at - held_back >= self.lag_micros:
             self.reported.add(pod.metadata.uid or "")
             yield change.found(RULE, f"Pod {change.key}", f"was created although Job {job.name} is suspended")
         # The Job controller may not know yet that the Job is suspended, or that its admission was lost.
-        lately = uid in self.lost and change.at - self.lost[uid] < self.lag_micros
+        lately = uid in self.lost and change.at - max(self.lost[uid], self.uptime.watched_since) < self.lag_micros
         if not job.spec.suspend and self.settings.alone and not lately and not admitted(job, world):
             self.reported.add(pod.metadata.uid or "")
             yield change.found(RULE, f"Pod {change.key}", f"was created although Job {job.name} is not admitted")

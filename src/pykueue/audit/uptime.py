@@ -18,6 +18,8 @@ class Uptime:
         self.holder = ""
         self.renewed_at = EVER
         self.lasts_micros = LEASE_SECONDS * MICROS
+        self.watched_since = EVER
+        """Since when we have watched without interruption."""
         self.ahead_micros = 0
         """How far the manager's clock is ahead of ours, by the last renewal that we saw; late arrival makes it less."""
 
@@ -64,6 +66,7 @@ class Uptime:
 
     def interrupted(self, at: Instant) -> None:
         """Restart the count: for a while we could not watch."""
+        self.watched_since = at
         if self.since is not None:
             self.since = at
 
