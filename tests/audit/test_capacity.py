@@ -329,6 +329,17 @@ def test_a_check_whose_request_has_just_been_deleted_may_be_ready() -> None:
     assert told.found == []
 
 
+@pytest.mark.parametrize(("seconds", "found"), [(1, []), (8, ["capacity"])])
+def test_a_check_whose_capacity_has_just_expired_may_be_ready(seconds: int, found: list[str]) -> None:
+    told = waiting(lag_seconds=5)
+    told.request(1)
+    told.request(1, "Provisioned")
+    told.request(1, "Provisioned", "BookingExpired")
+    told.later(seconds)
+    told.holds("Ready")
+    assert told.rules() == found
+
+
 def test_a_check_that_needs_no_capacity_is_ready_at_once() -> None:
     told = waiting()
     told.holds("Ready", "the provisioning request is not needed")

@@ -51,7 +51,7 @@ class Capacity:
         self.spent: dict[str, set[Attempt]] = {}
         """Those that failed while the Workload was waiting for them."""
         self.found: dict[tuple[str, str], Instant] = {}
-        """When a request with capacity was last deleted, by Workload and stem."""
+        """When a request with capacity was last deleted or failed, by Workload and stem."""
 
     def seen(self, change: Change, world: World) -> Iterator[Finding]:
         """Violations by this change."""
@@ -84,6 +84,9 @@ class Capacity:
                 change.found(ATTEMPT, about, message) for message in self.misnumbered(mine, new, workload, world)
             )
         if has_failed(new):
+            if old is not None and holds(old, "Provisioned") and not has_failed(old):
+                # The manager's answer to the capacity may be in flight.
+                self.found[mine.workload, mine.stem] = change.at
             self.failed.setdefault(mine.workload, set()).add(mine)
             if waits(workload):
                 self.spent.setdefault(mine.workload, set()).add(mine)
