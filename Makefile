@@ -76,8 +76,9 @@ control-plane: ## build a real Kubernetes control plane and Kueue from their Go 
 e2e: .venv/.stamp control-plane ## run the stories and the recorded API calls on a real control plane (options in ARGS=)
 	PYKUEUE_E2E_BACKEND=plane $(BIN)/python -m pytest -q -n 4 --dist loadgroup tests/e2e tests/conformance $(ARGS)
 
-crash: .venv/.stamp control-plane ## inject crashes, network cuts and conflicts under load, watched by the auditor (about 45 minutes)
+crash: .venv/.stamp control-plane ## inject crashes, network cuts and conflicts under load, watched by the auditor (about 50 minutes)
 	$(BIN)/python -m tests.crash.embedded
+	$(BIN)/python -m tests.crash.embedded --kept 100000 --kills 5
 	$(BIN)/python -m tests.crash.attempts
 	$(BIN)/python -m tests.crash $(ARGS)
 

@@ -118,13 +118,13 @@ def filled() -> Path:
     return data
 
 
-async def fill(data: Path) -> None:
+async def fill(data: Path, kept: int = KEPT) -> None:
     """Write the Jobs into a new data folder, a thousand in each namespace."""
     data.mkdir(mode=0o700)
     clock = SystemClock()
     store = Store.open(data / "pykueue.db", clock)
-    first = clock.now() - KEPT * MICROS
-    for number in range(KEPT):
+    first = clock.now() - kept * MICROS
+    for number in range(kept):
         namespace, name = f"kept-{number // LISTED}", f"job-{number}"
         if number % LISTED == 0:
             made: Tree = {

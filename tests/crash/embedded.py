@@ -2,7 +2,7 @@
 
 The server of one machine is killed outright again and again while Jobs preempt each other, and started anew on the same
 data. The auditor watches all along. In the end nothing that was acknowledged is lost, every Job has ended, no attempt
-ran twice, and nothing runs any more.
+ran twice, and nothing runs any more. With `--kept 100000` as many finished Jobs are stored from the beginning.
 """
 
 import contextlib
@@ -15,12 +15,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 import click
+import uvloop
 
+from bench.keptjobs import LISTED, fill
 from pykueue.audit.follow import Server
 from pykueue.audit.world import Finding, Settings
 from pykueue.base.clock import SystemClock
 from pykueue.base.units import format_instant
-from tests.crash.embedded_load import NAMESPACE, Diary, Work, job
+from pykueue.kubecontrollers.finishedretention import JOBS_KEPT
+from tests.crash.embedded_load import BUSY, NAMESPACE, Diary, Work, job
 from tests.crash.embedded_machine import Machine, left, living
 from tests.crash.provider import Provider, by_luck
 from tests.crash.run import late_exits, say
@@ -34,6 +37,12 @@ HOLD_SECONDS = 2
 """How long the auditor holds events back; all come from one process, in order."""
 CALM_SECONDS = 14
 """Longer than the auditor lets anything be late, and lags behind."""
+LATE_SECONDS = 10
+"""How long the auditor lets anything wait that could go on."""
+READING_SECONDS = 60
+"""How long a server may read many kept Jobs before it decides anything."""
+START_SECONDS = 1.5
+"""A kill while it starts comes within this time; with many kept Jobs, within ten times of it, while it reads."""
 CALM_EVERY = 50
 """So many kills, and it is left alone for once, so that what is stuck is seen."""
 DRAIN_SECONDS = 120
@@ -57,10 +66,15 @@ class Row(NamedTuple):
 class Run:
     """One run: a machine, the work on it, the auditor, and what came of it."""
 
-    def __init__(self, machine: Machine, work: Work, watchman: Watchman, findings: list[Finding], kills: int) -> None:
+    def __init__(
+        self, machine: Machine, work: Work, watchman: Watchman, findings: list[Finding], kills: int, kept: int = 0
+    ) -> None:
         self.machine, self.work, self.watchman, self.findings = machine, work, watchman, findings
         self.kills = kills
+        self.kept = kept
         self.while_starting = 0
+        self.ready_seconds: dict[int, float] = {}
+        """How long it took until everything was read, by the number of the start."""
         self.doubled: list[str] = []
         self.start = time.monotonic()
 
@@ -70,13 +84,13 @@ class Run:
         self.work.check()
         self.machine.mend()
         if rng.random() < 0.8:
-            self.machine.await_up()
+            self.await_ready()
             self.look()
             self.await_lines(rng.randrange(LINES_MOST))
             time.sleep(rng.uniform(0, 0.3))
         else:
             self.while_starting += 1
-            time.sleep(rng.uniform(0, 1.5))
+            time.sleep(rng.uniform(0, START_SECONDS * (10 if self.kept else 1)))
         self.machine.kill()
         self.machine.start()
         counts = self.watchman.tally.counts
@@ -85,6 +99,19 @@ class Run:
             f"{self.work.made - len(self.work.unfinished)} ended, counted to {self.work.counted}, "
             f"evictions {counts['Evicted']}, findings {len(self.findings)}"
         )
+
+    def await_ready(self) -> None:
+        """Wait until the server is up and has read all that is stored."""
+        self.machine.await_up()
+
+        def ready() -> bool:
+            with contextlib.suppress(*BUSY):
+                return self.work.client.text("/readyz") == "ok"
+            return False
+
+        if not Client.soon(ready, READING_SECONDS):
+            raise Late(f"it is not ready {READING_SECONDS} s after it was up:\n{self.machine.running().tail()}")
+        self.ready_seconds.setdefault(self.machine.starts, time.monotonic() - self.machine.began)
 
     def await_lines(self, count: int) -> None:
         """Let processes start and end, so many times, so that there is something to lose."""
@@ -100,19 +127,36 @@ class Run:
 
     def calm(self) -> None:
         """Leave it alone for so long that the auditor would see what is stuck."""
-        self.machine.await_up()
+        self.await_ready()
         time.sleep(HOLD_SECONDS + CALM_SECONDS)
 
     def drain(self) -> list[Tree]:
         """Have all Jobs ended: those that are there then."""
         self.work.stop()
-        self.machine.await_up()
+        self.await_ready()
         say(f"no more Jobs; {len(self.work.unfinished)} are to be finished")
         client = self.work.client
         Client.soon(lambda: not self.work.unfinished, DRAIN_SECONDS)
         # There may be Jobs of which nobody was told that they were taken.
         Client.soon(lambda: all(ended(tree) for tree in client.objects("Job", NAMESPACE)), DRAIN_SECONDS / 4)
         return client.objects("Job", NAMESPACE)
+
+    def lost(self) -> list[str]:
+        """What is missing of the Jobs that were kept from the beginning, and of their Workloads."""
+        if not self.kept:
+            return []
+        paths = {"Jobs": "/apis/batch/v1", "Workloads": "/apis/kueue.x-k8s.io/v1beta2"}
+        namespaces = [f"kept-{number}" for number in range(-(-self.kept // LISTED))]
+        wrong = []
+        for kind, path in paths.items():
+            lists = [
+                self.work.client.request("GET", f"{path}/namespaces/{namespace}/{kind.lower()}?limit=1")
+                for namespace in namespaces
+            ]
+            there = sum(len(one["items"]) + one["metadata"].get("remainingItemCount", 0) for one in lists)
+            if there != self.kept:
+                wrong.append(f"{there} of {self.kept} kept {kind} are there")
+        return wrong
 
     def end(self, rng: random.Random) -> tuple[float, list[str]]:
         """Stop the server while Jobs run that would run for long: seconds it took, and what is left running."""
@@ -128,13 +172,13 @@ class Run:
         Client.soon(lambda: not left(self.machine.data.parent), 5)
         return took, left(self.machine.data.parent)
 
-    def rows(self, jobs: list[Tree], idle: list[str], end: tuple[float, list[str]]) -> list[Row]:
+    def rows(self, jobs: list[Tree], lost: list[str], idle: list[str], end: tuple[float, list[str]]) -> list[Row]:
         """What came of it."""
         work, counts, follower = self.work, self.watchman.tally.counts, self.watchman.follower
         assert follower is not None, "the auditor has begun"
         diary = Diary.read(self.machine.diary)
         there = {tree["metadata"]["uid"]: int(tree["metadata"]["resourceVersion"]) for tree in jobs}
-        ready = self.machine.ready_seconds.values()
+        up, ready = self.machine.ready_seconds.values(), self.ready_seconds.values()
         unfinished = [tree["metadata"]["name"] for tree in jobs if not ended(tree)]
         failed = [tree["metadata"]["name"] for tree in jobs if condition(tree, "Failed").get("status") == "True"]
         evicted = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()) if name.startswith("Evicted "))
@@ -143,9 +187,11 @@ class Run:
             Row(
                 "kills",
                 f"{self.machine.starts - 1}, {self.while_starting} of them while it started; "
-                f"up again after {min(ready):.1f} to {max(ready):.1f} s; {len(self.machine.ended)} ended by themselves",
+                f"up again after {min(up):.1f} to {max(up):.1f} s, ready after {min(ready):.1f} to {max(ready):.1f} s; "
+                f"{len(self.machine.ended)} ended by themselves",
                 self.machine.ended,
             ),
+            Row("kept Jobs", str(self.kept), lost),
             Row(
                 "acknowledged",
                 f"{len(work.book.versions)} writes: {len(work.book.jobs)} Jobs, a count to {work.counted}, "
@@ -197,8 +243,8 @@ def summary(rows: list[Row]) -> tuple[str, Outcome]:
     return "\n".join(lines), Outcome.of(outcomes)
 
 
-def run(folder: Path, logs: Path, kills: int, seed: int) -> list[Row]:
-    """Kill so often, see all to its end: what came of it."""
+def run(folder: Path, logs: Path, kills: int, seed: int, kept: int = 0) -> list[Row]:
+    """Kill so often, see all to its end: what came of it. Before, so many finished Jobs are stored."""
     rng = random.Random(seed)
     findings: list[Finding] = []
 
@@ -206,7 +252,11 @@ def run(folder: Path, logs: Path, kills: int, seed: int) -> list[Row]:
         findings.append(finding)
         say(f"FOUND {finding}")
 
-    machine = Machine(folder, logs)
+    if kept:
+        uvloop.run(fill(folder / "data", kept))
+        say(f"stored {kept} finished Jobs")
+    # None of them is deleted for those of the run.
+    machine = Machine(folder, logs, ("--keep-jobs", str(kept + JOBS_KEPT)) if kept else ())
     machine.start()
     with late_exits(findings), contextlib.ExitStack() as ending:
         ending.callback(lambda: machine.running().kill())
@@ -218,7 +268,11 @@ def run(folder: Path, logs: Path, kills: int, seed: int) -> list[Row]:
         client = Client(reached.url, reached.token, str(authority))
         work = Work(client, random.Random(rng.random()), machine.diary)
         work.prepare()
-        settings = Settings(plain_resources=True, lag_seconds=LAG_SECONDS)
+        # Nothing is decided while it reads.
+        late = READING_SECONDS if kept else LATE_SECONDS
+        settings = Settings(
+            plain_resources=True, lag_seconds=LAG_SECONDS, stuck_seconds=late, lost_seconds=late, stop_seconds=late
+        )
         with (
             Watchman(
                 kubeconfig,
@@ -230,7 +284,7 @@ def run(folder: Path, logs: Path, kills: int, seed: int) -> list[Row]:
             ) as watchman,
             Provider(client, by_luck(random.Random(rng.random()))),
         ):
-            on = Run(machine, work, watchman, findings, kills)
+            on = Run(machine, work, watchman, findings, kills, kept)
             work.start()
             time.sleep(2)
             for number in range(1, kills + 1):
@@ -238,24 +292,26 @@ def run(folder: Path, logs: Path, kills: int, seed: int) -> list[Row]:
                 if number % CALM_EVERY == 0 and number < kills:
                     on.calm()
             jobs = on.drain()
+            lost = on.lost()
             on.calm()
             idle = [f"{attempt}: {pids}" for attempt, pids in living(machine.diary).items()]
             watchman.check()
-        return on.rows(jobs, idle, on.end(rng))
+        return on.rows(jobs, lost, idle, on.end(rng))
 
 
 @click.command()
 @click.option("--kills", default=100, show_default=True, help="How often to kill the server.")
+@click.option("--kept", default=0, show_default=True, help="How many finished Jobs are stored before the first start.")
 @click.option("--seed", default=1, show_default=True, help="Where rng begins.")
-def main(kills: int, seed: int) -> None:
+def main(kills: int, kept: int, seed: int) -> None:
     """Kill `pykueue up` under load; the exit code is 0 if all was well, 75 if only a time bound was missed, else 1."""
     stop_on_signals()
     logs = ROOT / "build" / "crash" / f"embedded-{format_instant(SystemClock().now()).replace(':', '')}"
     logs.mkdir(parents=True)
     folder = Path(tempfile.mkdtemp(prefix="pykueue-crash-"))
-    say(f"{kills} kills, seed {seed}; logs and the history are in {logs}, the data in {folder}")
+    say(f"{kills} kills, {kept} kept Jobs, seed {seed}; logs and the history are in {logs}, the data in {folder}")
     start = time.monotonic()
-    text, outcome = summary(run(folder, logs, kills, seed))
+    text, outcome = summary(run(folder, logs, kills, seed, kept))
     print(text)
     well = outcome is Outcome.PASSED
     say(

@@ -20,8 +20,9 @@ FLAGS = ("--cpus", "16", "--memory", "64Gi", "--gpus", "0", "--on-stop", "termin
 class Machine:
     """A data folder, and the server on it."""
 
-    def __init__(self, folder: Path, logs: Path) -> None:
+    def __init__(self, folder: Path, logs: Path, flags: tuple[str, ...] = ()) -> None:
         self.data = folder / "data"
+        self.flags = (*FLAGS, *flags)
         self.diary = folder / "diary"
         self.log = logs / "up.log"
         self.out = logs / "up.out"
@@ -38,7 +39,7 @@ class Machine:
         self.starts += 1
         port = () if (self.data / "up.json").exists() else ("--port", "0")
         command = [sys.executable, "-m", "pykueue", "up", "--data", str(self.data), "--log-file", str(self.log)]
-        self.server = Program("up", [*command, *FLAGS, *port], self.out)
+        self.server = Program("up", [*command, *self.flags, *port], self.out)
         self.began = time.monotonic()
 
     def kill(self) -> None:

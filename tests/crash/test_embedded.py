@@ -9,13 +9,15 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from pykueue.node.environment import command_line
 from pykueue.node.supervision.processes import MARK as ATTEMPT
-from tests.crash.embedded import Row, ended, summary
-from tests.crash.embedded_load import MARK, Book, Diary, job
+from tests.crash.embedded import Row, Run, ended, summary
+from tests.crash.embedded_load import MARK, Book, Diary, Work, job
 from tests.crash.embedded_machine import Machine, left, living
 from tests.outcome import Outcome
 from tests.plane.client import Tree
@@ -128,6 +130,20 @@ def test_a_run_that_misses_only_a_time_bound_is_late() -> None:
     text, outcome = summary([Row("Jobs", "1 not finished", [], ["not finished: a"]), Row("findings", "0", [])])
     assert outcome is Outcome.LATE
     assert text.splitlines()[:2] == ["LATE   Jobs             1 not finished", " " * 24 + "not finished: a"]
+
+
+def test_kept_jobs_that_are_missing_are_told() -> None:
+    def request(verb: str, path: str) -> Tree:
+        """Two namespaces, of which the second has lost a Job."""
+        left = 498 if "kept-1/jobs" in path else 499 if "kept-1" in path else 999
+        return {"items": [{}], "metadata": {"remainingItemCount": left}}
+
+    made = Run.__new__(Run)
+    made.kept = 1500
+    made.work = cast("Work", SimpleNamespace(client=SimpleNamespace(request=request)))
+    assert made.lost() == ["1499 of 1500 kept Jobs are there"]
+    made.kept = 0
+    assert made.lost() == []
 
 
 def test_some_jobs_have_more_parallelism_than_completions() -> None:
