@@ -39,8 +39,8 @@ CALM_SECONDS = 14
 """Longer than the auditor lets anything be late, and lags behind."""
 LATE_SECONDS = 10
 """How long the auditor lets anything wait that could go on."""
-READING_SECONDS = 60
-"""How long a server may read many kept Jobs before it decides anything."""
+READING_SECONDS = 300
+"""How long a server may read many kept Jobs before it decides anything: on a busy machine, for minutes."""
 START_SECONDS = 1.5
 """A kill while it starts comes within this time; with many kept Jobs, within ten times of it, while it reads."""
 CALM_EVERY = 50
