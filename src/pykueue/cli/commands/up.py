@@ -40,7 +40,7 @@ Runtime = Literal["podman", "docker"]
 @click.option(
     "--detach",
     is_flag=True,
-    help="Run in the background and return once the server is ready; stop it with `pykueue down`.",
+    help="Run in the background and return once the server is up; stop it with `pykueue down`.",
 )
 @click.option(
     "--example",
