@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 import yaml
 from aiohttp import web
@@ -299,3 +300,11 @@ async def test_a_store_that_goes_back_to_a_backup_begins_a_new_history() -> None
         api.write("Job", "d")
         await ear.hears("ADDED Job d")
         assert sorted(ear.auditor.world.jobs) == ["a", "d"]
+
+
+async def test_a_watch_that_runs_ahead_of_a_list_is_no_restore() -> None:
+    async with followed() as (api, ear), aiohttp.ClientSession(api.url) as session:
+        checking = asyncio.create_task(ear.follower.check_newest(session))
+        await asyncio.sleep(0)
+        ear.follower.reached(api.version + 1)
+        await checking

@@ -304,11 +304,13 @@ class Follower:
 
     async def check_newest(self, session: aiohttp.ClientSession) -> None:
         """Raise `GapError` if the store went back: a watch from a version that is yet to come is silent until then."""
+        # Other watches go on while we ask.
+        newest = self.newest
         async with session.get(f"{SOURCES['Namespace'].path}?limit=1") as answer:
             answer.raise_for_status()
             version = LISTED.decode(await answer.read()).metadata.resource_version
-        if int(version) < self.newest:
-            raise GapError(f"the store went back from version {self.newest} to {version}")
+        if int(version) < newest:
+            raise GapError(f"the store went back from version {newest} to {version}")
 
     async def stream(self, session: aiohttp.ClientSession, source: Source, version: int) -> int:
         """Queue the events of one connection; returns the version to continue from."""
