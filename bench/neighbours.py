@@ -41,8 +41,8 @@ PAUSE_SECONDS: Final = 0.05
 LOOK_SECONDS: Final = 0.002
 
 GET: Final = Floor("get beside load", "times", 30, "a user's GET, beside another's load and alone")
-POST: Final = Floor("post beside load", "times", 20, "a user's POST, beside another's load and alone")
-RUN: Final = Floor("run beside load", "times", 10, "from a user's Job to its process, beside another's load and alone")
+POST: Final = Floor("post beside load", "times", 30, "a user's POST, beside another's load and alone")
+RUN: Final = Floor("run beside load", "times", 12, "from a user's Job to its process, beside another's load and alone")
 
 
 class Took(NamedTuple):
