@@ -22,7 +22,7 @@ from bench.floors import Floor, Result, best, outcome
 from bench.holds import holds
 from bench.keptjobs import KEPT, LISTED, filled
 from bench.neighbours import neighbours
-from bench.upserver import Server, job, serving
+from bench.upserver import CONFIG_MAPS, Server, job, serving
 from pykueue.api.core import KubeObject
 from pykueue.apiserver.inprocess import LocalKube
 from pykueue.apiserver.kinds.catalog import Catalog
@@ -39,7 +39,6 @@ SUBMITTED: Final = 1_000
 STARTS: Final = 30
 QUICK: Final = "quick-"
 IDLE_SECONDS: Final = 20.0
-CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap", True)
 
 PORT: Final = Floor(
     "port creates", "/s", 2_000, "durable creates by the controllers' way in", at_least=True, scales=True

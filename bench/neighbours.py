@@ -21,16 +21,15 @@ import msgspec
 import uvloop
 
 from bench.floors import Floor, Result
-from bench.upserver import Server, job, serving
+from bench.upserver import CONFIG_MAPS, Server, job, serving
 from pykueue.apiserver.auth.users import Users
 from pykueue.app.machine import token_in
 from pykueue.base.clock import SystemClock
 from pykueue.kube.client.http import HttpKube
 from pykueue.kube.client.kubeconfig import connection
-from pykueue.kube.port import CLUSTER_QUEUES, JOBS, Resource
+from pykueue.kube.port import CLUSTER_QUEUES, JOBS
 from pykueue.node.accounts import Account
 
-CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap", True)
 LOUD: Final = "loud"
 CREATORS: Final = 64
 SUBMITTERS: Final = 4
@@ -96,7 +95,7 @@ async def load(file: str) -> None:
 
     async def submit() -> None:
         for number in numbers:
-            # It names a queue that does not exist, so it waits for ever.
+            # Its queue does not exist, so it stays pending.
             tree = job(f"{LOUD}-{number}", ["true"]).replace(b'queue-name":"bench"', b'queue-name":"none"')
             await kube.create(JOBS, tree, "default")
 

@@ -17,10 +17,12 @@ from pykueue.base.clock import SystemClock
 from pykueue.kube.client.connection import Connection
 from pykueue.kube.client.http import HttpKube
 from pykueue.kube.client.kubeconfig import connection
+from pykueue.kube.port import Resource
 
 START_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 20.0
 CPU_CLOCK: Final = 2
+CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap", True)
 QUEUE: Final = "bench"
 ROOM: Final = 1_000_000
 """The cores of the queue and the Node, so many that no job waits for another."""

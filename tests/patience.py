@@ -12,6 +12,7 @@ from typing import TypeVar
 from bench import kernel
 
 SOON_SECONDS = 20.0
+PAUSE_MAX_SECONDS = 0.2
 
 T = TypeVar("T")
 
@@ -30,12 +31,16 @@ def overdue(start: float, seconds: float) -> bool:
 
 
 def soon(condition: Callable[[], T], seconds: float = SOON_SECONDS, pause: float = 0.02) -> T:
-    """The first true result of a condition; the last false one if it is overdue."""
+    """The first true result of a condition; the last false one if it is overdue.
+
+    The condition is evaluated often at first, then a few times a second.
+    """
     start = time.monotonic()
     while not (found := condition()):
         if overdue(start, seconds):
             break
         time.sleep(pause)
+        pause = min(pause * 1.3, PAUSE_MAX_SECONDS)
     return found
 
 

@@ -185,7 +185,7 @@ def assert_within_bound(held: Callable[[], float]) -> None:
     for _ in range(TRIES):
         before = kernel.seconds()
         seconds = held()
-        slowness = max(1.0, (before + kernel.seconds()) / 2 / kernel.REFERENCE)
+        slowness = max(1.0, kernel.slowness(before))
         if seconds <= HELD_SECONDS * slowness:
             return
         found.append((seconds, slowness))

@@ -142,7 +142,7 @@ def skew_clocks(scene: "Scene") -> "Figures":
 
 
 def restore_etcd(scene: "Scene") -> "Figures":
-    """etcd is restored from a backup a few seconds old, under a manager that nobody restarts."""
+    """etcd is restored from a backup a few seconds old while the manager runs."""
     crew, plane = scene.crew, scene.plane
     member = crew.start(lease_seconds=PATIENT_LEASE_SECONDS)
     crew.lead_alone(member)

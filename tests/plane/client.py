@@ -22,7 +22,7 @@ import yaml
 from pykueue.api.kinds import KINDS
 from pykueue.kube import port
 from pykueue.kube.port import Patch, Resource
-from tests.patience import overdue
+from tests import patience
 
 Tree = dict[str, Any]
 
@@ -318,15 +318,8 @@ class Client(Calls):
 
     @staticmethod
     def soon(holds: Callable[[], bool], timeout: float = WAIT) -> bool:
-        """Whether something comes true in time. It is asked often at first, then a few times a second."""
-        start = time.monotonic()
-        pause = 0.02
-        while not holds():
-            if overdue(start, timeout):
-                return False
-            time.sleep(pause)
-            pause = min(pause * 1.3, 0.2)
-        return True
+        """Whether something comes true in time."""
+        return patience.soon(holds, timeout)
 
     def sleep(self, seconds: float) -> None:
         """Let time pass."""
