@@ -1,0 +1,123 @@
+"""Print rows in the format that `-o` chooses: a table that fits the terminal, or text for other programs."""
+
+import csv
+import io
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, Generic, TypeVar
+
+import click
+import msgspec
+
+from pykueue.base.struct import Frozen
+from pykueue.base.text import printable
+from pykueue.cli.tables import GAP, Align, table
+
+FORMATS: Final = ("json", "yaml", "wide", "name", "csv")
+SHRUNK_MIN: Final = 12
+"""The least width of a column that is shortened to fit the terminal."""
+ELLIPSIS: Final = "…"
+FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+"""What a cell starts with that a spreadsheet takes for a formula."""
+
+Row = TypeVar("Row")
+
+
+class Column(Frozen, Generic[Row]):
+    """A column of a table of rows."""
+
+    header: str
+    cell: Callable[[Row], str]
+    align: Align = "<"
+    wide: bool = False
+    """Shown only by `-o wide` and `-o csv`."""
+    shrinks: bool = False
+    """Shortened where the table is wider than the terminal."""
+
+
+def printed(
+    rows: Sequence[Row],
+    columns: Sequence[Column[Row]],
+    output: str | None,
+    *,
+    name: Callable[[Row], str],
+    document: Callable[[], object],
+    no_headers: bool = False,
+    width: int | None = None,
+) -> Iterator[str]:
+    """The lines of the rows in a format. `document` is what json and yaml show, `name` the line of `-o name`.
+
+    Without a `width`, tables have the width of the terminal, and are never shortened elsewhere.
+    """
+    match output:
+        case "json":
+            yield msgspec.json.format(msgspec.json.encode(document()), indent=2).decode()
+        case "yaml":
+            # PyYAML takes 30 ms to import.
+            import yaml
+
+            yield yaml.safe_dump(msgspec.to_builtins(document()), sort_keys=False, allow_unicode=True).rstrip("\n")
+        case "name":
+            yield from (printable(name(row)) for row in rows)
+        case "csv":
+            yield from csv_lines(rows, columns, no_headers=no_headers)
+        case _:
+            yield from table_lines(rows, columns, wide=output == "wide", no_headers=no_headers, width=width)
+
+
+def table_lines(
+    rows: Sequence[Row],
+    columns: Sequence[Column[Row]],
+    *,
+    wide: bool = False,
+    no_headers: bool = False,
+    width: int | None = None,
+) -> list[str]:
+    """The rows as a table."""
+    shown = [one for one in columns if wide or not one.wide]
+    cells = [[printable(one.cell(row)) for one in shown] for row in rows]
+    headers = [one.header for one in shown]
+    room = terminal_width() if width is None else width
+    if room is not None and not wide:
+        fit(headers, cells, [index for index, one in enumerate(shown) if one.shrinks], room)
+    lines = table(headers, cells, "".join(one.align for one in shown))
+    return lines[1:] if no_headers else lines
+
+
+def fit(headers: Sequence[str], cells: list[list[str]], shrinking: Sequence[int], width: int) -> None:
+    """Shorten cells of these columns, the widest first, until the table fits."""
+    widths = [max(len(row[index]) for row in (headers, *cells)) for index in range(len(headers))]
+    excess = sum(widths) + len(GAP) * (len(widths) - 1) - width
+    for index in sorted(shrinking, key=lambda one: -widths[one]):
+        if excess <= 0:
+            return
+        least = max(SHRUNK_MIN, len(headers[index]))
+        target = max(least, widths[index] - excess)
+        excess -= max(0, widths[index] - target)
+        for row in cells:
+            if len(row[index]) > target:
+                row[index] = row[index][: target - 1] + ELLIPSIS
+
+
+def csv_lines(rows: Sequence[Row], columns: Sequence[Column[Row]], *, no_headers: bool) -> list[str]:
+    """The rows as comma-separated values, with all columns; no cell is one that a spreadsheet computes."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    if not no_headers:
+        writer.writerow([one.header for one in columns])
+    for row in rows:
+        cells = (printable(one.cell(row)) for one in columns)
+        writer.writerow([f"'{cell}" if cell.startswith(FORMULA) and cell != "-" else cell for cell in cells])
+    return text.getvalue().splitlines()
+
+
+def terminal_width() -> int | None:
+    """The width of the terminal; None if standard output is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def echo(lines: Iterator[str] | Sequence[str]) -> None:
+    """Print lines that are already safe for a terminal."""
+    for line in lines:
+        click.echo(line)

@@ -1,0 +1,41 @@
+"""Ask a server something and exit with a sentence if it cannot answer."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from pykueue.base.clock import SystemClock
+from pykueue.cli.serverstate import UNAUTHORIZED, fail, rejected_credentials
+from pykueue.cli.target import Target
+from pykueue.kube.client.credentials import CredentialError
+from pykueue.kube.client.http import HttpKube
+from pykueue.kube.port import KubeError, UnansweredError
+
+Answer = TypeVar("Answer")
+
+
+def asked(target: Target, command: str, question: Callable[[HttpKube], Awaitable[Answer]]) -> Answer:
+    """The answer to a question; exits with code 1 if the server refuses it or does not respond.
+
+    `command` names the command in the server's logs.
+    """
+    return asyncio.run(answered(target, command, question))
+
+
+async def answered(target: Target, command: str, question: Callable[[HttpKube], Awaitable[Answer]]) -> Answer:
+    """The answer to a question, within a running event loop."""
+    kube = HttpKube(target.connection, SystemClock(), agent=f"pykueue-{command}")
+    try:
+        return await question(kube)
+    except (KubeError, CredentialError) as error:
+        fail(explained(error, target), 1)
+    finally:
+        await kube.close()
+
+
+def explained(error: KubeError | CredentialError, target: Target) -> str:
+    """What to print about a request that failed."""
+    if isinstance(error, KubeError) and error.code == UNAUTHORIZED:
+        return rejected_credentials(target.file)
+    hint = target.hint() if isinstance(error, UnansweredError) else ""
+    return f"{target.connection.server}: {error}{hint}"

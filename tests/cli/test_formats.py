@@ -1,0 +1,63 @@
+"""Rows in each format."""
+
+import csv
+import json
+
+import yaml
+
+from pykueue.cli.formats import Column, printed, table_lines
+
+Pair = tuple[str, str]
+COLUMNS: list[Column[Pair]] = [
+    Column("NAME", lambda row: row[0]),
+    Column("REASON", lambda row: row[1], shrinks=True),
+    Column("LENGTH", lambda row: str(len(row[1])), align=">", wide=True),
+]
+ROWS = [("a", "short"), ("b", "a reason that is much longer than the terminal is wide")]
+
+
+def lines(output: str | None, rows: list[Pair] = ROWS, *, no_headers: bool = False) -> list[str]:
+    found = printed(
+        rows, COLUMNS, output, name=lambda row: f"job/{row[0]}", document=lambda: rows, no_headers=no_headers
+    )
+    return "\n".join(found).splitlines()
+
+
+def test_a_table_is_whole_where_there_is_no_terminal() -> None:
+    assert lines(None) == ["NAME  REASON", "a     short", f"b     {ROWS[1][1]}"]
+
+
+def test_a_table_fits_the_terminal_by_shortening_what_may_be() -> None:
+    found = table_lines(ROWS, COLUMNS, width=30)
+    assert found == ["NAME  REASON", "a     short", "b     a reason that is much l…"]
+    assert max(map(len, found)) == 30
+
+
+def test_a_name_is_never_shortened() -> None:
+    assert table_lines([("n" * 50, "why")], COLUMNS, width=30)[1].startswith("n" * 50)
+
+
+def test_a_wide_table_has_every_column_and_is_not_shortened() -> None:
+    assert lines("wide")[2].split("  ")[-1] == str(len(ROWS[1][1]))
+    assert table_lines(ROWS, COLUMNS, wide=True, width=30)[2] == lines("wide")[2]
+
+
+def test_names_json_and_yaml() -> None:
+    assert lines("name") == ["job/a", "job/b"]
+    assert json.loads("\n".join(lines("json"))) == [list(row) for row in ROWS]
+    assert yaml.safe_load("\n".join(lines("yaml"))) == [list(row) for row in ROWS]
+
+
+def test_csv_has_every_column_and_no_formula() -> None:
+    found = list(csv.reader(lines("csv", [("a", '=HYPERLINK("x"),1'), ("b", "-")])))
+    assert found == [["NAME", "REASON", "LENGTH"], ["a", '\'=HYPERLINK("x"),1', "17"], ["b", "-", "1"]]
+
+
+def test_headers_can_be_left_out() -> None:
+    assert lines(None, no_headers=True) == lines(None)[1:]
+    assert lines("csv", no_headers=True) == lines("csv")[1:]
+
+
+def test_escape_sequences_never_reach_the_terminal() -> None:
+    for output in (None, "wide", "name", "csv"):
+        assert "\x1b" not in "\n".join(lines(output, [("\x1b[31mred", "\x1b]0;title\x07")]))
