@@ -28,8 +28,9 @@ from pykueue.base.clock import SystemClock
 from pykueue.base.datafolder import DATABASE
 from pykueue.base.units import MICROS, Instant
 from pykueue.cli.examplequeues import example
-from pykueue.cli.queuestate import ask, shown
+from pykueue.cli.queuestate import shown, whole_state
 from pykueue.cli.server import READING, UpOptions, greeting
+from pykueue.kube.client.http import HttpKube
 from pykueue.kube.client.kubeconfig import connection
 from pykueue.kube.port import JOBS, WORKLOADS
 from pykueue.node import accounts
@@ -160,7 +161,11 @@ async def test_it_serves_while_it_reads_and_admits_nothing_before_it_has_read_al
         """What the greeting and `pykueue status` say."""
         wanted = cast("UpOptions", SimpleNamespace(data=tmp_path, detached=True, on_stop="keep"))
         hello = greeting(up, wanted, kubeconfig, await up.queues(), ())
-        return "\n".join((hello, *shown(await ask(connection(str(kubeconfig)), str(kubeconfig)))))
+        kube = HttpKube(connection(str(kubeconfig)), SystemClock())
+        try:
+            return "\n".join((hello, *shown(await whole_state(kube, "default"))))
+        finally:
+            await kube.close()
 
     monkeypatch.setattr(workloads, "run", follow_late)
     kubeconfig = up.admit_admin()

@@ -16,10 +16,8 @@ from pykueue.bridge.sentences import condition, pending_text
 from pykueue.checks.pendingchecks import awaited
 from pykueue.cli.admitted import start_problem
 from pykueue.cli.reasons import Preemptors
-from pykueue.cli.serverstate import UNAUTHORIZED, rejected_credentials
+from pykueue.cli.serverstate import UNAUTHORIZED
 from pykueue.cli.tables import hanging, table
-from pykueue.kube.client.connection import Connection
-from pykueue.kube.client.credentials import CredentialError
 from pykueue.kube.client.http import Call, HttpKube
 from pykueue.kube.client.transport import LostError, UnsentError
 from pykueue.kube.port import (
@@ -33,7 +31,6 @@ from pykueue.kube.port import (
     WORKLOADS,
     DeniedError,
     Kube,
-    KubeError,
     NotFoundError,
     Resource,
 )
@@ -42,10 +39,6 @@ from pykueue.node.machine import LIMITS
 WAITING_SHOWN: Final = 20
 UNQUEUED: Final = "WorkloadPriorityClassNotFound"
 """The reason of the Event on a Job that cannot be queued."""
-
-
-class AskError(Exception):
-    """The server cannot be asked; the message says why."""
 
 
 class Queue(Frozen):
@@ -90,17 +83,9 @@ class ServerState(Frozen):
     """What the server has to read before it admits jobs; empty once it is ready."""
 
 
-async def ask(connection: Connection, file: str) -> ServerState:
-    """The state of a server, as far as the user of this kubeconfig may see it."""
-    kube = HttpKube(connection, SystemClock(), agent="pykueue-status")
-    try:
-        return replace(await read_state(kube, connection.namespace), unread=await unread(kube))
-    except (KubeError, CredentialError) as error:
-        if isinstance(error, KubeError) and error.code == UNAUTHORIZED:
-            raise AskError(rejected_credentials(file)) from error
-        raise AskError(f"{connection.server}: {error}") from error
-    finally:
-        await kube.close()
+async def whole_state(kube: HttpKube, namespace: str) -> ServerState:
+    """The state of a server, as far as the user of this connection may see it."""
+    return replace(await read_state(kube, namespace), unread=await unread(kube))
 
 
 async def unread(kube: HttpKube) -> tuple[str, ...]:

@@ -14,21 +14,23 @@ from pykueue.kube.port import KubeError, UnansweredError
 Answer = TypeVar("Answer")
 
 
-def asked(target: Target, command: str, question: Callable[[HttpKube], Awaitable[Answer]]) -> Answer:
-    """The answer to a question; exits with code 1 if the server refuses it or does not respond.
+def asked(target: Target, command: str, question: Callable[[HttpKube], Awaitable[Answer]], *, code: int = 1) -> Answer:
+    """The answer to a question; exits with this code if the server refuses it or does not respond.
 
     `command` names the command in the server's logs.
     """
-    return asyncio.run(answered(target, command, question))
+    return asyncio.run(answered(target, command, question, code=code))
 
 
-async def answered(target: Target, command: str, question: Callable[[HttpKube], Awaitable[Answer]]) -> Answer:
+async def answered(
+    target: Target, command: str, question: Callable[[HttpKube], Awaitable[Answer]], *, code: int = 1
+) -> Answer:
     """The answer to a question, within a running event loop."""
     kube = HttpKube(target.connection, SystemClock(), agent=f"pykueue-{command}")
     try:
         return await question(kube)
     except (KubeError, CredentialError) as error:
-        fail(explained(error, target), 1)
+        fail(explained(error, target), code)
     finally:
         await kube.close()
 

@@ -114,12 +114,8 @@ def status(data: str | None, kubeconfig: str | None, context: str | None) -> Non
         click.echo(f"{standing.server}, process {standing.pid}, up for {since}; data directory: {target.folder}")
     else:
         click.echo(target.connection.server)
-    from pykueue.cli.queuestate import AskError, ask, shown
-    from pykueue.kube.port import UnansweredError
+    from pykueue.cli.queuestate import shown, whole_state
+    from pykueue.cli.session import asked
 
-    try:
-        state = asyncio.run(ask(target.connection, target.file))
-    except AskError as error:
-        fail(f"{error}{target.hint() if isinstance(error.__cause__, UnansweredError) else ''}")
-    for line in shown(state):
+    for line in shown(asked(target, "status", lambda kube: whole_state(kube, target.connection.namespace), code=2)):
         click.echo(printable(line))
