@@ -7,6 +7,7 @@ import pytest
 
 from pykueue.api.names import WorkloadCondition
 from pykueue.bridge.sentences import condition as condition_of
+from pykueue.cli.amounts import readable
 from pykueue.cli.followjob import end_of
 from pykueue.cli.queuestate import (
     PendingWorkload,
@@ -16,7 +17,6 @@ from pykueue.cli.queuestate import (
     pending_workload,
     queue_of,
     read_state,
-    readable,
     shown,
 )
 from pykueue.cli.reasons import Preemptors

@@ -1,10 +1,10 @@
-"""Read amounts of memory and durations from options, and answer common misspellings with the right spelling."""
+"""Read amounts of memory and durations from options, with the right spelling for misspelt ones; print amounts."""
 
 import re
 from typing import Final
 
 from pykueue.api.durations import DurationError, Micros, parse_duration
-from pykueue.base.units import NANO, Quantity, QuantityError, parse_quantity
+from pykueue.base.units import NANO, Quantity, QuantityError, amount_text, parse_quantity
 
 BYTES_MIN: Final = 6 * 2**20
 """The least memory limit, as in Docker: below it, programs crash while they are loaded."""
@@ -40,3 +40,13 @@ def duration_of(text: str) -> Micros:
     if NUMBER.fullmatch(text) and text != "0":
         raise DurationError(f"{text!r} has no unit; write {text}s, {text}m or {text}h")
     return parse_duration(text)
+
+
+def readable(name: str, value: int) -> str:
+    """An amount with its unit; memory with one decimal at most."""
+    if name != "memory":
+        return amount_text(name, value)
+    for unit, size in (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20)):
+        if value >= size:
+            return f"{value / size:.1f}".removesuffix(".0") + unit
+    return amount_text(name, value)

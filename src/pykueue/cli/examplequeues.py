@@ -41,7 +41,7 @@ def shared(resource: str, amount: int, place: int) -> str:
     return f"{part}m" if resource == "cpu" and part % 1000 else str(part // 1000 if resource == "cpu" else part)
 
 
-def cluster_queue(name: str, quotas: Mapping[str, str]) -> Tree:
+def cluster_queue(name: str, quotas: Mapping[str, str], cohort: str = COHORT, flavor: str = FLAVOR) -> Tree:
     """A ClusterQueue that borrows idle quota of its cohort and reclaims its own."""
     resources: list[Json] = [{"name": resource, "nominalQuota": quota} for resource, quota in quotas.items()]
     covered: list[Json] = [*quotas]
@@ -50,11 +50,14 @@ def cluster_queue(name: str, quotas: Mapping[str, str]) -> Tree:
         name,
         {
             "spec": {
-                "cohortName": COHORT,
+                **({"cohortName": cohort} if cohort else {}),
                 "namespaceSelector": {},
-                "preemption": {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"},
+                "preemption": {
+                    **({"reclaimWithinCohort": "Any"} if cohort else {}),
+                    "withinClusterQueue": "LowerPriority",
+                },
                 "resourceGroups": [
-                    {"coveredResources": covered, "flavors": [{"name": FLAVOR, "resources": resources}]}
+                    {"coveredResources": covered, "flavors": [{"name": flavor, "resources": resources}]}
                 ],
             }
         },

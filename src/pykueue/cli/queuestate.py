@@ -11,10 +11,11 @@ from pykueue.api.names import Label, WorkloadCondition
 from pykueue.api.trees import Tree, mapping, mappings, member, text, whole
 from pykueue.base.clock import SystemClock
 from pykueue.base.struct import Frozen
-from pykueue.base.units import QuantityError, amount_of, amount_text, parse_quantity
+from pykueue.base.units import QuantityError, amount_of, parse_quantity
 from pykueue.bridge.sentences import condition, pending_text
 from pykueue.checks.pendingchecks import awaited
 from pykueue.cli.admitted import start_problem
+from pykueue.cli.amounts import readable
 from pykueue.cli.reasons import Preemptors
 from pykueue.cli.serverstate import UNAUTHORIZED
 from pykueue.cli.tables import hanging, table
@@ -297,16 +298,6 @@ def amount(name: str, value: object) -> int:
         return amount_of(name, parse_quantity(str(value)))
     except QuantityError:
         return 0
-
-
-def readable(name: str, value: int) -> str:
-    """An amount with its unit; memory with one decimal at most."""
-    if name != "memory":
-        return amount_text(name, value)
-    for unit, size in (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20)):
-        if value >= size:
-            return f"{value / size:.1f}".removesuffix(".0") + unit
-    return amount_text(name, value)
 
 
 def pending_workload(workload: Tree) -> PendingWorkload | None:

@@ -26,9 +26,8 @@ from pykueue.app.machine import ApplyError, Up, UpPlan
 from pykueue.base.clock import SystemClock
 from pykueue.base.struct import Frozen
 from pykueue.base.units import QuantityError
-from pykueue.cli.amounts import memory_quantity
+from pykueue.cli.amounts import memory_quantity, readable
 from pykueue.cli.examplequeues import TEAMS, example
-from pykueue.cli.queuestate import readable
 from pykueue.cli.report import Report
 from pykueue.cli.serverstate import ServerRecord, data_folder, write_record
 from pykueue.kube.client.connection import DEFAULT_NAMESPACE
