@@ -19,6 +19,7 @@ COMMANDS: Final = {
     "run": "pykueue.cli.commands.run",
     "simulate": "pykueue.cli.commands.simulate",
     "status": "pykueue.cli.commands.status",
+    "top": "pykueue.cli.commands.top",
     "up": "pykueue.cli.commands.up",
     "user": "pykueue.cli.commands.user",
 }
@@ -45,7 +46,6 @@ OTHER_NAMES: Final = {
     "start": "up",
     "stop": "down",
     "submit": "run",
-    "top": "status",
     "users": "user",
     "version": "--version",
 }

@@ -4,12 +4,16 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+import msgspec
+
+from pykueue.api.core import Tree
+from pykueue.api.trees import mappings
 from pykueue.base.clock import SystemClock
 from pykueue.cli.serverstate import UNAUTHORIZED, fail, rejected_credentials
 from pykueue.cli.target import Target
 from pykueue.kube.client.credentials import CredentialError
 from pykueue.kube.client.http import HttpKube
-from pykueue.kube.port import KubeError, UnansweredError
+from pykueue.kube.port import Kube, KubeError, Resource, UnansweredError
 
 Answer = TypeVar("Answer")
 
@@ -41,3 +45,11 @@ def explained(error: KubeError | CredentialError, target: Target) -> str:
         return rejected_credentials(target.file)
     hint = target.hint() if isinstance(error, UnansweredError) else ""
     return f"{target.connection.server}: {error}{hint}"
+
+
+async def everything(kube: Kube, resource: Resource, namespace: str = "", *, labels: str = "") -> list[Tree]:
+    """All objects of a kind, of one namespace or of all."""
+    found: list[Tree] = []
+    async for page in kube.pages(resource, namespace, labels=labels):
+        found += [dict(one) for _, one in mappings(msgspec.json.decode(page), "items")]  # type: ignore[arg-type]  # JSON
+    return found

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from pykueue.api.core import Tree
-from pykueue.api.trees import mappings, text, whole
+from pykueue.api.trees import text, whole
 from pykueue.base.units import QuantityError, parse_quantity
 from pykueue.cli.amounts import memory_quantity
 from pykueue.cli.flags import Command, choosing_server
@@ -13,7 +13,6 @@ from pykueue.cli.serverstate import fail
 
 if TYPE_CHECKING:
     from pykueue.kube.client.http import HttpKube
-    from pykueue.kube.port import Resource
 
 GPU: Final = "nvidia.com/gpu"
 ATTEMPTS: Final = 5
@@ -119,7 +118,7 @@ def add(
 
     from pykueue.cli.examplequeues import cluster_queue, named
     from pykueue.cli.queueplans import LIMITS, PlanError, capacity, described, limited, overcommitted, quotas
-    from pykueue.cli.session import asked
+    from pykueue.cli.session import asked, everything
     from pykueue.cli.target import chosen
     from pykueue.kube.port import CLUSTER_QUEUES, LOCAL_QUEUES, NODES, RESOURCE_FLAVORS
 
@@ -195,7 +194,7 @@ def set_quota(
     import msgspec
 
     from pykueue.cli.queueplans import PlanError, capacity, changed, described, overcommitted, quotas
-    from pykueue.cli.session import asked
+    from pykueue.cli.session import asked, everything
     from pykueue.cli.target import chosen
     from pykueue.kube.port import CLUSTER_QUEUES, NODES, ConflictError
 
@@ -246,7 +245,7 @@ def remove(
     Exit codes: 0, success; 1, jobs use it, or the server refused it or does not respond.
     """
 
-    from pykueue.cli.session import asked
+    from pykueue.cli.session import asked, everything
     from pykueue.cli.target import chosen
     from pykueue.kube.port import CLUSTER_QUEUES, LOCAL_QUEUES, NotFoundError
 
@@ -294,6 +293,7 @@ def quotas_of(cpu: str | None, memory: str | None, gpu: int | None) -> dict[str,
 async def flavor_of(kube: "HttpKube", wanted: str | None) -> tuple[str, bool]:
     """The ResourceFlavor for a new queue, and whether it has to be created; exits if several could be meant."""
     from pykueue.cli.examplequeues import FLAVOR
+    from pykueue.cli.session import everything
     from pykueue.kube.port import RESOURCE_FLAVORS
 
     names = sorted(text(one, "metadata", "name") for one in await everything(kube, RESOURCE_FLAVORS))
@@ -312,6 +312,7 @@ async def existing(kube: "HttpKube", name: str) -> Tree:
     """A ClusterQueue; exits with an error if it does not exist."""
     import msgspec
 
+    from pykueue.cli.session import everything
     from pykueue.kube.port import CLUSTER_QUEUES, NotFoundError
 
     try:
@@ -319,16 +320,6 @@ async def existing(kube: "HttpKube", name: str) -> Tree:
     except NotFoundError:
         names = sorted(text(one, "metadata", "name") for one in await everything(kube, CLUSTER_QUEUES))
         fail(f"no queue {name!r}; there {'are' if names else 'is'}: {', '.join(names) or 'none yet'}", 1)
-    return found
-
-
-async def everything(kube: "HttpKube", resource: "Resource") -> list[Tree]:
-    """All objects of a kind."""
-    import msgspec
-
-    found: list[Tree] = []
-    async for page in kube.pages(resource):
-        found += [dict(one) for _, one in mappings(msgspec.json.decode(page), "items")]  # type: ignore[arg-type]  # decoded JSON
     return found
 
 

@@ -1,0 +1,103 @@
+"""`pykueue top`: how much of their quota cohorts and queues use, as bars, live."""
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from pykueue.cli.flags import choosing_format, choosing_server, namespaced
+
+if TYPE_CHECKING:
+    from pykueue.cli.usage import Usage
+    from pykueue.kube.client.http import HttpKube
+
+
+@click.command()
+@click.option("--once", is_flag=True, help="Print the table once; the default unless standard output is a terminal.")
+@click.option(
+    "--interval",
+    type=click.FloatRange(min=0.2, max=3600),
+    default=2.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time between two updates.",
+)
+@namespaced
+@choosing_format
+@choosing_server
+def top(
+    once: bool,
+    interval: float,
+    namespace: str | None,
+    output: str | None,
+    no_headers: bool,
+    kubeconfig: str | None,
+    context: str | None,
+    data: str | None,
+) -> None:
+    """Show how much of their quota cohorts and queues use.
+
+    In a bar, # is quota of its own in use, + is borrowed, and . is idle. A cohort lends as a whole, so LENT is in its
+    row. On a terminal the table is updated until Ctrl-C. Users who may not read ClusterQueues see what the LocalQueues
+    of their namespace use.
+
+    \b
+    Example:
+      pykueue top
+      pykueue top --once
+      pykueue top -o json
+
+    Exit codes: 0, success; 1, the server refused it or does not respond; 2, invalid input.
+    """
+    from pykueue.cli.formats import echo, printed
+    from pykueue.cli.screen import repaint
+    from pykueue.cli.session import asked
+    from pykueue.cli.target import chosen
+    from pykueue.cli.usage import COLUMNS, document
+
+    target = chosen(kubeconfig, context, data)
+    within = namespace or target.connection.namespace
+
+    def lines(rows: Sequence["Usage"]) -> list[str]:
+        shown = printed(
+            rows,
+            COLUMNS,
+            output,
+            name=lambda row: f"{row.kind}/{row.name}",
+            document=lambda: document(rows),
+            no_headers=no_headers,
+        )
+        return list(shown)
+
+    if once or output or not sys.stdout.isatty():
+        rows, note = asked(target, "top", lambda kube: read(kube, within))
+        echo(lines(rows))
+        if note:
+            click.echo(note, err=True)
+        return
+
+    async def live(kube: "HttpKube") -> None:
+        async def current() -> tuple[list[str], str]:
+            rows, note = await read(kube, within)
+            return lines(rows), note
+
+        await repaint(current, interval)
+
+    asked(target, "top", live)
+
+
+async def read(kube: "HttpKube", namespace: str) -> tuple[list["Usage"], str]:
+    """The rows, and a note about what this user may not see."""
+    from pykueue.cli.serverstate import UNAUTHORIZED
+    from pykueue.cli.session import everything
+    from pykueue.cli.usage import local_rows, usage
+    from pykueue.kube.port import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, DeniedError
+
+    try:
+        return usage(await everything(kube, CLUSTER_QUEUES), await everything(kube, COHORTS)), ""
+    except DeniedError as error:
+        if error.code == UNAUTHORIZED:
+            raise
+    rows = local_rows(await everything(kube, LOCAL_QUEUES, namespace))
+    return rows, f"you may not read ClusterQueues: this is what namespace {namespace} uses, without quotas"

@@ -1,0 +1,217 @@
+"""How much of their quota cohorts and queues use: pure functions from objects to rows and bars."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, Literal
+
+from pykueue.api.trees import Tree, mappings, member, text, whole
+from pykueue.base.struct import Frozen
+from pykueue.base.units import QuantityError, amount_of, amount_text, parse_quantity
+from pykueue.cli.amounts import readable
+from pykueue.cli.formats import Column
+
+BAR: Final = 20
+"""Characters of a bar."""
+OWN, BORROWED, IDLE = "#", "+", "."
+
+
+class Usage(Frozen):
+    """What a cohort or queue uses of a resource of a flavor; amounts are thousandths of cpu, bytes, or whole units."""
+
+    kind: Literal["cohort", "queue", "localqueue"]
+    name: str
+    cohort: str
+    flavor: str
+    resource: str
+    nominal: int | None
+    """None for a LocalQueue, which owns nothing."""
+    used: int
+    borrowed: int
+    lent: int | None
+    """What others in a cohort use of it; None for a queue, because a cohort lends as a whole."""
+    running: int
+    pending: int
+    depth: int = 0
+    """The number of cohorts above it."""
+
+
+def usage(queues: Sequence[Tree], cohorts: Sequence[Tree]) -> list[Usage]:
+    """The rows of all cohorts, each followed by its queues and cohorts; queues without a cohort come last."""
+    rows: list[Usage] = []
+    parents = {name_of(one): text(one, "spec", "parentName") for one in cohorts}
+    parents |= {name: "" for one in queues if (name := text(one, "spec", "cohortName")) and name not in parents}
+    own = {name_of(one): quotas(one) for one in cohorts}
+    members = {name: [one for one in queues if text(one, "spec", "cohortName") == name] for name in [*parents, ""]}
+
+    def add(name: str, depth: int) -> list[Usage]:
+        """Add a cohort and everything below it; return the rows of the queues below it."""
+        parents.pop(name, None)
+        place = len(rows)
+        found = [row for one in sorted(members[name], key=name_of) for row in queue_rows(one, depth + bool(name))]
+        rows.extend(found)
+        quota = dict(own.get(name, {}))
+        for child in sorted(one for one, parent in parents.items() if parent == name):
+            found = [*found, *add(child, depth + 1)]
+            for key, more in own.get(child, {}).items():
+                quota[key] = quota.get(key, 0) + more
+        own[name] = quota
+        rows[place:place] = cohort_rows(name, found, quota, depth) if name else []
+        return found
+
+    roots = sorted(name for name, parent in parents.items() if parent not in parents)
+    for name in roots:
+        add(name, 0)
+    # Cohorts that are their own ancestors have no root.
+    while parents:
+        add(min(parents), 0)
+    add("", 0)
+    return rows
+
+
+def name_of(tree: Tree) -> str:
+    """The name of an object."""
+    return text(tree, "metadata", "name")
+
+
+def queue_rows(queue: Tree, depth: int = 0) -> Iterator[Usage]:
+    """The rows of a ClusterQueue, in the order of its flavors."""
+    name = text(queue, "metadata", "name")
+    used = amounts(queue, "flavorsReservation", "total")
+    borrowed = amounts(queue, "flavorsReservation", "borrowed")
+    for key, nominal in quotas(queue).items():
+        yield Usage(
+            "queue",
+            name,
+            text(queue, "spec", "cohortName"),
+            *key,
+            nominal,
+            used.get(key, 0),
+            borrowed.get(key, 0),
+            None,
+            whole(queue, "status", "reservingWorkloads") or 0,
+            whole(queue, "status", "pendingWorkloads") or 0,
+            depth,
+        )
+
+
+def cohort_rows(
+    name: str, members: Sequence[Usage], own: Mapping[tuple[str, str], int], depth: int = 0
+) -> Iterator[Usage]:
+    """The sums over the queues below a cohort, with the quota of the Cohorts themselves."""
+    counts = {one.name: (one.running, one.pending) for one in members}
+    for key in dict.fromkeys([*own, *((one.flavor, one.resource) for one in members)]):
+        rows = [one for one in members if (one.flavor, one.resource) == key]
+        yield Usage(
+            "cohort",
+            name,
+            "",
+            *key,
+            own.get(key, 0) + sum(one.nominal or 0 for one in rows),
+            sum(one.used for one in rows),
+            0,
+            sum(one.borrowed for one in rows),
+            sum(running for running, _ in counts.values()),
+            sum(pending for _, pending in counts.values()),
+            depth,
+        )
+
+
+def local_rows(queues: Sequence[Tree]) -> list[Usage]:
+    """The rows of LocalQueues, for a user who may not read ClusterQueues."""
+    return [
+        Usage(
+            "localqueue",
+            text(one, "metadata", "name"),
+            "",
+            *key,
+            None,
+            used,
+            0,
+            None,
+            whole(one, "status", "reservingWorkloads") or 0,
+            whole(one, "status", "pendingWorkloads") or 0,
+        )
+        for one in queues
+        for key, used in (amounts(one, "flavorsReservation", "total") or {("-", "-"): 0}).items()
+    ]
+
+
+def quotas(tree: Tree) -> dict[tuple[str, str], int]:
+    """The nominal quotas of a ClusterQueue or Cohort by flavor and resource."""
+    return {
+        (text(flavor, "name"), text(one, "name")): amount(one, "nominalQuota")
+        for _, group in mappings(tree, "spec", "resourceGroups")
+        for _, flavor in mappings(group, "flavors")
+        for _, one in mappings(flavor, "resources")
+    }
+
+
+def amounts(tree: Tree, field: str, what: str) -> dict[tuple[str, str], int]:
+    """Amounts in the status of a queue by flavor and resource."""
+    return {
+        (text(flavor, "name"), text(one, "name")): amount(one, what)
+        for _, flavor in mappings(tree, "status", field)
+        for _, one in mappings(flavor, "resources")
+    }
+
+
+def amount(tree: Tree, field: str) -> int:
+    """The amount of a resource in a field; 0 if it is absent or malformed."""
+    try:
+        return amount_of(text(tree, "name"), parse_quantity(str(member(tree, field) or "0")))
+    except QuantityError:
+        return 0
+
+
+def document(rows: Sequence[Usage]) -> dict[str, object]:
+    """The rows for json and yaml, with amounts as quantities."""
+
+    def quantity(row: Usage, value: int | None) -> str | None:
+        return None if value is None else amount_text(row.resource, value)
+
+    return {
+        "items": [
+            {
+                "kind": row.kind,
+                "name": row.name,
+                "cohort": row.cohort,
+                "flavor": row.flavor,
+                "resource": row.resource,
+                "nominal": quantity(row, row.nominal),
+                "used": quantity(row, row.used),
+                "borrowed": quantity(row, row.borrowed),
+                "lent": quantity(row, row.lent),
+                "running": row.running,
+                "pending": row.pending,
+            }
+            for row in rows
+        ]
+    }
+
+
+def bar(row: Usage) -> str:
+    """Own quota in use, then borrowed, then idle, each with a sign of its own."""
+    whole_bar = max(row.nominal or 0, row.used)
+    if not whole_bar:
+        return IDLE * BAR
+    full = -(-row.used * BAR // whole_bar)
+    over = min(full, -(-row.borrowed * BAR // whole_bar))
+    return OWN * (full - over) + BORROWED * over + IDLE * (BAR - full)
+
+
+def shown(row: Usage, value: int | None) -> str:
+    """An amount of the row's resource; a dash if there is none."""
+    return "-" if value is None else readable(row.resource, value)
+
+
+COLUMNS: Final[Sequence[Column[Usage]]] = (
+    Column("NAME", lambda row: f"{'  ' * row.depth}{row.name}"),
+    Column("FLAVOR", lambda row: row.flavor, shrinks=True),
+    Column("RESOURCE", lambda row: row.resource, shrinks=True),
+    Column("USE", bar),
+    Column("USED", lambda row: shown(row, row.used), ">"),
+    Column("NOMINAL", lambda row: shown(row, row.nominal), ">"),
+    Column("BORROWED", lambda row: shown(row, row.borrowed) if row.kind == "queue" else "-", ">"),
+    Column("LENT", lambda row: shown(row, row.lent), ">"),
+    Column("RUNNING", lambda row: str(row.running), ">"),
+    Column("PENDING", lambda row: str(row.pending), ">"),
+)
