@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Final
 
 from pykueue.base.text import printable
+from pykueue.base.timers import timeout
 from pykueue.kube.port import UnansweredError
 
 ENTER: Final = "\x1b[?1049h\x1b[?25l"
@@ -54,7 +55,8 @@ async def repaint(read: Callable[[], Awaitable[tuple[Sequence[str], str]]], seco
             sys.stdout.write(frame(lines, note or HOW_TO_STOP, width, height))
             sys.stdout.flush()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stopped.wait(), seconds)
+                async with timeout(seconds):
+                    await stopped.wait()
             try:
                 lines, note = await read()
             except UnansweredError as error:
