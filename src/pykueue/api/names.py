@@ -84,6 +84,7 @@ class Annotation(StrEnum):
     CHECK_TIMEOUT = "pykueue.io/check-timeout-seconds"
     UMASK = "pykueue.io/umask"
     CREATOR = "pykueue.io/created-by"
+    COMMAND = "pykueue.io/command"
 
 
 class Finalizer(StrEnum):

@@ -48,8 +48,9 @@ def explained(error: KubeError | CredentialError, target: Target) -> str:
 
 
 async def everything(kube: Kube, resource: Resource, namespace: str = "", *, labels: str = "") -> list[Tree]:
-    """All objects of a kind, of one namespace or of all."""
+    """All objects of a kind, of one namespace or of all; each names its kind, as the items of a list need not."""
+    kind: Tree = {"apiVersion": resource.api_version, "kind": resource.kind}
     found: list[Tree] = []
     async for page in kube.pages(resource, namespace, labels=labels):
-        found += [dict(one) for _, one in mappings(msgspec.json.decode(page), "items")]  # type: ignore[arg-type]  # JSON
+        found += [{**kind, **one} for _, one in mappings(msgspec.json.decode(page), "items")]  # type: ignore[dict-item]
     return found

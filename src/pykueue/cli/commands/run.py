@@ -285,7 +285,11 @@ def job(
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {**metadata, "labels": labels, "annotations": {"pykueue.io/command": shlex.join(command)[:1000]}},
+        "metadata": {
+            **metadata,
+            "labels": labels,
+            "annotations": {Annotation.COMMAND.value: shlex.join(command)[:1000]},
+        },
         "spec": spec,
     }
 
