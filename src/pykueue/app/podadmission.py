@@ -1,4 +1,4 @@
-"""Validate pod specs for this machine: reject forbidden user and group ids, warn about ignored fields."""
+"""Validate pod specs for this machine: reject forbidden ids and impossible GPU shares, warn about ignored fields."""
 
 from collections.abc import Callable
 
@@ -9,6 +9,7 @@ from pykueue.apiserver.wire.statuserrors import forbidden
 from pykueue.base.struct import Frozen
 from pykueue.kube.port import Resource
 from pykueue.node.accounts import Account
+from pykueue.node.gpus import share_errors
 from pykueue.node.ignoredfields import ignored, spec_in
 from pykueue.node.securitycontext import id_errors, scope
 
@@ -32,7 +33,8 @@ class PodAdmission(Frozen):
         spec, path = found
         if old is not None and spec_in(resource.group, resource.kind, old) == found:
             return ()
-        errors = id_errors(spec, path, scope(self.account(new), any=who.admin or self.may_choose(new)))
+        allowed = scope(self.account(new), any=who.admin or self.may_choose(new))
+        errors = [*id_errors(spec, path, allowed), *share_errors(spec, path)]
         if errors:
             why = str(errors[0]) if len(errors) == 1 else f"[{', '.join(map(str, errors))}]"
             raise forbidden(resource, text(new, "metadata", "name"), why)

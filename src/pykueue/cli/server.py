@@ -33,7 +33,6 @@ from pykueue.cli.serverstate import ServerRecord, data_folder, write_record
 from pykueue.kube.client.connection import DEFAULT_NAMESPACE
 from pykueue.kube.tls import TlsError
 from pykueue.node.containerruntime import Runtime
-from pykueue.node.gpus import RESOURCE
 from pykueue.node.machine import Machine, find_machine, present_cpus, present_memory
 from pykueue.node.spawn import SpawnError
 from pykueue.node.supervision.processes import process_start
@@ -60,6 +59,7 @@ class UpOptions(Frozen):
     cpus: float | None
     memory: str | None
     gpus: int | None
+    shared_gpus: int
     on_stop: Literal["keep", "terminate"]
     runtime: Runtime | None
     jobs_kept: int
@@ -97,7 +97,10 @@ async def attend(wanted: UpOptions, memory: int | None, report: Report) -> int:
         loop.add_signal_handler(number, stop.set)
     if wanted.detached:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    machine = await find_machine(cpus=wanted.cpus, memory=memory, gpus=wanted.gpus)
+    try:
+        machine = await find_machine(cpus=wanted.cpus, memory=memory, gpus=wanted.gpus, shared_gpus=wanted.shared_gpus)
+    except ValueError as error:
+        report.fail(f"--shared-gpus: {error}")
     plan = UpPlan(
         loaded=wanted.loaded,
         data=wanted.data,
@@ -161,8 +164,7 @@ def listening(wanted: UpOptions) -> socket.socket:
 
 def amounts(machine: Machine) -> dict[str, int]:
     """The capacity of the machine by resource."""
-    found = {"cpu": machine.cpus_milli, "memory": machine.memory_bytes}
-    return found | ({RESOURCE: len(machine.gpus)} if machine.gpus else {})
+    return {"cpu": machine.cpus_milli, "memory": machine.memory_bytes, **machine.devices()}
 
 
 def greeting(up: Up, wanted: UpOptions, kubeconfig: Path, queues: Sequence[Tree], kept: Sequence[str]) -> str:

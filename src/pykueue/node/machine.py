@@ -21,7 +21,7 @@ from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS, NANO, Instant, Quantity, format_instant, micro_time
 from pykueue.kube.informer import PAGE
 from pykueue.kube.port import LEASES, NAMESPACES, NODES, ExistsError, Kube, KubeError, NotFoundError, Patch
-from pykueue.node.gpus import RESOURCE, Gpu, find_gpus
+from pykueue.node.gpus import RESOURCE, SHARE, WHOLE, Gpu, find_gpus
 from pykueue.node.podstatus import LOCALHOST
 
 LOG: Final = logging.getLogger(__name__)
@@ -51,6 +51,8 @@ class Machine(Frozen):
     gpus: tuple[Gpu, ...] = ()
     disk_bytes: int = 0
     pods: int = PODS_MAX
+    shared_gpus: int = 0
+    """The number of GPUs, the last ones, that are given out in shares."""
 
     def resources(self) -> dict[str, Quantity]:
         """The resources as a Node's capacity."""
@@ -60,23 +62,31 @@ class Machine(Frozen):
             "memory": Quantity(self.memory_bytes * NANO, "BinarySI"),
             "pods": Quantity(self.pods * NANO),
         }
-        if self.gpus:
-            found[RESOURCE] = Quantity(len(self.gpus) * NANO)
-        return found
+        return found | {name: Quantity(count * NANO) for name, count in self.devices().items()}
+
+    def devices(self) -> dict[str, int]:
+        """The GPUs by resource."""
+        found = {RESOURCE: len(self.gpus) - self.shared_gpus, SHARE: self.shared_gpus * WHOLE}
+        return {name: count for name, count in found.items() if count}
 
 
-async def find_machine(*, cpus: float | None = None, memory: int | None = None, gpus: int | None = None) -> Machine:
-    """This machine, with the given values in place of the detected ones."""
+async def find_machine(
+    *, cpus: float | None = None, memory: int | None = None, gpus: int | None = None, shared_gpus: int = 0
+) -> Machine:
+    """This machine, with the given values in place of the detected ones; raises `ValueError` if it has fewer GPUs."""
     found = () if gpus == 0 else await find_gpus()
     if gpus is not None:
         # A count alone also creates GPUs, so that queues can be tried on machines without any.
         found = tuple(found[index] if index < len(found) else Gpu(index) for index in range(gpus))
+    if shared_gpus > len(found):
+        raise ValueError(f"{shared_gpus} GPUs cannot be shared: there are {len(found)}")
     disk = os.statvfs("/")
     return Machine(
         round(cpus * 1000) if cpus is not None else present_cpus() * 1000,
         memory if memory is not None else present_memory(),
         found,
         disk.f_blocks * disk.f_frsize,
+        shared_gpus=shared_gpus,
     )
 
 
@@ -176,7 +186,7 @@ def node_status(name: str, machine: Machine, now: Instant) -> Tree:
 
 def merging(status: Mapping[str, object]) -> Tree:
     """A status as a merge patch, which keeps what it does not name: GPUs that are gone are set to null."""
-    amounts = {name: {RESOURCE: None, **mapping(status, name)} for name in ("allocatable", "capacity")}
+    amounts = {name: {RESOURCE: None, SHARE: None, **mapping(status, name)} for name in ("allocatable", "capacity")}
     return {**status, **amounts}  # type: ignore[dict-item]  # parts of a Tree are Json
 
 

@@ -23,7 +23,7 @@ from pykueue.node.accounts import Account
 from pykueue.node.attempts import checked, key_of
 from pykueue.node.containerruntime import Runtime, inside_of, run_argv
 from pykueue.node.environment import ConfigError, Holdings, Source, command_line, environment, held, sources_of
-from pykueue.node.gpus import RESOURCE, Shares
+from pykueue.node.gpus import RESOURCE, SHARE, Shares
 from pykueue.node.limits import Limits
 from pykueue.node.podstatus import LOCALHOST, specs
 from pykueue.node.securitycontext import RefusedError, Scope, account_for, several_users
@@ -109,7 +109,7 @@ class StartBuilder(Frozen):
         gpus = self.gpus(pod, name)
         fence = self.limits.fence(container, key=key, uid=account.uid)
         # A manifest must not choose the GPUs.
-        given = self.shares.variables(gpus)
+        given = self.shares.variables(gpus, self.shares.parts.get(uid, {}).get(name, 0))
         named = {**volume_variables(container, volumes), **asked, **given}
         variables = {**self.basics(pod, account), **named, MARK: key}
         if self.runtime is None:
@@ -194,21 +194,16 @@ class StartBuilder(Frozen):
 
     def gpus(self, pod: Tree, container: str) -> tuple[int, ...]:
         """The GPUs of a container; raises `NoRoomError` while there are too few."""
-        held = self.shares.held.get(text(pod, "metadata", "uid"))
+        uid = text(pod, "metadata", "uid")
+        held = self.shares.held.get(uid)
         if held is not None:
             return held.get(container, ())
-        wanted = {}
-        for field in ("containers", "initContainers"):
-            for spec in specs(pod, field):
-                if not spec.get("resources"):
-                    continue
-                asked = amount(member(spec, "resources", "limits", RESOURCE))
-                asked = asked or amount(member(spec, "resources", "requests", RESOURCE))
-                if asked is not None and asked.nanos > 0:
-                    wanted[text(spec, "name")] = asked.whole()
-        shares = self.shares.take(text(pod, "metadata", "uid"), wanted)
+        wanted, parts = asked_of(pod, RESOURCE), asked_of(pod, SHARE)
+        shares = self.shares.take(uid, wanted, parts)
         if shares is None:
-            raise NoRoomError(f"{sum(wanted.values())} requested, {len(self.shares.free())} free")
+            free = f"{sum(wanted.values())} requested, {len(self.shares.free())} free"
+            share = f"a share of {max(parts.values(), default=0)} requested, {self.shares.room()} free on one GPU"
+            raise NoRoomError(share if parts and sum(wanted.values()) <= len(self.shares.free()) else free)
         return shares.get(container, ())
 
     async def holdings(self, pod: Tree, container: Mapping[str, object]) -> Holdings:
@@ -271,3 +266,17 @@ def make_folder(folder: Path, container: Mapping[str, object], volumes: Mapping[
         # Change the owner last: while the folder is ours, no other user can replace anything in it.
         os.chown(partial, account.uid, account.gid)
     partial.rename(folder)
+
+
+def asked_of(pod: Tree, resource: str) -> dict[str, int]:
+    """How much of a resource each container of a pod requests; without those that request none."""
+    found = {}
+    for field in ("containers", "initContainers"):
+        for spec in specs(pod, field):
+            if not spec.get("resources"):
+                continue
+            asked = amount(member(spec, "resources", "limits", resource))
+            asked = asked or amount(member(spec, "resources", "requests", resource))
+            if asked is not None and asked.nanos > 0:
+                found[text(spec, "name")] = asked.whole()
+    return found

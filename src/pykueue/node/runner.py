@@ -121,7 +121,7 @@ class Runner:
         scratch = settings.scratch or settings.data / "scratch"
         name = blake2b(os.fsencode(settings.data.absolute()), digest_size=4).hexdigest()
         self.limits = Limits(clock.moment, name=f"pykueue-{name}", pids_max=settings.pids_max, own=own_cgroup())
-        self.shares = Shares(self.folder, machine.gpus)
+        self.shares = Shares(self.folder, machine.gpus, machine.shared_gpus)
         self.builder = StartBuilder(
             kube,
             self.shares,

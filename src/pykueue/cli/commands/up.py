@@ -59,6 +59,14 @@ Runtime = Literal["podman", "docker"]
 @click.option(
     "--gpus", type=click.IntRange(0, 1024), metavar="N", help="GPUs to offer; default: all that are detected."
 )
+@click.option(
+    "--shared-gpus",
+    type=click.IntRange(0, 1024),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="How many of these GPUs are given out in shares (pykueue.io/gpu-share), never whole.",
+)
 @click.option("--config", "file", metavar="FILE", help="Kueue Configuration file; defaults apply without it.")
 @click.option(
     "--feature-gates",
@@ -115,6 +123,7 @@ def up(
     cpus: float | None,
     memory: str | None,
     gpus: int | None,
+    shared_gpus: int,
     file: str | None,
     feature_gates: str,
     tolerate_unknown_gates: bool,
@@ -189,6 +198,7 @@ def up(
         cpus=cpus,
         memory=memory,
         gpus=gpus,
+        shared_gpus=shared_gpus,
         on_stop=cast("OnStop", on_stop),
         runtime=cast("Runtime | None", runtime),
         jobs_kept=keep_jobs,
