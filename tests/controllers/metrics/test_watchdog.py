@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import re
-from time import monotonic
+from time import thread_time
 
 import pytest
 import uvloop
@@ -15,9 +15,9 @@ LOOPS = pytest.mark.parametrize("factory", [asyncio.new_event_loop, uvloop.new_e
 
 
 def busy(seconds: float) -> None:
-    """Keep the thread busy, as a long step of a request does."""
-    end = monotonic() + seconds
-    while monotonic() < end:
+    """Keep the thread busy for so long, not counting what others take of the CPU, as a long step of a request does."""
+    end = thread_time() + seconds
+    while thread_time() < end:
         sum(range(1000))
 
 
@@ -85,3 +85,23 @@ async def test_an_idle_loop_is_not_reported(caplog: pytest.LogCaptureFixture) ->
     with caplog.at_level(logging.WARNING):
         await watched(dog)
     assert page(dog)["pykueue_event_loop_delay_seconds_count"] > 1
+
+
+@pytest.mark.parametrize(
+    ("delay", "starved", "level"),
+    [
+        (0.3, 0.0, logging.WARNING),
+        (0.3, 0.29, logging.DEBUG),
+        (0.3, 0.1, logging.WARNING),
+        (1.2, 1.2, logging.WARNING),
+    ],
+)
+def test_a_short_delay_while_others_had_the_cpu_is_no_warning(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, delay: float, starved: float, level: int
+) -> None:
+    dog = Watchdog()
+    dog.spent = (0.0, 0.0)
+    monkeypatch.setattr(dog, "reading", lambda: (0.0, starved))
+    with caplog.at_level(logging.DEBUG, logger="pykueue"):
+        dog.measured(delay)
+    assert [record.levelno for record in caplog.records] == [level]

@@ -36,7 +36,9 @@ LATE_SECONDS: Final = 0.04
 NOTED_SECONDS: Final = 0.025
 """Delays from here on are logged at debug level, each of them."""
 HELD_SECONDS: Final = 0.1
-"""Delays from here on are logged as warnings."""
+"""Delays from here on are logged as warnings, not counting the time that the thread waited for a CPU."""
+STARVED_SECONDS: Final = 1.0
+"""Delays from here on are logged as warnings even if other processes had the CPU."""
 QUIET_SECONDS: Final = 10.0
 """After a warning, others are only counted for this long."""
 SCHEDULE: Final = "/proc/self/task/{}/schedstat"
@@ -151,7 +153,7 @@ class Watchdog:
             return computed
         seen, self.seen = self.seen, []
         level = logging.DEBUG
-        if delay >= HELD_SECONDS:
+        if delay - starved >= HELD_SECONDS or delay >= STARVED_SECONDS:
             if monotonic() >= self.silent_until:
                 level = logging.WARNING
                 self.silent_until = monotonic() + QUIET_SECONDS
