@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 KUEUE = "kueue.x-k8s.io/v1beta2"
 QUEUE = "kueue.x-k8s.io/queue-name"
 PRIORITY = "kueue.x-k8s.io/priority-class"
-NUDGES = 3
+NUDGES = 8
 
 
 def quantities(amounts: Mapping[str, object]) -> dict[str, str]:
@@ -236,6 +236,10 @@ class Job:
             # Seldom KWOK overlooks an edit that comes while it is at work on the pod, and needs another.
             if self.client.soon(lambda: not self.behind(names, what), 5):
                 return
+        raise Late(
+            f"Job {self.namespace}/{self.name}: pods did not become {what} within {5 * NUDGES} s. They are:\n"
+            + "---\n".join(shown(pod) for pod in self.pods() if pod["metadata"]["name"] in names)
+        )
 
     def going_on(self, names: list[str]) -> set[str]:
         """Those of some pods of its that have not ended."""
