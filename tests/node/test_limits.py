@@ -72,11 +72,23 @@ def test_a_memory_limit_of_zero_is_none(tmp_path: Path) -> None:
     assert limits().fence(container, key="u/main/0", uid=0).rlimits == ()
 
 
-def test_a_cgroup_that_can_limit_nothing_is_not_used(tmp_path: Path) -> None:
-    made = limits(tree_of(tmp_path, controllers="hugetlb"))
+def test_a_cgroup_that_can_limit_nothing_still_ends_processes(tmp_path: Path) -> None:
+    own = tree_of(tmp_path, controllers="hugetlb")
+    (own / "x" / "cgroup.kill").touch()
+    made = limits(own)
     fence = made.fence(CONTAINER, key="u/main/0", uid=1000)
-    assert fence.cgroup == ""
+    assert fence.cgroup == str(tmp_path / "x" / "u_main_0")
+    assert fence.cgroup_limits == {}
     assert [which for which, _ in fence.rlimits] == [resource.RLIMIT_DATA, resource.RLIMIT_NPROC]
+
+
+def test_a_cgroup_that_can_do_nothing_is_not_used(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "cgroup.controllers").write_text("hugetlb")
+    made = limits(own)
+    assert made.fence(CONTAINER, key="u/main/0", uid=1000).cgroup == ""
+    assert not (own / "x").exists()
 
 
 def test_a_cgroup_that_can_limit_some_is_used_for_these(tmp_path: Path) -> None:

@@ -18,8 +18,10 @@ from typing import Any
 import pytest
 
 from pykueue.base.clock import SystemClock
+from pykueue.base.units import Moment
 from pykueue.node import attempts
 from pykueue.node.attempts import Attempt
+from pykueue.node.limits import Limits, end_cgroup, own_cgroup
 from pykueue.node.spawn import Outcome, Spawner, SpawnError, Start
 from pykueue.node.supervision.logfiles import STDERR, STDOUT, STREAMS, Records
 from pykueue.node.supervision.processes import descendants, end_marked, process_start
@@ -412,3 +414,25 @@ def test_a_line_that_the_disk_takes_in_pieces_is_one_line(tmp_path: Path, monkey
     own = os.getpid()
     said = [f"supervisor {own} {process_start(own)} boot n/p", "running 11 6 7000", "exited 3 0 9000 0"]
     assert record.read_text().splitlines() == said
+
+
+CHAIN = "import os\nwhile True:\n    if os.fork(): os._exit(0)"
+"""Each process forks the next and exits, so that /proc shows only those that have gone."""
+
+
+async def test_processes_that_fork_faster_than_they_are_found_end_with_their_cgroup(tmp_path: Path) -> None:
+    own = own_cgroup()
+    limits = Limits(lambda: Moment(0), name=f"pykueue-test-{os.getpid()}", own=own)
+    limits.open()
+    if limits.base is None:
+        pytest.skip("needs a cgroup v2 folder that this user may write to")
+    group = limits.base / "u_main_0"
+    try:
+        async with spawner(tmp_path) as watched:
+            argv = (sys.executable, "-S", "-c", CHAIN)
+            watched.spawner.start(Start("u/main/0", argv, ENV, str(tmp_path), "n/p", cgroup=str(group)))
+            assert (await watched.over()).code == 0
+            assert await soon_async(lambda: not group.exists())
+    finally:
+        end_cgroup(group)
+        limits.close()

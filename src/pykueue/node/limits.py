@@ -1,7 +1,7 @@
 """Enforce the limits of containers: by cgroups where this user may create them, otherwise by rlimits.
 
-With cgroup v2: memory.max, cpu.max, cpu.weight and pids.max, for all processes of the container together. Without:
-RLIMIT_DATA for its memory, per process (not RLIMIT_AS, which programs that merely reserve addresses, such as CUDA,
+With cgroup v2: memory.max, cpu.max, cpu.weight and pids.max, for all processes of the container together. Without its
+controllers: RLIMIT_DATA for its memory, per process (not RLIMIT_AS, which programs that merely reserve addresses, such as CUDA,
 would exceed at once), and RLIMIT_NPROC, which counts all processes of a user and does not bind root. Since it counts
 what else the user runs, the limit is relative to the count at the start of the container; for the user of this server,
 whose desktop may grow meanwhile, the default leaves more room.
@@ -28,6 +28,8 @@ PIDS_OWN: Final = 2048
 CPU_PERIOD: Final = 100_000
 WEIGHT_MIN: Final = 1
 WEIGHT_MAX: Final = 10_000
+KILL: Final = "cgroup.kill"
+"""Ends all processes of a cgroup; since Linux 5.14."""
 COUNT_MICROS: Final = 1 * MICROS
 """How long a count of a user's processes is reused."""
 
@@ -94,11 +96,19 @@ class Limits:
         LOG.info("limits: enforced by %s", self.describe())
 
     def prepare(self, own: Path) -> None:
-        """Create a cgroup for all containers below our own, with all available controllers."""
+        """Create a cgroup for all containers below our own, with all available controllers.
+
+        Without controllers a cgroup still ends all its processes at once, even those that fork faster than they are
+        found.
+        """
         base = own / self.name
         try:
             if not set((own / "cgroup.controllers").read_text().split()) & set(WANTED):
-                # Without controllers a cgroup only groups processes, which supervisors do anyway.
+                base.mkdir(exist_ok=True)
+                if (base / KILL).exists():
+                    self.base = base
+                else:
+                    base.rmdir()
                 return
             self.enable(own)
             base.mkdir(exist_ok=True)
@@ -207,6 +217,6 @@ def tasks_of(uid: int) -> int:
 def end_cgroup(folder: Path) -> None:
     """Kill everything in a cgroup, and remove it."""
     with contextlib.suppress(OSError):
-        (folder / "cgroup.kill").write_text("1")
+        (folder / KILL).write_text("1")
     with contextlib.suppress(OSError):
         folder.rmdir()

@@ -9,6 +9,8 @@ import signal
 from collections.abc import Container
 from typing import Final
 
+ROUNDS_MAX: Final = 100
+"""How often descendants are looked for: some may fork for ever."""
 MARK: Final = "PYKUEUE_ATTEMPT"
 """The environment variable that marks all processes of an attempt, unless they remove it."""
 
@@ -55,9 +57,15 @@ def descendants(root: int, but: Container[int] = ()) -> dict[int, int]:
 
 
 def kill_below(root: int, but: Container[int] = ()) -> int:
-    """Kill these descendants of a process: stop all first, so that none forks while others die; returns how many."""
+    """Kill these descendants of a process: stop all first, so that none forks while others die; returns how many.
+
+    Processes that fork and exit faster than they are found escape it; only a cgroup ends those.
+    """
     stopped: set[int] = set()
-    while fresh := descendants(root, but).keys() - stopped:
+    for _ in range(ROUNDS_MAX):
+        fresh = descendants(root, but).keys() - stopped
+        if not fresh:
+            break
         for pid in fresh:
             signal_one(pid, signal.SIGSTOP)
         stopped |= fresh
