@@ -209,6 +209,10 @@ class Job:
         full = {f"kueue.x-k8s.io/{key.replace('_', '-')}": value for key, value in labels.items()}
         self.patch({"metadata": {"labels": full}})
 
+    def annotate(self, **annotations: str | None) -> None:
+        """Set annotations of ours by their last part: `hold`, `requeue`; None removes one."""
+        self.patch({"metadata": {"annotations": {f"pykueue.io/{key}": value for key, value in annotations.items()}}})
+
     def delete(self, propagation: str = "Background") -> None:
         self.client.delete("Job", self.name, self.namespace, propagation)
 

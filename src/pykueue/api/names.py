@@ -85,6 +85,10 @@ class Annotation(StrEnum):
     UMASK = "pykueue.io/umask"
     CREATOR = "pykueue.io/created-by"
     COMMAND = "pykueue.io/command"
+    HOLD = "pykueue.io/hold"
+    REQUEUE = "pykueue.io/requeue"
+    DEACTIVATED_BY = "pykueue.io/deactivated-by"
+    REQUEUED = "pykueue.io/requeued"
 
 
 class Finalizer(StrEnum):

@@ -27,6 +27,7 @@ from pykueue.jobs.actions import (
     Stopped,
     UpdateWorkload,
 )
+from pykueue.jobs.activation import activation
 from pykueue.jobs.kind import Described, JobPatch, Pause
 from pykueue.jobs.match import equivalent
 from pykueue.jobs.podsets import InjectionError, MissingFlavorError, injected
@@ -172,15 +173,18 @@ def settled(seen: JobInput, job: Described, workload: Workload, now: Instant) ->
     if outcome is not None:
         reason = SUCCEEDED if outcome.success else FAILED
         return (Finish(workload, reason, outcome.message, finish_notice(workload)),)
+    changed = activation(job, workload)
     written = (*reclaimed(seen, job, workload), *readiness(seen, job, workload, now))
     evicted = condition(workload, WorkloadCondition.EVICTED)
     if evicted is not None and evicted.status == "True":
-        return (*stop_evicted(seen, job, workload, evicted, now), *written)
+        return (*stop_evicted(seen, job, workload, evicted, now), *written, *changed)
     if seen.kind.stopping(job):
         # It may have been admitted again meanwhile, but a stop must be completed before the next start.
         return (*(stopped(seen, job, workload, NOT_ADMITTED) or NOTHING), *written)
     if not seen.kind.suspended(job) and not admitted(workload):
         return (*(stopped(seen, job, workload, NOT_ADMITTED, confirm=True) or NOTHING), *written)
+    if changed:
+        return changed
     if seen.kind.suspended(job) and admitted(workload):
         return started(seen, job, workload, written)
     beyond = tuple(SendEvent(unsupported(text)) for text in seen.beyond)

@@ -20,6 +20,7 @@ from pykueue.jobs.actions import (
     WritePodsReady,
     WriteReclaimable,
 )
+from pykueue.jobs.activation import is_held, marks_of_new
 from pykueue.jobs.kind import Described
 from pykueue.jobs.seen import JobInput, admitted, finished, holds, key_of, owned, reserved
 from pykueue.jobs.workload import (
@@ -66,9 +67,9 @@ def created(seen: JobInput, job: Described) -> Actions:
         name,
         seen.namespace,
         {**labels, **uid_label(metadata.uid or "")},
-        carried_annotations(metadata, gated=seen.rules.gated),
+        {**carried_annotations(metadata, gated=seen.rules.gated), **marks_of_new(metadata)},
         owner_of(seen, job),
-        spec_of(job, pod_sets, priority),
+        spec_of(job, pod_sets, priority) | ({"active": False} if is_held(metadata) else {}),
     )
     return (CreateWorkload(tree, Notice("CreatedWorkload", f"Created Workload: {seen.namespace}/{name}")),)
 
