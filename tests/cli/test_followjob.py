@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pykueue.cli.followjob import killed, next_name
+from pykueue.cli.jobend import killed
+from pykueue.cli.submission import next_name
 from pykueue.node.attempts import folder_of, key_of, numbers, pods, read_attempt
 from tests.cli.machine import Machine, machine_in
 from tests.patience import soon

@@ -8,7 +8,7 @@ import pytest
 from pykueue.api.names import WorkloadCondition
 from pykueue.bridge.sentences import condition as condition_of
 from pykueue.cli.amounts import readable
-from pykueue.cli.followjob import end_of
+from pykueue.cli.jobend import end_of
 from pykueue.cli.queuestate import (
     PendingWorkload,
     Queue,

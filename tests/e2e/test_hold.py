@@ -2,8 +2,9 @@
 
 import pytest
 
+from tests.e2e.job import Job
 from tests.e2e.team import Team
-from tests.plane.client import Tree, condition
+from tests.plane.client import condition
 
 pytestmark = pytest.mark.ours("Kueue knows no annotation to hold or requeue a Job")
 
@@ -11,10 +12,10 @@ DEACTIVATED = "The workload is deactivated"
 BY = "pykueue.io/deactivated-by"
 
 
-def evictions(versions: list[Tree]) -> int:
-    """How often a Workload was evicted, by the times of its condition."""
-    shown = [condition(tree, "Evicted") for tree in versions]
-    return len({one["lastTransitionTime"] for one in shown if one.get("status") == "True"})
+def evictions(job: Job) -> list[tuple[str, int]]:
+    """Why its Workload was evicted, and how often."""
+    found = job.workload()["status"]["schedulingStats"]["evictions"]
+    return [(one["reason"], one["count"]) for one in found]
 
 
 def test_a_held_job_leaves_its_quota_to_others_until_it_is_released(team: Team) -> None:
@@ -70,13 +71,12 @@ def test_a_requeued_job_starts_once_more(team: Team) -> None:
     job = team.queue(cpu=1).job("again")
     job.runs()
     before = {pod["metadata"]["uid"] for pod in job.pods()}
-    with team.recorded() as versions:
-        job.annotate(requeue="2026-11-16T10:00:00Z")
-        job.event("Requeued")
-        team.eventually(lambda: bool({pod["metadata"]["uid"] for pod in job.pods()} - before), "another pod")
-        job.runs()
-        job.stays()
-    assert evictions(versions[job.workload_name]) == 1
+    job.annotate(requeue="2026-11-16T10:00:00Z")
+    job.event("Requeued")
+    team.eventually(lambda: bool({pod["metadata"]["uid"] for pod in job.pods()} - before), "another pod")
+    job.runs()
+    job.stays()
+    assert evictions(job) == [("Deactivated", 1)]
     tree = job.workload()
     assert tree["metadata"]["annotations"] == {"pykueue.io/requeued": "2026-11-16T10:00:00Z"}
     assert "requeueState" not in tree["status"]
@@ -84,16 +84,15 @@ def test_a_requeued_job_starts_once_more(team: Team) -> None:
 
 @pytest.mark.manager(none=True, alone=True)
 def test_a_requeue_whose_manager_is_killed_in_the_middle_evicts_once(team: Team) -> None:
-    with team.recorded() as versions:
-        with team.backend.manager() as manager:
-            job = team.queue(cpu=1).job("again", stop="2s")
-            job.runs()
-            before = {pod["metadata"]["uid"] for pod in job.pods()}
-            job.annotate(requeue="2026-11-16T10:00:00Z")
-            job.until(lambda tree: tree["spec"]["active"] is False, "deactivated")
-            manager.kill()
-        with team.backend.manager():
-            team.eventually(lambda: bool({pod["metadata"]["uid"] for pod in job.pods()} - before), "another pod")
-            job.runs()
-            job.stays()
-    assert evictions(versions[job.workload_name]) == 1
+    with team.backend.manager() as manager:
+        job = team.queue(cpu=1).job("again", stop="2s")
+        job.runs()
+        before = {pod["metadata"]["uid"] for pod in job.pods()}
+        job.annotate(requeue="2026-11-16T10:00:00Z")
+        job.until(lambda tree: tree["spec"]["active"] is False, "deactivated")
+        manager.kill()
+    with team.backend.manager():
+        team.eventually(lambda: bool({pod["metadata"]["uid"] for pod in job.pods()} - before), "another pod")
+        job.runs()
+        job.stays()
+        assert evictions(job) == [("Deactivated", 1)]

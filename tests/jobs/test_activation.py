@@ -43,7 +43,10 @@ def step(marks: Tree, active: bool | None, notice: Notice | None) -> tuple[Tree,
         ),
         pytest.param({}, marked(active=False), None, id="and is not activated by a release"),
         pytest.param(
-            {}, marked(GONE, active=False, **{BY: "hold"}), step({BY: None}, True, RELEASED), id="a held job is released"
+            {},
+            marked(GONE, active=False, **{BY: "hold"}),
+            step({BY: None}, True, RELEASED),
+            id="a held job is released",
         ),
         pytest.param(
             {}, marked(*RUNS, GONE, active=False, **{BY: "hold"}), None, id="a release waits until the quota is free"
@@ -78,7 +81,9 @@ def step(marks: Tree, active: bool | None, notice: Notice | None) -> tuple[Tree,
             step({BY: "hold"}, None, None),
             id="a hold during a requeue lasts",
         ),
-        pytest.param(HOLD | FIRST, marked(*RUNS), step({**ONE, BY: "hold"}, False, HELD), id="a hold includes a requeue"),
+        pytest.param(
+            HOLD | FIRST, marked(*RUNS), step({**ONE, BY: "hold"}, False, HELD), id="a hold includes a requeue"
+        ),
         pytest.param({"pykueue.io/requeue": "x" * 65}, marked(*RUNS), None, id="a value that is too long"),
     ],
 )

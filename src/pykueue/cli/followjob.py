@@ -1,24 +1,23 @@
-"""Submit a Job and follow it: report why it is pending, stream its output, and return its exit code."""
+"""Follow a Job: report why it is pending, stream its output, and return its exit code."""
 
 import asyncio
 import contextlib
-import re
 import signal
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-import click
 import msgspec
 
 from pykueue.api.core import Tree
-from pykueue.api.names import DEFAULT_QUEUE, Label, WorkloadCondition
+from pykueue.api.names import Label, WorkloadCondition
 from pykueue.api.trees import mapping, mappings, text, whole
 from pykueue.base.clock import SystemClock
-from pykueue.base.text import printable
 from pykueue.base.units import MICROS
 from pykueue.bridge.sentences import condition, pending_text
 from pykueue.checks.pendingchecks import awaited
 from pykueue.cli.admitted import borrowing_note, start_problem
+from pykueue.cli.jobend import blamed_on_pods, codes_of, end_of, ends_of, killed, started_at
+from pykueue.cli.messages import tell
 from pykueue.cli.output import Output
 from pykueue.cli.reasons import LOOKS, Preemptors, with_reason
 from pykueue.cli.serverstate import UNAUTHORIZED, rejected_credentials
@@ -27,12 +26,9 @@ from pykueue.kube.client.credentials import CredentialError
 from pykueue.kube.client.http import HttpKube
 from pykueue.kube.port import (
     JOBS,
-    LOCAL_QUEUES,
     PODS,
-    WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
     DeniedError,
-    ExistsError,
     GoneError,
     KubeError,
     NotFoundError,
@@ -42,28 +38,28 @@ from pykueue.kube.port import (
 
 INTERRUPTED: Final = 130
 ERROR: Final = 1
-NAME_MAX: Final = 63
-"""The longest name of a Job."""
-MISUSED: Final = 2
 AGAIN_MICROS: Final = MICROS // 2
 NEVER: Final = "can never start"
 CONTROLLER_UID: Final = "batch.kubernetes.io/controller-uid"
-PATIENCE: Final = "--pod-running-timeout=8760h"
-"""Makes kubectl wait for the Job's pod; by default it gives up after 20 seconds."""
 RAN: Final = frozenset({"Running", "Succeeded", "Failed"})
+
+Start = Callable[[HttpKube], Awaitable[Tree | int]]
+"""Submits or finds the Job to follow."""
 
 
 class Following:
-    """Submits a Job and follows it."""
+    """Follows a Job: `run` gives its exit code."""
 
-    def __init__(self, target: Target, namespace: str, job: Tree, *, detach: bool, output: int | None = None) -> None:
+    def __init__(
+        self, target: Target, namespace: str, *, command: str, deletes: bool = False, output: int | None = None
+    ) -> None:
         self.clock = SystemClock()
         self.target = target
-        self.kube = HttpKube(target.connection, self.clock, agent="pykueue-run")
+        self.kube = HttpKube(target.connection, self.clock, agent=f"pykueue-{command}")
         self.namespace = namespace
+        self.deletes = deletes
+        """Whether Ctrl-C deletes the Job; otherwise it continues."""
         self.output = Output(self.kube, self.clock, namespace, output)
-        self.wanted = job if detach else self.output.announced(job)
-        self.detach = detach
         self.name, self.uid = "", ""
         self.seen: dict[str, dict[str, Tree]] = {}
         """Objects by resource and name, as far as they concern the Job."""
@@ -84,16 +80,20 @@ class Following:
         """Reports that the job uses borrowed quota."""
         self.interrupted = asyncio.Event()
 
-    async def run(self) -> int:
-        """Submit and follow the Job; return the exit code."""
+    async def run(self, start: Start, *, failing: int) -> int:
+        """Follow the Job that `start` returns; return its exit code.
+
+        If `start` returns a number instead, that is the exit code; if the server does not answer it, `failing` is.
+        """
         loop = asyncio.get_running_loop()
         with contextlib.suppress(NotImplementedError):
             loop.add_signal_handler(signal.SIGINT, self.interrupt)
         try:
-            if not await self.submit():
-                return MISUSED
-            if self.detach:
-                return 0
+            found = await start(self.kube)
+            if isinstance(found, int):
+                return found
+            self.name, self.uid = text(found, "metadata", "name"), text(found, "metadata", "uid")
+            self.output.empty()
             return await self.until_over()
         except (KubeError, CredentialError) as error:
             if isinstance(error, KubeError) and error.code == UNAUTHORIZED:
@@ -101,7 +101,7 @@ class Following:
             else:
                 hint = self.target.hint() if isinstance(error, UnansweredError) else ""
                 tell(f"{error}{hint}")
-            return MISUSED if not self.uid else ERROR
+            return ERROR if self.uid else failing
         finally:
             await self.output.close()
             await self.kube.close()
@@ -110,81 +110,6 @@ class Following:
         """Handle Ctrl-C; a second one terminates the process."""
         self.interrupted.set()
         asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
-
-    async def submit(self) -> bool:
-        """Create the Job; return whether it was created."""
-        labels = mapping(self.wanted, "metadata", "labels")
-        queue = text(labels, Label.QUEUE)
-        try:
-            if queue:
-                await self.kube.get(LOCAL_QUEUES, queue, self.namespace)
-            else:
-                names = await self.names(LOCAL_QUEUES, self.namespace)
-                queue = DEFAULT_QUEUE if DEFAULT_QUEUE in names else names[0] if len(names) == 1 else ""
-                if not queue:
-                    tell(f"--queue: choose the queue to submit to with -q QUEUE; {advice(names)}")
-                    return False
-        except NotFoundError:
-            names = await self.names(LOCAL_QUEUES, self.namespace)
-            tell(f"--queue: no LocalQueue {queue!r} in namespace {self.namespace}; {advice(names)}")
-            return False
-        except DeniedError as error:
-            if error.code == UNAUTHORIZED:
-                raise
-            tell(f"--namespace: {error.message}")
-            return False
-        if not await self.has_class(text(self.wanted, "metadata", "labels", Label.PRIORITY_CLASS)):
-            return False
-        metadata = {**mapping(self.wanted, "metadata"), "labels": {**labels, Label.QUEUE.value: queue}}
-        try:
-            made = await self.kube.create(
-                JOBS, msgspec.json.encode({**self.wanted, "metadata": metadata}), self.namespace
-            )
-        except ExistsError:
-            name = text(metadata, "name")
-            tell(f"--name: job {self.namespace}/{name} already exists; use another name, e.g. {await self.free(name)}")
-            return False
-        tree: Tree = msgspec.json.decode(made)
-        self.name, self.uid = text(tree, "metadata", "name"), text(tree, "metadata", "uid")
-        self.output.empty()
-        tell(f"job {self.namespace}/{self.name} submitted to queue {queue}")
-        if self.detach:
-            tell(
-                f"to follow it: {self.target.kubectl('logs', '-f', '-n', self.namespace, f'job/{self.name}', PATIENCE)}"
-            )
-        return True
-
-    async def free(self, name: str) -> str:
-        """A name that no Job has yet: the given one with the next free number."""
-        while True:
-            name = next_name(name)
-            try:
-                await self.kube.get(JOBS, name, self.namespace)
-            except NotFoundError:
-                return name
-
-    async def has_class(self, name: str) -> bool:
-        """Whether the priority class of the Job exists, or none is set; print an error if it does not."""
-        try:
-            if name:
-                await self.kube.get(WORKLOAD_PRIORITY_CLASSES, name)
-        except NotFoundError:
-            names = ", ".join(await self.names(WORKLOAD_PRIORITY_CLASSES))
-            advice = f"use one of: {names}" if names else "none exists; create one, or omit --priority"
-            tell(f"--priority: no WorkloadPriorityClass {name!r}; {advice}")
-            return False
-        except DeniedError as error:
-            # A user who may submit Jobs may lack the right to read priority classes.
-            if error.code == UNAUTHORIZED:
-                raise
-        return True
-
-    async def names(self, resource: Resource, namespace: str = "") -> list[str]:
-        """The names of all objects of a kind."""
-        found: list[str] = []
-        async for page in self.kube.pages(resource, namespace):
-            found += [text(one, "metadata", "name") for _, one in mappings(msgspec.json.decode(page), "items")]
-        return sorted(found)
 
     async def until_over(self) -> int:
         """Follow the Job until it ends; return the exit code."""
@@ -205,7 +130,7 @@ class Following:
                 return self.judged(work.result())
             # Otherwise it would report the deletion that follows.
             work.cancel()
-            return await self.delete_job()
+            return await (self.delete_job() if self.deletes else self.detach())
         finally:
             for one in everyone:
                 one.cancel()
@@ -223,6 +148,12 @@ class Following:
         with contextlib.suppress(NotFoundError):
             await self.kube.delete(JOBS, self.name, self.namespace, uid=self.uid)
         tell(f"job {self.namespace}/{self.name} deleted")
+        return INTERRUPTED
+
+    async def detach(self) -> int:
+        """Leave the Job alone after Ctrl-C."""
+        again = self.target.pykueue("attach", "-n", self.namespace, self.name)
+        tell(f"detached: job {self.namespace}/{self.name} continues; to follow it again: {again}")
         return INTERRUPTED
 
     async def attend(self) -> int:
@@ -251,12 +182,12 @@ class Following:
         if failed > self.failures:
             self.failures = failed
             attempts = 1 + (whole(job, "spec", "backoffLimit") or 0)
-            code = f" with exit code {codes[-1]}" if (codes := self.codes()) else ""
+            code = f" with exit code {codes[-1]}" if (codes := codes_of(self.pods())) else ""
             tell(f"attempt {failed} of {attempts} failed{code}; the next one starts after a delay")
 
     def next_pod(self, shown: set[str]) -> Tree | None:
         """A pod that has started and whose output was not shown yet."""
-        for pod in self.seen.get(str(PODS), {}).values():
+        for pod in sorted(self.pods(), key=started_at):
             if text(pod, "status", "phase") in RAN and text(pod, "metadata", "uid") not in shown:
                 return pod
         return None
@@ -279,7 +210,7 @@ class Following:
                 why = why if why.startswith(NEVER) else f"pending: {why}"
             if checks := awaited(workload):
                 why = f"waiting for admission checks: {checks}"
-            for pod in self.seen.get(str(PODS), {}).values():
+            for pod in self.pods():
                 if problem := start_problem(pod):
                     why = f"cannot start: {problem}"
             if why and why not in ("pending: ", self.said):
@@ -319,36 +250,27 @@ class Following:
         """Report why the Job failed; returns the exit code. With `blamed`, the output of its pods shows the cause."""
         if not ended:
             return 0
-        codes = self.codes()
+        codes = codes_of(self.pods())
         if not any(codes):
             # The Job's watch may be ahead of the pods'.
             await self.look_at_pods()
-            codes = self.codes()
+            codes = codes_of(self.pods())
         for words in self.unstarted():
             tell(words)
         code = codes[-1] if codes else 0
         if not blamed or not code:
             tell(f"failed: {ended}")
-        elif words := killed(self.ends()[-1]):
+        elif words := killed(ends_of(self.pods())[-1]):
             tell(words)
         return code or ERROR
 
-    def ends(self) -> list[Mapping[str, object]]:
-        """How the containers of its pods ended, in this order."""
-        ends = [
-            mapping(one, "state", "terminated")
-            for pod in self.seen.get(str(PODS), {}).values()
-            for _, one in mappings(pod, "status", "containerStatuses")
-        ]
-        return sorted((end for end in ends if end), key=lambda end: text(end, "finishedAt"))
-
     def unstarted(self) -> list[str]:
         """Why containers could not be started, as far as that is known."""
-        return [text(end, "message") for end in self.ends() if text(end, "reason") == "StartError"]
+        return [text(end, "message") for end in ends_of(self.pods()) if text(end, "reason") == "StartError"]
 
-    def codes(self) -> list[int]:
-        """The known exit codes of its pods, in the order in which they ended."""
-        return [code for end in self.ends() if (code := whole(end, "exitCode")) is not None]
+    def pods(self) -> list[Tree]:
+        """Its pods, as far as they were seen."""
+        return list(self.seen.get(str(PODS), {}).values())
 
     async def look_at_pods(self) -> None:
         """Refresh its pods; deleted pods keep their last known state."""
@@ -391,54 +313,3 @@ class Following:
                 held.pop(name, None)
         self.news.set()
         return text(tree, "metadata", "resourceVersion")
-
-
-def advice(queues: list[str]) -> str:
-    """Which queue to use instead."""
-    if queues:
-        return f"use one of: {', '.join(queues)}"
-    return "the namespace has none; create one, or start the server with `pykueue up --example`"
-
-
-def next_name(name: str) -> str:
-    """The name with the next number: train-2 after train, train-3 after train-2."""
-    stem, number = re.fullmatch(r"(.*?)(?:-([0-9]{1,9}))?", name).groups()  # type: ignore[union-attr]  # matches any text
-    suffix = f"-{int(number or 1) + 1}"
-    return stem[: NAME_MAX - len(suffix)].rstrip("-.") + suffix
-
-
-def end_of(job: Tree) -> str | None:
-    """Why a Job failed, empty if it succeeded; None while it has not ended."""
-    for _, one in mappings(job, "status", "conditions"):
-        if text(one, "status") == "True":
-            match text(one, "type"):
-                case "Complete":
-                    return ""
-                case "Failed":
-                    return text(one, "message") or text(one, "reason") or "no reason given"
-    return None
-
-
-def blamed_on_pods(job: Tree) -> bool:
-    """Whether a Job failed because too many of its pods did."""
-    return any(
-        text(one, "type") == "Failed" and text(one, "reason") == "BackoffLimitExceeded"
-        for _, one in mappings(job, "status", "conditions")
-    )
-
-
-def killed(end: Mapping[str, object]) -> str:
-    """A sentence about a process that was killed; empty if it exited by itself."""
-    if text(end, "reason") == "OOMKilled":
-        return "the command was killed because it exceeded its memory limit; set a higher one with --memory"
-    number = whole(end, "signal")
-    if not number:
-        return ""
-    with contextlib.suppress(ValueError):
-        return f"the command was killed by signal {number} ({signal.Signals(number).name})"
-    return f"the command was killed by signal {number}"
-
-
-def tell(words: str) -> None:
-    """Print a message to standard error, apart from the command's own output."""
-    click.echo(printable(f"pykueue: {words}"), err=True)

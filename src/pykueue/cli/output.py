@@ -13,6 +13,7 @@ import secrets
 import select
 import stat
 import sys
+from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from typing import Final
 from urllib.parse import urlencode
@@ -24,7 +25,7 @@ from pykueue.base.clock import Clock
 from pykueue.base.units import MICROS
 from pykueue.kube.client.http import Call, HttpKube, parts, path_of
 from pykueue.kube.client.transport import LostError, Stream, UnsentError
-from pykueue.kube.logs import HOLD, PART_HEADER, POD_UID, POSITION, SECRET, LogPart, part_of
+from pykueue.kube.logs import END_HEADER, HOLD, PART_HEADER, POD_UID, POSITION, SECRET, LogPart, part_of
 from pykueue.kube.port import PODS, KubeError, NotFoundError, UnansweredError
 from pykueue.node.supervision.followers import ANNOTATION, digest_of
 from pykueue.node.supervision.logfiles import STDERR, STDOUT, Records, lost_line
@@ -92,6 +93,32 @@ class Sink:
             loop.remove_writer(self.fd)
 
 
+class LastLines:
+    """Keeps the last lines of what is added."""
+
+    def __init__(self, lines: int) -> None:
+        self.lines = lines
+        self.kept: deque[tuple[bytes, bytes]] = deque()
+        """The pieces, each with its stream."""
+        self.newlines = 0
+
+    def add(self, stream: bytes, data: bytes) -> None:
+        """Add a piece of output; drop what is no longer among the last lines."""
+        self.kept.append((stream, data))
+        self.newlines += data.count(b"\n")
+        excess = self.newlines + (not data.endswith(b"\n")) - self.lines
+        while excess > 0 and self.kept:
+            stream, first = self.kept.popleft()
+            ends = first.count(b"\n")
+            self.newlines -= ends
+            if ends >= excess:
+                rest = first.split(b"\n", excess)[-1]
+                self.newlines += rest.count(b"\n")
+                if rest:
+                    self.kept.appendleft((stream, rest))
+            excess -= ends
+
+
 class Output:
     """Streams the output of the pods of a Job."""
 
@@ -156,67 +183,94 @@ class Output:
             task.cancel()
         await asyncio.gather(*self.holds.values(), return_exceptions=True)
 
-    async def show(self, pod: Tree) -> str:
-        """Stream a pod's output until the pod ends; return an error message, or an empty string."""
+    async def show(self, pod: Tree, *, follow: bool = True, tail: int | None = None) -> str:
+        """Write a pod's output; return an error message, or an empty string.
+
+        With `follow`, until the pod ends, otherwise what there is now. `tail` limits what there is now to these lines.
+        """
         name = text(pod, "metadata", "name")
         if not self.sinks:
             out = sys.stdout.fileno() if self.file is None else self.file
             self.sinks = {STDOUT: Sink(out), STDERR: Sink(sys.stderr.fileno())}
         try:
-            known = await self.first(pod)
+            known = await self.first(pod, follow=follow, tail=tail)
             if isinstance(known, LogPart):
-                await self.by_position(pod, known)
+                await self.by_position(pod, known, follow=follow, tail=tail)
             else:
-                await self.plain(pod, known)
+                await self.plain(pod, known, follow=follow, resumes=tail is None)
         except NotFoundError:
             return f"pod {name} was deleted together with its output"
         except KubeError as error:
             return f"cannot read the output of pod {name}: {error}"
         return ""
 
-    async def first(self, pod: Tree) -> LogPart | Stream:
+    async def first(self, pod: Tree, *, follow: bool, tail: int | None) -> LogPart | Stream:
         """The first part of a pod's log, or a stream of all of it from a server without positions."""
+        # A server with positions ignores the number of lines.
+        lines = {} if tail is None else {"tailLines": str(tail)}
         while True:
             try:
-                stream = await self.open(pod, {POSITION: "0"}, follow=True)
+                stream = await self.open(pod, {POSITION: "0", **lines}, follow=follow)
                 if not stream.header(PART_HEADER):
                     return stream
+                end = stream.header(END_HEADER)
                 try:
-                    return part_of(b"".join([part async for part in parts(stream)]))
+                    part = part_of(b"".join([part async for part in parts(stream)]))
                 finally:
                     stream.close()
+                return LogPart(part.position, part.data, part.ended, int(end) if end else None)
             except (LostError, UnansweredError):
                 await self.again()
 
-    async def by_position(self, pod: Tree, part: LogPart) -> None:
+    async def by_position(self, pod: Tree, part: LogPart, *, follow: bool, tail: int | None) -> None:
         """Write a pod's log from a server that serves it by position."""
-        records, position, printed = Records(), 0, 0
+        records, position, printed, end = Records(), 0, 0, part.end
+        last = None if tail is None else LastLines(tail)
         while not part.ended:
             if part.position != position:
                 records = Records()
             position = part.position + len(part.data)
             for record in records.feed(part.data):
-                sink = self.sinks[record.stream]
-                if record.printed > printed:
+                if record.printed > printed and last is None:
                     self.lost += record.printed - printed
                     await self.sinks[STDOUT].write(
                         lost_line(record.printed - printed, inside=self.sinks[STDOUT].inside)
                     )
                 printed = record.printed + len(record.data)
-                await sink.write(record.data)
-            part = await self.next(pod, position)
+                if last is None:
+                    await self.sinks[record.stream].write(record.data)
+                else:
+                    last.add(record.stream, record.data)
+            # A server of an earlier version does not say where the log ends.
+            caught_up = not part.data or (end is not None and position >= end)
+            if caught_up and last is not None:
+                await self.flush(last)
+                last = None
+            if caught_up and not follow:
+                return
+            part = await self.next(pod, position, follow=follow)
+        if last is not None:
+            await self.flush(last)
 
-    async def next(self, pod: Tree, position: int) -> LogPart:
+    async def flush(self, last: "LastLines") -> None:
+        """Write the last lines of what there was."""
+        for stream, data in last.kept:
+            await self.sinks[stream].write(data)
+
+    async def next(self, pod: Tree, position: int, *, follow: bool) -> LogPart:
         """The log from a position; everything before it was written."""
-        call = self.call(pod, {POSITION: str(position)}, follow=True)
+        call = self.call(pod, {POSITION: str(position)}, follow=follow)
         while True:
             try:
                 return part_of(await self.kube.call(call))
             except UnansweredError:
                 await self.again()
 
-    async def plain(self, pod: Tree, stream: Stream) -> None:
-        """Write a pod's output from a server that always starts at the beginning."""
+    async def plain(self, pod: Tree, stream: Stream, *, follow: bool, resumes: bool) -> None:
+        """Write a pod's output from a server that always starts at the beginning.
+
+        Unless it `resumes`, a lost connection is an error: after a reconnect, the last lines are others.
+        """
         written = 0
         while True:
             passed = 0
@@ -228,11 +282,13 @@ class Output:
                     written += len(fresh)
                     await self.sinks[STDOUT].write(fresh)
                 return
-            except LostError:
+            except LostError as error:
+                if not resumes:
+                    raise UnansweredError("follow its log", 0, "ConnectionLost", str(error)) from error
                 await self.again()
             while True:
                 try:
-                    stream = await self.open(pod, {}, follow=True)
+                    stream = await self.open(pod, {}, follow=follow)
                     break
                 except UnansweredError:
                     await self.again()

@@ -70,6 +70,18 @@ class Target(Frozen):
             return shlex.join(["kubectl", "--kubeconfig", *files, *context, *words])
         return f"{VARIABLE}={shlex.quote(os.pathsep.join(files))} {shlex.join(['kubectl', *context, *words])}"
 
+    def pykueue(self, *words: str) -> str:
+        """A shell command that runs pykueue against the same server, in any terminal of this user."""
+        if self.local:
+            chosen = [] if self.folder in (None, data_folder()) else ["--data", str(self.folder)]
+            return shlex.join(["pykueue", *words[:1], *chosen, *words[1:]])
+        context = ["--context", self.context] if self.context else []
+        files = [str(Path(file).absolute()) for file in self.files]
+        if len(files) == 1:
+            return shlex.join(["pykueue", *words[:1], "--kubeconfig", *files, *context, *words[1:]])
+        named = f"{VARIABLE}={shlex.quote(os.pathsep.join(files))}"
+        return f"{named} {shlex.join(['pykueue', *words[:1], *context, *words[1:]])}"
+
     def hint(self) -> str:
         """What to do when it does not respond."""
         if not self.local:

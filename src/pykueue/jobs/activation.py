@@ -64,7 +64,7 @@ def requeue_value(metadata: ObjectMeta) -> str:
 
 
 def marks_of_new(metadata: ObjectMeta) -> Tree:
-    """The annotations of a job's new Workload: a hold applies from the start, and nothing runs that could be requeued."""
+    """The annotations of a job's new Workload: a hold applies at once, and there is nothing to requeue yet."""
     asked = requeue_value(metadata)
     return {
         **(marked(HOLD) if is_held(metadata) else {}),

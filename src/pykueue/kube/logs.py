@@ -13,6 +13,8 @@ SECRET: Final = "pykueueSecret"
 POD_UID: Final = "pykueueUid"
 """Parameters of our own, which other servers ignore; a response to the first has the header `PART_HEADER`."""
 PART_HEADER: Final = "Pykueue-Log-Part"
+END_HEADER: Final = "Pykueue-Log-End"
+"""In a response with the beginning of a log: the position at which the log ends now."""
 
 
 class LogError(Exception):
@@ -50,6 +52,8 @@ class LogPart(Frozen):
     data: bytes
     ended: bool
     """Whether the log is complete."""
+    end: int | None = None
+    """Where the log ends now; only with its beginning, and not part of the body."""
 
     def body(self) -> bytes:
         """The wire format, with a first line of fixed length."""

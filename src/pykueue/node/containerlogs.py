@@ -253,8 +253,9 @@ class ContainerLogs:
             await self.clock.sleep(LOOK_MICROS)
 
     async def part(self, pod: Tree, asked: LogQuery) -> LogPart:
-        """The log from a position on, up to one response; waits a while if there is nothing yet."""
+        """The log from a position on, up to one response; with `follow`, waits a while if there is nothing yet."""
         key, position = self.key(pod, asked), asked.position or 0
+        end = await asyncio.to_thread(log_end, self.folder / key) if key and not position else None
         if asked.secret and key:
             self.note(key, asked.secret, position)
         until = self.clock.moment() + WAIT_MICROS
@@ -263,8 +264,8 @@ class ContainerLogs:
             start, data = await asyncio.to_thread(read_part, self.folder / key, position, PART_BYTES)
             if ended and position and not data and not begins(self.folder / key):
                 raise LogError("the output of this container is no longer kept", gone=True)
-            if data or ended or self.clock.moment() >= until:
-                return LogPart(start, data, ended and not data)
+            if data or ended or not asked.follow or self.clock.moment() >= until:
+                return LogPart(start, data, ended and not data, end)
             await self.clock.sleep(LOOK_MICROS)
 
     async def hold(self, key: str, secret: str) -> AsyncIterator[bytes]:

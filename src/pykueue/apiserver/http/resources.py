@@ -61,7 +61,7 @@ from pykueue.apiserver.wire.statuserrors import (
 from pykueue.apiserver.wire.writeterms import DeleteOptions, Terms
 from pykueue.base.clock import Clock
 from pykueue.base.turns import Turns
-from pykueue.kube.logs import PART_HEADER, POD_UID, SECRET, LogError, LogSource
+from pykueue.kube.logs import END_HEADER, PART_HEADER, POD_UID, SECRET, LogError, LogSource
 from pykueue.kube.port import Patch
 
 WATCH_SECONDS: Final = 1800
@@ -295,7 +295,8 @@ class Objects:
             if error.gone:
                 raise StatusError(404, "NotFound", str(error)) from error
             raise bad_request(str(error)) from error
-        return Response(OK, part.body(), (("Content-Type", OCTETS), (PART_HEADER, "1")))
+        end = () if part.end is None else ((END_HEADER, str(part.end)),)
+        return Response(OK, part.body(), (("Content-Type", OCTETS), (PART_HEADER, "1"), *end))
 
     async def logged_pod(self, served: Served, call: RequestInfo, request: Request) -> Tree:
         """The pod whose log is requested; the `run` that follows it may read the rest after it is deleted."""

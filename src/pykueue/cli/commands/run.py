@@ -157,7 +157,9 @@ def run(
         requeue=not no_requeue,
     )
     # Imported here so that invalid options are reported faster.
-    from pykueue.cli.followjob import Following, tell
+    from pykueue.cli.followjob import Following
+    from pykueue.cli.messages import tell
+    from pykueue.cli.submission import MISUSED, Submission
     from pykueue.cli.target import chosen
 
     target = chosen(kubeconfig, context, data)
@@ -166,8 +168,10 @@ def run(
     if has_input(sys.stdin.fileno() if sys.stdin is not None else -1):
         tell("standard input is not passed on: the command reads an empty one")
     into = None if output is None else opened(output, detach=detach)
-    following = Following(target, within, wanted, detach=detach, output=into)
-    sys.exit(asyncio.run(following.run()))
+    following = Following(target, within, command="run", deletes=True, output=into)
+    wanted = wanted if detach else following.output.announced(wanted)
+    submission = Submission(target, within, wanted, detach=detach)
+    sys.exit(asyncio.run(following.run(submission.submit, failing=MISUSED)))
 
 
 def opened(file: str, *, detach: bool) -> int:

@@ -1,0 +1,57 @@
+"""How a Job ended: why it failed, and the exit codes of its pods."""
+
+import contextlib
+import signal
+from collections.abc import Iterable, Mapping
+
+from pykueue.api.trees import Tree, mapping, mappings, text, whole
+
+
+def end_of(job: Tree) -> str | None:
+    """Why a Job failed, empty if it succeeded; None while it has not ended."""
+    for _, one in mappings(job, "status", "conditions"):
+        if text(one, "status") == "True":
+            match text(one, "type"):
+                case "Complete":
+                    return ""
+                case "Failed":
+                    return text(one, "message") or text(one, "reason") or "no reason given"
+    return None
+
+
+def blamed_on_pods(job: Tree) -> bool:
+    """Whether a Job failed because too many of its pods did."""
+    return any(
+        text(one, "type") == "Failed" and text(one, "reason") == "BackoffLimitExceeded"
+        for _, one in mappings(job, "status", "conditions")
+    )
+
+
+def killed(end: Mapping[str, object]) -> str:
+    """A sentence about a process that was killed; empty if it exited by itself."""
+    if text(end, "reason") == "OOMKilled":
+        return "the command was killed because it exceeded its memory limit; set a higher one with --memory"
+    number = whole(end, "signal")
+    if not number:
+        return ""
+    with contextlib.suppress(ValueError):
+        return f"the command was killed by signal {number} ({signal.Signals(number).name})"
+    return f"the command was killed by signal {number}"
+
+
+def ends_of(pods: Iterable[Tree]) -> list[Tree]:
+    """How the containers of some pods ended, in this order."""
+    ends = [
+        mapping(one, "state", "terminated") for pod in pods for _, one in mappings(pod, "status", "containerStatuses")
+    ]
+    return sorted((end for end in ends if end), key=lambda end: text(end, "finishedAt"))
+
+
+def codes_of(pods: Iterable[Tree]) -> list[int]:
+    """The known exit codes of some pods, in the order in which they ended."""
+    return [code for end in ends_of(pods) if (code := whole(end, "exitCode")) is not None]
+
+
+def started_at(pod: Tree) -> tuple[str, str]:
+    """The order in which pods are shown: that of their start."""
+    return text(pod, "status", "startTime"), text(pod, "metadata", "name")
