@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -164,8 +163,6 @@ def test_the_first_line_of_run_says_where_the_job_goes(running: Machine) -> None
 
 
 def test_the_hint_after_detach_works_when_pasted(running: Machine) -> None:
-    if shutil.which("kubectl") is None:
-        pytest.skip("kubectl is not installed")
     blocker = told(running, "run", "-q", "team-a", "--cpu", "4", "--detach", "--", "sleep", "1")
     assert blocker.returncode == 0, blocker.stderr
     done = told(running, "run", "-q", "team-a", "--cpu", "4", "--detach", "--", "echo", "it waited")
@@ -175,7 +172,7 @@ def test_the_hint_after_detach_works_when_pasted(running: Machine) -> None:
     pasted = subprocess.run(
         ["sh", "-c", hint[1]],
         cwd="/",
-        env={"PATH": os.environ["PATH"], "HOME": "/nonexistent"},
+        env={"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "HOME": "/nonexistent"},
         capture_output=True,
         text=True,
         timeout=60,

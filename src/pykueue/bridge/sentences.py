@@ -1,6 +1,6 @@
 """Conditions in our own words, for the owner of a job; Kueue's words are for programs."""
 
-from pykueue.api.names import WorkloadCondition
+from pykueue.api.names import Annotation, WorkloadCondition
 from pykueue.api.trees import Tree, mappings, member, text
 from pykueue.bridge.decisionevents import preemptor
 from pykueue.engine.decisions import EvictionReason
@@ -21,6 +21,18 @@ def pending_text(condition: Tree) -> str:
         return explain.never(text(condition, "reason"), why) or message
     known = preemption(message)
     return message if known is None else unnamed(known)
+
+
+def held_text(workload: Tree) -> str:
+    """Why a workload is pending that its owner has held or requeued; empty if neither."""
+    if member(workload, "spec", "active") is not False:
+        return ""
+    match text(workload, "metadata", "annotations", Annotation.DEACTIVATED_BY):
+        case "hold":
+            return "held by its owner; `pykueue release` queues it again"
+        case "requeue":
+            return "requeued by its owner"
+    return ""
 
 
 def in_short(condition: Tree) -> str:

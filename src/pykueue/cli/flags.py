@@ -19,6 +19,10 @@ namespaced: Final = click.option(
     "-n", "--namespace", metavar="NAME", help="Namespace; default: that of the kubeconfig."
 )
 
+selecting: Final = click.option(
+    "-l", "--selector", metavar="SELECTOR", help="The jobs with these labels instead, e.g. sweep=7 or 'team in (a,b)'."
+)
+
 
 def choosing_server(command: Command) -> Command:
     """Add the options that choose a server, for `target.chosen`."""

@@ -13,10 +13,10 @@ from pykueue.api.names import Label, WorkloadCondition
 from pykueue.api.trees import mapping, mappings, text, whole
 from pykueue.base.clock import SystemClock
 from pykueue.base.units import MICROS
-from pykueue.bridge.sentences import condition, pending_text
+from pykueue.bridge.sentences import condition, held_text, pending_text
 from pykueue.checks.pendingchecks import awaited
 from pykueue.cli.admitted import borrowing_note, start_problem
-from pykueue.cli.jobend import blamed_on_pods, codes_of, end_of, ends_of, killed, started_at
+from pykueue.cli.jobend import blamed_on_pods, codes_of, end_of, ends_of, killed, pods_of, started_at
 from pykueue.cli.messages import tell
 from pykueue.cli.output import Output
 from pykueue.cli.reasons import LOOKS, Preemptors, with_reason
@@ -40,7 +40,6 @@ INTERRUPTED: Final = 130
 ERROR: Final = 1
 AGAIN_MICROS: Final = MICROS // 2
 NEVER: Final = "can never start"
-CONTROLLER_UID: Final = "batch.kubernetes.io/controller-uid"
 RAN: Final = frozenset({"Running", "Succeeded", "Failed"})
 
 Start = Callable[[HttpKube], Awaitable[Tree | int]]
@@ -51,7 +50,16 @@ class Following:
     """Follows a Job: `run` gives its exit code."""
 
     def __init__(
-        self, target: Target, namespace: str, *, command: str, deletes: bool = False, output: int | None = None
+        self,
+        target: Target,
+        namespace: str,
+        *,
+        command: str,
+        deletes: bool = False,
+        output: int | None = None,
+        index: int | None = None,
+        tail: int | None = None,
+        judges: bool = True,
     ) -> None:
         self.clock = SystemClock()
         self.target = target
@@ -60,6 +68,12 @@ class Following:
         self.deletes = deletes
         """Whether Ctrl-C deletes the Job; otherwise it continues."""
         self.output = Output(self.kube, self.clock, namespace, output)
+        self.index = index
+        """The one index of the Job to follow; None for the whole Job."""
+        self.tail = tail
+        """How many of the lines to show that a pod has printed before; None for all."""
+        self.judges = judges
+        """Whether the exit code is that of the Job; otherwise it says whether the output was shown."""
         self.name, self.uid = "", ""
         self.seen: dict[str, dict[str, Tree]] = {}
         """Objects by resource and name, as far as they concern the Job."""
@@ -116,7 +130,7 @@ class Following:
         watching = [
             asyncio.create_task(self.watch(JOBS, fields=f"metadata.name={self.name}")),
             asyncio.create_task(self.watch(WORKLOADS, labels=f"{Label.JOB_UID}={self.uid}")),
-            asyncio.create_task(self.watch(PODS, labels=f"{CONTROLLER_UID}={self.uid}")),
+            asyncio.create_task(self.watch(PODS, labels=pods_of(self.uid, self.index))),
         ]
         interrupted = asyncio.create_task(self.interrupted.wait())
         work = asyncio.create_task(self.attend())
@@ -130,7 +144,7 @@ class Following:
                 return self.judged(work.result())
             # Otherwise it would report the deletion that follows.
             work.cancel()
-            return await (self.delete_job() if self.deletes else self.detach())
+            return await self.delete_job() if self.deletes else self.detach()
         finally:
             for one in everyone:
                 one.cancel()
@@ -141,7 +155,7 @@ class Following:
         problems = self.output.problems()
         for one in problems:
             tell(one)
-        return code or (ERROR if problems else 0)
+        return (code if self.judges else 0) or (ERROR if problems else 0)
 
     async def delete_job(self) -> int:
         """Delete the Job after Ctrl-C."""
@@ -150,15 +164,17 @@ class Following:
         tell(f"job {self.namespace}/{self.name} deleted")
         return INTERRUPTED
 
-    async def detach(self) -> int:
+    def detach(self) -> int:
         """Leave the Job alone after Ctrl-C."""
-        again = self.target.pykueue("attach", "-n", self.namespace, self.name)
-        tell(f"detached: job {self.namespace}/{self.name} continues; to follow it again: {again}")
+        if self.judges:
+            again = self.target.pykueue("attach", "-n", self.namespace, self.name)
+            tell(f"detached: job {self.namespace}/{self.name} continues; to follow it again: {again}")
         return INTERRUPTED
 
     async def attend(self) -> int:
         """Report why the Job is pending and stream its output until it ends; return the exit code."""
         shown: set[str] = set()
+        complete = False
         while True:
             self.news.clear()
             pod = self.next_pod(shown)
@@ -167,8 +183,12 @@ class Following:
                 await self.show(pod)
                 continue
             job = next(iter(self.seen.get(str(JOBS), {}).values()), None)
-            if job is not None and (ended := end_of(job)) is not None:
-                return await self.report_failure(ended, blamed=blamed_on_pods(job))
+            if job is not None and (ended := end_of(job, self.index)) is not None:
+                if complete:
+                    return self.report_failure(ended, blamed=blamed_on_pods(job))
+                # The Job's watch may be ahead of the pods'.
+                complete = await self.look_at_pods()
+                continue
             if self.gone:
                 tell(f"job {self.namespace}/{self.name} was deleted")
                 return ERROR
@@ -200,14 +220,15 @@ class Following:
             since = text(evicted, "lastTransitionTime")
             if text(evicted, "status") == "True" and since != self.evicted:
                 self.evicted = since
-                tell(f"evicted: {await self.preemptors.said(evicted, workload, looks=LOOKS)}")
+                why = held_text(workload) or await self.preemptors.said(evicted, workload, looks=LOOKS)
+                tell(f"evicted: {why}")
             if not reserved and self.asking is None:
                 self.asking = asyncio.create_task(self.ask_why(text(workload, "metadata", "name")))
             why = ""
             # Right after an eviction the pending reason repeats the eviction.
             if text(reserved, "status") == "False" and text(reserved, "message") != text(evicted, "message"):
                 why = pending_text(reserved)
-                why = why if why.startswith(NEVER) else f"pending: {why}"
+                why = why if why.startswith(NEVER) else f"pending: {held_text(workload) or why}"
             if checks := awaited(workload):
                 why = f"waiting for admission checks: {checks}"
             for pod in self.pods():
@@ -243,18 +264,14 @@ class Following:
         if self.said:
             tell("running")
             self.said = ""
-        if problem := await self.output.show(pod):
+        if problem := await self.output.show(pod, tail=self.tail):
             tell(problem)
 
-    async def report_failure(self, ended: str, *, blamed: bool) -> int:
+    def report_failure(self, ended: str, *, blamed: bool) -> int:
         """Report why the Job failed; returns the exit code. With `blamed`, the output of its pods shows the cause."""
         if not ended:
             return 0
         codes = codes_of(self.pods())
-        if not any(codes):
-            # The Job's watch may be ahead of the pods'.
-            await self.look_at_pods()
-            codes = codes_of(self.pods())
         for words in self.unstarted():
             tell(words)
         code = codes[-1] if codes else 0
@@ -272,11 +289,17 @@ class Following:
         """Its pods, as far as they were seen."""
         return list(self.seen.get(str(PODS), {}).values())
 
-    async def look_at_pods(self) -> None:
-        """Refresh its pods; deleted pods keep their last known state."""
-        async for page in self.kube.pages(PODS, self.namespace, labels=f"{CONTROLLER_UID}={self.uid}"):
-            for _, pod in mappings(msgspec.json.decode(page), "items"):
-                self.learn(PODS, {"type": "MODIFIED", "object": dict(pod)})  # type: ignore[arg-type]  # decoded JSON
+    async def look_at_pods(self) -> bool:
+        """Refresh its pods and return whether that succeeded; deleted pods keep their last known state."""
+        try:
+            async for page in self.kube.pages(PODS, self.namespace, labels=pods_of(self.uid, self.index)):
+                for _, pod in mappings(msgspec.json.decode(page), "items"):
+                    self.learn(PODS, {"type": "MODIFIED", "object": dict(pod)})  # type: ignore[arg-type]  # decoded JSON
+        except UnansweredError:
+            # The server may be restarting.
+            await self.clock.sleep(AGAIN_MICROS)
+            return False
+        return True
 
     async def watch(self, resource: Resource, *, labels: str = "", fields: str = "") -> None:
         """Keep the local copy of some objects up to date."""

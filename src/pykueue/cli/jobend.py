@@ -3,12 +3,25 @@
 import contextlib
 import signal
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from pykueue.api.trees import Tree, mapping, mappings, text, whole
 
+CONTROLLER_UID: Final = "batch.kubernetes.io/controller-uid"
+COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 
-def end_of(job: Tree) -> str | None:
-    """Why a Job failed, empty if it succeeded; None while it has not ended."""
+
+def pods_of(uid: str, index: int | None = None) -> str:
+    """The label selector of the pods of a Job, or of one index of it."""
+    return f"{CONTROLLER_UID}={uid}" + ("" if index is None else f",{COMPLETION_INDEX}={index}")
+
+
+def end_of(job: Tree, index: int | None = None) -> str | None:
+    """Why a Job, or one index of it, failed, empty if it succeeded; None while it has not ended."""
+    if index is not None and contains(text(job, "status", "completedIndexes"), index):
+        return ""
+    if index is not None and contains(text(job, "status", "failedIndexes"), index):
+        return f"index {index} failed"
     for _, one in mappings(job, "status", "conditions"):
         if text(one, "status") == "True":
             match text(one, "type"):
@@ -17,6 +30,15 @@ def end_of(job: Tree) -> str | None:
                 case "Failed":
                     return text(one, "message") or text(one, "reason") or "no reason given"
     return None
+
+
+def contains(indexes: str, index: int) -> bool:
+    """Whether a list of indexes as in the status of a Job, such as 0,3-5, contains an index."""
+    for one in indexes.split(","):
+        first, _, last = one.partition("-")
+        if first.isdigit() and int(first) <= index <= int(last if last.isdigit() else first):
+            return True
+    return False
 
 
 def blamed_on_pods(job: Tree) -> bool:

@@ -7,15 +7,21 @@ from typing import Final
 import click
 
 COMMANDS: Final = {
+    "attach": "pykueue.cli.commands.attach",
     "backup": "pykueue.cli.commands.backup",
+    "cancel": "pykueue.cli.commands.cancel",
     "config": "pykueue.cli.commands.config",
     "demo": "pykueue.cli.commands.demo",
     "down": "pykueue.cli.commands.status",
     "export": "pykueue.cli.commands.export",
+    "hold": "pykueue.cli.commands.hold",
+    "logs": "pykueue.cli.commands.logs",
     "manager": "pykueue.cli.commands.manager",
     "manifests": "pykueue.cli.commands.manifests",
     "queue": "pykueue.cli.commands.queue",
+    "release": "pykueue.cli.commands.hold",
     "replay": "pykueue.cli.commands.replay",
+    "requeue": "pykueue.cli.commands.hold",
     "restore": "pykueue.cli.commands.backup",
     "run": "pykueue.cli.commands.run",
     "simulate": "pykueue.cli.commands.simulate",
@@ -23,20 +29,30 @@ COMMANDS: Final = {
     "top": "pykueue.cli.commands.top",
     "up": "pykueue.cli.commands.up",
     "user": "pykueue.cli.commands.user",
+    "wait": "pykueue.cli.commands.wait",
 }
 """The module that defines each command."""
 OTHER_NAMES: Final = {
+    "abort": "cancel",
     "add": "run",
     "apply": "up --apply FILE",
     "exec": "run",
+    "follow": "attach",
     "info": "status",
     "init": "up",
     "jobs": "status",
+    "kill": "cancel",
     "list": "status",
+    "log": "logs",
     "ls": "status",
+    "pause": "hold",
     "ps": "status",
     "queues": "queue",
+    "remove": "cancel",
+    "restart": "requeue",
+    "rm": "cancel",
     "sbatch": "run --detach",
+    "scancel": "cancel",
     "serve": "up",
     "server": "up",
     "sim": "simulate",
@@ -46,21 +62,15 @@ OTHER_NAMES: Final = {
     "start": "up",
     "stop": "down",
     "submit": "run",
+    "tail": "logs -f",
     "users": "user",
     "version": "--version",
 }
 """What other tools call our commands."""
 KUBECTL: Final = {
-    "cancel": "delete job NAME",
     "delete": "delete job NAME",
     "describe": "describe job NAME",
     "get": "get jobs",
-    "kill": "delete job NAME",
-    "log": "logs -f job/NAME",
-    "logs": "logs -f job/NAME",
-    "remove": "delete job NAME",
-    "rm": "delete job NAME",
-    "scancel": "delete job NAME",
 }
 """Commands of other tools for which we use kubectl."""
 

@@ -12,7 +12,7 @@ from pykueue.api.trees import Tree, mapping, mappings, member, text, whole
 from pykueue.base.clock import SystemClock
 from pykueue.base.struct import Frozen
 from pykueue.base.units import QuantityError, amount_of, parse_quantity
-from pykueue.bridge.sentences import condition, pending_text
+from pykueue.bridge.sentences import condition, held_text, pending_text
 from pykueue.checks.pendingchecks import awaited
 from pykueue.cli.admitted import start_problem
 from pykueue.cli.amounts import readable
@@ -181,7 +181,7 @@ async def explained(
 
     The embedded server adds the engine's reason to a GET. Elsewhere, use the reason of an equal workload.
     """
-    if not workload:
+    if not workload or held_text(workload):
         return pending
     reserved = condition(workload, WorkloadCondition.QUOTA_RESERVED)
     if not reserved:
@@ -311,6 +311,7 @@ def pending_workload(workload: Tree) -> PendingWorkload | None:
     if awaiting := awaited(workload):
         checks = f"waiting for admission checks: {awaiting}"
     why = checks if text(reserved, "status") == "True" else pending_text(reserved) or "not considered yet"
+    why = held_text(workload) or why
     name = controller_of(workload) or text(workload, "metadata", "name")
     return PendingWorkload(
         f"{text(workload, 'metadata', 'namespace')}/{name}", text(workload, "spec", "queueName"), why

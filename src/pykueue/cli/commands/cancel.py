@@ -1,0 +1,59 @@
+"""`pykueue cancel`: delete Jobs that have not ended."""
+
+import sys
+
+import click
+
+from pykueue.cli.flags import choosing_server, namespaced, selecting
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@selecting
+@click.option("--all", "everything", is_flag=True, help="All jobs of yours in the namespace that have not ended.")
+@namespaced
+@choosing_server
+def cancel(
+    names: tuple[str, ...],
+    selector: str | None,
+    everything: bool,
+    namespace: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    data: str | None,
+) -> None:
+    """Cancel jobs, pending or running.
+
+    The Job is deleted; its processes get SIGTERM, and SIGKILL after the grace period of their pod. A job that has
+    already ended is left as it is, with its output, and that is no error. One index of an array cannot be cancelled.
+
+    \b
+    Example:
+      pykueue cancel train-x7k2p
+      pykueue cancel train-1 train-2
+      pykueue cancel -l sweep=7
+      pykueue cancel --all
+
+    With --all, jobs that the server knows to be another user's are left alone; a cluster without `pykueue up` does not
+    record who created a Job, so there --all means every job of the namespace.
+
+    Exit codes: 0, none of these jobs runs any longer, or will; 1, a job does not exist, or you may not delete it; 2,
+    invalid input.
+    """
+    from pykueue.cli.chosenjobs import names_of
+    from pykueue.cli.jobverbs import cancelled
+    from pykueue.cli.serverstate import fail
+    from pykueue.cli.session import asked
+    from pykueue.cli.target import chosen
+
+    if everything and (names or selector):
+        fail("--all: cannot be combined with names or --selector; use one of them")
+    wanted = () if everything else names_of(names, selector)
+    if one := next((one for one in wanted if one.index is not None), None):
+        fail(
+            f"{one.name}:{one.index}: one index of a job cannot be cancelled, because Kubernetes deletes a Job as a "
+            f"whole; `pykueue cancel {one.name}` cancels all of it"
+        )
+    target = chosen(kubeconfig, context, data)
+    within = namespace or target.connection.namespace
+    sys.exit(asked(target, "cancel", lambda kube: cancelled(kube, within, wanted, selector)))

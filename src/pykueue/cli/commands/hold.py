@@ -1,0 +1,100 @@
+"""`pykueue hold`, `release` and `requeue`: keep jobs from running, let them run, and start them over."""
+
+import sys
+
+import click
+
+from pykueue.cli.flags import Command, choosing_server, namespaced, selecting
+
+
+def on_jobs(command: Command) -> Command:
+    """Add the arguments of a verb on jobs."""
+    for option in (choosing_server, namespaced, selecting, click.argument("names", nargs=-1, metavar="[NAME]...")):
+        command = option(command)
+    return command
+
+
+@click.command()
+@on_jobs
+def hold(names: tuple[str, ...], selector: str | None, namespace: str | None, **server: str | None) -> None:
+    """Keep jobs from running until they are released.
+
+    A pending job keeps its place in line by its creation time, and is not admitted. A running job is stopped, releases
+    its quota, and starts over once it is released. A hold is the annotation `pykueue.io/hold: "true"` on the Job, so a
+    Job can also be submitted with it.
+
+    \b
+    Example:
+      pykueue hold train-x7k2p
+      pykueue hold -l sweep=7
+
+    On a cluster this needs `pykueue manager`: Kueue itself ignores the annotation, and the command then says so.
+
+    Exit codes: 0, held; 1, a job does not exist, has ended, is another user's, or nothing has happened; 2, invalid
+    input.
+    """
+    verb("hold", names, selector, namespace, **server)
+
+
+@click.command()
+@on_jobs
+def release(names: tuple[str, ...], selector: str | None, namespace: str | None, **server: str | None) -> None:
+    """Let held jobs run again.
+
+    What an administrator, or a limit of retries, has deactivated stays so: a release undoes only a hold.
+
+    \b
+    Example:
+      pykueue release train-x7k2p
+      pykueue release -l sweep=7
+
+    Exit codes: 0, released, or was not held; 1, a job does not exist, has ended, is another user's, is deactivated by
+    other means, or nothing has happened; 2, invalid input.
+    """
+    verb("release", names, selector, namespace, **server)
+
+
+@click.command()
+@on_jobs
+def requeue(names: tuple[str, ...], selector: str | None, namespace: str | None, **server: str | None) -> None:
+    """Stop running jobs and queue them again.
+
+    A requeued job starts over, with its place in line by its creation time: it may be admitted again at once. A pending
+    job is left as it is. A requeue is the annotation `pykueue.io/requeue` on the Job, and each value of it counts once.
+
+    \b
+    Example:
+      pykueue requeue train-x7k2p
+      pykueue requeue -l sweep=7
+
+    On a cluster this needs `pykueue manager`: Kueue itself ignores the annotation, and the command then says so.
+
+    Exit codes: 0, requeued, or was pending; 1, a job does not exist, has ended, is held, is another user's, or nothing
+    has happened; 2, invalid input.
+    """
+    verb("requeue", names, selector, namespace, **server)
+
+
+def verb(
+    what: str,
+    names: tuple[str, ...],
+    selector: str | None,
+    namespace: str | None,
+    *,
+    kubeconfig: str | None,
+    context: str | None,
+    data: str | None,
+) -> None:
+    """Carry out a verb on the chosen jobs and exit."""
+    from pykueue.cli.chosenjobs import names_of
+    from pykueue.cli.jobverbs import VERBS, done_to_jobs
+    from pykueue.cli.serverstate import fail
+    from pykueue.cli.session import asked
+    from pykueue.cli.target import chosen
+
+    wanted = names_of(names, selector)
+    if one := next((one for one in wanted if one.index is not None), None):
+        fail(f"{one.name}:{one.index}: all indexes of a job are admitted together; use `pykueue {what} {one.name}`")
+    target = chosen(kubeconfig, context, data)
+    within = namespace or target.connection.namespace
+    sys.exit(asked(target, what, lambda kube: done_to_jobs(kube, VERBS[what], within, wanted, selector)))

@@ -1,0 +1,59 @@
+"""`pykueue logs`: print the output of Jobs."""
+
+import asyncio
+import sys
+
+import click
+
+from pykueue.cli.flags import choosing_server, namespaced, selecting
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[NAME[:INDEX]]...")
+@selecting
+@click.option("-f", "--follow", is_flag=True, help="Wait for more output until the job ends.")
+@click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines of each pod.")
+@click.option("--index", type=click.IntRange(min=0), metavar="N", help="Only this index of an Indexed Job.")
+@namespaced
+@choosing_server
+def logs(
+    names: tuple[str, ...],
+    selector: str | None,
+    follow: bool,
+    tail: int | None,
+    index: int | None,
+    namespace: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    data: str | None,
+) -> None:
+    """Print the output of jobs.
+
+    All pods of a job are shown, by index and then in the order of their start; with several, a line on standard error
+    names each. Standard output and standard error stay separate and byte for byte; on a cluster the kubelet merges
+    them. With --follow, jobs are shown one after the other, each until it ends, and a restart of the server does not
+    interrupt it; Ctrl-C stops only the printing. The output of a pod is removed together with the pod.
+
+    \b
+    Example:
+      pykueue logs train-x7k2p
+      pykueue logs -f --tail 20 train-x7k2p
+      pykueue logs sweep:3
+      pykueue logs -l sweep=7 > all.txt
+
+    Exit codes: 0, printed, or the job has not started; 1, a job does not exist, its output cannot be read, or part of
+    it is missing; 2, invalid input; 130, Ctrl-C.
+    """
+    from pykueue.cli.chosenjobs import names_of
+    from pykueue.cli.joblogs import INTERRUPTED, Logs
+    from pykueue.cli.session import answered
+    from pykueue.cli.target import chosen
+
+    wanted = names_of(names, selector, index)
+    target = chosen(kubeconfig, context, data)
+    within = namespace or target.connection.namespace
+    shown = Logs(target, within, wanted, selector, follow=follow, tail=tail, index=index)
+    try:
+        sys.exit(asyncio.run(answered(target, "logs", shown.show)))
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
