@@ -53,9 +53,7 @@ def test_an_unknown_command_is_a_mistake() -> None:
         pytest.param("sbatch", "No such command 'sbatch'. Did you mean pykueue run --detach?", id="as in Slurm"),
         pytest.param("add", "No such command 'add'. Did you mean pykueue run?", id="as in pueue"),
         pytest.param("scancel", "No such command 'scancel'. Did you mean pykueue cancel?", id="of a verb in Slurm"),
-        pytest.param(
-            "describe", "No such command 'describe'. Use kubectl describe job NAME;", id="as in kubectl"
-        ),
+        pytest.param("describe", "No such command 'describe'. Use kubectl describe job NAME;", id="as in kubectl"),
         pytest.param("xyzzy", "No such command 'xyzzy'.\n", id="nothing is close"),
     ],
 )

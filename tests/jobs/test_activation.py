@@ -1,6 +1,6 @@
 """Do the annotations for hold and requeue turn into `spec.active`, once, and never undo what others decided?"""
 
-from typing import Any
+from collections.abc import Mapping
 
 import pytest
 
@@ -20,13 +20,15 @@ RUNS = (RESERVED, ADMITTED)
 GONE = evicted("Deactivated", "The workload is deactivated")
 
 
-def marked(*conditions: Tree, active: bool = True, **marks: Any) -> Workload:
+def marked(*conditions: Tree, active: bool = True, marks: Mapping[str, str] = {}) -> Workload:
     return workload(*conditions, metadata={"annotations": {**marks}}, active=active)
 
 
-def step(marks: Tree, active: bool | None, notice: Notice | None) -> tuple[Tree, tuple[Notice, ...]]:
+def step(
+    marks: Mapping[str, str | None], active: bool | None, notice: Notice | None
+) -> tuple[Tree, tuple[Notice, ...]]:
     spec: Tree = {} if active is None else {"spec": {"active": active}}
-    return {"metadata": {"annotations": marks}, **spec}, () if notice is None else (notice,)
+    return {"metadata": {"annotations": {**marks}}, **spec}, () if notice is None else (notice,)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +37,7 @@ def step(marks: Tree, active: bool | None, notice: Notice | None) -> tuple[Tree,
         pytest.param({}, marked(*RUNS), None, id="nobody asks for anything"),
         pytest.param(HOLD, marked(), step({BY: "hold"}, False, HELD), id="a pending job is held"),
         pytest.param(HOLD, marked(*RUNS), step({BY: "hold"}, False, HELD), id="a running job is held"),
-        pytest.param(HOLD, marked(active=False, **{BY: "hold"}), None, id="a held job stays held"),
+        pytest.param(HOLD, marked(active=False, marks={BY: "hold"}), None, id="a held job stays held"),
         pytest.param({"pykueue.io/hold": "no"}, marked(), None, id="any other value holds nothing"),
         pytest.param(HOLD, marked(active=False), None, id="what another has deactivated is not ours by a hold"),
         pytest.param(
@@ -44,31 +46,37 @@ def step(marks: Tree, active: bool | None, notice: Notice | None) -> tuple[Tree,
         pytest.param({}, marked(active=False), None, id="and is not activated by a release"),
         pytest.param(
             {},
-            marked(GONE, active=False, **{BY: "hold"}),
+            marked(GONE, active=False, marks={BY: "hold"}),
             step({BY: None}, True, RELEASED),
             id="a held job is released",
         ),
         pytest.param(
-            {}, marked(*RUNS, GONE, active=False, **{BY: "hold"}), None, id="a release waits until the quota is free"
+            {},
+            marked(*RUNS, GONE, active=False, marks={BY: "hold"}),
+            None,
+            id="a release waits until the quota is free",
         ),
-        pytest.param({}, marked(**{BY: "hold"}), step({BY: None}, None, None), id="another has activated it"),
-        pytest.param(HOLD, marked(**{BY: "hold"}), step({BY: "hold"}, False, HELD), id="the owner still holds it"),
+        pytest.param({}, marked(marks={BY: "hold"}), step({BY: None}, None, None), id="another has activated it"),
+        pytest.param(HOLD, marked(marks={BY: "hold"}), step({BY: "hold"}, False, HELD), id="the owner still holds it"),
         pytest.param(
             FIRST, marked(*RUNS), step({**ONE, BY: "requeue"}, False, REQUEUED), id="a running job is requeued"
         ),
-        pytest.param(FIRST, marked(*RUNS, **ONE), None, id="once for each value"),
+        pytest.param(FIRST, marked(*RUNS, marks=ONE), None, id="once for each value"),
         pytest.param(
             SECOND,
-            marked(*RUNS, **ONE),
+            marked(*RUNS, marks=ONE),
             step({DONE: "2026-11-16T11:00:00Z", BY: "requeue"}, False, REQUEUED),
             id="again for another value",
         ),
         pytest.param(
-            FIRST, marked(*RUNS, active=False, **ONE, **{BY: "requeue"}), None, id="it waits until the quota is free"
+            FIRST,
+            marked(*RUNS, active=False, marks={**ONE, BY: "requeue"}),
+            None,
+            id="it waits until the quota is free",
         ),
         pytest.param(
             FIRST,
-            marked(GONE, active=False, **ONE, **{BY: "requeue"}),
+            marked(GONE, active=False, marks={**ONE, BY: "requeue"}),
             step({BY: None}, True, None),
             id="then it is queued again",
         ),
@@ -77,7 +85,7 @@ def step(marks: Tree, active: bool | None, notice: Notice | None) -> tuple[Tree,
         pytest.param(FIRST, marked(active=False), step(ONE, None, None), id="a deactivated job is not queued again"),
         pytest.param(
             HOLD | FIRST,
-            marked(active=False, **ONE, **{BY: "requeue"}),
+            marked(active=False, marks={**ONE, BY: "requeue"}),
             step({BY: "hold"}, None, None),
             id="a hold during a requeue lasts",
         ),
@@ -97,7 +105,7 @@ def after(found: Workload, *conditions: Tree, annotations: Tree, active: bool) -
     for key, text in annotations.items():
         if text is None:
             kept.pop(key, None)
-    return marked(*conditions, active=active, **kept)
+    return marked(*conditions, active=active, marks=kept)
 
 
 def test_a_requeue_that_is_interrupted_anywhere_evicts_once() -> None:
