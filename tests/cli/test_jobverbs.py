@@ -116,10 +116,10 @@ def test_a_job_is_held_released_requeued_and_cancelled(running: Machine, tmp_pat
     assert first.wait(60) == 4
     first.communicate()
     assert never.returncode == 124
-    done = running.run("cancel", "again", "prints-not", "sweep")
+    done = running.run("cancel", "again", "xyzzy", "sweep")
     assert done.returncode == 1
     assert told(done) == [
-        "no job 'prints-not' in namespace default; `pykueue status` shows what is running and pending",
+        "no job 'xyzzy' in namespace default; `pykueue status` shows what is running and pending",
         "job default/again cancelled",
         "job default/sweep has ended already",
     ]

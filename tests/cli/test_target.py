@@ -123,6 +123,10 @@ def test_a_line_for_kubectl_says_all_that_it_needs(person: Person, tmp_path: Pat
     person.environment["KUBECONFIG"] += f":{spaced}"
     line = person.target().kubectl("get", "jobs")
     assert line == f"""KUBECONFIG='{tmp_path}/production:{tmp_path}/a b/k'"'"'' kubectl get jobs"""
+    line = person.target().pykueue("attach", "train")
+    assert line == f"""KUBECONFIG='{tmp_path}/production:{tmp_path}/a b/k'"'"'' pykueue attach train"""
+    line = person.target(kubeconfig=spaced, context="pykueue").pykueue("attach", "train")
+    assert line == f"""pykueue attach --kubeconfig '{tmp_path}/a b/k'"'"'' --context pykueue train"""
 
 
 @pytest.fixture(scope="module")

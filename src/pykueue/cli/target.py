@@ -73,7 +73,9 @@ class Target(Frozen):
     def pykueue(self, *words: str) -> str:
         """A shell command that runs pykueue against the same server, in any terminal of this user."""
         if self.local:
-            chosen = [] if self.folder in (None, data_folder()) else ["--data", str(self.folder)]
+            # Another terminal may have no XDG_DATA_HOME.
+            usual = data_folder(environment={"HOME": str(home(self.environment))})
+            chosen = [] if self.folder in (None, usual) else ["--data", str(self.folder)]
             return shlex.join(["pykueue", *words[:1], *chosen, *words[1:]])
         context = ["--context", self.context] if self.context else []
         files = [str(Path(file).absolute()) for file in self.files]
