@@ -89,6 +89,14 @@ class Annotation(StrEnum):
     REQUEUE = "pykueue.io/requeue"
     DEACTIVATED_BY = "pykueue.io/deactivated-by"
     REQUEUED = "pykueue.io/requeued"
+    AFTER = "pykueue.io/after"
+    AFTER_OK = "pykueue.io/after-ok"
+    BEGIN = "pykueue.io/begin"
+    ARRAY = "pykueue.io/array"
+
+
+DEPENDENCIES_GATE: Final = "pykueue.io/dependencies"
+"""The admission gate of a Job that waits for other Jobs or for a time; our job controller removes it."""
 
 
 class Finalizer(StrEnum):

@@ -35,6 +35,7 @@ from pykueue.jobs.actions import (
     Write,
 )
 from pykueue.jobs.batch import JobView
+from pykueue.jobs.dependencies import Other, State, followed, needs_of
 from pykueue.jobs.kind import JobKind
 from pykueue.jobs.plan import plan
 from pykueue.jobs.podsets import Injection
@@ -157,7 +158,8 @@ class Reconciler:
         self.by_prebuilt = jobs.index(self.prebuilt_keys)
         self.by_owner = jobs.index(owner_uids)
         self.by_namespace = jobs.index(lambda job: (job.namespace,))
-        jobs.listen(lambda change: self.controller.add(change.key))
+        self.by_need = jobs.index(needed_keys)
+        jobs.listen(self.job_changed)
         cluster.workloads.listen(self.workload_changed)
         cluster.namespaces.listen(self.namespace_changed)
         cluster.priority_classes.listen(self.classes_changed)
@@ -170,6 +172,28 @@ class Reconciler:
         """The Workload that a job names."""
         name = prebuilt_name(job.metadata, annotations=self.rules.prebuilt_annotations)
         return (f"{job.namespace}/{name}",) if name else ()
+
+    def job_changed(self, change: Change[JobView]) -> None:
+        """Reconcile a job, and those that wait for it if its part in that has changed."""
+        self.controller.add(change.key)
+        waiting = self.by_need.get(change.key)
+        if waiting and self.other(change.old) != self.other(change.new):
+            self.add_all(waiting)
+
+    def other(self, job: JobView | None) -> Other | None:
+        """A job as those see it that wait for it."""
+        if job is None:
+            return None
+        outcome = self.kind.finished(job)
+        ended = State.UNFINISHED if outcome is None else State.SUCCEEDED if outcome.success else State.FAILED
+        return Other(ended, needs_of(job.metadata.annotations))
+
+    def others(self, job: JobView) -> dict[str, Other]:
+        """The jobs that a job waits for, by name."""
+        needs = needs_of(job.metadata.annotations)
+        if needs is None:
+            return {}
+        return followed(needs, lambda name: self.other(self.jobs.get(f"{job.namespace}/{name}")))
 
     def workload_changed(self, change: Change[Workload]) -> None:
         """Reconcile the Workload's job, the job that names it, and jobs that belong to its job."""
@@ -264,6 +288,7 @@ class Reconciler:
             classes=self.known_classes(),
             flavors=cluster.flavors.objects,
             beyond=self.beyond(job),
+            others=self.others(job),
             rules=self.rules,
             fresh_until=self.lasting(self.fresh, key),
             unsure_until=self.lasting(self.unsure, key),
@@ -352,6 +377,12 @@ def owner_keys(workload: Workload) -> Iterable[str]:
         return ()
     group, kind = group_kind(owner)
     return (f"{group}/{kind}/{workload.namespace}/{owner.name}",)
+
+
+def needed_keys(job: JobView) -> Iterable[str]:
+    """The jobs that a job waits for."""
+    needs = needs_of(job.metadata.annotations)
+    return () if needs is None else {f"{job.namespace}/{name}" for name in needs.jobs}
 
 
 def owner_uids(job: JobView) -> Iterable[str]:

@@ -28,6 +28,7 @@ from pykueue.jobs.actions import (
     UpdateWorkload,
 )
 from pykueue.jobs.activation import activation
+from pykueue.jobs.dependencies import next_actions
 from pykueue.jobs.kind import Described, JobPatch, Pause
 from pykueue.jobs.match import equivalent
 from pykueue.jobs.podsets import InjectionError, MissingFlavorError, injected
@@ -95,9 +96,19 @@ def plan(seen: JobInput, now: Instant) -> Actions:
         return NOTHING
     if owners.top is not None:
         return child(seen, job, owners.top)
+    held = dependencies(seen, job, now)
+    if any(isinstance(one, PatchJob) for one in held):
+        return held
     if name := prebuilt_name(job.metadata, annotations=seen.rules.prebuilt_annotations):
-        return with_prebuilt(seen, job, name, now)
-    return with_own(seen, job, now)
+        return (*held, *with_prebuilt(seen, job, name, now))
+    return (*held, *with_own(seen, job, now))
+
+
+def dependencies(seen: JobInput, job: Described, now: Instant) -> Actions:
+    """What to do about the gate of a job that waits for other jobs or for a time."""
+    if not seen.rules.gated or not seen.kind.suspended(job):
+        return NOTHING
+    return next_actions(job.metadata.name or "", job.metadata.annotations, seen.others, now)
 
 
 def orphaned(seen: JobInput) -> Actions:

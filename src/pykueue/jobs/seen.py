@@ -10,6 +10,7 @@ from pykueue.api.names import Finalizer, WorkloadCondition
 from pykueue.api.workload import Workload, held
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant
+from pykueue.jobs.dependencies import Others
 from pykueue.jobs.kind import Described, JobKind
 from pykueue.jobs.podsets import Injection
 from pykueue.jobs.workload import Classes
@@ -75,6 +76,8 @@ class JobInput(Frozen):
     flavors: Mapping[str, ResourceFlavor] = {}
     beyond: tuple[str, ...] = ()
     """What it uses that is not supported yet."""
+    others: Others = {}
+    """The jobs that it waits for, by name."""
     rules: Rules = Rules()
     fresh_until: Instant | None = None
     """Until when the Workload is so new that the scheduler should write first."""

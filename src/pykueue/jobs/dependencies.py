@@ -1,0 +1,234 @@
+"""Whether a job that waits for other jobs, or for a time, may be queued now: one pure rule, and what it says.
+
+A Job with the admission gate `pykueue.io/dependencies` names the Jobs that it waits for in annotations. They are Jobs
+of its own namespace, known by name: a name that no Job has counts as ended for `after` and as unmet for `after-ok`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from typing import Final, TypeAlias, assert_never
+
+from pykueue.api.core import Tree
+from pykueue.api.names import DEPENDENCIES_GATE, Annotation
+from pykueue.base.struct import Frozen
+from pykueue.base.units import MICROS, Instant, format_instant, parse_instant
+from pykueue.jobs.actions import NOTHING, Actions, LookAgain, Notice, PatchJob, SendEvent
+
+FOLLOWED_MAX: Final = 1_000
+"""How many jobs are searched for a circle; the jobs of a longer one wait, but nothing says why."""
+LOOK_MAX_SECONDS: Final = 86_400.0
+"""The longest timer; an earlier look changes nothing."""
+MET: Final = Notice("DependenciesMet", "The job waits for nothing more; it is queued")
+NEVER: Final = "can never start"
+
+
+class State(Enum):
+    """How far another job is."""
+
+    UNFINISHED = "unfinished"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+
+
+class Needs(Frozen):
+    """What a job waits for."""
+
+    after: tuple[str, ...] = ()
+    """Jobs that must have ended."""
+    after_ok: tuple[str, ...] = ()
+    """Jobs that must have succeeded."""
+    begin: Instant | None = None
+    problem: str = ""
+    """What is wrong with the annotations."""
+
+    @property
+    def jobs(self) -> tuple[str, ...]:
+        """All jobs that it names."""
+        return (*self.after, *self.after_ok)
+
+
+class Other(Frozen):
+    """Another job of the namespace."""
+
+    state: State
+    needs: Needs | None = None
+    """What it waits for itself; None if nothing holds it."""
+
+
+Others: TypeAlias = Mapping[str, Other]
+
+
+class Release(Frozen):
+    """The job waits for nothing more."""
+
+
+class Wait(Frozen):
+    """The job waits."""
+
+    left: Needs
+    """What is not met yet."""
+
+
+class Never(Frozen):
+    """The job can never start as things are."""
+
+    why: str
+    left: Needs
+
+
+Verdict: TypeAlias = Release | Wait | Never
+
+
+def gates_of(annotations: Mapping[str, str]) -> tuple[str, ...]:
+    """The admission gates of a job."""
+    return names_in(annotations.get(Annotation.ADMISSION_GATED_BY, ""))
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """The names in a comma-separated list, each once."""
+    return tuple(dict.fromkeys(name for one in text.split(",") if (name := one.strip())))
+
+
+def needs_of(annotations: Mapping[str, str]) -> Needs | None:
+    """What a job waits for; None if our gate does not hold it."""
+    if Annotation.ADMISSION_GATED_BY not in annotations or DEPENDENCIES_GATE not in gates_of(annotations):
+        return None
+    begin, problem = annotations.get(Annotation.BEGIN), ""
+    try:
+        due = None if begin is None else parse_instant(begin)
+    except ValueError:
+        due, problem = None, f"{Annotation.BEGIN}: {begin!r} is not a time such as 2027-01-31T12:00:00Z"
+    except OverflowError:
+        due, problem = None, f"{Annotation.BEGIN}: {begin!r} is out of range"
+    return Needs(
+        names_in(annotations.get(Annotation.AFTER, "")), names_in(annotations.get(Annotation.AFTER_OK, "")), due, problem
+    )
+
+
+def annotations_for(needs: Needs) -> dict[str, str]:
+    """The annotations of a job that waits for this."""
+    found = {Annotation.ADMISSION_GATED_BY.value: DEPENDENCIES_GATE}
+    if needs.after:
+        found[Annotation.AFTER.value] = ",".join(needs.after)
+    if needs.after_ok:
+        found[Annotation.AFTER_OK.value] = ",".join(needs.after_ok)
+    if needs.begin is not None:
+        found[Annotation.BEGIN.value] = format_instant(needs.begin)
+    return found
+
+
+def followed(needs: Needs, find: Callable[[str], Other | None]) -> dict[str, Other]:
+    """The jobs that a job waits for, those that they wait for, and so on."""
+    found: dict[str, Other] = {}
+    names = list(needs.jobs)
+    while names and len(found) < FOLLOWED_MAX:
+        name = names.pop()
+        other = None if name in found else find(name)
+        if other is not None:
+            found[name] = other
+            names += () if other.needs is None else other.needs.jobs
+    return found
+
+
+def verdict(name: str, needs: Needs, others: Others, now: Instant) -> Verdict:
+    """Whether a job of this name may be queued now."""
+    left = Needs(
+        tuple(one for one in needs.after if state(one, others) is State.UNFINISHED),
+        tuple(one for one in needs.after_ok if state(one, others) is not State.SUCCEEDED),
+        needs.begin,
+        needs.problem,
+    )
+    if needs.problem:
+        return Never(needs.problem, left)
+    if around := circle(name, left, others):
+        return Never(f"the jobs wait for each other: {' -> '.join(around)}", left)
+    for one in left.after_ok:
+        match state(one, others):
+            case State.FAILED:
+                return Never(f"job {one} failed", left)
+            case None:
+                return Never(f"job {one} does not exist", left)
+    if left.jobs or (needs.begin is not None and now < needs.begin):
+        return Wait(left)
+    return Release()
+
+
+def state(name: str, others: Others) -> State | None:
+    """How far a job is; None if there is none of this name."""
+    found = others.get(name)
+    return None if found is None else found.state
+
+
+def circle(name: str, needs: Needs, others: Others) -> tuple[str, ...]:
+    """The jobs from this one back to itself, each of which waits for the next; empty if there is no circle."""
+    before: dict[str, str] = {}
+    reached = [(one, name) for one in needs.jobs]
+    while reached:
+        one, waiting = reached.pop()
+        if one == name:
+            path = [one, waiting]
+            while path[-1] != name:
+                path.append(before[path[-1]])
+            return tuple(reversed(path))
+        other = others.get(one)
+        if one not in before and other is not None and other.state is State.UNFINISHED:
+            before[one] = waiting
+            reached += [(next_one, one) for next_one in (() if other.needs is None else other.needs.jobs)]
+    return ()
+
+
+def said(found: Verdict, now: Instant) -> str:
+    """The verdict in one phrase; empty if the job waits for nothing."""
+    match found:
+        case Release():
+            return ""
+        case Wait(left):
+            parts = [*awaited(left.after, "end"), *awaited(left.after_ok, "succeed")]
+            if left.begin is not None and now < left.begin:
+                parts.append(f"until {format_instant(left.begin)}")
+            return f"waits {' and '.join(parts)}"
+        case Never(why):
+            return f"{NEVER}: {why}"
+        case _:
+            assert_never(found)
+
+
+def awaited(names: tuple[str, ...], what: str) -> Iterable[str]:
+    """The jobs that must still do something."""
+    if names:
+        yield f"for job{'s' if len(names) > 1 else ''} {', '.join(names)} to {what}"
+
+
+def phrase(name: str, annotations: Mapping[str, str], others: Others, now: Instant) -> str:
+    """Why our gate holds a job with these annotations, in one phrase; empty if it does not.
+
+    `others` has the jobs that it names, and for circles those that they name, as `followed` collects them.
+    """
+    needs = needs_of(annotations)
+    return "" if needs is None else said(verdict(name, needs, others, now), now)
+
+
+def next_actions(name: str, annotations: Mapping[str, str], others: Others, now: Instant) -> Actions:
+    """What to do for a job that our gate may hold: remove the gate, record what is met, or say what it waits for."""
+    needs = needs_of(annotations)
+    if needs is None:
+        return NOTHING
+    found = verdict(name, needs, others, now)
+    if isinstance(found, Release):
+        gates = [one for one in gates_of(annotations) if one != DEPENDENCIES_GATE]
+        return (patched({Annotation.ADMISSION_GATED_BY.value: ",".join(gates) or None}, MET),)
+    if found.left.jobs != needs.jobs:
+        # Recorded, because a job that has succeeded may be deleted before the others end.
+        lists = {Annotation.AFTER.value: found.left.after, Annotation.AFTER_OK.value: found.left.after_ok}
+        return (patched({key: ",".join(names) or None for key, names in lists.items()}),)
+    never = isinstance(found, Never)
+    reason = "DependencyNeverMet" if never else "WaitingForDependencies"
+    told = SendEvent(Notice(reason, f"The job {said(found, now)}", warning=never, by_note=True))
+    if needs.begin is None or needs.begin <= now:
+        return (told,)
+    return (told, LookAgain(min((needs.begin - now) / MICROS, LOOK_MAX_SECONDS)))
+
+
+def patched(annotations: Tree, notice: Notice | None = None) -> PatchJob:
+    """A patch of a job's annotations."""
+    return PatchJob({"metadata": {"annotations": annotations}}, notice=notice)

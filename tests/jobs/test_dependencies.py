@@ -1,0 +1,163 @@
+"""When may a job that waits for others, or for a time, be queued? A row for each rule, and its phrase."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykueue.base.units import parse_instant
+from pykueue.jobs.actions import LookAgain, Notice, PatchJob, SendEvent
+from pykueue.jobs.dependencies import (
+    FOLLOWED_MAX,
+    MET,
+    Needs,
+    Never,
+    Other,
+    Release,
+    State,
+    annotations_for,
+    circle,
+    followed,
+    needs_of,
+    next_actions,
+    phrase,
+    verdict,
+)
+from tests.jobs.objects import GATED, NOW, later
+
+GATE = {GATED: "pykueue.io/dependencies"}
+RUNS, DONE, LOST = Other(State.UNFINISHED), Other(State.SUCCEEDED), Other(State.FAILED)
+
+
+def waiting(**needs: str) -> dict[str, str]:
+    return {**GATE, **{f"pykueue.io/{key.replace('_', '-')}": text for key, text in needs.items()}}
+
+
+@pytest.mark.parametrize(
+    ("needs", "others", "says"),
+    [
+        pytest.param(waiting(), {}, "", id="nothing to wait for"),
+        pytest.param(waiting(after="a"), {"a": RUNS}, "waits for job a to end", id="after a job that runs"),
+        pytest.param(waiting(after="a"), {"a": DONE}, "", id="after a job that succeeded"),
+        pytest.param(waiting(after="a"), {"a": LOST}, "", id="after a job that failed"),
+        pytest.param(waiting(after="a"), {}, "", id="after a job that was deleted"),
+        pytest.param(waiting(after="a, b"), {"a": RUNS, "b": RUNS}, "waits for jobs a, b to end", id="after two"),
+        pytest.param(waiting(after_ok="a"), {"a": RUNS}, "waits for job a to succeed", id="ok: it runs"),
+        pytest.param(waiting(after_ok="a"), {"a": DONE}, "", id="ok: it succeeded"),
+        pytest.param(waiting(after_ok="a"), {"a": LOST}, "can never start: job a failed", id="ok: it failed"),
+        pytest.param(waiting(after_ok="a"), {}, "can never start: job a does not exist", id="ok: it was deleted"),
+        pytest.param(
+            waiting(after="a", after_ok="b", begin="2026-01-01T13:00:00Z"),
+            {"a": RUNS, "b": RUNS},
+            "waits for job a to end and for job b to succeed and until 2026-01-01T13:00:00Z",
+            id="all three",
+        ),
+        pytest.param(waiting(begin="2026-01-01T12:00:01Z"), {}, "waits until 2026-01-01T12:00:01Z", id="not yet"),
+        pytest.param(waiting(begin="2026-01-01T12:00:00Z"), {}, "", id="now"),
+        pytest.param(waiting(begin="2026-01-01T14:00:00+02:00"), {}, "", id="in another time zone"),
+        pytest.param(
+            waiting(begin="soon"),
+            {},
+            "can never start: pykueue.io/begin: 'soon' is not a time such as 2027-01-31T12:00:00Z",
+            id="no time",
+        ),
+        pytest.param(
+            waiting(after="me"), {"me": RUNS}, "can never start: the jobs wait for each other: me -> me", id="itself"
+        ),
+        pytest.param(
+            waiting(after="a"),
+            {"a": Other(State.UNFINISHED, Needs(after_ok=("b",))), "b": Other(State.UNFINISHED, Needs(after=("me",)))},
+            "can never start: the jobs wait for each other: me -> a -> b -> me",
+            id="a circle",
+        ),
+        pytest.param(
+            waiting(after="a"),
+            {"a": Other(State.SUCCEEDED, Needs(after=("me",)))},
+            "",
+            id="a circle that somebody broke",
+        ),
+        pytest.param({"pykueue.io/after": "a"}, {"a": RUNS}, "", id="without our gate"),
+        pytest.param({**waiting(after="a"), GATED: "x.io/y"}, {"a": RUNS}, "", id="with another gate"),
+    ],
+)
+def test_a_job_waits_for_what_it_names(needs: dict[str, str], others: dict[str, Other], says: str) -> None:
+    assert phrase("me", needs, others, NOW) == says
+
+
+def test_only_our_gate_is_removed() -> None:
+    needs = {**waiting(after="a"), GATED: "x.io/y, pykueue.io/dependencies"}
+    assert next_actions("me", needs, {}, NOW) == (PatchJob({"metadata": {"annotations": {GATED: "x.io/y"}}}, notice=MET),)
+    assert next_actions("me", waiting(), {}, NOW) == (PatchJob({"metadata": {"annotations": {GATED: None}}}, notice=MET),)
+
+
+def test_a_job_that_has_ended_is_recorded_while_others_are_awaited() -> None:
+    found = next_actions("me", waiting(after="c", after_ok="a,b"), {"a": DONE, "b": RUNS}, NOW)
+    notes = {"pykueue.io/after": None, "pykueue.io/after-ok": "b"}
+    assert found == (PatchJob({"metadata": {"annotations": notes}}),)
+
+
+def test_the_wait_is_told_and_a_time_sets_a_timer() -> None:
+    says = "The job waits until 2026-01-01T12:00:05Z"
+    told = SendEvent(Notice("WaitingForDependencies", says, by_note=True))
+    assert next_actions("me", waiting(begin="2026-01-01T12:00:05Z"), {}, NOW) == (told, LookAgain(5.0))
+    far = next_actions("me", waiting(begin="2126-01-01T12:00:05Z"), {}, NOW)
+    assert far[1] == LookAgain(86_400.0)
+
+
+def test_a_job_that_can_never_start_says_so_once_more_than_nothing() -> None:
+    told = SendEvent(Notice("DependencyNeverMet", "The job can never start: job a failed", warning=True, by_note=True))
+    assert next_actions("me", waiting(after_ok="a"), {"a": LOST}, NOW) == (told,)
+
+
+def test_needs_are_written_as_they_are_read() -> None:
+    needs = Needs(("a", "b"), ("c",), later(60))
+    assert needs_of(annotations_for(needs)) == needs
+    assert needs_of({}) is None
+
+
+def test_a_long_line_of_jobs_is_not_searched_to_its_end() -> None:
+    found = followed(Needs(("0",)), lambda name: Other(State.UNFINISHED, Needs((str(int(name) + 1),))))
+    assert len(found) == FOLLOWED_MAX
+
+
+NAMES = st.sampled_from("abcde")
+NEEDS = st.builds(
+    Needs,
+    st.lists(NAMES, max_size=3, unique=True).map(tuple),
+    st.lists(NAMES, max_size=3, unique=True).map(tuple),
+    st.none() | st.sampled_from((NOW, later(1), parse_instant("2020-01-01T00:00:00Z"))),
+)
+OTHERS = st.dictionaries(NAMES, st.builds(Other, st.sampled_from(State), st.none() | NEEDS))
+
+
+@given(NEEDS, OTHERS)
+def test_a_job_is_released_exactly_when_all_is_met(needs: Needs, others: dict[str, Other]) -> None:
+    met = (
+        all(others.get(one, DONE).state is not State.UNFINISHED for one in needs.after)
+        and all(others.get(one, LOST).state is State.SUCCEEDED for one in needs.after_ok)
+        and (needs.begin is None or needs.begin <= NOW)
+    )
+    assert (verdict("e", needs, others, NOW) == Release()) is met
+
+
+@given(NEEDS, OTHERS)
+def test_a_circle_is_found_exactly_when_there_is_one(needs: Needs, others: dict[str, Other]) -> None:
+    def waits_for(name: str) -> tuple[str, ...]:
+        if name == "e":
+            return needs.jobs
+        other = others.get(name)
+        return () if other is None or other.needs is None or other.state is not State.UNFINISHED else other.needs.jobs
+
+    reached = set(needs.jobs)
+    for _ in range(5):
+        reached |= {one for name in reached for one in waits_for(name)}
+    path = circle("e", needs, others)
+    assert bool(path) is ("e" in reached)
+    assert all(after in waits_for(before) for before, after in zip(path, path[1:], strict=False))
+    assert path == () or path[0] == path[-1] == "e"
+
+
+@given(NEEDS, OTHERS)
+def test_jobs_of_a_circle_never_start(needs: Needs, others: dict[str, Other]) -> None:
+    found = verdict("e", needs, others, NOW)
+    if isinstance(found, Never) and "each other" in found.why:
+        assert found.left.jobs
