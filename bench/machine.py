@@ -1,4 +1,4 @@
-"""Measure `pykueue up`: creates, jobs from submission to end, many kept jobs, idle cost, long requests, neighbours.
+"""Measure `pykueue up`: creates, jobs from submission to end, arrays, many kept jobs, idle cost, requests, neighbours.
 
 `python -m bench.machine` measures `pykueue up` as a user has it: a process of its own, its file on the disk of the
 temporary folder, asked over TLS. `python -m bench.rivals` runs the same jobs through task-spooler and Slurm.
@@ -18,6 +18,7 @@ import msgspec
 import uvloop
 
 from bench import kernel
+from bench.arrays import arrays
 from bench.floors import Floor, Result, best, outcome
 from bench.holds import holds
 from bench.keptjobs import KEPT, LISTED, filled
@@ -232,6 +233,7 @@ def settled(server: Server) -> None:
 MEASURES: Final[dict[str, Callable[[], list[Result]]]] = {
     "creates": creates,
     "jobs": jobs,
+    "arrays": arrays,
     "kept": kept,
     "holds": holds,
     "neighbours": neighbours,

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from pykueue.cli.commands.run import job as run_job
-from pykueue.cli.commands.run import resources
 from pykueue.cli.exporting import binding, cleaned, job, lint, problems, waits
+from pykueue.cli.runjob import job as run_job
+from pykueue.cli.runjob import resources
 
 
 def submitted(**more: Any) -> Any:

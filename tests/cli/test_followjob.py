@@ -169,3 +169,57 @@ def test_a_job_whose_machine_went_down_runs_again_unless_it_must_not(tmp_path: P
         assert (tmp_path / "again").read_text() == "x\nx\n"
         assert "condition met" in machine.kubectl("wait", "--timeout=80s", "job/once", "--for=condition=Failed")
         assert (tmp_path / "once").read_text() == "x\n"
+
+
+SCRIPT = """#!/bin/sh
+#SBATCH --job-name=sweep --partition=team-a
+#SBATCH --array=1-3%%2 --cpus-per-task=1 --time=10 --mail-type=END
+echo "$SLURM_ARRAY_TASK_ID $PYKUEUE_ARRAY_TASK_ID $SLURM_CPUS_PER_TASK $SLURM_SUBMIT_DIR $1" > %s/$SLURM_JOB_ID
+test $SLURM_ARRAY_TASK_ID != 2
+"""
+
+
+def test_a_script_for_slurm_runs_as_an_array(running: Machine, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    results.mkdir()
+    file = tmp_path / "sweep.sh"
+    file.write_text(SCRIPT % results)
+    done = running.run("run", str(file), "x")
+    assert done.returncode == 1
+    assert f"{file}:3: #SBATCH: --mail-type is ignored: mail is not sent\n" in done.stderr
+    assert "pykueue: 1 of 3 tasks failed: 2\n" in done.stderr
+    assert re.search(r"to read the output of task 2: pykueue logs -n default sweep-\w+ --index 1\n", done.stderr)
+    assert sorted(one.read_text() for one in results.iterdir()) == [f"{n} {n} 1 {Path.cwd()} x\n" for n in (1, 2, 3)]
+    done = running.run("run", "--array", "0-1", "-q", "team-a", "--", "sh", "-c", "exit $PYKUEUE_ARRAY_TASK_ID")
+    assert done.returncode == 1
+    assert "pykueue: 1 of 2 tasks failed: 1\n" in done.stderr
+    done = running.run("run", "--array", "0-1", "-q", "team-a", "--", "true")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "pykueue: all 2 tasks succeeded\n" in done.stderr
+
+
+def test_a_job_starts_after_others_and_not_before_its_time(running: Machine, tmp_path: Path) -> None:
+    go, log = tmp_path / "go", tmp_path / "log"
+    first = f"until test -e {go}; do sleep 0.1; done; echo first >> {log}; exit 1"
+    words = ("run", "-q", "team-b", "--detach", "--name")
+    assert running.run(*words, "first", "--", "sh", "-c", first).returncode == 0
+    after = running.start("run", "-q", "team-b", "--after", "first", "--", "sh", "-c", f"echo second >> {log}")
+    never = running.start("run", "-q", "team-b", "--after-ok", "first", "--name", "never", "--", "touch", str(log))
+    assert after.stderr is not None
+    assert never.stderr is not None
+    assert [after.stderr.readline() for _ in range(3)][2] == "pykueue: pending: waits for job first to end\n"
+    assert [never.stderr.readline() for _ in range(3)][2] == "pykueue: pending: waits for job first to succeed\n"
+    go.touch()
+    assert after.wait(60) == 0
+    assert log.read_text() == "first\nsecond\n"
+    assert never.stderr.readline() == "pykueue: can never start: job first failed\n"
+    never.send_signal(signal.SIGINT)
+    assert never.wait(60) == 130
+    for one in (after, never):
+        one.communicate()
+    done = running.run("run", "-q", "team-b", "--begin", "now+1second", "--", "true")
+    assert done.returncode == 0
+    assert "Admission is gated" not in done.stderr
+    done = running.run("run", "-q", "team-b", "--after", "nobody", "--", "true")
+    assert done.returncode == 2
+    assert "--after: no Job 'nobody' in namespace default; name one that was submitted before" in done.stderr

@@ -2,9 +2,14 @@
 
 from typing import Any
 
+import pytest
+
+from pykueue.base.units import Seconds, after, format_instant, parse_instant
 from tests.e2e.job import Job
 from tests.e2e.team import Queue, Team
 from tests.plane.client import Tree, condition
+
+pytestmark = pytest.mark.ours("Kueue honours the gate, and our job controller removes it")
 
 GATED = "kueue.x-k8s.io/admission-gated-by"
 GATE = "pykueue.io/dependencies"
@@ -86,6 +91,16 @@ def test_a_job_begins_at_its_time_and_keeps_its_place_in_line(team: Team) -> Non
     early.ends()
     late.runs()
     other.never_runs(0.5)
+
+
+def test_a_job_begins_by_itself_when_its_time_has_come(team: Team) -> None:
+    queue = team.queue(cpu=4)
+    created = parse_instant(queue.job("clock").tree()["metadata"]["creationTimestamp"])
+    job = waiting(queue, "job", begin=format_instant(after(created, Seconds(4))))
+    job.waits("AdmissionGated", GATED_SAYS)
+    job.runs()
+    workload = job.workload()
+    assert parse_instant(condition(workload, "Admitted")["lastTransitionTime"]) >= after(created, Seconds(4))
 
 
 def test_jobs_that_wait_for_each_other_say_so(team: Team) -> None:

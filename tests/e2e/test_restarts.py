@@ -45,6 +45,23 @@ def test_a_job_that_ends_while_nobody_looks_is_finished_at_the_next_start(team: 
         waiting.runs()
 
 
+def test_a_job_whose_forerunner_ends_while_nobody_looks_starts_at_the_next_start(team: Team) -> None:
+    gate = {"kueue.x-k8s.io/admission-gated-by": "pykueue.io/dependencies"}
+    with team.backend.manager() as manager:
+        queue = team.queue(cpu=4)
+        first = queue.job("first")
+        first.runs()
+        waiting = queue.job("waiting", annotations={**gate, "pykueue.io/after-ok": "first"})
+        timed = queue.job("timed", annotations={**gate, "pykueue.io/begin": "2999-01-01T00:00:00Z"})
+        waiting.waits("AdmissionGated")
+        manager.kill()
+    first.ends()
+    team.client.wait_for("Job", "first", team.namespace, lambda job: job["status"].get("succeeded") == 1)
+    with team.backend.manager():
+        waiting.runs()
+        timed.never_runs(0.5)
+
+
 @covers("L39")
 def test_a_restart_in_the_middle_of_a_backoff_keeps_the_backoff(team: Team) -> None:
     config = {"waitForPodsReady": {"timeout": "3s", "requeuingStrategy": {"backoffBaseSeconds": 8}}}

@@ -1,14 +1,16 @@
 """When may a job that waits for others, or for a time, be queued? A row for each rule, and its phrase."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pykueue.api.core import Tree
 from pykueue.base.units import parse_instant
 from pykueue.jobs.actions import LookAgain, Notice, PatchJob, SendEvent
 from pykueue.jobs.dependencies import (
     FOLLOWED_MAX,
-    MET,
     Needs,
     Never,
     Other,
@@ -18,10 +20,10 @@ from pykueue.jobs.dependencies import (
     circle,
     followed,
     needs_of,
-    next_actions,
     phrase,
     verdict,
 )
+from pykueue.jobs.dependencygate import MET, next_actions
 from tests.jobs.objects import GATED, NOW, later
 
 GATE = {GATED: "pykueue.io/dependencies"}
@@ -85,13 +87,17 @@ def test_a_job_waits_for_what_it_names(needs: dict[str, str], others: dict[str, 
 
 def test_only_our_gate_is_removed() -> None:
     needs = {**waiting(after="a"), GATED: "x.io/y, pykueue.io/dependencies"}
-    assert next_actions("me", needs, {}, NOW) == (PatchJob({"metadata": {"annotations": {GATED: "x.io/y"}}}, notice=MET),)
-    assert next_actions("me", waiting(), {}, NOW) == (PatchJob({"metadata": {"annotations": {GATED: None}}}, notice=MET),)
+    assert next_actions("me", needs, {}, NOW) == (
+        PatchJob({"metadata": {"annotations": {GATED: "x.io/y"}}}, notice=MET),
+    )
+    assert next_actions("me", waiting(), {}, NOW) == (
+        PatchJob({"metadata": {"annotations": {GATED: None}}}, notice=MET),
+    )
 
 
 def test_a_job_that_has_ended_is_recorded_while_others_are_awaited() -> None:
     found = next_actions("me", waiting(after="c", after_ok="a,b"), {"a": DONE, "b": RUNS}, NOW)
-    notes = {"pykueue.io/after": None, "pykueue.io/after-ok": "b"}
+    notes: Tree = {"pykueue.io/after": None, "pykueue.io/after-ok": "b"}
     assert found == (PatchJob({"metadata": {"annotations": notes}}),)
 
 
@@ -152,7 +158,7 @@ def test_a_circle_is_found_exactly_when_there_is_one(needs: Needs, others: dict[
         reached |= {one for name in reached for one in waits_for(name)}
     path = circle("e", needs, others)
     assert bool(path) is ("e" in reached)
-    assert all(after in waits_for(before) for before, after in zip(path, path[1:], strict=False))
+    assert all(after in waits_for(before) for before, after in pairwise(path))
     assert path == () or path[0] == path[-1] == "e"
 
 

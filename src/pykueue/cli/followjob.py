@@ -3,13 +3,13 @@
 import asyncio
 import contextlib
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
 import msgspec
 
 from pykueue.api.core import Tree
-from pykueue.api.names import Label, WorkloadCondition
+from pykueue.api.names import DEPENDENCIES_GATE, Label, WorkloadCondition
 from pykueue.api.trees import mapping, mappings, text, whole
 from pykueue.base.clock import SystemClock
 from pykueue.base.units import MICROS
@@ -18,10 +18,12 @@ from pykueue.checks.pendingchecks import awaited
 from pykueue.cli.admitted import borrowing_note, start_problem
 from pykueue.cli.jobend import blamed_on_pods, codes_of, end_of, ends_of, killed, pods_of, started_at
 from pykueue.cli.messages import tell
+from pykueue.cli.needed import annotations_of, why_held
 from pykueue.cli.output import Output
 from pykueue.cli.reasons import LOOKS, Preemptors, with_reason
 from pykueue.cli.serverstate import UNAUTHORIZED, rejected_credentials
 from pykueue.cli.target import Target
+from pykueue.jobs.dependencies import Needs, needs_of
 from pykueue.kube.client.credentials import CredentialError
 from pykueue.kube.client.http import HttpKube
 from pykueue.kube.port import (
@@ -40,6 +42,7 @@ INTERRUPTED: Final = 130
 ERROR: Final = 1
 AGAIN_MICROS: Final = MICROS // 2
 NEVER: Final = "can never start"
+GATED: Final = f"Admission is gated by: {DEPENDENCIES_GATE}"
 RAN: Final = frozenset({"Running", "Succeeded", "Failed"})
 
 Start = Callable[[HttpKube], Awaitable[Tree | int]]
@@ -48,6 +51,9 @@ Start = Callable[[HttpKube], Awaitable[Tree | int]]
 
 class Following:
     """Follows a Job: `run` gives its exit code."""
+
+    streams = True
+    """Whether the output of the Job's pods is streamed."""
 
     def __init__(
         self,
@@ -75,6 +81,8 @@ class Following:
         self.judges = judges
         """Whether the exit code is that of the Job; otherwise it says whether the output was shown."""
         self.name, self.uid = "", ""
+        self.needs: Needs | None = None
+        """What the Job waits for."""
         self.seen: dict[str, dict[str, Tree]] = {}
         """Objects by resource and name, as far as they concern the Job."""
         self.news = asyncio.Event()
@@ -107,6 +115,7 @@ class Following:
             if isinstance(found, int):
                 return found
             self.name, self.uid = text(found, "metadata", "name"), text(found, "metadata", "uid")
+            self.needs = needs_of(annotations_of(found))
             self.output.empty()
             return await self.until_over()
         except (KubeError, CredentialError) as error:
@@ -127,11 +136,7 @@ class Following:
 
     async def until_over(self) -> int:
         """Follow the Job until it ends; return the exit code."""
-        watching = [
-            asyncio.create_task(self.watch(JOBS, fields=f"metadata.name={self.name}")),
-            asyncio.create_task(self.watch(WORKLOADS, labels=f"{Label.JOB_UID}={self.uid}")),
-            asyncio.create_task(self.watch(PODS, labels=pods_of(self.uid, self.index))),
-        ]
+        watching = [asyncio.create_task(one) for one in self.watches()]
         interrupted = asyncio.create_task(self.interrupted.wait())
         work = asyncio.create_task(self.attend())
         everyone: list[asyncio.Task[Any]] = [*watching, interrupted, work]
@@ -171,6 +176,18 @@ class Following:
             tell(f"detached: job {self.namespace}/{self.name} continues; to follow it again: {again}")
         return INTERRUPTED
 
+    def watches(self) -> list[Coroutine[Any, Any, None]]:
+        """The watches to follow the Job with."""
+        needed = () if self.needs is None else self.needs.jobs
+        found = [self.watch(JOBS, fields=f"metadata.name={name}") for name in (self.name, *needed)]
+        found.append(self.watch(WORKLOADS, labels=f"{Label.JOB_UID}={self.uid}"))
+        # The pods of an array may be a hundred thousand.
+        return [*found, self.watch(PODS, labels=pods_of(self.uid, self.index))] if self.streams else found
+
+    def job(self) -> Tree | None:
+        """The Job, as far as it is known."""
+        return self.seen.get(str(JOBS), {}).get(self.name)
+
     async def attend(self) -> int:
         """Report why the Job is pending and stream its output until it ends; return the exit code."""
         shown: set[str] = set()
@@ -182,7 +199,7 @@ class Following:
                 shown.add(text(pod, "metadata", "uid"))
                 await self.show(pod)
                 continue
-            job = next(iter(self.seen.get(str(JOBS), {}).values()), None)
+            job = self.job()
             if job is not None and (ended := end_of(job, self.index)) is not None:
                 if complete:
                     return self.report_failure(ended, blamed=blamed_on_pods(job))
@@ -228,6 +245,9 @@ class Following:
             # Right after an eviction the pending reason repeats the eviction.
             if text(reserved, "status") == "False" and text(reserved, "message") != text(evicted, "message"):
                 why = pending_text(reserved)
+                if text(reserved, "message") == GATED:
+                    # Empty when nothing is left to wait for, and only the gate is to be removed.
+                    why = why_held(self.name, self.seen.get(str(JOBS), {}), self.clock.now())
                 why = why if why.startswith(NEVER) else f"pending: {held_text(workload) or why}"
             if checks := awaited(workload):
                 why = f"waiting for admission checks: {checks}"

@@ -9,8 +9,10 @@ from pykueue.api.core import Tree
 from pykueue.api.names import DEFAULT_QUEUE, Label
 from pykueue.api.trees import mapping, mappings, text
 from pykueue.cli.messages import tell
+from pykueue.cli.needed import annotations_of, unknown
 from pykueue.cli.serverstate import UNAUTHORIZED
 from pykueue.cli.target import Target
+from pykueue.jobs.dependencies import needs_of
 from pykueue.kube.port import (
     JOBS,
     LOCAL_QUEUES,
@@ -32,11 +34,13 @@ class Submission:
 
     kube: Kube
 
-    def __init__(self, target: Target, namespace: str, job: Tree, *, detach: bool) -> None:
+    def __init__(self, target: Target, namespace: str, job: Tree, *, detach: bool, array: bool = False) -> None:
         self.target = target
         self.namespace = namespace
         self.wanted = job
         self.detach = detach
+        self.array = array
+        """Whether the Job has many tasks, each with an output of its own."""
 
     async def submit(self, kube: Kube) -> Tree | int:
         """Create the Job and return it; the exit code if it cannot be created, or is not to be followed."""
@@ -63,6 +67,10 @@ class Submission:
             return MISUSED
         if not await self.has_class(text(self.wanted, "metadata", "labels", Label.PRIORITY_CLASS)):
             return MISUSED
+        needs = needs_of(annotations_of(self.wanted))
+        if needs is not None and (problem := await unknown(self.kube, needs, self.namespace)):
+            tell(problem)
+            return MISUSED
         metadata = {**mapping(self.wanted, "metadata"), "labels": {**labels, Label.QUEUE.value: queue}}
         try:
             made = await self.kube.create(
@@ -76,9 +84,15 @@ class Submission:
         name = text(tree, "metadata", "name")
         tell(f"job {self.namespace}/{name} submitted to queue {queue}")
         if self.detach:
-            tell(f"to follow it: {self.target.pykueue('attach', '-n', self.namespace, name)}")
+            tell(self.reading(name))
             return 0
         return tree
+
+    def reading(self, name: str) -> str:
+        """How to read the output of a Job."""
+        if self.array:
+            return f"to read one task: {self.target.pykueue('logs', '-n', self.namespace, name, '--index')} N"
+        return f"to follow it: {self.target.pykueue('attach', '-n', self.namespace, name)}"
 
     async def free(self, name: str) -> str:
         """A name that no Job has yet: the given one with the next free number."""

@@ -8,17 +8,12 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Final, TypeAlias, assert_never
 
-from pykueue.api.core import Tree
 from pykueue.api.names import DEPENDENCIES_GATE, Annotation
 from pykueue.base.struct import Frozen
-from pykueue.base.units import MICROS, Instant, format_instant, parse_instant
-from pykueue.jobs.actions import NOTHING, Actions, LookAgain, Notice, PatchJob, SendEvent
+from pykueue.base.units import Instant, format_instant, parse_instant
 
 FOLLOWED_MAX: Final = 1_000
 """How many jobs are searched for a circle; the jobs of a longer one wait, but nothing says why."""
-LOOK_MAX_SECONDS: Final = 86_400.0
-"""The longest timer; an earlier look changes nothing."""
-MET: Final = Notice("DependenciesMet", "The job waits for nothing more; it is queued")
 NEVER: Final = "can never start"
 
 
@@ -101,7 +96,10 @@ def needs_of(annotations: Mapping[str, str]) -> Needs | None:
     except OverflowError:
         due, problem = None, f"{Annotation.BEGIN}: {begin!r} is out of range"
     return Needs(
-        names_in(annotations.get(Annotation.AFTER, "")), names_in(annotations.get(Annotation.AFTER_OK, "")), due, problem
+        names_in(annotations.get(Annotation.AFTER, "")),
+        names_in(annotations.get(Annotation.AFTER_OK, "")),
+        due,
+        problem,
     )
 
 
@@ -206,29 +204,3 @@ def phrase(name: str, annotations: Mapping[str, str], others: Others, now: Insta
     """
     needs = needs_of(annotations)
     return "" if needs is None else said(verdict(name, needs, others, now), now)
-
-
-def next_actions(name: str, annotations: Mapping[str, str], others: Others, now: Instant) -> Actions:
-    """What to do for a job that our gate may hold: remove the gate, record what is met, or say what it waits for."""
-    needs = needs_of(annotations)
-    if needs is None:
-        return NOTHING
-    found = verdict(name, needs, others, now)
-    if isinstance(found, Release):
-        gates = [one for one in gates_of(annotations) if one != DEPENDENCIES_GATE]
-        return (patched({Annotation.ADMISSION_GATED_BY.value: ",".join(gates) or None}, MET),)
-    if found.left.jobs != needs.jobs:
-        # Recorded, because a job that has succeeded may be deleted before the others end.
-        lists = {Annotation.AFTER.value: found.left.after, Annotation.AFTER_OK.value: found.left.after_ok}
-        return (patched({key: ",".join(names) or None for key, names in lists.items()}),)
-    never = isinstance(found, Never)
-    reason = "DependencyNeverMet" if never else "WaitingForDependencies"
-    told = SendEvent(Notice(reason, f"The job {said(found, now)}", warning=never, by_note=True))
-    if needs.begin is None or needs.begin <= now:
-        return (told,)
-    return (told, LookAgain(min((needs.begin - now) / MICROS, LOOK_MAX_SECONDS)))
-
-
-def patched(annotations: Tree, notice: Notice | None = None) -> PatchJob:
-    """A patch of a job's annotations."""
-    return PatchJob({"metadata": {"annotations": annotations}}, notice=notice)

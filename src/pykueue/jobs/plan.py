@@ -28,7 +28,7 @@ from pykueue.jobs.actions import (
     UpdateWorkload,
 )
 from pykueue.jobs.activation import activation
-from pykueue.jobs.dependencies import next_actions
+from pykueue.jobs.dependencygate import next_actions
 from pykueue.jobs.kind import Described, JobPatch, Pause
 from pykueue.jobs.match import equivalent
 from pykueue.jobs.podsets import InjectionError, MissingFlavorError, injected

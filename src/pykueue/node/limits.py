@@ -1,8 +1,8 @@
 """Enforce the limits of containers: by cgroups where this user may create them, otherwise by rlimits.
 
 With cgroup v2: memory.max, cpu.max, cpu.weight and pids.max, for all processes of the container together. Without its
-controllers: RLIMIT_DATA for its memory, per process (not RLIMIT_AS, which programs that merely reserve addresses, such as
-CUDA, would exceed at once), and RLIMIT_NPROC, which counts all processes of a user and does not bind root. Since it
+controllers: RLIMIT_DATA for its memory, per process (not RLIMIT_AS, which programs that merely reserve addresses, such
+as CUDA, would exceed at once), and RLIMIT_NPROC, which counts all processes of a user and does not bind root. Since it
 counts what else the user runs, the limit is relative to the count at the start of the container; for the user of this
 server, whose desktop may grow meanwhile, the default leaves more room.
 """

@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from pykueue.cli.commands.run import environment, has_input, job, resources, seconds, stem
+from pykueue.base.clock import START
+from pykueue.cli.arrays import array_of
+from pykueue.cli.commands.run import has_input
 from pykueue.cli.main import cli
+from pykueue.cli.runjob import environment, job, limit, needs, per_core, resources, seconds, stem
 
 
 def made(*command: str, **how: Any) -> Any:
@@ -112,6 +115,65 @@ def test_cores_are_asked_for_as_in_other_tools(flag: str) -> None:
     assert "--cpu: 'many' is not a quantity" in done.output
 
 
+def test_an_array_is_an_indexed_job_that_starts_with_as_many_tasks_as_fit() -> None:
+    tree = made("true", array=array_of("0-9"), retries=2, seconds=60)
+    notes, spec = tree["metadata"]["annotations"], tree["spec"]
+    assert (notes["pykueue.io/array"], notes["kueue.x-k8s.io/job-min-parallelism"]) == ("0-9", "1")
+    assert (spec["completionMode"], spec["completions"], spec["parallelism"]) == ("Indexed", 10, 10)
+    assert (spec["backoffLimitPerIndex"], "backoffLimit" in spec) == (2, False)
+    # Each task has its time, not all of them together.
+    assert (spec["template"]["spec"]["activeDeadlineSeconds"], "activeDeadlineSeconds" in spec) == (60, False)
+    limited = made("true", array=array_of("0-9%4"))
+    assert limited["spec"]["parallelism"] == 4
+    assert "kueue.x-k8s.io/job-min-parallelism" not in limited["metadata"]["annotations"]
+    # Kueue rejects a minimum that is not below the parallelism.
+    assert "kueue.x-k8s.io/job-min-parallelism" not in made("true", array=array_of("0"))["metadata"]["annotations"]
+
+
+def variables(tree: Any) -> dict[str, Any]:
+    return {one["name"]: one for one in tree["spec"]["template"]["spec"]["containers"][0]["env"]}
+
+
+def test_a_job_knows_its_name_and_a_script_for_slurm_what_it_expects() -> None:
+    plain = variables(made("true", environment={"PYKUEUE_JOB_NAME": "mine"}))
+    assert plain == {"PYKUEUE_JOB_NAME": {"name": "PYKUEUE_JOB_NAME", "value": "mine"}}
+    found = variables(made("true", resources=resources("2500m", None, 0), slurm=True, array=array_of("0-9")))
+    assert found["SLURM_CPUS_PER_TASK"]["value"] == "2"
+    assert found["SLURM_SUBMIT_DIR"]["value"] == str(Path.cwd())
+    assert found["SLURM_JOB_ID"]["value"] == "$(SLURM_ARRAY_JOB_ID)_$(PYKUEUE_ARRAY_INDEX)"
+    field = {"fieldRef": {"fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"}}
+    assert found["SLURM_ARRAY_TASK_ID"]["valueFrom"] == found["PYKUEUE_ARRAY_TASK_ID"]["valueFrom"] == field
+    assert found["SLURM_ARRAY_TASK_MAX"]["value"] == "9"
+
+
+def test_a_job_that_waits_is_gated() -> None:
+    notes = made("true", needs=needs(("a", "b"), ("c",), "2027-01-31T12:00:00Z", START))["metadata"]["annotations"]
+    assert notes == {
+        "pykueue.io/command": "true",
+        "kueue.x-k8s.io/admission-gated-by": "pykueue.io/dependencies",
+        "pykueue.io/after": "a,b",
+        "pykueue.io/after-ok": "c",
+        "pykueue.io/begin": "2027-01-31T12:00:00Z",
+    }
+    assert needs((), (), None, START) is None
+
+
+def test_a_script_is_what_the_job_is_named_after() -> None:
+    tree = made("/bin/bash", "/home/me/train.sh", typed=("train.sh",))
+    assert tree["metadata"]["generateName"] == "train-sh-"
+    assert tree["metadata"]["annotations"]["pykueue.io/command"] == "train.sh"
+    assert made("true", prefix="My Job")["metadata"]["generateName"] == "my-job-"
+
+
+def test_memory_per_core_is_multiplied() -> None:
+    assert per_core("2Gi", "4") == "8192Mi"
+    assert per_core("100Mi", "1500m") == "150Mi"
+
+
+def test_a_limit_is_read_by_its_option() -> None:
+    assert (limit("2h", None), limit(None, "10"), limit(None, None), limit(None, "0")) == (7200, 600, None, None)
+
+
 def test_a_timeout_is_whole_seconds() -> None:
     assert seconds("1h30m") == 5400
     assert seconds(None) is None
@@ -126,6 +188,18 @@ def test_a_timeout_is_whole_seconds() -> None:
         pytest.param(["--memory", "1"], "--memory: '1' is less than 6Mi", id="too little memory"),
         pytest.param(["--timeout", "10"], "--timeout: '10' has no unit; write 10s, 10m or 10h", id="no unit"),
         pytest.param(["--mem", "8Gi"], "--memory", id="an option of another tool"),
+        pytest.param(["--time", "10", "--timeout", "1h"], "--time: cannot be combined with --timeout", id="two limits"),
+        pytest.param(["--time", "2h"], "--time: '2h' is not a time limit; write minutes", id="no limit of Slurm"),
+        pytest.param(
+            ["--array", "0-999999"], "--array: '0-999999' has 1,000,000 tasks; Kubernetes runs", id="a million"
+        ),
+        pytest.param(["--begin", "soon"], "--begin: 'soon' is not a time; write now+1hour", id="no time"),
+        pytest.param(["--after", "A b"], "--after: 'A b' is not the name of a Job", id="no name of a job"),
+        pytest.param(["--after-ok", ""], "--after-ok: '' is not the name of a Job", id="an empty name of a job"),
+        pytest.param(
+            ["--array", "0-1", "--output", "x"], "--output: cannot be combined with --array", id="one file for many"
+        ),
+        pytest.param(["--detach", "--output", "x"], "--output: cannot be combined with --detach", id="nobody to write"),
         pytest.param(["--timeout", "soon"], "--timeout: 'soon' is not a duration", id="no duration"),
         pytest.param(["--timeout", "1ms"], "--timeout: '1ms' is too short; use 1s or more", id="too short"),
         pytest.param(["--env", "=x"], "--env: '=x' does not start with a valid variable name", id="no name"),

@@ -2,54 +2,20 @@
 
 import asyncio
 import os
-import re
 import select
-import shlex
 import stat
 import sys
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Final
 
 import click
+from click.core import ParameterSource
 
-from pykueue.api.core import Tree
-from pykueue.api.durations import DurationError
-from pykueue.api.names import RUN_CONTAINER, Annotation, Label
-from pykueue.base.units import MICROS, QuantityError, parse_quantity
-from pykueue.cli.amounts import duration_of, memory_quantity
-from pykueue.cli.serverstate import fail, here
-
-GPU: Final = "nvidia.com/gpu"
-IMAGE: Final = "local"
-"""Ignored unless the server uses a container runtime."""
-NAME_MAX: Final = 40
-"""Longest part of the command's name in the name of its Job."""
-TAKEN_ALONG: Final = frozenset(
-    {
-        "PATH",
-        "HOME",
-        "USER",
-        "LOGNAME",
-        "SHELL",
-        "LANG",
-        "TZ",
-        "VIRTUAL_ENV",
-        "PYTHONPATH",
-        "LD_LIBRARY_PATH",
-        "CUDA_HOME",
-    }
-)
-TAKEN_ALONG_TOO: Final = ("LC_", "CONDA_")
-"""Environment variables, and prefixes of their names, that are passed on to the command."""
-UNBUFFERED: Final = "PYTHONUNBUFFERED"
-"""Set unless the user has set it: Python buffers output that does not go to a terminal."""
-REQUEUED: Final[Tree] = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
-"""The podFailurePolicy of a Job that runs again if its machine went down: such a failure does not count."""
-RETRIES_MAX: Final = 2**31 - 1
+from pykueue.base.clock import SystemClock
+from pykueue.cli.runjob import IMAGE, RETRIES_MAX, array, environment, job, limit, needs, per_core, resources
+from pykueue.cli.scripts import META, Script, ScriptCommand
+from pykueue.cli.serverstate import fail
 
 
-@click.command(context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
+@click.command(cls=ScriptCommand, context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
 @click.option(
     "-q", "--queue", metavar="QUEUE", help="LocalQueue to submit to; default: the one named `default`, or the only one."
 )
@@ -64,8 +30,10 @@ RETRIES_MAX: Final = 2**31 - 1
     help="Cores to request, e.g. 2 or 500m.",
 )
 @click.option("--memory", metavar="QUANTITY", help="Memory to request, and the limit, e.g. 8Gi.")
-@click.option("--gpu", type=click.IntRange(min=0), default=0, metavar="N", help="GPUs to request.")
+@click.option("--memory-per-cpu", hidden=True)
+@click.option("--gpu", "--gpus", "gpu", type=click.IntRange(min=0), default=0, metavar="N", help="GPUs to request.")
 @click.option("--name", metavar="NAME", help="Name of the Job; default: the name of the command and a random suffix.")
+@click.option("--name-prefix", hidden=True)
 @click.option("--priority", metavar="CLASS", help="WorkloadPriorityClass of the Job.")
 @click.option("-n", "--namespace", metavar="NAME", help="Namespace of the Job; default: that of the kubeconfig.")
 @click.option(
@@ -76,6 +44,13 @@ RETRIES_MAX: Final = 2**31 - 1
 )
 @click.option("--image", metavar="IMAGE", help="Container image; ignored by a server without a container runtime.")
 @click.option("--timeout", metavar="DURATION", help="Fail the Job after it has run this long, e.g. 2h30m.")
+@click.option("--time", metavar="LIMIT", help="The same as Slurm writes it: 10 is ten minutes; HH:MM:SS, D-HH.")
+@click.option(
+    "--array", "tasks", metavar="TASKS", help="Run COMMAND once per task, e.g. 0-99, or 0-99%4 for four at a time."
+)
+@click.option("--after", multiple=True, metavar="JOB", help="Start after JOB has ended. Repeatable.")
+@click.option("--after-ok", multiple=True, metavar="JOB", help="Start after JOB has succeeded. Repeatable.")
+@click.option("--begin", metavar="TIME", help="Start at TIME or later, e.g. now+1hour, 16:00, 2027-01-31T12:00.")
 @click.option(
     "--retries",
     type=click.IntRange(0, RETRIES_MAX),
@@ -95,17 +70,26 @@ RETRIES_MAX: Final = 2**31 - 1
     "--data", metavar="DIR", help="Data directory of the local server; see `pykueue up --help` for the default."
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.pass_context
 def run(
+    ctx: click.Context,
     queue: str | None,
     cpu: str,
     memory: str | None,
+    memory_per_cpu: str | None,
     gpu: int,
     name: str | None,
+    name_prefix: str | None,
     priority: str | None,
     namespace: str | None,
     env: tuple[str, ...],
     image: str | None,
     timeout: str | None,
+    time: str | None,
+    tasks: str | None,
+    after: tuple[str, ...],
+    after_ok: tuple[str, ...],
+    begin: str | None,
     retries: int,
     no_requeue: bool,
     detach: bool,
@@ -134,6 +118,22 @@ def run(
       pykueue run -q team-a --output result.csv -- ./simulate --format csv
       pykueue run -q team-a --detach -- sh -c 'make all && make report'
       pykueue run -q team-a --retries 2 -- ./download.sh
+      pykueue run -q team-a --array 0-99%4 --time 30 -- sh -c './simulate --seed $PYKUEUE_ARRAY_TASK_ID'
+      pykueue run -q team-a --after-ok train -- python evaluate.py
+      pykueue run -q team-a --begin 22:00 -- make nightly
+      pykueue run --cpu 4 job.sh input.csv
+
+    --array runs COMMAND once per task: 0-99, 1,3,5-7 or 0-30:10, at most 100,000 tasks, as one Indexed Job. Each finds
+    its number in PYKUEUE_ARRAY_TASK_ID, has the resources and time of these options, and is retried on its own. After
+    % comes the number of tasks that run at a time; without it, as many as the quota allows when the array starts.
+    Progress is printed in place of output; read that of one task with `pykueue logs NAME --index N`.
+
+    --after and --after-ok name Jobs of the same namespace. A deleted Job counts as ended for --after; after a failed or
+    deleted one, --after-ok never starts. The Job keeps its place in line from its submission.
+
+    If COMMAND is a script that starts with #! and has lines of `#PYKUEUE OPTIONS` in the comments at its top, these
+    options apply too; those of the command line take precedence. Lines of `#SBATCH OPTIONS` are read as Slurm's, and a
+    script that has some finds SLURM_JOB_ID, SLURM_ARRAY_TASK_ID, SLURM_CPUS_PER_TASK and SLURM_SUBMIT_DIR.
 
     The first line of output names the server. It is the one given by --kubeconfig, --context or --data; else the local
     server of your data directory or of the kubeconfig from `pykueue user add`; else, if no local server was set up, the
@@ -141,22 +141,35 @@ def run(
     PYTHONUNBUFFERED is 1 unless you have set it, so that the output of Python programs appears at once.
 
     Exit codes: 0, success, or detached; the exit code of COMMAND; 1, the Job was deleted or failed without an exit
-    code, or part of its output is missing; 2, the Job could not be submitted; 130, Ctrl-C.
+    code, a task of an array failed, or part of the output is missing; 2, the Job could not be submitted; 130, Ctrl-C.
     """
+    script: Script | None = ctx.meta.get(META)
+    wanted_tasks = array(tasks)
+    if memory is None and memory_per_cpu is not None:
+        memory = per_core(memory_per_cpu, cpu)
     wanted = job(
-        command,
+        command if script is None else script.command(command),
         queue=queue,
         resources=resources(cpu, memory, gpu),
         name=name,
         priority=priority,
         environment=environment(env, os.environ),
         image=image or IMAGE,
-        seconds=seconds(timeout),
+        seconds=limit(timeout, time),
         umask=umask(),
         retries=retries,
         requeue=not no_requeue,
+        array=wanted_tasks,
+        needs=needs(after, after_ok, begin, SystemClock().now()),
+        typed=command,
+        prefix=name_prefix or "",
+        slurm=script is not None and script.slurm,
     )
+    if output is not None and (detach or wanted_tasks is not None):
+        without_output(ctx, "--detach" if detach else "--array")
+        output = None
     # Imported here so that invalid options are reported faster.
+    from pykueue.cli.followarray import FollowingArray
     from pykueue.cli.followjob import Following
     from pykueue.cli.messages import tell
     from pykueue.cli.submission import MISUSED, Submission
@@ -167,65 +180,29 @@ def run(
     tell(f"submitting to {target.described()}, namespace {within}")
     if has_input(sys.stdin.fileno() if sys.stdin is not None else -1):
         tell("standard input is not passed on: the command reads an empty one")
-    into = None if output is None else opened(output, detach=detach)
-    following = Following(target, within, command="run", deletes=True, output=into)
-    wanted = wanted if detach else following.output.announced(wanted)
-    submission = Submission(target, within, wanted, detach=detach)
+    into = None if output is None else opened(output)
+    if wanted_tasks is None:
+        following = Following(target, within, command="run", deletes=True, output=into)
+        wanted = wanted if detach else following.output.announced(wanted)
+    else:
+        following = FollowingArray(target, within, wanted_tasks)
+    submission = Submission(target, within, wanted, detach=detach, array=wanted_tasks is not None)
     sys.exit(asyncio.run(following.run(submission.submit, failing=MISUSED)))
 
 
-def opened(file: str, *, detach: bool) -> int:
+def without_output(ctx: click.Context, other: str) -> None:
+    """Exit because --output was given with an option that excludes it; only warn if it is from a script."""
+    if ctx.get_parameter_source("output") is ParameterSource.COMMANDLINE:
+        fail(f"--output: cannot be combined with {other}; redirect inside the command: sh -c 'COMMAND > FILE'")
+    click.echo(f"--output: ignored with {other}; the output is in the log of the job", err=True)
+
+
+def opened(file: str) -> int:
     """Open the output file; it is truncated only once the Job is submitted."""
-    if detach:
-        fail("--output: cannot be combined with --detach; redirect inside the command: sh -c 'COMMAND > FILE'")
     try:
         return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
         fail(f"--output: {file}: {error.strerror}")
-
-
-def resources(cpu: str, memory: str | None, gpu: int) -> Tree:
-    """The resources of the container."""
-    asked: dict[str, str] = {"cpu": cpu} | ({"memory": memory} if memory else {})
-    for flag, amount in asked.items():
-        try:
-            found = memory_quantity(amount) if flag == "memory" else parse_quantity(amount)
-            if found.nanos < 0:
-                fail(f"--{flag}: {amount!r} is negative; use 0 or more")
-        except QuantityError as error:
-            fail(f"--{flag}: {error}")
-    requests: Tree = {**asked}
-    limits: Tree = {name: amount for name, amount in requests.items() if name == "memory"}
-    if gpu:
-        requests[GPU] = limits[GPU] = str(gpu)
-    return {"requests": requests, **({"limits": limits} if limits else {})}
-
-
-def seconds(timeout: str | None) -> int | None:
-    """The value of --timeout in seconds."""
-    if timeout is None:
-        return None
-    try:
-        found = duration_of(timeout)
-    except DurationError as error:
-        fail(f"--timeout: {error}")
-    if found < MICROS:
-        fail(f"--timeout: {timeout!r} is too short; use 1s or more")
-    return found // MICROS
-
-
-def environment(given: Sequence[str], here: Mapping[str, str]) -> dict[str, str]:
-    """The environment of the command: inherited variables, then those of --env."""
-    made = {name: value for name, value in here.items() if name in TAKEN_ALONG or name.startswith(TAKEN_ALONG_TOO)}
-    made[UNBUFFERED] = here.get(UNBUFFERED, "1")
-    for one in given:
-        name, equals, value = one.partition("=")
-        if not re.fullmatch(r"[-._a-zA-Z][-._a-zA-Z0-9]*", name):
-            fail(f"--env: {one!r} does not start with a valid variable name; use NAME=VALUE")
-        if not equals and name not in here:
-            fail(f"--env: {name} is not set in this environment; use {name}=VALUE")
-        made[name] = value if equals else here[name]
-    return made
 
 
 def umask() -> int:
@@ -248,62 +225,3 @@ def has_input(fd: int) -> bool:
     except OSError:
         pass
     return False
-
-
-def job(
-    command: Sequence[str],
-    *,
-    queue: str | None,
-    resources: Tree,
-    name: str | None,
-    priority: str | None,
-    environment: Mapping[str, str],
-    image: str,
-    seconds: int | None,
-    umask: int,
-    retries: int = 0,
-    requeue: bool = True,
-) -> Tree:
-    """The Job that runs a command; without a queue, it gets its label when it is submitted."""
-    metadata: Tree = {"name": name} if name else {"generateName": f"{stem(command[0])}-"}
-    labels: Tree = {Label.QUEUE.value: queue} if queue else {}
-    if priority:
-        labels[Label.PRIORITY_CLASS.value] = priority
-    container: Tree = {
-        "name": RUN_CONTAINER,
-        "image": image,
-        "command": [literal(word) for word in command],
-        "workingDir": str(here()),
-        "env": [{"name": key, "value": literal(value)} for key, value in sorted(environment.items())],
-        "resources": resources,
-    }
-    template: Tree = {
-        "metadata": {"annotations": {Annotation.UMASK.value: f"{umask:04o}"}},
-        "spec": {"restartPolicy": "Never", "containers": [container]},
-    }
-    spec: Tree = {"backoffLimit": retries, "template": template}
-    if requeue:
-        spec["podFailurePolicy"] = REQUEUED
-    if seconds is not None:
-        spec["activeDeadlineSeconds"] = seconds
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {
-            **metadata,
-            "labels": labels,
-            "annotations": {Annotation.COMMAND.value: shlex.join(command)[:1000]},
-        },
-        "spec": spec,
-    }
-
-
-def literal(text: str) -> str:
-    """Escape dollar signs, which start variable references in a pod spec."""
-    return text.replace("$", "$$")
-
-
-def stem(command: str) -> str:
-    """The name of a command as a prefix for the name of its Job."""
-    plain = re.sub(r"[^a-z0-9]+", "-", Path(command).name.lower()).strip("-")
-    return plain[:NAME_MAX].strip("-") or "run"
