@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests import builders
 from tests.e2e.job import KUEUE, QUEUE
 from tests.e2e.team import Team
 from tests.plane.client import ApiError
@@ -169,6 +170,28 @@ def test_a_mistaken_queue_is_refused_by_the_webhook_of_its_kind(team: Team) -> N
         'admission webhook "vclusterqueue.kb.io" denied the request: spec.resourceGroups[0].flavors[0].resources[0]'
         '.nominalQuota: Invalid value: "-1": must be greater than or equal to 0'
     )
+
+
+@pytest.mark.ours("Kueue's definition has a schema of the template: the same is refused with 422, in other words")
+def test_a_workload_whose_template_is_no_template_is_refused(team: Team) -> None:
+    def created(name: str, template: Tree) -> Tree:
+        pod_sets = [{"name": "main", "count": 1, "template": template}]
+        return team.create(builders.workload(name, "main", namespace=team.namespace, podSets=pod_sets))
+
+    good: Tree = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "x"}]}}
+    wrong: dict[str, Tree] = {
+        '.spec.containers[0].resources.requests.cpu: Invalid value: "xx": ': {
+            "spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "xx"}}}]}
+        },
+        '.spec.restartPolicy: Invalid value: "integer": ': {"spec": {**good["spec"], "restartPolicy": 7}},
+        ".spec.containers: Required value": {"spec": {}},
+    }
+    for says, template in wrong.items():
+        with pytest.raises(ApiError) as error:
+            created("wrong", template)
+        at = "spec.podSets[0].template"
+        assert f'admission webhook "vworkload.kb.io" denied the request: {at}{says}' in str(error.value)
+    created("right", good)
 
 
 def test_a_queue_is_kept_while_it_is_in_use(team: Team) -> None:

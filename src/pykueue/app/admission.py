@@ -16,7 +16,7 @@ from pykueue.apiserver.verbs.offload import Offload, is_large
 from pykueue.apiserver.wire.identity import Identity
 from pykueue.apiserver.wire.statuserrors import StatusError
 from pykueue.controllers.endpoints.admission import Admission, NotYetError
-from pykueue.controllers.endpoints.webhooks import MUTATED, VALIDATED, AdmissionRequest, Hook, Webhooks
+from pykueue.controllers.endpoints.webhooks import MUTATED, VALIDATED, AdmissionRequest, Hook, Webhooks, WriteOptions
 from pykueue.kube.port import Resource
 
 
@@ -76,6 +76,7 @@ class AdmissionAdapter:
                 sub_resource=call.subresource,
                 new=dict(new),
                 old=None if call.old is None else dict(call.old),
+                options=WriteOptions(call.validation),
             )
             perform = partial(self.offload.run, large=is_large(new), who=call.who)
             verdict = await Webhooks(self.admission.world, perform).verdict(hook, request)

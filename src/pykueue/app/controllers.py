@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from pykueue.api.config.file import Loaded
+from pykueue.app.podtemplates import PodTemplates
 from pykueue.base.clock import Clock
 from pykueue.base.timers import waited
 from pykueue.controllers.barepods import BarePods
@@ -96,7 +97,7 @@ class Controllers:
             self.duties["pods"] = BarePods(self.cluster).run
         for controller in self.metrics.self_metrics.controllers:
             controller.observe = self.metrics.self_metrics.reconciled
-        self.admission = Admission(reading, self.cluster, loaded.configuration, loaded.gates.values)
+        self.admission = Admission(reading, self.cluster, loaded.configuration, loaded.gates.values, PodTemplates())
 
     def start(self) -> None:
         """Start the informers, the scheduler and leader election."""

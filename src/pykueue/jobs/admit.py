@@ -4,7 +4,8 @@
 own kinds are in `api/rules`, those of Jobs in `jobs/admit_batch.py`. Objects of other kinds are admitted unchanged.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Final, Literal, TypeAlias
 
 from pykueue.api.convert import to_v1beta2
@@ -13,7 +14,7 @@ from pykueue.api.fields import FieldError, aggregate
 from pykueue.api.kinds import KINDS
 from pykueue.api.names import GROUP, Label
 from pykueue.api.rules import table
-from pykueue.api.trees import Tree, mapping, member, text
+from pykueue.api.trees import Tree, mapping, mappings, member, text
 from pykueue.base.struct import Frozen
 from pykueue.jobs import admit_batch
 from pykueue.jobs.admit_topology import Mistake
@@ -21,6 +22,7 @@ from pykueue.jobs.admit_world import AdmitWorld
 
 Stage: TypeAlias = Literal["mutate", "validate"]
 Operation: TypeAlias = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
+Strictness: TypeAlias = Literal["", "Ignore", "Warn", "Strict"]
 
 JUDGED: Final = frozenset({"ClusterQueue", "Cohort", "ResourceFlavor", "Workload"})
 """Our kinds that Kueue's webhooks validate; for the others the schema is enough."""
@@ -28,6 +30,7 @@ STRICT_BY_CREATION: Final = (
     "spec.queueingStrategy: with StrictFIFO and requeuingStrategy.timestamp Creation, a workload whose pods never "
     "become ready comes back to the head and holds up all others; use BestEffortFIFO or timestamp Eviction"
 )
+STRICT: Final = "strict decoding error: "
 UNSELECTED: Final = (
     f"{admit_batch.AT_QUEUE}: managedJobsNamespaceSelector does not select this namespace, so the Job is not queued "
     "and starts by itself"
@@ -46,6 +49,8 @@ class Review(Frozen):
     old: Tree | None = None
     """The previous object; `None` on creation."""
     subresource: str = ""
+    validation: Strictness = ""
+    """How unknown fields are treated: the `fieldValidation` of the request."""
 
 
 class Verdict(Frozen):
@@ -94,11 +99,41 @@ def judged(review: Review, world: AdmitWorld) -> Verdict:
         warnings = tuple(job_warnings(new, old, world))
     elif review.group == GROUP and review.kind in JUDGED:
         new, old = as_stored(new), None if old is None else as_stored(old)
-        found = new_mistakes(review.kind, new, old, world)
-        warnings = tuple(queue_warnings(review.kind, new, old, world))
+        templates = [*changed_templates(review.kind, new, old)]
+        found = (*new_mistakes(review.kind, new, old, world), *template_mistakes(templates, world))
+        unknown = [] if review.validation == "Ignore" else [*unknown_fields(templates, world)]
+        if not found and unknown and review.validation == "Strict":
+            return Verdict(message=STRICT + ", ".join(unknown))
+        warnings = (*queue_warnings(review.kind, new, old, world), *unknown)
     else:
         return Verdict()
-    return Verdict(message=aggregate(found) if found else "", warnings=warnings)
+    # The author of a rejected object has to correct it first.
+    return Verdict(message=aggregate(found)) if found else Verdict(warnings=warnings)
+
+
+def changed_templates(kind: str, new: Tree, old: Tree | None) -> Iterator[tuple[str, object]]:
+    """The pod templates of a Workload that its previous state did not have, with their paths."""
+    if kind != "Workload" or (old is not None and new.get("spec") == old.get("spec")):
+        return
+    before = [member(pod_set, "template") for _, pod_set in mappings(old, "spec", "podSets")]
+    for i, pod_set in mappings(new, "spec", "podSets"):
+        template = member(pod_set, "template")
+        if template not in before:
+            yield f"spec.podSets[{i}].template", template
+
+
+def template_mistakes(templates: Iterable[tuple[str, object]], world: AdmitWorld) -> Iterator[FieldError]:
+    """The mistakes of these pod templates: stored, they would keep Kueue from reading Workloads at all."""
+    check = world.templates
+    return chain.from_iterable(check.errors(one, path) for path, one in templates) if check else iter(())
+
+
+def unknown_fields(templates: Iterable[tuple[str, object]], world: AdmitWorld) -> Iterator[str]:
+    """The unknown fields of these pod templates, in the API server's words."""
+    check = world.templates
+    if check is not None:
+        for path, template in templates:
+            yield from (f'unknown field "{at}"' for at in check.unknown(template, path))
 
 
 def leaves(new: Tree, old: Tree) -> bool:

@@ -1,7 +1,21 @@
 """The cluster state and settings that admission reads besides the object."""
 
+from collections.abc import Iterable
+from typing import Protocol
+
+from pykueue.api.fields import FieldError
 from pykueue.api.rules.rule import GATES, Context
 from pykueue.base.struct import Frozen
+
+
+class TemplateCheck(Protocol):
+    """Validates the pod templates of Workloads, which their CustomResourceDefinition leaves open."""
+
+    def errors(self, template: object, path: str) -> Iterable[FieldError]:
+        """Why the template at this path cannot be decoded, or is incomplete."""
+
+    def unknown(self, template: object, path: str) -> Iterable[str]:
+        """Paths of fields that pods do not have."""
 
 
 class AdmitWorld(Frozen):
@@ -25,3 +39,5 @@ class AdmitWorld(Frozen):
 
     That is waitForPodsReady with `requeuingStrategy.timestamp: Creation`.
     """
+    templates: TemplateCheck | None = None
+    """Validates pod templates of Workloads; None if they are not validated."""

@@ -193,6 +193,10 @@ async def test_a_weight_that_has_no_effect_is_warned_of() -> None:
     }
     said = await response("/validate-kueue-x-k8s-io-v1beta2-cohort", review(tree))
     assert said["warnings"] == ["spec.fairSharing.weight: fair sharing is not built yet, so the weight has no effect"]
+    tree["spec"] = {"fairSharing": {"weight": "-1"}}
+    said = await response("/validate-kueue-x-k8s-io-v1beta2-cohort", review(tree))
+    assert not said["allowed"]
+    assert "warnings" not in said, "it has to be corrected first"
 
 
 async def test_a_mistake_of_ours_is_a_refusal_with_a_traceback_in_the_log(caplog: pytest.LogCaptureFixture) -> None:

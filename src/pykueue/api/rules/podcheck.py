@@ -21,11 +21,15 @@ TOLERATION_OPERATORS: Final = ("Equal", "Exists")
 
 def template_problems(tree: object, path: str = "", *, unknown: bool = True) -> tuple[FieldError, ...]:
     """All mistakes of the pod template at this path; on request, without unknown fields."""
-    node = node_of(PodTemplate)
-    found = [*islice(mistakes(node, tree, path), ERRORS_MAX), *template_values(tree, path)]
+    found = [*islice(template_types(tree, path), ERRORS_MAX), *template_values(tree, path)]
     if unknown:
-        found += advised(unknown_in(node, tree, path))
+        found += advised(unknown_in(node_of(PodTemplate), tree, path))
     return once(found)
+
+
+def template_types(tree: object, path: str) -> Iterator[FieldError]:
+    """Wrong types, missing fields and malformed quantities of the pod template at this path, in the fields we read."""
+    return mistakes(node_of(PodTemplate), tree, path)
 
 
 def job_problems(tree: object) -> tuple[FieldError, ...]:

@@ -5,7 +5,7 @@ from typing import Literal, Protocol, TypeAlias
 from pykueue.api.core import Tree
 from pykueue.apiserver.kinds.served import Served
 from pykueue.apiserver.wire.identity import Identity
-from pykueue.apiserver.wire.writeterms import Operation
+from pykueue.apiserver.wire.writeterms import Operation, Strictness
 from pykueue.base.struct import Frozen
 
 Stage: TypeAlias = Literal["mutate", "validate"]
@@ -24,6 +24,8 @@ class AdmissionCall(Frozen):
     old: Tree | None
     subresource: str
     who: Identity
+    validation: Strictness = "Warn"
+    """How unknown fields are treated."""
 
 
 class Admitter(Protocol):

@@ -440,7 +440,8 @@ class Writing:
         """Run validating admission, which writes of our controllers skip."""
         if terms.who.is_controller:
             return
-        _, warnings = await self.admit(AdmissionCall("validate", operation, served, new, old, subresource, terms.who))
+        call = AdmissionCall("validate", operation, served, new, old, subresource, terms.who, terms.validation)
+        _, warnings = await self.admit(call)
         for text in warnings:
             terms.warn(text)
 

@@ -12,7 +12,7 @@ from pykueue.api.names import DEFAULT_PRIORITY_CLASS, DEFAULT_QUEUE, Label
 from pykueue.api.rules.rule import Context
 from pykueue.base.timers import timeout
 from pykueue.jobs.admit_batch import group_kind
-from pykueue.jobs.admit_world import AdmitWorld
+from pykueue.jobs.admit_world import AdmitWorld, TemplateCheck
 from pykueue.jobs.batch import JobView, read_job
 from pykueue.kube.informer import Informer
 from pykueue.kube.port import JOBS, NAMESPACES, Kube, NotFoundError
@@ -41,7 +41,12 @@ class Admission:
     """The cluster as admission sees it; what the informers do not know yet is read from the API server."""
 
     def __init__(
-        self, kube: Kube, informers: Informers, configuration: Configuration, gates: Mapping[str, bool]
+        self,
+        kube: Kube,
+        informers: Informers,
+        configuration: Configuration,
+        gates: Mapping[str, bool],
+        templates: TemplateCheck | None = None,
     ) -> None:
         self.kube = kube
         self.informers = informers
@@ -53,6 +58,7 @@ class Admission:
             queueless=configuration.manage_jobs_without_queue_name,
             managed_kinds=frozenset(f"{group}/{kind}" if group else kind for kind, _, group in kinds),
             creation_order=waits is not None and waits.requeuing_strategy.timestamp == "Creation",
+            templates=templates,
         )
         """The part that is the same for every object."""
 

@@ -24,7 +24,7 @@ from pykueue.base.struct import Frozen, Wire
 from pykueue.bridge.options import unqueued_kinds
 from pykueue.bridge.unbuilt import idle, unbuilt
 from pykueue.controllers.endpoints.admission import NotYetError
-from pykueue.jobs.admit import Operation, Review, Stage, Verdict, admit, json_patch
+from pykueue.jobs.admit import Operation, Review, Stage, Strictness, Verdict, admit, json_patch
 from pykueue.jobs.admit_batch import controller
 from pykueue.jobs.admit_world import AdmitWorld
 
@@ -88,6 +88,12 @@ class GroupVersionKind(Wire):
     kind: str = ""
 
 
+class WriteOptions(Wire):
+    """The options of the write that a review is about."""
+
+    field_validation: Strictness = ""
+
+
 class AdmissionRequest(Wire):
     """The request of an AdmissionReview."""
 
@@ -99,6 +105,7 @@ class AdmissionRequest(Wire):
     sub_resource: str = ""
     new: dict[str, object] | None = msgspec.field(default=None, name="object")
     old: dict[str, object] | None = msgspec.field(default=None, name="oldObject")
+    options: WriteOptions | None = None
 
 
 class AdmissionReview(Wire):
@@ -208,14 +215,7 @@ class Webhooks:
             return reviewed(request, allowed=False, code=500, reason="InternalError", message=message)
         if not verdict.allowed:
             LOG.info("webhooks: refused object=%s message=%s", where, verdict.message)
-            return reviewed(
-                request,
-                allowed=False,
-                code=403,
-                reason="Forbidden",
-                message=verdict.message,
-                warnings=verdict.warnings,
-            )
+            return reviewed(request, allowed=False, code=403, reason="Forbidden", message=verdict.message)
         patch = [] if verdict.tree is None else json_patch(request.new or {}, verdict.tree)
         return reviewed(request, allowed=True, code=200, warnings=verdict.warnings, patch=patch)
 
@@ -230,6 +230,7 @@ class Webhooks:
             new=new,
             old=old,
             subresource=request.sub_resource,
+            validation=request.options.field_validation if request.options else "",
         )
         world = await self.world(request.namespace, controller(new))
         return await self.perform(partial(self.judged, hook, request, review, world))
@@ -239,6 +240,8 @@ class Webhooks:
         new, old = review.new, review.old
         verdict = admit(review, world)
         if hook.stage != "validate" or request.operation not in ("CREATE", "UPDATE") or request.sub_resource:
+            return verdict
+        if not verdict.allowed:
             return verdict
         before = frozenset(notes(hook.kind, old, world)) if old else frozenset()
         noted = tuple(note for note in notes(hook.kind, new, world) if note not in before)
