@@ -13,7 +13,7 @@ from aiohttp import web
 
 from pykueue.base.clock import SystemClock
 from pykueue.kube.client.http import HttpKube
-from pykueue.kube.lease import Always, Election, Fenced
+from pykueue.kube.lease import Always, Election, Fenced, Terms
 from pykueue.kube.port import LEASES, NotLeadingError, Patch, UnansweredError
 from tests.fakes.tinyapi import THINGS, TinyApi, in_background, status, thing
 
@@ -350,3 +350,11 @@ async def test_without_an_election_one_leads_until_it_is_stopped() -> None:
 def test_terms_that_cannot_work_are_refused() -> None:
     with pytest.raises(AssertionError, match="retry < renew < lease"):
         Election(lambda: None, SystemClock(), "one", "system", "leader", lease=5, renew=10, retry=2)  # type: ignore[arg-type,return-value]  # it never connects
+
+
+@pytest.mark.parametrize(("lease", "renew", "retry"), [(5, 10, 2), (15, 2, 2), (15, 10, 0)])
+def test_durations_that_contradict_each_other_are_an_error_that_names_them(
+    lease: float, renew: float, retry: float
+) -> None:
+    with pytest.raises(ValueError, match="0 < retryPeriod < renewDeadline < leaseDuration"):
+        Terms(lease, renew, retry)

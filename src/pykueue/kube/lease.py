@@ -74,9 +74,11 @@ class Terms(Frozen):
     retry: float
 
     def __post_init__(self) -> None:
-        assert 0 < self.retry < self.renew < self.lease, (
-            f"an election needs retry < renew < lease, all above 0; they are {self.retry}, {self.renew}, {self.lease}"
-        )
+        if not 0 < self.retry < self.renew < self.lease:
+            raise ValueError(
+                "leaderElection: an election needs 0 < retryPeriod < renewDeadline < leaseDuration; they are "
+                f"{self.retry}, {self.renew} and {self.lease} seconds"
+            )
 
 
 LEASE: Final = msgspec.json.Decoder(Lease)

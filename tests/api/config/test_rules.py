@@ -180,6 +180,49 @@ def labels(count: int, rest: str = "") -> str:
             id="port zero",
         ),
         pytest.param("visibilityServer: {bindAddress: '::', bindPort: 1}", [], id="an address of the newer sort"),
+        pytest.param(
+            "webhook: {port: 70000}\nmetrics: {bindAddress: ':65536'}\nhealth: {healthProbeBindAddress: '8081'}",
+            [
+                "webhook.port: Invalid value: 70000: must be a valid port number (1-65535)",
+                'metrics.bindAddress: Invalid value: ":65536": must be host:port, or :port for all interfaces, with a '
+                "port up to 65535",
+                'health.healthProbeBindAddress: Invalid value: "8081": must be host:port, or :port for all '
+                "interfaces, with a port up to 65535",
+            ],
+            id="nowhere to listen",
+        ),
+        pytest.param(
+            "metrics: {bindAddress: '0'}\nhealth: {healthProbeBindAddress: '[::1]:8081'}", [], id="off, and local"
+        ),
+        pytest.param(
+            "leaderElection: {leaderElect: true, leaseDuration: 5s, renewDeadline: 10s}",
+            [
+                'leaderElection.leaseDuration: Invalid value: "5s": must be greater than renewDeadline, which is 10s',
+            ],
+            id="a lease that ends before it must be renewed",
+        ),
+        pytest.param(
+            "leaderElection: {leaderElect: true, retryPeriod: 8400ms}",
+            [
+                'leaderElection.renewDeadline: Invalid value: "10s": must be greater than 1.2 times retryPeriod, '
+                "which is 8.4s",
+            ],
+            id="a deadline before the second attempt",
+        ),
+        pytest.param(
+            "leaderElection: {leaderElect: true, leaseDuration: -1s, renewDeadline: -2s}",
+            [
+                'leaderElection.leaseDuration: Invalid value: "-1s": must be greater than zero',
+                'leaderElection.renewDeadline: Invalid value: "-2s": must be greater than zero',
+            ],
+            id="negative times of an election",
+        ),
+        pytest.param("leaderElection: {leaderElect: false, leaseDuration: 5s}", [], id="no election"),
+        pytest.param(
+            "clientConnection: {qps: -1, burst: -1}\ncontroller: {groupKindConcurrency: {Job.batch: -1}}",
+            [],
+            id="negative limits are none, as in Kueue",
+        ),
     ],
 )
 def test_a_rule_is_kept(lines: str, expected: list[str]) -> None:

@@ -17,6 +17,7 @@ from pykueue.api.config.types import (
     AccessProvider,
     Configuration,
     CustomLabel,
+    LeaderElection,
     Transformation,
     WaitForPodsReady,
     everywhere_but,
@@ -63,6 +64,11 @@ CUSTOM_LABELS_PER_KIND: Final = {"ClusterQueue": 6, "Cohort": 6, "LocalQueue": 6
 TRACKED_MAX: Final = 16
 TRACKED_OF_WORKLOAD_MAX: Final = 12
 PORT_MAX: Final = 65535
+PORT_SAYS: Final = f"must be a valid port number (1-{PORT_MAX})"
+NOT_SERVED: Final = "0"
+"""The address that turns an endpoint off."""
+JITTER_PERCENT: Final = 120
+"""The longest wait between two attempts of an election, of the retryPeriod."""
 TLS_VERSIONS: Final = ("VersionTLS12", "VersionTLS13")
 CURVES: Final = frozenset({23, 24, 25, 29, 4587, 4588, 4589})
 CIPHER_SUITES: Final = frozenset(
@@ -112,6 +118,8 @@ def violations(configuration: Configuration, gates: Mapping[str, bool]) -> tuple
         *retention_errors(configuration),
         *tls_errors(configuration),
         *visibility_errors(configuration),
+        *endpoint_errors(configuration),
+        *election_errors(configuration.leader_election),
         *custom_label_errors(configuration.metrics.custom_labels),
     )
 
@@ -346,7 +354,43 @@ def visibility_errors(configuration: Configuration) -> Iterator[FieldError]:
     except ValueError:
         yield invalid("visibilityServer.bindAddress", section.bind_address, "must be a valid IP address")
     if not 1 <= section.bind_port <= PORT_MAX:
-        yield invalid("visibilityServer.bindPort", section.bind_port, f"must be a valid port number (1-{PORT_MAX})")
+        yield invalid("visibilityServer.bindPort", section.bind_port, PORT_SAYS)
+
+
+def endpoint_errors(configuration: Configuration) -> Iterator[FieldError]:
+    """Addresses at which nothing can be served."""
+    port = configuration.webhook.port
+    if not 0 <= port <= PORT_MAX:
+        yield invalid("webhook.port", port, PORT_SAYS)
+    addresses = {
+        "metrics.bindAddress": configuration.metrics.bind_address,
+        "health.healthProbeBindAddress": configuration.health.health_probe_bind_address,
+    }
+    for path, address in addresses.items():
+        _, colon, last = address.rpartition(":")
+        if address != NOT_SERVED and not (colon and re.fullmatch("[0-9]{1,5}", last) and int(last) <= PORT_MAX):
+            yield invalid(
+                path, address, f"must be host:port, or :port for all interfaces, with a port up to {PORT_MAX}"
+            )
+
+
+def election_errors(section: LeaderElection) -> Iterator[FieldError]:
+    """Durations with which no election can be held, by the rules of client-go."""
+    if not section.leader_elect:
+        return
+    lease, renew, retry = section.lease_duration, section.renew_deadline, section.retry_period
+    spans = {"leaseDuration": lease, "renewDeadline": renew, "retryPeriod": retry}
+    if any(span <= 0 for span in spans.values()):
+        for name, span in spans.items():
+            if span <= 0:
+                yield invalid(f"leaderElection.{name}", format_duration(span), "must be greater than zero")
+        return
+    if lease <= renew:
+        detail = f"must be greater than renewDeadline, which is {format_duration(renew)}"
+        yield invalid("leaderElection.leaseDuration", format_duration(lease), detail)
+    if renew <= retry * JITTER_PERCENT // 100:
+        detail = f"must be greater than 1.2 times retryPeriod, which is {format_duration(retry)}"
+        yield invalid("leaderElection.renewDeadline", format_duration(renew), detail)
 
 
 def custom_label_errors(labels: tuple[CustomLabel, ...]) -> Iterator[FieldError]:
