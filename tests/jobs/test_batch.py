@@ -141,20 +141,33 @@ def test_completions_follow_parallelism(text: str, does: bool) -> None:
 
 
 def test_the_workload_carries_no_labels_of_the_job_controller_but_the_name() -> None:
-    (found,) = BATCH.pod_sets(job(annotations={LEAST: "2"}), partial=True)
-    assert found == {"name": "main", "count": 3, "minCount": 2, "template": PLAIN}
+    (found,) = BATCH.pod_sets(job(annotations={LEAST: "2"}), partial=True, topology=True)
+    assert {**found, "topologyRequest": None} == {
+        "name": "main",
+        "count": 3,
+        "minCount": 2,
+        "template": PLAIN,
+        "topologyRequest": None,
+    }
+
+
+def test_the_workload_names_the_label_that_numbers_the_pods() -> None:
+    (found,) = BATCH.pod_sets(job(), partial=True, topology=True)
+    assert found["topologyRequest"] == {"podIndexLabel": "batch.kubernetes.io/job-completion-index"}
+    (found,) = BATCH.pod_sets(job(), partial=True, topology=False)
+    assert "topologyRequest" not in found
 
 
 def test_fewer_pods_are_not_asked_for_when_the_gate_is_off() -> None:
     one = job(annotations={LEAST: "2"})
-    assert "minCount" not in BATCH.pod_sets(one, partial=False)[0]
+    assert "minCount" not in BATCH.pod_sets(one, partial=False, topology=True)[0]
     assert BATCH.shapes(one, partial=False)[0].min_count is None
     assert BATCH.shapes(one, partial=True)[0].min_count == 2
 
 
 def test_a_job_equals_the_workload_that_was_made_of_it() -> None:
     (ours,) = BATCH.shapes(job(), partial=True)
-    made = BATCH.pod_sets(job(), partial=True)[0]["template"]
+    made = BATCH.pod_sets(job(), partial=True, topology=True)[0]["template"]
     (theirs,) = BATCH.shapes(job(template=made), partial=True)
     assert ours == theirs
 

@@ -52,6 +52,7 @@ from tests.jobs.objects import (
 )
 
 READY = Rules(pods_ready=True)
+NUMBERED: Tree = {"podIndexLabel": "batch.kubernetes.io/job-completion-index"}
 DONE = {"conditions": [{"type": "Complete", "status": "True", "message": "Reached expected number of succeeded pods"}]}
 FILLED: Tree = {
     "metadata": {
@@ -222,7 +223,7 @@ def test_a_suspended_job_gets_a_workload() -> None:
         },
         "spec": {
             "queueName": "main",
-            "podSets": [{"name": "main", "count": 3, "template": PLAIN}],
+            "podSets": [{"name": "main", "count": 3, "template": PLAIN, "topologyRequest": NUMBERED}],
             "priority": 0,
             "maximumExecutionTimeSeconds": 90,
         },
@@ -239,7 +240,7 @@ def test_gates_decide_what_the_workload_carries() -> None:
     assert isinstance(spec, dict)
     assert "annotations" not in metadata
     assert len(str(metadata["name"])) == 63
-    assert spec["podSets"] == [{"name": "main", "count": 3, "template": PLAIN}]
+    assert spec["podSets"] == [{"name": "main", "count": 3, "template": PLAIN, "topologyRequest": NUMBERED}]
 
 
 def test_a_uid_that_is_no_label_is_left_out() -> None:
@@ -339,7 +340,7 @@ def test_a_pending_workload_is_rewritten_when_its_suspended_job_changes() -> Non
     given = seen(one, workload(), classes=Classes({"high": 7}))
     spec: Tree = {
         "queueName": "main",
-        "podSets": [{"name": "main", "count": 2, "template": PLAIN}],
+        "podSets": [{"name": "main", "count": 2, "template": PLAIN, "topologyRequest": NUMBERED}],
         "priority": 7,
         "priorityClassRef": {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": "high"},
         "maximumExecutionTimeSeconds": None,

@@ -34,6 +34,7 @@ KEPT_LABELS: Final = frozenset(
 """Labels of the template that the Job controller sets."""
 LEFT_OUT_LABELS: Final = KEPT_LABELS - {"batch.kubernetes.io/job-name"}
 """Those of them that the Workload does not carry."""
+INDEX_LABEL: Final = "batch.kubernetes.io/job-completion-index"
 WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 DIGITS_MAX: Final = 19
 """Digits of a 64-bit number; a longer text is not converted."""
@@ -221,15 +222,22 @@ class BatchJob:
         """The most pods that run at the same time."""
         return pods_at_once(job.spec.parallelism, job.spec.completions)
 
-    def pod_sets(self, job: JobView, *, partial: bool) -> tuple[Tree, ...]:
-        """Its pod sets for a Workload; `partial` says whether fewer pods may be admitted."""
+    def pod_sets(self, job: JobView, *, partial: bool, topology: bool) -> tuple[Tree, ...]:
+        """Its pod sets for a Workload.
+
+        `partial` says whether fewer pods may be admitted, `topology` whether the gate TopologyAwareScheduling is on:
+        Kueue then says in every Workload which label numbers the pods, and compares Workloads without it.
+        """
         template = template_tree(job.spec.template)
         metadata = template.get("metadata")
         labels = metadata.get("labels") if isinstance(metadata, dict) else None
         if isinstance(metadata, dict) and isinstance(labels, dict):
             metadata["labels"] = {key: text for key, text in labels.items() if key not in LEFT_OUT_LABELS} or None
         least = least_pods(job.metadata.annotations) if partial else None
-        return (pod_set(DEFAULT_POD_SET, template, self.count(job), least),)
+        found = pod_set(DEFAULT_POD_SET, template, self.count(job), least)
+        if topology:
+            found["topologyRequest"] = {"podIndexLabel": INDEX_LABEL}
+        return (found,)
 
     def shapes(self, job: JobView, *, partial: bool) -> tuple[Shape, ...]:
         """The parts of its pods whose change requires another Workload."""

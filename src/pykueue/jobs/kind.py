@@ -80,8 +80,11 @@ class JobKind(Protocol[View]):
     def finished(self, job: View) -> Outcome | None:
         """How it ended; None if it has not."""
 
-    def pod_sets(self, job: View, *, partial: bool) -> tuple[Tree, ...]:
-        """Its pod sets for a Workload; `partial` says whether fewer pods may be admitted."""
+    def pod_sets(self, job: View, *, partial: bool, topology: bool) -> tuple[Tree, ...]:
+        """Its pod sets for a Workload.
+
+        `partial` says whether fewer pods may be admitted, `topology` whether the gate TopologyAwareScheduling is on.
+        """
 
     def shapes(self, job: View, *, partial: bool) -> tuple[Shape, ...]:
         """The parts of its pods whose change requires another Workload."""

@@ -65,7 +65,10 @@ class Injection(Frozen):
     queue_labels: bool = True
     """The names of their queues: the gate AssignQueueLabelsForPods."""
     workload: bool = True
-    """The name of their Workload: the gate TopologyAwareScheduling."""
+    """The name of their Workload: the gate TopologyAwareScheduling.
+
+    With it, the Workload also names the label that numbers its pods.
+    """
 
 
 # Building pod sets.

@@ -83,7 +83,7 @@ def new_name(seen: JobInput, job: Described) -> str:
 
 def asked(seen: JobInput, job: Described) -> tuple[tuple[Tree, ...], Priority | MissingClass]:
     """The job's pod sets and priority."""
-    pod_sets = seen.kind.pod_sets(job, partial=seen.rules.partial)
+    pod_sets = seen.kind.pod_sets(job, partial=seen.rules.partial, topology=seen.rules.injection.workload)
     pod_class = seen.kind.priority_class(job) or pod_class_of(pod_sets)
     return pod_sets, priority_of(class_label(job.metadata), pod_class, seen.classes)
 
@@ -231,7 +231,9 @@ def class_changed(seen: JobInput, job: Described, workload: Workload) -> Priorit
     name = class_label(job.metadata)
     if name == ("" if was is None else was.name) or (was is None and reserved(workload)):
         return None
-    pod_sets = () if name else seen.kind.pod_sets(job, partial=seen.rules.partial)
+    pod_sets = (
+        () if name else seen.kind.pod_sets(job, partial=seen.rules.partial, topology=seen.rules.injection.workload)
+    )
     found = priority_of(name, seen.kind.priority_class(job) or pod_class_of(pod_sets), seen.classes)
     if isinstance(found, Priority) and found.kind != WORKLOAD_CLASS and reserved(workload):
         # While quota is held, the API allows only the name of a class to change.
