@@ -204,12 +204,27 @@ async def test_what_queues_own_and_use_is_shown_when_asked_for() -> None:
         assert found[f"kueue_cohort_subtree_resource_reservations{{{subtree}}}"] == 1
         info = 'cluster_queue="main",parent_cohort="all",root_cohort="all",replica_role="standalone"'
         assert found[f"kueue_cluster_queue_info{{{info}}}"] == 1
-        info = 'cohort="all",parent_cohort="",root_cohort="all",replica_role="standalone"'
-        assert found[f"kueue_cohort_info{{{info}}}"] == 1
         status = 'cluster_queue="main",status="active",replica_role="standalone"'
         assert found[f"kueue_cluster_queue_status{{{status}}}"] == 1
         usage = 'name="main",namespace="team",flavor="default",resource="cpu",replica_role="standalone"'
         assert found[f"kueue_local_queue_resource_usage{{{usage}}}"] == 1
+
+
+async def test_a_cohort_that_only_queues_name_has_no_info() -> None:
+    manager = Running()
+    manager.queues("main", cohort="root")
+    manager.queues("other", cohort="loose")
+    manager.store.put(COHORTS, "leaf", spec={"parentName": "root"})
+    async with running(manager):
+        await manager.clock.advance(2)
+        found = page(manager)
+        shown = sorted(name for name in found if name.startswith("kueue_cohort_info"))
+        assert len(shown) == 2
+        assert all(
+            name.startswith(f'kueue_cohort_info{{cohort="{one}",')
+            for name, one in zip(shown, ("leaf", "root"), strict=True)
+        )
+        assert not any(name.startswith("kueue_cohort_subtree_resource_reservations") for name in found)
 
 
 async def test_a_queue_that_cannot_admit_has_only_inadmissible_workloads() -> None:

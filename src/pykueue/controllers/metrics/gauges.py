@@ -124,10 +124,11 @@ class Reading:
             if owned > 0:
                 self.add(families.SUBTREE_QUOTA, in_base_units(pair[1], owned), name, *pair)
         for pair, used in counted.reserved.items():
-            self.add(families.SUBTREE_RESERVATIONS, in_base_units(pair[1], used), name, *pair)
+            if used > 0:
+                self.add(families.SUBTREE_RESERVATIONS, in_base_units(pair[1], used), name, *pair)
         admitted = sum(self.admitted.get(queue, 0) for queue in counted.queues)
         self.add(families.SUBTREE_ADMITTED_NOW, admitted, name)
-        if self.shown.tree:
+        if self.shown.tree and not counted.implicit:
             self.add(families.COHORT_INFO, 1, name, counted.position.parent, counted.position.root)
 
     def local_queues(self, name: str) -> None:

@@ -253,6 +253,8 @@ class CohortTally(Frozen):
     reserved: Mapping[Pair, int]
     queues: tuple[str, ...]
     """The ClusterQueues of the cohort and of the cohorts below it."""
+    implicit: bool
+    """Whether only ClusterQueues name it: it has no object, and is not the parent of one that has."""
 
 
 def of_cohort(engine: Engine, name: str) -> CohortTally:
@@ -269,6 +271,7 @@ def of_cohort(engine: Engine, name: str) -> CohortTally:
         {pairs[fr]: owned for fr, owned in cohort.subtree.items()},
         reserved,
         tuple(queue.name for queue in queues),
+        cohort.object is None and all(child.is_queue for child in cohort.children),
     )
 
 
