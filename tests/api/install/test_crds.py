@@ -44,8 +44,9 @@ def only(kind: str, version: str, path: str) -> Any:
 
 
 def test_there_is_one_for_each_kind_of_ours() -> None:
+    labels = {"app.kubernetes.io/name": "kueue", "control-plane": "controller-manager"}
     assert [made["metadata"] for made in crds()] == [
-        {"name": f"{kind.plural}.{GROUP}", "labels": {"app.kubernetes.io/name": "kueue"}} for kind in OURS
+        {"name": f"{kind.plural}.{GROUP}", "labels": labels} for kind in OURS
     ]
     assert len(OURS) == 11
 

@@ -54,6 +54,12 @@ def test_namespace_image_and_replicas_are_yours() -> None:
     assert not any("kueue-system" in str(tree) for tree in found.values())
 
 
+def test_all_objects_have_the_labels_of_kueues() -> None:
+    labels = {"app.kubernetes.io/name": "kueue", "control-plane": "controller-manager"}
+    for name, tree in objects().items():
+        assert labels.items() <= tree["metadata"].get("labels", {}).items(), name
+
+
 def test_only_some_parts() -> None:
     found = objects("--only", "namespace", "--only", "flow")
     assert [*found] == [

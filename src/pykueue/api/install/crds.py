@@ -14,6 +14,7 @@ import msgspec
 from pykueue.api.config.types import DEFAULT_NAMESPACE, WEBHOOK_SERVICE
 from pykueue.api.core import Json, Tree
 from pykueue.api.install.crds_older import as_v1beta1
+from pykueue.api.install.install import named
 from pykueue.api.kinds import DEPRECATED, KINDS, Column, Kind
 from pykueue.api.names import GROUP
 from pykueue.api.rules.table import schema_rules
@@ -53,7 +54,7 @@ def crd(kind: Kind, namespace: str = DEFAULT_NAMESPACE, service: str = WEBHOOK_S
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{kind.plural}.{kind.group}", "labels": {"app.kubernetes.io/name": "kueue"}},
+        "metadata": named(f"{kind.plural}.{kind.group}"),
         "spec": {
             "group": kind.group,
             "names": {

@@ -8,15 +8,13 @@ from typing import Final
 from pykueue.api.config.file import CURRENT
 from pykueue.api.config.types import LEADER_LEASE, SYSTEM_NAMESPACE
 from pykueue.api.core import Json, Tree
-from pykueue.api.install.install import ACCOUNT, Install, named
+from pykueue.api.install.install import ACCOUNT, LABELS, SELECTED, Install, named
 
 CONFIG: Final = "kueue-manager-config"
 CONFIG_FILE: Final = "controller_manager_config.yaml"
 CERTIFICATES: Final = "/tmp/k8s-webhook-server/serving-certs"
 """Where the manager looks for certificates that it does not create, unless the Configuration says otherwise."""
 FLOW: Final = "kueue-manager"
-SELECTED: Final[Tree] = {"control-plane": "controller-manager"}
-"""The labels by which Kueue's Deployment and Services find its pods; a selector cannot be changed afterwards."""
 
 
 def shipped(namespace: str) -> str:
@@ -118,7 +116,7 @@ def pod(install: Install) -> Tree:
     return {
         "metadata": {
             "annotations": {"kubectl.kubernetes.io/default-container": "manager"},
-            "labels": {"app.kubernetes.io/name": "kueue", **SELECTED},
+            "labels": LABELS,
         },
         "spec": {
             "serviceAccountName": ACCOUNT,

@@ -7,7 +7,10 @@ from pykueue.api.core import Tree
 from pykueue.base.struct import Frozen
 
 ACCOUNT: Final = "kueue-controller-manager"
-LABELS: Final[Tree] = {"app.kubernetes.io/name": "kueue"}
+SELECTED: Final[Tree] = {"control-plane": "controller-manager"}
+"""The labels by which Kueue's Deployment and Services find its pods; a selector cannot be changed afterwards."""
+LABELS: Final[Tree] = {"app.kubernetes.io/name": "kueue", **SELECTED}
+"""The labels of all objects of an installation, as in Kueue's: its ServiceMonitor selects by them."""
 
 
 class Install(Frozen):
