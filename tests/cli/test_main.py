@@ -2,11 +2,14 @@
 
 import subprocess
 import sys
+import tomllib
 
 import pytest
 from click.testing import CliRunner
 
+from pykueue.cli.groups import close_options
 from pykueue.cli.main import COMMANDS, OTHER_NAMES, cli, version
+from tests.storyfile import ROOT
 
 
 def help_of(*command: str) -> str:
@@ -63,6 +66,22 @@ def test_a_misspelt_command_gets_a_suggestion(typed: str, says: str) -> None:
     assert says in found.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        pytest.param(["user", "rm"], "No such command 'rm'. Did you mean pykueue user remove?", id="as in a shell"),
+        pytest.param(["user", "rotat"], "Did you mean pykueue user rotate?", id="misspelt"),
+        pytest.param(["queue", "create"], "Did you mean pykueue queue add?", id="as in kubectl"),
+        pytest.param(["config", "validate"], "Did you mean pykueue config check?", id="another word"),
+        pytest.param(["queue", "xyzzy"], "Use one of: add, remove, set.", id="nothing is close"),
+    ],
+)
+def test_a_misspelt_command_of_a_group_gets_a_suggestion(words: list[str], says: str) -> None:
+    found = CliRunner().invoke(cli, words)
+    assert found.exit_code == 2
+    assert says in found.stderr
+
+
 @pytest.mark.parametrize("other", [*OTHER_NAMES.values()])
 def test_a_suggested_command_exists(other: str) -> None:
     assert other.split()[0] in (*COMMANDS, "--version")
@@ -82,6 +101,25 @@ def test_a_misspelt_option_gets_a_suggestion(words: list[str], option: str) -> N
     assert f"'{option}'" in found.stderr.replace(f" {option}", f" '{option}'")
 
 
+@pytest.mark.parametrize(
+    ("typed", "near"),
+    [
+        pytest.param("--mem", ["--memory"], id="the beginning of one"),
+        pytest.param("--memry", ["--memory"], id="misspelt"),
+        pytest.param("--nam", ["--name"], id="another beginning"),
+        pytest.param("--zzz", [], id="nothing is close"),
+    ],
+)
+def test_only_close_options_are_suggested(typed: str, near: list[str]) -> None:
+    assert close_options(typed, ["--memory", "--image", "--name"]) == near
+
+
+def test_a_misspelt_option_gets_no_far_suggestion() -> None:
+    found = CliRunner().invoke(cli, ["run", "--mem", "1Gi", "--", "true"])
+    assert found.exit_code == 2
+    assert "No such option '--mem'. Did you mean '--memory'?" in found.stderr
+
+
 @pytest.mark.parametrize("command", [(name,) for name in COMMANDS], ids=" ".join)
 def test_help_refers_to_what_is_there(command: tuple[str, ...]) -> None:
     # The description comes before the options, so an option refers to what is above it.
@@ -91,4 +129,24 @@ def test_help_refers_to_what_is_there(command: tuple[str, ...]) -> None:
 def test_commands_are_read_only_when_asked_for() -> None:
     code = "import sys, pykueue.cli.main; print(sum(name.startswith('pykueue.') for name in sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert int(done.stdout) == len(("pykueue.cli", "pykueue.cli.main"))
+    assert int(done.stdout) == len(("pykueue.cli", "pykueue.cli.main", "pykueue.cli.groups"))
+
+
+def test_ctrl_c_during_imports_prints_nothing() -> None:
+    code = (
+        "import sys\n"
+        "class Interrupted:\n"
+        "    def find_spec(self, name, *rest):\n"
+        "        if name == 'click':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupted())\n"
+        "from pykueue.__main__ import main\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_the_installed_command_starts_at_the_entry_point_that_handles_ctrl_c() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert settings["project"]["scripts"]["pykueue"] == "pykueue.__main__:main"

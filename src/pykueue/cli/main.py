@@ -6,6 +6,8 @@ from typing import Final
 
 import click
 
+from pykueue.cli.groups import Group
+
 COMMANDS: Final = {
     "attach": "pykueue.cli.commands.attach",
     "backup": "pykueue.cli.commands.backup",
@@ -75,8 +77,8 @@ KUBECTL: Final = {
 """Commands of other tools for which we use kubectl."""
 
 
-class Commands(click.Group):
-    """A group that imports its commands on first use."""
+class Commands(Group):
+    """The commands, each imported on first use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of all commands."""
@@ -91,22 +93,12 @@ class Commands(click.Group):
         assert isinstance(found, click.Command), f"{module} has no command {cmd_name}"
         return found
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command to run; for an unknown name, the error names the one that is meant."""
-        name = args[0]
-        if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
-            ctx.fail(f"No such command {name!r}.{suggestion(name)}")
-        return super().resolve_command(ctx, args)
-
-
-def suggestion(name: str) -> str:
-    """What to type in place of an unknown command; empty if nothing is close."""
-    if name in KUBECTL:
-        return f" Use kubectl {KUBECTL[name]}; `pykueue up` prints the KUBECONFIG to export."
-    near = [OTHER_NAMES[name]] if name in OTHER_NAMES else get_close_matches(name, COMMANDS, n=1)
-    return f" Did you mean pykueue {near[0]}?" if near else ""
+    def suggestion(self, ctx: click.Context, name: str) -> str:
+        """What to type in place of an unknown command; empty if nothing is close."""
+        if name in KUBECTL:
+            return f" Use kubectl {KUBECTL[name]}; `pykueue up` prints the KUBECONFIG to export."
+        near = [OTHER_NAMES[name]] if name in OTHER_NAMES else get_close_matches(name, COMMANDS, n=1)
+        return f" Did you mean pykueue {near[0]}?" if near else ""
 
 
 def version() -> str:
@@ -144,8 +136,8 @@ def cli() -> None:
       pykueue config check config.yaml
       pykueue manifests --image example.com/pykueue:1 | kubectl apply --server-side -f -
 
-    Errors are written to standard error. Exit codes: 0, success; 1, failed or interrupted, see the help of the command;
-    2, invalid input.
+    Errors are written to standard error. Exit codes: 0, success; 1, failed, see the help of the command; 2, invalid
+    input; 130, Ctrl-C.
     """
 
 

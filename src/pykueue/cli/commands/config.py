@@ -7,10 +7,11 @@ import click
 from pykueue.api.config.unbuilt import read_built
 from pykueue.base.text import printable
 from pykueue.cli.flags import tolerating_unknown_gates
+from pykueue.cli.groups import Group
 from pykueue.cli.manifestfiles import content, unreadable
 
 
-@click.group()
+@click.group(cls=Group)
 def config() -> None:
     """Check a Configuration file.
 

@@ -9,6 +9,7 @@ from pykueue.api.trees import text, whole
 from pykueue.base.units import QuantityError, parse_quantity
 from pykueue.cli.amounts import memory_quantity
 from pykueue.cli.flags import Command, choosing_server
+from pykueue.cli.groups import Group
 from pykueue.cli.serverstate import fail
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def quota_options(command: Command) -> Command:
 dry_running: Final = click.option("--dry-run", is_flag=True, help="Print the objects as YAML instead of applying them.")
 
 
-@click.group()
+@click.group(cls=Group)
 def queue() -> None:
     """Divide the machine between teams, without writing YAML.
 

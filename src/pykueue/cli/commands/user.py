@@ -13,6 +13,7 @@ import click
 
 from pykueue.base.datafolder import KUBECONFIG
 from pykueue.base.units import Instant, format_instant, parse_instant
+from pykueue.cli.groups import Group
 from pykueue.cli.serverstate import OWN_KUBECONFIG, data_folder, fail, read_record
 from pykueue.cli.tables import table
 
@@ -24,7 +25,7 @@ KUBECONFIG_BYTES: Final = 16 * 1024
 """More than a kubeconfig has."""
 
 
-@click.group()
+@click.group(cls=Group)
 def user() -> None:
     """Manage the users of a shared server.
 
