@@ -32,7 +32,7 @@ from pykueue.cli.queuestate import shown, whole_state
 from pykueue.cli.server import READING, UpOptions, greeting
 from pykueue.kube.client.http import HttpKube
 from pykueue.kube.client.kubeconfig import connection
-from pykueue.kube.port import JOBS, WORKLOADS
+from pykueue.kube.port import JOBS, LOCAL_QUEUES, WORKLOADS
 from pykueue.node import accounts
 from pykueue.node.machine import Machine
 from tests import builders
@@ -160,7 +160,7 @@ async def test_it_serves_while_it_reads_and_admits_nothing_before_it_has_read_al
     async def said() -> str:
         """What the greeting and `pykueue status` say."""
         wanted = cast("UpOptions", SimpleNamespace(data=tmp_path, detached=True, on_stop="keep"))
-        hello = greeting(up, wanted, kubeconfig, await up.queues(), ())
+        hello = greeting(up, wanted, kubeconfig, await up.listed(LOCAL_QUEUES), ())
         kube = HttpKube(connection(str(kubeconfig)), SystemClock())
         try:
             return "\n".join((hello, *shown(await whole_state(kube, "default"))))

@@ -59,7 +59,7 @@ def test_an_arrival_may_be_an_instant() -> None:
 @pytest.mark.parametrize(
     ("key", "text", "says"),
     [
-        pytest.param("run_seconds", "-5", "write seconds, as in 90 or 1.5", id="negative run"),
+        pytest.param("run_seconds", "-5", "write seconds, as in 90, or a duration, as in 1m30s", id="negative run"),
         pytest.param("run_seconds", "soon", "write seconds", id="no number"),
         pytest.param("run_seconds", "", "write seconds", id="empty"),
         pytest.param("run_seconds", "9" * 99, "write seconds", id="absurd"),
@@ -80,9 +80,24 @@ def test_an_odd_annotation_is_a_mistake(key: str, text: str, says: str) -> None:
     assert says in found
 
 
+@pytest.mark.parametrize(
+    ("key", "near"),
+    [("arival", "arrival"), ("run_second", "run-seconds"), ("Checkpoint", "checkpoint")],
+)
+def test_a_misspelt_annotation_is_a_mistake(key: str, near: str) -> None:
+    written = job("a").replace("annotations: {", f'annotations: {{pykueue.io/{key}: "1"')
+    said = f"metadata.annotations[pykueue.io/{key}]: unknown annotation; did you mean pykueue.io/{near}?"
+    assert mistakes(queue(), written) == [f"f.yaml: document 4: Job a: {said}"]
+
+
+@pytest.mark.parametrize("key", ["command", "created-by", "umask", "asked-for", "hold"])
+def test_annotations_that_the_server_sets_are_ignored(key: str) -> None:
+    assert not any(key in note for note in traced(queue(), job("a", run_seconds=1, **{key: "x"})).notes)
+
+
 def test_an_unknown_annotation_of_ours_is_noted() -> None:
-    (found, _) = traced(queue(), job("a", run_second=5)).notes
-    assert found.startswith("Job default/a: annotation pykueue.io/run-second is not known; those of a Job are")
+    (found, _) = traced(queue(), job("a", colour="red")).notes
+    assert found.startswith("Job default/a: annotation pykueue.io/colour is not known; those of a Job are")
 
 
 def test_a_check_answers_one_of_four_things() -> None:

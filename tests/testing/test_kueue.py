@@ -9,6 +9,7 @@ import pytest
 from pykueue.api.trees import text
 from pykueue.kube.port import CLUSTER_QUEUES, EVENTS, JOBS, WORKLOADS
 from pykueue.testing.kueue import ApiError, Kueue, trees_of
+from pykueue.testing.plugin import settings
 
 pytest_plugins = ("pytester",)
 
@@ -120,6 +121,20 @@ def test_the_clock_does_not_go_back(kueue: Kueue) -> None:
         kueue.advance("-5m")
 
 
+@pytest.mark.parametrize("number", [-5, 90, 1.5])
+def test_a_number_is_no_duration(kueue: Kueue, number: Any) -> None:
+    with pytest.raises(ValueError, match=f"advance: {number} has no unit; write it as in '90s', '10m' or '1h30m'"):
+        kueue.advance(number)
+
+
+def test_a_misspelt_queue_is_named(kueue: Kueue) -> None:
+    given: dict[str, Any] = {"quue": "red"}
+    with pytest.raises(TypeError, match=r"Job default/a: unknown keyword 'quue'; did you mean queue\?"):
+        kueue.job("a", **given)
+    with pytest.raises(TypeError, match="Job default/a: the keyword 'queue' is missing; name its LocalQueue"):
+        kueue.job("a")
+
+
 def test_time_passes_when_it_is_told_to(kueue: Kueue) -> None:
     kueue.apply(QUEUES)
     kueue.job("short", queue="red", run_for="10m")
@@ -188,6 +203,20 @@ def test_manifests_come_in_many_forms(tmp_path: Path) -> None:
 def test_the_plugin_brings_the_fixture_to_any_project(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(kueue):\n    assert kueue.waiting() == {}\n")
     pytester.runpytest_inprocess(*QUIETLY, "--strict-markers").assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(
+    ("mark", "says"),
+    [
+        pytest.param(pytest.mark.kueue(confg={}), "unknown keyword 'confg'; did you mean config?", id="misspelt"),
+        pytest.param(pytest.mark.kueue(xyzzy=1), "unknown keyword 'xyzzy'; use config or gates", id="nothing is close"),
+        pytest.param(pytest.mark.kueue({}), "settings are keywords", id="no keyword"),
+    ],
+)
+def test_what_the_marker_does_not_know_is_an_error(mark: pytest.MarkDecorator, says: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        settings(mark.mark)
+    assert says in str(caught.value)
 
 
 def test_manifests_are_found_beside_the_test_too(pytester: pytest.Pytester) -> None:

@@ -35,7 +35,7 @@ from pykueue.base.units import MICROS
 from pykueue.controllers.metrics.exposition import CONTENT_TYPE
 from pykueue.kube.client.connection import DEFAULT_NAMESPACE
 from pykueue.kube.client.kubeconfig import KubeconfigError, read_kubeconfig
-from pykueue.kube.port import LOCAL_QUEUES, ExistsError, KubeError, Patch, Resource
+from pykueue.kube.port import ExistsError, KubeError, Patch, Resource
 from pykueue.kube.tls import TlsError
 from pykueue.kubecontrollers.finishedretention import JOBS_KEPT
 from pykueue.node.accounts import Account
@@ -220,11 +220,11 @@ class Up:
         await self.runner.close()
         await self.local.close()
 
-    async def queues(self) -> list[Tree]:
-        """All LocalQueues."""
+    async def listed(self, resource: Resource) -> list[Tree]:
+        """All objects of a kind."""
         return [
             dict(one)  # type: ignore[arg-type]  # decoded JSON is Json
-            async for page in self.admin.pages(LOCAL_QUEUES)
+            async for page in self.admin.pages(resource)
             for _, one in mappings(msgspec.json.decode(page), "items")
         ]
 

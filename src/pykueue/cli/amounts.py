@@ -1,6 +1,7 @@
 """Read amounts of memory and durations from options, with the right spelling for misspelt ones; print amounts."""
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from pykueue.api.durations import DurationError, Micros, parse_duration
@@ -25,14 +26,27 @@ def memory_quantity(text: str) -> Quantity:
             raise
         number, unit = other.group(1), other.group(2).upper()
         decimal = "k" if unit == "K" else unit
+        advice = spelt({f"{number}{unit}i": "(powers of 1024)", f"{number}{decimal}": "(powers of 1000)"}, " or ")
         raise QuantityError(
-            f"{text!r} is not a quantity; write {number}{unit}i (powers of 1024) or {number}{decimal} (powers of 1000)"
+            f"{text!r} is not a quantity; {advice or 'write it as in 8Gi, and use 6Mi or more'}"
         ) from error
     if 0 < found.nanos < BYTES_MIN * NANO:
         bare = BARE.fullmatch(text)
-        advice = "" if bare is None else f": write {bare.group(1)}Mi for MiB, or {bare.group(1)}Gi for GiB"
-        raise QuantityError(f"{text!r} is less than 6Mi, too little for a process to start; use 6Mi or more{advice}")
+        advice = (
+            "" if bare is None else spelt({f"{bare.group(1)}Mi": "for MiB", f"{bare.group(1)}Gi": "for GiB"}, ", or ")
+        )
+        raise QuantityError(
+            f"{text!r} is less than 6Mi, too little for a process to start; use 6Mi or more{advice and f': {advice}'}"
+        )
     return found
+
+
+def spelt(offers: Mapping[str, str], between: str) -> str:
+    """Advice to write one of these amounts, each given with its meaning; empty if all are below 6Mi."""
+    enough = [
+        f"{amount} {meaning}" for amount, meaning in offers.items() if parse_quantity(amount).nanos >= BYTES_MIN * NANO
+    ]
+    return f"write {between.join(enough)}" if enough else ""
 
 
 def duration_of(text: str) -> Micros:

@@ -1,5 +1,6 @@
 """Command-line options that several commands share."""
 
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -8,6 +9,48 @@ import click
 from pykueue.cli.formats import FORMATS
 
 Command = Callable[..., Any]
+
+
+class Count(click.ParamType):
+    """A whole number of at least `least` and, if given, at most `most`."""
+
+    name = "count"
+
+    def __init__(self, least: int, most: int | None = None) -> None:
+        self.least = least
+        self.most = most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number; fails with a sentence for anything else."""
+        allowed = f"{self.least} or more" if self.most is None else f"{self.least} to {self.most}"
+        try:
+            number = int(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a whole number; use {allowed}", param, ctx)
+        if number < self.least or (self.most is not None and number > self.most):
+            self.fail(f"{number} is out of range; use {allowed}", param, ctx)
+        return number
+
+
+class Cores(click.ParamType):
+    """A number of cores, more than 0."""
+
+    name = "cores"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number; fails with a sentence for anything else."""
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a number of cores; write it as in 2 or 0.5", param, ctx)
+        if number <= 0:
+            self.fail(f"{value} is not more than 0; write a number of cores, as in 2 or 0.5", param, ctx)
+        return number
+
+
+CORES: Final = Cores()
 
 tolerating_unknown_gates: Final = click.option(
     "--tolerate-unknown-gates",

@@ -107,6 +107,17 @@ def limited(queue: Tree, fields: Sequence[str]) -> dict[str, Any]:
 
 def overcommitted(queues: Iterable[Tree], amounts: Mapping[str, int]) -> list[str]:
     """A sentence for each resource of which the queues own more than the machine has."""
+    owned = nominal(queues)
+    return [
+        f"all queues together own {readable(name, owned[name])} {name}, and the machine has {readable(name, amount)}: "
+        "jobs may hold quota and still wait for room"
+        for name, amount in amounts.items()
+        if owned.get(name, 0) > amount
+    ]
+
+
+def nominal(queues: Iterable[Tree]) -> dict[str, int]:
+    """What these ClusterQueues own of each resource together."""
     owned: dict[str, int] = {}
     for queue in queues:
         for _, group in mappings(queue, "spec", "resourceGroups"):
@@ -118,12 +129,7 @@ def overcommitted(queues: Iterable[Tree], amounts: Mapping[str, int]) -> list[st
                     except QuantityError:
                         continue
                     owned[name] = owned.get(name, 0) + quota
-    return [
-        f"all queues together own {readable(name, owned[name])} {name}, and the machine has {readable(name, amount)}: "
-        "jobs may hold quota and still wait for room"
-        for name, amount in amounts.items()
-        if owned.get(name, 0) > amount
-    ]
+    return owned
 
 
 def described(quotas: Mapping[str, str]) -> str:

@@ -318,8 +318,8 @@ def pending_workload(workload: Tree) -> PendingWorkload | None:
     )
 
 
-def shown(state: ServerState) -> Iterator[str]:
-    """The lines for a terminal."""
+def shown(state: ServerState, data: str = "") -> Iterator[str]:
+    """The lines for a terminal; `data` is what suggested commands need to mean this server."""
     yield f"machine: {state.machine or 'no node registered yet'}"
     if state.limits:
         yield f"limits: {state.limits}"
@@ -327,7 +327,7 @@ def shown(state: ServerState) -> Iterator[str]:
         yield from hanging("not ready: ", f"jobs are accepted and not admitted yet; {', '.join(state.unread)}")
     yield ""
     if not state.queues:
-        yield "No queues yet. Restart with `pykueue up --example`, or apply your own with kubectl."
+        yield f"No queues yet. Restart with `pykueue up{data} --example`, or apply your own with kubectl."
         return
     failing = Counter(one.queue for one in state.failing)
     names = list(dict.fromkeys(name for queue in state.queues for name in queue.quotas))

@@ -5,11 +5,10 @@ import contextlib
 import logging
 import os
 import shlex
-import shutil
 import signal
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
@@ -25,12 +24,13 @@ from pykueue.apiserver.storage.store import StoreError
 from pykueue.app.machine import ApplyError, Up, UpPlan
 from pykueue.base.clock import SystemClock
 from pykueue.base.struct import Frozen
-from pykueue.base.units import QuantityError
-from pykueue.cli.amounts import memory_quantity, readable
+from pykueue.cli.amounts import readable
 from pykueue.cli.examplequeues import TEAMS, example
+from pykueue.cli.queueplans import nominal
 from pykueue.cli.report import Report
-from pykueue.cli.serverstate import ServerRecord, data_folder, write_record
+from pykueue.cli.serverstate import ServerRecord, data_option, write_record
 from pykueue.kube.client.connection import DEFAULT_NAMESPACE
+from pykueue.kube.port import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES
 from pykueue.kube.tls import TlsError
 from pykueue.node.containerruntime import Runtime
 from pykueue.node.machine import Machine, find_machine, present_cpus, present_memory
@@ -41,6 +41,8 @@ LOG: Final = logging.getLogger(__name__)
 
 PORT: Final = 7443
 SWITCH_SECONDS: Final = 0.0005
+QUOTA_FLAGS: Final = {"cpu": "--cpu", "memory": "--memory", RESOURCE: "--gpu"}
+"""The options of `pykueue queue set`."""
 READING: Final = "Note: stored objects are still being read; jobs are accepted, and start once that is done."
 
 
@@ -57,7 +59,8 @@ class UpOptions(Frozen):
     objects: tuple[tuple[str, Tree], ...]
     """Objects to apply at startup, each with its file and position."""
     cpus: float | None
-    memory: str | None
+    memory: int | None
+    """In bytes."""
     gpus: int | None
     shared_gpus: int
     on_stop: Literal["keep", "terminate"]
@@ -70,25 +73,13 @@ class UpOptions(Frozen):
 
 def serve(wanted: UpOptions, report: Report) -> int:
     """Run the server until a signal; return the exit code."""
-    if wanted.runtime and shutil.which(wanted.runtime) is None:
-        report.fail(f"--container-runtime: {wanted.runtime} not found in PATH; install it, or omit the option")
-    if wanted.journal is not None and not os.access(wanted.journal.parent, os.W_OK | os.X_OK):
-        report.fail(
-            f"--journal: {wanted.journal.parent} is not a writable directory; create it, or choose another path"
-        )
-    if wanted.scratch is not None and not (wanted.scratch.is_dir() and os.access(wanted.scratch, os.W_OK | os.X_OK)):
-        report.fail(f"--scratch: {wanted.scratch} is not a writable directory; create it, or choose another one")
-    try:
-        memory = None if wanted.memory is None else memory_quantity(wanted.memory).whole()
-    except QuantityError as error:
-        report.fail(f"--memory: {error}")
     # A commit of the store waits for the GIL several times; the default of 5 ms each is too slow.
     sys.setswitchinterval(SWITCH_SECONDS)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(attend(wanted, memory, report))
+        return runner.run(attend(wanted, report))
 
 
-async def attend(wanted: UpOptions, memory: int | None, report: Report) -> int:
+async def attend(wanted: UpOptions, report: Report) -> int:
     """Start, print the next commands, and serve until a signal; return the exit code."""
     clock = SystemClock()
     stop = asyncio.Event()
@@ -98,7 +89,9 @@ async def attend(wanted: UpOptions, memory: int | None, report: Report) -> int:
     if wanted.detached:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        machine = await find_machine(cpus=wanted.cpus, memory=memory, gpus=wanted.gpus, shared_gpus=wanted.shared_gpus)
+        machine = await find_machine(
+            cpus=wanted.cpus, memory=wanted.memory, gpus=wanted.gpus, shared_gpus=wanted.shared_gpus
+        )
     except ValueError as error:
         report.fail(f"--shared-gpus: {error}")
     plan = UpPlan(
@@ -134,7 +127,10 @@ async def attend(wanted: UpOptions, memory: int | None, report: Report) -> int:
             report.fail(str(error))
         except OSError as error:
             report.fail(unwritable(error, wanted.data))
-        report.ready(greeting(up, wanted, kubeconfig, await up.queues(), kept))
+        notes = [f"Already existed and left unchanged: {', '.join(kept)}."] if kept else []
+        owners, cohorts = await up.listed(CLUSTER_QUEUES), await up.listed(COHORTS)
+        notes += unowned(owners, cohorts, amounts(machine), data_option(wanted.data))
+        report.ready(greeting(up, wanted, kubeconfig, await up.listed(LOCAL_QUEUES), notes))
         await up.attend(stop)
     except Exception:
         LOG.exception("server: stopping after an internal error data=%s", wanted.data)
@@ -167,17 +163,17 @@ def amounts(machine: Machine) -> dict[str, int]:
     return {"cpu": machine.cpus_milli, "memory": machine.memory_bytes, **machine.devices()}
 
 
-def greeting(up: Up, wanted: UpOptions, kubeconfig: Path, queues: Sequence[Tree], kept: Sequence[str]) -> str:
-    """The message after startup: the address, the capacity, and the next commands."""
+def greeting(up: Up, wanted: UpOptions, kubeconfig: Path, queues: Sequence[Tree], notes: Sequence[str]) -> str:
+    """The message after startup: the address, the capacity, these notes, and the next commands."""
     there = ", ".join(f"{readable(name, amount)} {name}" for name, amount in amounts(up.plan.machine).items())
     whose = "users added with `pykueue user add`" if os.geteuid() == 0 else "your user only"
-    data = "" if wanted.data == data_folder() else f" --data {shlex.quote(str(wanted.data))}"
+    data = data_option(wanted.data)
     lines = [
         f"pykueue is running at {up.address} for {whose}; data directory: {wanted.data}",
         f"Capacity: {there}. Limits: {up.runner.limits.describe()}.",
         *overcommitted(up.plan.machine),
         *([READING] if any(up.missing()) else []),
-        *([f"Already existed and left unchanged: {', '.join(kept)}."] if kept else []),
+        *notes,
         "",
         "Next steps:" if wanted.detached else "Next steps, in another terminal:",
         f"  export KUBECONFIG={shlex.quote(str(kubeconfig))}",
@@ -188,7 +184,7 @@ def greeting(up: Up, wanted: UpOptions, kubeconfig: Path, queues: Sequence[Tree]
     if not queues:
         lines += [
             "",
-            "There are no queues yet. Restart with `pykueue up --example` to create some.",
+            f"There are no queues yet. Restart with `pykueue up{data} --example` to create some.",
         ]
     stays = "running jobs continue" if wanted.on_stop == "keep" else "running jobs are terminated"
     lines += ["", f"To stop: {f'`pykueue down{data}`' if wanted.detached else 'Ctrl-C'}; {stays}."]
@@ -206,6 +202,29 @@ def overcommitted(machine: Machine) -> list[str]:
             ("--memory", "memory", machine.memory_bytes, "jobs may run out of memory"),
         )
         if offered > present[name]
+    ]
+
+
+def unowned(owners: Sequence[Tree], cohorts: Sequence[Tree], present: Mapping[str, int], data: str) -> list[str]:
+    """A note about capacity that no queue owns, and how to give it to one; none without queues."""
+    if not owners:
+        return []
+    owned = nominal([*owners, *cohorts])
+    # The example's queues own whole Mi.
+    rounding = {"memory": len(owners) * 2**20}
+    left = {
+        name: amount - owned.get(name, 0)
+        for name, amount in present.items()
+        if amount - owned.get(name, 0) > rounding.get(name, 0)
+    }
+    if not left:
+        return []
+    queue = min(text(one, "metadata", "name") for one in owners)
+    flags = "".join(f" {QUOTA_FLAGS[name]} N" for name in left)
+    listed = ", ".join(f"{readable(name, amount)} {name}" for name, amount in left.items())
+    return [
+        f"Note: no queue owns {listed}; to give it to a queue, set its whole quota: "
+        f"`pykueue queue set {queue}{flags}{data}`."
     ]
 
 

@@ -1,6 +1,7 @@
 """Locate the local server: its data directory, and the process and address recorded there."""
 
 import os
+import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,9 +20,6 @@ STANDING: Final = "up.json"
 OWN_KUBECONFIG: Final = Path(".config/pykueue/kubeconfig")
 """Where `pykueue user add` writes a user's kubeconfig, relative to their home directory."""
 UNAUTHORIZED: Final = 401
-HOW_TO_GET_ONE: Final = (
-    "start one with `pykueue up`, or ask the administrator of a shared server to run `pykueue user add`"
-)
 
 
 def data_folder(given: str | None = None, environment: Mapping[str, str] = os.environ) -> Path:
@@ -35,6 +33,11 @@ def data_folder(given: str | None = None, environment: Mapping[str, str] = os.en
     # The XDG specification says to ignore relative paths.
     chosen = Path(base) if base.startswith("/") else Path(environment.get("HOME") or "/") / ".local/share"
     return chosen / "pykueue"
+
+
+def data_option(folder: Path, environment: Mapping[str, str] = os.environ) -> str:
+    """What a suggested command needs after its name to mean this data directory; empty for the default one."""
+    return "" if folder == data_folder(None, environment) else f" --data {shlex.quote(str(folder))}"
 
 
 def here() -> Path:
@@ -103,9 +106,18 @@ def write_record(folder: Path, standing: ServerRecord) -> None:
     put(folder / STANDING, msgspec.json.encode(standing))
 
 
-def rejected_credentials(file: str) -> str:
-    """The error for a kubeconfig whose credentials the server rejects."""
-    return f"{file}: the server rejected these credentials; ask an administrator to run `pykueue user add NAME` again"
+def rejected_credentials(file: str, context: str | None = None, message: str = "") -> str:
+    """The error for a kubeconfig whose credentials the server rejects, with this message."""
+    from pykueue.kube.client.kubeconfig import user_of
+
+    name = shlex.quote(user_of(tuple(map(Path, file.split(os.pathsep))), context) or "NAME")
+    expired = message.partition("Unauthorized: ")[2]
+    if expired:
+        return f"{file}: {expired}; ask an administrator to run `pykueue user rotate {name} --expires 30d`"
+    return (
+        f"{file}: the server rejected these credentials; ask an administrator to run `pykueue user rotate {name}`, or "
+        f"`pykueue user add {name}` if that user was removed"
+    )
 
 
 def fail(text: str, code: int = 2) -> NoReturn:

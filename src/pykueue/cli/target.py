@@ -20,11 +20,11 @@ from typing import Final, NoReturn
 from pykueue.base.datafolder import KUBECONFIG
 from pykueue.base.struct import Frozen
 from pykueue.cli.serverstate import (
-    HOW_TO_GET_ONE,
     OWN_KUBECONFIG,
     STANDING,
     ServerRecord,
     data_folder,
+    data_option,
     exit_not_owner,
     fail,
     read_record,
@@ -88,8 +88,9 @@ class Target(Frozen):
         """What to do when it does not respond."""
         if not self.local:
             return ""
-        start = f" --data {shlex.quote(str(self.folder))}" if self.folder not in (None, data_folder()) else ""
-        advice = f"start it with `pykueue up{start}`" if self.folder is not None else "ask its administrator"
+        advice = "ask its administrator"
+        if self.folder is not None:
+            advice = f"start it with `pykueue up{data_option(self.folder, self.environment)}`"
         return f"; if the server is not running, {advice}{besides(self.connection, self.environment)}"
 
 
@@ -141,12 +142,13 @@ def of_folder(folder: Path, *, must_run: bool, environment: Mapping[str, str] = 
 def exit_no_server(folder: Path, *, must_run: bool, environment: Mapping[str, str]) -> NoReturn:
     """Exit because no server was found."""
     other = besides(own_connection(folder, environment), environment)
-    if must_run:
-        fail(f"no server is running on {folder}; {HOW_TO_GET_ONE}{other}", 1)
-    fail(
-        f"no server found: {folder / KUBECONFIG} does not exist; {HOW_TO_GET_ONE}, or choose a server with "
-        f"{CHOOSE}{other}"
+    advice = (
+        f"start one with `pykueue up{data_option(folder, environment)}`, or ask the administrator of a shared server "
+        "to run `pykueue user add`"
     )
+    if must_run:
+        fail(f"no server is running on {folder}; {advice}{other}", 1)
+    fail(f"no server found: {folder / KUBECONFIG} does not exist; {advice}, or choose a server with {CHOOSE}{other}")
 
 
 def reached(
@@ -214,7 +216,7 @@ def running(data: str | None) -> tuple[Path, ServerRecord]:
     folder = data_folder(data)
     standing = read_record(folder)
     if standing is None or not standing.runs:
-        fail(f"no server is running on {folder}; start it with `pykueue up` first", 1)
+        fail(f"no server is running on {folder}; start it with `pykueue up{data_option(folder)}` first", 1)
     return folder, standing
 
 

@@ -1,6 +1,7 @@
 """How a job behaves: its arrival, run time and stop time, from its annotations."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from typing import Final
 
 from pykueue.api.durations import DurationError, Micros, parse_duration
@@ -24,6 +25,14 @@ KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Our annotations, by the kind of object that may have them."""
 
+OF_THE_PRODUCT: Final = frozenset(
+    {one.value for one in Annotation if one.startswith(PREFIX)}
+    | {f"{PREFIX}{name}" for name in ("command", "follower", "hold", "limits")}
+)
+"""Annotations that the server and `pykueue run` set; a simulation ignores them."""
+CLOSE: Final = 0.75
+"""How similar an unknown annotation is to the known one that was probably meant, of 1."""
+
 ANSWERS: Final = ("ready", "pending", "retry", "rejected")
 NEVER: Final = "never"
 RUN_DEFAULT: Final = Micros(60_000_000)
@@ -38,6 +47,15 @@ class RunPlan(Frozen):
     stop: Micros = Micros(0)
     checkpoint: bool = False
     """Whether an evicted job continues where it was; otherwise it starts over."""
+
+
+def unknown_annotations(kind: str, annotations: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The annotations that look like the simulator's and are not, each with the one that was probably meant, if any."""
+    known = {one.removeprefix(PREFIX): one for one in KNOWN.get(kind, ())}
+    for key in annotations:
+        if key.startswith(PREFIX) and key not in known.values() and key not in OF_THE_PRODUCT:
+            near = get_close_matches(key.removeprefix(PREFIX).lower(), known, n=1, cutoff=CLOSE)
+            yield key, known[near[0]] if near else ""
 
 
 def plan_of(annotations: Mapping[str, str]) -> tuple[RunPlan, tuple[FieldError, ...]]:
@@ -65,7 +83,9 @@ def length(
     except DurationError:
         found = Micros(-1)
     if found < 0:
-        errors.append(invalid(f"metadata.annotations[{key}]", text, f"write seconds, as in 90 or 1.5{other}"))
+        errors.append(
+            invalid(f"metadata.annotations[{key}]", text, f"write seconds, as in 90, or a duration, as in 1m30s{other}")
+        )
     return found
 
 

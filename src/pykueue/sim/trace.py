@@ -38,12 +38,12 @@ from pykueue.sim.plans import (
     ANSWER,
     ANSWERS,
     KNOWN,
-    PREFIX,
     RUN,
     RUN_DEFAULT,
     RunPlan,
     arrival_of,
     plan_of,
+    unknown_annotations,
 )
 from pykueue.sim.provisioning import Provisioned
 
@@ -170,7 +170,7 @@ class Reader:
                 self.take_job(one, one.view, mistakes)
             elif isinstance(one.view, Workload):
                 self.take_workload(one, one.tree, mistakes)
-            self.note_unknown_annotations(one)
+            self.take_unknown_annotations(one, mistakes)
             self.notes += (f"{one.kind} {one.key}: {text}" for text in idle(one.kind, one.view))
         old = [f"{one.kind} {one.key}" for one in judged if one.document.tree.get("apiVersion") == V1BETA1]
         if old:
@@ -323,11 +323,14 @@ class Reader:
         may_run_again = not of_job or whole(one.tree, "spec", "backoffLimit") != 0
         self.arrivals.append(Arrival(at, workload, plan, one.key, of_job, view, may_run_again))
 
-    def note_unknown_annotations(self, one: Object) -> None:
-        """Warn about annotations that look like ours and are not."""
+    def take_unknown_annotations(self, one: Object, mistakes: list[Mistake]) -> None:
+        """Reject misspelt annotations of ours, which would change the result unseen; note other unknown ones."""
         known = KNOWN.get(one.kind, ())
-        for key in one.annotations:
-            if key.startswith(PREFIX) and key not in known:
+        for key, near in unknown_annotations(one.kind, one.annotations):
+            if near:
+                text = f"metadata.annotations[{key}]: unknown annotation; did you mean {near}?"
+                mistakes.append(Mistake(one.document.where, text, one.document.called))
+            else:
                 offer = f"those of a {one.kind} are {', '.join(known)}" if known else f"a {one.kind} has none"
                 self.notes.append(f"{one.kind} {one.key}: annotation {key} is not known; {offer}")
 

@@ -144,7 +144,7 @@ class Kueue:
         self,
         name: str,
         *,
-        queue: str,
+        queue: str | None = None,
         cpu: object = 1,
         memory: object = None,
         gpu: object = None,
@@ -166,6 +166,9 @@ class Kueue:
                 near = get_close_matches(field, [*signature(self.job).parameters, *job_fields()], n=1)
                 advice = f"did you mean {near[0]}?" if near else "it is neither an option nor a field of a Job's spec"
                 raise TypeError(f"Job {namespace}/{name}: unknown keyword {field!r}; {advice}")
+        # Checked here, so that a misspelt `queue` is reported with its nearest name.
+        if queue is None:
+            raise TypeError(f"Job {namespace}/{name}: the keyword 'queue' is missing; name its LocalQueue")
         asked = {"cpu": cpu, "memory": memory, GPU: gpu, **(requests or {})}
         amounts = {resource: str(amount) for resource, amount in asked.items() if amount is not None}
         limits = {resource: amount for resource, amount in amounts.items() if "/" in resource}
@@ -225,8 +228,10 @@ class Kueue:
         return self.embedded.clock.now()
 
     def advance(self, duration: str) -> None:
-        """Advance the clock, e.g. by `90s`, `10m` or `1h30m`."""
+        """Advance the clock, e.g. by `90s`, `10m` or `1h30m`; raises `ValueError` for anything else."""
         __tracebackhide__ = True
+        if not isinstance(duration, str):
+            raise ValueError(f"advance: {duration!r} has no unit; write it as in '90s', '10m' or '1h30m'")
         micros = parse_duration(duration)
         if micros < 0:
             raise ValueError(f"advance: {duration!r} is negative; the clock only goes forward")

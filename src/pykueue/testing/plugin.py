@@ -4,12 +4,16 @@ The marker `kueue(config=…, gates=…)` sets its Configuration and feature gat
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 if TYPE_CHECKING:
     from pykueue.testing.kueue import Kueue
+
+SETTINGS: Final = ("config", "gates")
+"""The keywords of the marker."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -20,6 +24,18 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
+def settings(marker: pytest.Mark) -> dict[str, Any]:
+    """The settings of a marker; raises `TypeError` for those that do not exist."""
+    if marker.args:
+        raise TypeError("marker kueue: settings are keywords; write kueue(config=...) or kueue(gates=...)")
+    for name in marker.kwargs:
+        if name not in SETTINGS:
+            near = get_close_matches(name, SETTINGS, n=1)
+            advice = f"did you mean {near[0]}?" if near else f"use {' or '.join(SETTINGS)}"
+            raise TypeError(f"marker kueue: unknown keyword {name!r}; {advice}")
+    return dict(marker.kwargs)
+
+
 @pytest.fixture
 def kueue(request: pytest.FixtureRequest) -> "Iterator[Kueue]":
     """A fresh in-memory system with a manual clock and scripted pods."""
@@ -27,7 +43,7 @@ def kueue(request: pytest.FixtureRequest) -> "Iterator[Kueue]":
     from pykueue.testing.kueue import Kueue
 
     marker = request.node.get_closest_marker("kueue")
-    given = dict(marker.kwargs) if marker is not None else {}
+    given = settings(marker) if marker is not None else {}
     made = Kueue(given.get("config"), given.get("gates"), folder=request.path.parent)
     try:
         yield made

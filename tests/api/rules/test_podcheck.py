@@ -250,6 +250,11 @@ def test_the_path_comes_first_and_unknown_fields_may_be_left_out() -> None:
         ),
         pytest.param(job(template=None), ["spec.template: Required value"], id="no template"),
         pytest.param(job(template={}), ["spec.template.spec.containers: Required value"], id="an empty template"),
+        pytest.param(
+            job(template={"spec": {"restartPolicy": "Always", "containers": [{"name": "a"}]}}),
+            ['spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"'],
+            id="a restart policy that Jobs cannot have",
+        ),
         pytest.param({}, ["spec: Required value"], id="no spec"),
         pytest.param({"metadata": [], "spec": job()["spec"], "stats": {}}, [
             'metadata: Invalid value: "array": metadata in body must be of type object: "array"',

@@ -8,12 +8,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from pykueue.apiserver.auth.access import Access
 from pykueue.apiserver.auth.users import (
     User,
     Users,
     UsersError,
 )
 from pykueue.apiserver.wire.identity import Peer
+from pykueue.apiserver.wire.statuserrors import StatusError
 from pykueue.base.clock import START, ManualClock
 from pykueue.base.datafolder import USERS
 from pykueue.base.units import MICROS, Instant
@@ -63,10 +65,17 @@ async def test_credentials_that_expire(tmp_path: Path) -> None:
     token = users.add("ann", expires=Instant(START + 60 * MICROS))
     users.certify("ann", "aa")
     assert users.by_token(token) is not None
-    assert users.by_certificate(Peer("ann", "aa")) is not None
+    access = Access(users)
+    assert access.authenticate({}, Peer("ann", "aa")).name == "ann"
     await clock.advance(60)
     assert users.by_token(token) is None
-    assert users.by_certificate(Peer("ann", "aa")) is None
+    for headers, peer in (({}, Peer("ann", "aa")), ({"authorization": f"Bearer {token}"}, None)):
+        with pytest.raises(StatusError) as refused:
+            access.authenticate(headers, peer)
+        assert (refused.value.code, refused.value.reason) == (401, "Unauthorized")
+        assert refused.value.message == "Unauthorized: the credentials of ann expired at 2027-01-15T08:01:00Z"
+    with pytest.raises(StatusError, match=r"^Unauthorized$"):
+        access.authenticate({"authorization": "Bearer guessed"}, None)
     assert users.named("ann") is not None, "the user stays, with all that is theirs"
     with pytest.raises(UsersError, match="expired at 2027-01-15T08:01:00Z; set how long the new ones are valid"):
         users.rotate("ann")
@@ -87,8 +96,12 @@ def test_a_new_token_changes_nothing_else(tmp_path: Path) -> None:
     assert users.by_token(again) == after
     assert after == msgspec.structs.replace(before, salt=after.salt, hash=after.hash, certificates=())
     users.revoke("ann")
-    with pytest.raises(UsersError, match="no user 'ann'; users: none"):
+    with pytest.raises(UsersError, match="'ann' is not a user any more; users: none"):
         users.rotate("ann")
+    with pytest.raises(UsersError, match="'ann' is not a user any more; users: none"):
+        users.revoke("ann")
+    with pytest.raises(StatusError, match=r"^Unauthorized$"):
+        Access(users).authenticate({"authorization": f"Bearer {again}"}, None)
 
 
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,13 +120,13 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pyt
 def test_a_certificate_counts_only_while_it_is_listed(tmp_path: Path) -> None:
     users = Users(tmp_path)
     users.add("ann")
-    assert users.by_certificate(Peer("ann", "aa")) is None
+    assert users.certified(Peer("ann", "aa")) is None
     users.certify("ann", "aa")
-    assert users.by_certificate(Peer("ann", "aa")) is not None
-    assert users.by_certificate(Peer("bob", "aa")) is None
+    assert users.certified(Peer("ann", "aa")) is not None
+    assert users.certified(Peer("bob", "aa")) is None
     users.revoke("ann")
     users.add("ann")
-    assert users.by_certificate(Peer("ann", "aa")) is None
+    assert users.certified(Peer("ann", "aa")) is None
 
 
 @pytest.mark.parametrize(

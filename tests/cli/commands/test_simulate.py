@@ -119,6 +119,26 @@ def test_every_mistake_of_every_file_at_once(tmp_path: Path) -> None:
     assert "Error: 4 errors in the input; nothing was simulated" in found.stderr
 
 
+def test_mistakes_are_in_the_order_of_the_files_and_documents(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "a.yaml").write_text(job("a", arrival="soon"))
+    first, last = tmp_path / "z.yaml", tmp_path / "b.yaml"
+    first.write_text(job("one", arrival="soon") + "---\n3\n" + job("two", cpu=-1))
+    last.write_text("---\n3\n" + job("three", arival="soon"))
+    gone = tmp_path / "gone.yaml"
+    found = simulate(str(first), str(folder), str(gone), str(last))
+    wheres = [line.split(": ")[0] for line in found.stderr.splitlines()[:-1]]
+    assert wheres == sorted(wheres, key=[str(first), str(folder / "a.yaml"), str(gone), str(last)].index)
+    assert len(set(wheres)) == 4
+    numbers = [
+        int(line.split(": document ")[1].split(":")[0])
+        for line in found.stderr.splitlines()[:-1]
+        if " document " in line
+    ]
+    assert numbers == [1, 2, 3, 1, 1, 2], found.stderr
+
+
 def test_very_many_mistakes_are_counted(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("---\nhello\n" * 300)
     found = simulate(str(tmp_path))

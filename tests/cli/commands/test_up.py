@@ -42,7 +42,7 @@ def test_it_says_what_to_type_next_and_a_second_one_says_that_it_runs(running: M
     again = running.run("up", "--port", "0")
     assert again.returncode == 1
     assert "a server is already running" in again.stderr
-    assert "pykueue down" in again.stderr
+    assert f"stop it with `pykueue down --data {running.data}`" in again.stderr
 
 
 def test_a_command_is_run_with_its_output_and_code(running: Machine) -> None:
@@ -193,7 +193,10 @@ def test_the_example_never_changes_what_is_there(machine: Machine) -> None:
     )
     machine.kubectl("delete", "localqueue", "team-b")
     machine.run("down")
-    said = next(line for line in machine.up().stdout.splitlines() if line.startswith("Already existed"))
+    again = machine.run("up", "--detach", "--cpus", "64", "--gpus", "0", "--example")
+    assert "Note: no queue owns 59 cpu; to give it to a queue, set its whole quota: " in again.stdout
+    assert f"`pykueue queue set team-a --cpu N --data {machine.data}`" in again.stdout
+    said = next(line for line in again.stdout.splitlines() if line.startswith("Already existed"))
     assert "ClusterQueue team-a" in said
     assert "WorkloadPriorityClass urgent" in said
     assert "LocalQueue team-b" not in said
@@ -265,7 +268,7 @@ def test_a_backup_is_taken_while_it_runs_and_restored(machine: Machine, tmp_path
     machine.kubectl("create", "configmap", "after", "--from-literal=a=b")
     refused = machine.run("restore", str(file))
     assert refused.returncode == 1
-    assert "stop the server with `pykueue down` first" in refused.stderr
+    assert f"stop the server with `pykueue down --data {machine.data}` first" in refused.stderr
     machine.run("down")
     users, certificate = (machine.data / "users.json").read_bytes(), (machine.data / "tls/ca.crt").read_bytes()
     (machine.data / "users.json").write_bytes(users + b"\n")
@@ -290,8 +293,10 @@ def test_what_is_no_backup_is_refused(machine: Machine, tmp_path: Path, content:
     file.write_bytes(content)
     done = machine.run("restore", str(file))
     assert done.returncode == 2
+    assert f"{file}: not a backup of pykueue: " in done.stderr
     assert "name a file written by `pykueue backup`" in done.stderr
     assert "\\n" not in done.stderr
+    assert not machine.data.exists()
 
 
 def test_a_backup_that_is_not_there_makes_no_folder(machine: Machine, tmp_path: Path) -> None:
@@ -348,6 +353,21 @@ def test_a_folder_that_cannot_be_had_is_said(machine: Machine, tmp_path: Path) -
         pytest.param(["--apply", "/nowhere"], "/nowhere: cannot be read", id="manifests that are not there"),
         pytest.param(["--feature-gates", "Nonsense=true"], "Nonsense", id="gates"),
         pytest.param(["--journal", "/nowhere/j"], "--journal: /nowhere is not a writable directory", id="a journal"),
+        pytest.param(["--memory", "1GB", "--detach"], "--memory: '1GB' is not a quantity", id="in the background"),
+        pytest.param(["--cpus", "0"], "0 is not more than 0; write a number of cores, as in 2 or 0.5", id="no cores"),
+        pytest.param(["--gpus", "x"], "'x' is not a whole number; use 0 to 1024", id="no number"),
+    ],
+)
+def test_wrong_flags_are_said_and_leave_no_directory(machine: Machine, flags: list[str], says: str) -> None:
+    done = machine.run("up", "--port", "0", *flags)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert not machine.data.exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
         pytest.param(["--listen", "192.0.2.1"], "give an address that this machine has", id="another's address"),
     ],
 )
@@ -370,7 +390,7 @@ def test_where_nothing_runs_that_is_said(machine: Machine) -> None:
     assert machine.run("down").stdout == f"no server is running on {machine.data}\n"
     done = machine.run("status")
     assert done.returncode == 1
-    assert "start one with `pykueue up`" in done.stderr
+    assert f"start one with `pykueue up --data {machine.data}`" in done.stderr
 
 
 def test_it_starts_with_kueues_own_configuration_and_says_what_is_left_out(machine: Machine, tmp_path: Path) -> None:

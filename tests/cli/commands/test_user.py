@@ -11,11 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from pykueue.apiserver.auth.kubeconfigs import kubeconfig, write
 from pykueue.apiserver.auth.users import Users
 from pykueue.base.units import Instant
 from pykueue.cli.commands.user import put
-from pykueue.cli.serverstate import ServerRecord, write_record
+from pykueue.cli.main import cli
+from pykueue.cli.serverstate import OWN_KUBECONFIG, ServerRecord, write_record
 from pykueue.node.supervision.processes import process_start
 from tests.cli.machine import Machine, machine_in
 from tests.patience import soon
@@ -101,6 +104,9 @@ def test_who_is_removed_or_added_anew_gets_in_no_more_with_the_old_kubeconfig(
     assert kubectl(old, "get", "jobs").returncode != 0
     assert kubectl(new, "get", "jobs").returncode == 0
     assert machine.run("user", "remove", NOBODY).returncode == 0
+    again = machine.run("user", "remove", NOBODY)
+    assert again.returncode == 2
+    assert f"{NOBODY!r} is not a user any more; users: admin\n" in again.stderr
     assert "Unauthorized" in kubectl(new, "get", "jobs").stderr or "logged in" in kubectl(new, "get", "jobs").stderr
     assert NOBODY not in machine.run("user", "list").stdout
 
@@ -111,6 +117,8 @@ def test_a_kubeconfig_that_expires_and_one_that_replaces_it(machine: Machine, op
     done = machine.run("user", "add", NOBODY, "--namespace", "lab", "--expires", "3s", "--out", str(old))
     assert re.search(r"valid until \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\n", done.stdout), done.stderr
     assert soon(lambda: kubectl(old, "get", "jobs").returncode != 0)
+    expired = machine.run("status", "--kubeconfig", str(old))
+    assert re.search(rf"the credentials of {NOBODY} expired at .*`pykueue user rotate {NOBODY} --exp", expired.stderr)
     assert re.search(rf"{NOBODY} .* expired \d{{4}}-", machine.run("user", "list").stdout)
     refused = machine.run("user", "rotate", NOBODY, "--out", str(new))
     assert (refused.returncode, new.exists()) == (2, False)
@@ -249,13 +257,31 @@ def test_in_anothers_home_a_kubeconfig_is_written_as_that_user(open_folder: Path
 def test_where_nothing_runs_nobody_is_added(tmp_path: Path) -> None:
     done = Machine(tmp_path).run("user", "add", NOBODY)
     assert done.returncode == 1
-    assert "start it with `pykueue up` first" in done.stderr
+    assert f"start it with `pykueue up --data {tmp_path / 'data'}` first" in done.stderr
 
 
 def test_who_is_no_user_cannot_be_removed(machine: Machine) -> None:
     done = machine.run("user", "remove", "somebody")
     assert done.returncode == 2
     assert "no user 'somebody'; users: admin\n" in done.stderr
+
+
+def test_who_is_no_user_cannot_be_given_a_new_kubeconfig(machine: Machine) -> None:
+    done = machine.run("user", "rotate", "somebody")
+    assert (done.returncode, done.stderr) == (2, "no user 'somebody'; users: admin\n")
+
+
+@pytest.mark.parametrize("words", [["list"], ["remove", "ann"], ["rotate", "ann"], ["add", "ann"]], ids=" ".join)
+def test_who_only_has_access_is_told_that_administrators_manage_users(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    write(tmp_path / OWN_KUBECONFIG, kubeconfig("https://shared:1", b"", user="ann", token="t"))
+    done = CliRunner().invoke(cli, ["user", *words])
+    assert done.exit_code == 2
+    assert done.stderr.startswith("only an administrator can list or change the users; ask ")
 
 
 def test_where_nothing_was_started_there_are_no_users(tmp_path: Path) -> None:

@@ -290,9 +290,10 @@ def test_a_mistake_names_its_file_and_field(entries: dict[str, Any], said: str, 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        pytest.param("a: ]", "line 1, column 4: not YAML: ", id="no YAML"),
-        pytest.param("- a", "the file: expected `object`, got `array`", id="a list"),
+        pytest.param("a: ]", "not a kubeconfig: line 1, column 4: not YAML: ", id="no YAML"),
+        pytest.param("- a", "not a kubeconfig: expected `object`, got `array`", id="a list"),
         pytest.param("\x00", "not YAML: unacceptable character", id="a control character"),
+        pytest.param("root:x:0:0:root:/root:/bin/sh\nbin:x:1:1::/bin:\n", "not a kubeconfig: ", id="/etc/passwd"),
         pytest.param("", "current-context is not set", id="nothing"),
     ],
 )
@@ -308,7 +309,10 @@ def test_no_settings_at_all_are_said_to_be_missing(tmp_path: Path) -> None:
         connection(environment={"HOME": str(tmp_path)})
     with pytest.raises(KubeconfigError, match="KUBECONFIG: none of '/nowhere' exists"):
         connection(environment={"HOME": str(tmp_path), "KUBECONFIG": "/nowhere"})
-    with pytest.raises(KubeconfigError, match="/nowhere: cannot be read"):
+    with pytest.raises(
+        KubeconfigError,
+        match=r"^/nowhere: cannot be read: No such file or directory; check that it exists and is readable$",
+    ):
         connection("/nowhere")
 
 

@@ -4,7 +4,7 @@ The annotations in `pods` give the shapes; this module checks values, with Kuber
 not read only the names are checked. Nothing here raises, whatever the tree.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Final
 
@@ -33,7 +33,10 @@ def template_types(tree: object, path: str) -> Iterator[FieldError]:
 
 
 def job_problems(tree: object) -> tuple[FieldError, ...]:
-    """All mistakes of a batch/v1 Job and its template, except in its own name and labels."""
+    """All mistakes of a batch/v1 Job and its template, except in its own name and labels.
+
+    A restart policy may be missing, although an API server requires one: it changes nothing in a queue.
+    """
     node = node_of(Job)
     found = [*islice(mistakes(node, tree, ""), ERRORS_MAX)]
     for name in ("parallelism", "completions"):
@@ -42,7 +45,20 @@ def job_problems(tree: object) -> tuple[FieldError, ...]:
             found.append(invalid(f"spec.{name}", count, NEGATIVE))
     if has(tree, "spec", "template"):
         found += template_values(member(tree, "spec", "template"), "spec.template")
+    if text(tree, "spec", "template", "spec", "restartPolicy"):
+        found += restart_errors(mapping(tree, "spec"))
     return once([*found, *advised(unknown_in(node, tree, "", UNREAD_AT_ROOT))])
+
+
+def restart_errors(spec: Mapping[str, object]) -> Iterator[FieldError]:
+    """Errors in the restart policy of a Job."""
+    path, policy = "spec.template.spec.restartPolicy", text(spec, "template", "spec", "restartPolicy")
+    if policy in ("", "Always"):
+        yield required(path, 'valid values: "OnFailure", "Never"')
+    elif policy not in ("OnFailure", "Never"):
+        yield not_supported(path, policy, ("OnFailure", "Never"))
+    elif member(spec, "podFailurePolicy") is not None and policy != "Never":
+        yield invalid(path, policy, 'only "Never" is supported when podFailurePolicy is specified')
 
 
 def once(errors: list[FieldError]) -> tuple[FieldError, ...]:

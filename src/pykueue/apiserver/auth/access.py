@@ -17,6 +17,7 @@ from pykueue.apiserver.wire.paths import RequestInfo, cannot
 from pykueue.apiserver.wire.statuserrors import StatusError, forbidden, unauthorized
 from pykueue.apiserver.wire.writeterms import Operation
 from pykueue.base.struct import Frozen
+from pykueue.base.units import format_instant
 from pykueue.kube.port import Resource
 
 ALL: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
@@ -89,14 +90,18 @@ class Access:
         """The authenticated user; None without credentials, a `StatusError` if they are invalid."""
         said = headers.get("authorization", "")
         if peer is not None and not said:
-            user = self.users.by_certificate(peer)
+            user = self.users.certified(peer)
         elif said:
             scheme, _, token = said.partition(" ")
-            user = self.users.by_token(token.strip()) if scheme.lower() == "bearer" else None
+            user = self.users.holder(token.strip()) if scheme.lower() == "bearer" else None
         else:
             return None
-        if user is None:
+        if user is None or user.revoked:
             raise unauthorized()
+        if not user.admitted(self.users.clock.now()):
+            # Only a holder of the credentials learns this.
+            when = "" if user.expires is None else format_instant(user.expires)
+            raise unauthorized(f"the credentials of {user.name} expired at {when}")
         return user
 
     def impersonated(self, identity: Identity, other: str, headers: Mapping[str, str]) -> Identity:

@@ -134,7 +134,12 @@ class Users:
         self.known, self.verified, self.seen = users, {}, None
 
     def by_token(self, token: str) -> User | None:
-        """The user of a token."""
+        """The user of a valid token."""
+        user = self.holder(token)
+        return user if user and user.admitted(self.clock.now()) else None
+
+    def holder(self, token: str) -> User | None:
+        """The user of a token, even if it has expired."""
         users = self.all()
         if not token or len(token) > TOKEN_MAX:
             return None
@@ -152,13 +157,12 @@ class Users:
             if known is None:
                 return None
             self.verified[key] = known
-        user = users[known]
-        return user if user.admitted(self.clock.now()) else None
+        return users[known]
 
-    def by_certificate(self, peer: Peer) -> User | None:
-        """The user of a certificate."""
+    def certified(self, peer: Peer) -> User | None:
+        """The user of a certificate, even if its access has expired."""
         user = self.all().get(peer.name)
-        return user if user and peer.fingerprint in user.certificates and user.admitted(self.clock.now()) else None
+        return user if user and peer.fingerprint in user.certificates else None
 
     def named(self, name: str) -> User | None:
         """The user of this name, unless revoked."""
@@ -227,7 +231,7 @@ class Users:
         """Revoke all access of a user; name and OS account stay on record for the objects that the user created."""
         with self.changing() as users:
             user = users.get(name)
-            if user is None:
+            if user is None or user.revoked:
                 raise unknown(name, users)
             users[name] = msgspec.structs.replace(user, salt="", hash="", certificates=(), revoked=True)
 
@@ -268,7 +272,8 @@ def check(name: str, namespace: str) -> None:
 def unknown(name: str, users: Mapping[str, User]) -> UsersError:
     """The error for a user that does not exist."""
     there = sorted(one.name for one in users.values() if not one.revoked)
-    return UsersError(f"no user {name!r}; users: {', '.join(there) or 'none'}")
+    what = f"{name!r} is not a user any more" if name in users else f"no user {name!r}"
+    return UsersError(f"{what}; users: {', '.join(there) or 'none'}")
 
 
 def with_token(user: User) -> tuple[User, str]:

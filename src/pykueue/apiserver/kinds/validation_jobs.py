@@ -18,6 +18,7 @@ from pykueue.api.fields import (
     too_many,
 )
 from pykueue.api.labels import domain_path_errors, label_name_errors, selector_errors
+from pykueue.api.rules.podcheck import restart_errors
 from pykueue.api.trees import items, mapping, mappings, member, text, whole
 from pykueue.apiserver.kinds.jobdefaults import CONTROLLER_UID, JOB_NAME, PREFIX
 from pykueue.apiserver.kinds.names import dns_label
@@ -306,17 +307,6 @@ def replacement_errors(spec: Mapping[str, object]) -> Iterator[FieldError]:
     offered = REPLACEMENTS if member(spec, "podFailurePolicy") is None else REPLACEMENTS[:1]
     if policy and policy not in offered:
         yield not_supported("spec.podReplacementPolicy", policy, offered)
-
-
-def restart_errors(spec: Mapping[str, object]) -> Iterator[FieldError]:
-    """Errors in the restart policy."""
-    path, policy = "spec.template.spec.restartPolicy", text(spec, "template", "spec", "restartPolicy")
-    if policy in ("", "Always"):
-        yield required(path, 'valid values: "OnFailure", "Never"')
-    elif policy not in ("OnFailure", "Never"):
-        yield not_supported(path, policy, ("OnFailure", "Never"))
-    elif member(spec, "podFailurePolicy") is not None and policy != "Never":
-        yield invalid(path, policy, 'only "Never" is supported when podFailurePolicy is specified')
 
 
 def update_errors(new: Tree, old: Tree) -> Iterator[FieldError]:

@@ -5,6 +5,7 @@ A new file gets its name only when it is complete, so that an empty file is neve
 
 import fcntl
 import os
+import shlex
 import sqlite3
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -41,8 +42,8 @@ class Lock:
             holder = os.pread(self.handle, 32, 0).decode("ascii", "replace").strip()
             os.close(self.handle)
             raise StoreError(
-                f"{path}: in use by process {holder or '(unknown)'}; stop that with `pykueue down`, "
-                f"or choose another directory with --data"
+                f"{path}: in use by process {holder or '(unknown)'}; stop that with "
+                f"`pykueue down --data {shlex.quote(str(path.parent))}`, or choose another directory with --data"
             ) from None
         os.ftruncate(self.handle, 0)
         os.pwrite(self.handle, f"{os.getpid()}\n".encode(), 0)

@@ -138,9 +138,9 @@ def forbidden(resource: Resource, name: str, why: str) -> StatusError:
     return StatusError.about(403, "Forbidden", f"{subject} is forbidden: {why}", resource, name)
 
 
-def unauthorized() -> StatusError:
-    """401: the caller is unknown."""
-    return StatusError(401, "Unauthorized", "Unauthorized")
+def unauthorized(why: str = "") -> StatusError:
+    """401: the caller is unknown, or their credentials are no longer valid for this reason."""
+    return StatusError(401, "Unauthorized", f"Unauthorized: {why}" if why else "Unauthorized")
 
 
 def gone(message: str, continue_: str = "") -> StatusError:

@@ -11,7 +11,7 @@ import click
 
 from pykueue.base.datafolder import CERTIFICATE_FILES, CERTIFICATES, DATABASE, KUBECONFIG, USERS
 from pykueue.base.text import printable
-from pykueue.cli.serverstate import data_folder, fail, here, made, read_record
+from pykueue.cli.serverstate import data_folder, data_option, fail, here, made, read_record
 
 BESIDE: Final = (USERS, KUBECONFIG, *(f"{CERTIFICATES}/{name}" for name in CERTIFICATE_FILES))
 """Files in a backup besides the database; without them every kubeconfig handed out would become invalid."""
@@ -97,19 +97,21 @@ def restore(file: str, users_from_backup: bool, yes: bool, data: str | None) -> 
     from pykueue.base.datafolder import synced
     from pykueue.cli.restoredusers import source, taken, users_in
 
-    if not Path(file).exists():
-        fail(f"{file}: no such file; name a file written by `pykueue backup`")
-    folder = made(data_folder(data))
+    check_backup(file)
+    folder = data_folder(data)
     standing = read_record(folder)
     if standing is not None and standing.runs:
-        fail(f"{folder}: in use by process {standing.pid}; stop the server with `pykueue down` first", 1)
+        fail(
+            f"{folder}: in use by process {standing.pid}; stop the server with `pykueue down{data_option(folder)}` "
+            "first",
+            1,
+        )
+    made(folder)
     try:
         with tempfile.TemporaryDirectory(dir=folder, prefix=".restore-") as scratch:
             with tarfile.open(file) as archive:
                 for name in (DATABASE, *BESIDE):
                     unpack(archive, name, Path(scratch))
-            if not (Path(scratch) / DATABASE).exists():
-                fail(f"{file}: contains no {DATABASE}; name a file written by `pykueue backup`")
             if users_from_backup:
                 confirm(file, Path(scratch), folder, yes=yes)
             chosen = "backup" if users_from_backup else source(users_in(folder))
@@ -122,14 +124,34 @@ def restore(file: str, users_from_backup: bool, yes: bool, data: str | None) -> 
                 if changed.exists():
                     synced(changed)
     except tarfile.TarError as error:
-        # Further lines list the compression methods it tried.
-        fail(f"{file}: {str(error).partition(chr(10))[0].rstrip(':')}; name a file written by `pykueue backup`")
+        fail(not_a_backup(file, str(error)))
     except (StoreError, UsersError) as error:
         fail(str(error))
     except OSError as error:
         fail(f"{error.filename or file}: {error.strerror}; check the path and its permissions")
     kept = {"today": "; users are those of today", "backup but admin": "", "backup": ""}[chosen]
-    click.echo(f"{folder}: restored from {file}{kept}; start the server with `pykueue up`")
+    click.echo(f"{folder}: restored from {file}{kept}; start the server with `pykueue up{data_option(folder)}`")
+
+
+def check_backup(file: str) -> None:
+    """Exit with an error if this file cannot be a backup."""
+    if not Path(file).exists():
+        fail(f"{file}: no such file; name a file written by `pykueue backup`")
+    try:
+        with tarfile.open(file) as archive:
+            if DATABASE not in archive.getnames():
+                fail(not_a_backup(file, f"contains no {DATABASE}"))
+    except tarfile.TarError as error:
+        fail(not_a_backup(file, str(error)))
+    except OSError as error:
+        fail(f"{file}: {error.strerror}; check the path and its permissions")
+
+
+def not_a_backup(file: str, why: str) -> str:
+    """The error for a file that is not a backup."""
+    # Further lines list the compression methods that were tried.
+    first = why.partition("\n")[0].rstrip(":")
+    return f"{file}: not a backup of pykueue: {first}; name a file written by `pykueue backup`"
 
 
 def confirm(file: str, scratch: Path, folder: Path, *, yes: bool) -> None:

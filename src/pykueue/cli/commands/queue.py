@@ -8,7 +8,7 @@ from pykueue.api.core import Tree
 from pykueue.api.trees import text, whole
 from pykueue.base.units import QuantityError, parse_quantity
 from pykueue.cli.amounts import memory_quantity
-from pykueue.cli.flags import Command, choosing_server
+from pykueue.cli.flags import Command, Count, choosing_server
 from pykueue.cli.groups import Group
 from pykueue.cli.serverstate import fail
 
@@ -23,9 +23,7 @@ ATTEMPTS: Final = 5
 def quota_options(command: Command) -> Command:
     """Add the options that name quotas."""
     for option in (
-        click.option(
-            "--gpu", "--gpus", "gpu", type=click.IntRange(min=0), metavar="N", help="GPUs that the queue owns."
-        ),
+        click.option("--gpu", "--gpus", "gpu", type=Count(0), metavar="N", help="GPUs that the queue owns."),
         click.option("--memory", metavar="QUANTITY", help="Memory that it owns, e.g. 32Gi."),
         click.option("--cpu", "--cpus", "cpu", metavar="QUANTITY", help="Cores that it owns, e.g. 8 or 500m."),
         click.option(

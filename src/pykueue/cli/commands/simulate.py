@@ -1,8 +1,10 @@
 """`pykueue simulate`: run queues and jobs from manifests under virtual time and report what happens."""
 
 import os
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Final
 
 import click
@@ -22,6 +24,8 @@ from pykueue.sim.trace import START, Invalid, Setting, read_trace
 from pykueue.sim.world import END_OF_TIME, End, MomentKind, World
 
 WHAT_WIDTH: Final = 11
+WHERE: Final = re.compile(r"(.*): document (\d+)(?:, item (\d+))?", re.DOTALL)
+"""The file and position of a mistake; see `sim.manifests.Document.where`."""
 MISTAKES_SHOWN_MAX: Final = 200
 COLOURS: Final = {
     MomentKind.STARTS: "green",
@@ -108,7 +112,7 @@ def simulate(
       pykueue simulate examples/preemption
       pykueue simulate queues.yaml jobs.yaml --until 24h -o json | jq .summary
 
-    Exit codes: 0, the simulation ended; 1, it was stopped early; 2, invalid input.
+    Exit codes: 0, the simulation ended; 1, it did not settle; 2, invalid input; 130, Ctrl-C.
     """
     mistakes: list[Mistake] = []
     texts = [text for file in files for text in contents(file, mistakes)]
@@ -118,7 +122,7 @@ def simulate(
     except Invalid as error:
         mistakes += error.mistakes
     if mistakes:
-        complain(mistakes)
+        complain(in_order(mistakes, files))
         sys.exit(2)
     past = World(trace).run(None if until is None else Instant(start + until))
     found = report(past)
@@ -130,6 +134,19 @@ def simulate(
     if found.ended is End.BOUND:
         click.echo(f"Error: {ENDINGS[End.BOUND]}", err=True)
         sys.exit(1)
+
+
+def in_order(mistakes: Sequence[Mistake], files: Sequence[str]) -> list[Mistake]:
+    """The mistakes in the order of the files and of their documents; those of no file last."""
+    named = ["<stdin>" if file == "-" else file for file in files]
+
+    def place(mistake: Mistake) -> tuple[int, str, int, int]:
+        found = WHERE.fullmatch(mistake.where)
+        file, number, item = found.groups() if found else (mistake.where, None, None)
+        within = (index for index, name in enumerate(named) if file == name or Path(name) in Path(file).parents)
+        return next(within, len(named)), file, int(number or 0), int(item or 0)
+
+    return sorted(mistakes, key=place)
 
 
 def complain(mistakes: list[Mistake]) -> None:

@@ -11,7 +11,8 @@ import click
 from pykueue.base.clock import SystemClock
 from pykueue.base.text import printable
 from pykueue.base.units import MICROS
-from pykueue.cli.serverstate import ServerRecord, data_folder, fail, read_record
+from pykueue.cli.flags import Count
+from pykueue.cli.serverstate import ServerRecord, data_folder, data_option, fail, read_record
 from pykueue.cli.tables import duration
 
 LOOK_AGAIN_MICROS: Final = MICROS // 20
@@ -21,7 +22,7 @@ LOOK_AGAIN_MICROS: Final = MICROS // 20
 @click.option("--data", metavar="DIR", help="Data directory of the server; see `pykueue up --help` for the default.")
 @click.option(
     "--timeout",
-    type=click.IntRange(min=1),
+    type=Count(1),
     default=120,
     show_default=True,
     metavar="SECONDS",
@@ -117,5 +118,6 @@ def status(data: str | None, kubeconfig: str | None, context: str | None) -> Non
     from pykueue.cli.queuestate import shown, whole_state
     from pykueue.cli.session import asked
 
-    for line in shown(asked(target, "status", lambda kube: whole_state(kube, target.connection.namespace), code=2)):
+    state = asked(target, "status", lambda kube: whole_state(kube, target.connection.namespace), code=2)
+    for line in shown(state, "" if target.folder is None else data_option(target.folder)):
         click.echo(printable(line))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,11 +14,13 @@ from pykueue.api.config.file import MINIMAL
 from pykueue.api.config.unbuilt import read_built
 from pykueue.api.core import Tree
 from pykueue.base.text import printable
-from pykueue.cli.flags import tolerating_unknown_gates
+from pykueue.base.units import QuantityError
+from pykueue.cli.amounts import memory_quantity
+from pykueue.cli.flags import CORES, Count, tolerating_unknown_gates
 from pykueue.cli.logsetup import LEVELS
 from pykueue.cli.manifestfiles import content, unreadable
 from pykueue.cli.report import Report
-from pykueue.cli.serverstate import data_folder, fail, made, read_record
+from pykueue.cli.serverstate import data_folder, data_option, fail, made, read_record
 from pykueue.kubecontrollers.finishedretention import JOBS_KEPT
 
 LOG_FILE: Final = "up.log"
@@ -28,7 +31,7 @@ Runtime = Literal["podman", "docker"]
 @click.command()
 @click.option("--data", metavar="DIR", help="Data directory; see above for the default.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), help="Port of the API; default: that of the previous run, or 7443."
+    "--port", type=Count(0, 65535), metavar="N", help="Port of the API; default: that of the previous run, or 7443."
 )
 @click.option(
     "--listen",
@@ -54,14 +57,12 @@ Runtime = Literal["podman", "docker"]
     metavar="FILE",
     help="Manifest file or directory to apply at startup, such as your queues; repeatable.",
 )
-@click.option("--cpus", type=click.FloatRange(min=0, min_open=True), metavar="N", help="Cores to offer; default: all.")
+@click.option("--cpus", type=CORES, metavar="N", help="Cores to offer; default: all.")
 @click.option("--memory", metavar="QUANTITY", help="Memory to offer, e.g. 24Gi; default: all.")
-@click.option(
-    "--gpus", type=click.IntRange(0, 1024), metavar="N", help="GPUs to offer; default: all that are detected."
-)
+@click.option("--gpus", type=Count(0, 1024), metavar="N", help="GPUs to offer; default: all that are detected.")
 @click.option(
     "--shared-gpus",
-    type=click.IntRange(0, 1024),
+    type=Count(0, 1024),
     default=0,
     show_default=True,
     metavar="N",
@@ -90,7 +91,7 @@ Runtime = Literal["podman", "docker"]
 )
 @click.option(
     "--keep-jobs",
-    type=click.IntRange(min=0),
+    type=Count(0),
     default=JOBS_KEPT,
     show_default=True,
     metavar="N",
@@ -163,29 +164,33 @@ def up(
     start.
     """
     report = Report(report_to)
-    folder = made(data_folder(data))
+    folder = data_folder(data)
     standing = read_record(folder)
     if standing is not None and standing.runs:
         report.fail(
             f"{folder}: a server is already running: {standing.server}, process {standing.pid}; stop it with "
-            "`pykueue down`, or choose another directory with --data",
+            f"`pykueue down{data_option(folder)}`, or choose another directory with --data",
             1,
         )
-    if detach:
-        sys.exit(detached(ctx, folder))
+    # Everything that can be rejected is, before the data directory is created.
+    bytes_offered = offered(memory, report)
+    check_places(runtime, journal, scratch, folder, report)
     loaded, mistakes = read_built(
         read_file(file, report), feature_gates=feature_gates, tolerate_unknown_gates=tolerate_unknown_gates
     )
     source = file or "default Configuration"
     if loaded is None or mistakes:
         report.fail("\n".join(f"{source}: {mistake}" for mistake in mistakes))
+    objects = given(manifests, report)
+    made(folder)
+    if detach:
+        sys.exit(detached(ctx, folder))
     for warning in loaded.warnings:
         click.echo(printable(f"{source}: warning: {warning}"), err=True)
     # Imported here so that other commands start faster.
     from pykueue.cli import logsetup
     from pykueue.cli.server import UpOptions, serve
 
-    objects = given(manifests, report)
     logsetup.begin(log_format, log_level or ("info" if log_file else "warning"), log_file)
     wanted = UpOptions(
         loaded=loaded,
@@ -196,7 +201,7 @@ def up(
         example=example,
         objects=objects,
         cpus=cpus,
-        memory=memory,
+        memory=bytes_offered,
         gpus=gpus,
         shared_gpus=shared_gpus,
         on_stop=cast("OnStop", on_stop),
@@ -207,6 +212,29 @@ def up(
         detached=report_to is not None,
     )
     sys.exit(serve(wanted, report))
+
+
+def offered(memory: str | None, report: Report) -> int | None:
+    """The memory that --memory names, in bytes."""
+    try:
+        return None if memory is None else memory_quantity(memory).whole()
+    except QuantityError as error:
+        report.fail(f"--memory: {error}")
+
+
+def check_places(runtime: str | None, journal: str | None, scratch: str | None, folder: Path, report: Report) -> None:
+    """Report a container runtime that is not installed, and directories that are not writable."""
+    if runtime and shutil.which(runtime) is None:
+        report.fail(f"--container-runtime: {runtime} not found in PATH; install it, or omit the option")
+    if journal is not None and not writable(parent := data_folder(journal).parent, folder):
+        report.fail(f"--journal: {parent} is not a writable directory; create it, or choose another path")
+    if scratch is not None and not writable(chosen := data_folder(scratch), folder):
+        report.fail(f"--scratch: {chosen} is not a writable directory; create it, or choose another one")
+
+
+def writable(directory: Path, folder: Path) -> bool:
+    """Whether a directory can be written; the data directory is created if need be."""
+    return directory == folder or (directory.is_dir() and os.access(directory, os.W_OK | os.X_OK))
 
 
 def read_file(file: str | None, report: Report) -> bytes:

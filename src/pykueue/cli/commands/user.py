@@ -96,6 +96,7 @@ def add(
     from pykueue.cli.usersetup import PrepareError, prepare
 
     until = expiry(expires)
+    check_administrator(data)
     folder, standing = running(data)
     account = account_of(name, folder)
     place = Path(out) if out else Path(account.pw_dir) / OWN_KUBECONFIG
@@ -216,11 +217,20 @@ def users_of(data: str | None) -> "Users":
     # Exits if the directory belongs to another user.
     read_record(folder)
     if not folder.is_dir():
+        check_administrator(data)
         fail(f"{folder}: no server was ever started here; check --data")
     try:
         return Users(folder)
     except UsersError as error:
         fail(str(error))
+
+
+def check_administrator(data: str | None) -> None:
+    """Exit with an error if this user has no server of their own, only access to that of somebody else."""
+    from pykueue.cli.target import is_set_up, own_kubeconfig
+
+    if data is None and own_kubeconfig(os.environ).exists() and not is_set_up(data_folder()):
+        fail("only an administrator can list or change the users; ask the user who started the server")
 
 
 @user.command()
@@ -274,16 +284,19 @@ def rotate(name: str, expires: str | None, out: str | None, data: str | None) ->
     Exit codes: 0, success; 1, the server is not running; 2, the request was rejected.
     """
     from pykueue.apiserver.auth.kubeconfigs import kubeconfig
-    from pykueue.apiserver.auth.users import ADMIN, Users, UsersError
+    from pykueue.apiserver.auth.users import ADMIN, UsersError, unknown
     from pykueue.cli.target import of_folder, running
 
     until = expiry(expires)
+    check_administrator(data)
     folder, standing = running(data)
+    users = users_of(data)
+    if users.named(name) is None:
+        fail(str(unknown(name, users.all())))
     account = None if name == ADMIN else account_of(name, folder)
     usual = folder / KUBECONFIG if account is None else Path(account.pw_dir) / OWN_KUBECONFIG
     place = Path(out) if out else usual
     try:
-        users = Users(folder)
         put(place, None, account)
         authority = of_folder(folder, must_run=True).connection.authority
         token = users.rotate(name, until)

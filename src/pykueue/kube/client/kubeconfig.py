@@ -222,6 +222,16 @@ def from_files(files: tuple[Path, ...], context: str | None, environment: Mappin
     )
 
 
+def user_of(files: tuple[Path, ...], context: str | None) -> str:
+    """The name of the user of a context of these files; empty if they name none."""
+    try:
+        merged = merge(files)
+    except KubeconfigError:
+        return ""
+    found = merged.contexts.get(context or merged.current)
+    return entry_of(found, ContextEntry).user if found is not None else ""
+
+
 def merge(files: tuple[Path, ...]) -> Merged:
     """Merge the files."""
     clusters: dict[str, Found] = {}
@@ -246,15 +256,19 @@ def read_kubeconfig(file: Path) -> Kubeconfig:
     """Read one file."""
     try:
         parsed = yaml_tree(file.read_text(encoding="utf-8"), FILE)
-    except (OSError, UnicodeDecodeError) as error:
-        raise KubeconfigError(f"{file}: cannot be read: {error}; check that it exists and is readable") from error
+    except OSError as error:
+        raise KubeconfigError(
+            f"{file}: cannot be read: {error.strerror or error}; check that it exists and is readable"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise KubeconfigError(f"{file}: not a kubeconfig: byte {error.start} is not UTF-8") from error
     if parsed.mistakes:
-        raise KubeconfigError(f"{file}: {parsed.mistakes[0]}")
+        raise KubeconfigError(f"{file}: not a kubeconfig: {parsed.mistakes[0]}")
     try:
         return msgspec.convert({} if parsed.value is None else parsed.value, Kubeconfig)
     except msgspec.ValidationError as error:
         path, problem = located(error)
-        raise KubeconfigError(f"{file}: {path or 'the file'}: {problem[:1].lower()}{problem[1:]}") from error
+        raise KubeconfigError(f"{file}: {path or 'not a kubeconfig'}: {problem[:1].lower()}{problem[1:]}") from error
 
 
 def named(entries: Mapping[str, Found], name: str, where: str, what: str) -> Found:
