@@ -11,34 +11,26 @@ from pykueue.cli.formats import FORMATS
 Command = Callable[..., Any]
 
 
-class Count(click.ParamType):
-    """A whole number of at least `least` and, if given, at most `most`."""
-
-    name = "count"
-
-    def __init__(self, least: int, most: int | None = None) -> None:
-        self.least = least
-        self.most = most
+class Count(click.IntRange):
+    """A whole number within limits, with a sentence for anything else."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The number; fails with a sentence for anything else."""
-        allowed = f"{self.least} or more" if self.most is None else f"{self.least} to {self.most}"
+        """The number; fails with what is allowed."""
+        allowed = f"{self.min} or more" if self.max is None else f"{self.min} to {self.max}"
         try:
             number = int(value)
         except ValueError:
             self.fail(f"{value!r} is not a whole number; use {allowed}", param, ctx)
-        if number < self.least or (self.most is not None and number > self.most):
+        if (self.min is not None and number < self.min) or (self.max is not None and number > self.max):
             self.fail(f"{number} is out of range; use {allowed}", param, ctx)
         return number
 
 
-class Cores(click.ParamType):
-    """A number of cores, more than 0."""
-
-    name = "cores"
+class Cores(click.FloatRange):
+    """A number of cores, more than 0, with a sentence for anything else."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The number; fails with a sentence for anything else."""
+        """The number; fails with how to write it."""
         try:
             number = float(value)
         except ValueError:
@@ -50,7 +42,7 @@ class Cores(click.ParamType):
         return number
 
 
-CORES: Final = Cores()
+CORES: Final = Cores(min=0, min_open=True)
 
 tolerating_unknown_gates: Final = click.option(
     "--tolerate-unknown-gates",
